@@ -40,3 +40,73 @@ class DatasetError(IPUTeachError):
 
 class LessonError(IPUTeachError):
     """A lesson was asked for that does not exist, or could not be run to its end."""
+
+
+class GraphObjectCreationError(PoplarError):
+    """A call to a Graph was given arguments it cannot use."""
+
+
+class TensorCreationError(PoplarError):
+    """A variable or constant has a shape, type or value that cannot be."""
+
+
+class PoplarIndexError(PoplarError, IndexError):
+    """A tensor was indexed or sliced outside its bounds."""
+
+
+class PoplarTypeError(PoplarError, TypeError):
+    """Element types do not match, or something is no element type at all."""
+
+
+class UnknownFieldError(PoplarError):
+    """A vertex has no field of that name."""
+
+
+class GraphConnectionError(PoplarError):
+    """A field is unconnected, or what is connected does not fit it."""
+
+
+class ComputeSetRaceError(GraphConnectionError):
+    """Within one compute set an element is written twice, or written and read."""
+
+
+class InvalidTileMappingError(PoplarError):
+    """A tensor element or a vertex has no tile, or a tile that does not exist."""
+
+
+class ControlProgramError(PoplarError):
+    """A program is malformed: a copy whose sides do not match, a bad repeat count."""
+
+
+class GraphMemoryAllocationError(PoplarError):
+    """The variables of a tile do not fit into its memory. `bytes_per_tile` holds the modelled bytes of every tile."""
+
+    bytes_per_tile: object = None
+
+
+class InvalidMachineModelError(PoplarError):
+    """An IPUModel was given a field it does not have, or a value that no machine has."""
+
+
+class InvalidOptionError(PoplarError):
+    """An option was given a name or a value that does not exist."""
+
+
+class MissingPerfEstimateError(PoplarError):
+    """A codelet's cycles are unknown: it could not be traced and carries no estimate."""
+
+
+class StreamConnectionError(PoplarError):
+    """A stream is not connected, has run dry, or was handed something of the wrong size."""
+
+
+class TensorIOStateError(PoplarError):
+    """The host asked for device memory at a time when there is none, or under an unknown handle."""
+
+
+class VertexDefinitionError(PoplarError):
+    """A vertex class declares fields that cannot be."""
+
+
+class CodeletError(PoplarError):
+    """A codelet's compute() failed, or did what its fields forbid."""

@@ -1,0 +1,80 @@
+"""The lessons are part of the test suite: nbval runs the solved ones and compares what they print with what is stored.
+
+Every session, and every notebook in it, has a state folder of its own and one BLAS thread, so that sums come out alike.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parent
+STATE = Path(tempfile.mkdtemp(prefix="ipu_teach-tests-"))
+
+# Before anything imports numpy; the workers and kernels of this session inherit all of it.
+for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
+    os.environ[_variable] = "1"
+os.environ["IPU_TEACH_WORK"] = str(STATE / "work")
+os.environ["IPYTHONDIR"] = str(STATE / "ipython")  # the user's start-up files are not part of a lesson
+
+
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """Where nbval is missing or switched off, its options in pyproject.toml do nothing, and the other tests run."""
+    if not pluginmanager.hasplugin("nbval"):
+        for name in ("--nbval", "--nbval-current-env"):
+            parser.addoption(name, action="store_true", help="nbval is not here: no effect")
+        parser.addoption("--nbval-cell-timeout", help="nbval is not here: no effect")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.pluginmanager.hasplugin("nbval"):
+        if config.option.nbval_sanitize_with is None:
+            config.option.nbval_sanitize_with = str(ROOT / "tests" / "nbval_sanitize.cfg")
+        _mend_nbval()
+    try:
+        from hypothesis import settings
+    except ImportError:
+        return
+    settings.register_profile("ipu_teach", deadline=None, derandomize="CI" in os.environ)
+    settings.load_profile("ipu_teach")
+
+
+def pytest_unconfigure() -> None:
+    shutil.rmtree(STATE, ignore_errors=True)
+
+
+def _mend_nbval() -> None:
+    from nbval.kernel import RunningKernel
+    from nbval.plugin import IPyNbFile
+
+    def execute_cell_input(self: Any, cell_input: str, allow_stdin: bool | None = None) -> Any:
+        # nbval 0.11 sends store_history=False, and IPython then ignores a ";" at the end
+        return self.kc.execute(cell_input, store_history=True, allow_stdin=allow_stdin, stop_on_error=False)
+
+    RunningKernel.execute_cell_input = execute_cell_input
+    start = IPyNbFile.setup
+
+    def setup(self: Any) -> None:
+        before = os.environ["IPU_TEACH_WORK"]
+        os.environ["IPU_TEACH_WORK"] = tempfile.mkdtemp(dir=STATE, prefix=self.path.stem + "-")
+        try:
+            start(self)  # the kernel keeps the environment that it started with
+        finally:
+            os.environ["IPU_TEACH_WORK"] = before
+
+    IPyNbFile.setup = setup
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+    cell = getattr(item, "cell", None) if type(item).__name__ == "IPyNbCell" else None
+    skipped = cell is not None and getattr(item, "options", {})["skip"]
+    if cell is not None and not skipped and cell.source.strip() and cell.execution_count is None:
+        pytest.fail("this cell was saved without running it: there is nothing to compare")
+    return (yield)

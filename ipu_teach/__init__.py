@@ -1,0 +1,50 @@
+"""Learn to program a tile machine: Graphcore's IPU, simulated. Values are exact, time is modelled.
+
+Start with the lessons (`python3 run.py`), or with this:
+
+    from ipu_teach import Engine, Graph, IPUModel, Vertex, Input, Output, Vector, FLOAT
+    from ipu_teach.program import Copy, Execute, Repeat, Sequence
+"""
+
+from ipu_teach import program
+from ipu_teach.device import Device, IPUModel
+from ipu_teach.engine import Engine
+from ipu_teach.errors import IPUTeachError, PoplarError
+from ipu_teach.graph import (
+    ComputeSet,
+    DataStream,
+    Graph,
+    InOut,
+    Input,
+    Output,
+    SupervisorVertex,
+    Tensor,
+    Vector,
+    Vertex,
+    concat,
+)
+from ipu_teach.report import Report, print_profile_summary
+from ipu_teach.target import Target
+from ipu_teach.types import (
+    BOOL,
+    CHAR,
+    FLOAT,
+    HALF,
+    INT,
+    LONGLONG,
+    SHORT,
+    SIGNED_CHAR,
+    UNSIGNED_CHAR,
+    UNSIGNED_INT,
+    UNSIGNED_LONGLONG,
+    UNSIGNED_SHORT,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "BOOL", "CHAR", "FLOAT", "HALF", "INT", "LONGLONG", "SHORT", "SIGNED_CHAR", "UNSIGNED_CHAR", "UNSIGNED_INT",
+    "UNSIGNED_LONGLONG", "UNSIGNED_SHORT", "ComputeSet", "DataStream", "Device", "Engine", "Graph", "IPUModel",
+    "IPUTeachError", "InOut", "Input", "Output", "PoplarError", "Report", "SupervisorVertex", "Target", "Tensor",
+    "Vector", "Vertex", "concat", "print_profile_summary", "program",
+]  # fmt: skip

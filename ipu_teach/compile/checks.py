@@ -1,0 +1,236 @@
+"""What must hold before a program may run: every check looks at all vertices at once and names the first that fails."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ipu_teach.compile.freeze import UNMAPPED, FrozenComputeSet, FrozenGraph, FrozenTable, Intervals
+from ipu_teach.errors import ComputeSetRaceError, ControlProgramError, GraphConnectionError, InvalidTileMappingError
+from ipu_teach.graph.graph import DataStream
+from ipu_teach.graph.table import UNCONNECTED
+from ipu_teach.graph.tensor import Layout, Tensor
+from ipu_teach.program import Copy, Program
+from ipu_teach.types import Array
+
+
+def check_graph(graph: FrozenGraph) -> None:
+    """Every check of the graph itself, in the order in which a learner wants to be told."""
+    for compute_set, table in graph.tables():
+        check_connected(compute_set, table)
+    check_variables_mapped(graph)
+    for compute_set, table in graph.tables():
+        check_vertices_mapped(compute_set, table)
+    for compute_set in graph.compute_sets:
+        check_races(graph, compute_set)
+
+
+def vertex_name(table: FrozenTable, row: int, field: str = "") -> str:
+    """A vertex in words: its number in the compute set, codelet, field and tile."""
+    tile = table.tiles[row]
+    where = f"tile {tile}" if tile >= 0 else "no tile"
+    return f"vertex {table.order[row]} ({table.codelet.__name__}{'.' + field if field else ''}, {where})"
+
+
+def check_connected(compute_set: FrozenComputeSet, table: FrozenTable) -> None:
+    """Every field of every vertex has a region, every state field a value."""
+    for name, field in table.fields.items():
+        missing = np.flatnonzero(table.offsets[name] == UNCONNECTED)
+        if missing.size:
+            state = field.kind == "state"
+            raise GraphConnectionError(
+                f"The {'state' if state else 'field'} {name!r} of {missing.size} "
+                f"{'vertex' if missing.size == 1 else 'vertices'} of {table.codelet.__name__} "
+                + ("has no value." if state else "is not connected."),
+                where=f"{vertex_name(table, int(missing[0]), name)} of compute set {compute_set.name!r}",
+                next_step=f"give it in add_vertex: {name}=…"
+                + (", or a default in the class." if state else f", declared as {field.declaration()}."),
+            )
+
+
+def check_variables_mapped(graph: FrozenGraph) -> None:
+    """Every element of every variable lies on a tile."""
+    tiles = graph.tile_map
+    stop = np.append(tiles.start[1:], graph.memory_bytes)
+    gaps = np.flatnonzero(tiles.tile == UNMAPPED)
+    for variable in graph.variables if gaps.size else []:
+        begin = np.maximum(tiles.start[gaps], variable.start)
+        end = np.minimum(stop[gaps], variable.stop)
+        inside = np.flatnonzero(end > begin)
+        if inside.size and "(state)" not in variable.name:
+            size = variable.dtype.size
+            count = int((end - begin)[inside].sum()) // size
+            total = (variable.stop - variable.start) // size
+            raise InvalidTileMappingError(
+                f"{count} of the {total} elements of variable {variable.name!r} are on no tile."
+                if count < total
+                else f"The variable {variable.name!r} is on no tile.",
+                where=f"first {graph.element(int(begin[inside[0]]))}",
+                next_step="graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor).",
+            )
+
+
+def check_vertices_mapped(compute_set: FrozenComputeSet, table: FrozenTable) -> None:
+    """Every vertex lies on a tile."""
+    missing = np.flatnonzero(table.tiles == UNMAPPED)
+    if missing.size:
+        raise InvalidTileMappingError(
+            f"{missing.size} of the {len(table)} vertices of {table.codelet.__name__} in compute set "
+            f"{compute_set.name!r} {'is' if missing.size == 1 else 'are'} on no tile.",
+            where=vertex_name(table, int(missing[0])),
+            next_step="graph.set_tile_mapping(vertex, tile).",
+        )
+
+
+class _Accesses:
+    """Byte intervals of several fields of a compute set's tables, side by side: who touches what."""
+
+    def __init__(self) -> None:
+        self.owners: list[tuple[FrozenTable, str]] = []
+        self._parts: list[tuple[int, Intervals]] = []
+
+    def add(self, table: FrozenTable, field: str, intervals: Intervals) -> None:
+        self._parts.append((len(self.owners), intervals))
+        self.owners.append((table, field))
+
+    def sorted(self) -> tuple[Array, Array, Array, Array]:
+        """(owner, row, start, stop), ascending by start; intervals of no length left out."""
+        if not self._parts:
+            empty = np.zeros(0, np.int64)
+            return empty, empty, empty, empty
+        owner = np.concatenate([np.full(len(i), o) for o, i in self._parts])
+        row = np.concatenate([i.row for _, i in self._parts])
+        start = np.concatenate([i.start for _, i in self._parts])
+        stop = np.concatenate([i.stop for _, i in self._parts])
+        order = np.argsort(start, kind="stable")
+        order = order[(stop > start)[order]]
+        return owner[order], row[order], start[order], stop[order]
+
+
+def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
+    """No element is written twice, or written by one field and read by another, and no constant is written.
+
+    All writes are sorted; one that starts before the furthest end so far is a second writer. If there is none, the writes
+    are disjoint, and two binary searches find those that a read meets. A vertex's own InOut is one field and so legal.
+    """
+    reads, writes = _Accesses(), _Accesses()
+    for table in compute_set.tables:
+        for name, field in table.fields.items():
+            if field.kind == "state":
+                continue
+            if field.written:
+                _check_aliases(graph, compute_set, table, name)
+            (writes if field.written else reads).add(table, name, graph.intervals(table, name))
+    owner, row, start, stop = writes.sorted()
+    if len(start) == 0:
+        return
+    _check_constants(graph, compute_set, writes, (owner, row, start, stop))
+    furthest = np.maximum.accumulate(stop)
+    second = np.flatnonzero(start[1:] < furthest[:-1]) + 1
+    if second.size:
+        b = int(second[0])
+        a = int(np.flatnonzero(stop[:b] > start[b])[0])
+        first, other = (writes.owners[owner[a]], int(row[a])), (writes.owners[owner[b]], int(row[b]))
+        raise _race(graph, compute_set, int(start[b]), first, other, "write")
+    r_owner, r_row, r_start, r_stop = reads.sorted()
+    low = np.searchsorted(stop, r_start, "right")
+    high = np.searchsorted(start, r_stop, "left")
+    met = np.flatnonzero(high > low)
+    if met.size:
+        r, w = int(met[0]), int(low[met[0]])
+        writer, reader = (writes.owners[owner[w]], int(row[w])), (reads.owners[r_owner[r]], int(r_row[r]))
+        raise _race(graph, compute_set, int(max(r_start[r], start[w])), writer, reader, "read")
+
+
+Access = tuple[tuple[FrozenTable, str], int]
+
+
+def _race(
+    graph: FrozenGraph, compute_set: FrozenComputeSet, byte: int, first: Access, second: Access, deed: str
+) -> ComputeSetRaceError:
+    (table_a, field_a), row_a = first
+    (table_b, field_b), row_b = second
+    name_a, name_b = vertex_name(table_a, row_a, field_a), vertex_name(table_b, row_b, field_b)
+    element = graph.element(byte)
+    if table_a is table_b and row_a == row_b:
+        return ComputeSetRaceError(
+            f"Two fields of one vertex overlap, and one of them is written: {field_a!r} and {field_b!r} share {element}.",
+            where=f"{vertex_name(table_a, row_a)} of compute set {compute_set.name!r}",
+            next_step="use one InOut field for what is both read and written.",
+        )
+    what = "written twice" if deed == "write" else "written by one vertex and read by another"
+    return ComputeSetRaceError(
+        f"In compute set {compute_set.name!r} {element} is {what}.",
+        where=f"{name_a} and {name_b}",
+        next_step="give each vertex its own element, or put the two into two compute sets, one after the other.",
+    )
+
+
+def _check_aliases(graph: FrozenGraph, compute_set: FrozenComputeSet, table: FrozenTable, name: str) -> None:
+    for number in np.unique(table.layouts[name]):
+        layout = graph.layouts[number]
+        if isinstance(layout, Layout) and layout.aliased:
+            row = int(np.flatnonzero(table.layouts[name] == number)[0])
+            raise ComputeSetRaceError(
+                f"The field {name!r} of {table.codelet.__name__} writes a region that holds some element twice.",
+                where=f"{vertex_name(table, row, name)} of compute set {compute_set.name!r}",
+                next_step="write to a view in which every element appears once.",
+            )
+
+
+def _check_constants(
+    graph: FrozenGraph, compute_set: FrozenComputeSet, writes: _Accesses, found: tuple[Array, Array, Array, Array]
+) -> None:
+    owner, row, start, stop = found
+    for variable in graph.variables:
+        if variable.constant:
+            hit = np.flatnonzero((start < variable.stop) & (stop > variable.start))
+            if hit.size:
+                table, field = writes.owners[owner[hit[0]]]
+                raise GraphConnectionError(
+                    f"The constant {variable.name!r} is written.",
+                    where=f"{vertex_name(table, int(row[hit[0]]), field)} of compute set {compute_set.name!r}",
+                    next_step="write to a variable.",
+                )
+
+
+def check_program(graph: FrozenGraph, program: Program) -> None:
+    """Every Copy in a program: no overlap of its sides, no element written twice, no constant written."""
+    if isinstance(program, Copy):
+        _check_copy(graph, program)
+    for child in program.children():
+        check_program(graph, child)
+
+
+def _check_copy(graph: FrozenGraph, copy: Copy) -> None:
+    destination = copy.destination
+    if isinstance(destination, DataStream) or not destination.num_elements:
+        return
+    if destination.layout.aliased:
+        raise ControlProgramError(
+            "Copy writes to a view that holds some element twice.",
+            where=repr(copy),
+            next_step="copy to a view in which every element appears once.",
+        )
+    d_start, d_stop = _bytes(destination)
+    for variable in graph.variables:
+        if variable.constant and np.any((d_start < variable.stop) & (d_stop > variable.start)):
+            raise ControlProgramError(
+                f"Copy writes to the constant {variable.name!r}.", where=repr(copy), next_step="copy to a variable."
+            )
+    if isinstance(copy.source, Tensor):
+        s_start, s_stop = _bytes(copy.source)
+        low = np.searchsorted(d_stop, s_start, "right")
+        met = np.flatnonzero(np.searchsorted(d_start, s_stop, "left") > low)
+        if met.size:
+            byte = int(max(s_start[met[0]], d_start[low[met[0]]]))
+            raise ControlProgramError(
+                f"The two sides of a Copy overlap: both hold {graph.element(byte)}.",
+                where=repr(copy),
+                next_step="copy through another variable.",
+            )
+
+
+def _bytes(tensor: Tensor) -> tuple[Array, Array]:
+    starts, lengths = tensor.layout.extent
+    begin = (tensor.offset + starts) * tensor.dtype.size
+    return begin, begin + lengths * tensor.dtype.size

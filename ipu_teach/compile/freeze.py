@@ -1,0 +1,223 @@
+"""From a graph that is still growing to arrays that never change: vertex tables, byte intervals, and the tile map.
+
+Everything downstream (checks, exchange, schedule, kernels) is array arithmetic on what stands here. Addresses are bytes in
+the graph's one flat memory, so that an interval's length is what it costs to send.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ipu_teach.graph.graph import ALIGNMENT, ComputeSet, Graph, Variable
+from ipu_teach.graph.table import ListLayout, VertexTable
+from ipu_teach.graph.tensor import Layout, Tensor
+from ipu_teach.graph.vertex import Field, Vertex
+from ipu_teach.types import Array, DType
+
+if TYPE_CHECKING:
+    from ipu_teach.target import Target
+
+UNMAPPED = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Intervals:
+    """Half-open byte intervals [start, stop), each with the row of the vertex it belongs to."""
+
+    row: Array
+    start: Array
+    stop: Array
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+
+@dataclass(frozen=True, eq=False)
+class FrozenTable:
+    """The vertices of one codelet in one compute set, as columns.
+
+    `offsets` and `layouts` by field name (state included: each vertex has one element of hidden memory for it);
+    `tiles`, `order` and `estimates` (-1 for none) by vertex.
+    """
+
+    compute_set: int
+    codelet: type[Vertex]
+    fields: dict[str, Field]
+    offsets: dict[str, Array]
+    layouts: dict[str, Array]
+    tiles: Array
+    order: Array
+    estimates: Array
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+
+@dataclass(frozen=True, eq=False)
+class FrozenComputeSet:
+    id: int
+    name: str
+    tables: tuple[FrozenTable, ...]
+    num_vertices: int
+
+
+@dataclass(frozen=True, eq=False)
+class TileMap:
+    """Which tile holds each byte: piece i covers `start[i]` to `start[i + 1]` and lies on `tile[i]` (-1: none)."""
+
+    start: Array
+    tile: Array
+
+    def at(self, byte: Array) -> Array:
+        """The tile of each byte address."""
+        return self.tile[np.searchsorted(self.start, byte, "right") - 1]
+
+    def split(self, start: Array, stop: Array) -> tuple[Array, Array, Array, Array]:
+        """Intervals cut where the tile changes: (index of the interval, start, stop, tile) of every piece."""
+        first = np.searchsorted(self.start, start, "right") - 1
+        last = np.searchsorted(self.start, stop, "left") - 1
+        source, piece = expand(first, last - first + 1)
+        cuts = np.append(self.start, np.iinfo(np.int64).max)
+        return source, np.maximum(start[source], cuts[piece]), np.minimum(stop[source], cuts[piece + 1]), self.tile[piece]
+
+
+def expand(first: Array, count: Array) -> tuple[Array, Array]:
+    """For each i the numbers first[i], first[i] + 1, …: (i repeated, the numbers)."""
+    source = np.repeat(np.arange(len(first)), count)
+    within = np.arange(len(source)) - np.repeat(np.cumsum(count) - count, count)
+    return source, first[source] + within
+
+
+class FrozenGraph:
+    """A graph as it was when it was compiled."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.target: Target = graph.target
+        self.layouts: tuple[Layout | ListLayout, ...] = tuple(graph.layouts)
+        self.variables: list[Variable] = list(graph.variables)
+        self.initial_values: list[tuple[Tensor, Array]] = list(graph.initial_values)
+        self.state_values: list[tuple[type[DType], int, Array]] = []
+        self.memory_bytes = graph.memory_bytes
+        scalar = graph.strided((), ())
+        self.layouts = tuple(graph.layouts)
+        self._scalar_id = scalar.id
+        state_pieces: list[Array] = []
+        self.compute_sets = tuple(self._freeze_set(cs, state_pieces) for cs in graph.compute_sets)
+        log = np.frombuffer(graph.mapping_log, np.int64).reshape(-1, 3)
+        self.tile_map = paint(np.concatenate([log, *state_pieces]), self.memory_bytes)
+        self._starts = [v.start for v in self.variables]
+
+    def _freeze_set(self, compute_set: ComputeSet, state_pieces: list[Array]) -> FrozenComputeSet:
+        tables = tuple(self._freeze_table(t, state_pieces) for t in compute_set.tables.values() if len(t))
+        return FrozenComputeSet(compute_set.id, compute_set.name, tables, compute_set.num_vertices)
+
+    def _freeze_table(self, table: VertexTable, state_pieces: list[Array]) -> FrozenTable:
+        count = len(table)
+        offsets = {n: np.array(column, np.int64) for n, column in table.offsets.items()}
+        layouts = {n: np.array(column, np.int32) for n, column in table.layouts.items()}
+        tiles = np.array(table.tiles, np.int32)
+        for name, field in table.state.items():
+            values = table.state_values[name]
+            missing = np.array([v is None for v in values])
+            start = self._allocate_state(f"{table.codelet.__name__}.{name} (state)", field.dtype, count)
+            positions = start // field.dtype.size + np.arange(count)
+            offsets[name] = np.where(missing, UNMAPPED, positions)
+            layouts[name] = np.full(count, self._scalar_id, np.int32)
+            filled = np.array([0 if v is None else v for v in values], field.dtype.numpy)
+            self.state_values.append((field.dtype, start, filled))
+            mapped = np.flatnonzero(tiles >= 0)
+            begin = positions[mapped] * field.dtype.size
+            state_pieces.append(np.stack((begin, begin + field.dtype.size, tiles[mapped]), axis=1))
+        estimates = np.full(count, -1, np.int64)
+        if table.estimates is not None:
+            estimates[: len(table.estimates)] = table.estimates
+        return FrozenTable(
+            table.compute_set.id, table.codelet, dict(table.codelet.fields), offsets, layouts, tiles,
+            np.array(table.order, np.int64), estimates,
+        )  # fmt: skip
+
+    def _allocate_state(self, name: str, dtype: type[DType], count: int) -> int:
+        start = self.memory_bytes
+        stop = start + count * dtype.size
+        self.memory_bytes = -(-stop // ALIGNMENT) * ALIGNMENT
+        self.variables.append(Variable(len(self.variables), name, dtype, (count,), start, stop, constant=False))
+        return start
+
+    @cached_property
+    def _runs(self) -> tuple[Array, Array, Array]:
+        """For every layout in use, the runs of elements it touches, as one CSR: (pointers, deltas, lengths)."""
+        used = {int(i) for cs in self.compute_sets for t in cs.tables for c in t.layouts.values() for i in np.unique(c)}
+        starts, lengths, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], []
+        for number, layout in enumerate(self.layouts):
+            parts = [(0, layout)] if isinstance(layout, Layout) else layout.parts
+            pieces = [(delta + part.extent[0], part.extent[1]) for delta, part in parts] if number in used else []
+            starts.extend(p[0] for p in pieces)
+            lengths.extend(p[1] for p in pieces)
+            counts.append(sum(len(p[0]) for p in pieces))
+        return np.concatenate(([0], np.cumsum(counts, dtype=np.int64))), np.concatenate(starts), np.concatenate(lengths)
+
+    def intervals(self, table: FrozenTable, field: str) -> Intervals:
+        """The bytes that each vertex of `table` touches through `field`."""
+        pointers, deltas, lengths = self._runs
+        layout, size = table.layouts[field], table.fields[field].dtype.size
+        rows, run = expand(pointers[layout], pointers[layout + 1] - pointers[layout])
+        start = (table.offsets[field][rows] + deltas[run]) * size
+        return Intervals(rows, start, start + lengths[run] * size)
+
+    def tables(self) -> Iterator[tuple[FrozenComputeSet, FrozenTable]]:
+        for compute_set in self.compute_sets:
+            for table in compute_set.tables:
+                yield compute_set, table
+
+    def variable_at(self, byte: int) -> Variable:
+        """The variable that holds a byte address."""
+        return self.variables[bisect_right(self._starts, byte) - 1]
+
+    def element(self, byte: int) -> str:
+        """A byte address in words: element number and variable."""
+        variable = self.variable_at(byte)
+        number = (byte - variable.start) // variable.dtype.size
+        if len(variable.shape) > 1:
+            index = ", ".join(str(i) for i in np.unravel_index(number, variable.shape))
+            return f"element [{index}] of {variable.name!r}"
+        return f"element [{number}] of {variable.name!r}"
+
+
+def paint(log: Array, memory_bytes: int) -> TileMap:
+    """The tile map that a log of (start, stop, tile) rows leaves behind; later rows override earlier ones."""
+    if len(log) == 0:
+        return TileMap(np.zeros(1, np.int64), np.full(1, UNMAPPED, np.int32))
+    log = log[np.argsort(log[:, 0], kind="stable")] if not _overlapping(log) else _flatten(log)
+    start, stop, tile = log.T
+    edges = np.stack((start, stop), axis=1).reshape(-1)
+    tiles = np.stack((tile, np.full_like(tile, UNMAPPED)), axis=1).reshape(-1)
+    # A gap of no length between two pieces is dropped, as is a piece that only continues the one before.
+    keep = np.append(edges[1:] > edges[:-1], edges[-1] < memory_bytes)
+    edges, tiles = edges[keep], tiles[keep]
+    if len(edges) == 0 or edges[0] > 0:
+        edges, tiles = np.insert(edges, 0, 0), np.insert(tiles, 0, UNMAPPED)
+    change = np.append(True, tiles[1:] != tiles[:-1])
+    return TileMap(edges[change], tiles[change].astype(np.int32))
+
+
+def _overlapping(log: Array) -> bool:
+    order = np.argsort(log[:, 0], kind="stable")
+    return bool(np.any(log[order[1:], 0] < np.maximum.accumulate(log[order[:-1], 1])))
+
+
+def _flatten(log: Array) -> Array:
+    """Overlapping rows painted one over the other: disjoint rows, ascending."""
+    cuts = np.unique(log[:, :2])
+    tile: Any = np.full(len(cuts) - 1, UNMAPPED)
+    for begin, end, number in zip(
+        np.searchsorted(cuts, log[:, 0]), np.searchsorted(cuts, log[:, 1]), log[:, 2].tolist(), strict=True
+    ):
+        tile[begin:end] = number
+    painted = tile != UNMAPPED
+    return np.stack((cuts[:-1][painted], cuts[1:][painted], tile[painted]), axis=1)

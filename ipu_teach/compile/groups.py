@@ -1,0 +1,63 @@
+"""Vertices that may share a kernel: the same codelet, and regions of the same shapes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ipu_teach.compile.checks import vertex_name
+from ipu_teach.compile.freeze import FrozenGraph, FrozenTable
+from ipu_teach.compile.trace import FieldShape, Trace, trace_codelet
+from ipu_teach.graph.tensor import Layout
+from ipu_teach.types import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Rows of one table whose regions agree in shape, with the trace that serves them all."""
+
+    table: FrozenTable
+    rows: Array
+    shapes: dict[str, FieldShape]
+    trace: Trace
+
+
+class Grouper:
+    """Finds the groups of tables; traces each codelet once for each set of shapes, however many compute sets use it."""
+
+    def __init__(self, graph: FrozenGraph) -> None:
+        self.graph = graph
+        self._traces: dict[object, Trace] = {}
+        self._shapes: list[FieldShape] = []
+        numbers: dict[FieldShape, int] = {}
+        ids = []
+        for layout in graph.layouts:
+            shape: FieldShape = layout.shape if isinstance(layout, Layout) else tuple(p.shape for _, p in layout.parts)
+            if shape not in numbers:
+                numbers[shape] = len(self._shapes)
+                self._shapes.append(shape)
+            ids.append(numbers[shape])
+        self._shape_of_layout = np.array(ids, np.int64)
+
+    def groups(self, table: FrozenTable) -> list[Group]:
+        """The groups of one table, ordered by their first vertex."""
+        key = np.zeros(len(table), np.int64)
+        for layouts in table.layouts.values():
+            # Renumbered after each field, so that the key stays small and two different ones never meet.
+            _, key = np.unique(key * len(self._shapes) + self._shape_of_layout[layouts], return_inverse=True)
+        _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
+        order = np.argsort(inverse, kind="stable")
+        members = np.split(order, np.flatnonzero(np.diff(inverse[order])) + 1)
+        return [self._group(table, rows) for rows in sorted(members, key=lambda r: int(r[0]))]
+
+    def _group(self, table: FrozenTable, rows: Array) -> Group:
+        row = int(rows[0])
+        shapes: dict[str, FieldShape] = {}
+        for name, declared in table.fields.items():
+            shape = self._shapes[self._shape_of_layout[table.layouts[name][row]]]
+            shapes[name] = () if declared.depth == 0 else shape
+        key = (table.codelet, tuple(shapes.items()))
+        if key not in self._traces:
+            self._traces[key] = trace_codelet(table.codelet, shapes, vertex_name(table, row))
+        return Group(table, rows, shapes, self._traces[key])

@@ -1,0 +1,550 @@
+"""Handwritten digits to train on: a small set that comes with the kit, and MNIST.
+
+`digits()` needs nothing but the kit. `mnist()` reads the four files of MNIST (LeCun, Cortes and Burges, 1998) from
+`$IPU_TEACH_DATA/mnist` or from the user's cache folder, and downloads them into that folder where neither has them.
+Both return a `Dataset` of 28x28 images, so that a program runs on either without a change.
+
+What the module chose where there was a choice:
+
+* The first folder that holds MNIST wins, and `IPU_TEACH_DATA` comes first. A folder with the test half alone counts:
+  its first 8,000 images are then the training half, its last 2,000 the test half.
+* Files already on disk are checked for form and for size, not by md5: they may have been unpacked or packed again.
+  What is downloaded is checked by md5 before it gets its name.
+* No connection is not an error (`mnist()` says so in one line and returns the digits). A server that answers with an
+  error, with other bytes, or that falls silent, is an error, since the user can do something about it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import math
+import os
+import struct
+import sys
+import time
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ipu_teach.errors import DatasetError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from http.client import HTTPResponse
+
+__all__ = ["Dataset", "digits", "load", "mnist", "read_idx"]
+
+DEFAULT_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
+"""Where `mnist()` downloads from unless `IPU_TEACH_MNIST_URL` names another place: the mirror that torchvision uses."""
+
+TIMEOUT = 20.0
+"""Seconds without a single byte after which a download counts as stalled."""
+
+# The md5 of each packed file, as torchvision lists them. In this order, so that a download that was interrupted never
+# leaves the test half alone behind, which would be read as a folder that holds nothing else on purpose.
+_MD5 = {
+    "train-images-idx3-ubyte": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+    "train-labels-idx1-ubyte": "d53e105ee54ea40749a09fcbcd1e9432",
+    "t10k-images-idx3-ubyte": "9fb629c4189551a2d022fa330f9573f3",
+    "t10k-labels-idx1-ubyte": "ec29112dd5afa0611ce80d1b7f02629c",
+}
+_COUNTS = {"train": 60_000, "t10k": 10_000}
+_HALF_SPLIT = 8_000
+
+_DIGITS_FILE = Path(__file__).resolve().parent.parent / "datasets" / "digits8.npz"
+
+_ATTEMPTS = 3
+_CHUNK = 1 << 16
+_LARGEST_DOWNLOAD = 1 << 26  # the largest of the four files is 9.9 MB
+_LARGEST_ARRAY = 1 << 30
+_IDX_TYPES = {0x09: "int8", 0x0B: "int16", 0x0C: "int32", 0x0D: "float32", 0x0E: "float64"}
+
+_REPLACE = (
+    "Put a fresh copy in its place; if it is in the cache folder, delete it and datasets.mnist() downloads it again."
+)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Dataset:
+    """Images of handwritten digits and what they show, in two halves.
+
+    name:          "digits", "mnist", or "mnist-t10k" where the test half of MNIST was split in two
+    train_images:  uint8, shape (n, 28, 28), 0 is background and 255 is ink
+    train_labels:  uint8, shape (n,), 0 to 9
+    test_images:   uint8, shape (m, 28, 28)
+    test_labels:   uint8, shape (m,)
+
+    The arrays are new in every call that returns a dataset: changing them changes nobody else's.
+    """
+
+    name: str
+    train_images: NDArray[np.uint8]
+    train_labels: NDArray[np.uint8]
+    test_images: NDArray[np.uint8]
+    test_labels: NDArray[np.uint8]
+
+    def __repr__(self) -> str:
+        height, width = self.train_images.shape[1:]
+        return (
+            f"Dataset({self.name!r}: {len(self.train_images):,} images to train on and {len(self.test_images):,} "
+            f"to test on, {height}x{width} {self.train_images.dtype})"
+        )
+
+
+def load(name: str) -> Dataset:
+    """The dataset called `name`: "digits" (see `digits`) or "mnist" (see `mnist`).
+
+    Raises DatasetError for any other name.
+    """
+    if name == "digits":
+        return digits()
+    if name == "mnist":
+        return mnist()
+    raise DatasetError(
+        f"There is no dataset called {name!r}.",
+        where="datasets.load",
+        next_step="Ask for 'digits', which comes with the kit, or for 'mnist', which is downloaded once.",
+    )
+
+
+# ------------------------------------------------------------------------------------------ the digits
+
+
+def digits() -> Dataset:
+    """The 1,797 digits that come with the kit, 1,500 to train on and 297 to test on, scaled from 8x8 to 28x28.
+
+    Source: the test half of "Optical Recognition of Handwritten Digits", Alpaydin and Kaynak, UCI, 1998; each pixel of
+    the 8x8 original counts the ink in a block of 4x4, 0 to 16. The split is stored in the file: each class is in both
+    halves in proportion (see datasets/SOURCE.md).
+
+    The scaling is bilinear, with the centres of the pixels aligned at the outer edges, and in integers only, so every
+    machine gets the same bytes. Along each axis, pixel i of 28 lies at 4i - 5 fourteenths of a pixel of the original,
+    held within 0 and 98 (that is, 7 pixels): its two neighbours q and q + 1, q = (4i - 5) div 14, weigh 14 - r and r,
+    r = (4i - 5) mod 14. Rows times columns give weights that add up to 196, so with S the weighted sum of the four
+    neighbours, at most 16 * 196 = 3136, the pixel is (255 * S + 1568) div 3136: 255 S / 3136, rounded half up.
+
+    Raises DatasetError where the file is missing or damaged.
+    """
+    try:
+        # Opened here, because np.load leaves a damaged file open.
+        with open(_DIGITS_FILE, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+            images, labels = file["images"], file["labels"]
+            train, test = file["train_index"], file["test_index"]
+    except FileNotFoundError:
+        raise DatasetError(
+            "The digits that come with the kit are not where they should be: digits8.npz is missing.",
+            where=str(_DIGITS_FILE),
+            next_step="Install the kit from its checkout with `pip install -e .`, which leaves the file in its place, "
+            "or restore it with `git checkout datasets/digits8.npz`.",
+        ) from None
+    except (OSError, ValueError, KeyError, EOFError, NotImplementedError, zlib.error, zipfile.BadZipFile) as error:
+        raise DatasetError(
+            f"The digits that come with the kit cannot be read: digits8.npz is damaged ({_one_line(error)}).",
+            where=str(_DIGITS_FILE),
+            next_step="Restore the file with `git checkout datasets/digits8.npz`.",
+        ) from error
+    scaled = _scale(images)
+    return Dataset("digits", scaled[train], labels[train], scaled[test], labels[test])
+
+
+def _scale(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """(n, 8, 8) uint8, 0 to 16, to (n, 28, 28) uint8, 0 to 255. The formula stands in `digits`."""
+    weights = np.zeros((28, 8), dtype=np.int32)
+    for i in range(28):
+        low, rest = divmod(min(max(4 * i - 5, 0), 98), 14)
+        weights[i, low] += 14 - rest
+        weights[i, min(low + 1, 7)] += rest
+    sums: NDArray[np.int32] = weights @ images.astype(np.int32) @ weights.T
+    return ((255 * sums + 1568) // 3136).astype(np.uint8)
+
+
+# ----------------------------------------------------------------------------------------------- MNIST
+
+
+def mnist(download: bool = True, *, timeout: float = TIMEOUT) -> Dataset:
+    """MNIST: 60,000 images to train on and 10,000 to test on.
+
+    Looks for the four files, packed (`train-images-idx3-ubyte.gz` and so on) or unpacked (without `.gz`), in
+    `$IPU_TEACH_DATA/mnist`, then in the cache folder (`$XDG_CACHE_HOME/ipu_teach/mnist`; without that variable
+    `~/.cache/ipu_teach/mnist`, on macOS `~/Library/Caches/ipu_teach/mnist`, on Windows
+    `%LOCALAPPDATA%/ipu_teach/mnist`). Where a folder holds the test half alone, that half is split, first 8,000 to
+    train and last 2,000 to test, and a line says so.
+
+    Where neither folder has them, they are downloaded into the cache folder, about 11 MB, from the address in
+    `IPU_TEACH_MNIST_URL` or else from `DEFAULT_URL`, with a progress bar. A download that was interrupted goes on
+    where it stopped, if the server can do that. `timeout`, in seconds, is how long a server may stay silent.
+    Without a connection a line says so, and the answer is `digits()`. With `download=False` nothing is downloaded.
+
+    Raises DatasetError where a file is not what its name says, where nothing was found and `download` is false, where
+    the server answers with an error or with other bytes or falls silent, or where the cache folder cannot be written.
+    """
+    folders = _folders()
+    for folder in folders:
+        found = _find(folder)
+        if len(found) == len(_MD5):
+            return _whole(found)
+        if sorted(found) == ["t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"]:
+            return _split_test_half(folder, found)
+    searched = " or ".join(str(folder) for folder in folders)
+    if not download:
+        raise DatasetError(
+            "The four files of MNIST are not on this machine, and download=False forbids to fetch them.",
+            where=searched,
+            next_step="Call datasets.mnist() to download them, copy them into one of these folders, "
+            "or use datasets.digits(), which comes with the kit.",
+        )
+    cache, base = folders[-1], _base_url()
+    try:
+        for stem in _MD5:
+            if stem not in _find(cache):
+                _download(f"{base}{stem}.gz", cache / f"{stem}.gz", _MD5[stem], timeout)
+    except _OfflineError as offline:
+        print(
+            f"MNIST is not in {searched} and cannot be downloaded from {base} ({offline}): "
+            "using the 1,797 digits that come with the kit instead."
+        )
+        return digits()
+    return _whole(_find(cache))
+
+
+def _folders() -> list[Path]:
+    """Where MNIST may lie; the last one is the cache folder, the only one that is ever written."""
+    chosen = os.environ.get("IPU_TEACH_DATA", "")
+    return ([Path(chosen).expanduser() / "mnist"] if chosen else []) + [_cache_folder() / "ipu_teach" / "mnist"]
+
+
+def _cache_folder() -> Path:
+    xdg = os.environ.get("XDG_CACHE_HOME", "")
+    if xdg and Path(xdg).is_absolute():  # the XDG standard says to ignore a relative path
+        return Path(xdg)
+    try:
+        home = Path.home()
+    except RuntimeError:  # a container's user may have no home at all
+        import tempfile
+
+        return Path(tempfile.gettempdir())
+    platform: str = sys.platform
+    if platform == "darwin":
+        return home / "Library" / "Caches"
+    if platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    return home / ".cache"
+
+
+def _find(folder: Path) -> dict[str, Path]:
+    """Which of the four files `folder` holds; a packed one goes before an unpacked one, for it carries a checksum."""
+    found = {}
+    for stem in _MD5:
+        for path in (folder / f"{stem}.gz", folder / stem):
+            if os.path.isfile(path):  # unlike Path.is_file, no error for a folder that may not be read
+                found[stem] = path
+                break
+    return found
+
+
+def _whole(found: Mapping[str, Path]) -> Dataset:
+    return Dataset("mnist", *_read_half(found, "train"), *_read_half(found, "t10k"))
+
+
+def _split_test_half(folder: Path, found: Mapping[str, Path]) -> Dataset:
+    images, labels = _read_half(found, "t10k")
+    print(
+        f"MNIST: {folder} holds the test half only, so its first {_HALF_SPLIT:,} images are to train on "
+        f"and its last {len(images) - _HALF_SPLIT:,} to test on."
+    )
+    cut = _HALF_SPLIT
+    # Copies, so that neither half keeps the other's memory alive.
+    return Dataset("mnist-t10k", images[:cut].copy(), labels[:cut].copy(), images[cut:].copy(), labels[cut:].copy())
+
+
+def _read_half(found: Mapping[str, Path], half: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    image_file, label_file = found[f"{half}-images-idx3-ubyte"], found[f"{half}-labels-idx1-ubyte"]
+    images, labels = read_idx(image_file), read_idx(label_file)
+    if images.ndim != 3 or images.shape[1:] != (28, 28):
+        raise _refused(image_file, f"holds an array of shape {images.shape}; images of MNIST have shape (n, 28, 28).")
+    if labels.ndim != 1:
+        raise _refused(label_file, f"holds an array of shape {labels.shape}; labels of MNIST have shape (n,).")
+    if len(images) != len(labels):
+        raise _refused(label_file, f"holds {len(labels):,} labels for the {len(images):,} images of {image_file.name}.")
+    if len(images) != _COUNTS[half]:
+        raise _refused(image_file, f"holds {len(images):,} images; this half of MNIST has {_COUNTS[half]:,}.")
+    if labels.max() > 9:
+        first = int(np.argmax(labels > 9))
+        raise _refused(label_file, f"holds labels that are no digits: label {first:,} is {labels[first]}.")
+    return images, labels
+
+
+# ------------------------------------------------------------------------------------------- IDX files
+
+
+def read_idx(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
+    """The array in an IDX file of unsigned bytes, packed with gzip or not.
+
+    An IDX file is a header and the values, nothing else. The header: two zero bytes, the code of the dtype (0x08:
+    unsigned byte), the number of dimensions, and each dimension as a big-endian 32-bit integer. Whether the file is
+    packed is read from its first two bytes. Source: LeCun, Cortes and Burges, "The MNIST database", 1998.
+
+    Returns a new uint8 array of the shape that the header gives. Memory grows with what the file really holds, never
+    with what its header claims.
+
+    Raises DatasetError, which names the file, where it is missing, empty, cut short, damaged, longer than its header
+    says, larger than 1 GiB by its header, named .gz but not packed, not an IDX file, or of another dtype.
+    """
+    file = Path(path)
+    try:
+        with open(file, "rb") as raw:
+            start = raw.read(2)
+            raw.seek(0)
+            if not start:
+                raise _refused(file, "is empty.")
+            if start == b"\x1f\x8b":
+                with gzip.GzipFile(fileobj=raw) as unpacked:
+                    return _parse(file, unpacked)
+            if file.suffix == ".gz":
+                raise _refused(file, f"is named .gz but is not packed with gzip: it begins with {start.hex(' ')}.")
+            return _parse(file, raw)
+    except EOFError:
+        raise _refused(file, "is cut short: its packed data have no end.") from None
+    except (gzip.BadGzipFile, zlib.error) as error:
+        raise _refused(file, f"is damaged: it does not unpack ({_one_line(error)}).") from error
+    except FileNotFoundError:
+        raise DatasetError(
+            f"The file {file.name} does not exist.",
+            where=str(file),
+            next_step="Check the path; datasets.mnist() finds or downloads the files of MNIST by itself.",
+        ) from None
+    except OSError as error:
+        raise DatasetError(
+            f"The file {file.name} cannot be read: {error.strerror or _one_line(error)}.",
+            where=str(file),
+            next_step="Check that it is a file and that you may read it.",
+        ) from error
+
+
+def _parse(file: Path, stream: IO[bytes] | gzip.GzipFile) -> NDArray[np.uint8]:
+    head = stream.read(4)
+    if len(head) < 4:
+        raise _refused(file, f"is cut short: its header has {len(head)} of at least 8 bytes.")
+    zeros, code, dimensions = struct.unpack(">HBB", head)
+    if zeros != 0 or dimensions == 0:
+        raise _refused(file, f"is not an IDX file: it begins with {head.hex(' ')}, not with 00 00 08 and a rank.")
+    if code != 0x08:
+        meaning = _IDX_TYPES.get(code, "which IDX does not define")
+        raise _refused(file, f"has dtype code 0x{code:02x} ({meaning}); only 0x08, unsigned byte, can be read.")
+    sizes = stream.read(4 * dimensions)
+    if len(sizes) < 4 * dimensions:
+        raise _refused(file, f"is cut short: its header has {4 + len(sizes)} of {4 + 4 * dimensions} bytes.")
+    shape = struct.unpack(f">{dimensions}I", sizes)
+    count = math.prod(shape)
+    claim = f"{' x '.join(map(str, shape[:4]))}{' x ...' if dimensions > 4 else ''} values"
+    if count == 0:
+        raise _refused(file, f"holds nothing: its header says {claim}.")
+    if count > _LARGEST_ARRAY or dimensions > 32:
+        raise _refused(file, f"cannot be what its header claims: {claim}, where 1 GiB in 32 dimensions is the most.")
+    body = bytearray()
+    # Piece by piece, since read(count) would set aside whatever the header claims before it reads a byte.
+    while len(body) <= count and (piece := stream.read(min(1 << 20, count + 1 - len(body)))):
+        body += piece
+    if len(body) < count:
+        raise _refused(file, f"is cut short: its header says {claim}, {count:,} bytes, and {len(body):,} are there.")
+    if len(body) > count:
+        raise _refused(file, f"goes on after its end: its header says {claim}, {count:,} bytes, and more are there.")
+    return np.frombuffer(body, dtype=np.uint8).reshape(shape)
+
+
+def _refused(file: Path, what: str) -> DatasetError:
+    return DatasetError(f"The file {file.name} {what}", where=str(file), next_step=_REPLACE)
+
+
+def _one_line(error: object) -> str:
+    return " ".join(str(error).split()) or type(error).__name__
+
+
+# -------------------------------------------------------------------------------------------- download
+
+
+class _OfflineError(Exception):
+    """There is no connection to the server."""
+
+
+class _DroppedError(Exception):
+    """The transfer ended early; another attempt may go on from there."""
+
+
+def _base_url() -> str:
+    from urllib.parse import urlsplit
+
+    base = os.environ.get("IPU_TEACH_MNIST_URL", "").strip() or DEFAULT_URL
+    try:
+        parts = urlsplit(base)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or not base.isascii() or not base.isprintable() or " " in base:
+        raise DatasetError(
+            f"MNIST cannot be downloaded from {base!r}, which is not an address of the form http://... or https://...",
+            where="the environment variable IPU_TEACH_MNIST_URL",
+            next_step="Set it to the folder on a server that holds the four .gz files, "
+            "or unset it to use the default address.",
+        )
+    return base.rstrip("/") + "/"
+
+
+def _download(url: str, final: Path, md5: str, timeout: float) -> None:
+    """Fetch `url` into `final`, which appears complete and checked or not at all."""
+    try:
+        final.parent.mkdir(parents=True, exist_ok=True)
+        part = _claim(final, timeout)
+        try:
+            _fill(url, part, md5, timeout)
+            os.replace(part, final)
+        finally:
+            # Whatever ended the transfer, an interrupt too: leave what is there for a later call to go on with.
+            with contextlib.suppress(OSError):
+                os.replace(part, final.with_name(f"{final.name}.part"))
+    except OSError as error:
+        raise DatasetError(
+            f"The download of {final.name} cannot be stored: {error.strerror or _one_line(error)}.",
+            where=str(final.parent),
+            next_step="Make room there or set XDG_CACHE_HOME to a folder that you may write; "
+            "or use datasets.digits(), which comes with the kit.",
+        ) from error
+
+
+def _claim(final: Path, timeout: float) -> Path:
+    """A part file that belongs to this call alone: what an earlier call left, if anything, else a new name.
+
+    Two programs may download at once. A rename has one winner, so what was left is taken by one of them; a running
+    download writes at least once in `timeout` seconds, so one that has been idle for longer was killed.
+    """
+    mine = final.with_name(f"{final.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
+    for left in sorted(final.parent.glob(f"{final.name}.*part")):
+        try:
+            if left.name == f"{final.name}.part" or time.time() - left.stat().st_mtime > 2 * timeout:
+                os.rename(left, mine)
+                os.utime(mine)
+                break
+        except OSError:  # another program was faster
+            continue
+    return mine
+
+
+def _fill(url: str, part: Path, md5: str, timeout: float) -> None:
+    """Bring `part` to the state where its md5 is right, or raise."""
+    problem = ""
+    for _ in range(_ATTEMPTS):
+        resumed = part.exists() and part.stat().st_size > 0
+        if resumed and _md5(part) == md5:  # interrupted between the last byte and the rename
+            return
+        try:
+            _fetch(url, part, timeout)
+        except _DroppedError as dropped:
+            problem = str(dropped)
+            continue
+        if (seen := _md5(part)) == md5:
+            return
+        part.unlink()
+        if not resumed:
+            raise DatasetError(
+                f"The download of {url.rpartition('/')[2]} is not the file of MNIST: "
+                f"its md5 is {seen} and should be {md5}.",
+                where=url,
+                next_step="Try again; if it happens again, something between you and the server changes it (a log-in "
+                "page, a proxy) or the address is wrong: set IPU_TEACH_MNIST_URL to another mirror.",
+            )
+        problem = "what an earlier download had left was not the beginning of this file"
+    raise DatasetError(
+        f"The download of {url.rpartition('/')[2]} broke off {_ATTEMPTS} times: {problem}.",
+        where=url,
+        next_step="Call datasets.mnist() again, which goes on where it stopped; "
+        "or use datasets.digits(), which comes with the kit.",
+    )
+
+
+def _md5(path: Path) -> str:
+    import hashlib
+
+    digest = hashlib.md5(usedforsecurity=False)
+    with open(path, "rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()
+
+
+def _fetch(url: str, part: Path, timeout: float) -> None:
+    """One request: append to `part` what it lacks, or write it anew where the server cannot go on in the middle."""
+    import http.client
+    import urllib.error
+    import urllib.request
+
+    from tqdm import tqdm
+
+    name = url.rpartition("/")[2]
+    have = part.stat().st_size if part.exists() else 0
+    request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
+    try:
+        response: HTTPResponse = urllib.request.urlopen(request, timeout=timeout)
+    except urllib.error.HTTPError as error:
+        error.close()
+        if error.code == 416 and have:  # there is nothing after `have`: it was no beginning of this file
+            part.unlink()
+            raise _DroppedError("what an earlier download had left was longer than the file") from None
+        raise DatasetError(
+            f"The server refused to send {name}: {error.code} {error.reason}.",
+            where=url,
+            next_step="Check the address in IPU_TEACH_MNIST_URL (unset it to use the default); "
+            "or use datasets.digits(), which comes with the kit.",
+        ) from None
+    except urllib.error.URLError as error:
+        raise _OfflineError(_one_line(error.reason)) from None
+    except TimeoutError:
+        raise _stalled(url, have, timeout) from None
+    except (OSError, http.client.HTTPException) as error:
+        raise _DroppedError(_one_line(error)) from None
+
+    with response:
+        middle = response.status == 206
+        if middle and not response.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
+            part.unlink(missing_ok=True)
+            raise _DroppedError("the server sent another range than the one it was asked for")
+        if not middle:
+            have = 0
+        length = response.headers.get("Content-Length", "")
+        total = have + int(length) if length.isdecimal() else None
+        with (
+            open(part, "ab" if middle else "wb") as file,
+            tqdm(desc=name, total=total, initial=have, unit="B", unit_scale=True) as bar,
+        ):
+            while total is None or have < total:
+                try:
+                    piece = response.read1(_CHUNK)
+                except TimeoutError:
+                    raise _stalled(url, have, timeout) from None
+                except (OSError, http.client.HTTPException) as error:
+                    raise _DroppedError(_one_line(error)) from None
+                if not piece:
+                    break
+                file.write(piece)
+                file.flush()  # the time of the last write tells other programs that this one is alive
+                have += len(piece)
+                bar.update(len(piece))
+                if have > _LARGEST_DOWNLOAD:  # no file of MNIST is so long: stop here, the md5 will refuse it
+                    total = None
+                    break
+    if total is not None and have < total:
+        raise _DroppedError(f"the connection closed after {have:,} of {total:,} bytes")
+
+
+def _stalled(url: str, have: int, timeout: float) -> DatasetError:
+    return DatasetError(
+        f"The download of {url.rpartition('/')[2]} stalled: no byte came for {timeout:g} s, after {have:,}.",
+        where=url,
+        next_step="Call datasets.mnist() again, which goes on where it stopped; "
+        "or use datasets.digits(), which comes with the kit.",
+    )

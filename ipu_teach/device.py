@@ -1,0 +1,52 @@
+"""IPUModel, which describes a simulated IPU, and the Device that it makes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu_teach.target import Target, make_target
+
+
+class Device:
+    """A simulated machine that an Engine is loaded on. `target` describes it; `id` tells two devices apart."""
+
+    _made = 0
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.id = Device._made
+        Device._made += 1
+
+    def __repr__(self) -> str:
+        t = self.target
+        ipus = "1 IPU" if t.num_ipus == 1 else f"{t.num_ipus} IPUs"
+        return f"Device({t.ipu_version} model, {ipus}, {t.num_tiles:,} tiles)"
+
+
+class IPUModel:
+    """A model of one or more IPUs, from 1 tile up.
+
+    `version` is "ipu1" (GC2), "ipu2" (GC200) or "bow". Any field of `Target` may be changed by name:
+
+        IPUModel("ipu2", tiles_per_ipu=13, num_ipus=1)
+
+    Values are those the machine would give; time is modelled. A field that does not exist, or a value that no machine
+    has, raises `InvalidMachineModelError`.
+    """
+
+    def __init__(self, version: str = "ipu2", **fields: Any) -> None:
+        self.target = make_target(version, **fields)
+
+    def create_device(self) -> Device:
+        """A new device of this description."""
+        return Device(self.target)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return getattr(self.__dict__["target"], name)
+        except (KeyError, AttributeError):
+            raise AttributeError(f"IPUModel has no field {name!r}") from None
+
+    def __repr__(self) -> str:
+        t = self.target
+        return f"IPUModel({t.ipu_version!r}, tiles_per_ipu={t.tiles_per_ipu}, num_ipus={t.num_ipus})"

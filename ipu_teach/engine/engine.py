@@ -1,0 +1,253 @@
+"""The engine: compiles a graph and its programs, loads them on a device, and runs them."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ipu_teach.compile import Compiled, compile_graph
+from ipu_teach.compile.programs import CopyStep, ExecuteStep, Node
+from ipu_teach.cost import CostModel
+from ipu_teach.device import Device
+from ipu_teach.engine.backend import Backend, one_blas_thread
+from ipu_teach.engine.loop import run_loop
+from ipu_teach.engine.memory import Memory
+from ipu_teach.engine.plan import Call, bind
+from ipu_teach.engine.streams import Drain, Feed, drain, feed
+from ipu_teach.errors import (
+    ControlProgramError,
+    InvalidOptionError,
+    StreamConnectionError,
+    TensorCreationError,
+    TensorIOStateError,
+)
+from ipu_teach.graph.graph import DataStream, Graph, HostAccess
+from ipu_teach.graph.tensor import Tensor
+from ipu_teach.program import Program
+from ipu_teach.report import Report, print_profile_summary
+from ipu_teach.types import Array, to_host_array
+
+Action = Callable[[], None]
+
+
+class Engine:
+    """A compiled program: `Engine(graph, program)` or `Engine(graph, [first, second])`.
+
+    Compiling checks everything (see `compile.checks`), models the cost, and raises the errors of a wrong graph. Then
+    `load(device)`, connect the streams, and `run(i)` the program with index i. The machine's memory is initialised at load
+    and kept from run to run.
+
+    `strict`: a codelet of unknown cost is an error. `exact`: no sum is reordered; results equal the plain vertex loop bit
+    for bit on the same machine (the only mode so far). `vertex_loop`: run every vertex by itself in plain Python, slowly;
+    it is what the fast paths are compared with.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        programs: Program | Sequence[Program],
+        *,
+        strict: bool = True,
+        exact: bool = True,
+        vertex_loop: bool = False,
+    ) -> None:
+        if not isinstance(graph, Graph):
+            raise ControlProgramError(
+                f"Engine was given {graph!r} as its graph.", next_step="write Engine(graph, program), in this order."
+            )
+        listed = [programs] if isinstance(programs, Program) else list(programs)
+        if not listed or not all(isinstance(p, Program) for p in listed):
+            raise ControlProgramError(f"Engine was given the programs {programs!r}.", next_step="give at least one program.")
+        if not exact:
+            raise InvalidOptionError(
+                "exact=False is not offered yet: every result equals the plain vertex loop.", next_step="leave it out."
+            )
+        self._target = graph.target
+        self._vertex_loop = vertex_loop
+        self._compiled: Compiled = compile_graph(graph, listed)
+        self._cost = CostModel(self._compiled)
+        self._cost.check_memory()
+        if strict:
+            self._cost.check_estimates()
+        self._feeds: dict[str, Feed] = {}
+        self._drains: dict[str, Drain] = {}
+        self._memory: Memory | None = None
+        self._actions: list[Action] = []
+        self._trace: array[int] = array("i")
+        self._blas = one_blas_thread()
+
+    # Loading
+
+    def load(self, device: Device) -> None:
+        """Put the program on `device`: memory is made and initialised, kernels are bound to it. May be repeated."""
+        if not isinstance(device, Device):
+            raise TensorIOStateError(f"load() was given {device!r}.", next_step="give it model.create_device().")
+        if device.target != self._target:
+            raise TensorIOStateError(
+                f"This engine was compiled for another machine than {device!r}.",
+                where=f"compiled for {self._target.num_tiles} tiles of {self._target.ipu_version}, "
+                f"the device has {device.target.num_tiles} of {device.target.ipu_version}",
+                next_step="build the graph with device.target.",
+            )
+        self._memory = Memory(self._compiled.graph, Backend())
+        self._actions = [self._bind_step(step) for step in self._compiled.steps]
+        self._trace = array("i")
+
+    def _bind_step(self, step: ExecuteStep | CopyStep) -> Action:
+        if isinstance(step, ExecuteStep):
+            return self._bind_execute(step.compute_set)
+        return self._bind_copy(step)
+
+    def _bind_execute(self, compute_set: int) -> Action:
+        memory = self._loaded()
+        layouts = self._compiled.graph.layouts
+        calls: list[Call] = []
+        for group in self._compiled.groups[compute_set]:
+            if group.trace.stopped or self._vertex_loop:
+                calls.append((run_loop, (group, layouts, memory)))
+            else:
+                calls.extend(bind(group, layouts, memory))
+
+        def execute() -> None:
+            for function, args in calls:
+                function(*args)
+
+        return execute
+
+    def _bind_copy(self, step: CopyStep) -> Action:
+        memory, source, destination = self._loaded(), step.source, step.destination
+        if isinstance(source, DataStream):
+            assert isinstance(destination, Tensor)
+            handle, into = source.handle, destination
+            return lambda: memory.write(into, self._feeds[handle]())
+        if isinstance(destination, DataStream):
+            handle, origin = destination.handle, source
+            return lambda: self._drains[handle](memory.read(origin))
+        here = memory.view(source.dtype, source.offset, source.layout)
+        there = memory.view(destination.dtype, destination.offset, destination.layout)
+        if here is not None and there is not None and here.shape == there.shape:
+            return lambda: memory.backend.copyto(there, here)
+        flat = memory.flat(source.dtype)
+        s_index, d_index = source.positions().reshape(-1), destination.positions().reshape(-1)
+
+        def copy() -> None:
+            flat[d_index] = flat[s_index]
+
+        return copy
+
+    def _loaded(self) -> Memory:
+        if self._memory is None:
+            raise TensorIOStateError("The engine is not loaded yet.", next_step="engine.load(device) first.")
+        return self._memory
+
+    # Running
+
+    def run(self, index: int = 0) -> None:
+        """Run program `index`. Raises `StreamConnectionError` if a stream it uses is unconnected; nothing has run then."""
+        if not isinstance(index, int) or not 0 <= index < len(self._compiled.programs):
+            raise ControlProgramError(
+                f"There is no program {index!r}: the engine has {len(self._compiled.programs)}, counted from 0."
+            )
+        self._loaded()
+        program = self._compiled.programs[index]
+        self._check_streams(program)
+        with np.errstate(all="ignore"), self._blas.limit(limits=1):
+            self._walk(program)
+
+    def load_and_run(self, device: Device, index: int = 0) -> None:
+        """`load(device)`, then `run(index)`."""
+        self.load(device)
+        self.run(index)
+
+    def _walk(self, node: Node) -> None:
+        if node.step >= 0:
+            self._actions[node.step]()
+            self._trace.append(node.step)
+            return
+        for _ in range(node.count):
+            for child in node.children:
+                self._walk(child)
+
+    def _check_streams(self, program: Node) -> None:
+        for leaf in program.leaves():
+            step = self._compiled.steps[leaf.step]
+            for side in (step.source, step.destination) if isinstance(step, CopyStep) else ():
+                if isinstance(side, DataStream) and side.handle not in {**self._feeds, **self._drains}:
+                    raise StreamConnectionError(
+                        f"The stream {side.handle!r} is not connected.",
+                        where=f"Copy({leaf.name})",
+                        next_step=f"engine.connect_stream({side.handle!r}, …) before run.",
+                    )
+
+    # The host's side
+
+    def connect_stream(self, handle: str, data: Any) -> None:
+        """Connect a stream to host data.
+
+        Host to device: an array (each transfer takes the next `num_elements`, then starts over), an iterable of arrays, or a
+        function that returns one. Device to host: an array to fill, a list to append to, or a function to call.
+        """
+        stream = self._compiled.streams.get(handle)
+        if stream is None:
+            raise StreamConnectionError(
+                f"There is no stream {handle!r}.", next_step=f"the graph has {sorted(self._compiled.streams) or 'none'}."
+            )
+        if stream.to_device:
+            self._feeds[handle] = feed(stream, data)
+        else:
+            self._drains[handle] = drain(stream, data)
+
+    def connect_stream_to_callback(self, handle: str, callback: Callable[..., Any]) -> None:
+        """`connect_stream` with a function: it returns the next transfer, or takes the one that came."""
+        if not callable(callback):
+            raise StreamConnectionError(f"The stream {handle!r} was given {callback!r}, which is no function.")
+        self.connect_stream(handle, callback)
+
+    def write_tensor(self, handle: str, values: ArrayLike) -> None:
+        """Write a whole tensor under the handle of `graph.create_host_write`."""
+        access = self._access(handle, write=True)
+        try:
+            given = to_host_array(values, access.tensor.dtype, f"write_tensor({handle!r})")
+        except TensorCreationError as error:
+            raise TensorIOStateError(error.tried, next_step=error.next_step) from None
+        if given.size != access.tensor.num_elements:
+            raise TensorIOStateError(
+                f"write_tensor({handle!r}) was given {given.size} values for {access.tensor.num_elements} elements.",
+                where=repr(access.tensor),
+            )
+        self._loaded().write(access.tensor, given)
+
+    def read_tensor(self, handle: str) -> Array:
+        """Read a whole tensor, in its shape and dtype, under the handle of `graph.create_host_read`."""
+        access = self._access(handle, write=False)
+        return self._loaded().read(access.tensor)
+
+    def _access(self, handle: str, write: bool) -> HostAccess:
+        access = self._compiled.host_accesses.get(handle)
+        if access is None or access.write != write:
+            verb = "write" if write else "read"
+            raise TensorIOStateError(
+                f"The host cannot {verb} under the handle {handle!r}.",
+                next_step=f"graph.create_host_{verb}({handle!r}, tensor) before the engine is made.",
+            )
+        return access
+
+    # The profile
+
+    @property
+    def report(self) -> Report:
+        """What was compiled and what has run since load, as one immutable value. Later runs do not change it."""
+        return Report(self._cost, np.array(self._trace, np.int32))
+
+    def print_profile_summary(self, sections: Sequence[str] | None = None) -> None:
+        """Print the profile in Poplar's words; `sections` picks from Target, Graph, Memory Usage, Execution."""
+        print_profile_summary(self.report, sections)
+
+    def __repr__(self) -> str:
+        loaded = "not loaded" if self._memory is None else f"loaded, {len(self._trace):,} steps run"
+        count = len(self._compiled.programs)
+        return f"Engine({count} program{'s' if count > 1 else ''}, {loaded})"

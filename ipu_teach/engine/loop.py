@@ -1,0 +1,45 @@
+"""The plain vertex loop: every vertex by itself, in order, on local copies. Slow, and the referee of every faster path."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu_teach.compile.checks import vertex_name
+from ipu_teach.compile.groups import Group
+from ipu_teach.compile.trace import failed, located, source_line
+from ipu_teach.engine.memory import Memory
+from ipu_teach.errors import CodeletError
+from ipu_teach.graph.tensor import Layout
+from ipu_teach.graph.vertex import VectorList
+from ipu_teach.types import Array
+
+
+def run_loop(group: Group, layouts: tuple[Any, ...], memory: Memory) -> None:
+    """Run `compute()` of every vertex of `group`. Raises `CodeletError` that names line, vertex and tile."""
+    table = group.table
+    for row in group.rows.tolist():
+        regions: dict[str, Any] = {}
+        back: list[tuple[Array, Any, Array]] = []
+        for name, declared in table.fields.items():
+            flat, offset = memory.flat(declared.dtype), int(table.offsets[name][row])
+            layout = layouts[table.layouts[name][row]]
+            parts = [(0, layout)] if isinstance(layout, Layout) else layout.parts
+            local = []
+            for delta, part in parts:
+                start = offset + delta
+                where: Any = slice(start, start + part.size) if part.contiguous else start + part.positions.reshape(-1)
+                array = flat[where].copy().reshape(() if declared.depth == 0 else part.shape)
+                array.flags.writeable = declared.written
+                if declared.written:
+                    back.append((flat, where, array))
+                local.append(array)
+            regions[name] = local[0] if isinstance(layout, Layout) else VectorList(local)
+        try:
+            table.codelet.bind(regions).compute()
+        except CodeletError as error:
+            raise located(error, source_line(table.codelet), vertex_name(table, row)) from None
+        except Exception as error:
+            place = source_line(table.codelet)
+            raise failed(table.codelet, error, place, vertex_name(table, row)) from error
+        for flat, where, array in back:
+            flat[where] = array.reshape(-1)

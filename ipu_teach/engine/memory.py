@@ -1,0 +1,55 @@
+"""The memory of a loaded machine: one flat row of bytes, seen through any dtype."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ipu_teach.compile.freeze import FrozenGraph
+from ipu_teach.engine.backend import Backend
+from ipu_teach.graph.tensor import Layout, Tensor
+from ipu_teach.types import Array, DType, poison
+
+
+class Memory:
+    """All variables of a graph, as they are on the machine. Made by `Engine.load`, with initial values written."""
+
+    def __init__(self, graph: FrozenGraph, backend: Backend) -> None:
+        self.backend = backend
+        self.bytes = backend.zeros((graph.memory_bytes,), np.uint8)
+        self._flat: dict[type[DType], Array] = {}
+        for variable in graph.variables:
+            size = variable.dtype.size
+            self.flat(variable.dtype)[variable.start // size : variable.stop // size] = poison(variable.dtype)
+        for tensor, values in graph.initial_values:
+            self.write(tensor, values)
+        for dtype, start, values in graph.state_values:
+            self.flat(dtype)[start // dtype.size : start // dtype.size + len(values)] = values
+
+    def flat(self, dtype: type[DType]) -> Array:
+        """The whole memory as elements of `dtype`."""
+        if dtype not in self._flat:
+            whole = len(self.bytes) // dtype.size * dtype.size
+            self._flat[dtype] = self.bytes[:whole].view(dtype.numpy)
+        return self._flat[dtype]
+
+    def view(self, dtype: type[DType], offset: int, layout: Layout) -> Array | None:
+        """The elements of a layout in place, or None where they have no strides."""
+        if layout.strides is None or layout.size == 0:
+            return None
+        strides = tuple(s * dtype.size for s in layout.strides)
+        view: Array = self.backend.as_strided(self.flat(dtype)[offset:], layout.shape, strides)
+        return view
+
+    def write(self, tensor: Tensor, values: Array) -> None:
+        """Put `values` (same number of elements) into a tensor."""
+        view = self.view(tensor.dtype, tensor.offset, tensor.layout)
+        shaped = values.reshape(tensor.shape)
+        if view is not None:
+            view[...] = shaped
+        else:
+            self.flat(tensor.dtype)[tensor.positions()] = shaped
+
+    def read(self, tensor: Tensor) -> Array:
+        """A copy of a tensor's elements, in its shape."""
+        view = self.view(tensor.dtype, tensor.offset, tensor.layout)
+        return view.copy() if view is not None else self.flat(tensor.dtype)[tensor.positions()]

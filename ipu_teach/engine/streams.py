@@ -1,0 +1,117 @@
+"""What the host connects to a stream: arrays that go round, iterators that run dry, functions that are called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.errors import StreamConnectionError, TensorCreationError
+from ipu_teach.graph.graph import DataStream
+from ipu_teach.types import Array, to_host_array
+
+Feed = Callable[[], Array]
+Drain = Callable[[Array], None]
+
+
+def feed(stream: DataStream, source: Any) -> Feed:
+    """A function that returns the next transfer of a host-to-device stream: `num_elements` values of its dtype.
+
+    `source`: an array (each transfer takes the next part; at the end it starts over), a function of no arguments, or an
+    iterable of arrays. Raises `StreamConnectionError`.
+    """
+    if callable(source):
+        return lambda: _sized(stream, source(), "the function")
+    if isinstance(source, Iterator) or (isinstance(source, Iterable) and not isinstance(source, (np.ndarray, list, tuple))):
+        return _from_iterator(stream, iter(source))
+    try:
+        values = to_host_array(source, stream.dtype, f"The stream {stream.handle!r}").reshape(-1)
+    except TensorCreationError as error:
+        raise StreamConnectionError(error.tried, next_step=error.next_step) from None
+    parts = _parts(stream, values.size)
+    if isinstance(source, np.ndarray) and source.dtype == stream.dtype.numpy and source.flags.c_contiguous:
+        values = source.reshape(-1)  # the caller's own memory: what changes there is what the next transfer sends
+    return _round(values.reshape(parts, stream.num_elements))
+
+
+def drain(stream: DataStream, sink: Any) -> Drain:
+    """A function that takes one transfer of a device-to-host stream.
+
+    `sink`: an array of the stream's dtype (filled part by part, then over again), a list (each transfer is appended), or a
+    function of one argument. Raises `StreamConnectionError`.
+    """
+    if isinstance(sink, list):
+        return sink.append
+    if callable(sink):
+        return lambda values: (sink(values), None)[1]
+    if not isinstance(sink, np.ndarray):
+        raise StreamConnectionError(
+            f"The stream {stream.handle!r} goes to the host and was connected to {type(sink).__name__}.",
+            next_step="connect an array, a list, or a function that takes one array.",
+        )
+    if sink.dtype != stream.dtype.numpy or not sink.flags.c_contiguous or not sink.flags.writeable:
+        raise StreamConnectionError(
+            f"The stream {stream.handle!r} carries {stream.dtype.__name__} and was connected to an array of {sink.dtype}"
+            f"{'' if sink.flags.c_contiguous and sink.flags.writeable else ' that cannot be written in place'}.",
+            next_step=f"connect a writable, contiguous array: np.empty(shape, np.{stream.dtype.numpy.name}).",
+        )
+    rows = _round(sink.reshape(_parts(stream, sink.size), stream.num_elements))
+
+    def fill(values: Array) -> None:
+        rows()[...] = values.reshape(-1)
+
+    return fill
+
+
+def _round(rows: Array) -> Feed:
+    """The rows of an array, one a call, over and over."""
+    position = -1
+
+    def following() -> Array:
+        nonlocal position
+        position = (position + 1) % len(rows)
+        row: Array = rows[position]
+        return row
+
+    return following
+
+
+def _from_iterator(stream: DataStream, items: Iterator[Any]) -> Feed:
+    taken = 0
+
+    def following() -> Array:
+        nonlocal taken
+        try:
+            item = next(items)
+        except StopIteration:
+            raise StreamConnectionError(
+                f"The stream {stream.handle!r} ran dry: its iterator gave {taken} transfers and the program wants another.",
+                next_step="give an iterator that lasts (itertools.cycle), or repeat fewer times.",
+            ) from None
+        taken += 1
+        return _sized(stream, item, f"item {taken} of the iterator")
+
+    return following
+
+
+def _sized(stream: DataStream, values: Any, origin: str) -> Array:
+    try:
+        array = to_host_array(values, stream.dtype, f"The stream {stream.handle!r}")
+    except TensorCreationError as error:
+        raise StreamConnectionError(error.tried, next_step=error.next_step) from None
+    if array.size != stream.num_elements:
+        raise StreamConnectionError(
+            f"The stream {stream.handle!r} takes {stream.num_elements} elements a transfer; {origin} gave {array.size}."
+        )
+    return array.reshape(-1)
+
+
+def _parts(stream: DataStream, size: int) -> int:
+    if size == 0 or size % stream.num_elements:
+        raise StreamConnectionError(
+            f"The stream {stream.handle!r} carries {stream.num_elements} elements a transfer and was connected to an array "
+            f"of {size}.",
+            next_step="connect an array whose size is a multiple of it; each transfer takes the next part.",
+        )
+    return size // stream.num_elements

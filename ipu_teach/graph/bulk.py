@@ -1,0 +1,108 @@
+"""Adding many vertices in one call: the same rows as one by one, written as whole columns."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ipu_teach.errors import GraphConnectionError, GraphObjectCreationError
+from ipu_teach.graph.table import UNCONNECTED, VertexRange, VertexTable
+from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph.vertex import Field, unknown_field
+from ipu_teach.types import Array, to_host_array
+
+if TYPE_CHECKING:
+    from ipu_teach.graph.graph import Graph
+
+
+def add_rows(graph: Graph, table: VertexTable, tiles: ArrayLike, fields: dict[str, Any]) -> VertexRange:
+    """`Graph.add_vertices` for one table: check everything first, then extend every column."""
+    for name in fields:
+        if name not in table.codelet.fields:
+            raise unknown_field(table.codelet, name)
+    tile_numbers = np.asarray(tiles)
+    graph._check_tiles(tile_numbers.reshape(-1), f"add_vertices of {table.codelet.__name__}")
+    count = _count(table, tile_numbers, fields)
+    columns = {name: _edge(graph, table, f, fields.get(name), count) for name, f in table.edges.items()}
+    state = {name: _state(f, fields.get(name, f.default), count) for name, f in table.state.items()}
+
+    start, first = len(table), table.compute_set.num_vertices
+    for name, (offsets, layouts) in columns.items():
+        table.offsets[name].frombytes(offsets.astype(np.int64).tobytes())
+        table.layouts[name].frombytes(layouts.astype(np.int32).tobytes())
+    for name, values in state.items():
+        table.state_values[name].extend(values)
+    table.tiles.extend(array("i", np.broadcast_to(tile_numbers, (count,)).astype(np.int32).tobytes()))
+    table.order.extend(array("i", np.arange(first, first + count, dtype=np.int32).tobytes()))
+    table.compute_set.num_vertices += count
+    return VertexRange(table, start, start + count)
+
+
+def _count(table: VertexTable, tiles: Array, fields: dict[str, Any]) -> int:
+    """The length of the vertex axis that tiles, tensors and state agree on."""
+    lengths: dict[str, int] = {} if tiles.ndim == 0 else {"tiles": len(tiles)}
+    for name, value in fields.items():
+        for part in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(part, Tensor) and name in table.edges:
+                if part.rank == 0:
+                    raise GraphConnectionError(
+                        f"add_vertices(): {name!r} was given a single element, which has no vertex axis.",
+                        where=repr(part),
+                        next_step="give it a leading axis, of length 1 to share it.",
+                    )
+                lengths[name] = max(lengths.get(name, 1), part.shape[0])
+        if name in table.state and np.ndim(value):
+            lengths[name] = len(value)
+    longer = {name: n for name, n in lengths.items() if n != 1}
+    if len(set(longer.values())) > 1:
+        raise GraphObjectCreationError(
+            f"add_vertices() of {table.codelet.__name__} was given different numbers of vertices: "
+            + ", ".join(f"{n} by {name}" for name, n in longer.items())
+            + ".",
+            next_step="make the leading axes equal, or 1 to share; add a ragged tail with a second call.",
+        )
+    return next(iter(longer.values()), 1)
+
+
+def _edge(graph: Graph, table: VertexTable, field: Field, value: Any, count: int) -> tuple[Array, Array]:
+    """(offsets, layout ids) of one field for `count` vertices."""
+    if value is None:
+        return np.full(count, UNCONNECTED), np.full(count, UNCONNECTED)
+    if isinstance(value, Tensor):
+        table.check(field, value, lead=1)
+        offsets, layouts = _rows(graph, value)
+        return np.broadcast_to(offsets, (count,)), np.broadcast_to(layouts, (count,))
+    if not isinstance(value, (list, tuple)) or not value or not all(isinstance(t, Tensor) for t in value):
+        raise GraphConnectionError(
+            f"{table.codelet.__name__}.{field.name} was given {value!r}.", next_step="connect a tensor, or a list of them."
+        )
+    for tensor in value:
+        table.check(field, tensor, part=True, lead=1)
+    parts = [tuple(np.broadcast_to(c, (count,)) for c in _rows(graph, t)) for t in value]
+    first = parts[0][0]
+    signature = np.stack([c for offsets, layouts in parts for c in (offsets - first, layouts)], axis=1)
+    distinct, inverse = np.unique(signature, axis=0, return_inverse=True)
+    ids = []
+    for row in distinct:
+        pairs = zip(row[0::2], row[1::2], strict=True)
+        ids.append(graph.list_layout(tuple((int(d), graph.layouts[lay]) for d, lay in pairs)).id)
+    return first, np.asarray(ids)[inverse.reshape(-1)]
+
+
+def _rows(graph: Graph, tensor: Tensor) -> tuple[Array, Array]:
+    """(offsets, layout ids) of the rows along a tensor's leading axis."""
+    n, layout = tensor.shape[0], tensor.layout
+    if layout.strides is not None:
+        row = graph.strided(layout.shape[1:], layout.strides[1:])
+        return tensor.offset + np.arange(n) * layout.strides[0], np.full(n, row.id)
+    rows = [tensor[i] for i in range(n)]
+    return np.array([r.offset for r in rows]), np.array([r.layout.id for r in rows])
+
+
+def _state(field: Field, value: Any, count: int) -> list[Any]:
+    if value is None:
+        return [None] * count
+    return list(np.broadcast_to(to_host_array(value, field.dtype, f"The state {field.name!r}"), (count,)))

@@ -1,0 +1,332 @@
+"""Tensors: views into variables. Slicing, reshaping and transposing move nothing and cost nothing.
+
+A tensor is an offset and a *layout*. The layout says how its elements lie relative to the offset: by strides where that is
+possible (a slice, a row, a column, a transpose), else as an explicit list of element positions (a concatenation, a
+flattened transpose). Layouts are interned, one object for all equal ones of a graph, so that a million edges need a
+million numbers and not a million objects.
+
+Positions count elements of the tensor's own dtype in the one flat memory of the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ipu_teach.errors import PoplarIndexError, TensorCreationError
+from ipu_teach.types import Array, DType
+
+if TYPE_CHECKING:
+    from ipu_teach.graph.graph import Graph
+
+Shape = tuple[int, ...]
+
+
+class Layout:
+    """How a tensor's elements lie relative to its first one. Immutable and interned; `id` numbers it within its graph."""
+
+    def __init__(self, number: int, shape: Shape, strides: Shape | None, positions: Array | None) -> None:
+        self.id = number
+        self.shape = shape
+        self.strides = strides
+        self._positions = positions
+        self.size = prod(shape)
+
+    @cached_property
+    def contiguous(self) -> bool:
+        """True if the elements lie side by side in the order of the view."""
+        if self.strides is None:
+            return self.size <= 1
+        expected = 1
+        for length, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if length != 1 and stride != expected:
+                return self.size <= 1
+            expected *= length
+        return True
+
+    @property
+    def positions(self) -> Array:
+        """int64 array of the view's shape: each element's position relative to the first."""
+        if self._positions is not None:
+            return self._positions
+        assert self.strides is not None
+        result = np.zeros(self.shape, np.int64)
+        for axis, (length, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
+            result += (np.arange(length) * stride).reshape((-1,) + (1,) * (len(self.shape) - axis - 1))
+        return result
+
+    @cached_property
+    def runs(self) -> tuple[Array, Array]:
+        """(starts, lengths) of the pieces that lie side by side, in the order of the view."""
+        if self.contiguous:
+            n = 1 if self.size else 0
+            return np.zeros(n, np.int64), np.full(n, self.size, np.int64)
+        return _runs(self.positions.reshape(-1))
+
+    @cached_property
+    def extent(self) -> tuple[Array, Array]:
+        """(starts, lengths) of the elements touched, each once, ascending."""
+        if self.contiguous:
+            return self.runs
+        return _runs(np.unique(self.positions))
+
+    @cached_property
+    def aliased(self) -> bool:
+        """True if some element appears twice, as after a broadcast."""
+        return int(self.extent[1].sum()) < self.size
+
+
+def _runs(positions: Array) -> tuple[Array, Array]:
+    if positions.size == 0:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    breaks = np.flatnonzero(np.diff(positions) != 1) + 1
+    starts = np.concatenate(([0], breaks))
+    return positions[starts], np.diff(np.concatenate((starts, [positions.size])))
+
+
+class Tensor:
+    """A view of elements of one dtype. It holds no values: only Copy and Execute move data.
+
+    `shape`: a tuple of ints; `element_type`: its dtype. Index and slice it as in numpy (integers, slices, `...`).
+    """
+
+    __slots__ = ("graph", "dtype", "offset", "layout")
+
+    def __init__(self, graph: Graph, dtype: type[DType], offset: int, layout: Layout) -> None:
+        self.graph = graph
+        self.dtype = dtype
+        self.offset = offset
+        self.layout = layout
+
+    @property
+    def shape(self) -> Shape:
+        return self.layout.shape
+
+    @property
+    def rank(self) -> int:
+        """Number of dimensions."""
+        return len(self.layout.shape)
+
+    @property
+    def num_elements(self) -> int:
+        return self.layout.size
+
+    @property
+    def element_type(self) -> type[DType]:
+        return self.dtype
+
+    def dim(self, axis: int) -> int:
+        """Length of one dimension. Raises `PoplarIndexError`."""
+        return self.shape[self._axis(axis)]
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise PoplarIndexError("A tensor of a single element has no length.", where=repr(self))
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, key: Any) -> Tensor:
+        layout = self.layout
+        if layout.strides is None:
+            return self._index_positions(key)
+        offset, axis = self.offset, 0
+        shape: list[int] = []
+        strides: list[int] = []
+        for part in key if type(key) is tuple else (key,):
+            if part is Ellipsis or axis >= len(layout.shape):
+                return self._index_dummy(key)
+            length, stride = layout.shape[axis], layout.strides[axis]
+            if type(part) is int:
+                if not -length <= part < length:
+                    raise self._out_of_range(part, axis)
+                offset += (part if part >= 0 else part + length) * stride
+            elif type(part) is slice:
+                start, stop, step = _slice_bounds(self, part, axis)
+                count = max(0, -((start - stop) // step)) if step > 0 else max(0, -((stop - start) // -step))
+                offset += start * stride if count else 0
+                shape.append(count)
+                strides.append(stride * step)
+            else:
+                return self._index_dummy(key)
+            axis += 1
+        return Tensor(
+            self.graph, self.dtype, offset,
+            self.graph.strided((*shape, *layout.shape[axis:]), (*strides, *layout.strides[axis:])),
+        )  # fmt: skip
+
+    def _index_dummy(self, key: Any) -> Tensor:
+        """Rare keys (`...`, numpy integers): ask numpy which element ids they select."""
+        parts = key if isinstance(key, tuple) else (key,)
+        if not all(isinstance(p, (int, np.integer, slice)) or p is Ellipsis for p in parts):
+            raise PoplarIndexError(
+                f"A tensor cannot be indexed with {key!r}.",
+                where=repr(self),
+                next_step="use integers, slices and `...`; which elements are meant must be known when the graph is built.",
+            )
+        count = sum(p is not Ellipsis for p in parts)
+        if count > self.rank or sum(p is Ellipsis for p in parts) > 1:
+            raise PoplarIndexError(f"{count} indices were given to a tensor of {self.rank} dimensions.", where=repr(self))
+        at = next((i for i, p in enumerate(parts) if p is Ellipsis), len(parts))
+        full = parts[:at] + (slice(None),) * (self.rank - count) + parts[at + 1 :]
+        return self[tuple(int(p) if isinstance(p, (int, np.integer)) else p for p in full)]
+
+    def _index_positions(self, key: Any) -> Tensor:
+        parts = key if isinstance(key, tuple) else (key,)
+        try:
+            for axis, part in enumerate(p for p in parts if p is not Ellipsis):
+                if isinstance(part, slice):
+                    _slice_bounds(self, part, axis)
+                elif not isinstance(part, (int, np.integer)):
+                    raise IndexError
+            chosen = self.layout.positions[key]
+        except IndexError:
+            raise PoplarIndexError(f"The index {key!r} does not fit shape {self.shape}.", where=repr(self)) from None
+        return self.graph.listed(self.dtype, self.offset + np.asarray(chosen))
+
+    def _axis(self, axis: int) -> int:
+        if not isinstance(axis, (int, np.integer)) or not -self.rank <= axis < self.rank:
+            raise PoplarIndexError(f"There is no dimension {axis!r} in a tensor of shape {self.shape}.", where=repr(self))
+        return int(axis) % self.rank
+
+    def _out_of_range(self, index: int, axis: int) -> PoplarIndexError:
+        return PoplarIndexError(
+            f"Index {index} is outside dimension {axis}, which has {self.shape[axis]} elements.",
+            where=repr(self),
+            next_step=f"use 0 to {self.shape[axis] - 1}." if self.shape[axis] else "the dimension is empty.",
+        )
+
+    def slice(self, begin: int, end: int, dim: int = 0) -> Tensor:
+        """Elements `begin` up to, not including, `end` of one dimension. Raises `PoplarIndexError` if outside."""
+        axis = self._axis(dim)
+        if not 0 <= begin <= end <= self.shape[axis]:
+            raise PoplarIndexError(
+                f"slice({begin}, {end}) is outside dimension {axis}, which has {self.shape[axis]} elements.",
+                where=repr(self),
+                next_step=f"use 0 <= begin <= end <= {self.shape[axis]}.",
+            )
+        return self[(slice(None),) * axis + (slice(begin, end),)]
+
+    def reshape(self, shape: int | Sequence[int]) -> Tensor:
+        """The same elements, row by row, under another shape. Raises `TensorCreationError` if the counts differ."""
+        wanted = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
+        if prod(wanted) != self.num_elements or any(n < 0 for n in wanted):
+            raise TensorCreationError(
+                f"A tensor of shape {self.shape} has {self.num_elements} elements and cannot take the shape {wanted}.",
+                where=repr(self),
+            )
+        if self.layout.strides is not None:
+            if self.num_elements == 0 or self.layout.contiguous:
+                return Tensor(self.graph, self.dtype, self.offset, self.graph.strided(wanted, _dense(wanted)))
+            # A dummy of the same strides over one byte: numpy says whether a view exists; nothing is ever read.
+            dummy = np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), self.shape, self.layout.strides)
+            try:
+                strides = np.reshape(dummy, wanted, copy=False).strides
+                return Tensor(self.graph, self.dtype, self.offset, self.graph.strided(wanted, strides))
+            except ValueError:
+                pass
+        return self.graph.listed(self.dtype, self.offset + self.layout.positions.reshape(wanted))
+
+    def flatten(self, dim_begin: int = 0, dim_end: int | None = None) -> Tensor:
+        """All dimensions, or those from `dim_begin` up to `dim_end`, made into one."""
+        end = self.rank if dim_end is None else dim_end
+        if not 0 <= dim_begin <= end <= self.rank:
+            raise PoplarIndexError(f"flatten({dim_begin}, {end}) does not fit shape {self.shape}.", where=repr(self))
+        return self.reshape((*self.shape[:dim_begin], prod(self.shape[dim_begin:end]), *self.shape[end:]))
+
+    def dim_shuffle(self, permutation: Sequence[int]) -> Tensor:
+        """Dimensions in another order: dimension i of the result is dimension `permutation[i]` of this tensor."""
+        order = tuple(permutation)
+        if sorted(order) != list(range(self.rank)):
+            raise PoplarIndexError(
+                f"dim_shuffle({list(order)}) is no order of the {self.rank} dimensions of shape {self.shape}.",
+                where=repr(self),
+                next_step=f"name each of {list(range(self.rank))} once.",
+            )
+        if self.layout.strides is None:
+            return self.graph.listed(self.dtype, self.offset + self.layout.positions.transpose(order))
+        shape, strides = self.shape, self.layout.strides
+        layout = self.graph.strided(tuple(shape[i] for i in order), tuple(strides[i] for i in order))
+        return Tensor(self.graph, self.dtype, self.offset, layout)
+
+    def transpose(self) -> Tensor:
+        """A matrix with rows and columns exchanged. Raises `PoplarIndexError` if it is no matrix."""
+        if self.rank != 2:
+            raise PoplarIndexError(
+                f"transpose() is for matrices; this tensor has shape {self.shape}.",
+                where=repr(self),
+                next_step="use dim_shuffle for other ranks.",
+            )
+        return self.dim_shuffle((1, 0))
+
+    @property
+    def T(self) -> Tensor:
+        """`transpose()`."""
+        return self.transpose()
+
+    def positions(self) -> Array:
+        """int64 array of the view's shape: each element's position in the flat memory of its dtype."""
+        return self.offset + self.layout.positions
+
+    def __repr__(self) -> str:
+        return f"Tensor({self.graph.describe(self)}, {self.dtype.__name__}, shape {self.shape})"
+
+
+def _dense(shape: Shape) -> Shape:
+    strides, step = [], 1
+    for length in reversed(shape):
+        strides.append(step)
+        step *= length
+    return tuple(reversed(strides))
+
+
+def _slice_bounds(tensor: Tensor, part: slice, axis: int) -> tuple[int, int, int]:
+    """numpy's meaning of a slice, but a bound beyond the end is an error: it is a slip far more often than a wish."""
+    length = tensor.shape[axis]
+    for bound in (part.start, part.stop):
+        if bound is not None and not -length <= bound <= length:
+            raise PoplarIndexError(
+                f"The slice {part.start}:{part.stop} reaches outside dimension {axis}, which has {length} elements.",
+                where=repr(tensor),
+                next_step=f"use bounds from 0 to {length}.",
+            )
+    if part.step == 0:
+        raise PoplarIndexError("A slice cannot have step 0.", where=repr(tensor))
+    return part.indices(length)
+
+
+def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Views joined along dimension `dim` into one view; nothing is copied. They must agree in dtype and other dimensions."""
+    from ipu_teach.errors import GraphObjectCreationError, PoplarTypeError
+
+    if not tensors:
+        raise GraphObjectCreationError("concat() was given no tensors.", next_step="give at least one.")
+    first = tensors[0]
+    axis = first._axis(dim)
+    for t in tensors:
+        if t.dtype is not first.dtype:
+            raise PoplarTypeError(
+                f"concat() joins {first.dtype.__name__} and {t.dtype.__name__}.",
+                where=f"{first!r} and {t!r}",
+                next_step="cast one of them first.",
+            )
+        if t.graph is not first.graph:
+            raise GraphObjectCreationError("concat() was given tensors of two graphs.", where=f"{first!r} and {t!r}")
+        if t.rank != first.rank or t.shape[:axis] + t.shape[axis + 1 :] != first.shape[:axis] + first.shape[axis + 1 :]:
+            raise TensorCreationError(
+                f"concat() along dimension {axis} joins shapes {first.shape} and {t.shape}, which differ elsewhere.",
+                where=f"{first!r} and {t!r}",
+            )
+    if len(tensors) == 1:
+        return first
+    if axis == 0 and all(t.layout.contiguous for t in tensors):
+        ends = [t.offset + t.num_elements for t in tensors]
+        if all(a == b.offset for a, b in zip(ends, tensors[1:], strict=False)):
+            shape = (sum(t.shape[0] for t in tensors), *first.shape[1:])
+            return Tensor(first.graph, first.dtype, first.offset, first.graph.strided(shape, _dense(shape)))
+    return first.graph.listed(first.dtype, np.concatenate([t.positions() for t in tensors], axis))

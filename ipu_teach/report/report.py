@@ -1,0 +1,200 @@
+"""What happened, as data. A report has no engine inside: it holds what was compiled and which steps ran."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ipu_teach.cost import CostModel, StepCost
+from ipu_teach.cost.memory import MemoryLedger
+from ipu_teach.target import Target
+from ipu_teach.types import Array
+
+
+@dataclass(frozen=True, eq=False)
+class ComputeSetProfile:
+    """One compute set: how often it ran, and what one execution costs (modelled; arrays by tile)."""
+
+    name: str
+    executions: int
+    vertices: dict[str, int]
+    cost: StepCost
+
+    @property
+    def cycles_per_tile(self) -> Array:
+        """int64[tiles]: compute cycles of one execution, idle threads included."""
+        return self.cost.compute_cycles
+
+    @property
+    def balance(self) -> float:
+        """Mean over maximum of the tiles' compute cycles: 1 is perfect, 0 means there was nothing to do."""
+        most = self.cost.compute_duration
+        return float(self.cost.compute_cycles.mean() / most) if most else 0.0
+
+
+@dataclass(frozen=True)
+class StepRun:
+    """One step of the run: when it started and how long it took, in modelled cycles since the run began."""
+
+    index: int
+    kind: str
+    name: str
+    start: float
+    cycles: float
+
+
+class Report:
+    """An immutable snapshot of a run. Every figure of cycles, bytes or time in it is modelled."""
+
+    def __init__(self, cost: CostModel, steps: Array) -> None:
+        self._cost = cost
+        self._steps = steps
+        self._steps.flags.writeable = False
+
+    @property
+    def target(self) -> Target:
+        """The machine that was modelled."""
+        return self._cost.target
+
+    @property
+    def memory(self) -> MemoryLedger:
+        """Bytes by tile, variable and category."""
+        return self._cost.memory
+
+    @cached_property
+    def _executions(self) -> Array:
+        """How often each compiled step ran."""
+        return np.bincount(self._steps, minlength=len(self._cost.compiled.steps)).astype(np.int64)
+
+    @cached_property
+    def _ran(self) -> list[tuple[int, StepCost]]:
+        return [(int(n), self._cost.step(i)) for i, n in enumerate(self._executions) if n]
+
+    @property
+    def num_steps(self) -> int:
+        """Steps run since the engine was loaded."""
+        return len(self._steps)
+
+    @cached_property
+    def compute_sets(self) -> tuple[ComputeSetProfile, ...]:
+        """Every compute set that some program executes, in the order of their making."""
+        found: dict[int, ComputeSetProfile] = {}
+        for number, step in enumerate(self._cost.compiled.steps):
+            compute_set = getattr(step, "compute_set", None)
+            if compute_set is not None:
+                frozen = self._cost.compiled.graph.compute_sets[compute_set]
+                vertices = {t.codelet.__name__: len(t) for t in frozen.tables}
+                found[compute_set] = ComputeSetProfile(
+                    frozen.name, int(self._executions[number]), vertices, self._cost.step(number)
+                )
+        return tuple(found[i] for i in sorted(found))
+
+    def steps(self, first: int = 0, last: int | None = None) -> list[StepRun]:
+        """The steps of the run from number `first` up to `last`, in order."""
+        costs = np.array([self._cost.step(i).cycles if n else 0.0 for i, n in enumerate(self._executions)] or [0.0])
+        start = float(costs[self._steps[:first]].sum())
+        result = []
+        for index in range(first, len(self._steps) if last is None else min(last, len(self._steps))):
+            step = self._cost.step(int(self._steps[index]))
+            result.append(StepRun(index, step.kind, step.name, start, step.cycles))
+            start += step.cycles
+        return result
+
+    # Sums over the run. "Average" is over the tiles.
+
+    @property
+    def total_cycles(self) -> float:
+        """Modelled cycles of everything that ran."""
+        return sum(n * step.cycles for n, step in self._ran)
+
+    @property
+    def total_seconds(self) -> float:
+        """Modelled time of everything that ran."""
+        return self.total_cycles / self.target.tile_clock_frequency
+
+    @property
+    def compute_cycles_per_tile(self) -> Array:
+        """int64[tiles]: compute cycles, idle threads included (6 x busiest worker)."""
+        return self._sum([n * step.compute_cycles for n, step in self._ran])
+
+    @property
+    def active_cycles_per_tile(self) -> Array:
+        """int64[tiles]: compute cycles, idle threads excluded (one for each instruction of a worker)."""
+        return self._sum([n * step.active_cycles for n, step in self._ran])
+
+    @property
+    def exchange_cycles_per_tile(self) -> Array:
+        """int64[tiles]: cycles in which the tile sends or receives on its own IPU."""
+        return self._sum([n * step.exchange_cycles for n, step in self._ran])
+
+    @property
+    def exchange_bytes_per_tile(self) -> tuple[Array, Array]:
+        """(received, sent), int64[tiles] each: bytes that crossed between tiles."""
+        parts = [(n * t.received, n * t.sent) for n, step in self._ran for t in step.exchange]
+        return self._sum([r for r, _ in parts]), self._sum([s for _, s in parts])
+
+    @property
+    def global_exchange_cycles(self) -> int:
+        """Cycles spent on links between IPUs."""
+        return sum(n * step.global_exchange_cycles for n, step in self._ran)
+
+    @property
+    def host_exchange_cycles(self) -> float:
+        """Cycles spent on transfers between host and device."""
+        return sum(n * step.host_cycles for n, step in self._ran)
+
+    @property
+    def host_bytes(self) -> int:
+        """Bytes moved between host and device."""
+        return sum(n * step.host_bytes for n, step in self._ran)
+
+    @property
+    def sync_cycles_per_tile(self) -> Array:
+        """float64[tiles]: the rest of the total: syncs, and waiting for slower tiles."""
+        busy = self.compute_cycles_per_tile + self.exchange_cycles_per_tile
+        return self.total_cycles - busy - self.global_exchange_cycles - self.host_exchange_cycles
+
+    @property
+    def unknown_codelets(self) -> tuple[str, ...]:
+        """Codelets that ran without a cost model; their cycles are missing from every sum."""
+        return tuple(sorted({name for _, step in self._ran for name in step.unknown}))
+
+    def unbatched(self) -> dict[str, str]:
+        """Codelets that ran vertex by vertex: for each the line and the reason that prevented a batch."""
+        groups = [g for found in self._cost.compiled.groups.values() for g in found]
+        return {g.table.codelet.__name__: g.trace.stopped for g in groups if g.trace.stopped}
+
+    def graph_size(self) -> dict[str, int]:
+        """Numbers of vertices, edges, variables and compute sets."""
+        graph = self._cost.compiled.graph
+        edges = sum(len(t) * sum(f.kind != "state" for f in t.fields.values()) for _, t in graph.tables())
+        return {
+            "vertices": sum(cs.num_vertices for cs in graph.compute_sets),
+            "edges": edges,
+            "variables": sum("(state)" not in v.name for v in graph.variables),
+            "compute sets": len(graph.compute_sets),
+        }
+
+    def vertex_counts(self) -> dict[str, int]:
+        """Number of vertices of each codelet, most first."""
+        return self._cost.vertices_by_codelet()
+
+    def cycles_by_codelet(self) -> dict[str, int]:
+        """Worker cycles (tile cycles for supervisor vertices) of the run, by codelet, most first."""
+        totals: dict[str, int] = {}
+        for number, n in enumerate(self._executions.tolist()):
+            compute_set = getattr(self._cost.compiled.steps[number], "compute_set", None)
+            if not n or compute_set is None:
+                continue
+            for name, cycles in self._cost.codelet_cycles(compute_set).items():
+                totals[name] = totals.get(name, 0) + n * cycles
+        return dict(sorted(totals.items(), key=lambda item: (-item[1], item[0])))
+
+    def _sum(self, parts: list[Array]) -> Array:
+        return np.sum(parts, axis=0) if parts else np.zeros(self.target.num_tiles, np.int64)
+
+    def __repr__(self) -> str:
+        cycles = f"{self.total_cycles:,.0f} modelled cycles"
+        return f"Report({self.num_steps:,} steps, {cycles}, {self.target.num_tiles:,} tiles of {self.target.ipu_version})"

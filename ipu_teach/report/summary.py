@@ -1,0 +1,102 @@
+"""The profile summary in Poplar's words, line for line where Poplar prints the same figure."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import TextIO
+
+from ipu_teach.errors import InvalidOptionError
+from ipu_teach.report.report import Report
+
+KIB = 1024
+
+
+def print_profile_summary(
+    report: Report,
+    sections: Sequence[str] | None = None,
+    *,
+    show_execution_steps: bool = False,
+    file: TextIO | None = None,
+) -> None:
+    """Print `report`. `sections`: some of Target, Graph, Memory Usage, Execution; all if left out.
+
+    `show_execution_steps` adds the steps of the run, the first hundred of them. Cycles and times are modelled.
+    """
+    makers: dict[str, Callable[[Report], list[str]]] = {
+        "Target": _target,
+        "Graph": _graph,
+        "Memory Usage": _memory,
+        "Execution": _execution,
+    }
+    chosen = list(makers) if sections is None else [sections] if isinstance(sections, str) else list(sections)
+    for name in chosen:
+        if name not in makers:
+            raise InvalidOptionError(f"The profile has no section {name!r}.", next_step=f"choose from {', '.join(makers)}.")
+    blocks = [[f"{name}:", *("  " + line if line else "" for line in makers[name](report))] for name in chosen]
+    if show_execution_steps:
+        blocks.append(_steps(report))
+    print("\n\n".join("\n".join(block) for block in blocks), file=file or sys.stdout)
+
+
+def _target(report: Report) -> list[str]:
+    t = report.target
+    return [
+        f"Number of IPUs:         {t.num_ipus:,}",
+        f"Tiles per IPU:          {t.tiles_per_ipu:,}",
+        f"Total Tiles:            {t.num_tiles:,}",
+        f"Memory Per-Tile:        {t.bytes_per_tile / KIB:,.1f} kB",
+        f"Total Memory:           {t.bytes_per_tile * t.num_tiles / KIB**2:,.1f} MB",
+        f"Clock Speed (approx):   {t.tile_clock_frequency / 1e6:,.1f} MHz",
+    ]
+
+
+def _graph(report: Report) -> list[str]:
+    return [f"{'Number of ' + name + ':':<26}{count:>12,}" for name, count in report.graph_size().items()]
+
+
+def _memory(report: Report) -> list[str]:
+    memory = report.memory
+    used = memory.bytes_per_tile
+    fullest = int(used.argmax())
+    lines = [f"Total for all IPUs:     {int(used.sum()):>12,} B", "  By Data Type:"]
+    lines += [f"    {name + ':':<20}{size:>12,} B" for name, size in memory.by_category().items()]
+    share = 100 * int(used[fullest]) / report.target.bytes_per_tile
+    lines.append(f"Fullest tile:           {int(used[fullest]):>12,} B ({share:.1f}% of tile {fullest})")
+    return lines
+
+
+def _execution(report: Report) -> list[str]:
+    total = report.total_cycles
+    if report.num_steps == 0:
+        return ["Nothing has run since the engine was loaded."]
+
+    def line(label: str, cycles: float) -> str:
+        return f"{label:<54}{cycles:,.1f} ({100 * cycles / total if total else 0:.1f}% of total)"
+
+    lines = [
+        f"{'Total cycles:':<54}{total:,.0f} (approx {report.total_seconds * 1e6:,.1f} microseconds, modelled)",
+        line("Tile average compute cycles (including idle threads):", float(report.compute_cycles_per_tile.mean())),
+        line("Tile average compute cycles (excluding idle threads):", float(report.active_cycles_per_tile.mean())),
+        line("Tile average IPU exchange cycles:", float(report.exchange_cycles_per_tile.mean())),
+        line("Tile average global exchange cycles:", float(report.global_exchange_cycles)),
+        line("Tile average host exchange cycles:", report.host_exchange_cycles),
+        line("Tile average sync cycles:", float(report.sync_cycles_per_tile.mean())),
+    ]
+    by_codelet = report.cycles_by_codelet()
+    instances = report.vertex_counts()
+    if by_codelet:
+        lines += ["", "Cycles by vertex type:"]
+        for name, cycles in by_codelet.items():
+            value = "no estimate" if name in report.unknown_codelets else f"{cycles:,}"
+            lines.append(f"  {name:<28}({instances[name]:,} instances): {value:>14}")
+    return lines
+
+
+def _steps(report: Report, most: int = 100) -> list[str]:
+    lines = ["Execution steps:"]
+    for step in report.steps(0, most):
+        lines.append(f"  {step.index:>6}  {step.start:>14,.0f}  {step.cycles:>12,.0f}  {step.kind:<10}  {step.name}")
+    if report.num_steps > most:
+        lines.append(f"  … and {report.num_steps - most:,} more")
+    return lines

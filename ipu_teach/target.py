@@ -1,0 +1,144 @@
+"""One frozen description of a machine, and the presets ipu1, ipu2 and bow.
+
+Every constant says its unit and its source. Sources in short:
+
+- Poplar docs: Graphcore's Poplar API reference, classes Target and IPUModel.
+- PopLibs: graphcore/poplibs, file as named.
+- tut6: graphcore/examples, tutorials/poplar/tut6_matrix_vector_opt, README and tests.
+- LBM: thorbenlouw/lbm-graphcore, experiments/halo-exchange-approaches.
+- IPU1 study: Saghetti0/graphcore-ipu-research, research/ipu1/ipu1_consts.c.
+- Bow slides: Graphcore, "ImageNet training in a few minutes".
+
+Where a figure was derived from a published one, or assumed, its source says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from ipu_teach.errors import InvalidMachineModelError
+from ipu_teach.types import DType
+
+
+def _constant(default: Any, unit: str, source: str, least: float = 0) -> Any:
+    """A field of a machine: its value for ipu2, unit, source, and the least value that makes sense."""
+    return field(default=default, metadata={"unit": unit, "source": source, "least": least})
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a program is compiled for. Defaults are those of `ipu2`, the GC200. Make one with `make_target`."""
+
+    ipu_version: str = _constant("ipu2", "name", "Poplar docs, IPUModel constructor")
+    num_ipus: int = _constant(1, "IPUs", "Poplar docs, IPUModel::numIPUs", 1)
+    tiles_per_ipu: int = _constant(1472, "tiles", "simehaa/IPU README: GC200 has 1,472 tiles", 1)
+    num_worker_contexts: int = _constant(6, "workers a tile", "IPU1 study; 8,832 threads an IPU in the Bow slides", 1)
+    memory_bytes_per_tile: int = _constant(638_976, "bytes", "osmarks/ipu-stack, memory.rs; 624 kB in tut4's profile", 1)
+    tile_clock_frequency: float = _constant(1.33e9, "Hz", "derived from tut6: 6,681,766 cycles are 5,023.9 microseconds", 1)
+    exchange_bytes_per_cycle: int = _constant(
+        4, "bytes a cycle and tile, each way", "derived from tut6: its planner costs come out only with 4", 1
+    )
+    memcpy_bytes_per_cycle: int = _constant(8, "bytes a cycle and tile", "PopLibs tools, single_conv_layer.cpp (2018)", 1)
+    data_path_width: int = _constant(64, "bits", "PopLibs tools, single_conv_layer.cpp (2018)", 8)
+    relative_sync_delay: str = _constant("AUTO", "AUTO or NO_DELAY", "Poplar docs, IPUModel::relativeSyncDelay")
+    min_ipu_sync_delay: int = _constant(0, "cycles", "tut6 sets 0; Poplar's own default is not published")
+    auto_sync_delay: int = _constant(
+        100, "cycles a sync under AUTO", "assumed: the Mk1 model shows 166, hardware 64 to 117 (LBM); no Mk2 figure"
+    )
+    global_sync_cycles: int = _constant(600, "cycles a sync of several IPUs", "osmarks/ipu-stack, cost.rs (SDK value)")
+    host_bytes_per_second: float = _constant(
+        8e9, "bytes a second", "derived from tut6: 40,044,000 bytes in 6,663,550.8 cycles of Poplar's model", 1
+    )
+    link_bytes_per_cycle: float = _constant(
+        61.2, "bytes a cycle and IPU, each way", "assumed: 6 links of 16 GB/s at 85 % (PopLibs Util.cpp has the 85 %)", 1e-9
+    )
+    conv_units_fp32: int = _constant(16, "AMP units a tile", "derived: 62.5 TFLOP/s are 16 multiply-adds a cycle and tile", 1)
+    conv_unit_pipeline_depth: int = _constant(4, "stages", "PopLibs tools, single_conv_layer.cpp (2018)", 1)
+    conv_unit_coeff_load_bytes_per_cycle: int = _constant(
+        8, "bytes a cycle", "PopLibs, poplin/PerformanceEstimation.hpp: 16, halved outside interleaved memory", 1
+    )
+
+    @property
+    def num_tiles(self) -> int:
+        """Tiles of all IPUs together."""
+        return self.num_ipus * self.tiles_per_ipu
+
+    @property
+    def bytes_per_tile(self) -> int:
+        """Memory of one tile, bytes (Poplar's `getBytesPerTile`)."""
+        return self.memory_bytes_per_tile
+
+    @property
+    def internal_sync_cycles(self) -> int:
+        """Cycles from the last tile's arrival at a sync inside one IPU to the start of the next phase."""
+        return self.min_ipu_sync_delay + (self.auto_sync_delay if self.relative_sync_delay == "AUTO" else 0)
+
+    @property
+    def host_bytes_per_cycle(self) -> float:
+        """Bytes that cross the host link in one tile cycle."""
+        return self.host_bytes_per_second / self.tile_clock_frequency
+
+    def get_type_size(self, dtype: type[DType]) -> int:
+        """Bytes of one element of `dtype`."""
+        return dtype.size
+
+    def get_vector_width(self, dtype: type[DType]) -> int:
+        """Elements of `dtype` that fill the data path: 2 for FLOAT, 4 for HALF on a 64-bit path."""
+        return max(1, self.data_path_width // (8 * dtype.size))
+
+
+# What differs from ipu2, each with its own source.
+_IPU1: dict[str, tuple[Any, str]] = {
+    "ipu_version": ("ipu1", "Poplar docs, IPUModel constructor"),
+    "tiles_per_ipu": (1216, "IPU1 study: 1,280 tiles, 64 of them spare"),
+    "memory_bytes_per_tile": (262_144, "IPU1 study: 256 KiB"),
+    "tile_clock_frequency": (1.6e9, "UoB-HPC/ipu-hpc-cookbook, timing-program-execution; boards run at 1.3e9"),
+    "auto_sync_delay": (166, "derived from LBM: 3,328 cycles over 20 supersteps of Poplar's Mk1 model"),
+    "global_sync_cycles": (48, "derived from PopLibs Util.cpp: 15 ns each way between two IPUs at 1.6 GHz"),
+    "host_bytes_per_second": (8e9, "assumed equal to ipu2; no Mk1 figure is published"),
+    "link_bytes_per_cycle": (36.5, "derived from PopLibs Util.cpp: 128 Gbit/s links at 85 %, inside one card"),
+    "conv_units_fp32": (8, "derived: 31.1 TFLOP/s are 8 multiply-adds a cycle and tile"),
+}
+_BOW: dict[str, tuple[Any, str]] = {
+    "ipu_version": ("bow", "Bow slides"),
+    "tile_clock_frequency": (1.85e9, "graphcore-research/tessellate-ipu, notebook IPU Peak Flops"),
+    "host_bytes_per_second": (8e9, "assumed equal to ipu2; no Bow figure is published"),
+    "link_bytes_per_cycle": (44.2, "assumed: the links of ipu2 seen from a clock of 1.85 GHz"),
+}
+PRESETS: dict[str, dict[str, tuple[Any, str]]] = {"ipu1": _IPU1, "ipu2": {}, "bow": _BOW}
+
+
+def source(version: str, name: str) -> str:
+    """Where the figure `name` of the preset `version` comes from."""
+    if name in PRESETS[version]:
+        return PRESETS[version][name][1]
+    return str(Target.__dataclass_fields__[name].metadata["source"])
+
+
+def make_target(version: str = "ipu2", **changes: Any) -> Target:
+    """The preset `version` with `changes`. Raises `InvalidMachineModelError`, which names the field and what it accepts."""
+    if version not in PRESETS:
+        raise InvalidMachineModelError(f"There is no machine {version!r}.", next_step=f"choose one of {', '.join(PRESETS)}.")
+    known = {f.name: f for f in fields(Target) if f.name != "ipu_version"}
+    for name, value in changes.items():
+        if name not in known:
+            raise InvalidMachineModelError(f"A machine has no field {name!r}.", next_step=f"its fields are {', '.join(known)}.")
+        _validate(name, value, known[name].type, known[name].metadata)
+    base = {name: value for name, (value, _) in PRESETS[version].items()}
+    return replace(Target(**base), **changes)
+
+
+def _validate(name: str, value: Any, kind: Any, metadata: Any) -> None:
+    if kind == "str":
+        if value not in ("AUTO", "NO_DELAY"):
+            raise InvalidMachineModelError(f"{name} is {value!r}.", next_step="use 'AUTO' or 'NO_DELAY'.")
+        return
+    numbers = (int,) if kind == "int" else (int, float)
+    wanted = "a whole number" if kind == "int" else "a number"
+    fits = isinstance(value, numbers) and not isinstance(value, bool) and metadata["least"] <= value < float("inf")
+    if not fits:
+        raise InvalidMachineModelError(
+            f"{name} is {value!r}.",
+            next_step=f"give {wanted} of at least {metadata['least']:g} ({metadata['unit']}).",
+        )

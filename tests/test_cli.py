@@ -1,0 +1,414 @@
+"""The command line: finding lessons, opening them, running them headless, and the doctor."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ipu_teach import cli, datasets
+from ipu_teach.errors import LessonError
+
+nbformat = pytest.importorskip("nbformat")
+
+PARAMETERS = 'DATA = "digits"  # or "mnist"'
+Shelf = Callable[..., Path]
+
+
+@pytest.fixture
+def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shelf:
+    """Lessons of our own: shelf("07_x", cell, ..., solved=True) writes one and gives its path."""
+    monkeypatch.setattr(cli, "NOTEBOOKS", tmp_path / "notebooks")
+    monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path / "work"))
+
+    def write(name: str, *sources: str, solved: bool = True) -> Path:
+        folder = tmp_path / "notebooks" / ("solutions" if solved else "")
+        folder.mkdir(parents=True, exist_ok=True)
+        cells = [nbformat.v4.new_markdown_cell("# A lesson")]
+        for source in sources:
+            tags = {"tags": ["parameters"]} if source == PARAMETERS else {}
+            cells.append(nbformat.v4.new_code_cell(source, metadata=tags))
+        nbformat.write(nbformat.v4.new_notebook(cells=cells), folder / f"{name}.ipynb")
+        return folder / f"{name}.ipynb"
+
+    return write
+
+
+# --- finding a lesson -------------------------------------------------------------------------------------------------
+
+
+def test_learners_form_is_opened_and_solved_form_is_run(shelf: Shelf) -> None:
+    shelf("01_b")
+    shelf("00_a")
+    shelf("01_b", solved=False)
+    shelf("index", solved=False)
+    assert [path.parent.name + "/" + path.stem for path in cli.lessons()] == ["solutions/00_a", "notebooks/01_b"]
+    assert [path.parent.name for path in cli.lessons(solved=True)] == ["solutions", "solutions"]
+
+
+@pytest.mark.parametrize(
+    ("word", "name"),
+    [
+        (None, "00_first_steps"),
+        ("7", "07_logistic"),
+        ("07", "07_logistic"),
+        ("mnist", "07_logistic"),
+        ("MNIST", "07_logistic"),
+        ("07_log", "07_logistic"),
+        ("Logistic", "07_logistic"),
+        ("07_logistic.ipynb", "07_logistic"),
+        ("tile", "03_tile"),
+        ("tile_map", "04_tile_mapping"),
+    ],
+)
+def test_words_for_a_lesson(shelf: Shelf, word: str | None, name: str) -> None:
+    for lesson in ("00_first_steps", "03_tile", "04_tile_mapping", "07_logistic"):
+        shelf(lesson)
+    assert cli.find_lesson(word).stem == name
+
+
+def test_an_unknown_lesson_lists_those_there_are(shelf: Shelf, capsys: pytest.CaptureFixture[str]) -> None:
+    shelf("00_first")
+    shelf("07_logistic")
+    assert cli.main(["run", "nonsense"]) == 2
+    said = capsys.readouterr().err
+    assert "There is no lesson 'nonsense'." in said
+    assert "00_first" in said and "07_logistic" in said and "Traceback" not in said
+    assert cli.main(["lab", "12"]) == 2
+
+
+def test_an_ambiguous_beginning_lists_what_it_may_mean(shelf: Shelf) -> None:
+    for lesson in ("03_tiles", "04_tile_mapping", "05_cost"):
+        shelf(lesson)
+    with pytest.raises(LessonError, match="beginning of several") as caught:
+        cli.find_lesson("tile")
+    assert "03_tiles" in str(caught.value) and "05_cost" not in str(caught.value)
+
+
+def test_without_any_lesson_it_says_so(shelf: Shelf, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["lab"]) == 2
+    assert "no lessons here" in capsys.readouterr().err
+
+
+# --- lab --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], dict[str, str]]]:
+    calls: list[tuple[list[str], dict[str, str]]] = []
+
+    def become(command: list[str], env: dict[str, str]) -> int:
+        calls.append((command, env))
+        return 0
+
+    monkeypatch.setattr(cli, "_become", become)
+    return calls
+
+
+def test_lab_opens_a_copy_and_never_overwrites_it(shelf: Shelf, opened: list[Any], tmp_path: Path) -> None:
+    lesson = shelf("00_first", "1 + 1", solved=False)
+    copy = tmp_path / "work" / "00_first.ipynb"
+    assert cli.main(["lab"]) == 0
+    assert copy.read_bytes() == lesson.read_bytes()
+    copy.write_text("edited", encoding="utf-8")
+    assert cli.main(["lab", "0"]) == 0
+    assert copy.read_text(encoding="utf-8") == "edited"
+    command, env = opened[-1]
+    assert command[:3] == [sys.executable, "-m", "jupyterlab"]
+    assert f"--ServerApp.root_dir={tmp_path / 'work'}" in command
+    assert "--LabApp.default_url=/lab/tree/00_first.ipynb" in command
+    settings = Path(env["JUPYTER_CONFIG_PATH"].split(os.pathsep)[0]) / "labconfig" / "default_setting_overrides.json"
+    assert '"fetchNews": "false"' in settings.read_text(encoding="utf-8")
+    assert sorted(path.name for path in copy.parent.iterdir()) == [".jupyter", "00_first.ipynb"]
+
+
+def test_lab_trusts_the_copy_it_made(
+    shelf: Shelf, opened: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from nbformat.sign import NotebookNotary
+
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
+    shelf("00_first", "1 + 1")
+    assert cli.main(["lab"]) == 0
+    notebook = nbformat.read(tmp_path / "work" / "00_first.ipynb", as_version=4)
+    assert NotebookNotary().check_signature(notebook)
+
+
+def test_lab_hands_further_options_to_jupyterlab(shelf: Shelf, opened: list[Any]) -> None:
+    shelf("00_first")
+    shelf("07_logistic")
+    assert cli.main(["lab", "--port", "9999", "--no-browser"]) == 0
+    assert opened[-1][0][-3:] == ["--port", "9999", "--no-browser"] and "00_first" in " ".join(opened[-1][0])
+    assert cli.main(["lab", "mnist", "--port=9999"]) == 0
+    assert opened[-1][0][-1] == "--port=9999" and "07_logistic" in " ".join(opened[-1][0])
+
+
+def test_lab_says_where_it_cannot_write(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shelf("00_first")
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path / "file" / "work"))
+    assert cli.main(["lab"]) == 2
+    assert "set IPU_TEACH_WORK" in capsys.readouterr().err
+
+
+# --- run --------------------------------------------------------------------------------------------------------------
+
+
+def test_run_shows_the_notebooks_lines_and_writes_a_page(
+    shelf: Shelf, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lesson = shelf(
+        "07_logistic",
+        PARAMETERS,
+        "import os, sys\nfrom pathlib import Path\nprint(DATA, os.getcwd(), sys.executable, sep='\\n')",
+        "Path(os.environ['IPU_TEACH_WORK'], 'progress.json').write_text('{}')\nprint('half', end='')",
+        "import sys\nfrom tqdm import tqdm\nfor epoch in tqdm(range(3), desc='epoch'):\n    pass",
+        "",
+        "print('accuracy 0.9')\n'a value'",
+    )
+    before = lesson.read_bytes()
+    page = tmp_path / "page.html"
+    assert cli.main(["run", "mnist", "--data", "mnist", "--html", str(page)]) == 0
+    out, err = capfd.readouterr()
+    assert out.splitlines() == ["mnist", str(lesson.parent), sys.executable, "half", "accuracy 0.9"]
+    assert "epoch: 100%" in err and "cell 5 of 5 done" in err and "WARNING" not in err
+    assert lesson.read_bytes() == before
+    assert not (tmp_path / "work" / "progress.json").exists()
+    text = page.read_text(encoding="utf-8")
+    assert "accuracy 0.9" in text and "<title>07_logistic</title>" in text
+    assert "<script src=" not in text and "cdnjs" not in text
+    assert [path.name for path in tmp_path.iterdir() if path.suffix in (".html", ".part")] == ["page.html"]
+
+
+def test_a_failing_cell_is_named_and_the_error_comes_last(
+    shelf: Shelf, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shelf(
+        "01_fails",
+        "from ipu_teach.errors import PoplarError\ndef f():\n    raise PoplarError('Clash.', next_step='Part.')",
+        "print('before')\nf()",
+        "print('never')",
+    )
+    page = tmp_path / "page.html"
+    assert cli.main(["run", "1", "--html", str(page)]) == 1
+    out, err = capfd.readouterr()
+    assert out == "before\n" and not page.exists()
+    expected = ["01_fails: code cell 2, line 2 failed", "    f()", "PoplarError: Clash.", "  next:  Part."]
+    assert err.splitlines()[-4:] == expected and "Traceback" not in err
+
+
+def test_a_syntax_error_names_its_line(shelf: Shelf, capfd: pytest.CaptureFixture[str]) -> None:
+    shelf("01_fails", "x = 1\ny = = 2")
+    assert cli.main(["run", "1"]) == 1
+    assert "code cell 1, line 2 failed\n    y = = 2\nSyntaxError" in capfd.readouterr().err
+
+
+def test_a_dead_kernel_is_no_traceback(shelf: Shelf, capfd: pytest.CaptureFixture[str]) -> None:
+    shelf("01_dies", "import os", "os._exit(3)")
+    assert cli.main(["run", "1"]) == 1
+    err = capfd.readouterr().err
+    assert "the kernel died in code cell 2" in err and "Traceback" not in err
+
+
+def test_a_notebook_of_ones_own_runs_by_its_path(
+    shelf: Shelf, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = shelf("04_mine", "import os\nprint(os.environ['IPU_TEACH_WORK'])").rename(tmp_path / "mine.ipynb")
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["run", own.name]) == 0
+    assert capfd.readouterr().out == f"{tmp_path / 'work'}\n"
+
+
+def test_outputs_are_stored_on_request_and_alike_each_time(shelf: Shelf, tmp_path: Path) -> None:
+    lesson = shelf("05_cost", "import os\nprint(os.environ['OMP_NUM_THREADS'])", "", "6 * 7")
+    assert cli.main(["run", "5", "--store"]) == 0
+    stored = lesson.read_bytes()
+    cells = [cell for cell in nbformat.read(lesson, as_version=4).cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in cells] == [1, None, 2]
+    assert cells[0].outputs[0].text == "1\n" and cells[2].outputs[0].data["text/plain"] == "42"
+    assert "execution" not in cells[0].metadata
+    assert cli.main(["run", "5", "--store"]) == 0
+    assert lesson.read_bytes() == stored
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a test cannot press Ctrl-C there")
+def test_ctrl_c_ends_the_kernel_too(shelf: Shelf, tmp_path: Path) -> None:
+    shelf("01_slow", "import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(100)")
+    program = "import sys, pathlib; from ipu_teach import cli; cli.NOTEBOOKS = pathlib.Path(sys.argv[1]); "
+    program += "sys.exit(cli.main(['run', '1']))"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path / "notebooks")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        kernel = int(process.stdout.readline())
+        process.send_signal(signal.SIGINT)
+        err = process.stderr.read()
+        assert process.wait(60) == 130
+    assert err.splitlines()[-1] == "stopped" and "Traceback" not in err
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        try:
+            os.kill(kernel, 0)
+        except ProcessLookupError:
+            return
+        time.sleep(0.05)
+    pytest.fail("the kernel outlived its lesson")
+
+
+def test_data_needs_a_lesson_that_has_the_choice(shelf: Shelf, capsys: pytest.CaptureFixture[str]) -> None:
+    shelf("01_plain", "DATA = 'digits'")  # right, but not in a cell tagged "parameters"
+    assert cli.main(["run", "1", "--data", "mnist"]) == 2
+    assert "no choice of data" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("source", "chosen"),
+    [
+        ('DATA = "digits"', 'DATA = "mnist"'),
+        ("N = 1\nDATA='digits'  # or", 'N = 1\nDATA="mnist"  # or'),
+        ('OTHER_DATA = "digits"', None),
+    ],
+)
+def test_only_the_assignment_is_replaced(source: str, chosen: str | None) -> None:
+    cell = nbformat.v4.new_code_cell(source, metadata={"tags": ["parameters"]})
+    notebook = nbformat.v4.new_notebook(cells=[cell])
+    if chosen is None:
+        with pytest.raises(LessonError):
+            cli.choose_data(notebook, "mnist", "x")
+    else:
+        cli.choose_data(notebook, "mnist", "x")
+        assert cell.source == chosen
+
+
+def test_a_page_without_a_folder_is_refused_before_the_run(
+    shelf: Shelf, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shelf("01_plain", "print('ran')")
+    assert cli.main(["run", "1", "--html", str(tmp_path / "nowhere" / "page.html")]) == 2
+    out, err = capfd.readouterr()
+    assert out == "" and "a folder that exists" in err
+    assert cli.main(["run", "1", "--html", str(tmp_path)]) == 2
+
+
+class Terminal(io.StringIO):
+    """A stderr that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_on_a_terminal_the_cells_bar_carries_the_epochs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    screen = cli.Screen("07_logistic", 2)
+    screen.show("stderr", "\r  0%|  | 0/9")
+    screen.show("stderr", "\r 33%|# | 3/9")
+    screen.show("stdout", "loss 0.5\nlo")
+    screen.show("stdout", "ss 0.25\n")
+    screen.show("stderr", "\r100%|##| 9/9\n")
+    screen.show("stderr", "a warning\n")
+    screen.cell_done(1)
+    screen.close()
+    drawn = terminal.getvalue()
+    assert "cell 0/2" in drawn and "33%|# | 3/9" in drawn and "cell 1/2" in drawn
+    assert "a warning\n" in drawn and "9/9\n" not in drawn  # a finished bar leaves no line behind
+    assert drawn.endswith("\r")  # and nothing of ours does
+    assert capsys.readouterr().out == "loss 0.5\nloss 0.25\n"
+
+
+# --- doctor -----------------------------------------------------------------------------------------------------------
+
+
+def test_doctor_is_content_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:    8388608 kB\n", encoding="ascii")
+    monkeypatch.setattr(cli, "MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path / "work"))
+    monkeypatch.delenv("IPU_TEACH_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert cli.main(["doctor"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "all is well" and all(line.startswith(("ok ", "note ")) for line in lines[:-1])
+    rows = {line.split()[1]: line for line in lines[:-1]}
+    assert rows["numpy"].split()[2] == importlib.metadata.version("numpy")
+    assert {"Python", "tqdm", "jupyterlab", "nbval", "GPU", "digits", "MNIST", "work", "memory"} <= rows.keys()
+    assert "8.0 GB free" in rows["memory"] and "numpy" in rows["GPU"]
+    starts = {line.index(re.split(r"\s{2,}", line, maxsplit=2)[2]) for line in lines[:-1] if line.startswith("ok ")}
+    assert len(starts) == 1  # the columns stand under each other
+
+
+def test_doctor_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wanted = ["numpy>=99", "nosuchpackage>=1.2", 'tqdm>=99; extra == "test"', "cupy>=1; extra == 'gpu'"]
+    monkeypatch.setattr(importlib.metadata, "requires", lambda name: wanted)
+    (tmp_path / "meminfo").write_text("MemAvailable:  524288 kB\n", encoding="ascii")
+    monkeypatch.setattr(cli, "MEMINFO", tmp_path / "meminfo")
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path / "file"))
+    monkeypatch.setenv("IPU_TEACH_GPU", "0")
+    monkeypatch.setattr(datasets, "_DIGITS_FILE", tmp_path / "no.npz")
+    (tmp_path / "mnist").mkdir()
+    (tmp_path / "mnist" / "t10k-images-idx3-ubyte").write_bytes(b"not images")
+    (tmp_path / "mnist" / "t10k-labels-idx1-ubyte").write_bytes(b"not labels")
+    monkeypatch.setenv("IPU_TEACH_DATA", str(tmp_path))
+    assert cli.main(["doctor"]) == 1
+    out = capsys.readouterr().out
+    rows = {line.split()[1]: line for line in out.splitlines()}
+    assert rows["numpy"].startswith("FIX") and "too old" in rows["numpy"] and "pip install 'numpy>=99'" in out
+    assert rows["nosuchpackage"].startswith("FIX") and "missing: " in rows["nosuchpackage"]
+    assert rows["tqdm"].startswith("note") and "only the tests" in rows["tqdm"]
+    assert "cupy" not in rows
+    assert "IPU_TEACH_GPU=0" in rows["GPU"]
+    assert rows["digits"].startswith("FIX") and rows["MNIST"].startswith("FIX") and "t10k-images" in rows["MNIST"]
+    assert rows["work"].startswith("FIX") and "set IPU_TEACH_WORK" in rows["work"]
+    assert rows["memory"].startswith("FIX") and "0.5 GB" in rows["memory"]
+    assert out.splitlines()[-1] == "to fix: 6, marked FIX above"
+
+
+def test_doctor_cannot_tell_memory_everywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cli, "MEMINFO", tmp_path / "none")
+    assert cli.check_memory()[0] == "ok" and "cannot tell" in cli.check_memory()[2]
+
+
+# --- the words --------------------------------------------------------------------------------------------------------
+
+
+def test_module_and_command_are_the_same() -> None:
+    version = "ipu-teach " + importlib.metadata.version("ipu_teach")
+    done = subprocess.run([sys.executable, "-m", "ipu_teach", "--version"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout.strip()) == (0, version)
+    points = importlib.metadata.distribution("ipu_teach").entry_points
+    assert [point.value for point in points if point.name == "ipu-teach"] == ["ipu_teach.cli:main"]
+
+
+@pytest.mark.parametrize("words", [["--help"], ["lab", "--help"], ["run", "--help"], ["doctor", "--help"]])
+def test_every_command_has_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.main(words)
+    assert caught.value.code == 0 and "usage: ipu-teach" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [[], ["nonsense"], ["run"], ["run", "7", "--data", "cifar"]])
+def test_requests_without_sense_end_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        cli.main(words)
+    assert caught.value.code == 2 and "usage" in capsys.readouterr().err

@@ -1,0 +1,211 @@
+"""The house: which floor may import which, how long things may be, and what `import ipu_teach` may not drag in."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ipu_teach import errors
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "ipu_teach"
+
+FLOORS = (
+    ("errors", "types", "target"),
+    ("device", "graph", "program", "datasets"),
+    ("compile",),
+    ("cost",),
+    ("report",),
+    ("engine", "poplibs"),
+    ("show", "frontends"),
+    ("lessons", "golden", "bench"),
+    ("cli", "__main__"),
+)
+FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
+# Doors that stay shut although the floors would allow them: PopLibs builds graphs, and knows nothing of running them.
+SHUT = {
+    ("poplibs", "engine"),
+    ("engine", "poplibs"),
+    ("poplibs", "compile"),
+    ("poplibs", "report"),
+    ("device", "graph"),
+    ("graph", "program"),
+    ("show", "frontends"),
+    ("frontends", "show"),
+}
+
+LONGEST_MODULE = 600  # lines
+LONGEST_CELL = 25
+LONGEST_OUTPUT = 15
+HEAVIEST_NOTEBOOK = 300 * 1024  # bytes
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+NOTEBOOKS = [p for p in sorted((ROOT / "notebooks").rglob("*.ipynb")) if ".ipynb_checkpoints" not in p.parts]
+
+
+def label(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).with_suffix("").parts[0]
+
+
+def imported_rooms(path: Path, source: str) -> Iterator[tuple[str, int]]:
+    """(room, line) for every import of a part of ipu_teach, absolute or relative, at the top or within a function."""
+    package = ("ipu_teach", *path.relative_to(PACKAGE).parts[:-1])
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            modules = [alias.name.split(".") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = list(package[: len(package) - node.level + 1]) if node.level else []
+            base += node.module.split(".") if node.module else []
+            modules = [[*base, alias.name] for alias in node.names] if base == ["ipu_teach"] else [base]
+        else:
+            continue
+        yield from ((module[1], node.lineno) for module in modules if module[0] == "ipu_teach" and len(module) > 1)
+
+
+def faults_in(path: Path, source: str) -> list[str]:
+    here = room_of(path)
+    return [
+        f"{label(path)}:{line} imports {there}"
+        for there, line in imported_rooms(path, source)
+        if there in FLOOR and there != here and (FLOOR[there] > FLOOR[here] or (here, there) in SHUT)
+    ]
+
+
+def test_every_room_has_a_floor() -> None:
+    assert {room_of(path) for path in MODULES} - {"__init__"} <= set(FLOOR)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=label)
+def test_no_import_runs_upstairs(path: Path) -> None:
+    if room_of(path) != "__init__":
+        assert faults_in(path, path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import ipu_teach.show",
+        "from ipu_teach import show",
+        "from ipu_teach.show import bsp",
+        "from .. import show",
+        "from ..show import bsp",
+        "def f():\n    from ipu_teach.show.svg import poster",
+    ],
+)
+def test_the_check_sees_every_way_upstairs(source: str) -> None:
+    assert len(faults_in(PACKAGE / "report" / "query.py", source)) == 1
+    assert faults_in(PACKAGE / "lessons" / "check.py", source) == []
+
+
+def test_the_check_knows_the_shut_doors() -> None:
+    assert faults_in(PACKAGE / "poplibs" / "popops.py", "from ..report import Report") != []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=label)
+def test_modules_are_short(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST_MODULE
+
+
+# --- notebooks --------------------------------------------------------------------------------------------------------
+
+
+def text_of(value: Any) -> str:
+    return value if isinstance(value, str) else "".join(value)
+
+
+def output_lines(cell: dict[str, Any]) -> int:
+    """How many lines a reader sees under a cell; what is drawn does not count."""
+    count = 0
+    for output in cell["outputs"]:
+        data = output.get("data", {})
+        if output["output_type"] == "stream":
+            lines = text_of(output["text"]).splitlines()
+            count += len(lines)
+        elif "text/plain" in data and not {"text/html", "image/png", "image/svg+xml"} & data.keys():
+            count += len(text_of(data["text/plain"]).splitlines())
+    return count
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=label)
+def test_notebooks_are_light(path: Path) -> None:
+    assert path.stat().st_size < HEAVIEST_NOTEBOOK
+    faults = []
+    for number, cell in enumerate(json.loads(path.read_text(encoding="utf-8"))["cells"]):
+        if cell["cell_type"] != "code":
+            continue
+        length = len(text_of(cell["source"]).splitlines())
+        if length > LONGEST_CELL:
+            faults.append(f"cell {number} has {length} lines")
+        if output_lines(cell) > LONGEST_OUTPUT:
+            faults.append(f"cell {number} prints {output_lines(cell)} lines")
+    assert faults == []
+
+
+# --- words ------------------------------------------------------------------------------------------------------------
+
+KINDS = ("*.md", "*.py", "*.toml", "*.yml", "*.cfg", "*.lock", "*.ipynb")
+FOLDERS = ("datasets", "docs", "ipu_teach", "notebooks", "tests")
+TEXTS = [path for kind in KINDS for path in ROOT.glob(kind)]
+TEXTS += [path for kind in KINDS for folder in FOLDERS for path in (ROOT / folder).rglob(kind)]
+# Put together here, so that this file does not hold them.
+UNWANTED = ("../" + "shared", "pypi" + ".org", "python" + "hosted.org", "anaconda" + ".org", "anaconda" + ".com")
+
+
+@pytest.mark.parametrize("path", sorted(TEXTS), ids=label)
+def test_texts_stand_alone(path: Path) -> None:
+    """The repository names nothing that lies outside it, and no package index: people have their own."""
+    text = path.read_text(encoding="utf-8")
+    assert [word for word in UNWANTED if word in text] == []
+
+
+def test_every_error_is_the_kits_and_explains_itself() -> None:
+    classes = [value for _, value in inspect.getmembers(errors, inspect.isclass) if value.__module__ == errors.__name__]
+    assert errors.IPUTeachError in classes and len(classes) >= 5
+    for kind in classes:
+        assert issubclass(kind, errors.IPUTeachError), kind
+        assert "__doc__" in vars(kind) and (kind.__doc__ or "").strip(), kind
+
+
+# --- tools ------------------------------------------------------------------------------------------------------------
+
+
+def said(*command: str) -> tuple[int, str]:
+    env = dict(os.environ, NO_COLOR="1")
+    done = subprocess.run(
+        [sys.executable, *command], cwd=ROOT, env=env, text=True, encoding="utf-8", capture_output=True, timeout=600
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_import_is_light() -> None:
+    heavy = "'matplotlib', 'IPython', 'ipywidgets', 'cupy', 'torch', 'jupyter_client', 'nbformat'"
+    probe = f"import sys, ipu_teach; print(sorted(m for m in ({heavy}) if m in sys.modules))"
+    assert said("-c", probe) == (0, "[]\n")
+
+
+def test_ruff_check() -> None:
+    status, text = said("-m", "ruff", "check", "--no-cache", ".")
+    assert status == 0, text
+
+
+def test_ruff_format() -> None:
+    status, text = said("-m", "ruff", "format", "--no-cache", "--check", ".")
+    assert status == 0, text
+
+
+def test_mypy_strict() -> None:
+    status, text = said("-m", "mypy")
+    assert status == 0, text

@@ -1,0 +1,344 @@
+"""Setting up: run.py with stand-ins for uv and conda, the lists of packages, and what conftest.py adds to nbval."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+needs_posix = pytest.mark.skipif(os.name == "nt", reason="the stand-ins are shell scripts")
+
+
+# --- the lists agree --------------------------------------------------------------------------------------------------
+
+
+def specifiers(requirement: str) -> tuple[str, str]:
+    """(name, specifier) of 'numpy>=2.2' or 'numpy >=2.2 ; marker', as both files write them."""
+    found = re.match(r"([\w.-]+)\s*([^;\s]*)", requirement)
+    assert found, requirement
+    return found[1].lower().replace("_", "-"), found[2]
+
+
+def project_section(name: str) -> list[str]:
+    """The strings of one list in pyproject.toml; Python 3.10 has no reader for the format."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    found = re.search(rf"^{name} = \[\n(.*?)^\]", text, re.MULTILINE | re.DOTALL)
+    assert found, name
+    return re.findall(r"^\s*[\"']([^\n]*?)[\"'],?\s*$", found[1], re.MULTILINE)
+
+
+WANTED = dict(specifiers(line) for part in ("dependencies", "lab", "test") for line in project_section(part))
+
+
+def test_environment_yml_agrees_with_pyproject() -> None:
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
+    plain = [line for line in environment["dependencies"] if isinstance(line, str)]
+    others = [line for line in environment["dependencies"] if not isinstance(line, str)]
+    assert others == [{"pip": ["-e .[lab,test]"]}]
+    listed = dict(specifiers(line) for line in plain)
+    assert listed.pop("python").startswith(">=3.10") and listed.pop("pip")
+    renamed = {{"matplotlib-base": "matplotlib"}.get(name, name): least for name, least in listed.items()}
+    assert renamed == WANTED
+
+
+def test_the_lock_covers_pyproject_and_names_no_address() -> None:
+    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    assert "://" not in text and "--" not in text
+    pins = re.findall(r"^([\w.-]+)==([\w.]+)", text, re.MULTILINE)
+    assert WANTED.keys() <= {name for name, _ in pins}
+    for name, version in pins:
+        least = WANTED.get(name, "").removeprefix(">=")
+        if least:
+            assert [int(part) for part in re.findall(r"\d+", version)] >= [int(part) for part in least.split(".")], name
+
+
+# --- run.py -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def run_py() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("run_py", ROOT / "run.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_an_old_python_is_told_so(
+    run_py: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = SimpleNamespace(version_info=(3, 9, 18), version="3.9.18 (main)", stderr=sys.stderr, exit=sys.exit)
+    monkeypatch.setattr(run_py, "sys", old)
+    with pytest.raises(SystemExit) as caught:
+        run_py.main()
+    assert caught.value.code == 2 and "3.10 or newer is needed, and this is 3.9.18" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("family", "command"),
+    [
+        ({"debian"}, "sudo apt install python3-pip"),
+        ({"linuxmint", "ubuntu", "debian"}, "sudo apt install python3-pip"),
+        ({"fedora"}, "sudo dnf install python3-pip"),
+        ({"opensuse-leap", "suse", "opensuse"}, "sudo zypper install python3-pip"),
+        (set(), "-m ensurepip"),
+    ],
+)
+def test_without_any_installer_it_names_one_command(
+    run_py: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    family: set[str],
+    command: str,
+) -> None:
+    monkeypatch.setattr(run_py, "answers", lambda command, env=None: False)
+    monkeypatch.setattr(run_py, "system_family", lambda: family)
+    monkeypatch.setattr(run_py, "read_stamp", lambda: "")
+    with pytest.raises(SystemExit) as caught:
+        run_py.setup()
+    said = capsys.readouterr().err
+    assert caught.value.code == 2 and command in said and said.count("\n") == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "module"),
+    [
+        ([], ["ipu_teach", "lab"]),
+        (["lab", "03", "--no-browser"], ["ipu_teach", "lab", "03", "--no-browser"]),
+        (["mnist", "--data", "mnist"], ["ipu_teach", "run", "mnist", "--data", "mnist"]),
+        (["test", "-x"], ["pytest", "-x"]),
+        (["doctor"], ["ipu_teach", "doctor"]),
+    ],
+)
+def test_each_job_is_one_command(run_py: ModuleType, words: list[str], module: list[str]) -> None:
+    assert run_py.command_of(words) == [run_py.PYTHON, "-m", *module]
+
+
+# A uv that notes what it was asked and makes a Python that says what it runs.
+UV = r"""#!/bin/sh
+echo "$@" >> "$LOG"
+case "$1" in
+  venv)
+    for folder; do :; done
+    mkdir -p "$folder/bin"
+    printf '#!/bin/sh\n[ "$1" = -c ] || echo job "$@"\nexit ${JOB_STATUS:-0}\n' > "$folder/bin/python"
+    chmod +x "$folder/bin/python" ;;
+  pip)
+    if [ -n "$SLOW" ]; then echo sleeping >> "$LOG"; exec sleep 60; fi
+    if [ -n "$OFFLINE" ]; then echo "no route to the index" >&2; exit 2; fi ;;
+esac
+"""
+# A conda whose only package is that uv.
+CONDA = r"""#!/bin/sh
+echo conda "$@" >> "$LOG"
+while [ $# -gt 0 ]; do if [ "$1" = -p ]; then mkdir -p "$2/bin"; cp "$UV_SOURCE" "$2/bin/uv"; fi; shift; done
+"""
+
+
+class Clone:
+    """A folder with run.py and next to nothing else, a PATH with stand-ins, and a Python without pip."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "a clone"  # people's folders have spaces in their names
+        self.programs = folder / "bin"
+        self.log = folder / "log"
+        self.home.mkdir()
+        self.programs.mkdir()
+        shutil.copy(ROOT / "run.py", self.home)
+        for name in ("requirements.lock", "pyproject.toml"):
+            (self.home / name).touch()
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / "bare"], check=True)
+        self.python = folder / "bare" / "bin" / "python"
+        self.add("uv-to-copy", UV)
+
+    def add(self, name: str, script: str) -> None:
+        (self.programs / name).write_text(script, encoding="utf-8")
+        (self.programs / name).chmod(0o755)
+
+    def start(self, *words: str, **extra: str) -> subprocess.Popen[str]:
+        env = {"PATH": f"{self.programs}:/usr/bin:/bin", "LOG": str(self.log)}
+        env.update(extra, UV_SOURCE=str(self.programs / "uv-to-copy"))
+        command = [str(self.python), str(self.home / "run.py"), *words]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, env=env, cwd=self.home.parent, stdout=pipe, stderr=pipe, text=True)
+
+    def run(self, *words: str, **extra: str) -> tuple[int, str, str]:
+        process = self.start(*words, **extra)
+        out, err = process.communicate(timeout=60)
+        return process.returncode, out, err
+
+    def asked(self) -> list[str]:
+        """What uv and conda did since the last time, but for saying their version."""
+        lines = self.log.read_text(encoding="utf-8").splitlines() if self.log.exists() else []
+        self.log.unlink(missing_ok=True)
+        return [line for line in lines if "--version" not in line]
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Clone:
+    return Clone(tmp_path)
+
+
+@needs_posix
+def test_the_first_run_sets_up_and_the_second_only_runs(clone: Clone) -> None:
+    clone.add("uv", UV)
+    status, out, err = clone.run("doctor")
+    assert (status, out) == (0, "job -m ipu_teach doctor\n")
+    assert err.startswith("run.py: setting up .venv, once") and err.count("\n") == 1
+    venv, install = clone.asked()
+    assert venv.startswith("venv ") and install.endswith("-r requirements.lock -e .")
+    assert clone.run("test", "-x", JOB_STATUS="5") == (5, "job -m pytest -x\n", "")
+    assert clone.asked() == []
+    (clone.home / "requirements.lock").write_text("new==1\n", encoding="utf-8")
+    clone.run("doctor")
+    assert [line.split()[0] for line in clone.asked()] == ["venv", "pip"]
+
+
+@needs_posix
+def test_without_uv_and_pip_conda_brings_uv(clone: Clone) -> None:
+    clone.add("mamba", CONDA)
+    status, out, _ = clone.run("doctor")
+    assert (status, out) == (0, "job -m ipu_teach doctor\n")
+    assert [line.split()[0] for line in clone.asked()] == ["conda", "venv", "pip"]
+
+
+@needs_posix
+def test_a_failed_installation_is_told_and_taken_up_again(clone: Clone) -> None:
+    clone.add("uv", UV)
+    status, out, err = clone.run("doctor", OFFLINE="yes")
+    assert (status, out) == (1, "")
+    assert "no route to the index" in err and "installing the packages failed" in err and "Traceback" not in err
+    (clone.home / ".venv" / "half").touch()
+    assert clone.run("doctor")[:2] == (0, "job -m ipu_teach doctor\n")
+    assert not (clone.home / ".venv" / "half").exists()
+
+
+@needs_posix
+def test_an_interrupted_set_up_is_taken_up_again(clone: Clone) -> None:
+    clone.add("uv", UV)
+    process = clone.start("doctor", SLOW="yes")
+    deadline = time.monotonic() + 30
+    while "sleeping" not in (clone.log.read_text(encoding="utf-8") if clone.log.exists() else ""):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    err = process.communicate(timeout=30)[1]
+    assert process.returncode == 130 and "the next run takes it up again" in err and "Traceback" not in err
+    clone.asked()
+    assert clone.run("doctor")[:2] == (0, "job -m ipu_teach doctor\n")
+    assert [line.split()[0] for line in clone.asked()] == ["venv", "pip"]
+
+
+@needs_posix
+def test_a_moved_clone_is_set_up_anew(clone: Clone) -> None:
+    clone.add("uv", UV)
+    clone.run("doctor")
+    clone.asked()
+    clone.home = clone.home.rename(clone.home.with_name("moved"))
+    assert clone.run("doctor")[0] == 0
+    assert [line.split()[0] for line in clone.asked()] == ["venv", "pip"]
+
+
+@needs_posix
+def test_a_uv_that_does_not_answer_is_not_used(clone: Clone) -> None:
+    clone.add("uv", "#!/bin/sh\nexit 127\n")  # a version manager's shim with nothing behind it
+    status, _, err = clone.run("doctor")
+    assert status == 2 and "none is here" in err
+    assert not (clone.home / ".venv").exists()
+
+
+@needs_posix
+def test_help_sets_nothing_up(clone: Clone) -> None:
+    status, out, err = clone.run("--help")
+    assert status == 0 and "mnist" in out and err == ""
+    assert not (clone.home / ".venv").exists()
+
+
+@needs_posix
+def test_ci_runs_the_test_command() -> None:
+    script = ROOT / ".ci" / "run"
+    assert "python3 run.py test" in script.read_text(encoding="utf-8")
+    if shutil.which("bash"):
+        assert subprocess.run(["bash", "-n", str(script)]).returncode == 0
+
+
+# --- conftest.py ------------------------------------------------------------------------------------------------------
+
+
+def write_notebook(path: Path, *cells: tuple[str, list[Any] | None]) -> None:
+    """Code cells with their stored outputs; None stands for a cell that was never run."""
+    import nbformat
+
+    made = []
+    for number, (source, outputs) in enumerate(cells, start=1):
+        count = None if outputs is None else number
+        made.append(nbformat.v4.new_code_cell(source, execution_count=count, outputs=outputs or []))
+    nbformat.write(nbformat.v4.new_notebook(cells=made), path)
+
+
+def printed(text: str, name: str = "stdout") -> Any:
+    import nbformat
+
+    return nbformat.v4.new_output("stream", name=name, text=text)
+
+
+def test_what_conftest_adds_to_nbval(tmp_path: Path) -> None:
+    pytest.importorskip("nbval")
+    shutil.copy(ROOT / "conftest.py", tmp_path)
+    (tmp_path / "tests").mkdir()
+    shutil.copy(ROOT / "tests" / "nbval_sanitize.cfg", tmp_path / "tests")
+    state = "import os; from pathlib import Path; state = Path(os.environ['IPU_TEACH_WORK'])"
+    write_notebook(
+        tmp_path / "a.ipynb",
+        ("1 + 1;", []),  # a trailing ; hides the value
+        (f"{state}; print(state.name[:2], list(state.iterdir())); (state / 'seen').touch()", [printed("a- []\n")]),
+        ("print(os.environ['OMP_NUM_THREADS'], os.environ['OPENBLAS_NUM_THREADS'])", [printed("1 1\n")]),
+        ("print('wall time 0.25 s at', hex(2**30 + id(state)))", [printed("wall time 9 ms at 0x7f0011223344\n")]),
+        ("import warnings; warnings.warn('look')", None),
+        ("", None),
+    )
+    write_notebook(
+        tmp_path / "b.ipynb",
+        (f"{state}; print(state.name[:2], list(state.iterdir()))", [printed("b- []\n")]),
+        ("print('modelled time 2.5 us')", [printed("modelled time 3.5 us\n")]),
+        ("import sys; print(sys.executable)", [printed(sys.executable + "\n")]),
+    )
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-rA", "--color=no"]
+    command += ["-c", os.devnull, "--rootdir", str(tmp_path), "--nbval", "--nbval-current-env", str(tmp_path)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    verdicts = {
+        name: word for word, name in re.findall(r"^(PASSED|FAILED) \S*?(\w\.ipynb::Cell \d)", done.stdout, re.M)
+    }
+    failed = sorted(name for name, word in verdicts.items() if word == "FAILED")
+    assert failed == ["a.ipynb::Cell 4", "b.ipynb::Cell 1"], done.stdout
+    assert len(verdicts) == 9
+    assert "saved without running it" in done.stdout
+
+
+def test_without_nbval_the_other_tests_run(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "conftest.py", tmp_path)
+    (tmp_path / "test_one.py").write_text("def test_one():\n    pass\n", encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-p", "no:nbval", "-p", "no:cacheprovider", "-q"]
+    command += [
+        "-c",
+        os.devnull,
+        "--rootdir",
+        str(tmp_path),
+        "--nbval",
+        "--nbval-current-env",
+        "--nbval-cell-timeout=9",
+    ]
+    done = subprocess.run([*command, "."], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr
