@@ -165,9 +165,7 @@ class Screen:
 
         self.live = sys.stderr.isatty()
         layout = "{desc} cell {n_fmt}/{total_fmt} |{bar:6}| {elapsed}{postfix}"
-        self.bar = tqdm(
-            total=cells, desc=name, bar_format=layout, leave=False, dynamic_ncols=True, disable=not self.live
-        )
+        self.bar = tqdm(total=cells, desc=name, bar_format=layout, leave=False, dynamic_ncols=True, disable=not self.live)
         self.cells = cells
         self.pending = {"stdout": "", "stderr": ""}  # the unfinished last line of each stream
         self.moving = False  # whether that line of stderr has been drawn over: a progress bar
@@ -250,7 +248,7 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError, DeadKernelError
 
-    cells = [cell for cell in notebook.cells if cell.cell_type == "code" and cell.source.strip()]
+    cells = [(i, cell) for i, cell in enumerate(notebook.cells) if cell.cell_type == "code" and cell.source.strip()]
     screen = Screen(name, len(cells))
 
     class Client(NotebookClient):
@@ -280,8 +278,8 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
     async def run_cells() -> str:
         try:
             async with client.async_setup_kernel(cleanup_kc=True, env=env):
-                for number, cell in enumerate(cells, start=1):
-                    await client.async_execute_cell(cell, notebook.cells.index(cell), execution_count=number)
+                for number, (index, cell) in enumerate(cells, start=1):
+                    await client.async_execute_cell(cell, index, execution_count=number)
                     screen.cell_done(number)
         except CellExecutionError as error:
             return cell_error(cell, number, name, error.ename, error.evalue)

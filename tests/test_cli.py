@@ -132,9 +132,7 @@ def test_lab_opens_a_copy_and_never_overwrites_it(shelf: Shelf, opened: list[Any
     assert sorted(path.name for path in copy.parent.iterdir()) == [".jupyter", "00_first.ipynb"]
 
 
-def test_lab_trusts_the_copy_it_made(
-    shelf: Shelf, opened: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lab_trusts_the_copy_it_made(shelf: Shelf, opened: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from nbformat.sign import NotebookNotary
 
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "jupyter"))
@@ -336,9 +334,7 @@ def test_on_a_terminal_the_cells_bar_carries_the_epochs(
 # --- doctor -----------------------------------------------------------------------------------------------------------
 
 
-def test_doctor_is_content_here(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_doctor_is_content_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "meminfo").write_text("MemTotal: 9 kB\nMemAvailable:    8388608 kB\n", encoding="ascii")
     monkeypatch.setattr(cli, "MEMINFO", tmp_path / "meminfo")
     monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path / "work"))
@@ -355,9 +351,7 @@ def test_doctor_is_content_here(
     assert len(starts) == 1  # the columns stand under each other
 
 
-def test_doctor_says_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_doctor_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     wanted = ["numpy>=99", "nosuchpackage>=1.2", 'tqdm>=99; extra == "test"', "cupy>=1; extra == 'gpu'"]
     monkeypatch.setattr(importlib.metadata, "requires", lambda name: wanted)
     (tmp_path / "meminfo").write_text("MemAvailable:  524288 kB\n", encoding="ascii")

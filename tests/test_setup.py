@@ -318,9 +318,7 @@ def test_what_conftest_adds_to_nbval(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-rA", "--color=no"]
     command += ["-c", os.devnull, "--rootdir", str(tmp_path), "--nbval", "--nbval-current-env", str(tmp_path)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    verdicts = {
-        name: word for word, name in re.findall(r"^(PASSED|FAILED) \S*?(\w\.ipynb::Cell \d)", done.stdout, re.M)
-    }
+    verdicts = {name: word for word, name in re.findall(r"^(PASSED|FAILED) \S*?(\w\.ipynb::Cell \d)", done.stdout, re.M)}
     failed = sorted(name for name, word in verdicts.items() if word == "FAILED")
     assert failed == ["a.ipynb::Cell 4", "b.ipynb::Cell 1"], done.stdout
     assert len(verdicts) == 9

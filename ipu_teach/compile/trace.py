@@ -11,6 +11,7 @@ with the line and the reason, and the engine runs that codelet vertex by vertex.
 from __future__ import annotations
 
 import builtins
+import operator
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -267,6 +268,25 @@ class Traced(NDArrayOperatorsMixin):
         return np.dot(self, other)
 
     # numpy's protocols
+
+    # `**` has paths of its own, for numbers and for small exponents, whose bits differ from np.power's.
+    def __pow__(self, other: Any) -> Any:
+        return self._power(self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return self._power(other, self)
+
+    def __ipow__(self, other: Any) -> Any:
+        value = self._power(self, other)
+        if not isinstance(self._sample, np.ndarray):
+            return value
+        self[...] = value
+        return self
+
+    def _power(self, base: Any, exponent: Any) -> Any:
+        sample = _sample(base) ** _sample(exponent)
+        kind = "elementwise" if isinstance(sample, np.ndarray) else "each"
+        return self._trace.add(kind, operator.pow, (_operand(base), _operand(exponent)), {}, sample)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         out = kwargs.pop("out", (None,))[0]

@@ -10,6 +10,7 @@ had, and no sum is reordered.
 
 from __future__ import annotations
 
+import operator
 from collections import defaultdict
 from collections.abc import Callable
 from functools import partial
@@ -251,6 +252,7 @@ class _Binder:
         """One element: a view, or a copy if its place is written while the value is still needed."""
         source, key = op.args
         keys = key if isinstance(key, tuple) else (key,)
+        place: Array
         everything: tuple[Any, ...] = (slice(None), *keys)
         place = self._values[source.id][everything]
         root = self.trace.roots[source.id]
@@ -309,7 +311,7 @@ class _Binder:
             self._each(op, out)
 
     def _ufunc(self, op: Op, out: Array, rank: int) -> None:
-        # numpy's scalar power, and the half cube root, differ in the last bit from their array loops.
+        # np.power of two numbers, and the half cube root, differ in the last bit from their array loops.
         if rank == 0 and (op.fn is np.power or (op.fn is np.cbrt and out.dtype == np.float16)):
             self._each(op, out)
             return
@@ -327,6 +329,8 @@ class _Binder:
             self.calls.append((self.xp.copyto, (out, args[1], "unsafe", condition)))
         elif op.fn in ELEMENTWISE:
             self.calls.append((self.xp.clip, (*args, out)))
+        elif op.fn is operator.pow:
+            self.calls.append((_apply, (op.fn, args, out)))
         else:
             self.calls.append((self.xp.copyto, (out, args[0], "unsafe")))
 
@@ -350,7 +354,8 @@ class _Binder:
     def _product(self, op: Op, out: Array) -> None:
         ranks = tuple(np.ndim(self.trace.samples[a.id]) if isinstance(a, Ref) else np.ndim(a) for a in op.args)
         xp = self.xp
-        batched = {(1, 1): xp.vecdot, (2, 1): xp.matvec, (1, 2): xp.vecmat, (2, 2): xp.matmul}.get(ranks)
+        table: dict[tuple[int, ...], Any] = {(1, 1): xp.vecdot, (2, 1): xp.matvec, (1, 2): xp.vecmat, (2, 2): xp.matmul}
+        batched = table.get(ranks)
         if op.fn is not np.matmul or batched is None or op.kwargs:
             self._each(op, out)
             return
@@ -387,6 +392,10 @@ def _scatter(flat: Array, index: Array, buffer: Array) -> None:
 
 def _gather_windows(windows: Array, starts: Array, buffer: Array) -> None:
     buffer[...] = windows[starts]
+
+
+def _apply(fn: Callable[..., Any], args: list[Any], out: Array) -> None:
+    out[...] = fn(*args)
 
 
 def _call_each(fn: Callable[..., Any], args: list[tuple[bool, Any]], out: Array) -> None:
