@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ipu_teach.compile.freeze import UNMAPPED, FrozenComputeSet, FrozenGraph, FrozenTable, Intervals
+from ipu_teach.compile.freeze import FrozenComputeSet, FrozenGraph, FrozenTable, Intervals
 from ipu_teach.errors import ComputeSetRaceError, ControlProgramError, GraphConnectionError, InvalidTileMappingError
 from ipu_teach.graph.graph import DataStream
 from ipu_teach.graph.table import UNCONNECTED
 from ipu_teach.graph.tensor import Layout, Tensor
+from ipu_teach.graph.tile_map import UNMAPPED
 from ipu_teach.program import Copy, Program
 from ipu_teach.types import Array
 

@@ -10,20 +10,19 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ipu_teach.graph.graph import ALIGNMENT, ComputeSet, Graph, Variable
 from ipu_teach.graph.table import ListLayout, VertexTable
 from ipu_teach.graph.tensor import Layout, Tensor
+from ipu_teach.graph.tile_map import UNMAPPED, expand, paint
 from ipu_teach.graph.vertex import Field, Vertex
 from ipu_teach.types import Array, DType
 
 if TYPE_CHECKING:
     from ipu_teach.target import Target
-
-UNMAPPED = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,33 +64,6 @@ class FrozenComputeSet:
     name: str
     tables: tuple[FrozenTable, ...]
     num_vertices: int
-
-
-@dataclass(frozen=True, eq=False)
-class TileMap:
-    """Which tile holds each byte: piece i covers `start[i]` to `start[i + 1]` and lies on `tile[i]` (-1: none)."""
-
-    start: Array
-    tile: Array
-
-    def at(self, byte: Array) -> Array:
-        """The tile of each byte address."""
-        return self.tile[np.searchsorted(self.start, byte, "right") - 1]
-
-    def split(self, start: Array, stop: Array) -> tuple[Array, Array, Array, Array]:
-        """Intervals cut where the tile changes: (index of the interval, start, stop, tile) of every piece."""
-        first = np.searchsorted(self.start, start, "right") - 1
-        last = np.searchsorted(self.start, stop, "left") - 1
-        source, piece = expand(first, last - first + 1)
-        cuts = np.append(self.start, np.iinfo(np.int64).max)
-        return source, np.maximum(start[source], cuts[piece]), np.minimum(stop[source], cuts[piece + 1]), self.tile[piece]
-
-
-def expand(first: Array, count: Array) -> tuple[Array, Array]:
-    """For each i the numbers first[i], first[i] + 1, …: (i repeated, the numbers)."""
-    source = np.repeat(np.arange(len(first)), count)
-    within = np.arange(len(source)) - np.repeat(np.cumsum(count) - count, count)
-    return source, first[source] + within
 
 
 class FrozenGraph:
@@ -187,37 +159,3 @@ class FrozenGraph:
             index = ", ".join(str(i) for i in np.unravel_index(number, variable.shape))
             return f"element [{index}] of {variable.name!r}"
         return f"element [{number}] of {variable.name!r}"
-
-
-def paint(log: Array, memory_bytes: int) -> TileMap:
-    """The tile map that a log of (start, stop, tile) rows leaves behind; later rows override earlier ones."""
-    if len(log) == 0:
-        return TileMap(np.zeros(1, np.int64), np.full(1, UNMAPPED, np.int32))
-    log = log[np.argsort(log[:, 0], kind="stable")] if not _overlapping(log) else _flatten(log)
-    start, stop, tile = log.T
-    edges = np.stack((start, stop), axis=1).reshape(-1)
-    tiles = np.stack((tile, np.full_like(tile, UNMAPPED)), axis=1).reshape(-1)
-    # A gap of no length between two pieces is dropped, as is a piece that only continues the one before.
-    keep = np.append(edges[1:] > edges[:-1], edges[-1] < memory_bytes)
-    edges, tiles = edges[keep], tiles[keep]
-    if len(edges) == 0 or edges[0] > 0:
-        edges, tiles = np.insert(edges, 0, 0), np.insert(tiles, 0, UNMAPPED)
-    change = np.append(True, tiles[1:] != tiles[:-1])
-    return TileMap(edges[change], tiles[change].astype(np.int32))
-
-
-def _overlapping(log: Array) -> bool:
-    order = np.argsort(log[:, 0], kind="stable")
-    return bool(np.any(log[order[1:], 0] < np.maximum.accumulate(log[order[:-1], 1])))
-
-
-def _flatten(log: Array) -> Array:
-    """Overlapping rows painted one over the other: disjoint rows, ascending."""
-    cuts = np.unique(log[:, :2])
-    tile: Any = np.full(len(cuts) - 1, UNMAPPED)
-    for begin, end, number in zip(
-        np.searchsorted(cuts, log[:, 0]), np.searchsorted(cuts, log[:, 1]), log[:, 2].tolist(), strict=True
-    ):
-        tile[begin:end] = number
-    painted = tile != UNMAPPED
-    return np.stack((cuts[:-1][painted], cuts[1:][painted], tile[painted]), axis=1)

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ipu_teach.compile.freeze import FrozenComputeSet, FrozenGraph, TileMap
+from ipu_teach.compile.freeze import FrozenComputeSet, FrozenGraph
 from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph.tile_map import TileMap
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 

@@ -24,6 +24,7 @@ from ipu_teach.errors import (
 )
 from ipu_teach.graph.table import UNCONNECTED, FieldRef, ListLayout, VertexRange, VertexRef, VertexTable
 from ipu_teach.graph.tensor import Layout, Shape, Tensor
+from ipu_teach.graph.tile_map import UNMAPPED, TileMap, paint
 from ipu_teach.graph.vertex import Vertex, unknown_field
 from ipu_teach.target import Target
 from ipu_teach.types import Array, DType, as_dtype, to_host_array
@@ -111,6 +112,7 @@ class Graph:
         self.mapping_log = array("q")
         self._interned: dict[Any, Any] = {}
         self._starts: list[int] = []
+        self._tile_map: tuple[tuple[int, int], TileMap] | None = None
 
     # Variables
 
@@ -200,6 +202,43 @@ class Graph:
             raise GraphObjectCreationError(
                 f"set_tile_mapping() was given {what!r}.", next_step="map a tensor or a vertex of this graph."
             )
+
+    def get_tile_mapping(self, tensor: Tensor, require_complete: bool = True) -> list[list[tuple[int, int]]]:
+        """For each tile the (begin, end) intervals of `tensor`, in its own element order, that lie there.
+
+        Raises `InvalidTileMappingError` if `require_complete` and some element lies on no tile.
+        """
+        self._own(tensor)
+        size = tensor.dtype.size
+        starts, lengths = tensor.layout.runs
+        first = np.cumsum(lengths) - lengths
+        begin = (tensor.offset + starts) * size
+        run, low, high, tile = self.tile_map().split(begin, begin + lengths * size)
+        view = first[run] + (low - begin[run]) // size
+        count = (high - low) // size
+        if require_complete and np.any(tile == UNMAPPED):
+            missing = int(count[tile == UNMAPPED].sum())
+            raise InvalidTileMappingError(
+                f"{missing} of the {tensor.num_elements} elements of {self.describe(tensor)} are on no tile.",
+                next_step="graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor).",
+            )
+        mapping: list[list[tuple[int, int]]] = [[] for _ in range(self.target.num_tiles)]
+        for t, a, n in zip(tile.tolist(), view.tolist(), count.tolist(), strict=True):
+            if t == UNMAPPED:
+                continue
+            intervals = mapping[t]
+            if intervals and intervals[-1][1] == a:
+                intervals[-1] = (intervals[-1][0], a + n)
+            else:
+                intervals.append((a, a + n))
+        return mapping
+
+    def tile_map(self) -> TileMap:
+        """The mapping calls so far as one table; made anew only when there are new ones."""
+        state = (len(self.mapping_log), self.memory_bytes)
+        if self._tile_map is None or self._tile_map[0] != state:
+            self._tile_map = (state, paint(np.array(self.mapping_log, np.int64).reshape(-1, 3), self.memory_bytes))
+        return self._tile_map[1]
 
     def _map_range(self, vertices: VertexRange, tiles: Any) -> None:
         given = np.broadcast_to(np.asarray(tiles), (len(vertices),))
