@@ -6,6 +6,31 @@ Poplar, in Python's spelling, so that a search for one finds the original's docu
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LONGEST = 80  # characters of a value quoted in an error
+
+
+def shown(value: object) -> str:
+    """`value` as an error quotes it: its repr on one line of at most 80 characters."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # a repr may fail, and that of a number of many thousand digits does
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """The words "did you mean …? " with the closest of the `known` names, or nothing if none is close."""
+    folded = {k.replace("_", "").lower(): k for k in known}
+    wanted = name.replace("_", "").lower() if isinstance(name, str) else ""
+    near = get_close_matches(wanted, folded, 1)
+    return f"did you mean {folded[near[0]]!r}? " if near else ""
+
 
 class IPUTeachError(Exception):
     """The root of every error the kit raises.
@@ -88,6 +113,10 @@ class InvalidMachineModelError(PoplarError):
     """An IPUModel was given a field it does not have, or a value that no machine has."""
 
 
+class UnknownMachineFieldError(InvalidMachineModelError, AttributeError):
+    """A machine was asked for a field that it does not have."""
+
+
 class InvalidOptionError(PoplarError):
     """An option was given a name or a value that does not exist."""
 
@@ -110,3 +139,7 @@ class VertexDefinitionError(PoplarError):
 
 class CodeletError(PoplarError):
     """A codelet's compute() failed, or did what its fields forbid."""
+
+
+class UndeclaredNameError(CodeletError, AttributeError):
+    """A codelet's compute() uses a name of `self` that its class does not declare."""

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ipu_teach.errors import PoplarTypeError, TensorCreationError
+from ipu_teach.errors import PoplarTypeError, TensorCreationError, shown
 
 Array = NDArray[Any]
 
@@ -137,18 +137,26 @@ def as_dtype(given: object, what: str) -> type[DType]:
     """`given` if it is one of the kit's dtypes; else `PoplarTypeError` that suggests the one meant. `what` names the place."""
     if isinstance(given, type) and issubclass(given, DType) and given is not DType:
         return given
-    advice = "use one of " + ", ".join(t.__name__ for t in ALL) + "."
+    raise PoplarTypeError(f"{what} was given the element type {shown(given)}.", next_step=_meant(given))
+
+
+def _meant(given: object) -> str:
+    """Advice for something that is no dtype of the kit."""
+    names = {t.__name__: t for t in ALL}
+    if isinstance(given, str) and given.upper() in names:
+        return f"write {given.upper()} without quotes; it is imported from ipu_teach."
+    if given is int:
+        return "use INT."
     try:
-        meant = np.dtype(given)  # type: ignore[call-overload]
-    except (TypeError, ValueError):
+        meant = np.dtype(given) if isinstance(given, (str, type, np.dtype)) else None
+    except Exception:  # np.dtype reads strings in many ways, and fails in as many
         meant = None
-    if meant is not None and given is not None:
-        same = [t.__name__ for t in ALL if t.numpy == meant]
-        if same:
-            advice = f"use {same[0]}."
-        elif meant.kind == "f":
-            advice = "there is no double precision on a tile; use FLOAT."
-    raise PoplarTypeError(f"{what} was given the element type {given!r}.", next_step=advice)
+    same = [t.__name__ for t in ALL if t.numpy == meant]
+    if meant is not None and same:
+        return f"use {same[0]}."
+    if meant is not None and meant.kind == "f":
+        return "there is no double precision on a tile; use FLOAT."
+    return f"use one of {', '.join(names)}."
 
 
 def poison(dtype: type[DType]) -> Any:
@@ -159,30 +167,70 @@ def poison(dtype: type[DType]) -> Any:
 
 
 def to_host_array(values: ArrayLike, dtype: type[DType], what: str) -> Array:
-    """`values` as a numpy array of `dtype`, refusing what the dtype cannot hold.
+    """`values` as a new numpy array of `dtype`, refusing what the dtype cannot hold.
 
     Floats are rounded to nearest when a narrower float type is asked for. Integers must fit; a float is never
-    silently cut to an integer. Raises `TensorCreationError`, which names `what`.
+    silently cut to an integer, nor turned into infinity. Raises `TensorCreationError`, which names `what`.
     """
     try:
         array = np.asarray(values)
-    except ValueError as error:
-        raise TensorCreationError(f"{what}: the values do not form an array: {error}.") from None
+    except (ValueError, OverflowError) as error:
+        raise TensorCreationError(
+            f"{what}: {shown(values)} does not form an array: {error}.",
+            next_step="give one number, or rows of equal length.",
+        ) from None
     want = dtype.numpy
     if array.dtype == want or array.size == 0:
         return array.astype(want)
-    if array.dtype.kind not in "buif":
+    huge = array.dtype.kind == "O" and all(type(v) is int for v in array.flat)  # whole numbers beyond 64 bits
+    if array.dtype.kind not in "buif" and not huge:
         raise TensorCreationError(
-            f"{what}: the values are of type {array.dtype}, not numbers.", next_step=f"give numbers that {dtype} holds."
+            f"{what}: {shown(values)} holds no numbers, but {_kind(array)}.", next_step=f"give numbers that {dtype} holds."
         )
-    if want.kind in "iu" and array.dtype.kind != "b":
-        whole = array.dtype.kind in "iu" or bool(np.all(array == np.trunc(array)))
+    result, unfit = _converted(array, want, huge)
+    if unfit.any():
+        number = int(np.flatnonzero(unfit)[0])
+        place = ", ".join(str(i) for i in np.unravel_index(number, array.shape))
+        raise TensorCreationError(
+            f"{what}: {dtype} holds {_range(dtype)}; {f'element [{place}]' if array.ndim else 'the value'} is "
+            f"{shown(array.flat[number].item() if not huge else array.flat[number])}.",
+            next_step="choose another dtype, or round and clip the values first.",
+        )
+    return result
+
+
+def _converted(array: Array, want: np.dtype[Any], huge: bool) -> tuple[Array, Array]:
+    """(`array` in the dtype `want`, where it does not fit)."""
+    with np.errstate(all="ignore"):
+        if want.kind == "f":
+            source = array.astype(object if huge else np.float64)
+            bound = float(np.finfo(want).max)
+            result = np.clip(source, -bound, bound).astype(want) if huge else source.astype(want)
+            return result, np.abs(source) > bound if huge else np.isinf(result) & np.isfinite(source)
+        if want.kind == "b":
+            return array.astype(want), (array != 0) & (array != 1)
         bounds = np.iinfo(want)
-        if not whole or int(array.min()) < bounds.min or int(array.max()) > bounds.max:
-            raise TensorCreationError(
-                f"{what}: {dtype} holds whole numbers from {bounds.min} to {bounds.max}; "
-                f"the values run from {array.min()} to {array.max()}{'' if whole else ' and are not all whole'}.",
-                next_step="choose a wider dtype, or round and clip the values first.",
-            )
-    with np.errstate(over="ignore"):
-        return array.astype(want)
+        outside = (array < bounds.min) | (array > bounds.max)
+        if array.dtype.kind == "f":  # bounds.max + 1 is a float, bounds.max of 64 bits is none
+            outside = (array < bounds.min) | (array >= float(bounds.max + 1)) | ~np.isfinite(array) | (array != np.trunc(array))
+        return np.where(outside, 0, array).astype(want), outside
+
+
+def _kind(array: Array) -> str:
+    """What an array of no numbers holds, in words."""
+    if array.dtype.kind in "US":
+        return "text"
+    if array.dtype.kind == "O":
+        return f"objects such as {type(next(iter(array.flat))).__name__}"
+    return str(array.dtype)
+
+
+def _range(dtype: type[DType]) -> str:
+    """What a dtype can hold, in words."""
+    kind = dtype.numpy.kind
+    if kind == "b":
+        return "True and False, or 1 and 0"
+    if kind == "f":
+        return f"numbers up to {float(np.finfo(dtype.numpy).max):.6g}"
+    bounds = np.iinfo(dtype.numpy)
+    return f"whole numbers from {bounds.min:,} to {bounds.max:,}"

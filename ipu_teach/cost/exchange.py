@@ -44,7 +44,7 @@ class Traffic:
         return int(np.ceil(most / target.link_bytes_per_cycle))
 
 
-def exchange_cycles(num_bytes: Array, target: Target) -> Array:
+def exchange_cycles(num_bytes: int | Array, target: Target) -> Array:
     """Cycles to move `num_bytes` (one number or an array) into or out of one tile, as PopLibs' planner rounds them."""
     rate = round(16 * target.exchange_bytes_per_cycle)
     return -(-16 * np.asarray(num_bytes) // rate)

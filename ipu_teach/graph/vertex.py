@@ -18,7 +18,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
 
 import numpy as np
@@ -284,3 +284,16 @@ class SupervisorVertex(Vertex):
     """A vertex that has the tile to itself: it starts the workers, so its cycles are tile cycles, not worker cycles."""
 
     context = "supervisor"
+
+
+def template(codelet: type[Vertex], name: str, dtypes: Mapping[type[DType], type[DType]], **attributes: Any) -> type[Vertex]:
+    """A copy of `codelet` for other dtypes: every field of a dtype in `dtypes` takes the one it maps to.
+
+    `attributes` are set on the new class, where `compute` finds them as `self.…`.
+    """
+    made: Any = type(name, (codelet,), attributes)
+    made.fields = {n: replace(f, dtype=dtypes.get(f.dtype, f.dtype)) for n, f in codelet.fields.items()}
+    for field_name, field in made.fields.items():
+        setattr(made, field_name, _FieldAccess(name, field))
+    result: type[Vertex] = made
+    return result

@@ -1,0 +1,9 @@
+"""PopLibs: functions that add variables, vertices and programs to a graph. Calling one runs nothing.
+
+Every function has the form `fn(graph, inputs…, prog, debug_context="")`: it appends what it needs to the Sequence `prog`,
+makes and maps its own temporaries, and returns the output tensor. Wrong arguments raise `PoplibsError`.
+"""
+
+from ipu_teach.poplibs import poplin, popnn, popops, poputil
+
+__all__ = ["poplin", "popnn", "popops", "poputil"]

@@ -1,0 +1,387 @@
+"""Pointwise operations, casts, fills and reductions.
+
+Each function makes one compute set (a reduction up to two) with one vertex a tile: it works on the elements of the result
+that lie on that tile. The result of an operation has the mapping of its larger operand. Cycles are PopLibs' own estimates
+(`ipu_teach.cost.vertices`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import prod
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ipu_teach.cost import vertices
+from ipu_teach.cost.exchange import exchange_cycles
+from ipu_teach.errors import PoplibsError
+from ipu_teach.graph.graph import Graph
+from ipu_teach.graph.tensor import Tensor, concat
+from ipu_teach.graph.vertex import InOut, Input, Output, SupervisorVertex, Vector, Vertex, template
+from ipu_teach.poplibs.poputil import (
+    balanced_partition,
+    broadcast_to_match,
+    check_program,
+    check_same,
+    check_tensor,
+    clone,
+    map_tensor_linearly,
+    take,
+    tile_pieces,
+)
+from ipu_teach.program import Execute
+from ipu_teach.program import Sequence as Program
+from ipu_teach.target import Target
+from ipu_teach.types import FLOAT, HALF, Array, DType
+
+Operand = Tensor | float | int
+
+# Codelets are written for FLOAT and made for other dtypes by `_codelet`.
+
+
+class BinaryOp1D(SupervisorVertex):
+    """out = a op b, element by element."""
+
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    op: ClassVar[np.ufunc]
+
+    def compute(self) -> None:
+        self.out = self.op(self.a, self.b)
+
+    def cycles(self, target: Target) -> int:
+        return vertices.binary_op_1d(len(self.out), self.fields["out"].dtype, target)
+
+
+class BinaryOp1DInPlace(SupervisorVertex):
+    """a = a op b, element by element."""
+
+    a: InOut[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    op: ClassVar[np.ufunc]
+
+    def compute(self) -> None:
+        self.a = self.op(self.a, self.b)
+
+    def cycles(self, target: Target) -> int:
+        return vertices.binary_op_1d(len(self.a), self.fields["a"].dtype, target, in_place=True)
+
+
+class BroadcastScalar1D(SupervisorVertex):
+    """out = a op b for a single number b."""
+
+    a: Input[Vector[FLOAT]]
+    b: FLOAT
+    out: Output[Vector[FLOAT]]
+    op: ClassVar[np.ufunc]
+
+    def compute(self) -> None:
+        self.out = self.op(self.a, self.b)
+
+    def cycles(self, target: Target) -> int:
+        return vertices.broadcast_scalar_1d(len(self.out), self.fields["out"].dtype, target)
+
+
+class BroadcastScalar1DInPlace(SupervisorVertex):
+    """a = a op b for a single number b."""
+
+    a: InOut[Vector[FLOAT]]
+    b: FLOAT
+    op: ClassVar[np.ufunc]
+
+    def compute(self) -> None:
+        self.a = self.op(self.a, self.b)
+
+    def cycles(self, target: Target) -> int:
+        return vertices.broadcast_scalar_1d(len(self.a), self.fields["a"].dtype, target)
+
+
+class ScaledAdd(SupervisorVertex):
+    """a = a + k b."""
+
+    a: InOut[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    k: FLOAT
+
+    def compute(self) -> None:
+        self.a += self.k * self.b
+
+    def cycles(self, target: Target) -> int:
+        return vertices.scaled_add(len(self.a), self.fields["a"].dtype, target)
+
+
+class Cast1D(SupervisorVertex):
+    """out = x, converted. FLOAT stands for the source, HALF for the destination."""
+
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[HALF]]
+
+    def compute(self) -> None:
+        self.out = self.x
+
+    def cycles(self, target: Target) -> int:
+        return vertices.cast_1d(len(self.x), self.fields["x"].dtype, self.fields["out"].dtype, target)
+
+
+class Fill(Vertex):
+    """out = value."""
+
+    value: FLOAT
+    out: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        self.out = self.value
+
+    def cycles(self, target: Target) -> int:
+        return vertices.fill(len(self.out), self.fields["out"].dtype)
+
+
+class ReduceRows(SupervisorVertex):
+    """out = the rows of x, reduced one after the other."""
+
+    x: Input[Vector[Vector[FLOAT]]]
+    out: Output[Vector[FLOAT]]
+    op: ClassVar[np.ufunc]
+
+    def compute(self) -> None:
+        self.out = self.op.reduce(self.x, axis=0)
+
+    def cycles(self, target: Target) -> int:
+        return vertices.reduce_partials(len(self.out), len(self.x), self.fields["x"].dtype, target)
+
+
+_UFUNCS = {
+    "ADD": np.add,
+    "SUBTRACT": np.subtract,
+    "MULTIPLY": np.multiply,
+    "MUL": np.multiply,
+    "MAX": np.maximum,
+    "MIN": np.minimum,
+}
+REDUCTIONS = ("ADD", "MUL", "MAX", "MIN")
+
+
+@cache
+def _codelet(base: type[Vertex], dtype: type[DType], op: str = "", destination: type[DType] = HALF) -> type[Vertex]:
+    """`base` for a dtype and an operation, under a name that a profile's reader recognises."""
+    parts = [op] if op else []
+    parts.append(dtype.__name__.lower())
+    if base is Cast1D:
+        parts.append(destination.__name__.lower())
+    name = f"popops::{base.__name__}<{','.join(parts)}>"
+    attributes: dict[str, Any] = {"op": _UFUNCS[op]} if op else {}
+    return template(base, name, {FLOAT: dtype, HALF: destination}, **attributes)
+
+
+# Pointwise
+
+
+def add(graph: Graph, a: Operand, b: Operand, prog: Program, debug_context: str = "add") -> Tensor:
+    """a + b, numpy's broadcasting; one operand may be a number. Same dtype in and out."""
+    return _binary(graph, "ADD", a, b, prog, debug_context, "add")
+
+
+def sub(graph: Graph, a: Operand, b: Operand, prog: Program, debug_context: str = "sub") -> Tensor:
+    """a - b, numpy's broadcasting; one operand may be a number. Same dtype in and out."""
+    return _binary(graph, "SUBTRACT", a, b, prog, debug_context, "sub")
+
+
+def mul(graph: Graph, a: Operand, b: Operand, prog: Program, debug_context: str = "mul") -> Tensor:
+    """a * b element by element, numpy's broadcasting; one operand may be a number. Same dtype in and out."""
+    return _binary(graph, "MULTIPLY", a, b, prog, debug_context, "mul")
+
+
+def add_in_place(graph: Graph, a: Tensor, b: Operand, prog: Program, debug_context: str = "add_in_place") -> None:
+    """a += b; b is broadcast to a."""
+    _binary_in_place(graph, "ADD", a, b, prog, debug_context, "add_in_place")
+
+
+def sub_in_place(graph: Graph, a: Tensor, b: Operand, prog: Program, debug_context: str = "sub_in_place") -> None:
+    """a -= b; b is broadcast to a."""
+    _binary_in_place(graph, "SUBTRACT", a, b, prog, debug_context, "sub_in_place")
+
+
+def mul_in_place(graph: Graph, a: Tensor, b: Operand, prog: Program, debug_context: str = "mul_in_place") -> None:
+    """a *= b; b is broadcast to a."""
+    _binary_in_place(graph, "MULTIPLY", a, b, prog, debug_context, "mul_in_place")
+
+
+def _binary(graph: Graph, op: str, a: Operand, b: Operand, prog: Program, name: str, function: str) -> Tensor:
+    check_program(function, prog)
+    if not isinstance(a, Tensor) and isinstance(b, Tensor) and isinstance(a, (int, float)):
+        if op != "SUBTRACT":
+            a, b = b, a
+        else:
+            constant = graph.add_constant(b.dtype, (), a, f"{name}/number")
+            graph.set_tile_mapping(constant, 0)
+            a = constant
+    check_tensor(function, "its first operand", a)
+    assert isinstance(a, Tensor)
+    if isinstance(b, (int, float)) and not isinstance(b, bool):
+        out = clone(graph, a, f"{name}/out")
+        _per_tile(graph, _codelet(BroadcastScalar1D, a.dtype, op), out, {"a": a, "out": out}, prog, name, b=b)
+        return out
+    check_tensor(function, "its second operand", b)
+    assert isinstance(b, Tensor)
+    check_same(function, "dtypes", a.dtype, b.dtype, f"{a!r} and {b!r}")
+    try:
+        shape = np.broadcast_shapes(a.shape, b.shape)
+    except ValueError:
+        raise PoplibsError(
+            f"{function}() was given shapes {a.shape} and {b.shape}, which do not broadcast.", where=f"{a!r} and {b!r}"
+        ) from None
+    larger = a if a.shape == shape else b
+    if larger.shape == shape:
+        out = clone(graph, larger, f"{name}/out")
+    else:
+        out = graph.add_variable(a.dtype, shape, f"{name}/out")
+        map_tensor_linearly(graph, out)
+    operands = {"a": broadcast_to_match(a, shape), "b": broadcast_to_match(b, shape), "out": out}
+    _per_tile(graph, _codelet(BinaryOp1D, a.dtype, op), out, operands, prog, name)
+    return out
+
+
+def _binary_in_place(graph: Graph, op: str, a: Tensor, b: Operand, prog: Program, name: str, function: str) -> None:
+    check_program(function, prog)
+    check_tensor(function, "its first operand", a)
+    if isinstance(b, (int, float)) and not isinstance(b, bool):
+        _per_tile(graph, _codelet(BroadcastScalar1DInPlace, a.dtype, op), a, {"a": a}, prog, name, b=b)
+        return
+    check_tensor(function, "its second operand", b)
+    assert isinstance(b, Tensor)
+    check_same(function, "dtypes", a.dtype, b.dtype, f"{a!r} and {b!r}")
+    operands = {"a": a, "b": broadcast_to_match(b, a.shape)}
+    _per_tile(graph, _codelet(BinaryOp1DInPlace, a.dtype, op), a, operands, prog, name)
+
+
+def scaled_add_to(graph: Graph, a: Tensor, b: Tensor, k: float, prog: Program, debug_context: str = "scaled_add_to") -> None:
+    """a += k * b for a number k; same shape and dtype. The product is rounded, then the sum."""
+    check_program("scaled_add_to", prog)
+    check_tensor("scaled_add_to", "a", a)
+    check_tensor("scaled_add_to", "b", b)
+    check_same("scaled_add_to", "dtypes", a.dtype, b.dtype, f"{a!r} and {b!r}")
+    check_same("scaled_add_to", "shapes", a.shape, b.shape, f"{a!r} and {b!r}")
+    if not isinstance(k, (int, float)) or isinstance(k, bool):
+        raise PoplibsError(f"scaled_add_to() was given k = {k!r}.", next_step="give a number.")
+    _per_tile(graph, _codelet(ScaledAdd, a.dtype), a, {"a": a, "b": b}, prog, debug_context, k=k)
+
+
+def cast(graph: Graph, x: Tensor, dtype: type[DType], prog: Program, debug_context: str = "cast") -> Tensor:
+    """x converted to `dtype`, with x's mapping. Floats round to nearest; to an integer they are cut towards zero."""
+    check_program("cast", prog)
+    check_tensor("cast", "x", x)
+    out = clone(graph, x, f"{debug_context}/out", dtype)
+    _per_tile(graph, _codelet(Cast1D, x.dtype, "", dtype), out, {"x": x, "out": out}, prog, debug_context)
+    return out
+
+
+def fill(graph: Graph, x: Tensor, prog: Program, value: float, debug_context: str = "fill") -> None:
+    """Write `value` into every element of x."""
+    check_program("fill", prog)
+    check_tensor("fill", "x", x)
+    _per_tile(graph, _codelet(Fill, x.dtype), x, {"out": x}, prog, debug_context, value=value)
+
+
+def _per_tile(
+    graph: Graph, codelet: type[Vertex], placed: Tensor, operands: dict[str, Tensor], prog: Program, name: str, **state: Any
+) -> None:
+    """One vertex on every tile that holds some of `placed`, on the matching elements of every operand."""
+    compute_set = graph.add_compute_set(name)
+    flat = {field: tensor.flatten() for field, tensor in operands.items()}
+    for tile, pieces in tile_pieces(graph, placed):
+        edges = {field: take(tensor, pieces) for field, tensor in flat.items()}
+        graph.set_tile_mapping(graph.add_vertex(compute_set, codelet, edges, **state), tile)
+    prog.add(Execute(compute_set))
+
+
+# Reductions
+
+
+@dataclass(frozen=True)
+class ReducePlan:
+    """How many blocks of rows are reduced side by side before their partial results are, and the modelled cycles."""
+
+    row_blocks: int
+    cycles: int
+
+
+def plan_reduce(rows: int, columns: int, dtype: type[DType], target: Target) -> ReducePlan:
+    """The number of row blocks that the cost model likes best for reducing `rows` x `columns` to one row."""
+    best = ReducePlan(1, _reduce_cycles(rows, columns, 1, dtype, target))
+    for blocks in range(2, min(rows, target.num_tiles) + 1):
+        cycles = _reduce_cycles(rows, columns, blocks, dtype, target)
+        if cycles < best.cycles:
+            best = ReducePlan(blocks, cycles)
+    return best
+
+
+def _reduce_cycles(rows: int, columns: int, blocks: int, dtype: type[DType], target: Target) -> int:
+    """Each block reduced on a tile; if there are several, their results sent to one and reduced again."""
+    block = -(-rows // blocks)
+    cycles = int(exchange_cycles(block * columns * dtype.size, target))
+    cycles += vertices.reduce_partials(columns, block, dtype, target)
+    if blocks > 1:
+        cycles += int(exchange_cycles(blocks * columns * dtype.size, target)) + target.internal_sync_cycles
+        cycles += vertices.reduce_partials(columns, blocks, dtype, target)
+    return cycles
+
+
+def reduce(
+    graph: Graph, x: Tensor, dims: Sequence[int], prog: Program, operation: str = "ADD", debug_context: str = "reduce"
+) -> Tensor:
+    """x reduced over the dimensions `dims` by `operation` (ADD, MUL, MAX, MIN); the others remain, in order.
+
+    In one or two stages, by `plan_reduce`: rows are reduced in blocks, one after the other within a block, then the blocks'
+    results one after the other. The result is mapped linearly.
+    """
+    check_program("reduce", prog)
+    check_tensor("reduce", "x", x)
+    if operation not in REDUCTIONS:
+        raise PoplibsError(f"reduce() was given the operation {operation!r}.", next_step=f"use {', '.join(REDUCTIONS)}.")
+    chosen = [x._axis(d) for d in dims]
+    if len(set(chosen)) != len(chosen):
+        raise PoplibsError(f"reduce() was given the dimensions {list(dims)}, one of them twice.", where=repr(x))
+    kept = [d for d in range(x.rank) if d not in chosen]
+    rows, columns = prod(x.shape[d] for d in chosen), prod(x.shape[d] for d in kept)
+    if rows == 0 and operation in ("MAX", "MIN"):
+        raise PoplibsError(f"reduce() by {operation} was given no elements.", where=repr(x))
+    matrix = x.dim_shuffle(chosen + kept).reshape((rows, columns))
+    out = graph.add_variable(x.dtype, [x.shape[d] for d in kept], f"{debug_context}/out")
+    map_tensor_linearly(graph, out)
+    if columns == 0:
+        return out
+    blocks = plan_reduce(rows, columns, x.dtype, graph.target).row_blocks
+    if blocks > 1:
+        matrix = _reduce_blocks(graph, matrix, blocks, prog, operation, debug_context)
+    reduce_rows(graph, matrix, out, prog, operation, f"{debug_context}/rows")
+    return out
+
+
+def _reduce_blocks(graph: Graph, matrix: Tensor, blocks: int, prog: Program, operation: str, name: str) -> Tensor:
+    """Each block of rows reduced on the tile that holds its first element: (blocks, columns)."""
+    partials = graph.add_variable(matrix.dtype, (blocks, matrix.shape[1]), f"{name}/partials")
+    compute_set = graph.add_compute_set(f"{name}/blocks")
+    codelet = _codelet(ReduceRows, matrix.dtype, operation)
+    owners: Array = graph.tile_map().at(matrix.positions()[:, 0] * matrix.dtype.size)
+    for i, (begin, end) in enumerate(balanced_partition(matrix.shape[0], blocks)):
+        tile = max(int(owners[begin]), 0)
+        graph.set_tile_mapping(partials[i], tile)
+        graph.set_tile_mapping(graph.add_vertex(compute_set, codelet, x=matrix[begin:end], out=partials[i]), tile)
+    prog.add(Execute(compute_set))
+    return partials
+
+
+def reduce_rows(graph: Graph, matrix: Tensor, out: Tensor, prog: Program, operation: str, name: str) -> None:
+    """The rows of `matrix` reduced, first to last, into `out` (already mapped), each column where its result lies."""
+    compute_set = graph.add_compute_set(name)
+    codelet = _codelet(ReduceRows, matrix.dtype, operation)
+    flat = out.flatten()
+    for tile, pieces in tile_pieces(graph, out):
+        columns = concat([matrix[:, begin:end] for begin, end in pieces], 1)
+        vertex = graph.add_vertex(compute_set, codelet, x=columns, out=take(flat, pieces))
+        graph.set_tile_mapping(vertex, tile)
+    prog.add(Execute(compute_set))
