@@ -17,13 +17,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from ipu_teach.errors import InvalidMachineModelError
+import numpy as np
+
+from ipu_teach.errors import InvalidMachineModelError, UnknownMachineFieldError, did_you_mean, shown
 from ipu_teach.types import DType
 
+MOST_TILES = 2**24  # of all IPUs together; 7 times the 4,096 IPUs that Graphcore announced
 
-def _constant(default: Any, unit: str, source: str, least: float = 0) -> Any:
-    """A field of a machine: its value for ipu2, unit, source, and the least value that makes sense."""
-    return field(default=default, metadata={"unit": unit, "source": source, "least": least})
+
+def _constant(default: Any, unit: str, source: str, least: float = 0, most: float = 1e15) -> Any:
+    """A field of a machine: its value for ipu2, unit, source, and the least and the most that make sense."""
+    return field(default=default, metadata={"unit": unit, "source": source, "least": least, "most": most})
 
 
 @dataclass(frozen=True)
@@ -31,9 +35,11 @@ class Target:
     """What a program is compiled for. Defaults are those of `ipu2`, the GC200. Make one with `make_target`."""
 
     ipu_version: str = _constant("ipu2", "name", "Poplar docs, IPUModel constructor")
-    num_ipus: int = _constant(1, "IPUs", "Poplar docs, IPUModel::numIPUs", 1)
-    tiles_per_ipu: int = _constant(1472, "tiles", "simehaa/IPU README: GC200 has 1,472 tiles", 1)
-    num_worker_contexts: int = _constant(6, "workers a tile", "IPU1 study; 8,832 threads an IPU in the Bow slides", 1)
+    num_ipus: int = _constant(1, "IPUs", "Poplar docs, IPUModel::numIPUs", 1, MOST_TILES)
+    tiles_per_ipu: int = _constant(1472, "tiles", "simehaa/IPU README: GC200 has 1,472 tiles", 1, MOST_TILES)
+    num_worker_contexts: int = _constant(
+        6, "workers a tile", "IPU1 study; 8,832 threads an IPU in the Bow slides", 1, 1024
+    )
     memory_bytes_per_tile: int = _constant(638_976, "bytes", "osmarks/ipu-stack, memory.rs; 624 kB in tut4's profile", 1)
     tile_clock_frequency: float = _constant(1.33e9, "Hz", "derived from tut6: 6,681,766 cycles are 5,023.9 microseconds", 1)
     exchange_bytes_per_cycle: int = _constant(
@@ -111,6 +117,9 @@ PRESETS: dict[str, dict[str, tuple[Any, str]]] = {"ipu1": _IPU1, "ipu2": {}, "bo
 
 def source(version: str, name: str) -> str:
     """Where the figure `name` of the preset `version` comes from."""
+    _preset(version)
+    if name not in Target.__dataclass_fields__:
+        raise unknown_field(name)
     if name in PRESETS[version]:
         return PRESETS[version][name][1]
     return str(Target.__dataclass_fields__[name].metadata["source"])
@@ -118,27 +127,58 @@ def source(version: str, name: str) -> str:
 
 def make_target(version: str = "ipu2", **changes: Any) -> Target:
     """The preset `version` with `changes`. Raises `InvalidMachineModelError`, which names the field and what it accepts."""
-    if version not in PRESETS:
-        raise InvalidMachineModelError(f"There is no machine {version!r}.", next_step=f"choose one of {', '.join(PRESETS)}.")
+    base = {name: value for name, (value, _) in _preset(version).items()}
+    return changed(Target(**base), **changes)
+
+
+def changed(target: Target, **changes: Any) -> Target:
+    """`target` with other values for some of its fields. Raises `InvalidMachineModelError`."""
     known = {f.name: f for f in fields(Target) if f.name != "ipu_version"}
     for name, value in changes.items():
+        if name == "ipu_version":
+            raise InvalidMachineModelError(
+                "The version of a machine cannot be changed.", next_step=f"make another model: IPUModel({shown(value)})."
+            )
         if name not in known:
-            raise InvalidMachineModelError(f"A machine has no field {name!r}.", next_step=f"its fields are {', '.join(known)}.")
-        _validate(name, value, known[name].type, known[name].metadata)
-    base = {name: value for name, (value, _) in PRESETS[version].items()}
-    return replace(Target(**base), **changes)
-
-
-def _validate(name: str, value: Any, kind: Any, metadata: Any) -> None:
-    if kind == "str":
-        if value not in ("AUTO", "NO_DELAY"):
-            raise InvalidMachineModelError(f"{name} is {value!r}.", next_step="use 'AUTO' or 'NO_DELAY'.")
-        return
-    numbers = (int,) if kind == "int" else (int, float)
-    wanted = "a whole number" if kind == "int" else "a number"
-    fits = isinstance(value, numbers) and not isinstance(value, bool) and metadata["least"] <= value < float("inf")
-    if not fits:
+            raise unknown_field(name)
+        changes[name] = _validated(name, value, known[name].type, known[name].metadata)
+    made = replace(target, **changes)
+    if made.num_tiles > MOST_TILES:
         raise InvalidMachineModelError(
-            f"{name} is {value!r}.",
-            next_step=f"give {wanted} of at least {metadata['least']:g} ({metadata['unit']}).",
+            f"{made.num_ipus:,} IPUs of {made.tiles_per_ipu:,} tiles are {made.num_tiles:,} tiles.",
+            next_step=f"a model has at most {MOST_TILES:,} tiles.",
         )
+    return made
+
+
+def _preset(version: object) -> dict[str, tuple[Any, str]]:
+    if not isinstance(version, str) or version not in PRESETS:
+        raise InvalidMachineModelError(
+            f"There is no machine {shown(version)}.", next_step=f"choose one of {', '.join(map(repr, PRESETS))}."
+        )
+    return PRESETS[version]
+
+
+def unknown_field(name: str) -> UnknownMachineFieldError:
+    """The error for a field that no machine has."""
+    known = [f.name for f in fields(Target)]
+    return UnknownMachineFieldError(
+        f"A machine has no field {name!r}.", next_step=f"{did_you_mean(name, known)}Its fields are {', '.join(known)}."
+    )
+
+
+def _validated(name: str, value: Any, kind: Any, metadata: Any) -> Any:
+    """`value` as the plain number (or word) that the field `name` holds."""
+    if kind == "str":
+        if not isinstance(value, str) or value not in ("AUTO", "NO_DELAY"):
+            raise InvalidMachineModelError(f"{name} is {shown(value)}.", next_step="use 'AUTO' or 'NO_DELAY'.")
+        return value
+    numbers = (int, np.integer) if kind == "int" else (int, float, np.integer, np.floating)
+    least, most = metadata["least"], metadata["most"]
+    if not isinstance(value, numbers) or isinstance(value, bool) or not least <= value <= most:
+        raise InvalidMachineModelError(
+            f"{name} is {shown(value)}.",
+            next_step=f"give {'a whole number' if kind == 'int' else 'a number'} from {least:g} to {most:,.0f} "
+            f"({metadata['unit']}).",
+        )
+    return int(value) if kind == "int" else float(value)

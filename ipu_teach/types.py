@@ -174,9 +174,9 @@ def to_host_array(values: ArrayLike, dtype: type[DType], what: str) -> Array:
     """
     try:
         array = np.asarray(values)
-    except (ValueError, OverflowError) as error:
+    except (ValueError, OverflowError):
         raise TensorCreationError(
-            f"{what}: {shown(values)} does not form an array: {error}.",
+            f"{what}: {shown(values)} does not form an array.",
             next_step="give one number, or rows of equal length.",
         ) from None
     want = dtype.numpy
@@ -185,7 +185,7 @@ def to_host_array(values: ArrayLike, dtype: type[DType], what: str) -> Array:
     huge = array.dtype.kind == "O" and all(type(v) is int for v in array.flat)  # whole numbers beyond 64 bits
     if array.dtype.kind not in "buif" and not huge:
         raise TensorCreationError(
-            f"{what}: {shown(values)} holds no numbers, but {_kind(array)}.", next_step=f"give numbers that {dtype} holds."
+            f"{what}: {shown(values)} holds {_kind(array)}, not numbers.", next_step=f"give numbers that {dtype} holds."
         )
     result, unfit = _converted(array, want, huge)
     if unfit.any():
@@ -203,10 +203,10 @@ def _converted(array: Array, want: np.dtype[Any], huge: bool) -> tuple[Array, Ar
     """(`array` in the dtype `want`, where it does not fit)."""
     with np.errstate(all="ignore"):
         if want.kind == "f":
-            source = array.astype(object if huge else np.float64)
-            bound = float(np.finfo(want).max)
-            result = np.clip(source, -bound, bound).astype(want) if huge else source.astype(want)
-            return result, np.abs(source) > bound if huge else np.isinf(result) & np.isfinite(source)
+            if huge:
+                array = np.array([float(max(-(2**999), min(2**999, v))) for v in array.flat]).reshape(array.shape)
+            result = array.astype(want)
+            return result, np.isinf(result) & np.isfinite(array)
         if want.kind == "b":
             return array.astype(want), (array != 0) & (array != 1)
         bounds = np.iinfo(want)
@@ -221,8 +221,9 @@ def _kind(array: Array) -> str:
     if array.dtype.kind in "US":
         return "text"
     if array.dtype.kind == "O":
-        return f"objects such as {type(next(iter(array.flat))).__name__}"
-    return str(array.dtype)
+        odd = next(v for v in array.flat if type(v) is not int)
+        return f"objects such as {type(odd).__name__}"
+    return f"values of type {array.dtype}"
 
 
 def _range(dtype: type[DType]) -> str:

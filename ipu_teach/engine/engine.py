@@ -243,9 +243,9 @@ class Engine:
         """What was compiled and what has run since load, as one immutable value. Later runs do not change it."""
         return Report(self._cost, np.array(self._trace, np.int32))
 
-    def print_profile_summary(self, sections: Sequence[str] | None = None) -> None:
-        """Print the profile in Poplar's words; `sections` picks from Target, Graph, Memory Usage, Execution."""
-        print_profile_summary(self.report, sections)
+    def print_profile_summary(self, sections: Sequence[str] | None = None, *, show_execution_steps: bool = False) -> None:
+        """Print the profile in Poplar's words; `sections` picks some of its parts, see `report.print_profile_summary`."""
+        print_profile_summary(self.report, sections, show_execution_steps=show_execution_steps)
 
     def __repr__(self) -> str:
         loaded = "not loaded" if self._memory is None else f"loaded, {len(self._trace):,} steps run"

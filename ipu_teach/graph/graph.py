@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeVar
@@ -21,15 +21,17 @@ from ipu_teach.errors import (
     GraphObjectCreationError,
     InvalidTileMappingError,
     TensorCreationError,
+    shown,
 )
 from ipu_teach.graph.table import UNCONNECTED, FieldRef, ListLayout, VertexRange, VertexRef, VertexTable
-from ipu_teach.graph.tensor import Layout, Shape, Tensor
+from ipu_teach.graph.tensor import MOST_DIMENSIONS, Layout, Shape, Tensor, as_shape
 from ipu_teach.graph.tile_map import UNMAPPED, TileMap, paint
-from ipu_teach.graph.vertex import Vertex, unknown_field
+from ipu_teach.graph.vertex import Vertex, no_compute, unknown_field
 from ipu_teach.target import Target
 from ipu_teach.types import Array, DType, as_dtype, to_host_array
 
 ALIGNMENT = 64  # bytes; a variable starts on a cache line, so that every dtype is aligned in it
+MOST_BYTES = 2**48  # of one graph: more than any machine has, and small enough that no address overflows
 Placement = int | Sequence[Sequence[tuple[int, int]]]
 HasHandle = TypeVar("HasHandle", bound="DataStream | HostAccess")
 
@@ -69,6 +71,9 @@ class HostAccess:
     tensor: Tensor
     write: bool
 
+    def __repr__(self) -> str:
+        return f"the handle by which the host {'writes' if self.write else 'reads'} {self.tensor!r}"
+
 
 class ComputeSet:
     """Vertices that run at the same time, in one superstep. Execute it in a program."""
@@ -81,7 +86,7 @@ class ComputeSet:
         self.num_vertices = 0
 
     def __repr__(self) -> str:
-        counts = ", ".join(f"{len(t):,} {c.__name__}" for c, t in self.tables.items())
+        counts = ", ".join(f"{len(t):,} {c.__name__}" for c, t in self.tables.items() if len(t))
         return f"ComputeSet({self.name!r}, {counts or 'no vertices'})"
 
 
@@ -96,7 +101,7 @@ class Graph:
             target = target.target
         if not isinstance(target, Target):
             raise GraphObjectCreationError(
-                f"Graph() was given {target!r}.",
+                f"Graph() was given {shown(target)}, which is no target.",
                 next_step='give it a target, as in Graph(IPUModel("ipu2").create_device().target).',
             )
         self.target = target
@@ -118,21 +123,24 @@ class Graph:
 
     def add_variable(self, dtype: type[DType], shape: int | Sequence[int], name: str | None = None) -> Tensor:
         """A new variable, unwritten and on no tile yet. `shape` in elements. Raises `TensorCreationError`."""
-        return self._allocate(dtype, shape, name, constant=False)
+        return self._allocate(*self._checked(dtype, shape, name, constant=False))
 
     def add_constant(
         self, dtype: type[DType], shape: int | Sequence[int], values: ArrayLike, name: str | None = None
     ) -> Tensor:
         """A read-only variable holding `values`: one number for all elements, or an array of `shape`."""
-        tensor = self._allocate(dtype, shape, name, constant=True)
-        self._initialise(tensor, values)
+        variable = self._checked(dtype, shape, name, constant=True)
+        array = _values(values, variable.dtype, variable.shape, f"The constant {variable.name!r}")
+        tensor = self._allocate(variable)
+        self.initial_values.append((tensor, array))
         return tensor
 
     def set_initial_value(self, what: Tensor | FieldRef, values: ArrayLike) -> None:
         """What a variable, or a vertex's state field, holds when the engine is loaded: one number, or an array."""
         if isinstance(what, Tensor):
             self._own(what)
-            self._initialise(what, values)
+            self._refuse_constant(what, "set_initial_value()")
+            self.initial_values.append((what, _values(values, what.dtype, what.shape, self.describe(what))))
             return
         table, row, name = self._field(what)
         if name not in table.state:
@@ -141,44 +149,53 @@ class Graph:
                 where=repr(what),
                 next_step="set the initial value of the tensor that is connected to it.",
             )
-        value = to_host_array(values, table.state[name].dtype, f"The initial value of {name!r}")
-        if value.size != 1:
-            raise GraphObjectCreationError(f"The state {name!r} is one number and was given {value.size}.", where=repr(what))
-        table.state_values[name][row] = value.reshape(())[()]
+        table.state_values[name][row] = table.state_value(name, values)
 
-    def _allocate(self, dtype: type[DType], shape: int | Sequence[int], name: str | None, constant: bool) -> Tensor:
+    def _checked(self, dtype: type[DType], shape: int | Sequence[int], name: str | None, constant: bool) -> Variable:
+        """The description of a new variable, at the next free address; the graph is not changed yet."""
         kind = "constant" if constant else "variable"
         label = name if name is not None else f"{kind}{len(self.variables)}"
         dtype = as_dtype(dtype, f"The {kind} {label!r}")
-        given = (shape,) if isinstance(shape, (int, np.integer)) else shape
-        if not isinstance(given, Iterable) or not all(
-            isinstance(n, (int, np.integer)) and not isinstance(n, bool) and n >= 0 for n in given
-        ):
+        dims = as_shape(shape)
+        if dims is None:
             raise TensorCreationError(
-                f"The {kind} {label!r} was given the shape {shape!r}.",
-                next_step="a shape is a tuple of whole numbers, none negative, as in (26, 64).",
+                f"The {kind} {label!r} was given the shape {shown(shape)}.",
+                next_step=f"a shape is a tuple of at most {MOST_DIMENSIONS} whole numbers, none negative, as in (26, 64).",
             )
-        dims = tuple(int(n) for n in given)
         start = self.memory_bytes
         stop = start + prod(dims) * dtype.size
-        self.memory_bytes = -(-stop // ALIGNMENT) * ALIGNMENT
-        self.variables.append(Variable(len(self.variables), str(label), dtype, dims, start, stop, constant))
-        self._starts.append(start)
+        if start + prod(max(n, 1) for n in dims) * dtype.size > MOST_BYTES:
+            raise TensorCreationError(
+                f"The {kind} {label!r} of shape {shown(dims)} would take {shown(prod(dims) * dtype.size)} bytes.",
+                where=f"all tiles of the target together hold {self._num_tiles * self.target.bytes_per_tile:,} bytes",
+                next_step="check the shape: its numbers are lengths, in elements.",
+            )
+        return Variable(len(self.variables), str(label), dtype, dims, start, stop, constant)
+
+    def _allocate(self, variable: Variable) -> Tensor:
+        self.memory_bytes = -(-variable.stop // ALIGNMENT) * ALIGNMENT
+        self.variables.append(variable)
+        self._starts.append(variable.start)
         strides, step = [], 1
-        for n in reversed(dims):
+        for n in reversed(variable.shape):
             strides.append(step)
             step *= n
-        return Tensor(self, dtype, start // dtype.size, self.strided(dims, tuple(reversed(strides))))
+        layout = self.strided(variable.shape, tuple(reversed(strides)))
+        return Tensor(self, variable.dtype, variable.start // variable.dtype.size, layout)
 
-    def _initialise(self, tensor: Tensor, values: ArrayLike) -> None:
-        array = to_host_array(values, tensor.dtype, f"The initial value of {self.describe(tensor)}")
-        if array.size != 1 and array.size != tensor.num_elements:
-            raise TensorCreationError(
-                f"{self.describe(tensor)} has {tensor.num_elements} elements and was given {array.size} values.",
-                next_step="give one number for all of them, or one for each.",
-            )
-        shaped = np.broadcast_to(array.reshape(()), tensor.shape) if array.size == 1 else array.reshape(tensor.shape)
-        self.initial_values.append((tensor, shaped.copy()))
+    def _refuse_constant(self, tensor: Tensor, call: str) -> None:
+        """Nobody may write to a constant once it is made."""
+        if tensor.num_elements and any(v.constant for v in self.variables):
+            starts, lengths = tensor.layout.extent
+            size = tensor.dtype.size
+            low, high = (tensor.offset + starts) * size, (tensor.offset + starts + lengths) * size
+            for v in self.variables:
+                if v.constant and np.any((low < v.stop) & (high > v.start)):
+                    raise GraphObjectCreationError(
+                        f"{call} would write to the constant {v.name!r}.",
+                        where=repr(tensor),
+                        next_step="make it with graph.add_variable, or give its values in graph.add_constant.",
+                    )
 
     # Tiles
 
@@ -189,18 +206,20 @@ class Graph:
         own element order. Raises `InvalidTileMappingError` for a tile that does not exist.
         """
         if isinstance(what, VertexRef):
+            if what.table.graph is not self:
+                raise self._foreign(what, "set_tile_mapping()")
             what.table.tiles[what.row] = self._tile(tile, what)
         elif isinstance(what, VertexRange):
             self._map_range(what, tile)
         elif isinstance(what, Tensor):
             self._own(what)
-            if isinstance(tile, (int, np.integer)):
+            if isinstance(tile, (int, float, np.number)):
                 self._log_mapping(what, self._tile(tile, what))
             else:
                 self._map_intervals(what, tile)
         else:
             raise GraphObjectCreationError(
-                f"set_tile_mapping() was given {what!r}.", next_step="map a tensor or a vertex of this graph."
+                f"set_tile_mapping() was given {shown(what)}.", next_step="map a tensor or a vertex of this graph."
             )
 
     def get_tile_mapping(self, tensor: Tensor, require_complete: bool = True) -> list[list[tuple[int, int]]]:
@@ -241,20 +260,40 @@ class Graph:
         return self._tile_map[1]
 
     def _map_range(self, vertices: VertexRange, tiles: Any) -> None:
-        given = np.broadcast_to(np.asarray(tiles), (len(vertices),))
-        self._check_tiles(given, repr(vertices))
+        if vertices.table.graph is not self:
+            raise self._foreign(vertices, "set_tile_mapping()")
+        numbers = self._check_tiles(tiles, repr(vertices))
+        if numbers.shape not in ((), (1,), (len(vertices),)):
+            raise InvalidTileMappingError(
+                f"{numbers.size:,} tiles were given for {len(vertices):,} vertices.",
+                where=repr(vertices),
+                next_step="give one tile for all of them, or one for each.",
+            )
+        given = np.broadcast_to(numbers, (len(vertices),))
         vertices.table.tiles[vertices.start : vertices.stop] = array("i", given.astype(np.int32).tobytes())
 
     def _map_intervals(self, tensor: Tensor, mapping: Any) -> None:
-        if not isinstance(mapping, Sequence) or len(mapping) > self.target.num_tiles:
-            raise InvalidTileMappingError(
-                f"{self.describe(tensor)} was given a mapping that is no list of at most {self.target.num_tiles} tiles.",
-                next_step="give a tile number, or a list of (begin, end) intervals for each tile.",
+        def refuse(problem: str) -> InvalidTileMappingError:
+            return InvalidTileMappingError(
+                problem, where=repr(tensor), next_step="give a tile number, or for each tile a list of (begin, end) intervals."
             )
-        flat = tensor.flatten()
+
+        if not isinstance(mapping, (list, tuple)):
+            raise refuse(f"{self.describe(tensor)} was mapped to {shown(mapping)}.")
+        if len(mapping) > self._num_tiles:
+            raise refuse(f"A mapping for {len(mapping):,} tiles was given; the target has {self._num_tiles:,}.")
+        pieces = []
         for tile, intervals in enumerate(mapping):
-            for begin, end in intervals:
-                self._log_mapping(flat.slice(begin, end), tile)
+            if not isinstance(intervals, (list, tuple)):
+                raise refuse(f"Tile {tile} was given {shown(intervals)}, which is no list of intervals.")
+            for interval in intervals:
+                span = as_shape(interval)
+                if span is None or len(span) != 2 or not span[0] <= span[1] <= tensor.num_elements:
+                    raise refuse(f"Tile {tile} was given the interval {shown(interval)} of {tensor.num_elements:,} elements.")
+                pieces.append((span, tile))
+        flat = tensor.flatten()
+        for (begin, end), tile in pieces:
+            self._log_mapping(flat[begin:end], tile)
 
     def _log_mapping(self, tensor: Tensor, tile: int) -> None:
         size, layout = tensor.dtype.size, tensor.layout
@@ -271,19 +310,38 @@ class Graph:
     def _tile(self, tile: Any, what: Any) -> int:
         if type(tile) is int and 0 <= tile < self._num_tiles:
             return tile
-        if not isinstance(tile, np.integer) or not 0 <= tile < self._num_tiles:
-            raise InvalidTileMappingError(
-                f"Tile {tile!r} does not exist: the target has tiles 0 to {self._num_tiles - 1}.",
-                where=self.describe(what) if isinstance(what, Tensor) else str(what),
-            )
-        return int(tile)
+        if isinstance(tile, np.integer) and 0 <= tile < self._num_tiles:
+            return int(tile)
+        whole = isinstance(tile, (int, np.integer)) and not isinstance(tile, bool)
+        raise InvalidTileMappingError(
+            f"There is no tile {shown(int(tile))}." if whole else f"{shown(tile)} is no tile number.",
+            where=what if isinstance(what, str) else repr(what),
+            next_step="the target has a single tile, number 0."
+            if self._num_tiles == 1
+            else f"the target has the tiles 0 to {self._num_tiles - 1}.",
+        )
 
-    def _check_tiles(self, tiles: Array, what: str) -> None:
-        if tiles.dtype.kind not in "iu":
-            raise InvalidTileMappingError(f"Tiles are whole numbers, not {tiles.dtype}.", where=what)
-        bad = np.flatnonzero((tiles < 0) | (tiles >= self.target.num_tiles))
+    def _check_tiles(self, tiles: Any, what: str) -> Array:
+        """Tile numbers as an array; `what` names whose they are."""
+        try:
+            numbers = np.asarray(tiles)
+        except ValueError:
+            numbers = np.asarray(None)
+        if numbers.dtype.kind not in "iu" and numbers.size:
+            raise InvalidTileMappingError(
+                f"{shown(tiles)} is no tile number, nor a list of them.", where=what, next_step="tiles are whole numbers."
+            )
+        flat = numbers.reshape(-1)
+        bad = np.flatnonzero((flat < 0) | (flat >= self._num_tiles))
         if bad.size:
-            self._tile(int(tiles[bad[0]]), f"{what}, number {bad[0]}")
+            self._tile(flat[bad[0]], f"{what}, number {bad[0]}")
+        return numbers
+
+    @staticmethod
+    def _foreign(what: object, call: str) -> GraphObjectCreationError:
+        return GraphObjectCreationError(
+            f"{call} was given something of another graph.", where=shown(what), next_step="use one graph throughout."
+        )
 
     # Vertices
 
@@ -295,51 +353,43 @@ class Graph:
         return compute_set
 
     def add_vertex(
-        self, compute_set: ComputeSet, codelet: type[Vertex], /, connections: Mapping[str, Any] | None = None, **fields: Any
+        self, compute_set: ComputeSet, codelet: type[Vertex], connections: Mapping[str, Any] | None = None, /, **fields: Any
     ) -> VertexRef:
-        """One vertex of class `codelet`. Edges are given by field name, as keywords or in `connections`.
+        """One vertex of class `codelet`. Edges are given by field name, as keywords or in a dict, `connections`.
 
         An edge takes a tensor (for `Vector[Vector[T]]` also a list of vectors), state takes its initial value. A field may
         be connected later with `connect`. Raises `UnknownFieldError`, `PoplarTypeError`, `GraphConnectionError`.
         """
         table = self._table(compute_set, codelet)
+        if connections is not None and not isinstance(connections, Mapping):
+            raise GraphObjectCreationError(
+                f"add_vertex() was given {shown(connections)} as its connections.",
+                next_step="name the fields: add_vertex(compute_set, codelet, a=tensor), or give a dict.",
+            )
         given = {**connections, **fields} if connections else fields
         row = len(table)
-        for name in table.edges:
-            value = given.get(name)
-            if value is None:
-                table.offsets[name].append(UNCONNECTED)
-                table.layouts[name].append(UNCONNECTED)
-                continue
-            try:
-                table.connect(row, name, value)
-            except Exception:
-                self._drop_row(table, row)
-                raise
-        for name, field in table.state.items():
-            value = given.get(name, field.default)
-            if value is not None:
-                try:
-                    value = to_host_array(value, field.dtype, f"The state {name!r}").reshape(())[()]
-                except Exception:
-                    self._drop_row(table, row)
-                    raise
-            table.state_values[name].append(value)
-        if len(given) > len(table.edges) or not given.keys() <= codelet.fields.keys():
-            unknown = [n for n in given if n not in codelet.fields]
-            if unknown:
-                self._drop_row(table, row)
-                raise unknown_field(codelet, unknown[0])
+        try:
+            for name in table.edges:
+                value = given.get(name)
+                if value is None:
+                    table.offsets[name].append(UNCONNECTED)
+                    table.layouts[name].append(UNCONNECTED)
+                else:
+                    table.connect(row, name, value)
+            for name, field in table.state.items():
+                value = given.get(name, field.default)
+                table.state_values[name].append(None if value is None else table.state_value(name, value))
+            if len(given) > len(table.edges) or not given.keys() <= codelet.fields.keys():
+                unknown = [n for n in given if n not in codelet.fields]
+                if unknown:
+                    raise unknown_field(codelet, unknown[0])
+        except BaseException:
+            table.drop(row)
+            raise
         table.order.append(compute_set.num_vertices)
         table.tiles.append(-1)
         compute_set.num_vertices += 1
         return VertexRef(table, row)
-
-    @staticmethod
-    def _drop_row(table: VertexTable, row: int) -> None:
-        """Undo a half-added vertex, so that a caught error leaves the graph as it was."""
-        for column in (*table.offsets.values(), *table.layouts.values(), *table.state_values.values()):
-            del column[row:]
 
     def add_vertices(self, compute_set: ComputeSet, codelet: type[Vertex], tiles: ArrayLike, /, **fields: Any) -> VertexRange:
         """Many vertices of one class at once; the graph is the same as if they had been added one by one.
@@ -355,21 +405,22 @@ class Graph:
         """Connect one field of a vertex that was added without it."""
         table, row, name = self._field(field)
         if name in table.state:
-            self.set_initial_value(field, value)  # type: ignore[arg-type]
+            table.state_values[name][row] = table.state_value(name, value)
         else:
             table.connect(row, name, value)
 
     def set_perf_estimate(self, vertex: VertexRef | VertexRange, cycles: Any) -> None:
         """Modelled cycles of a vertex: worker cycles, or tile cycles for a SupervisorVertex. Overrides every other model."""
-        whole = type(cycles) is int or np.asarray(cycles).dtype.kind in "iu"
-        if not whole or (cycles < 0 if type(cycles) is int else np.any(np.asarray(cycles) < 0)):
+        if not isinstance(vertex, (VertexRef, VertexRange)):
             raise GraphObjectCreationError(
-                f"set_perf_estimate() was given {cycles!r}.", where=repr(vertex), next_step="give whole cycles, 0 or more."
+                f"set_perf_estimate() was given {shown(vertex)}.", next_step="give the vertex that add_vertex returned."
             )
+        if vertex.table.graph is not self:
+            raise self._foreign(vertex, "set_perf_estimate()")
         if isinstance(vertex, VertexRef):
-            vertex.table.estimate(vertex.row, vertex.row + 1, cycles)
+            vertex.table.estimate(vertex.row, vertex.row + 1, cycles, vertex)
         else:
-            vertex.table.estimate(vertex.start, vertex.stop, cycles)
+            vertex.table.estimate(vertex.start, vertex.stop, cycles, vertex)
 
     def _table(self, compute_set: ComputeSet, codelet: type[Vertex]) -> VertexTable:
         try:
@@ -380,23 +431,25 @@ class Graph:
             pass
         if not isinstance(compute_set, ComputeSet) or compute_set.graph is not self:
             raise GraphObjectCreationError(
-                f"add_vertex() was given {compute_set!r}, which is no compute set of this graph.",
+                f"add_vertex() was given {shown(compute_set)}, which is no compute set of this graph.",
                 next_step="make one with graph.add_compute_set(name).",
             )
         if not isinstance(codelet, type) or not issubclass(codelet, Vertex):
             raise GraphObjectCreationError(
-                f"add_vertex() was given {codelet!r}, which is no vertex class.",
+                f"add_vertex() was given {shown(codelet)}, which is no vertex class.",
                 next_step="write a class that derives from Vertex, and pass the class.",
             )
+        if codelet.compute is Vertex.compute:
+            raise no_compute(codelet)
         return compute_set.tables.setdefault(codelet, VertexTable(self, compute_set, codelet))
 
     def _field(self, ref: FieldRef) -> tuple[VertexTable, int, str]:
         if not isinstance(ref, FieldRef) or ref.vertex.table.graph is not self:
-            raise GraphObjectCreationError(f"{ref!r} is no field of a vertex of this graph.", next_step='write vertex["name"].')
-        table = ref.vertex.table
-        if ref.name not in table.codelet.fields:
-            raise unknown_field(table.codelet, ref.name)
-        return table, ref.vertex.row, ref.name
+            raise GraphObjectCreationError(
+                f"{shown(ref)} is no field of a vertex of this graph.",
+                next_step='write vertex["name"], with a vertex that add_vertex of this graph returned.',
+            )
+        return ref.vertex.table, ref.vertex.row, ref.name
 
     # Host
 
@@ -417,14 +470,20 @@ class Graph:
         self._access(handle, tensor, write=False)
 
     def _access(self, handle: str, tensor: Tensor, write: bool) -> None:
+        call = f"create_host_{'write' if write else 'read'}()"
+        _check_handle(handle, call)
         self._own(tensor)
+        if write:
+            self._refuse_constant(tensor, call)
         self._register(self.host_accesses, HostAccess(handle, tensor, write))
 
     def _stream(self, handle: str, dtype: type[DType], num_elements: int, to_device: bool) -> DataStream:
+        _check_handle(handle, f"add_{'host_to_device' if to_device else 'device_to_host'}_fifo()")
         dtype = as_dtype(dtype, f"The stream {handle!r}")
         if not isinstance(num_elements, (int, np.integer)) or isinstance(num_elements, bool) or num_elements < 1:
             raise GraphObjectCreationError(
-                f"The stream {handle!r} was given {num_elements!r} elements.", next_step="give a whole number, 1 or more."
+                f"The stream {handle!r} was given the size {shown(num_elements)}.",
+                next_step="give the elements of one transfer, a whole number of 1 or more.",
             )
         return self._register(self.streams, DataStream(handle, dtype, int(num_elements), to_device))
 
@@ -432,7 +491,7 @@ class Graph:
     def _register(known: dict[str, HasHandle], item: HasHandle) -> HasHandle:
         if item.handle in known:
             raise GraphObjectCreationError(
-                f"There is already a handle {item.handle!r}: {known[item.handle]!r}.", next_step="choose another name."
+                f"There is already a handle {item.handle!r}.", where=repr(known[item.handle]), next_step="choose another name."
             )
         known[item.handle] = item
         return item
@@ -478,10 +537,10 @@ class Graph:
             return "tensor"
         if tensor.num_elements == 0:
             return "empty tensor"
-        starts, lengths = tensor.layout.extent
+        low, high = tensor.layout.bounds
         size = tensor.dtype.size
-        first = self.variable_at((tensor.offset + int(starts[0])) * size)
-        last = self.variable_at((tensor.offset + int(starts[-1] + lengths[-1]) - 1) * size)
+        first = self.variable_at((tensor.offset + low) * size)
+        last = self.variable_at((tensor.offset + high) * size)
         if first is not last:
             return f"a view of {first.name!r} and others"
         whole = tensor.num_elements == prod(first.shape)
@@ -489,8 +548,31 @@ class Graph:
 
     def _own(self, tensor: Tensor) -> None:
         if not isinstance(tensor, Tensor) or tensor.graph is not self:
-            raise GraphObjectCreationError(f"{tensor!r} is no tensor of this graph.")
+            raise GraphObjectCreationError(
+                f"{shown(tensor)} is no tensor of this graph.",
+                next_step="use a tensor that this graph's add_variable or add_constant returned, or a view of one.",
+            )
 
     def __repr__(self) -> str:
         vertices = sum(cs.num_vertices for cs in self.compute_sets)
         return f"Graph({len(self.variables)} variables, {len(self.compute_sets)} compute sets, {vertices:,} vertices)"
+
+
+def _check_handle(handle: object, call: str) -> None:
+    if not isinstance(handle, str):
+        raise GraphObjectCreationError(
+            f"{call} was given the handle {shown(handle)}.", next_step="a handle is a name, as in 'weights'."
+        )
+
+
+def _values(given: ArrayLike, dtype: type[DType], shape: Shape, what: str) -> Array:
+    """Host values for a tensor of `shape`: one number, which is spread over it without a copy, or one for each element."""
+    array = to_host_array(given, dtype, what)
+    if array.size == prod(shape):
+        return array.reshape(shape)
+    if array.size == 1:
+        return np.broadcast_to(array.reshape(()), shape)
+    raise TensorCreationError(
+        f"{what} has {prod(shape):,} elements and was given {array.size:,} values.",
+        next_step="give one number for all of them, or one for each.",
+    )

@@ -13,17 +13,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from ipu_teach.errors import PoplarIndexError, TensorCreationError
+from ipu_teach.errors import GraphObjectCreationError, PoplarIndexError, PoplarTypeError, TensorCreationError, shown
 from ipu_teach.types import Array, DType
 
 if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
 
 Shape = tuple[int, ...]
+
+MOST_LISTED = 2**30  # elements of a view that may be taken one by one; more fit into no modelled IPU
+MOST_DIMENSIONS = 32
 
 
 class Layout:
@@ -54,6 +57,9 @@ class Layout:
         if self._positions is not None:
             return self._positions
         assert self.strides is not None
+        if self.size == 0:
+            return np.zeros(self.shape, np.int64)
+        _refuse_to_list(self.size)
         result = np.zeros(self.shape, np.int64)
         for axis, (length, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
             result += (np.arange(length) * stride).reshape((-1,) + (1,) * (len(self.shape) - axis - 1))
@@ -72,7 +78,16 @@ class Layout:
         """(starts, lengths) of the elements touched, each once, ascending."""
         if self.contiguous:
             return self.runs
-        return _runs(np.unique(self.positions))
+        found = _strided_extent(self.shape, self.strides) if self.strides is not None and self.size else None
+        return found if found is not None else _runs(np.unique(self.positions))
+
+    @cached_property
+    def bounds(self) -> tuple[int, int]:
+        """The lowest and the highest position of a view that is not empty, relative to the first element."""
+        if self.strides is None:
+            return int(self.positions.min()), int(self.positions.max())
+        ends = [(length - 1) * stride for length, stride in zip(self.shape, self.strides, strict=True)]
+        return sum(e for e in ends if e < 0), sum(e for e in ends if e > 0)
 
     @cached_property
     def aliased(self) -> bool:
@@ -86,6 +101,36 @@ def _runs(positions: Array) -> tuple[Array, Array]:
     breaks = np.flatnonzero(np.diff(positions) != 1) + 1
     starts = np.concatenate(([0], breaks))
     return positions[starts], np.diff(np.concatenate((starts, [positions.size])))
+
+
+def _strided_extent(shape: Shape, strides: Shape) -> tuple[Array, Array] | None:
+    """What `Layout.extent` says of strided elements, without a list of them; None if the axes interleave."""
+    low = sum((length - 1) * stride for length, stride in zip(shape, strides, strict=True) if stride < 0)
+    axes: list[tuple[int, int]] = []  # (stride, length), from the finest up
+    span = 0
+    for stride, length in sorted((abs(s), n) for n, s in zip(shape, strides, strict=True) if n > 1 and s):
+        if stride <= span:
+            return None
+        if axes and stride == axes[-1][0] * axes[-1][1]:
+            axes[-1] = (axes[-1][0], axes[-1][1] * length)
+        else:
+            axes.append((stride, length))
+        span += stride * (length - 1)
+    run = axes.pop(0)[1] if axes and axes[0][0] == 1 else 1
+    _refuse_to_list(prod(length for _, length in axes))
+    starts = np.full(1, low, np.int64)
+    for stride, length in reversed(axes):
+        starts = (starts[:, None] + np.arange(length) * stride).reshape(-1)
+    first = np.append(True, np.diff(starts) > run)  # runs that touch are one
+    return starts[first], np.diff(np.append(np.flatnonzero(first), len(starts))) * run
+
+
+def _refuse_to_list(count: int) -> None:
+    if count > MOST_LISTED:
+        raise TensorCreationError(
+            f"A view that must be taken in {count:,} pieces is too large to work with.",
+            next_step=f"use a smaller tensor: at most {MOST_LISTED:,} pieces.",
+        )
 
 
 class Tensor:
@@ -131,6 +176,20 @@ class Tensor:
     def __iter__(self) -> Iterator[Tensor]:
         return (self[i] for i in range(len(self)))
 
+    def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise PoplarTypeError(
+            "A tensor was used as if it held numbers: it only names elements in the machine's memory.",
+            where=repr(self),
+            next_step="to see its values, graph.create_host_read(handle, tensor), then engine.read_tensor(handle) after the run.",
+        )
+
+    def __setitem__(self, key: Any, value: Any) -> NoReturn:
+        raise PoplarTypeError(
+            "A value was assigned to elements of a tensor: a graph only describes what will run.",
+            where=repr(self),
+            next_step="give values with graph.set_initial_value(tensor, values), or move them with program.Copy.",
+        )
+
     def __getitem__(self, key: Any) -> Tensor:
         layout = self.layout
         if layout.strides is None:
@@ -161,42 +220,56 @@ class Tensor:
         )  # fmt: skip
 
     def _index_dummy(self, key: Any) -> Tensor:
-        """Rare keys (`...`, numpy integers): ask numpy which element ids they select."""
+        """Rare keys (`...`, numpy integers), as plain integers and slices."""
         parts = key if isinstance(key, tuple) else (key,)
-        if not all(isinstance(p, (int, np.integer, slice)) or p is Ellipsis for p in parts):
-            raise PoplarIndexError(
-                f"A tensor cannot be indexed with {key!r}.",
-                where=repr(self),
-                next_step="use integers, slices and `...`; which elements are meant must be known when the graph is built.",
-            )
+        self._check_key(parts, key)
         count = sum(p is not Ellipsis for p in parts)
-        if count > self.rank or sum(p is Ellipsis for p in parts) > 1:
-            raise PoplarIndexError(f"{count} indices were given to a tensor of {self.rank} dimensions.", where=repr(self))
         at = next((i for i, p in enumerate(parts) if p is Ellipsis), len(parts))
         full = parts[:at] + (slice(None),) * (self.rank - count) + parts[at + 1 :]
         return self[tuple(int(p) if isinstance(p, (int, np.integer)) else p for p in full)]
 
     def _index_positions(self, key: Any) -> Tensor:
         parts = key if isinstance(key, tuple) else (key,)
-        try:
-            for axis, part in enumerate(p for p in parts if p is not Ellipsis):
-                if isinstance(part, slice):
-                    _slice_bounds(self, part, axis)
-                elif not isinstance(part, (int, np.integer)):
-                    raise IndexError
-            chosen = self.layout.positions[key]
-        except IndexError:
-            raise PoplarIndexError(f"The index {key!r} does not fit shape {self.shape}.", where=repr(self)) from None
-        return self.graph.listed(self.dtype, self.offset + np.asarray(chosen))
+        self._check_key(parts, key)
+        axis = 0
+        for part in parts:
+            if part is Ellipsis:
+                axis += self.rank - len(parts)
+            elif isinstance(part, slice):
+                _slice_bounds(self, part, axis)
+            elif not -self.shape[axis] <= part < self.shape[axis]:
+                raise self._out_of_range(part, axis)
+            axis += 1
+        return self.graph.listed(self.dtype, self.offset + np.asarray(self.layout.positions[key]))
+
+    def _check_key(self, parts: tuple[Any, ...], key: Any) -> None:
+        """Refuse what is no index, and more indices than there are dimensions."""
+        if not all(_whole(p) or isinstance(p, slice) or p is Ellipsis for p in parts):
+            raise PoplarIndexError(
+                f"A tensor cannot be indexed with {shown(key)}.",
+                where=repr(self),
+                next_step="use integers, slices and `...`; which elements are meant must be known when the graph is built.",
+            )
+        count = sum(p is not Ellipsis for p in parts)
+        if count > self.rank or len(parts) - count > 1:
+            raise PoplarIndexError(
+                f"The index {shown(key)} does not fit a tensor of shape {self.shape}.",
+                where=repr(self),
+                next_step=f"give at most {self.rank} integers or slices, and at most one `...`.",
+            )
 
     def _axis(self, axis: int) -> int:
-        if not isinstance(axis, (int, np.integer)) or not -self.rank <= axis < self.rank:
-            raise PoplarIndexError(f"There is no dimension {axis!r} in a tensor of shape {self.shape}.", where=repr(self))
+        if not _whole(axis) or not -self.rank <= axis < self.rank:
+            raise PoplarIndexError(
+                f"There is no dimension {shown(axis)} in a tensor of shape {self.shape}.",
+                where=repr(self),
+                next_step=f"use 0 to {self.rank - 1}." if self.rank else "a single element has no dimensions.",
+            )
         return int(axis) % self.rank
 
     def _out_of_range(self, index: int, axis: int) -> PoplarIndexError:
         return PoplarIndexError(
-            f"Index {index} is outside dimension {axis}, which has {self.shape[axis]} elements.",
+            f"Index {shown(index)} is outside dimension {axis}, which has {_count(self.shape[axis])}.",
             where=repr(self),
             next_step=f"use 0 to {self.shape[axis] - 1}." if self.shape[axis] else "the dimension is empty.",
         )
@@ -204,9 +277,9 @@ class Tensor:
     def slice(self, begin: int, end: int, dim: int = 0) -> Tensor:
         """Elements `begin` up to, not including, `end` of one dimension. Raises `PoplarIndexError` if outside."""
         axis = self._axis(dim)
-        if not 0 <= begin <= end <= self.shape[axis]:
+        if not _whole(begin) or not _whole(end) or not 0 <= begin <= end <= self.shape[axis]:
             raise PoplarIndexError(
-                f"slice({begin}, {end}) is outside dimension {axis}, which has {self.shape[axis]} elements.",
+                f"slice({shown(begin)}, {shown(end)}) does not fit dimension {axis}, which has {_count(self.shape[axis])}.",
                 where=repr(self),
                 next_step=f"use 0 <= begin <= end <= {self.shape[axis]}.",
             )
@@ -214,11 +287,13 @@ class Tensor:
 
     def reshape(self, shape: int | Sequence[int]) -> Tensor:
         """The same elements, row by row, under another shape. Raises `TensorCreationError` if the counts differ."""
-        wanted = (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
-        if prod(wanted) != self.num_elements or any(n < 0 for n in wanted):
+        wanted = as_shape(shape)
+        if wanted is None or prod(wanted) != self.num_elements:
             raise TensorCreationError(
-                f"A tensor of shape {self.shape} has {self.num_elements} elements and cannot take the shape {wanted}.",
+                f"A tensor of shape {self.shape} has {_count(self.num_elements)} and cannot take the shape "
+                f"{shown(shape if wanted is None else wanted)}.",
                 where=repr(self),
+                next_step="give whole numbers, none negative, whose product is the number of elements.",
             )
         if self.layout.strides is not None:
             if self.num_elements == 0 or self.layout.contiguous:
@@ -235,16 +310,20 @@ class Tensor:
     def flatten(self, dim_begin: int = 0, dim_end: int | None = None) -> Tensor:
         """All dimensions, or those from `dim_begin` up to `dim_end`, made into one."""
         end = self.rank if dim_end is None else dim_end
-        if not 0 <= dim_begin <= end <= self.rank:
-            raise PoplarIndexError(f"flatten({dim_begin}, {end}) does not fit shape {self.shape}.", where=repr(self))
+        if not _whole(dim_begin) or not _whole(end) or not 0 <= dim_begin <= end <= self.rank:
+            raise PoplarIndexError(
+                f"flatten({shown(dim_begin)}, {shown(end)}) does not fit shape {self.shape}.",
+                where=repr(self),
+                next_step=f"use 0 <= dim_begin <= dim_end <= {self.rank}.",
+            )
         return self.reshape((*self.shape[:dim_begin], prod(self.shape[dim_begin:end]), *self.shape[end:]))
 
     def dim_shuffle(self, permutation: Sequence[int]) -> Tensor:
         """Dimensions in another order: dimension i of the result is dimension `permutation[i]` of this tensor."""
-        order = tuple(permutation)
-        if sorted(order) != list(range(self.rank)):
+        order = as_shape(permutation)
+        if order is None or sorted(order) != list(range(self.rank)):
             raise PoplarIndexError(
-                f"dim_shuffle({list(order)}) is no order of the {self.rank} dimensions of shape {self.shape}.",
+                f"dim_shuffle({shown(permutation)}) is no order of the {self.rank} dimensions of shape {self.shape}.",
                 where=repr(self),
                 next_step=f"name each of {list(range(self.rank))} once.",
             )
@@ -285,27 +364,51 @@ def _dense(shape: Shape) -> Shape:
     return tuple(reversed(strides))
 
 
+def _whole(value: object) -> bool:
+    """True for a whole number; True and False are none."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _count(elements: int) -> str:
+    return f"{elements:,} element{'' if elements == 1 else 's'}"
+
+
+def as_shape(given: object) -> Shape | None:
+    """One number, or a sequence of numbers, as a tuple of whole numbers of 0 or more; None if it is no such thing."""
+    parts = (given,) if isinstance(given, (int, np.integer)) else given
+    if not isinstance(parts, (Sequence, np.ndarray)) or isinstance(parts, (str, bytes)):
+        return None
+    if getattr(parts, "ndim", 1) != 1 or len(parts) > MOST_DIMENSIONS:
+        return None
+    return tuple(int(n) for n in parts) if all(_whole(n) and n >= 0 for n in parts) else None
+
+
 def _slice_bounds(tensor: Tensor, part: slice, axis: int) -> tuple[int, int, int]:
     """numpy's meaning of a slice, but a bound beyond the end is an error: it is a slip far more often than a wish."""
     length = tensor.shape[axis]
+    text = f"{'' if part.start is None else shown(part.start)}:{'' if part.stop is None else shown(part.stop)}"
     for bound in (part.start, part.stop):
-        if bound is not None and not -length <= bound <= length:
+        if bound is not None and not (_whole(bound) and -length <= bound <= length):
             raise PoplarIndexError(
-                f"The slice {part.start}:{part.stop} reaches outside dimension {axis}, which has {length} elements.",
+                f"The slice {text} does not fit dimension {axis}, which has {_count(length)}.",
                 where=repr(tensor),
-                next_step=f"use bounds from 0 to {length}.",
+                next_step=f"use whole numbers from 0 to {length}.",
             )
-    if part.step == 0:
-        raise PoplarIndexError("A slice cannot have step 0.", where=repr(tensor))
+    if part.step is not None and (not _whole(part.step) or part.step == 0):
+        raise PoplarIndexError(
+            f"The slice {text}:{shown(part.step)} has the step {shown(part.step)}.",
+            where=repr(tensor),
+            next_step="use a whole number that is not 0.",
+        )
     return part.indices(length)
 
 
 def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Views joined along dimension `dim` into one view; nothing is copied. They must agree in dtype and other dimensions."""
-    from ipu_teach.errors import GraphObjectCreationError, PoplarTypeError
-
-    if not tensors:
-        raise GraphObjectCreationError("concat() was given no tensors.", next_step="give at least one.")
+    if not isinstance(tensors, Sequence) or not tensors or not all(isinstance(t, Tensor) for t in tensors):
+        raise GraphObjectCreationError(
+            f"concat() was given {shown(tensors)}.", next_step="give a list of tensors, as in concat([a, b])."
+        )
     first = tensors[0]
     axis = first._axis(dim)
     for t in tensors:
@@ -316,11 +419,16 @@ def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
                 next_step="cast one of them first.",
             )
         if t.graph is not first.graph:
-            raise GraphObjectCreationError("concat() was given tensors of two graphs.", where=f"{first!r} and {t!r}")
+            raise GraphObjectCreationError(
+                "concat() was given tensors of two graphs.",
+                where=f"{first!r} and {t!r}",
+                next_step="use one graph throughout.",
+            )
         if t.rank != first.rank or t.shape[:axis] + t.shape[axis + 1 :] != first.shape[:axis] + first.shape[axis + 1 :]:
             raise TensorCreationError(
                 f"concat() along dimension {axis} joins shapes {first.shape} and {t.shape}, which differ elsewhere.",
                 where=f"{first!r} and {t!r}",
+                next_step=f"make all lengths but that of dimension {axis} equal.",
             )
     if len(tensors) == 1:
         return first
@@ -329,4 +437,5 @@ def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         if all(a == b.offset for a, b in zip(ends, tensors[1:], strict=False)):
             shape = (sum(t.shape[0] for t in tensors), *first.shape[1:])
             return Tensor(first.graph, first.dtype, first.offset, first.graph.strided(shape, _dense(shape)))
+    _refuse_to_list(sum(t.num_elements for t in tensors))
     return first.graph.listed(first.dtype, np.concatenate([t.positions() for t in tensors], axis))

@@ -19,7 +19,7 @@ def print_profile_summary(
     show_execution_steps: bool = False,
     file: TextIO | None = None,
 ) -> None:
-    """Print `report`. `sections`: some of Target, Graph, Memory Usage, Execution; all if left out.
+    """Print `report`. `sections`: some of Target, Graph, Memory Usage, Execution, Cycles by vertex type; all if left out.
 
     `show_execution_steps` adds the steps of the run, the first hundred of them. Cycles and times are modelled.
     """
@@ -28,6 +28,7 @@ def print_profile_summary(
         "Graph": _graph,
         "Memory Usage": _memory,
         "Execution": _execution,
+        "Cycles by vertex type": _vertex_types,
     }
     chosen = list(makers) if sections is None else [sections] if isinstance(sections, str) else list(sections)
     for name in chosen:
@@ -74,7 +75,7 @@ def _execution(report: Report) -> list[str]:
     def line(label: str, cycles: float) -> str:
         return f"{label:<54}{cycles:,.1f} ({100 * cycles / total if total else 0:.1f}% of total)"
 
-    lines = [
+    return [
         f"{'Total cycles:':<54}{total:,.0f} (approx {report.total_seconds * 1e6:,.1f} microseconds, modelled)",
         line("Tile average compute cycles (including idle threads):", float(report.compute_cycles_per_tile.mean())),
         line("Tile average compute cycles (excluding idle threads):", float(report.active_cycles_per_tile.mean())),
@@ -83,13 +84,17 @@ def _execution(report: Report) -> list[str]:
         line("Tile average host exchange cycles:", report.host_exchange_cycles),
         line("Tile average sync cycles:", float(report.sync_cycles_per_tile.mean())),
     ]
-    by_codelet = report.cycles_by_codelet()
-    instances = report.vertex_counts()
-    if by_codelet:
-        lines += ["", "Cycles by vertex type:"]
-        for name, cycles in by_codelet.items():
-            value = "no estimate" if name in report.unknown_codelets else f"{cycles:,}"
-            lines.append(f"  {name:<28}({instances[name]:,} instances): {value:>14}")
+
+
+def _vertex_types(report: Report) -> list[str]:
+    by_codelet, instances = report.cycles_by_codelet(), report.vertex_counts()
+    if not by_codelet:
+        return ["No vertex has run since the engine was loaded."]
+    width = max(len(name) for name in by_codelet)
+    lines = []
+    for name, cycles in by_codelet.items():
+        value = "no estimate" if name in report.unknown_codelets else f"{cycles:,}"
+        lines.append(f"{name:<{width}} ({instances[name]:>7,} instances): {value:>15}")
     return lines
 
 

@@ -1,0 +1,77 @@
+"""Ordinary plots, drawn by matplotlib, each with alternative text.
+
+A picture is an `<img>` inside HTML, with the text as its `alt`: it shows in a notebook that is not trusted, in an exported
+page with no network, and is read aloud by a screen reader. Matplotlib is imported when the first picture is drawn.
+"""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ipu_teach.errors import InvalidOptionError
+from ipu_teach.types import Array
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+class Picture:
+    """A drawn figure and its alternative text. A notebook shows it as the last value of a cell."""
+
+    def __init__(self, png: bytes, alt: str) -> None:
+        self.png = png
+        self.alt = alt
+
+    def _repr_html_(self) -> str:
+        data = base64.b64encode(self.png).decode("ascii")
+        return f'<img src="data:image/png;base64,{data}" alt="{html.escape(self.alt, quote=True)}" style="max-width: 100%">'
+
+    def __repr__(self) -> str:
+        return self.alt
+
+
+def picture(figure: Figure, alt: str) -> Picture:
+    """A matplotlib figure as a `Picture`. `alt` says in a sentence or two what it shows; it may not be empty."""
+    _check_alt(alt)
+    buffer = io.BytesIO()
+    # Without this the file would carry matplotlib's version, and two runs would differ for nothing.
+    figure.savefig(buffer, format="png", dpi=80, bbox_inches="tight", metadata={"Software": None})
+    return Picture(buffer.getvalue(), alt)
+
+
+def images(pictures: Array, alt: str, titles: Sequence[Any] | None = None, *, diverging: bool = False) -> Picture:
+    """A row or two of grey images, or (`diverging`) of signed values: red below zero, blue above, white at zero.
+
+    `pictures`: (n, height, width). `titles`: one for each, printed above it.
+    """
+    _check_alt(alt)
+    from matplotlib.figure import Figure
+
+    stack = np.asarray(pictures)
+    if stack.ndim != 3 or len(stack) == 0:
+        raise InvalidOptionError(f"images() was given shape {stack.shape}.", next_step="give (n, height, width).")
+    columns = min(len(stack), 5)
+    rows = -(-len(stack) // columns)
+    figure = Figure(figsize=(1.5 * columns, 1.7 * rows), layout="constrained")
+    limit = float(np.abs(stack).max()) or 1.0
+    how: dict[str, Any] = {"cmap": "RdBu", "vmin": -limit, "vmax": limit} if diverging else {"cmap": "gray_r"}
+    for i, image in enumerate(stack):
+        axes = figure.add_subplot(rows, columns, i + 1)
+        axes.imshow(image, **how)
+        axes.set_axis_off()
+        if titles is not None:
+            axes.set_title(str(titles[i]), fontsize=10)
+    return picture(figure, alt)
+
+
+def _check_alt(alt: str) -> None:
+    if not isinstance(alt, str) or not alt.strip():
+        raise InvalidOptionError(
+            "A picture was given no alternative text.", next_step='say what it shows: alt="Ten digits, written by hand."'
+        )
