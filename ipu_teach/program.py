@@ -6,8 +6,11 @@ A program is a tree. Building it runs nothing; an Engine compiles it and `run` w
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import cast
 
-from ipu_teach.errors import ControlProgramError, PoplarTypeError
+import numpy as np
+
+from ipu_teach.errors import ControlProgramError, PoplarTypeError, shown
 from ipu_teach.graph.graph import ComputeSet, DataStream
 from ipu_teach.graph.tensor import Tensor
 
@@ -27,19 +30,27 @@ def _program(given: object, where: str) -> Program:
         raise ControlProgramError(
             f"{where} was given the compute set {given.name!r}.", next_step="wrap it: Execute(compute_set)."
         )
+    if isinstance(given, type) and issubclass(given, Program):
+        raise ControlProgramError(
+            f"{where} was given the class {given.__name__} and not a program.", next_step=f"make one: {given.__name__}(…)."
+        )
     raise ControlProgramError(
-        f"{where} was given {given!r}, which is no program.", next_step="give Execute, Copy, Repeat or Sequence."
+        f"{where} was given {shown(given)}, which is no program.", next_step="give Execute, Copy, Repeat or Sequence."
     )
+
+
+_NO_LISTS = (str, bytes, dict, Tensor, np.ndarray)  # can be walked through, and are no list of programs
 
 
 class Sequence(Program):
     """Programs one after another: `Sequence(a, b)`, `Sequence([a, b])`, or `add` them later."""
 
     def __init__(self, *programs: Program | Iterable[Program], name: str = "") -> None:
-        self.name = name
+        self.name = str(name)
         self.programs: list[Program] = []
         for given in programs:
-            for item in [given] if isinstance(given, Program) or not isinstance(given, Iterable) else given:
+            several = isinstance(given, Iterable) and not isinstance(given, (Program, *_NO_LISTS))
+            for item in cast("Iterable[Program]", given if several else [given]):
                 self.add(item)
 
     def add(self, program: Program) -> Sequence:
@@ -60,7 +71,7 @@ class Execute(Program):
     def __init__(self, compute_set: ComputeSet) -> None:
         if not isinstance(compute_set, ComputeSet):
             raise ControlProgramError(
-                f"Execute was given {compute_set!r}.", next_step="give a compute set made with graph.add_compute_set."
+                f"Execute was given {shown(compute_set)}.", next_step="give a compute set made with graph.add_compute_set."
             )
         self.compute_set = compute_set
 
@@ -78,24 +89,43 @@ class Copy(Program):
     def __init__(self, source: Tensor | DataStream, destination: Tensor | DataStream) -> None:
         for side in (source, destination):
             if not isinstance(side, (Tensor, DataStream)):
-                raise ControlProgramError(f"Copy was given {side!r}.", next_step="copy between tensors and streams.")
+                raise ControlProgramError(f"Copy was given {shown(side)}.", next_step="copy between tensors and streams.")
         if isinstance(source, DataStream) and isinstance(destination, DataStream):
-            raise ControlProgramError("Copy was given two streams.", next_step="copy through a tensor.")
+            raise ControlProgramError(
+                "Copy was given two streams.",
+                where=f"{source!r} to {destination!r}",
+                next_step="copy from the first into a tensor, and from the tensor into the second.",
+            )
         if isinstance(source, DataStream) and not source.to_device:
-            raise ControlProgramError(f"Copy reads from {source!r}.", next_step="read from a host-to-device stream.")
+            raise ControlProgramError(
+                f"Copy reads from the stream {source.handle!r}, which runs from device to host.",
+                where=repr(source),
+                next_step="write Copy(tensor, stream), or make the stream with graph.add_host_to_device_fifo.",
+            )
         if isinstance(destination, DataStream) and destination.to_device:
-            raise ControlProgramError(f"Copy writes to {destination!r}.", next_step="write to a device-to-host stream.")
+            raise ControlProgramError(
+                f"Copy writes to the stream {destination.handle!r}, which runs from host to device.",
+                where=repr(destination),
+                next_step="write Copy(stream, tensor), or make the stream with graph.add_device_to_host_fifo.",
+            )
+        if isinstance(source, Tensor) and isinstance(destination, Tensor) and source.graph is not destination.graph:
+            raise ControlProgramError(
+                "Copy was given tensors of two graphs.",
+                where=f"{source!r} to {destination!r}",
+                next_step="use one graph throughout.",
+            )
         if source.dtype is not destination.dtype:
             raise PoplarTypeError(
-                f"Copy from {source.dtype.__name__} to {destination.dtype.__name__}.",
+                f"Copy was given a source of {source.dtype.__name__} and a destination of {destination.dtype.__name__}.",
                 where=f"{source!r} to {destination!r}",
-                next_step="a copy moves bits and converts nothing; cast with popops.cast first.",
+                next_step="a copy moves bits and converts nothing; use one dtype for both, or cast with popops.cast first.",
             )
         if source.num_elements != destination.num_elements:
             raise ControlProgramError(
-                f"Copy of {source.num_elements} elements to {destination.num_elements}.",
+                f"Copy was given a source of {source.num_elements:,} elements and a destination of "
+                f"{destination.num_elements:,}.",
                 where=f"{source!r} to {destination!r}",
-                next_step="slice the longer side, or change the stream's size.",
+                next_step="make both sides equal: slice the longer one, or change the size of the stream.",
             )
         self.source = source
         self.destination = destination
@@ -111,9 +141,12 @@ class Repeat(Program):
     """Run `body` `count` times; the count is fixed when the program is compiled and may be 0."""
 
     def __init__(self, count: int, body: Program) -> None:
-        if not isinstance(count, int) or isinstance(count, bool) or count < 0:
-            raise ControlProgramError(f"Repeat was given the count {count!r}.", next_step="give a whole number, 0 or more.")
-        self.count = count
+        if not isinstance(count, (int, np.integer)) or isinstance(count, bool) or count < 0:
+            raise ControlProgramError(
+                f"Repeat was given the count {shown(count)}.",
+                next_step="give a whole number, 0 or more, and then the program: Repeat(10, body).",
+            )
+        self.count = int(count)
         self.body = _program(body, "Repeat")
 
     def children(self) -> tuple[Program, ...]:

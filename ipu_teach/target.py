@@ -37,9 +37,7 @@ class Target:
     ipu_version: str = _constant("ipu2", "name", "Poplar docs, IPUModel constructor")
     num_ipus: int = _constant(1, "IPUs", "Poplar docs, IPUModel::numIPUs", 1, MOST_TILES)
     tiles_per_ipu: int = _constant(1472, "tiles", "simehaa/IPU README: GC200 has 1,472 tiles", 1, MOST_TILES)
-    num_worker_contexts: int = _constant(
-        6, "workers a tile", "IPU1 study; 8,832 threads an IPU in the Bow slides", 1, 1024
-    )
+    num_worker_contexts: int = _constant(6, "workers a tile", "IPU1 study; 8,832 threads an IPU in the Bow slides", 1, 1024)
     memory_bytes_per_tile: int = _constant(638_976, "bytes", "osmarks/ipu-stack, memory.rs; 624 kB in tut4's profile", 1)
     tile_clock_frequency: float = _constant(1.33e9, "Hz", "derived from tut6: 6,681,766 cycles are 5,023.9 microseconds", 1)
     exchange_bytes_per_cycle: int = _constant(

@@ -5,7 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from ipu_teach.compile.freeze import FrozenComputeSet, FrozenGraph, FrozenTable, Intervals
-from ipu_teach.errors import ComputeSetRaceError, ControlProgramError, GraphConnectionError, InvalidTileMappingError
+from ipu_teach.errors import (
+    ComputeSetRaceError,
+    ControlProgramError,
+    GraphConnectionError,
+    GraphMemoryAllocationError,
+    InvalidTileMappingError,
+)
 from ipu_teach.graph.graph import DataStream
 from ipu_teach.graph.table import UNCONNECTED
 from ipu_teach.graph.tensor import Layout, Tensor
@@ -21,6 +27,8 @@ def check_graph(graph: FrozenGraph) -> None:
     check_variables_mapped(graph)
     for compute_set, table in graph.tables():
         check_vertices_mapped(compute_set, table)
+    for compute_set, table in graph.tables():
+        check_regions_fit(graph, compute_set, table)
     for compute_set in graph.compute_sets:
         check_races(graph, compute_set)
 
@@ -80,6 +88,28 @@ def check_vertices_mapped(compute_set: FrozenComputeSet, table: FrozenTable) -> 
             where=vertex_name(table, int(missing[0])),
             next_step="graph.set_tile_mapping(vertex, tile).",
         )
+
+
+def check_regions_fit(graph: FrozenGraph, compute_set: FrozenComputeSet, table: FrozenTable) -> None:
+    """No field is larger than the memory of the tile that its vertex runs on, where all of it must lie to be used."""
+    limit = graph.target.bytes_per_tile
+    for name, field in table.fields.items():
+        for number in np.unique(table.layouts[name]):
+            layout = graph.layouts[number]
+            elements = layout.size if isinstance(layout, Layout) else sum(part.size for _, part in layout.parts)
+            if elements * field.dtype.size > limit:
+                row = int(np.flatnonzero(table.layouts[name] == number)[0])
+                error = GraphMemoryAllocationError(
+                    f"The field {name!r} of {table.codelet.__name__} takes {elements * field.dtype.size:,} bytes; "
+                    f"a tile has {limit:,}.",
+                    where=f"{vertex_name(table, row, name)} of compute set {compute_set.name!r}",
+                    next_step="give each vertex a smaller part of the tensor, and spread the vertices over the tiles.",
+                )
+                held = graph.tile_map.tile != UNMAPPED
+                size = np.diff(np.append(graph.tile_map.start, graph.memory_bytes))[held]
+                used = np.bincount(graph.tile_map.tile[held], size, graph.target.num_tiles)
+                error.bytes_per_tile = used.astype(np.int64)
+                raise error
 
 
 class _Accesses:
@@ -152,6 +182,12 @@ def _race(
     (table_b, field_b), row_b = second
     name_a, name_b = vertex_name(table_a, row_a, field_a), vertex_name(table_b, row_b, field_b)
     element = graph.element(byte)
+    if table_a is table_b and row_a == row_b and field_a == field_b:
+        return ComputeSetRaceError(
+            f"The field {field_a!r} of {table_a.codelet.__name__} writes {element} twice.",
+            where=f"{name_a} of compute set {compute_set.name!r}",
+            next_step="give it tensors in which every element appears once.",
+        )
     if table_a is table_b and row_a == row_b:
         return ComputeSetRaceError(
             f"Two fields of one vertex overlap, and one of them is written: {field_a!r} and {field_b!r} share {element}.",
@@ -174,7 +210,7 @@ def _check_aliases(graph: FrozenGraph, compute_set: FrozenComputeSet, table: Fro
             raise ComputeSetRaceError(
                 f"The field {name!r} of {table.codelet.__name__} writes a region that holds some element twice.",
                 where=f"{vertex_name(table, row, name)} of compute set {compute_set.name!r}",
-                next_step="write to a view in which every element appears once.",
+                next_step="give it a tensor in which every element appears once.",
             )
 
 
@@ -188,9 +224,9 @@ def _check_constants(
             if hit.size:
                 table, field = writes.owners[owner[hit[0]]]
                 raise GraphConnectionError(
-                    f"The constant {variable.name!r} is written.",
+                    f"The field {field!r} of {table.codelet.__name__} writes to the constant {variable.name!r}.",
                     where=f"{vertex_name(table, int(row[hit[0]]), field)} of compute set {compute_set.name!r}",
-                    next_step="write to a variable.",
+                    next_step="connect a variable, made with graph.add_variable.",
                 )
 
 
@@ -216,7 +252,9 @@ def _check_copy(graph: FrozenGraph, copy: Copy) -> None:
     for variable in graph.variables:
         if variable.constant and np.any((d_start < variable.stop) & (d_stop > variable.start)):
             raise ControlProgramError(
-                f"Copy writes to the constant {variable.name!r}.", where=repr(copy), next_step="copy to a variable."
+                f"Copy writes to the constant {variable.name!r}.",
+                where=repr(copy),
+                next_step="copy to a variable, made with graph.add_variable.",
             )
     if isinstance(copy.source, Tensor):
         s_start, s_stop = _bytes(copy.source)

@@ -8,7 +8,8 @@ import numpy as np
 
 from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.freeze import FrozenGraph, FrozenTable
-from ipu_teach.compile.trace import FieldShape, Trace, trace_codelet
+from ipu_teach.compile.trace import Trace
+from ipu_teach.compile.tracer import FieldShape, trace_codelet
 from ipu_teach.graph.tensor import Layout
 from ipu_teach.types import Array
 

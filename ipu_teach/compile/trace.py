@@ -10,30 +10,28 @@ with the line and the reason, and the engine runs that codelet vertex by vertex.
 
 from __future__ import annotations
 
-import builtins
 import operator
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from types import CellType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from ipu_teach.errors import CodeletError
-from ipu_teach.graph.vertex import Field, VectorList, Vertex
+from ipu_teach.graph.vertex import Vertex
 from ipu_teach.types import Array
 
 MAX_OPS = 20_000  # a longer trace costs more to compile than the vertex loop costs to run
 
-# Functions whose result has a shape that depends on shapes alone; they run vertex by vertex inside the kernel.
+# Functions that never fail and whose result has a shape that depends on shapes alone; they run vertex by vertex inside the
+# kernel.
 STATIC_SHAPE = {
-    np.argmax, np.argmin, np.argsort, np.average, np.convolve, np.correlate, np.cross, np.cumprod, np.cumsum, np.diff,
-    np.einsum, np.interp, np.kron, np.linalg.det, np.linalg.inv, np.linalg.norm, np.linalg.solve, np.max,
-    np.mean, np.median, np.min, np.outer, np.prod, np.ptp, np.roll, np.searchsorted, np.sort, np.std, np.sum,
-    np.tensordot, np.tile, np.trace, np.tril, np.triu, np.var, np.any, np.all, np.dot, np.inner, np.vdot, np.clip,
-    np.round, np.nan_to_num,
+    np.argmax, np.argmin, np.argsort, np.convolve, np.correlate, np.cross, np.cumprod, np.cumsum, np.diff, np.einsum,
+    np.interp, np.kron, np.linalg.det, np.linalg.norm, np.max, np.mean, np.median, np.min, np.outer, np.prod, np.ptp,
+    np.roll, np.searchsorted, np.sort, np.std, np.sum, np.tensordot, np.tile, np.trace, np.tril, np.triu, np.var, np.any,
+    np.all, np.inner, np.vdot, np.clip, np.round, np.nan_to_num,
 }  # fmt: skip
 ELEMENTWISE = {np.where, np.clip}
 REDUCTIONS = {np.sum: np.add, np.prod: np.multiply, np.max: np.maximum, np.min: np.minimum,
@@ -41,6 +39,21 @@ REDUCTIONS = {np.sum: np.add, np.prod: np.multiply, np.max: np.maximum, np.min: 
 PRODUCTS = {np.matmul, np.vecdot, np.matvec, np.vecmat}
 VIEWS = {np.reshape, np.transpose, np.ravel, np.expand_dims, np.squeeze, np.swapaxes, np.moveaxis, np.atleast_1d,
          np.broadcast_to}  # fmt: skip
+_ROUNDED = {
+    np.add, np.subtract, np.multiply, np.divide, np.negative, np.positive, np.absolute, np.fabs, np.sqrt, np.square,
+    np.reciprocal, np.floor, np.ceil, np.rint, np.trunc, np.sign, np.maximum, np.minimum, np.fmax, np.fmin, np.copysign,
+    np.floor_divide, np.remainder, np.fmod,
+}  # fmt: skip
+_ROUNDED_ENOUGH = {np.exp, np.log, np.sin, np.cos, np.tanh}
+
+
+def steady(ufunc: Any, dtype: Any) -> bool:
+    """True if a result's bits depend on its operands' values alone.
+
+    Other functions have a vector form for operands that ascend and do not interleave with the result, and a scalar form
+    for the rest, and the two differ in the last bit.
+    """
+    return dtype.kind != "f" or ufunc in _ROUNDED or (ufunc in _ROUNDED_ENOUGH and dtype == np.float32)
 
 
 class TraceStopped(BaseException):
@@ -79,6 +92,13 @@ class Trace:
     written: dict[int, Array] = field(default_factory=dict)
     stopped: str = ""
 
+    def line(self) -> str:
+        """Where in compute() the trace is now."""
+        code, frame = self.codelet.compute.__code__, sys._getframe(1)
+        while frame.f_code is not code and frame.f_back is not None:
+            frame = frame.f_back
+        return place(self.codelet, frame.f_lineno)
+
     def add(self, kind: str, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], sample: Any, root: int = -1) -> Traced:
         """Record an op whose result is `sample`, a view of `root` if that is given."""
         if len(self.ops) >= MAX_OPS:
@@ -91,11 +111,22 @@ class Trace:
         self.ops.append(Op(kind, fn, args, kwargs, number))
         return Traced(self, number)
 
-    def store(self, place: Traced, value: Any) -> None:
-        """Record a write of `value` into the view `place`."""
-        self.ops.append(Op("store", None, (Ref(place._id), _operand(value)), {}, -1))
-        if place._id in self.written:
-            self.written[place._id][...] = True
+    def store(self, target: Traced, value: Any) -> None:
+        """Record a write of `value` into the view `target`."""
+        narrowed = isinstance(value, Traced) and not isinstance(value._sample, np.ndarray) and target.dtype.kind in "iu"
+        # numpy refuses a single number that an integer place cannot hold; arrays wrap.
+        checked = {"line": self.line()} if narrowed and not np.can_cast(value.dtype, target.dtype) else {}
+        self.ops.append(Op("store", None, (Ref(target._id), _operand(value)), checked, -1))
+        if target._id in self.written:
+            self.written[target._id][...] = True
+
+
+def place(codelet: type[Vertex], line: int) -> str:
+    """A line of compute() as a person names it: the last part of the file, or the notebook's cell."""
+    compute = codelet.compute
+    path = compute.__code__.co_filename
+    file = "notebook cell" if "ipykernel" in path or path.startswith("<") else path.replace("\\", "/").rsplit("/", 1)[-1]
+    return f"{file}, line {line} ({compute.__qualname__.split('.<locals>.')[-1]})"
 
 
 @dataclass(frozen=True)
@@ -121,7 +152,7 @@ def _operand(value: Any) -> Any:
     return Ref(value._id)
 
 
-def _sample(value: Any) -> Any:
+def sample_of(value: Any) -> Any:
     return value._sample if isinstance(value, Traced) else value
 
 
@@ -178,6 +209,8 @@ class Traced(NDArrayOperatorsMixin):
     def __getitem__(self, key: Any) -> Any:
         stop_unless_static(key, "an index")
         sample = self._sample[key]
+        if not isinstance(self._sample, np.ndarray) and not isinstance(sample, np.ndarray):
+            return self  # number[()]
         if not isinstance(sample, np.ndarray):
             _operand(self._place(key))
             return self._trace.add("read", _getitem, (Ref(self._id), key), {}, sample)
@@ -194,13 +227,13 @@ class Traced(NDArrayOperatorsMixin):
         stop_unless_static(key, "an index")
         if not self._writable:
             raise ValueError("assignment destination is read-only")
-        value = _stack(value) if isinstance(value, list) else value
+        value = stacked(value) if isinstance(value, list) else value
         target = self._sample[key]
         if isinstance(target, np.ndarray) and target.size and not np.may_share_memory(target, self._sample):
             raise TraceStopped("a write to a list of places")
         if isinstance(value, Traced) and _same_place(value._sample, target):
             return  # the second half of `x[a:b] += y`
-        np.empty(np.shape(target), self.dtype)[...] = _sample(value)  # numpy raises here what it would raise there
+        np.empty(np.shape(target), self.dtype)[...] = sample_of(value)  # numpy raises here what it would raise there
         self._trace.store(self._place(key), value)
 
     def _view(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Traced:
@@ -284,21 +317,25 @@ class Traced(NDArrayOperatorsMixin):
         return self
 
     def _power(self, base: Any, exponent: Any) -> Any:
-        sample = _sample(base) ** _sample(exponent)
-        kind = "elementwise" if isinstance(sample, np.ndarray) else "each"
+        if isinstance(exponent, Traced) and exponent.dtype.kind in "iu" and np.result_type(sample_of(base)).kind in "biu":
+            raise TraceStopped("an integer power, which fails for a negative exponent,")
+        sample = sample_of(base) ** sample_of(exponent)
+        # numpy squares where it is given a single 2; whether it is one depends on data.
+        single = np.ndim(sample) == 0 or (isinstance(exponent, Traced) and exponent.ndim == 0)
+        kind = "each" if single else "elementwise"
         return self._trace.add(kind, operator.pow, (_operand(base), _operand(exponent)), {}, sample)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         out = kwargs.pop("out", (None,))[0]
         if any(isinstance(i, list) for i in inputs):
-            inputs = tuple(_stack(i) if isinstance(i, list) else i for i in inputs)
+            inputs = tuple(stacked(i) if isinstance(i, list) else i for i in inputs)
         if method == "reduce":
             return self._reduce(ufunc, inputs[0], **kwargs)
         if method not in ("__call__", "accumulate", "outer") or ufunc.nout != 1:
             raise TraceStopped(f"np.{ufunc.__name__}.{method} is not traced")
-        samples = [_sample(i) for i in inputs]
+        samples = [sample_of(i) for i in inputs]
         call = getattr(ufunc, method)
-        sample = call(*samples, **{k: _sample(v) for k, v in kwargs.items()})
+        sample = call(*samples, **{k: sample_of(v) for k, v in kwargs.items()})
         if any(isinstance(v, Traced) for v in kwargs.values()):
             raise TraceStopped(f"np.{ufunc.__name__} with a traced keyword is not traced")
         args = tuple(_operand(i) for i in inputs)
@@ -306,7 +343,9 @@ class Traced(NDArrayOperatorsMixin):
         trace = self._trace
         if kind == "ufunc" and set(kwargs) - {"dtype"}:
             raise TraceStopped(f"np.{ufunc.__name__} with {', '.join(kwargs)} is not traced")
-        if out is None or not isinstance(out, Traced) or not isinstance(out._sample, np.ndarray):
+        if isinstance(out, np.ndarray):
+            raise TraceStopped("an array made outside compute() is changed in place")
+        if out is None or not isinstance(out._sample, np.ndarray):
             return trace.add(kind, call if kind == "each" else ufunc, args, kwargs, sample)
         if not out._writable:
             raise ValueError("output array is read-only")
@@ -314,6 +353,8 @@ class Traced(NDArrayOperatorsMixin):
             raise ValueError(f"non-broadcastable output operand with shape {out.shape} for result shape {np.shape(sample)}")
         if not np.can_cast(np.asarray(sample).dtype, out.dtype, "same_kind"):
             raise TypeError(f"cannot cast the result of {ufunc.__name__} from {sample.dtype} to {out.dtype} in place")
+        if kind == "ufunc" and not out._sample.flags.c_contiguous and not steady(ufunc, out.dtype):
+            raise TraceStopped(f"np.{ufunc.__name__} into a strided array")
         value = trace.add(kind, call if kind == "each" else ufunc, args, kwargs, sample)
         trace.store(out, value)
         return out
@@ -323,7 +364,7 @@ class Traced(NDArrayOperatorsMixin):
     ) -> Any:
         if any(v is not np._NoValue for v in rest.values()):
             raise TraceStopped(f"np.{ufunc.__name__}.reduce with {', '.join(rest)} is not traced")
-        sample = ufunc.reduce(_sample(array), axis=axis, dtype=dtype, keepdims=keepdims)
+        sample = ufunc.reduce(sample_of(array), axis=axis, dtype=dtype, keepdims=keepdims)
         # A reduction that converts on the way is buffered by numpy in pieces: only the vertex's own call gives its bits.
         converts = np.asarray(sample).dtype != array.dtype and array.dtype.kind == "f"
         if array.ndim == 0 or converts:
@@ -341,24 +382,26 @@ class Traced(NDArrayOperatorsMixin):
             if len(args) <= 2 and set(given) <= {"dtype", "keepdims"}:
                 return self._reduce(REDUCTIONS[fn], args[0], axis=axis, **given)
         if fn is np.dot and len(args) == 2:
-            return _dot(*args)
+            return _dot(trace, *args)
         if fn in (np.stack, np.concatenate, np.vstack, np.hstack):
             return _join(trace, fn, args, kwargs)
         if fn in (np.zeros_like, np.ones_like, np.empty_like, np.full_like):
-            sample = fn(_sample(args[0]), *args[1:], **kwargs)
-            return _local(trace, sample)
-        if fn is np.copy:
-            return args[0].copy()
-        sample = fn(*[_sample(a) for a in args], **{k: _sample(v) for k, v in kwargs.items()})
+            sample = fn(sample_of(args[0]), *args[1:], **kwargs)
+            return local(trace, sample)
+        if fn is np.copy and len(args) == 1 and not kwargs:
+            return trace.add("elementwise", fn, (_operand(args[0]),), {}, fn(args[0]._sample))
+        if fn not in STATIC_SHAPE | ELEMENTWISE:
+            return _refuse(fn)
+        sample = fn(*[sample_of(a) for a in args], **{k: sample_of(v) for k, v in kwargs.items()})
         nested = any(isinstance(a, (list, tuple)) and any(isinstance(x, Traced) for x in a) for a in args)
         simple = not nested and not any(isinstance(v, Traced) for v in kwargs.values())
         if not simple or isinstance(sample, tuple) or (fn is np.where and len(args) != 3):
             return _refuse(fn)
         if fn in ELEMENTWISE and len(args) == 3 and not kwargs:
             return trace.add("elementwise", fn, tuple(_operand(a) for a in args), kwargs, sample)
-        if fn in STATIC_SHAPE:
-            return trace.add("each", fn, tuple(_operand(a) for a in args), kwargs, sample)
-        return _refuse(fn)
+        if isinstance(sample, np.ndarray) and not any(np.may_share_memory(sample, sample_of(a)) for a in args):
+            sample = np.copy(sample)  # a view of nothing that the codelet can reach
+        return trace.add("each", fn, tuple(_operand(a) for a in args), kwargs, sample)
 
     # What would need a value
 
@@ -404,18 +447,22 @@ def _refuse(fn: Any) -> Any:
     raise TraceStopped(f"np.{getattr(fn, '__name__', fn)} is not traced")
 
 
-def _dot(a: Any, b: Any) -> Any:
-    if np.ndim(_sample(a)) and np.ndim(_sample(b)) and max(np.ndim(_sample(a)), np.ndim(_sample(b))) <= 2:
+def _dot(trace: Trace, a: Any, b: Any) -> Any:
+    """np.dot: as `@` where numpy does the same for both, and else by itself."""
+    samples = [np.asarray(sample_of(v)) for v in (a, b)]
+    if any(v.ndim == 0 for v in samples):
+        return np.multiply(a, b)
+    if all((v.flags.c_contiguous or v.flags.f_contiguous) and min(v.shape) > 1 and v.ndim <= 2 for v in samples):
         return np.matmul(a, b)
-    return np.multiply(a, b)
+    return trace.add("product", np.dot, (_operand(a), _operand(b)), {}, np.dot(*samples))
 
 
-def _local(trace: Trace, sample: Array) -> Traced:
+def local(trace: Trace, sample: Array) -> Traced:
     """A new array of the vertex's own, filled with what `sample` holds."""
     return trace.add("local", None, (sample.copy(),), {}, sample)
 
 
-def _stack(values: list[Any]) -> Any:
+def stacked(values: list[Any]) -> Any:
     """A list with traced values in it, as one array."""
     first = next((v for v in values if isinstance(v, Traced)), None)
     if first is None:
@@ -426,11 +473,11 @@ def _stack(values: list[Any]) -> Any:
 def _join(trace: Trace, fn: Any, args: Any, kwargs: Any) -> Traced:
     """np.stack and its kin: a local array, filled part by part."""
     values = list(args[0])
-    marks = [np.full(np.shape(_sample(v)), i) for i, v in enumerate(values)]
-    owner = fn(marks, *args[1:], **kwargs)
-    within = fn([np.arange(m.size).reshape(m.shape) for m in marks], *args[1:], **kwargs)
-    dtype = np.result_type(*[_sample(v) for v in values])
-    result = _local(trace, np.zeros(owner.shape, dtype))
+    # full_like and zeros_like keep the order of the axes in memory, by which numpy sums.
+    samples = [np.asarray(sample_of(v)) for v in values]
+    owner = fn([np.full_like(v, i, dtype=np.int64) for i, v in enumerate(samples)], *args[1:], **kwargs)
+    within = fn([np.arange(v.size).reshape(v.shape) for v in samples], *args[1:], **kwargs)
+    result = local(trace, np.zeros_like(owner, dtype=np.result_type(*samples)))
     for i, value in enumerate(values):
         places = np.argwhere(owner == i)
         if not len(places):
@@ -441,160 +488,3 @@ def _join(trace: Trace, fn: Any, args: Any, kwargs: Any) -> Traced:
         source = value.reshape(within[box].shape) if isinstance(value, Traced) and value.ndim else value
         result[box] = source
     return result
-
-
-class _NumpyShim:
-    """numpy as a traced codelet sees it: new arrays get one copy for each vertex."""
-
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("zeros", "ones", "empty", "full", "eye"):
-            make = getattr(np, name)
-            return lambda *args, **kwargs: _local(self._trace, make(*args, **kwargs))
-        if name in ("array", "asarray"):
-            return self._array
-        return getattr(np, name)
-
-    def _array(self, values: Any, dtype: Any = None) -> Any:
-        if isinstance(values, Traced):
-            result = values.copy()
-        elif isinstance(values, (list, tuple)) and any(isinstance(v, (Traced, list, tuple)) for v in values):
-            rows = [self._array(v) if isinstance(v, (list, tuple)) else v for v in values]
-            result = _stack(rows) if any(isinstance(v, Traced) for v in rows) else np.array(values)
-        else:
-            return _local(self._trace, np.array(values, dtype))
-        return result.astype(dtype) if dtype is not None else result
-
-
-def _pick(better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """The builtin max or min: keeps the first unless a later one is strictly better, as Python does."""
-
-    def chosen(*values: Any, **kwargs: Any) -> Any:
-        items = list(values[0]) if len(values) == 1 else list(values)
-        traced = {v.dtype for v in items if isinstance(v, Traced)}
-        if kwargs or not traced:
-            return getattr(builtins, "max" if better is np.greater else "min")(*values, **kwargs)
-        floats = any(isinstance(v, float) for v in items)
-        if len(traced) > 1 or (floats and next(iter(traced)).kind != "f") or not all(np.ndim(_sample(v)) == 0 for v in items):
-            raise TraceStopped("max() or min() of values of different types")
-        best = items[0]
-        for item in items[1:]:
-            best = np.where(better(item, best), item, best)[()]
-        return best
-
-    return chosen
-
-
-def _rebuilt(compute: FunctionType, trace: Trace) -> FunctionType:
-    """`compute` with numpy, max and min replaced by their traced forms, wherever it got them from."""
-    shim = _NumpyShim(trace)
-    globals_ = dict(compute.__globals__)
-    for name, value in compute.__globals__.items():
-        if isinstance(value, ModuleType) and value is np:
-            globals_[name] = shim
-    for name, better in (("max", np.greater), ("min", np.less)):
-        if name not in globals_:
-            globals_[name] = _pick(better)
-    cells = []
-    for cell in compute.__closure__ or ():
-        try:
-            cells.append(CellType(shim) if cell.cell_contents is np else cell)
-        except ValueError:
-            cells.append(cell)
-    rebuilt = FunctionType(compute.__code__, globals_, compute.__name__, compute.__defaults__, tuple(cells) or None)
-    rebuilt.__kwdefaults__ = compute.__kwdefaults__
-    return rebuilt
-
-
-Shape = tuple[int, ...]
-FieldShape = Shape | tuple[Shape, ...]
-
-
-def is_list(shape: FieldShape) -> bool:
-    """True for a field that holds a list of regions, each with its own shape."""
-    return bool(shape) and isinstance(shape[0], tuple)
-
-
-def trace_codelet(codelet: type[Vertex], shapes: dict[str, FieldShape], who: str) -> Trace:
-    """Trace `codelet.compute` for fields of the given shapes. Where it cannot, `stopped` says line and reason.
-
-    Raises `CodeletError`, which names `who` (the first vertex of these shapes), if the codelet itself is at fault.
-    """
-    trace = Trace(codelet)
-    regions: dict[str, Any] = {}
-    for name, declared in codelet.fields.items():
-        shape = shapes[name]
-        if is_list(shape):
-            regions[name] = VectorList(_region(trace, declared, s, k) for k, s in enumerate(shape))  # type: ignore[arg-type]
-        else:
-            regions[name] = _region(trace, declared, shape, 0)  # type: ignore[arg-type]
-    vertex = codelet.bind(regions)
-    compute = _plain_function(codelet)
-    if compute is None:
-        trace.stopped = f"{codelet.__name__}.compute is no plain function"
-        return trace
-    try:
-        with np.errstate(all="ignore"):
-            _rebuilt(compute, trace)(vertex)
-    except TraceStopped as stop:
-        trace.stopped = f"{_line(compute)}: {stop.reason}"
-    except CodeletError as error:
-        raise located(error, _line(compute), who) from None
-    except Exception as error:
-        raise failed(codelet, error, _line(compute), who) from error
-    return trace
-
-
-def _region(trace: Trace, declared: Field, shape: Shape, part: int) -> Traced:
-    sample = np.ones(shape, declared.dtype.numpy)
-    sample.flags.writeable = declared.written
-    traced = trace.add("region", None, (declared.name, part), {}, sample)
-    trace.regions[traced._id] = (declared.name, part)
-    if declared.kind == "output":
-        trace.written[traced._id] = np.zeros(shape, bool)
-    return traced
-
-
-def _plain_function(codelet: type[Vertex]) -> FunctionType | None:
-    compute = codelet.compute
-    return compute if isinstance(compute, FunctionType) else None
-
-
-def _line(compute: FunctionType) -> str:
-    """The line of `compute`, or of what it called in the same file, where the current exception came up."""
-    code, line = compute.__code__, compute.__code__.co_firstlineno
-    step = sys.exc_info()[2]
-    while step is not None:
-        if step.tb_frame.f_code is code:
-            line = step.tb_lineno
-        step = step.tb_next
-    return f"{_file(code.co_filename)}, line {line} ({compute.__qualname__.split('.<locals>.')[-1]})"
-
-
-def _file(path: str) -> str:
-    """A file as a person names it: its last part, or the notebook's cell."""
-    return "notebook cell" if "ipykernel" in path or path.startswith("<") else path.replace("\\", "/").rsplit("/", 1)[-1]
-
-
-def source_line(codelet: type[Vertex]) -> str:
-    """Where the current exception came up in `codelet.compute`."""
-    compute = _plain_function(codelet)
-    return _line(compute) if compute is not None else codelet.__name__
-
-
-def located(error: CodeletError, place: str, who: str) -> CodeletError:
-    """A codelet error raised by a field, with line and vertex added."""
-    return CodeletError(error.tried, where=f"{place}, {who}", next_step=error.next_step)
-
-
-def failed(codelet: type[Vertex], error: BaseException, place: str, who: str) -> CodeletError:
-    """An exception of the learner's own code, as an error that says where it happened."""
-    advice = f"run one vertex by itself with {codelet.__name__}.call(…); a breakpoint stops there."
-    if isinstance(error, ValueError) and "read-only" in str(error):
-        inputs = ", ".join(repr(f.name) for f in codelet.fields.values() if f.kind == "input")
-        advice = f"an Input ({inputs}) is only read; declare it InOut to change it."
-    return CodeletError(
-        f"{codelet.__name__}.compute() failed: {type(error).__name__}: {error}.", where=f"{place}, {who}", next_step=advice
-    )

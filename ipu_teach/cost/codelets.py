@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.groups import Group
-from ipu_teach.compile.trace import Op, Ref, Trace, is_list
+from ipu_teach.compile.trace import Op, Ref, Trace
+from ipu_teach.compile.tracer import is_list
 from ipu_teach.graph.vertex import VectorList, Vertex
 from ipu_teach.target import Target
 from ipu_teach.types import Array

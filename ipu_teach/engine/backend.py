@@ -40,10 +40,9 @@ class Backend:
         self.copyto: Any = np.copyto
         self.take: Any = np.take
         self.matmul: Any = np.matmul
-        self.matvec: Any = np.matvec
-        self.vecmat: Any = np.vecmat
         self.vecdot: Any = np.vecdot
         self.clip: Any = np.clip
+        self.may_share_memory: Any = np.may_share_memory
 
 
 def one_blas_thread() -> ThreadpoolController:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ from ipu_teach.errors import (
     StreamConnectionError,
     TensorCreationError,
     TensorIOStateError,
+    did_you_mean,
+    shown,
 )
 from ipu_teach.graph.graph import DataStream, Graph, HostAccess
 from ipu_teach.graph.tensor import Tensor
@@ -57,18 +60,21 @@ class Engine:
     ) -> None:
         if not isinstance(graph, Graph):
             raise ControlProgramError(
-                f"Engine was given {graph!r} as its graph.", next_step="write Engine(graph, program), in this order."
+                f"Engine was given {shown(graph)} as its graph.", next_step="write Engine(graph, program), in this order."
             )
-        listed = [programs] if isinstance(programs, Program) else list(programs)
-        if not listed or not all(isinstance(p, Program) for p in listed):
-            raise ControlProgramError(f"Engine was given the programs {programs!r}.", next_step="give at least one program.")
+        listed = [programs] if isinstance(programs, Program) else programs
+        if not isinstance(listed, (list, tuple)) or not listed or not all(isinstance(p, Program) for p in listed):
+            raise ControlProgramError(
+                f"Engine was given {shown(programs)} as its programs.",
+                next_step="give one program, or a list of at least one: Engine(graph, [first, second]).",
+            )
         if not exact:
             raise InvalidOptionError(
                 "exact=False is not offered yet: every result equals the plain vertex loop.", next_step="leave it out."
             )
         self._target = graph.target
         self._vertex_loop = vertex_loop
-        self._compiled: Compiled = compile_graph(graph, listed)
+        self._compiled: Compiled = _compile(graph, listed)
         self._cost = CostModel(self._compiled)
         self._cost.check_memory()
         if strict:
@@ -85,13 +91,16 @@ class Engine:
     def load(self, device: Device) -> None:
         """Put the program on `device`: memory is made and initialised, kernels are bound to it. May be repeated."""
         if not isinstance(device, Device):
-            raise TensorIOStateError(f"load() was given {device!r}.", next_step="give it model.create_device().")
-        if device.target != self._target:
             raise TensorIOStateError(
-                f"This engine was compiled for another machine than {device!r}.",
-                where=f"compiled for {self._target.num_tiles} tiles of {self._target.ipu_version}, "
-                f"the device has {device.target.num_tiles} of {device.target.ipu_version}",
-                next_step="build the graph with device.target.",
+                f"load() was given {shown(device)}, which is no device.", next_step="give it IPUModel(…).create_device()."
+            )
+        if device.target != self._target:
+            names = [f.name for f in fields(self._target)]
+            name = next(n for n in names if getattr(device.target, n) != getattr(self._target, n))
+            raise TensorIOStateError(
+                "The engine was compiled for another machine than this device.",
+                where=f"{name}: {getattr(self._target, name)!r} in the graph, {getattr(device.target, name)!r} on the device",
+                next_step="build the graph for the device: Graph(device.target).",
             )
         self._memory = Memory(self._compiled.graph, Backend())
         self._actions = [self._bind_step(step) for step in self._compiled.steps]
@@ -141,16 +150,23 @@ class Engine:
 
     def _loaded(self) -> Memory:
         if self._memory is None:
-            raise TensorIOStateError("The engine is not loaded yet.", next_step="engine.load(device) first.")
+            raise TensorIOStateError(
+                "The engine is not loaded: there is no machine yet.", next_step="engine.load(device) first."
+            )
         return self._memory
 
     # Running
 
     def run(self, index: int = 0) -> None:
         """Run program `index`. Raises `StreamConnectionError` if a stream it uses is unconnected; nothing has run then."""
-        if not isinstance(index, int) or not 0 <= index < len(self._compiled.programs):
+        whole = isinstance(index, (int, np.integer)) and not isinstance(index, bool)
+        count = len(self._compiled.programs)
+        if not whole or not 0 <= index < count:
             raise ControlProgramError(
-                f"There is no program {index!r}: the engine has {len(self._compiled.programs)}, counted from 0."
+                f"There is no program {shown(index)}.",
+                next_step="the engine has one program: run(0), or run()."
+                if count == 1
+                else f"the engine has the programs 0 to {count - 1}.",
             )
         self._loaded()
         program = self._compiled.programs[index]
@@ -176,7 +192,7 @@ class Engine:
         for leaf in program.leaves():
             step = self._compiled.steps[leaf.step]
             for side in (step.source, step.destination) if isinstance(step, CopyStep) else ():
-                if isinstance(side, DataStream) and side.handle not in {**self._feeds, **self._drains}:
+                if isinstance(side, DataStream) and side.handle not in self._feeds and side.handle not in self._drains:
                     raise StreamConnectionError(
                         f"The stream {side.handle!r} is not connected.",
                         where=f"Copy({leaf.name})",
@@ -191,10 +207,14 @@ class Engine:
         Host to device: an array (each transfer takes the next `num_elements`, then starts over), an iterable of arrays, or a
         function that returns one. Device to host: an array to fill, a list to append to, or a function to call.
         """
-        stream = self._compiled.streams.get(handle)
+        stream = self._compiled.streams.get(handle) if isinstance(handle, str) else None
         if stream is None:
+            names = ", ".join(map(repr, sorted(self._compiled.streams)))
             raise StreamConnectionError(
-                f"There is no stream {handle!r}.", next_step=f"the graph has {sorted(self._compiled.streams) or 'none'}."
+                f"There is no stream {shown(handle)}.",
+                next_step=f"{did_you_mean(handle, self._compiled.streams)}The streams are {names}."
+                if names
+                else "make one with graph.add_host_to_device_fifo or graph.add_device_to_host_fifo, then the engine.",
             )
         if stream.to_device:
             self._feeds[handle] = feed(stream, data)
@@ -204,7 +224,10 @@ class Engine:
     def connect_stream_to_callback(self, handle: str, callback: Callable[..., Any]) -> None:
         """`connect_stream` with a function: it returns the next transfer, or takes the one that came."""
         if not callable(callback):
-            raise StreamConnectionError(f"The stream {handle!r} was given {callback!r}, which is no function.")
+            raise StreamConnectionError(
+                f"The stream {shown(handle)} was given {shown(callback)}, which is no function.",
+                next_step="give a function; connect arrays, iterators and lists with connect_stream.",
+            )
         self.connect_stream(handle, callback)
 
     def write_tensor(self, handle: str, values: ArrayLike) -> None:
@@ -216,8 +239,9 @@ class Engine:
             raise TensorIOStateError(error.tried, next_step=error.next_step) from None
         if given.size != access.tensor.num_elements:
             raise TensorIOStateError(
-                f"write_tensor({handle!r}) was given {given.size} values for {access.tensor.num_elements} elements.",
+                f"write_tensor({handle!r}) was given {given.size:,} values for {access.tensor.num_elements:,} elements.",
                 where=repr(access.tensor),
+                next_step="give one value for each element, in the order of the tensor.",
             )
         self._loaded().write(access.tensor, given)
 
@@ -227,12 +251,14 @@ class Engine:
         return self._loaded().read(access.tensor)
 
     def _access(self, handle: str, write: bool) -> HostAccess:
-        access = self._compiled.host_accesses.get(handle)
+        access = self._compiled.host_accesses.get(handle) if isinstance(handle, str) else None
         if access is None or access.write != write:
             verb = "write" if write else "read"
+            near = did_you_mean(handle, [h for h, a in self._compiled.host_accesses.items() if a.write == write])
             raise TensorIOStateError(
-                f"The host cannot {verb} under the handle {handle!r}.",
-                next_step=f"graph.create_host_{verb}({handle!r}, tensor) before the engine is made.",
+                f"The host cannot {verb} under the handle {shown(handle)}.",
+                where="" if access is None else f"{handle!r} is {access!r}",
+                next_step=f"{near}graph.create_host_{verb}('name', tensor) makes one, before the engine is made.",
             )
         return access
 
@@ -251,3 +277,12 @@ class Engine:
         loaded = "not loaded" if self._memory is None else f"loaded, {len(self._trace):,} steps run"
         count = len(self._compiled.programs)
         return f"Engine({count} program{'s' if count > 1 else ''}, {loaded})"
+
+
+def _compile(graph: Graph, programs: Sequence[Program]) -> Compiled:
+    try:
+        return compile_graph(graph, programs)
+    except RecursionError:
+        raise ControlProgramError(
+            "The programs are nested too deeply to compile.", next_step="put programs side by side in one Sequence."
+        ) from None

@@ -6,7 +6,7 @@ from typing import Any
 
 from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.groups import Group
-from ipu_teach.compile.trace import failed, located, source_line
+from ipu_teach.compile.tracer import failed, located, source_line
 from ipu_teach.engine.memory import Memory
 from ipu_teach.errors import CodeletError
 from ipu_teach.graph.tensor import Layout

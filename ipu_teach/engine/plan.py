@@ -18,8 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from ipu_teach.compile.checks import vertex_name
+from ipu_teach.compile.freeze import FrozenTable
 from ipu_teach.compile.groups import Group
-from ipu_teach.compile.trace import ELEMENTWISE, Op, Ref, Trace
+from ipu_teach.compile.trace import ELEMENTWISE, Op, Ref, Trace, steady
+from ipu_teach.compile.tracer import failed
 from ipu_teach.engine.memory import Memory
 from ipu_teach.graph.tensor import Layout
 from ipu_teach.types import Array
@@ -162,7 +165,7 @@ class _Binder:
                 values[op.result] = self._read(op, number)
             elif op.kind == "store":
                 if number not in done:
-                    self._store(values[op.args[0].id], op.args[1])
+                    self._store(op, values[op.args[0].id], rows)
             else:
                 values[op.result] = self._result(number, op, done)
             self._release(number)
@@ -280,10 +283,20 @@ class _Binder:
             return None
         for view in ops[number + 1 : store]:
             self._values[view.result] = self._view(view)
-        return store if len(self._values[place]) == self._n else None
+        into = self._values[place]
+        mixed = any(self.xp.may_share_memory(self._values[a.id], into) for a in op.args if isinstance(a, Ref))
+        if mixed and op.kind == "ufunc" and not steady(op.fn, sample.dtype):
+            return None
+        return store if len(into) == self._n else None
 
-    def _store(self, place: Array, value: Any) -> None:
+    def _store(self, op: Op, place: Array, rows: slice) -> None:
+        value = op.args[1]
         source = self._operand(value, place.ndim - 1) if isinstance(value, Ref) else np.asarray(value)
+        extra = source.ndim - place.ndim
+        if isinstance(value, Ref) and extra > 0:  # leading axes of length 1, which numpy drops in an assignment
+            source = source.reshape(len(source), *source.shape[1 + extra :])
+        if "line" in op.kwargs:
+            self.calls.append((_check_fits, (source, place.dtype, op.kwargs["line"], self.group.table, self.group.rows[rows])))
         if place.size:
             self.calls.append((self.xp.copyto, (place, source, "unsafe")))
 
@@ -311,12 +324,19 @@ class _Binder:
             self._each(op, out)
 
     def _ufunc(self, op: Op, out: Array, rank: int) -> None:
-        # np.power of two numbers, and the half cube root, differ in the last bit from their array loops.
-        if rank == 0 and (op.fn is np.power or (op.fn is np.cbrt and out.dtype == np.float16)):
+        if not steady(op.fn, out.dtype) and self._alone_or_backwards(op):
             self._each(op, out)
             return
         fn = partial(op.fn, **op.kwargs) if op.kwargs else op.fn
         self.calls.append((fn, (*(self._operand(a, rank) for a in op.args), out)))
+
+    def _alone_or_backwards(self, op: Op) -> bool:
+        """True if one vertex's operands make numpy choose another path than those of many vertices would."""
+        result = np.asarray(self.trace.samples[op.result])
+        if result.size == 1 and (op.fn in (np.power, operator.pow) or result.dtype == np.float16):
+            return True
+        samples = [self.trace.samples[a.id] for a in op.args if isinstance(a, Ref)]
+        return any(stride < 0 for sample in samples for stride in sample.strides)
 
     def _elementwise(self, op: Op, out: Array, rank: int) -> None:
         args = [self._operand(a, rank) for a in op.args]
@@ -329,6 +349,8 @@ class _Binder:
             self.calls.append((self.xp.copyto, (out, args[1], "unsafe", condition)))
         elif op.fn in ELEMENTWISE:
             self.calls.append((self.xp.clip, (*args, out)))
+        elif op.fn is operator.pow and self._alone_or_backwards(op):
+            self._each(op, out)
         elif op.fn is operator.pow:
             self.calls.append((_apply, (op.fn, args, out)))
         else:
@@ -353,18 +375,30 @@ class _Binder:
 
     def _product(self, op: Op, out: Array) -> None:
         ranks = tuple(np.ndim(self.trace.samples[a.id]) if isinstance(a, Ref) else np.ndim(a) for a in op.args)
-        xp = self.xp
-        table: dict[tuple[int, ...], Any] = {(1, 1): xp.vecdot, (2, 1): xp.matvec, (1, 2): xp.vecmat, (2, 2): xp.matmul}
-        batched = table.get(ranks)
-        if op.fn is not np.matmul or batched is None or op.kwargs:
+        if op.fn is not np.matmul or op.kwargs or not set(ranks) <= {1, 2}:
             self._each(op, out)
             return
-        self.calls.append((batched, (*(self._operand(a, 0) for a in op.args), out)))
+        a, b = (self._operand(value, 0) for value in op.args)
+        if ranks == (1, 1):
+            self.calls.append((self.xp.vecdot, (a, b, out)))
+        elif ranks == (2, 1):
+            self.calls.append((self.xp.matmul, (a, b[..., None], out[..., None])))
+        elif ranks == (1, 2):
+            self.calls.append((self.xp.matmul, (a[..., None, :], b, out[..., None, :])))
+        else:
+            self.calls.append((self.xp.matmul, (a, b, out)))
 
     def _each(self, op: Op, out: Array) -> None:
         """Call the function vertex by vertex, on views that lie as the sample did: exact by construction."""
         fn = partial(op.fn.reduce, **op.kwargs) if op.kind == "reduce" else partial(op.fn, **op.kwargs)
-        args = [(True, self._values[a.id]) if isinstance(a, Ref) else (False, a) for a in op.args]
+        args: list[tuple[Any, Any]] = []
+        for a in op.args:
+            if isinstance(a, Ref):
+                # An array of no dimensions stays one: numpy has other paths for numbers.
+                index = (...,) if isinstance(self.trace.samples[a.id], np.ndarray) else ()
+                args.append((index, self._values[a.id]))
+            else:
+                args.append((None, a))
         self.calls.append((_call_each, (fn, args, out)))
 
 
@@ -386,6 +420,21 @@ def _uses(trace: Trace) -> tuple[dict[int, int], dict[int, list[int]]]:
     return last, stores
 
 
+def _check_fits(numbers: Array, dtype: Any, line: str, table: FrozenTable, rows: Array) -> None:
+    """Raise what the plain vertex loop raises where a number is stored in an integer that cannot hold it."""
+    bounds = np.iinfo(dtype)
+    low, high = int(bounds.min), int(bounds.max)
+    if numbers.dtype.kind == "f":
+        whole = np.trunc(numbers.astype(np.float64))
+        fits = (whole >= float(low)) & (whole < float(high + 1))
+    else:
+        fits = (numbers >= low) & (numbers <= high)
+    if not fits.all():
+        first = int(np.argmin(fits.reshape(-1)))
+        error = OverflowError(f"{numbers.reshape(-1)[first]} does not fit into {dtype}")
+        raise failed(table.codelet, error, line, vertex_name(table, int(rows[first])))
+
+
 def _scatter(flat: Array, index: Array, buffer: Array) -> None:
     flat[index] = buffer
 
@@ -398,6 +447,6 @@ def _apply(fn: Callable[..., Any], args: list[Any], out: Array) -> None:
     out[...] = fn(*args)
 
 
-def _call_each(fn: Callable[..., Any], args: list[tuple[bool, Any]], out: Array) -> None:
+def _call_each(fn: Callable[..., Any], args: list[tuple[Any, Any]], out: Array) -> None:
     for v in range(len(out)):
-        out[v] = fn(*(a[v if len(a) > 1 else 0] if traced else a for traced, a in args))
+        out[v] = fn(*(a if index is None else a[(v % len(a),) + index] for index, a in args))

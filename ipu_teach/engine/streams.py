@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.errors import StreamConnectionError, TensorCreationError
+from ipu_teach.errors import StreamConnectionError, TensorCreationError, shown
 from ipu_teach.graph.graph import DataStream
+from ipu_teach.graph.tensor import Tensor
 from ipu_teach.types import Array, to_host_array
 
 Feed = Callable[[], Array]
@@ -21,8 +22,13 @@ def feed(stream: DataStream, source: Any) -> Feed:
     `source`: an array (each transfer takes the next part; at the end it starts over), a function of no arguments, or an
     iterable of arrays. Raises `StreamConnectionError`.
     """
+    if isinstance(source, (str, bytes, dict, set, Tensor, DataStream, type)) or source is None:
+        raise StreamConnectionError(
+            f"The stream {stream.handle!r} goes to the device and was connected to {shown(source)}.",
+            next_step="connect an array, an iterator of arrays, or a function that returns one.",
+        )
     if callable(source):
-        return lambda: _sized(stream, source(), "the function")
+        return lambda: _sized(stream, source(), "what the connected function returned")
     if isinstance(source, Iterator) or (isinstance(source, Iterable) and not isinstance(source, (np.ndarray, list, tuple))):
         return _from_iterator(stream, iter(source))
     try:
@@ -43,18 +49,24 @@ def drain(stream: DataStream, sink: Any) -> Drain:
     """
     if isinstance(sink, list):
         return sink.append
-    if callable(sink):
+    if callable(sink) and not isinstance(sink, type):
         return lambda values: (sink(values), None)[1]
     if not isinstance(sink, np.ndarray):
         raise StreamConnectionError(
-            f"The stream {stream.handle!r} goes to the host and was connected to {type(sink).__name__}.",
-            next_step="connect an array, a list, or a function that takes one array.",
+            f"The stream {stream.handle!r} goes to the host and was connected to {shown(sink)}.",
+            next_step="connect an array to fill, a list to append to, or a function that takes one array.",
         )
-    if sink.dtype != stream.dtype.numpy or not sink.flags.c_contiguous or not sink.flags.writeable:
+    name = stream.dtype.numpy.name
+    if sink.dtype != stream.dtype.numpy:
         raise StreamConnectionError(
-            f"The stream {stream.handle!r} carries {stream.dtype.__name__} and was connected to an array of {sink.dtype}"
-            f"{'' if sink.flags.c_contiguous and sink.flags.writeable else ' that cannot be written in place'}.",
-            next_step=f"connect a writable, contiguous array: np.empty(shape, np.{stream.dtype.numpy.name}).",
+            f"The stream {stream.handle!r} carries {stream.dtype.__name__} and was connected to an array of {sink.dtype}.",
+            next_step=f"connect an array of its own dtype: np.empty({stream.num_elements}, np.{name}).",
+        )
+    if not sink.flags.c_contiguous or not sink.flags.writeable:
+        raise StreamConnectionError(
+            f"The stream {stream.handle!r} was connected to an array that cannot be filled in place: it is "
+            f"{'read-only' if not sink.flags.writeable else 'not contiguous'}.",
+            next_step=f"connect a new array: np.empty({stream.num_elements}, np.{name}).",
         )
     rows = _round(sink.reshape(_parts(stream, sink.size), stream.num_elements))
 
@@ -86,11 +98,12 @@ def _from_iterator(stream: DataStream, items: Iterator[Any]) -> Feed:
             item = next(items)
         except StopIteration:
             raise StreamConnectionError(
-                f"The stream {stream.handle!r} ran dry: its iterator gave {taken} transfers and the program wants another.",
+                f"The stream {stream.handle!r} ran dry: its iterator gave {taken:,} transfer{'' if taken == 1 else 's'}, "
+                "and the program wants another.",
                 next_step="give an iterator that lasts (itertools.cycle), or repeat fewer times.",
             ) from None
         taken += 1
-        return _sized(stream, item, f"item {taken} of the iterator")
+        return _sized(stream, item, f"transfer {taken:,} of the iterator")
 
     return following
 
@@ -99,10 +112,12 @@ def _sized(stream: DataStream, values: Any, origin: str) -> Array:
     try:
         array = to_host_array(values, stream.dtype, f"The stream {stream.handle!r}")
     except TensorCreationError as error:
-        raise StreamConnectionError(error.tried, next_step=error.next_step) from None
+        raise StreamConnectionError(error.tried, where=origin, next_step=error.next_step) from None
     if array.size != stream.num_elements:
         raise StreamConnectionError(
-            f"The stream {stream.handle!r} takes {stream.num_elements} elements a transfer; {origin} gave {array.size}."
+            f"The stream {stream.handle!r} takes {stream.num_elements:,} elements a transfer and was given {array.size:,}.",
+            where=origin,
+            next_step=f"give arrays of {stream.num_elements:,} elements, or change the size of the stream.",
         )
     return array.reshape(-1)
 
@@ -110,8 +125,8 @@ def _sized(stream: DataStream, values: Any, origin: str) -> Array:
 def _parts(stream: DataStream, size: int) -> int:
     if size == 0 or size % stream.num_elements:
         raise StreamConnectionError(
-            f"The stream {stream.handle!r} carries {stream.num_elements} elements a transfer and was connected to an array "
-            f"of {size}.",
-            next_step="connect an array whose size is a multiple of it; each transfer takes the next part.",
+            f"The stream {stream.handle!r} moves {stream.num_elements:,} elements a transfer and was connected to an array "
+            f"of {size:,}.",
+            next_step=f"connect {stream.num_elements:,} elements, or a multiple of that: each transfer is the next part.",
         )
     return size // stream.num_elements

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ipu_teach.errors import GraphConnectionError, GraphObjectCreationError
+from ipu_teach.errors import GraphConnectionError, GraphObjectCreationError, shown
 from ipu_teach.graph.table import UNCONNECTED, VertexRange, VertexTable
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import Field, unknown_field
@@ -23,48 +23,66 @@ def add_rows(graph: Graph, table: VertexTable, tiles: ArrayLike, fields: dict[st
     for name in fields:
         if name not in table.codelet.fields:
             raise unknown_field(table.codelet, name)
-    tile_numbers = np.asarray(tiles)
-    graph._check_tiles(tile_numbers.reshape(-1), f"add_vertices of {table.codelet.__name__}")
+    tile_numbers = graph._check_tiles(tiles, f"add_vertices() of {table.codelet.__name__}")
+    if tile_numbers.ndim > 1:
+        raise GraphObjectCreationError(
+            f"add_vertices() of {table.codelet.__name__} was given tiles of shape {tile_numbers.shape}.",
+            next_step="give one tile for all vertices, or a list with one for each.",
+        )
     count = _count(table, tile_numbers, fields)
     columns = {name: _edge(graph, table, f, fields.get(name), count) for name, f in table.edges.items()}
-    state = {name: _state(f, fields.get(name, f.default), count) for name, f in table.state.items()}
+    state = {name: _state(table, f, fields.get(name, f.default), count) for name, f in table.state.items()}
 
     start, first = len(table), table.compute_set.num_vertices
-    for name, (offsets, layouts) in columns.items():
-        table.offsets[name].frombytes(offsets.astype(np.int64).tobytes())
-        table.layouts[name].frombytes(layouts.astype(np.int32).tobytes())
-    for name, values in state.items():
-        table.state_values[name].extend(values)
-    table.tiles.extend(array("i", np.broadcast_to(tile_numbers, (count,)).astype(np.int32).tobytes()))
-    table.order.extend(array("i", np.arange(first, first + count, dtype=np.int32).tobytes()))
+    try:
+        for name, (offsets, layouts) in columns.items():
+            table.offsets[name].frombytes(offsets.astype(np.int64).tobytes())
+            table.layouts[name].frombytes(layouts.astype(np.int32).tobytes())
+        for name, values in state.items():
+            table.state_values[name].extend(values)
+        table.tiles.extend(array("i", np.broadcast_to(tile_numbers, (count,)).astype(np.int32).tobytes()))
+        table.order.extend(array("i", np.arange(first, first + count, dtype=np.int32).tobytes()))
+    except BaseException:
+        table.drop(start)
+        raise
     table.compute_set.num_vertices += count
     return VertexRange(table, start, start + count)
 
 
 def _count(table: VertexTable, tiles: Array, fields: dict[str, Any]) -> int:
     """The length of the vertex axis that tiles, tensors and state agree on."""
-    lengths: dict[str, int] = {} if tiles.ndim == 0 else {"tiles": len(tiles)}
+    lengths: list[tuple[str, int]] = [] if tiles.ndim == 0 else [("tiles", len(tiles))]
     for name, value in fields.items():
+        if name in table.state:
+            length = _state_length(value)
+            lengths += [] if length is None else [(name, length)]
+            continue
         for part in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(part, Tensor) and name in table.edges:
+            if isinstance(part, Tensor):
                 if part.rank == 0:
                     raise GraphConnectionError(
-                        f"add_vertices(): {name!r} was given a single element, which has no vertex axis.",
+                        f"{table.codelet.__name__}.{name} was given a single element in add_vertices(): it has no vertex axis.",
                         where=repr(part),
-                        next_step="give it a leading axis, of length 1 to share it.",
+                        next_step="give it a leading axis, of length 1 to share it: tensor.reshape((1, …)).",
                     )
-                lengths[name] = max(lengths.get(name, 1), part.shape[0])
-        if name in table.state and np.ndim(value):
-            lengths[name] = len(value)
-    longer = {name: n for name, n in lengths.items() if n != 1}
-    if len(set(longer.values())) > 1:
+                lengths.append((name, part.shape[0]))
+    longer = {(name, n) for name, n in lengths if n != 1}
+    if len({n for _, n in longer}) > 1:
         raise GraphObjectCreationError(
             f"add_vertices() of {table.codelet.__name__} was given different numbers of vertices: "
-            + ", ".join(f"{n} by {name}" for name, n in longer.items())
+            + ", ".join(f"{n:,} by {name}" for name, n in dict.fromkeys(lengths) if n != 1)
             + ".",
             next_step="make the leading axes equal, or 1 to share; add a ragged tail with a second call.",
         )
-    return next(iter(longer.values()), 1)
+    return next((n for _, n in longer), 1)
+
+
+def _state_length(value: Any) -> int | None:
+    """The length of the vertex axis of a state's values; None for a single number, or for what `_state` will refuse."""
+    try:
+        return len(value) if np.ndim(value) == 1 else None
+    except (TypeError, ValueError):
+        return None
 
 
 def _edge(graph: Graph, table: VertexTable, field: Field, value: Any, count: int) -> tuple[Array, Array]:
@@ -75,9 +93,11 @@ def _edge(graph: Graph, table: VertexTable, field: Field, value: Any, count: int
         table.check(field, value, lead=1)
         offsets, layouts = _rows(graph, value)
         return np.broadcast_to(offsets, (count,)), np.broadcast_to(layouts, (count,))
-    if not isinstance(value, (list, tuple)) or not value or not all(isinstance(t, Tensor) for t in value):
+    listed = isinstance(value, (list, tuple)) and value and all(isinstance(t, Tensor) for t in value)
+    if not listed or field.depth != 2:
         raise GraphConnectionError(
-            f"{table.codelet.__name__}.{field.name} was given {value!r}.", next_step="connect a tensor, or a list of them."
+            f"{table.codelet.__name__}.{field.name} is declared as {field.declaration()} and was given {shown(value)}.",
+            next_step="connect a tensor" + (", or a list of them." if field.depth == 2 else "."),
         )
     for tensor in value:
         table.check(field, tensor, part=True, lead=1)
@@ -102,7 +122,9 @@ def _rows(graph: Graph, tensor: Tensor) -> tuple[Array, Array]:
     return np.array([r.offset for r in rows]), np.array([r.layout.id for r in rows])
 
 
-def _state(field: Field, value: Any, count: int) -> list[Any]:
+def _state(table: VertexTable, field: Field, value: Any, count: int) -> list[Any]:
     if value is None:
         return [None] * count
-    return list(np.broadcast_to(to_host_array(value, field.dtype, f"The state {field.name!r}"), (count,)))
+    if isinstance(value, Tensor) or _state_length(value) is None:
+        return [table.state_value(field.name, value)] * count
+    return list(np.broadcast_to(to_host_array(value, field.dtype, f"{table.codelet.__name__}.{field.name}"), (count,)))

@@ -24,7 +24,7 @@ from ipu_teach.errors import (
     shown,
 )
 from ipu_teach.graph.table import UNCONNECTED, FieldRef, ListLayout, VertexRange, VertexRef, VertexTable
-from ipu_teach.graph.tensor import MOST_DIMENSIONS, Layout, Shape, Tensor, as_shape
+from ipu_teach.graph.tensor import MOST_DIMENSIONS, Layout, Shape, Tensor, as_shape, dense
 from ipu_teach.graph.tile_map import UNMAPPED, TileMap, paint
 from ipu_teach.graph.vertex import Vertex, no_compute, unknown_field
 from ipu_teach.target import Target
@@ -117,13 +117,14 @@ class Graph:
         self.mapping_log = array("q")
         self._interned: dict[Any, Any] = {}
         self._starts: list[int] = []
+        self._constants: list[Variable] = []
         self._tile_map: tuple[tuple[int, int], TileMap] | None = None
 
     # Variables
 
     def add_variable(self, dtype: type[DType], shape: int | Sequence[int], name: str | None = None) -> Tensor:
         """A new variable, unwritten and on no tile yet. `shape` in elements. Raises `TensorCreationError`."""
-        return self._allocate(*self._checked(dtype, shape, name, constant=False))
+        return self._allocate(self._checked(dtype, shape, name, constant=False))
 
     def add_constant(
         self, dtype: type[DType], shape: int | Sequence[int], values: ArrayLike, name: str | None = None
@@ -176,21 +177,19 @@ class Graph:
         self.memory_bytes = -(-variable.stop // ALIGNMENT) * ALIGNMENT
         self.variables.append(variable)
         self._starts.append(variable.start)
-        strides, step = [], 1
-        for n in reversed(variable.shape):
-            strides.append(step)
-            step *= n
-        layout = self.strided(variable.shape, tuple(reversed(strides)))
+        if variable.constant:
+            self._constants.append(variable)
+        layout = self.strided(variable.shape, dense(variable.shape))
         return Tensor(self, variable.dtype, variable.start // variable.dtype.size, layout)
 
     def _refuse_constant(self, tensor: Tensor, call: str) -> None:
         """Nobody may write to a constant once it is made."""
-        if tensor.num_elements and any(v.constant for v in self.variables):
+        if tensor.num_elements and self._constants:
             starts, lengths = tensor.layout.extent
             size = tensor.dtype.size
             low, high = (tensor.offset + starts) * size, (tensor.offset + starts + lengths) * size
-            for v in self.variables:
-                if v.constant and np.any((low < v.stop) & (high > v.start)):
+            for v in self._constants:
+                if np.any((low < v.stop) & (high > v.start)):
                     raise GraphObjectCreationError(
                         f"{call} would write to the constant {v.name!r}.",
                         where=repr(tensor),
@@ -510,7 +509,9 @@ class Graph:
     def listed(self, dtype: type[DType], positions: Array) -> Tensor:
         """A tensor over explicit element positions, in the shape of `positions` (int64)."""
         offset = int(positions.flat[0]) if positions.size else 0
-        relative = np.ascontiguousarray(positions - offset)
+        relative = np.asarray(positions - offset, order="C")
+        if np.array_equal(relative.reshape(-1), np.arange(relative.size)):  # side by side after all
+            return Tensor(self, dtype, offset, self.strided(relative.shape, dense(relative.shape)))
         key = (relative.shape, relative.tobytes())
         layout: Layout | None = self._interned.get(key)
         if layout is None:

@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ipu_teach.errors import GraphConnectionError, PoplarTypeError
+from ipu_teach.errors import GraphConnectionError, GraphObjectCreationError, PoplarIndexError, PoplarTypeError, shown
 from ipu_teach.graph.tensor import Layout, Tensor
-from ipu_teach.graph.vertex import Field, Vertex
+from ipu_teach.graph.vertex import Field, Vertex, unknown_field
+from ipu_teach.types import to_host_array
 
 if TYPE_CHECKING:
     from ipu_teach.graph.graph import ComputeSet, Graph
 
 UNCONNECTED = -1
+MOST_CYCLES = 10**12  # of one vertex: ten minutes of the chip; sums of very many of them stay within 64 bits
 
 
 @dataclass(frozen=True)
@@ -66,11 +68,35 @@ class VertexTable:
             self.offsets[name][row] = offset
             self.layouts[name][row] = layout.id
 
+    def state_value(self, name: str, value: Any) -> Any:
+        """The number that `value` is for the state `name`. Raises `TensorCreationError` and `GraphObjectCreationError`."""
+        field = self.state[name]
+        what = f"{self.codelet.__name__}.{name}"
+        if isinstance(value, Tensor):
+            raise GraphConnectionError(
+                f"{what} is state, a number of the vertex's own, and was given a tensor.",
+                where=repr(value),
+                next_step=f"give a number, or declare the field as Input[{field.dtype.__name__}].",
+            )
+        array = to_host_array(value, field.dtype, what)
+        if array.size != 1:
+            raise GraphObjectCreationError(
+                f"{what} is state, a single {field.dtype.__name__}, and was given {array.size:,} values.",
+                next_step="give one number; for several, connect a tensor to a field Input[Vector[…]].",
+            )
+        return array.reshape(())[()]
+
+    def drop(self, row: int) -> None:
+        """Forget the rows from `row` on, whole or half-written, so that a caught error leaves the graph as it was."""
+        state = self.state_values.values()
+        for column in (*self.offsets.values(), *self.layouts.values(), *state, self.order, self.tiles):
+            del column[row:]
+
     def _list(self, field: Field, value: Any) -> tuple[int, ListLayout]:
         what = f"{self.codelet.__name__}.{field.name}"
         if field.depth != 2 or not isinstance(value, (list, tuple)) or not all(isinstance(t, Tensor) for t in value):
             raise GraphConnectionError(
-                f"{what} is declared as {field.declaration()} and was given {type(value).__name__} {value!r}.",
+                f"{what} is declared as {field.declaration()} and was given {shown(value)}.",
                 next_step="connect a tensor" + (" or a list of one-dimensional tensors." if field.depth == 2 else "."),
             )
         if not value:
@@ -105,8 +131,10 @@ class VertexTable:
                 next_step="index, slice or flatten the tensor, or change the declaration.",
             )
 
-    def estimate(self, start: int, stop: int, cycles: Any) -> None:
-        """Set the cycles of rows `start` to `stop`; rows without an estimate hold -1."""
+    def estimate(self, start: int, stop: int, cycles: Any, vertex: VertexRef | VertexRange) -> None:
+        """Set the cycles of rows `start` to `stop`, which are `vertex`; rows without an estimate hold -1."""
+        if type(cycles) is not int or not 0 <= cycles <= MOST_CYCLES:
+            cycles = _cycles(cycles, stop - start, vertex)
         if self.estimates is None:
             self.estimates = array("q")
         missing = stop - len(self.estimates)
@@ -116,6 +144,27 @@ class VertexTable:
             self.estimates[start] = cycles
         else:
             self.estimates[start:stop] = array("q", np.broadcast_to(np.asarray(cycles, np.int64), (stop - start,)).tobytes())
+
+
+def _cycles(given: Any, count: int, vertex: VertexRef | VertexRange) -> Any:
+    """Estimates for `count` vertices, int64: one for all of them, or one for each."""
+    try:
+        array = np.asarray(given)
+    except ValueError:
+        array = np.asarray(None)
+    if array.dtype.kind not in "iu" or np.any(array < 0) or np.any(array > MOST_CYCLES):
+        raise GraphObjectCreationError(
+            f"set_perf_estimate() was given {shown(given)} cycles.",
+            where=repr(vertex),
+            next_step=f"give whole numbers from 0 to {MOST_CYCLES:,}.",
+        )
+    if array.shape not in ((), (1,), (count,)):
+        raise GraphObjectCreationError(
+            f"set_perf_estimate() was given {array.size:,} values for {count:,} vertices.",
+            where=repr(vertex),
+            next_step="give one value for all of them, or one for each.",
+        )
+    return array.astype(np.int64)
 
 
 class VertexRef:
@@ -128,6 +177,8 @@ class VertexRef:
         self.row = row
 
     def __getitem__(self, field: str) -> FieldRef:
+        if not isinstance(field, str) or field not in self.table.codelet.fields:
+            raise unknown_field(self.table.codelet, field)
         return FieldRef(self, field)
 
     def __repr__(self) -> str:
@@ -162,6 +213,13 @@ class VertexRange:
         return self.stop - self.start
 
     def __getitem__(self, index: int) -> VertexRef:
+        whole = isinstance(index, (int, np.integer)) and not isinstance(index, bool)
+        if not whole or not -len(self) <= index < len(self):
+            raise PoplarIndexError(
+                f"There is no vertex {shown(index)} among {len(self):,}.",
+                where=repr(self),
+                next_step=f"use a whole number from 0 to {len(self) - 1}." if len(self) else "the range is empty.",
+            )
         return VertexRef(self.table, range(self.start, self.stop)[index])
 
     def __repr__(self) -> str:

@@ -180,7 +180,7 @@ class Tensor:
         raise PoplarTypeError(
             "A tensor was used as if it held numbers: it only names elements in the machine's memory.",
             where=repr(self),
-            next_step="to see its values, graph.create_host_read(handle, tensor), then engine.read_tensor(handle) after the run.",
+            next_step="to see its values: graph.create_host_read(handle, tensor), then engine.read_tensor(handle) after a run.",
         )
 
     def __setitem__(self, key: Any, value: Any) -> NoReturn:
@@ -297,7 +297,7 @@ class Tensor:
             )
         if self.layout.strides is not None:
             if self.num_elements == 0 or self.layout.contiguous:
-                return Tensor(self.graph, self.dtype, self.offset, self.graph.strided(wanted, _dense(wanted)))
+                return Tensor(self.graph, self.dtype, self.offset, self.graph.strided(wanted, dense(wanted)))
             # A dummy of the same strides over one byte: numpy says whether a view exists; nothing is ever read.
             dummy = np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), self.shape, self.layout.strides)
             try:
@@ -356,7 +356,8 @@ class Tensor:
         return f"Tensor({self.graph.describe(self)}, {self.dtype.__name__}, shape {self.shape})"
 
 
-def _dense(shape: Shape) -> Shape:
+def dense(shape: Shape) -> Shape:
+    """The strides of elements that lie side by side, row by row."""
     strides, step = [], 1
     for length in reversed(shape):
         strides.append(step)
@@ -386,21 +387,30 @@ def as_shape(given: object) -> Shape | None:
 def _slice_bounds(tensor: Tensor, part: slice, axis: int) -> tuple[int, int, int]:
     """numpy's meaning of a slice, but a bound beyond the end is an error: it is a slip far more often than a wish."""
     length = tensor.shape[axis]
-    text = f"{'' if part.start is None else shown(part.start)}:{'' if part.stop is None else shown(part.stop)}"
-    for bound in (part.start, part.stop):
+    start, stop, step = part.start, part.stop, part.step
+    plain = type(start) is int and type(stop) is int and step is None
+    if plain and 0 <= start <= length and 0 <= stop <= length:
+        return start, stop, 1
+    for bound in (start, stop):
         if bound is not None and not (_whole(bound) and -length <= bound <= length):
             raise PoplarIndexError(
-                f"The slice {text} does not fit dimension {axis}, which has {_count(length)}.",
+                f"The slice {_slice_text(part)} does not fit dimension {axis}, which has {_count(length)}.",
                 where=repr(tensor),
                 next_step=f"use whole numbers from 0 to {length}.",
             )
-    if part.step is not None and (not _whole(part.step) or part.step == 0):
+    if step is not None and (not _whole(step) or step == 0):
         raise PoplarIndexError(
-            f"The slice {text}:{shown(part.step)} has the step {shown(part.step)}.",
+            f"The slice {_slice_text(part)} has the step {shown(step)}.",
             where=repr(tensor),
             next_step="use a whole number that is not 0.",
         )
     return part.indices(length)
+
+
+def _slice_text(part: slice) -> str:
+    """A slice as one writes it."""
+    parts = [part.start, part.stop] + ([] if part.step is None else [part.step])
+    return ":".join("" if p is None else shown(p) for p in parts)
 
 
 def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
@@ -436,6 +446,6 @@ def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         ends = [t.offset + t.num_elements for t in tensors]
         if all(a == b.offset for a, b in zip(ends, tensors[1:], strict=False)):
             shape = (sum(t.shape[0] for t in tensors), *first.shape[1:])
-            return Tensor(first.graph, first.dtype, first.offset, first.graph.strided(shape, _dense(shape)))
+            return Tensor(first.graph, first.dtype, first.offset, first.graph.strided(shape, dense(shape)))
     _refuse_to_list(sum(t.num_elements for t in tensors))
     return first.graph.listed(first.dtype, np.concatenate([t.positions() for t in tensors], axis))

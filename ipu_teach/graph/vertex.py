@@ -17,14 +17,23 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Generic, TypeVar, get_args, get_origin
+from math import prod
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar, get_args, get_origin
 
 import numpy as np
 
-from ipu_teach.errors import CodeletError, UnknownFieldError, VertexDefinitionError
-from ipu_teach.types import DType, poison
+from ipu_teach.errors import (
+    CodeletError,
+    TensorCreationError,
+    UndeclaredNameError,
+    UnknownFieldError,
+    VertexDefinitionError,
+    did_you_mean,
+    shown,
+)
+from ipu_teach.types import DType, poison, to_host_array
 
 T = TypeVar("T")
 
@@ -62,6 +71,9 @@ class VectorList(list[Any]):
 
 
 _KINDS = {Input: "input", Output: "output", InOut: "inout"}
+# Names of the kit's own, which no field may take.
+_RESERVED = frozenset(("bind", "call", "compute", "context", "cycles", "fields"))
+MOST_ELEMENTS = 2**28  # of an Output of `Vertex.call`
 
 
 @dataclass(frozen=True)
@@ -124,11 +136,17 @@ class _FieldAccess:
                     f"{field.declaration().replace('Output', 'InOut', 1)}.",
                 )
             return
-        if isinstance(region, list):
-            for part, given in zip(region, value, strict=True):
-                part[...] = given
-        else:
-            region[...] = value
+        try:
+            if isinstance(region, list):
+                for part, given in zip(region, value, strict=True):
+                    part[...] = given
+            else:
+                region[...] = value
+        except (ValueError, TypeError) as error:
+            raise CodeletError(
+                f"{self.owner}.compute() assigns to {field.name!r} what does not fit: {_misfit(region, value, error)}.",
+                next_step="give it one number, or as many as the field has.",
+            ) from None
 
 
 class Vertex:
@@ -136,8 +154,8 @@ class Vertex:
 
     `compute` reads Inputs, writes Outputs, and may use numpy or plain loops. It is given numpy arrays (Vector) and numpy
     numbers (a single element) of the declared dtypes. What it returns is ignored.
-    A class may define `cycles(target, **shapes)` as a static method: the modelled worker cycles of one vertex, with the
-    shape of each field given by name.
+    A class may define `cycles(self, target)`: the modelled worker cycles of one vertex. There `self.a.shape` and the like
+    are known, and the values are not.
     """
 
     fields: ClassVar[dict[str, Field]] = {}
@@ -149,28 +167,59 @@ class Vertex:
         super().__init_subclass__()
         frame = sys._getframe(1)
         own = inspect.get_annotations(cls)
-        cls.fields = dict(cls.fields)
+        # What each base declares itself; what it only inherits may be declared anew by another base.
+        inherited = {
+            name: field
+            for base in reversed(cls.__mro__[1:])
+            for name, field in base.__dict__.get("fields", {}).items()
+            if name in base.__dict__
+        }
+        cls.fields = dict(inherited)
+        for name in ("compute", "cycles"):
+            if not callable(getattr(cls, name, cls)):
+                raise VertexDefinitionError(f"{cls.__name__}.{name} is no method.", next_step=f"write `def {name}(self, …):`.")
         for name, annotation in own.items():
-            if name.startswith("_") or name == "fields" or _is_class_var(annotation):
+            if _is_class_var(annotation):
                 continue
-            if isinstance(annotation, str):
+            if isinstance(annotation, str) and not name.startswith("_"):
                 annotation = _resolve(cls, name, annotation, frame.f_globals, frame.f_locals)
-            field = _parse(cls, name, annotation, cls.__dict__.get(name))
-            cls.fields[name] = field
-            setattr(cls, name, _FieldAccess(cls.__name__, field))
+            _check_name(cls, name, annotation)
+            if not name.startswith("_"):
+                cls._declare(_parse(cls, name, annotation, cls.__dict__.get(name)))
+        for name in sorted(inherited.keys() & cls.__dict__.keys() - own.keys()):
+            cls._declare(_checked_default(cls, replace(inherited[name], default=cls.__dict__[name])))
+
+    @classmethod
+    def _declare(cls, field: Field) -> None:
+        cls.fields[field.name] = field
+        setattr(cls, field.name, _FieldAccess(cls.__name__, field))
+
+    def __init__(self, *args: Any, **values: Any) -> None:
+        raise VertexDefinitionError(
+            f"{type(self).__name__}() was called: a vertex is made by a graph.",
+            next_step=f"graph.add_vertex(compute_set, {type(self).__name__}, …); to try one, {type(self).__name__}.call(…).",
+        )
+
+    if not TYPE_CHECKING:  # a type checker is to complain about undeclared names
+
+        def __getattr__(self, name: str) -> NoReturn:
+            if name.startswith("__"):
+                raise AttributeError(name)
+            raise UndeclaredNameError(
+                f"{type(self).__name__}.compute() reads self.{name}, which is no declared field.",
+                next_step=f"{did_you_mean(name, type(self).fields)}Its fields are {_listed(type(self))}.",
+            )
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name not in type(self).fields and name != "_regions":
-            raise CodeletError(
+        if name not in type(self).fields:
+            raise UndeclaredNameError(
                 f"{type(self).__name__}.compute() assigns to self.{name}, which is no declared field.",
-                next_step=f"declare it as state in the class, as in `{name}: FLOAT`, or use a local variable.",
+                next_step=f"{did_you_mean(name, type(self).fields)}Use a local variable, or declare it as state in the class.",
             )
         object.__setattr__(self, name, value)
 
     def compute(self) -> Any:
-        raise VertexDefinitionError(
-            f"{type(self).__name__} has no compute().", next_step="define `def compute(self):` in the class."
-        )
+        raise no_compute(type(self))
 
     @classmethod
     def bind(cls, regions: Mapping[str, Any]) -> Vertex:
@@ -180,13 +229,16 @@ class Vertex:
         return vertex
 
     @classmethod
-    def call(cls, **values: Any) -> Any:
+    def call(cls, /, **values: Any) -> Any:
         """Run one vertex on host values and return what it wrote.
 
         Inputs, InOuts and state take values of the field's shape. A Vector Output takes its size: `out=4`, or `out=(2, 3)`
-        for a matrix; a single-element Output takes nothing. Returns the value of the only written field, or a dict by
-        field name if there are several. Plain Python all the way: a breakpoint in `compute` stops here.
+        for a matrix and `out=[2, 3]` for a list of vectors; a single-element Output takes nothing. Returns the value of the
+        only written edge, or a dict by field name if there are several. Plain Python all the way: a breakpoint in `compute`
+        stops here.
         """
+        if cls.compute is Vertex.compute:
+            raise no_compute(cls)
         for name in values:
             if name not in cls.fields:
                 raise unknown_field(cls, name)
@@ -198,14 +250,31 @@ class Vertex:
         return next(iter(results.values())) if len(results) == 1 else results
 
 
-def unknown_field(cls: type[Vertex], name: str) -> UnknownFieldError:
+def unknown_field(cls: type[Vertex], name: object) -> UnknownFieldError:
     """The error for a field that `cls` does not have."""
-    from difflib import get_close_matches
+    return UnknownFieldError(
+        f"{cls.__name__} has no field {shown(name)}.",
+        next_step=f"{did_you_mean(name, cls.fields)}Its fields are {_listed(cls)}.",
+    )
 
-    near = get_close_matches(name, cls.fields, 1)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    listed = ", ".join(f"{f.name}: {f.declaration()}" for f in cls.fields.values()) or "none"
-    return UnknownFieldError(f"{cls.__name__} has no field {name!r}.", next_step=f"{hint}Its fields are {listed}.")
+
+def no_compute(cls: type[Vertex]) -> VertexDefinitionError:
+    """The error for a vertex class that does nothing."""
+    return VertexDefinitionError(f"{cls.__name__} has no compute().", next_step="define `def compute(self):` in the class.")
+
+
+def _listed(cls: type[Vertex]) -> str:
+    return ", ".join(f"{f.name}: {f.declaration()}" for f in cls.fields.values()) or "none"
+
+
+def _misfit(region: Any, value: Any, error: Exception) -> str:
+    """Why `value` cannot be written into `region`, in words."""
+    if isinstance(region, list):
+        return f"the field is a list of {len(region)} vectors; the value is {shown(value)}"
+    try:
+        return f"the field has shape {region.shape}, the value {np.shape(value)}"
+    except ValueError:
+        return str(error)
 
 
 def _is_class_var(annotation: Any) -> bool:
@@ -215,8 +284,11 @@ def _is_class_var(annotation: Any) -> bool:
 
 def _resolve(cls: type, name: str, text: str, module: Mapping[str, Any], local: Mapping[str, Any]) -> Any:
     """The annotation `text` evaluated where the class stands, so that local classes and string annotations work."""
+    found: Any = text
     try:
-        return eval(text, dict(module), dict(local))
+        while isinstance(found, str):
+            found = eval(found, dict(module), dict(local))
+        return found
     except Exception as error:
         raise VertexDefinitionError(
             f"{cls.__name__}.{name}: the annotation {text!r} cannot be read: {error}.",
@@ -224,7 +296,19 @@ def _resolve(cls: type, name: str, text: str, module: Mapping[str, Any], local: 
         ) from None
 
 
-def _parse(cls: type, name: str, annotation: Any, default: Any) -> Field:
+def _check_name(cls: type[Vertex], name: str, annotation: Any) -> None:
+    """Refuse a field under a name that the kit uses itself, or that starts with an underscore."""
+    if name in _RESERVED:
+        raise VertexDefinitionError(
+            f"{cls.__name__} declares a field {name!r}.", next_step="the kit uses that name; take another."
+        )
+    text = annotation if isinstance(annotation, str) else ""
+    is_field = get_origin(annotation) in _KINDS or isinstance(annotation, type) and issubclass(annotation, DType)
+    if name.startswith("_") and (is_field or text.startswith(("Input[", "Output[", "InOut["))):
+        raise VertexDefinitionError(f"{cls.__name__} declares a field {name!r}.", next_step="let its name start with a letter.")
+
+
+def _parse(cls: type[Vertex], name: str, annotation: Any, default: Any) -> Field:
     """The field that `annotation` declares."""
     origin = get_origin(annotation) or annotation
     kind, inner, depth = "state", annotation, 0
@@ -236,48 +320,99 @@ def _parse(cls: type, name: str, annotation: Any, default: Any) -> Field:
         depth += 1
     is_dtype = isinstance(inner, type) and issubclass(inner, DType) and inner is not DType
     if not is_dtype or depth > 2 or (kind == "state" and depth):
+        text = str(annotation) if get_origin(annotation) else shown(annotation)
+        for module in ("ipu_teach.graph.vertex.", "ipu_teach.types."):
+            text = text.replace(module, "")
         raise VertexDefinitionError(
-            f"{cls.__name__}.{name} is declared as {annotation!r}, which is no field.",
+            f"{cls.__name__}.{name} is declared as {text}, which is no field.",
             next_step="write Input[T], Output[T] or InOut[T], where T is a dtype such as FLOAT, Vector[FLOAT] or "
             "Vector[Vector[FLOAT]]; or a bare dtype for state.",
         )
-    return Field(name, kind, inner, depth, default)
+    return _checked_default(cls, Field(name, kind, inner, depth, default))
+
+
+def _checked_default(cls: type[Vertex], field: Field) -> Field:
+    """`field`, if its default is a number that it can hold."""
+    if field.default is None:
+        return field
+    what = f"{cls.__name__}.{field.name}"
+    if field.kind != "state":
+        raise VertexDefinitionError(
+            f"{what} is declared as {field.declaration()} and set to {shown(field.default)}: only state has a default.",
+            next_step="connect a tensor that holds the value.",
+        )
+    try:
+        single = to_host_array(field.default, field.dtype, what).size == 1
+    except TensorCreationError as error:
+        raise VertexDefinitionError(error.tried, next_step=error.next_step) from None
+    if not single:
+        raise VertexDefinitionError(
+            f"{what} is set to {shown(field.default)}: state is a single number.",
+            next_step=f"give one number; for several, connect a tensor to a field Input[Vector[{field.dtype.__name__}]].",
+        )
+    return field
+
+
+_RANKS = ("a single number", "a one-dimensional array", "a two-dimensional array, or a list of one-dimensional ones")
 
 
 def _call_region(cls: type[Vertex], field: Field, values: Mapping[str, Any]) -> Any:
     """The host array that stands for one field in `Vertex.call`."""
     given = values.get(field.name, field.default)
-    dtype = field.dtype.numpy
-    if field.kind == "output":
-        if field.depth == 0:
-            return np.full((), poison(field.dtype), dtype)
-        if given is None:
-            size = "out=4" if field.depth == 1 else "out=(2, 3)"
-            raise CodeletError(
-                f"{cls.__name__}.call() needs the size of its Output {field.name!r}.",
-                next_step=f"pass it by name, as in {size.replace('out', field.name)}.",
-            )
-        if isinstance(given, int) or (isinstance(given, tuple) and all(isinstance(n, int) for n in given)):
-            return np.full(given, poison(field.dtype), dtype)
+    if field.kind == "output" and (field.depth == 0 or given is None or _is_size(given)):
+        return _call_output(cls, field, given)
     if given is None:
         raise CodeletError(
             f"{cls.__name__}.call() was given no value for {field.name!r}.",
             next_step=f"pass {field.name}=…, declared as {field.declaration()}.",
         )
-    if field.depth == 2 and isinstance(given, Sequence) and not isinstance(given, str):
-        rows = [np.array(row, dtype) for row in given]
-        region: Any = VectorList(rows) if len({row.shape for row in rows}) > 1 else np.array(given, dtype)
-    else:
-        region = np.array(given, dtype)
-    shape_ok = isinstance(region, list) or region.ndim == field.depth
-    if not shape_ok:
+    what = f"{cls.__name__}.call(), {field.name}"
+    try:
+        if field.depth == 2 and isinstance(given, (list, tuple)):
+            rows = [to_host_array(row, field.dtype, what) for row in given]
+            uneven = len({row.shape for row in rows}) > 1 and all(row.ndim == 1 for row in rows)
+            region: Any = VectorList(rows) if uneven else to_host_array(given, field.dtype, what)
+        else:
+            region = to_host_array(given, field.dtype, what)
+    except TensorCreationError as error:
+        raise CodeletError(error.tried, next_step=error.next_step) from None
+    if isinstance(region, np.ndarray) and region.ndim != field.depth:
         raise CodeletError(
             f"{cls.__name__}.call(): {field.name!r} is declared as {field.declaration()} and was given shape {region.shape}.",
-            next_step=f"give {('a single number', 'a one-dimensional array', 'a two-dimensional array')[field.depth]}.",
+            next_step=f"give {_RANKS[field.depth]}.",
         )
-    if field.kind == "input" and isinstance(region, np.ndarray):
-        region.flags.writeable = False
+    if field.kind == "input":
+        for part in region if isinstance(region, list) else [region]:
+            part.flags.writeable = False
     return region
+
+
+def _is_size(given: Any) -> bool:
+    """True for what `call` takes as the size of an Output: a whole number, or a list or tuple of them."""
+    return all(isinstance(n, (int, np.integer)) for n in (given if isinstance(given, (list, tuple)) else [given]))
+
+
+def _call_output(cls: type[Vertex], field: Field, given: Any) -> Any:
+    """The region of an Output, of the size that `call` was given, with nothing written to it yet."""
+    what = f"{cls.__name__}.call()"
+    if field.depth == 0:
+        if given is not None:
+            raise CodeletError(
+                f"{what} was given {shown(given)} for its Output {field.name!r}.",
+                next_step=f"a single-element Output takes nothing; leave {field.name}=… out.",
+            )
+        return np.full((), poison(field.dtype), field.dtype.numpy)
+    size = "4" if field.depth == 1 else "(2, 3), or [2, 3] for a list of vectors"
+    advice = f"pass it by name, as in {field.name}={size}."
+    if given is None:
+        raise CodeletError(f"{what} needs the size of its Output {field.name!r}.", next_step=advice)
+    lengths = [given] if isinstance(given, (int, np.integer)) else list(given)
+    listed = field.depth == 2 and isinstance(given, list)
+    fits = listed or len(lengths) == field.depth
+    if not fits or any(n < 0 or isinstance(n, bool) for n in lengths) or prod(lengths) > MOST_ELEMENTS:
+        raise CodeletError(f"{what} was given the size {shown(given)} for its Output {field.name!r}.", next_step=advice)
+    parts = [np.full(n, poison(field.dtype), field.dtype.numpy) for n in (lengths if listed else [tuple(lengths)])]
+    return VectorList(parts) if listed else parts[0]
 
 
 class SupervisorVertex(Vertex):

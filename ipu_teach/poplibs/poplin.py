@@ -19,7 +19,14 @@ from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import Input, Output, SupervisorVertex, Vector
 from ipu_teach.poplibs.popops import reduce_rows
-from ipu_teach.poplibs.poputil import balanced_partition, check_program, check_same, check_tensor, map_tensor_linearly
+from ipu_teach.poplibs.poputil import (
+    balanced_partition,
+    check_call,
+    check_same,
+    check_sizes,
+    check_tensor,
+    map_tensor_linearly,
+)
 from ipu_teach.program import Execute
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
@@ -77,6 +84,7 @@ class MatMulPlan:
 
 def plan_mat_mul(m: int, k: int, n: int, target: Target) -> MatMulPlan:
     """The cheapest plan found for a FLOAT product [m, k] x [k, n] on `target`."""
+    check_sizes("plan_mat_mul", target, 1, m=m, k=k, n=n)
     best: MatMulPlan | None = None
     for rows, inner, columns in product(*(_cuts(size, target.num_tiles) for size in (m, k, n))):
         if rows * inner * columns <= target.num_tiles:
@@ -115,9 +123,9 @@ def mat_mul(graph: Graph, a: Tensor, b: Tensor, prog: Program, debug_context: st
     The value of each block is numpy's `a_block @ b_block`; partial products are added first to last. The result lies on
     the tiles that made it, or is mapped linearly if there were partial sums.
     """
-    check_program("mat_mul", prog)
+    check_call("mat_mul", graph, prog, debug_context)
     for name, tensor in (("a", a), ("b", b)):
-        check_tensor("mat_mul", name, tensor, (2,))
+        check_tensor("mat_mul", graph, name, tensor, (2,))
         if tensor.dtype is not FLOAT:
             raise PoplibsError(
                 f"mat_mul() multiplies FLOAT; {name} is {tensor.dtype.__name__}.",

@@ -13,7 +13,7 @@ from ipu_teach.errors import PoplibsError
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import InOut, Input, Output, Vector, Vertex
-from ipu_teach.poplibs.poputil import balanced_partition, check_program, check_same, check_tensor
+from ipu_teach.poplibs.poputil import balanced_partition, check_call, check_same, check_tensor
 from ipu_teach.program import Execute
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
@@ -82,8 +82,8 @@ for _codelet in (Softmax, CrossEntropy, CountCorrect, AddCounts):
 
 def softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = "softmax") -> Tensor:
     """Probabilities of each row of x [batch, classes], FLOAT. Each row of the result lies on the tile that made it."""
-    check_program("softmax", prog)
-    _check_matrix("softmax", "x", x)
+    check_call("softmax", graph, prog, debug_context)
+    _check_matrix("softmax", graph, "x", x)
     out = graph.add_variable(FLOAT, x.shape, f"{debug_context}/out")
     compute_set = graph.add_compute_set(debug_context)
     for tile, (begin, end) in _shares(graph, x.shape[0]):
@@ -108,10 +108,11 @@ def calc_loss(
     the gradient is for the sum over the batch, as in PopLibs: divide by the batch size in the update. A class number that
     does not exist gives loss -log of the smallest FLOAT and no hit.
     """
-    check_program("calc_loss", prog)
-    _check_matrix("calc_loss", "model_outputs", model_outputs)
-    _check_labels("calc_loss", model_outputs, expected)
-    check_tensor("calc_loss", "loss", loss, (1,))
+    check_call("calc_loss", graph, prog, debug_context)
+    _check_matrix("calc_loss", graph, "model_outputs", model_outputs)
+    _check_labels("calc_loss", graph, model_outputs, expected)
+    _check_float("calc_loss", graph, "loss", loss, 1)
+    _check_float("calc_loss", graph, "deltas", deltas, 2)
     check_same("calc_loss", "shapes", loss.shape, expected.shape, f"loss {loss!r} and expected {expected!r}")
     check_same("calc_loss", "shapes", deltas.shape, model_outputs.shape, f"deltas {deltas!r} and {model_outputs!r}")
     compute_set = graph.add_compute_set(debug_context)
@@ -128,12 +129,13 @@ def calc_accuracy(
     graph: Graph, outputs: Tensor, expected: Tensor, num_correct: Tensor, prog: Program, debug_context: str = "calc_accuracy"
 ) -> None:
     """Add to `num_correct` (one INT) the rows of `outputs` [batch, classes] whose largest element is the expected class."""
-    check_program("calc_accuracy", prog)
-    _check_matrix("calc_accuracy", "outputs", outputs)
-    _check_labels("calc_accuracy", outputs, expected)
-    check_tensor("calc_accuracy", "num_correct", num_correct)
+    check_call("calc_accuracy", graph, prog, debug_context)
+    _check_matrix("calc_accuracy", graph, "outputs", outputs)
+    _check_labels("calc_accuracy", graph, outputs, expected)
+    check_tensor("calc_accuracy", graph, "num_correct", num_correct)
     if num_correct.num_elements != 1 or num_correct.dtype is not INT:
         raise PoplibsError("calc_accuracy() wants one INT as num_correct.", where=repr(num_correct))
+    home = next(t for t, pieces in enumerate(graph.get_tile_mapping(num_correct)) if pieces)
     shares = _shares(graph, outputs.shape[0])
     counts = graph.add_variable(INT, (len(shares),), f"{debug_context}/counts")
     count, total = graph.add_compute_set(f"{debug_context}/count"), graph.add_compute_set(f"{debug_context}/total")
@@ -141,7 +143,6 @@ def calc_accuracy(
         vertex = graph.add_vertex(count, CountCorrect, x=outputs[begin:end], expected=expected[begin:end], count=counts[i])
         graph.set_tile_mapping(vertex, tile)
         graph.set_tile_mapping(counts[i], tile)
-    home = next(t for t, pieces in enumerate(graph.get_tile_mapping(num_correct)) if pieces)
     graph.set_tile_mapping(graph.add_vertex(total, AddCounts, counts=counts, total=num_correct), home)
     prog.add(Execute(count)).add(Execute(total))
 
@@ -153,20 +154,24 @@ def _shares(graph: Graph, rows: int) -> list[tuple[int, tuple[int, int]]]:
     return [(i * target.num_tiles // parts, share) for i, share in enumerate(balanced_partition(rows, parts))]
 
 
-def _check_matrix(function: str, argument: str, tensor: Tensor) -> None:
-    check_tensor(function, argument, tensor, (2,))
+def _check_matrix(function: str, graph: Graph, argument: str, tensor: Tensor) -> None:
+    _check_float(function, graph, argument, tensor, 2)
+    if tensor.num_elements == 0:
+        raise PoplibsError(f"{function}() was given no elements in {argument}.", where=repr(tensor))
+
+
+def _check_float(function: str, graph: Graph, argument: str, tensor: Tensor, rank: int) -> None:
+    check_tensor(function, graph, argument, tensor, (rank,))
     if tensor.dtype is not FLOAT:
         raise PoplibsError(
             f"{function}() works on FLOAT; {argument} is {tensor.dtype.__name__}.",
             where=repr(tensor),
             next_step="cast it with popops.cast.",
         )
-    if tensor.num_elements == 0:
-        raise PoplibsError(f"{function}() was given no elements in {argument}.", where=repr(tensor))
 
 
-def _check_labels(function: str, outputs: Tensor, expected: Tensor) -> None:
-    check_tensor(function, "expected", expected, (1,))
+def _check_labels(function: str, graph: Graph, outputs: Tensor, expected: Tensor) -> None:
+    check_tensor(function, graph, "expected", expected, (1,))
     if expected.dtype is not UNSIGNED_INT or expected.shape[0] != outputs.shape[0]:
         raise PoplibsError(
             f"{function}() wants expected as {outputs.shape[0]} class numbers (UNSIGNED_INT); it was given "

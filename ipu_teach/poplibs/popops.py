@@ -17,15 +17,18 @@ import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.cost.exchange import exchange_cycles
-from ipu_teach.errors import PoplibsError
+from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.tensor import Tensor, concat
 from ipu_teach.graph.vertex import InOut, Input, Output, SupervisorVertex, Vector, Vertex, template
 from ipu_teach.poplibs.poputil import (
+    MIN_BYTES_PER_TILE,
     balanced_partition,
     broadcast_to_match,
-    check_program,
+    check_call,
+    check_number,
     check_same,
+    check_sizes,
     check_tensor,
     clone,
     map_tensor_linearly,
@@ -35,7 +38,7 @@ from ipu_teach.poplibs.poputil import (
 from ipu_teach.program import Execute
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
-from ipu_teach.types import FLOAT, HALF, Array, DType
+from ipu_teach.types import BOOL, FLOAT, HALF, DType, as_dtype
 
 Operand = Tensor | float | int
 
@@ -148,7 +151,10 @@ class ReduceRows(SupervisorVertex):
     op: ClassVar[np.ufunc]
 
     def compute(self) -> None:
-        self.out = self.op.reduce(self.x, axis=0)
+        if self.x.shape[1] == 1 and len(self.x):  # numpy would add a single column in pairs
+            self.out = self.op.accumulate(self.x, axis=0)[-1]
+        else:
+            self.out = self.op.reduce(self.x, axis=0)
 
     def cycles(self, target: Target) -> int:
         return vertices.reduce_partials(len(self.out), len(self.x), self.fields["x"].dtype, target)
@@ -211,22 +217,26 @@ def mul_in_place(graph: Graph, a: Tensor, b: Operand, prog: Program, debug_conte
 
 
 def _binary(graph: Graph, op: str, a: Operand, b: Operand, prog: Program, name: str, function: str) -> Tensor:
-    check_program(function, prog)
-    if not isinstance(a, Tensor) and isinstance(b, Tensor) and isinstance(a, (int, float)):
+    check_call(function, graph, prog, name)
+    if isinstance(a, Tensor):
+        _check_numeric(function, graph, "its first operand", a)
+        if not isinstance(b, Tensor):
+            return _with_number(graph, op, a, b, prog, name, function, "its second operand")
+    elif isinstance(b, Tensor):
+        _check_numeric(function, graph, "its second operand", b)
         if op != "SUBTRACT":
-            a, b = b, a
-        else:
-            constant = graph.add_constant(b.dtype, (), a, f"{name}/number")
-            graph.set_tile_mapping(constant, 0)
-            a = constant
-    check_tensor(function, "its first operand", a)
-    assert isinstance(a, Tensor)
-    if isinstance(b, (int, float)) and not isinstance(b, bool):
-        out = clone(graph, a, f"{name}/out")
-        _per_tile(graph, _codelet(BroadcastScalar1D, a.dtype, op), out, {"a": a, "out": out}, prog, name, b=b)
+            return _with_number(graph, op, b, a, prog, name, function, "its first operand")
+        number = check_number(function, "its first operand", a, b.dtype, "give a tensor, or a number.")
+        out = clone(graph, b, f"{name}/out")
+        a = graph.add_constant(b.dtype, (), number, f"{name}/number")
+        graph.set_tile_mapping(a, 0)
+        _elementwise(graph, op, a, b, out, prog, name)
         return out
-    check_tensor(function, "its second operand", b)
-    assert isinstance(b, Tensor)
+    else:
+        raise PoplibsError(
+            f"{function}() was given {shown(a)} and {shown(b)}.", next_step="one operand at least must be a tensor."
+        )
+    _check_numeric(function, graph, "its second operand", b)
     check_same(function, "dtypes", a.dtype, b.dtype, f"{a!r} and {b!r}")
     try:
         shape = np.broadcast_shapes(a.shape, b.shape)
@@ -240,19 +250,32 @@ def _binary(graph: Graph, op: str, a: Operand, b: Operand, prog: Program, name: 
     else:
         out = graph.add_variable(a.dtype, shape, f"{name}/out")
         map_tensor_linearly(graph, out)
-    operands = {"a": broadcast_to_match(a, shape), "b": broadcast_to_match(b, shape), "out": out}
-    _per_tile(graph, _codelet(BinaryOp1D, a.dtype, op), out, operands, prog, name)
+    _elementwise(graph, op, a, b, out, prog, name)
     return out
 
 
+def _with_number(
+    graph: Graph, op: str, a: Tensor, number: object, prog: Program, name: str, function: str, argument: str
+) -> Tensor:
+    b = check_number(function, argument, number, a.dtype, "give a tensor, or a number.")
+    out = clone(graph, a, f"{name}/out")
+    _per_tile(graph, _codelet(BroadcastScalar1D, a.dtype, op), out, {"a": a, "out": out}, prog, name, b=b)
+    return out
+
+
+def _elementwise(graph: Graph, op: str, a: Tensor, b: Tensor, out: Tensor, prog: Program, name: str) -> None:
+    operands = {"a": broadcast_to_match(a, out.shape), "b": broadcast_to_match(b, out.shape), "out": out}
+    _per_tile(graph, _codelet(BinaryOp1D, out.dtype, op), out, operands, prog, name)
+
+
 def _binary_in_place(graph: Graph, op: str, a: Tensor, b: Operand, prog: Program, name: str, function: str) -> None:
-    check_program(function, prog)
-    check_tensor(function, "its first operand", a)
-    if isinstance(b, (int, float)) and not isinstance(b, bool):
-        _per_tile(graph, _codelet(BroadcastScalar1DInPlace, a.dtype, op), a, {"a": a}, prog, name, b=b)
+    check_call(function, graph, prog, name)
+    _check_numeric(function, graph, "its first operand", a)
+    if not isinstance(b, Tensor):
+        number = check_number(function, "its second operand", b, a.dtype, "give a tensor, or a number.")
+        _per_tile(graph, _codelet(BroadcastScalar1DInPlace, a.dtype, op), a, {"a": a}, prog, name, b=number)
         return
-    check_tensor(function, "its second operand", b)
-    assert isinstance(b, Tensor)
+    _check_numeric(function, graph, "its second operand", b)
     check_same(function, "dtypes", a.dtype, b.dtype, f"{a!r} and {b!r}")
     operands = {"a": a, "b": broadcast_to_match(b, a.shape)}
     _per_tile(graph, _codelet(BinaryOp1DInPlace, a.dtype, op), a, operands, prog, name)
@@ -260,39 +283,50 @@ def _binary_in_place(graph: Graph, op: str, a: Tensor, b: Operand, prog: Program
 
 def scaled_add_to(graph: Graph, a: Tensor, b: Tensor, k: float, prog: Program, debug_context: str = "scaled_add_to") -> None:
     """a += k * b for a number k; same shape and dtype. The product is rounded, then the sum."""
-    check_program("scaled_add_to", prog)
-    check_tensor("scaled_add_to", "a", a)
-    check_tensor("scaled_add_to", "b", b)
+    check_call("scaled_add_to", graph, prog, debug_context)
+    _check_numeric("scaled_add_to", graph, "a", a)
+    _check_numeric("scaled_add_to", graph, "b", b)
     check_same("scaled_add_to", "dtypes", a.dtype, b.dtype, f"{a!r} and {b!r}")
     check_same("scaled_add_to", "shapes", a.shape, b.shape, f"{a!r} and {b!r}")
-    if not isinstance(k, (int, float)) or isinstance(k, bool):
-        raise PoplibsError(f"scaled_add_to() was given k = {k!r}.", next_step="give a number.")
-    _per_tile(graph, _codelet(ScaledAdd, a.dtype), a, {"a": a, "b": b}, prog, debug_context, k=k)
+    number = check_number("scaled_add_to", "k", k, a.dtype)
+    _per_tile(graph, _codelet(ScaledAdd, a.dtype), a, {"a": a, "b": b}, prog, debug_context, k=number)
 
 
 def cast(graph: Graph, x: Tensor, dtype: type[DType], prog: Program, debug_context: str = "cast") -> Tensor:
     """x converted to `dtype`, with x's mapping. Floats round to nearest; to an integer they are cut towards zero."""
-    check_program("cast", prog)
-    check_tensor("cast", "x", x)
-    out = clone(graph, x, f"{debug_context}/out", dtype)
+    check_call("cast", graph, prog, debug_context)
+    check_tensor("cast", graph, "x", x)
+    out = clone(graph, x, f"{debug_context}/out", as_dtype(dtype, "cast()"))
     _per_tile(graph, _codelet(Cast1D, x.dtype, "", dtype), out, {"x": x, "out": out}, prog, debug_context)
     return out
 
 
 def fill(graph: Graph, x: Tensor, prog: Program, value: float, debug_context: str = "fill") -> None:
     """Write `value` into every element of x."""
-    check_program("fill", prog)
-    check_tensor("fill", "x", x)
-    _per_tile(graph, _codelet(Fill, x.dtype), x, {"out": x}, prog, debug_context, value=value)
+    check_call("fill", graph, prog, debug_context)
+    check_tensor("fill", graph, "x", x)
+    number = check_number("fill", "value", value, x.dtype)
+    _per_tile(graph, _codelet(Fill, x.dtype), x, {"out": x}, prog, debug_context, value=number)
+
+
+def _check_numeric(function: str, graph: Graph, argument: str, tensor: object) -> None:
+    """Raise `PoplibsError` unless `tensor` is a tensor of numbers: arithmetic is not for BOOL."""
+    check_tensor(function, graph, argument, tensor)
+    assert isinstance(tensor, Tensor)
+    if tensor.dtype is BOOL:
+        raise PoplibsError(
+            f"{function}() works on numbers; {argument} is BOOL.", where=repr(tensor), next_step="cast it with popops.cast."
+        )
 
 
 def _per_tile(
     graph: Graph, codelet: type[Vertex], placed: Tensor, operands: dict[str, Tensor], prog: Program, name: str, **state: Any
 ) -> None:
     """One vertex on every tile that holds some of `placed`, on the matching elements of every operand."""
-    compute_set = graph.add_compute_set(name)
+    placement = tile_pieces(graph, placed)
     flat = {field: tensor.flatten() for field, tensor in operands.items()}
-    for tile, pieces in tile_pieces(graph, placed):
+    compute_set = graph.add_compute_set(name)
+    for tile, pieces in placement:
         edges = {field: take(tensor, pieces) for field, tensor in flat.items()}
         graph.set_tile_mapping(graph.add_vertex(compute_set, codelet, edges, **state), tile)
     prog.add(Execute(compute_set))
@@ -311,6 +345,8 @@ class ReducePlan:
 
 def plan_reduce(rows: int, columns: int, dtype: type[DType], target: Target) -> ReducePlan:
     """The number of row blocks that the cost model likes best for reducing `rows` x `columns` to one row."""
+    check_sizes("plan_reduce", target, 0, rows=rows, columns=columns)
+    as_dtype(dtype, "plan_reduce()")
     best = ReducePlan(1, _reduce_cycles(rows, columns, 1, dtype, target))
     for blocks in range(2, min(rows, target.num_tiles) + 1):
         cycles = _reduce_cycles(rows, columns, blocks, dtype, target)
@@ -320,13 +356,14 @@ def plan_reduce(rows: int, columns: int, dtype: type[DType], target: Target) -> 
 
 
 def _reduce_cycles(rows: int, columns: int, blocks: int, dtype: type[DType], target: Target) -> int:
-    """Each block reduced on a tile; if there are several, their results sent to one and reduced again."""
-    block = -(-rows // blocks)
-    cycles = int(exchange_cycles(block * columns * dtype.size, target))
-    cycles += vertices.reduce_partials(columns, block, dtype, target)
+    """The last stage, on the columns that the linear mapping puts on a tile; if there are blocks, first one of them a tile."""
+    share = max(-(-columns // target.num_tiles), min(columns, MIN_BYTES_PER_TILE // dtype.size))
+    parts = rows if blocks == 1 else blocks
+    cycles = int(exchange_cycles(parts * share * dtype.size, target)) + vertices.reduce_partials(share, parts, dtype, target)
     if blocks > 1:
-        cycles += int(exchange_cycles(blocks * columns * dtype.size, target)) + target.internal_sync_cycles
-        cycles += vertices.reduce_partials(columns, blocks, dtype, target)
+        block = -(-rows // blocks)
+        cycles += int(exchange_cycles(block * columns * dtype.size, target)) + target.internal_sync_cycles
+        cycles += vertices.reduce_partials(columns, block, dtype, target)
     return cycles
 
 
@@ -338,10 +375,12 @@ def reduce(
     In one or two stages, by `plan_reduce`: rows are reduced in blocks, one after the other within a block, then the blocks'
     results one after the other. The result is mapped linearly.
     """
-    check_program("reduce", prog)
-    check_tensor("reduce", "x", x)
-    if operation not in REDUCTIONS:
-        raise PoplibsError(f"reduce() was given the operation {operation!r}.", next_step=f"use {', '.join(REDUCTIONS)}.")
+    check_call("reduce", graph, prog, debug_context)
+    _check_numeric("reduce", graph, "x", x)
+    if not isinstance(operation, str) or operation not in REDUCTIONS:
+        raise PoplibsError(f"reduce() was given the operation {shown(operation)}.", next_step=f"use {', '.join(REDUCTIONS)}.")
+    if not isinstance(dims, Sequence) or isinstance(dims, str):
+        raise PoplibsError(f"reduce() was given the dimensions {shown(dims)}.", next_step="give a list, as in [0].")
     chosen = [x._axis(d) for d in dims]
     if len(set(chosen)) != len(chosen):
         raise PoplibsError(f"reduce() was given the dimensions {list(dims)}, one of them twice.", where=repr(x))
@@ -352,9 +391,7 @@ def reduce(
     matrix = x.dim_shuffle(chosen + kept).reshape((rows, columns))
     out = graph.add_variable(x.dtype, [x.shape[d] for d in kept], f"{debug_context}/out")
     map_tensor_linearly(graph, out)
-    if columns == 0:
-        return out
-    blocks = plan_reduce(rows, columns, x.dtype, graph.target).row_blocks
+    blocks = plan_reduce(rows, columns, x.dtype, graph.target).row_blocks if columns else 1
     if blocks > 1:
         matrix = _reduce_blocks(graph, matrix, blocks, prog, operation, debug_context)
     reduce_rows(graph, matrix, out, prog, operation, f"{debug_context}/rows")
@@ -362,13 +399,16 @@ def reduce(
 
 
 def _reduce_blocks(graph: Graph, matrix: Tensor, blocks: int, prog: Program, operation: str, name: str) -> Tensor:
-    """Each block of rows reduced on the tile that holds its first element: (blocks, columns)."""
+    """Each block of rows reduced on a tile of its own, if possible that which holds its first element: (blocks, columns)."""
     partials = graph.add_variable(matrix.dtype, (blocks, matrix.shape[1]), f"{name}/partials")
     compute_set = graph.add_compute_set(f"{name}/blocks")
     codelet = _codelet(ReduceRows, matrix.dtype, operation)
-    owners: Array = graph.tile_map().at(matrix.positions()[:, 0] * matrix.dtype.size)
-    for i, (begin, end) in enumerate(balanced_partition(matrix.shape[0], blocks)):
-        tile = max(int(owners[begin]), 0)
+    parts = balanced_partition(matrix.shape[0], blocks)
+    first = matrix.positions()[[begin for begin, _ in parts], 0]
+    tiles: list[int] = graph.tile_map().at(first * matrix.dtype.size).tolist()
+    if len(set(tiles)) < blocks or min(tiles) < 0:
+        tiles = [i * graph.target.num_tiles // blocks for i in range(blocks)]
+    for i, (tile, (begin, end)) in enumerate(zip(tiles, parts, strict=True)):
         graph.set_tile_mapping(partials[i], tile)
         graph.set_tile_mapping(graph.add_vertex(compute_set, codelet, x=matrix[begin:end], out=partials[i]), tile)
     prog.add(Execute(compute_set))

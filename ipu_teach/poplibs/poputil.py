@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
-from ipu_teach.errors import PoplibsError
+from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor, concat
+from ipu_teach.graph.tensor import Shape, Tensor, as_shape, concat
 from ipu_teach.program import Sequence as Program
-from ipu_teach.types import DType
+from ipu_teach.target import Target
+from ipu_teach.types import BOOL, DType, as_dtype, to_host_array
 
 Mapping = list[list[tuple[int, int]]]
 MIN_BYTES_PER_TILE = 128  # graphcore/poplibs, lib/poputil/TileMapping.cpp
@@ -27,15 +29,20 @@ def calc_linear_tile_mapping(
     """A linear mapping of `shape` elements, not applied: for each tile its (begin, end) intervals.
 
     Elements keep their order. They are dealt out in grains of `grain_size` (default: a data path, 2 FLOAT or 4 HALF), as
-    evenly as that allows, to as few tiles as give each used tile `min_elements_per_tile` (default: 128 bytes).
+    evenly as that allows, to as few tiles as do when a tile may hold `min_elements_per_tile` (default: 128 bytes), or an
+    even share of all tiles if that is more.
     """
-    count = shape if isinstance(shape, int) else prod(shape)
+    check_graph("calc_linear_tile_mapping", graph)
+    dtype = as_dtype(dtype, "calc_linear_tile_mapping()")
+    count = prod(_check_shape("calc_linear_tile_mapping", shape))
     target = graph.target
     grain = target.get_vector_width(dtype) if grain_size is None else grain_size
     least = -(-MIN_BYTES_PER_TILE // dtype.size) if min_elements_per_tile is None else min_elements_per_tile
-    if grain < 1 or least < 0:
-        raise PoplibsError(f"A linear mapping was asked for with grain {grain} and at least {least} elements a tile.",
-                           next_step="give a grain of 1 or more.")  # fmt: skip
+    if not _is_count(grain, 1) or not _is_count(least, 0):
+        raise PoplibsError(
+            f"A linear mapping was asked for with grain {shown(grain)} and at least {shown(least)} elements a tile.",
+            next_step="give whole numbers: a grain of 1 or more, and elements of 0 or more.",
+        )
     mapping: Mapping = [[] for _ in range(target.num_tiles)]
     if count == 0:
         return mapping
@@ -52,18 +59,27 @@ def map_tensor_linearly(
     graph: Graph, tensor: Tensor, min_elements_per_tile: int | None = None, grain_size: int | None = None
 ) -> None:
     """Spread a tensor over the tiles in element order; see `calc_linear_tile_mapping`."""
+    check_graph("map_tensor_linearly", graph)
+    check_tensor("map_tensor_linearly", graph, "tensor", tensor)
     mapping = calc_linear_tile_mapping(graph, tensor.shape, tensor.dtype, min_elements_per_tile, grain_size)
     graph.set_tile_mapping(tensor, mapping)
 
 
 def balanced_partition(count: int, parts: int) -> list[tuple[int, int]]:
     """`count` items as `parts` consecutive (begin, end) intervals whose sizes differ by at most one."""
+    if not _is_count(count, 0) or not _is_count(parts, 1):
+        raise PoplibsError(
+            f"balanced_partition() was asked for {shown(count)} items in {shown(parts)} parts.",
+            next_step="give whole numbers: items of 0 or more, and parts of 1 or more.",
+        )
     return [(i * count // parts, (i + 1) * count // parts) for i in range(parts)]
 
 
 def broadcast_to_match(tensor: Tensor, shape: Sequence[int]) -> Tensor:
     """`tensor` seen in a larger shape, by numpy's rules: missing and single dimensions repeat their elements. A view."""
-    wanted = tuple(shape)
+    if not isinstance(tensor, Tensor):
+        raise PoplibsError(f"broadcast_to_match() was given {shown(tensor)} as tensor.", next_step="give a tensor.")
+    wanted = _check_shape("broadcast_to_match", shape)
     lead = len(wanted) - tensor.rank
     fits = lead >= 0 and all(n in (1, w) for n, w in zip(tensor.shape, wanted[lead:], strict=True))
     if not fits:
@@ -81,8 +97,11 @@ def broadcast_to_match(tensor: Tensor, shape: Sequence[int]) -> Tensor:
 
 def clone(graph: Graph, tensor: Tensor, name: str, dtype: type[DType] | None = None) -> Tensor:
     """A new variable of the same shape, each element on the tile of its original; `dtype` if it is to be another."""
-    made = graph.add_variable(dtype or tensor.dtype, tensor.shape, name)
-    graph.set_tile_mapping(made, graph.get_tile_mapping(tensor))
+    check_graph("clone", graph)
+    check_tensor("clone", graph, "tensor", tensor)
+    mapping = graph.get_tile_mapping(tensor)
+    made = graph.add_variable(tensor.dtype if dtype is None else dtype, tensor.shape, name)
+    graph.set_tile_mapping(made, mapping)
     return made
 
 
@@ -96,10 +115,38 @@ def take(flat: Tensor, pieces: Sequence[tuple[int, int]]) -> Tensor:
     return concat([flat.slice(begin, end) for begin, end in pieces])
 
 
-def check_tensor(function: str, argument: str, tensor: object, ranks: tuple[int, ...] = ()) -> None:
-    """Raise `PoplibsError` unless `tensor` is a tensor of one of the `ranks` (any if empty)."""
+# Checks. All of a call's arguments are checked before the graph is changed: a caught error leaves it as it was.
+
+
+def check_graph(function: str, graph: object) -> None:
+    """Raise `PoplibsError` unless `graph` is a graph."""
+    if not isinstance(graph, Graph):
+        raise PoplibsError(f"{function}() was given {shown(graph)} as its graph.", next_step="give the Graph first.")
+
+
+def check_call(function: str, graph: object, prog: object, debug_context: object) -> None:
+    """Raise `PoplibsError` unless there are a graph, a Sequence, which library calls append to, and a name."""
+    check_graph(function, graph)
+    if not isinstance(prog, Program):
+        raise PoplibsError(
+            f"{function}() was given {shown(prog)} as prog.", next_step="give a Sequence; the call appends to it."
+        )
+    if not isinstance(debug_context, str):
+        raise PoplibsError(
+            f"{function}() was given {shown(debug_context)} as debug_context.", next_step="give a name: text, in quotes."
+        )
+
+
+def check_tensor(function: str, graph: Graph, argument: str, tensor: object, ranks: tuple[int, ...] = ()) -> None:
+    """Raise `PoplibsError` unless `tensor` is a tensor of `graph` with one of the `ranks` (any if empty)."""
     if not isinstance(tensor, Tensor):
-        raise PoplibsError(f"{function}() was given {tensor!r} as {argument}.", next_step="give a tensor.")
+        raise PoplibsError(f"{function}() was given {shown(tensor)} as {argument}.", next_step="give a tensor.")
+    if tensor.graph is not graph:
+        raise PoplibsError(
+            f"{function}() was given a tensor of another graph as {argument}.",
+            where=repr(tensor),
+            next_step="use one graph throughout.",
+        )
     if ranks and tensor.rank not in ranks:
         wanted = " or ".join(str(r) for r in ranks)
         raise PoplibsError(
@@ -109,13 +156,40 @@ def check_tensor(function: str, argument: str, tensor: object, ranks: tuple[int,
         )
 
 
-def check_program(function: str, prog: object) -> None:
-    """Raise `PoplibsError` unless `prog` is a Sequence, which library calls append to."""
-    if not isinstance(prog, Program):
-        raise PoplibsError(f"{function}() was given {prog!r} as prog.", next_step="give a Sequence; the call appends to it.")
-
-
 def check_same(function: str, what: str, a: object, b: object, where: str) -> None:
     """Raise `PoplibsError` unless two dtypes, or two shapes, are equal."""
     if a != b:
         raise PoplibsError(f"{function}() was given two {what} that differ: {a} and {b}.", where=where)
+
+
+def check_number(function: str, argument: str, value: object, dtype: type[DType], advice: str = "give a number.") -> Any:
+    """`value` as a number of `dtype`. Raises `PoplibsError` if it is no number, `TensorCreationError` if it does not fit."""
+    numbers = (int, float, np.integer, np.floating, *((np.bool_,) if dtype is BOOL else ()))
+    if not isinstance(value, numbers) or (isinstance(value, bool) and dtype is not BOOL):
+        raise PoplibsError(f"{function}() was given {shown(value)} as {argument}.", next_step=advice)
+    return to_host_array(value, dtype, f"{function}(), {argument}")[()]
+
+
+def check_sizes(function: str, target: object, least: int, **sizes: object) -> None:
+    """Raise `PoplibsError` unless `target` is a target and the sizes are whole numbers of at least `least`."""
+    if not isinstance(target, Target):
+        raise PoplibsError(f"{function}() was given {shown(target)} as its target.", next_step="give graph.target.")
+    for name, size in sizes.items():
+        if not _is_count(size, least):
+            raise PoplibsError(
+                f"{function}() was given {shown(size)} as {name}.", next_step=f"give a whole number of {least} or more."
+            )
+
+
+def _check_shape(function: str, given: object) -> Shape:
+    shape = as_shape(given)
+    if shape is None:
+        raise PoplibsError(
+            f"{function}() was given the shape {shown(given)}.",
+            next_step="a shape is a tuple of whole numbers, none negative, as in (26, 64).",
+        )
+    return shape
+
+
+def _is_count(value: object, least: int) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= least

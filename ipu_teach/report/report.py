@@ -9,6 +9,7 @@ import numpy as np
 
 from ipu_teach.cost import CostModel, StepCost
 from ipu_teach.cost.memory import MemoryLedger
+from ipu_teach.errors import PoplarIndexError, shown
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
@@ -93,6 +94,12 @@ class Report:
 
     def steps(self, first: int = 0, last: int | None = None) -> list[StepRun]:
         """The steps of the run from number `first` up to `last`, in order."""
+        for bound in (first, last):
+            if bound is not None and (not isinstance(bound, (int, np.integer)) or isinstance(bound, bool) or bound < 0):
+                raise PoplarIndexError(
+                    f"steps({shown(first)}, {shown(last)}) was asked of a report of {self.num_steps:,} steps.",
+                    next_step="give whole numbers, 0 or more.",
+                )
         costs = np.array([self._cost.step(i).cycles if n else 0.0 for i, n in enumerate(self._executions)] or [0.0])
         start = float(costs[self._steps[:first]].sum())
         result = []

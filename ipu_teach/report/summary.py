@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
-from ipu_teach.errors import InvalidOptionError
+from ipu_teach.errors import InvalidOptionError, did_you_mean, shown
 from ipu_teach.report.report import Report
 
 KIB = 1024
@@ -23,6 +23,10 @@ def print_profile_summary(
 
     `show_execution_steps` adds the steps of the run, the first hundred of them. Cycles and times are modelled.
     """
+    if not isinstance(report, Report):
+        raise InvalidOptionError(
+            f"print_profile_summary() was given {shown(report)}, which is no report.", next_step="give it engine.report."
+        )
     makers: dict[str, Callable[[Report], list[str]]] = {
         "Target": _target,
         "Graph": _graph,
@@ -30,10 +34,15 @@ def print_profile_summary(
         "Execution": _execution,
         "Cycles by vertex type": _vertex_types,
     }
-    chosen = list(makers) if sections is None else [sections] if isinstance(sections, str) else list(sections)
+    chosen: list[str] = list(makers)
+    if sections is not None:
+        chosen = list(sections) if isinstance(sections, (list, tuple)) else [str(sections)]
     for name in chosen:
-        if name not in makers:
-            raise InvalidOptionError(f"The profile has no section {name!r}.", next_step=f"choose from {', '.join(makers)}.")
+        if not isinstance(name, str) or name not in makers:
+            raise InvalidOptionError(
+                f"The profile has no section {shown(name)}.",
+                next_step=f"{did_you_mean(name, makers)}Its sections are {', '.join(makers)}.",
+            )
     blocks = [[f"{name}:", *("  " + line if line else "" for line in makers[name](report))] for name in chosen]
     if show_execution_steps:
         blocks.append(_steps(report))

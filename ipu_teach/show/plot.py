@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ipu_teach.errors import InvalidOptionError
+from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.types import Array
 
 if TYPE_CHECKING:
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
 
 class Picture:
-    """A drawn figure and its alternative text. A notebook shows it as the last value of a cell."""
+    """A drawn figure and its alternative text, which may not be empty. A notebook shows it as the last value of a cell."""
 
     def __init__(self, png: bytes, alt: str) -> None:
+        _check_alt(alt)
         self.png = png
         self.alt = alt
 
@@ -39,6 +40,8 @@ class Picture:
 def picture(figure: Figure, alt: str) -> Picture:
     """A matplotlib figure as a `Picture`. `alt` says in a sentence or two what it shows; it may not be empty."""
     _check_alt(alt)
+    if not hasattr(figure, "savefig"):
+        raise InvalidOptionError(f"picture() was given {shown(figure)}.", next_step="give a matplotlib figure.")
     buffer = io.BytesIO()
     # Without this the file would carry matplotlib's version, and two runs would differ for nothing.
     figure.savefig(buffer, format="png", dpi=80, bbox_inches="tight", metadata={"Software": None})
@@ -51,16 +54,20 @@ def images(pictures: Array, alt: str, titles: Sequence[Any] | None = None, *, di
     `pictures`: (n, height, width). `titles`: one for each, printed above it.
     """
     _check_alt(alt)
+    stack = _stack(pictures)
+    if titles is not None and np.shape(titles)[:1] != (len(stack),):
+        raise InvalidOptionError(
+            f"images() was given {shown(titles)} as titles of {len(stack)} pictures.", next_step="give one for each."
+        )
     from matplotlib.figure import Figure
 
-    stack = np.asarray(pictures)
-    if stack.ndim != 3 or len(stack) == 0:
-        raise InvalidOptionError(f"images() was given shape {stack.shape}.", next_step="give (n, height, width).")
     columns = min(len(stack), 5)
     rows = -(-len(stack) // columns)
     figure = Figure(figsize=(1.5 * columns, 1.7 * rows), layout="constrained")
-    limit = float(np.abs(stack).max()) or 1.0
-    how: dict[str, Any] = {"cmap": "RdBu", "vmin": -limit, "vmax": limit} if diverging else {"cmap": "gray_r"}
+    how: dict[str, Any] = {"cmap": "gray_r"}
+    if diverging:
+        limit = float(np.abs(stack[np.isfinite(stack)].astype(np.float64)).max(initial=0)) or 1.0
+        how = {"cmap": "RdBu", "vmin": -limit, "vmax": limit}
     for i, image in enumerate(stack):
         axes = figure.add_subplot(rows, columns, i + 1)
         axes.imshow(image, **how)
@@ -68,6 +75,21 @@ def images(pictures: Array, alt: str, titles: Sequence[Any] | None = None, *, di
         if titles is not None:
             axes.set_title(str(titles[i]), fontsize=10)
     return picture(figure, alt)
+
+
+def _stack(pictures: Array) -> Array:
+    """The pictures as an array of numbers with three dimensions, none of them empty."""
+    try:
+        stack = np.asarray(pictures)
+    except ValueError:
+        raise InvalidOptionError(
+            "images() was given pictures of different sizes.", next_step="give (n, height, width)."
+        ) from None
+    if stack.ndim != 3 or stack.size == 0:
+        raise InvalidOptionError(f"images() was given shape {stack.shape}.", next_step="give (n, height, width).")
+    if stack.dtype.kind not in "buif":
+        raise InvalidOptionError(f"images() was given values of type {stack.dtype}.", next_step="give numbers.")
+    return stack
 
 
 def _check_alt(alt: str) -> None:

@@ -1,0 +1,174 @@
+"""Run a codelet's compute() on stand-ins, once for each set of shapes, and say where it stopped if it did.
+
+The codelet's own function is rebuilt for it: where it says `np`, `max` or `min` it meets forms that know about stand-ins.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from collections.abc import Callable
+from types import CellType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.compile.trace import Trace, Traced, TraceStopped, local, place, sample_of, stacked
+from ipu_teach.errors import CodeletError
+from ipu_teach.graph.vertex import Field, VectorList, Vertex
+
+
+class _NumpyShim:
+    """numpy as a traced codelet sees it: new arrays get one copy for each vertex."""
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("zeros", "ones", "empty", "full", "eye"):
+            make = getattr(np, name)
+            return lambda *args, **kwargs: local(self._trace, make(*args, **kwargs))
+        if name == "array":
+            return self._array
+        if name == "asarray":
+            return lambda values, dtype=None: values if _is_array(values, dtype) else self._array(values, dtype)
+        return getattr(np, name)
+
+    def _array(self, values: Any, dtype: Any = None) -> Any:
+        if isinstance(values, Traced):
+            result = values.copy()
+        elif isinstance(values, (list, tuple)) and any(isinstance(v, (Traced, list, tuple)) for v in values):
+            rows = [self._array(v) if isinstance(v, (list, tuple)) else v for v in values]
+            result = stacked(rows) if any(isinstance(v, Traced) for v in rows) else np.array(values)
+        else:
+            return local(self._trace, np.array(values, dtype))
+        return result.astype(dtype) if dtype is not None else result
+
+
+def _is_array(values: Any, dtype: Any) -> bool:
+    """True if np.asarray would return its argument itself."""
+    return isinstance(values, Traced) and values.ndim > 0 and dtype in (None, values.dtype)
+
+
+def _pick(better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+    """The builtin max or min: keeps the first unless a later one is strictly better, as Python does."""
+
+    def chosen(*values: Any, **kwargs: Any) -> Any:
+        items = list(values[0]) if len(values) == 1 else list(values)
+        traced = {v.dtype for v in items if isinstance(v, Traced)}
+        if kwargs or not traced:
+            return getattr(builtins, "max" if better is np.greater else "min")(*values, **kwargs)
+        floats = any(isinstance(v, float) for v in items)
+        if len(traced) > 1 or (floats and next(iter(traced)).kind != "f") or not all(np.ndim(sample_of(v)) == 0 for v in items):
+            raise TraceStopped("max() or min() of values of different types")
+        best = items[0]
+        for item in items[1:]:
+            best = np.where(better(item, best), item, best)[()]
+        return best
+
+    return chosen
+
+
+def _rebuilt(compute: FunctionType, trace: Trace) -> FunctionType:
+    """`compute` with numpy, max and min replaced by their traced forms, wherever it got them from."""
+    shim = _NumpyShim(trace)
+    globals_ = dict(compute.__globals__)
+    for name, value in compute.__globals__.items():
+        if isinstance(value, ModuleType) and value is np:
+            globals_[name] = shim
+    for name, better in (("max", np.greater), ("min", np.less)):
+        if name not in globals_:
+            globals_[name] = _pick(better)
+    cells = []
+    for cell in compute.__closure__ or ():
+        try:
+            cells.append(CellType(shim) if cell.cell_contents is np else cell)
+        except ValueError:
+            cells.append(cell)
+    rebuilt = FunctionType(compute.__code__, globals_, compute.__name__, compute.__defaults__, tuple(cells) or None)
+    rebuilt.__kwdefaults__ = compute.__kwdefaults__
+    return rebuilt
+
+
+Shape = tuple[int, ...]
+FieldShape = Shape | tuple[Shape, ...]
+
+
+def is_list(shape: FieldShape) -> bool:
+    """True for a field that holds a list of regions, each with its own shape."""
+    return bool(shape) and isinstance(shape[0], tuple)
+
+
+def trace_codelet(codelet: type[Vertex], shapes: dict[str, FieldShape], who: str) -> Trace:
+    """Trace `codelet.compute` for fields of the given shapes. Where it cannot, `stopped` says line and reason.
+
+    Raises `CodeletError`, which names `who` (the first vertex of these shapes), if the codelet itself is at fault.
+    """
+    trace = Trace(codelet)
+    regions: dict[str, Any] = {}
+    for name, declared in codelet.fields.items():
+        shape = shapes[name]
+        if is_list(shape):
+            regions[name] = VectorList(_region(trace, declared, s, k) for k, s in enumerate(shape))  # type: ignore[arg-type]
+        else:
+            regions[name] = _region(trace, declared, shape, 0)  # type: ignore[arg-type]
+    vertex = codelet.bind(regions)
+    compute = _plain_function(codelet)
+    if compute is None:
+        trace.stopped = f"{codelet.__name__}.compute is no plain function"
+        return trace
+    try:
+        with np.errstate(all="ignore"):
+            _rebuilt(compute, trace)(vertex)
+    except TraceStopped as stop:
+        trace.stopped = f"{source_line(codelet)}: {stop.reason}"
+    except CodeletError as error:
+        raise located(error, source_line(codelet), who) from None
+    except Exception as error:
+        raise failed(codelet, error, source_line(codelet), who) from error
+    return trace
+
+
+def _region(trace: Trace, declared: Field, shape: Shape, part: int) -> Traced:
+    sample = np.ones(shape, declared.dtype.numpy)
+    sample.flags.writeable = declared.written
+    traced = trace.add("region", None, (declared.name, part), {}, sample)
+    trace.regions[traced._id] = (declared.name, part)
+    if declared.kind == "output":
+        trace.written[traced._id] = np.zeros(shape, bool)
+    return traced
+
+
+def _plain_function(codelet: type[Vertex]) -> FunctionType | None:
+    compute = codelet.compute
+    return compute if isinstance(compute, FunctionType) else None
+
+
+def source_line(codelet: type[Vertex]) -> str:
+    """The line of `codelet.compute` where the current exception came up."""
+    compute = _plain_function(codelet)
+    if compute is None:
+        return codelet.__name__
+    line = compute.__code__.co_firstlineno
+    step = sys.exc_info()[2]
+    while step is not None:
+        if step.tb_frame.f_code is compute.__code__:
+            line = step.tb_lineno
+        step = step.tb_next
+    return place(codelet, line)
+
+
+def located(error: CodeletError, line: str, who: str) -> CodeletError:
+    """A codelet error raised by a field, with line and vertex added."""
+    return CodeletError(error.tried, where=f"{line}, {who}", next_step=error.next_step)
+
+
+def failed(codelet: type[Vertex], error: BaseException, line: str, who: str) -> CodeletError:
+    """An exception of the learner's own code, as an error that says where it happened."""
+    advice = f"run one vertex by itself with {codelet.__name__}.call(…); a breakpoint stops there."
+    if isinstance(error, ValueError) and "read-only" in str(error):
+        inputs = ", ".join(repr(f.name) for f in codelet.fields.values() if f.kind == "input")
+        advice = f"an Input ({inputs}) is only read; declare it InOut to change it."
+    return CodeletError(
+        f"{codelet.__name__}.compute() failed: {type(error).__name__}: {error}.", where=f"{line}, {who}", next_step=advice
+    )

@@ -1,0 +1,307 @@
+"""Codelets that the tests share, and a maker of random ones."""
+
+from __future__ import annotations
+
+from random import Random
+
+import numpy as np
+
+import ipu_teach
+from ipu_teach import BOOL, FLOAT, HALF, INT, InOut, Input, Output, SupervisorVertex, Vector, Vertex
+from ipu_teach.types import DType
+
+
+class DotProduct(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.a @ self.b
+
+
+class Sum(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        total = 0.0
+        for value in self.x:
+            total += value
+        self.out = total
+
+
+class PairwiseSum(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = np.sum(self.x)
+
+
+class Largest(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = np.max(self.x)
+
+
+class Axpy(Vertex):
+    x: Input[Vector[FLOAT]]
+    y: InOut[Vector[FLOAT]]
+    a: FLOAT = 2.5
+
+    def compute(self):
+        self.y += self.a * self.x
+
+
+class Increment(Vertex):
+    x: InOut[Vector[FLOAT]]
+
+    def compute(self):
+        self.x += 1
+
+
+class Swap(Vertex):
+    x: InOut[Vector[FLOAT]]
+
+    def compute(self):
+        t = self.x[0]
+        self.x[0] = self.x[1]
+        self.x[1] = t
+
+
+class Evens(Vertex):
+    """Writes every other element and leaves the rest as it was."""
+
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        self.out[::2] = self.x[::2] * 10
+
+
+class Softmax(Vertex):
+    x: Input[Vector[Vector[FLOAT]]]
+    out: Output[Vector[Vector[FLOAT]]]
+
+    def compute(self):
+        e = np.exp(self.x - np.max(self.x, axis=1, keepdims=True))
+        self.out = e / np.sum(e, axis=1, keepdims=True)
+
+
+class SumOfParts(Vertex):
+    """Takes a list of vectors of any lengths, or a matrix."""
+
+    parts: Input[Vector[Vector[FLOAT]]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        total = np.float32(0)
+        for part in self.parts:
+            total += np.sum(part)
+        self.out = total
+
+
+class AddToParts(Vertex):
+    parts: InOut[Vector[Vector[FLOAT]]]
+    x: Input[FLOAT]
+
+    def compute(self):
+        for part in self.parts:
+            part += self.x
+        self.parts[0] = self.parts[0] * 2
+
+
+class Counter(Vertex):
+    """Counts its runs in state and says how many."""
+
+    out: Output[FLOAT]
+    runs: FLOAT = 0
+
+    def compute(self):
+        self.runs += 1
+        self.out = self.runs
+
+
+class IntegerMix(Vertex):
+    a: Input[Vector[INT]]
+    b: InOut[Vector[INT]]
+
+    def compute(self):
+        self.b = self.b * 65537 + self.a
+        self.b[0] += self.a[-1]
+
+
+class HalfScale(Vertex):
+    x: Input[Vector[HALF]]
+    out: Output[Vector[HALF]]
+
+    def compute(self):
+        self.out = self.x * 3 + 1
+
+
+class FlipWhereNegative(Vertex):
+    """Its branch depends on data, so it runs vertex by vertex."""
+
+    x: InOut[FLOAT]
+
+    def compute(self):
+        if self.x < 0:
+            self.x = -self.x
+
+
+class Gather(Vertex):
+    """Its index depends on data."""
+
+    x: Input[Vector[FLOAT]]
+    i: Input[INT]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.x[self.i]
+
+
+class SuperScale(SupervisorVertex):
+    x: InOut[Vector[FLOAT]]
+
+    def compute(self):
+        self.x *= 2
+
+
+class AllPositive(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[BOOL]
+
+    def compute(self):
+        self.out = np.all(self.x > 0)
+
+
+# --- random codelets --------------------------------------------------------------------------------------------------
+#
+# A random straight-line program over fixed fields. In the templates v stands for some vector of n elements, u for one of
+# k, m for some k x n matrix, s for some number.
+
+SHAPES = {"x": "n", "v": "n", "u": "k", "m": "kn", "w": "n", "q": "kn", "s": "", "y": "n", "z": ""}
+
+FIELDS = """
+    x: Input[Vector[{T}]]
+    v: Input[Vector[{T}]]
+    u: Input[Vector[{T}]]
+    m: Input[Vector[Vector[{T}]]]
+    w: InOut[Vector[{T}]]
+    q: InOut[Vector[Vector[{T}]]]
+    s: InOut[{T}]
+    y: Output[Vector[{T}]]
+    z: Output[{T}]
+    k: {T} = 3
+"""
+
+FLOAT_VECTORS = """
+{v} + {v}; {v} * {s}; {v} - {v} * {v}; {v} / ({v} * {v} + 1); np.exp(-np.abs({v})); np.exp2(np.clip({v}, -4, 4))
+np.log1p(np.abs({v})); np.sqrt(np.abs({v})); np.tanh({v}); np.sin({v}); np.arctan2({v}, {v}); np.power(np.abs({v}), {s})
+np.expm1(-np.abs({v}[::-1])); np.cbrt({v}); np.arcsin({v}); {v} ** 2; {v} ** 3; np.abs({v}) ** 0.5; np.abs({v}) ** {s}
+np.abs({v}) ** {v}; 2.0 ** {v}; {v}[::-1]; {m}[0]; {m}[-1]; {m}[:, ::-1][0]; np.where({v} > {s}, {v}, {v}); {s} / {v}
+np.where({v} > {v}, {s}, {v}); np.maximum({v}, {s}); np.minimum({v}, {v}); {m}.sum(axis=0); np.max({m}, axis=0)
+np.mean({m}, axis=0); {m}.T @ {u}; {u} @ {m}; {u} @ {m}[:, ::-1]; np.cumsum({v}); np.sort({v}); {v}.astype(np.float16)
+{v}.astype(np.float32); np.stack([{v}, {v}]).sum(axis=0); np.concatenate([{v}[1:], {v}[:1]]); -{v}; {v}.copy()
+np.clip({v}, -1.0, 2.5); np.float32(0.1) * {v}; np.sqrt(2) * {v}; np.full_like({v}, 0.25); {v} % 3; {v} // 2
+np.dot({u}, {m}); {m}.T.sum(axis=1); np.array({v}); np.asarray({v}); np.roll({v}, 1); {v}.reshape(-1); np.log2(np.abs({v}))
+{m}.T[:, 0]; np.concatenate([{v}, {v}])[::2]; {v} * np.arange(len({v})); np.where({v} > 0, {v}, 0); np.diff({v}, prepend=0)
+"""
+FLOAT_PARTS = """
+{m} @ {v}; {m}.sum(axis=1); np.mean({m}, axis=1); {m}[:, 0]; {m}.max(axis=1); np.argmax({m}, axis=1); {m}[::-1] @ {v}
+{m}[:, ::2].sum(axis=1); np.dot({m}, {v}); {m}[:, ::2] @ {v}[::2]; {u} * {u}; np.exp2(-np.abs({u})); {u} + {s}; {u}[::-1]
+{m}[:, -1]; np.stack([{u}, {u}]).T.sum(axis=1); ({m} @ {m}.T)[0]; np.array([{s}, 1.0])[0] * {u}
+"""
+FLOAT_MATRICES = """
+{m} * {v}; {m} + {u}[:, None]; np.exp(-np.abs({m})); {m} - {m}.max(axis=1, keepdims=True); ({m}.T * {s}).T; {m}[::-1]
+np.where({m} > 0, {m}, 0); {m} * {m}; {m} @ ({m}.T @ {m}); np.outer({u}, {v}); {m}.reshape(-1)[::-1].reshape({m}.shape)
+np.stack([{m}, {m}]).sum(axis=0); ({m}.T + {u}).T; np.abs({m}) ** 0.5; np.exp2(-np.abs({m}.T)).T; np.copy({m}.T).T
+"""
+FLOAT_NUMBERS = """
+{v}[0]; {v}[-1]; {m}[0, 0]; np.sum({v}); {v} @ {v}; {v} @ {v}[::-1]; np.max({v}); np.mean({v}); {s} * {s} + {s}; abs({s})
+max({s}, {s}); min({v}[0], {v}[-1]); np.tanh({s}); np.exp2(-abs({s})); abs({s}) ** 0.5; {s} ** 2; {s} ** 3; np.sum({m})
+np.sum({m}.T); sum({v}); np.dot({v}, {v}); np.prod({v}); {v}[::2].sum(); {v}[::-1].sum(); np.where({s} > {s}, {s}, {s})
+np.std({v}); self.k; self.s; {s} / {s}; abs({s}) ** {s}; np.sum({m}[:, ::2]); np.sum(np.copy({m}.T)); np.log10(np.abs({s}))
+np.array([{s}, 1.0, {s}]).sum(); np.concatenate([{m}.T, {m}.T]).sum(); np.exp(-abs({s})); np.cbrt({s}); np.arcsin({s})
+np.power(abs({s}), {s}); np.linalg.norm({v}); ({v} * {v}).sum(); ({m} * {m}).sum(); ({m}.T * {u}).sum(); {s} % 3; {s} // 2
+np.asarray({v})[0]; np.hstack([{v}, {u}]).sum(); np.sum({v}, keepdims=True)[0]; np.min({m})
+"""
+INTEGER_VECTORS = """
+{v} + {v}; {v} * {s}; {v} - {v} * {v}; {v} // 3; {v} % 7; {v} // ({v} | 1); {v} & {v}; {v} | 5; {v} ^ {v}; {v} << 3
+{v} >> 1; np.abs({v}); -{v}; ~{v}; np.maximum({v}, {s}); np.where({v} > {v}, {v}, {s}); {m}.sum(axis=0); {m}.T @ {u}; {v}[::-1]
+np.clip({v}, -100, 100); np.cumsum({v}); np.sort({v}); {m}[-1]; np.concatenate([{v}[1:], {v}[:1]]); {v} ** 2; {v} * 1000003
+{v}.astype(np.int16); {v}.astype(np.float32); np.sign({v}); np.sqrt(np.abs({v}))
+"""
+INTEGER_PARTS = "{m} @ {v}; {m}.sum(axis=1); {m}[:, 0]; {m}.max(axis=1); {u} * {u}; {u} + {s}; np.argmin({m}, axis=1)"
+INTEGER_MATRICES = "{m} * {v}; {m} + {u}[:, None]; {m}[::-1]; np.where({m} > 0, {m}, 0); {m} % 5; {m} - {m}.T[0][:, None]"
+INTEGER_NUMBERS = """
+{v}[0]; {v}[-1]; np.sum({v}); {v} @ {v}; np.max({v}); {s} * {s} + {s}; abs({s}); max({v}[0], {v}[-1]); sum({v}); self.k
+{s} // ({s} | 1); {s} % 5; np.sum({m}); {m}[0, 0]; {s} << 2; np.prod({v}); self.s; {s} ** 2; {s} / 7; np.any({v} > 3) * 2
+"""
+STATEMENTS = """
+self.w += {v}; self.w[0] = {s}; self.w[1:] = {v}[:-1]; self.w[:] = {v}; self.w[::2] *= {s}; self.w = {v}; self.s = {s}
+self.s += {s}; self.k = self.k * {s}; self.y = {v}; self.y[0] = {s}; self.z = {s}; self.y[:1] = {v}[:1]; self.q += {m}
+self.q[0] = {v}; self.q[:, 0] = {u}; self.q = {m}; self.q[-1][::-1] = {v}; self.w[0], self.w[-1] = self.w[-1], self.w[0]
+self.w[1:] += self.w[:-1]; self.w = self.w[::-1]; self.q[:] = {s}; self.w[-1:] = {s}; self.s = {v}[:1]; self.q.T[0] = {u}
+self.q *= 2; self.w -= 1; self.w[:] = {v} * self.w[0]; self.q[0] = {v} * self.q[0, 0]; self.y[::-1] = {v}
+"""
+BLOCKS = [
+    "acc = {s}\nfor i in range(len({v})):\n    acc = acc + {v}[i] * {v}[i]\nself.z = acc",
+    "for i in range(1, len(self.w)):\n    self.w[i] += self.w[i - 1]",
+    "a = np.zeros(len({v}), {v}.dtype)\na[0] = {s}\na += self.w\na[1:] = a[:-1]\nself.w = a",
+    "a = self.w[1:]\na += {s}\nself.s = self.w[0]",
+    "a = self.w[0]\na += 1\nself.s = a",
+    "a = {v} * {v}\nb = a[::2]\nb += {s}\nself.y = a",
+    "a = np.ones_like({m})\na[0] *= {v}\na[:, -1] = {u}\nself.q = a",
+    "self.y[0] = {s}\nfor i in range(1, len(self.y)):\n    self.y[i] = {v}[i] + {s}",
+]
+
+
+def _split(text: str) -> list[str]:
+    return [part.strip() for line in text.strip().splitlines() for part in line.split(";")]
+
+
+TEMPLATES = {
+    "f": {"v": _split(FLOAT_VECTORS), "u": _split(FLOAT_PARTS), "m": _split(FLOAT_MATRICES), "s": _split(FLOAT_NUMBERS)},
+    "i": {"v": _split(INTEGER_VECTORS), "u": _split(INTEGER_PARTS), "m": _split(INTEGER_MATRICES),
+          "s": _split(INTEGER_NUMBERS)},
+}  # fmt: skip
+
+
+def random_codelet(rng: Random, dtype: type[DType], length: int) -> tuple[type[Vertex], str]:
+    """A vertex class with the fields of `SHAPES`, and its source: `length` random steps."""
+    templates = TEMPLATES[dtype.numpy.kind]
+    values = {
+        "v": ["self.x", "self.v", "self.w"],
+        "u": ["self.u"],
+        "m": ["self.m", "self.q"],
+        "s": ["self.s", "self.k", "2", "3"] + (["0.5", "-1.25"] if dtype.numpy.kind == "f" else []),
+    }
+
+    def fill(template: str) -> str:
+        while "{" in template:
+            at = template.index("{")
+            template = template[:at] + rng.choice(values[template[at + 1]]) + template[at + 3 :]
+        return template
+
+    lines = []
+    for number in range(length):
+        action = rng.randrange(8)
+        if action == 0:
+            lines += fill(rng.choice(BLOCKS)).splitlines()
+        elif action <= 2:
+            lines.append(fill(rng.choice(_split(STATEMENTS))))
+        else:
+            kind = rng.choice("vvvums" "ss")
+            lines.append(f"{kind}{number} = {fill(rng.choice(templates[kind]))}")
+            # Twice, so that new values are used more often than old ones.
+            values[kind] += [f"{kind}{number}"] * 2
+    lines += [fill("self.w = {v}"), fill("self.z = {s}"), fill("self.q[0] = {v}"), fill("self.y[:1] = {v}[:1]")]
+    body = "\n        ".join(lines)
+    source = f"class Random(Vertex):{FIELDS.format(T=dtype.__name__)}\n    def compute(self):\n        {body}\n"
+    scope = {name: getattr(ipu_teach, name) for name in ipu_teach.__all__} | {"np": np}
+    exec(source, scope)
+    return scope["Random"], source

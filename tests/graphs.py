@@ -1,0 +1,322 @@
+"""Random graphs for the tests, and beside every tensor what it should be by numpy's own indexing.
+
+A `View` pairs a tensor with an array of element numbers. Whatever is done to the one is done to the other, so that the
+tests know which elements a vertex touches without asking the code under test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from codelets import (
+    AddToParts,
+    AllPositive,
+    Axpy,
+    Counter,
+    DotProduct,
+    Evens,
+    FlipWhereNegative,
+    HalfScale,
+    Increment,
+    IntegerMix,
+    PairwiseSum,
+    Softmax,
+    Sum,
+    SumOfParts,
+    SuperScale,
+    Swap,
+)
+
+from ipu_teach import BOOL, FLOAT, HALF, INT, ComputeSet, Device, Engine, Graph, Tensor, Vertex, concat
+from ipu_teach.program import Copy, Program
+from ipu_teach.types import Array, DType
+
+
+FAMILY = [
+    AddToParts, AllPositive, Axpy, Counter, DotProduct, Evens, FlipWhereNegative, HalfScale, Increment, IntegerMix,
+    PairwiseSum, Softmax, Sum, SumOfParts, SuperScale, Swap,
+]  # fmt: skip
+MAY_BE_EMPTY = {AllPositive, Axpy, DotProduct, Evens, HalfScale, Increment, PairwiseSum, Sum, SuperScale}
+TAKES_LISTS = {AddToParts, SumOfParts}
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    tensor: Tensor
+    ids: Array
+
+    def __getitem__(self, key: Any) -> View:
+        return View(self.tensor[key], self.ids[key])
+
+    def shuffled(self, order: Sequence[int]) -> View:
+        return View(self.tensor.dim_shuffle(order), self.ids.transpose(order))
+
+    def reshaped(self, shape: Sequence[int]) -> View:
+        return View(self.tensor.reshape(shape), self.ids.reshape(shape))
+
+    def flat(self) -> View:
+        return View(self.tensor.flatten(), self.ids.reshape(-1))
+
+    @property
+    def elements(self) -> set[int]:
+        return set(self.ids.reshape(-1).tolist())
+
+
+def joined(views: Sequence[View], dim: int = 0) -> View:
+    return View(concat([v.tensor for v in views], dim), np.concatenate([v.ids for v in views], dim))
+
+
+class Space:
+    """A graph whose elements are numbered through all its variables. `tile[i]` and `size[i]` belong to element i."""
+
+    def __init__(self, device: Device, rng: Random, tiles: int | None = None) -> None:
+        self.device = device
+        self.graph = Graph(device.target)
+        self.rng = rng
+        self.tiles = device.target.num_tiles if tiles is None else tiles
+        self.tile: list[int] = []
+        self.size: list[int] = []
+        self.variable_of: list[str] = []
+        self.variables: dict[str, View] = {}
+
+    def variable(self, dtype: type[DType], shape: Sequence[int], values: bool = True) -> View:
+        """A new variable, mapped at random, readable by the host under its name, holding random values."""
+        name = f"t{len(self.variables)}"
+        tensor = self.graph.add_variable(dtype, shape, name)
+        first, count = len(self.tile), int(np.prod(shape, dtype=int))
+        view = View(tensor, np.arange(first, first + count).reshape(shape))
+        self.tile += [-1] * count
+        self.size += [dtype.size] * count
+        self.variable_of += [name] * count
+        self.variables[name] = view
+        self.graph.create_host_read(name, tensor)
+        if values:
+            self.graph.set_initial_value(tensor, random_values(self.rng, dtype, shape))
+        self.map(view, self.rng.randrange(self.tiles))
+        for _ in range(self.rng.randrange(4) if count else 0):
+            self.map(random_view(self.rng, view), self.rng.randrange(self.tiles))
+        return view
+
+    def map(self, view: View, tile: int) -> None:
+        self.graph.set_tile_mapping(view.tensor, tile)
+        for i in view.elements:
+            self.tile[i] = tile
+
+    def bytes_of(self, elements: set[int]) -> int:
+        return sum(self.size[i] for i in elements)
+
+
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 2.0, 0.5, np.inf, -np.inf, np.nan, 1e-7, 6e4]
+
+
+def random_values(rng: Random, dtype: type[DType], shape: Sequence[int]) -> Array:
+    """Mostly ordinary numbers; sometimes zeros of both signs, infinities, NaN; integers also at their limits."""
+    source = np.random.default_rng(rng.randrange(2**16))
+    kind = dtype.numpy.kind
+    if kind == "b":
+        return source.random(shape) < 0.5
+    if kind != "f":
+        bounds = np.iinfo(dtype.numpy)
+        values = source.integers(-50 if bounds.min else 0, 50, shape)
+        if rng.randrange(3) == 0:
+            values = np.where(source.random(shape) < 0.2, source.choice([bounds.min, bounds.max], shape), values)
+        return values.astype(dtype.numpy)
+    values = source.standard_normal(shape) * 3
+    if rng.randrange(3) == 0:
+        values = np.where(source.random(shape) < 0.2, source.choice(SPECIAL, shape), values)
+    return values.astype(dtype.numpy)
+
+
+def random_view(rng: Random, view: View, steps: int = 3) -> View:
+    """`view` after some random slices, flips, transposes, flattenings and concatenations. No element appears twice."""
+    for _ in range(rng.randrange(steps + 1)):
+        rank, shape = view.ids.ndim, view.ids.shape
+        if rank == 0 or 0 in shape:
+            return view
+        action = rng.randrange(7)
+        axis = rng.randrange(rank)
+        lead = (slice(None),) * axis
+        if action == 0:
+            begin = rng.randrange(shape[axis] + 1)
+            view = view[(*lead, slice(begin, rng.randint(begin, shape[axis])))]
+        elif action == 1:
+            view = view[(*lead, slice(None, None, rng.choice([-1, 2, -2, 3])))]
+        elif action == 2 and rank > 1:
+            view = view[(*lead, rng.randrange(-shape[axis], shape[axis]))]
+        elif action == 3:
+            view = view.shuffled(rng.sample(range(rank), rank))
+        elif action == 4:
+            view = view.flat()
+        elif action == 5:
+            cut = rng.randrange(shape[axis] + 1)
+            view = joined([view[(*lead, slice(cut, None))], view[(*lead, slice(None, cut))]], axis)
+        elif action == 6:
+            view = view[..., :: rng.choice([1, -1])]
+    return view
+
+
+def random_vector(rng: Random, space: Space, dtype: type[DType], length: int, avoid: frozenset[int] | set[int]) -> View:
+    """Some `length` elements of the space, none of them in `avoid`; of a new variable if none are found."""
+    known = [v for v in space.variables.values() if v.tensor.dtype is dtype]
+    for _ in range(3 if known else 0):
+        flat = random_view(rng, rng.choice(known)).flat()
+        if len(flat.ids) >= length:
+            begin = rng.randrange(len(flat.ids) - length + 1)
+            found = flat[begin : begin + length]
+            if not found.elements & avoid:
+                return found
+    return space.variable(dtype, (length,))
+
+
+def regions(rng: Random, space: Space, dtype: type[DType], shape: tuple[int, ...], count: int, written: bool) -> list[View]:
+    """`count` regions of one shape, laid out in one of the ways in which graphs lay them out; disjoint if `written`."""
+    size = int(np.prod(shape, dtype=int))
+    way = rng.randrange(6 if written else 9)
+    if way == 0 or way == 1:
+        whole = space.variable(dtype, (count, *shape))
+        return [whole[i] for i in range(count)]
+    if way == 2:
+        whole = space.variable(dtype, (*shape, count))  # the vertices along the last axis: strided regions
+        return [whole[(..., i)] for i in range(count)]
+    if way == 3:
+        whole = space.variable(dtype, (count, *shape))[::-1]
+        return [whole[i][(..., slice(None, None, -1))] if shape else whole[i] for i in range(count)]
+    if way == 4:
+        whole = space.variable(dtype, (count, *shape))
+        order = rng.sample(range(count), count)
+        return [whole[i] for i in order]
+    if way == 5:
+        gap = rng.randrange(3)
+        flat = space.variable(dtype, (count * (size + gap) + 1,))
+        return [flat[1 + i * (size + gap) : 1 + i * (size + gap) + size].reshaped(shape) for i in range(count)]
+    if way == 6:
+        whole = space.variable(dtype, shape)
+        return [whole] * count
+    if way == 7:
+        step = rng.randrange(size + 1)
+        flat = space.variable(dtype, (count * step + size,))
+        return [flat[i * step : i * step + size].reshaped(shape) for i in range(count)]
+    flat = space.variable(dtype, (2 * size + count,))
+    starts = [rng.randrange(size + count + 1) for _ in range(count)]
+    return [flat[s : s + size].reshaped(shape) for s in starts]
+
+
+def side_by_side(space: Space, dtype: type[DType], shapes: dict[str, tuple[int, ...]], count: int) -> dict[str, list[View]]:
+    """All fields of a vertex in one row of one variable."""
+    sizes = {name: int(np.prod(shape, dtype=int)) for name, shape in shapes.items()}
+    whole = space.variable(dtype, (count, sum(sizes.values())))
+    result, begin = {}, 0
+    for name, shape in shapes.items():
+        part = whole[:, begin : begin + sizes[name]]
+        result[name] = [part[i].reshaped(shape) for i in range(count)]
+        begin += sizes[name]
+    return result
+
+
+@dataclass
+class Placed:
+    """A vertex of a random graph: what it is, where it is, and which elements its fields hold."""
+
+    codelet: type[Vertex]
+    tile: int
+    fields: dict[str, list[View]]
+    cycles: int = -1
+
+    def touched(self, kinds: Sequence[str]) -> list[set[int]]:
+        """The elements of each field whose kind is one of `kinds`."""
+        chosen = [views for name, views in self.fields.items() if self.codelet.fields[name].kind in kinds]
+        return [set().union(*(view.elements for view in views)) for views in chosen]
+
+
+@dataclass
+class Superstep:
+    compute_set: ComputeSet
+    vertices: list[Placed]
+
+
+def random_superstep(rng: Random, space: Space, most: int = 6, careful: bool = True, costed: bool = False) -> Superstep:
+    """A compute set of up to `most` vertices each of some codelets. `careful`: without races; `costed`: with estimates."""
+    step = Superstep(space.graph.add_compute_set(), [])
+    read: set[int] = set()
+    written: set[int] = set()
+
+    def pick(dtype: type[DType], length: int, kind: str) -> View:
+        avoid = (written if kind == "input" else read | written) if careful else frozenset()
+        found = random_vector(rng, space, dtype, length, avoid)
+        (read if kind == "input" else written).update(found.elements)
+        return found
+
+    for codelet in rng.sample(FAMILY, rng.randint(1, 4)):
+        for _ in range(rng.randint(1, most)):
+            fields = {}
+            n, k = rng.choice([1, 2, 3, 4, 5, 7, 8, 11, 16]), rng.randint(1, 3)
+            n = max(n, 2) if codelet is Swap else 0 if codelet in MAY_BE_EMPTY and rng.randrange(6) == 0 else n
+            for name, field in codelet.fields.items():
+                if field.kind == "state":
+                    continue
+                if field.depth == 0:
+                    fields[name] = [pick(field.dtype, 1, field.kind)[0]]
+                elif field.depth == 1:
+                    fields[name] = [pick(field.dtype, n, field.kind)]
+                elif codelet in TAKES_LISTS and rng.randrange(4):
+                    lengths = [rng.randrange(5) for _ in range(rng.randint(1, 3))]
+                    fields[name] = [pick(field.dtype, length, field.kind) for length in lengths]
+                else:
+                    fields[name] = [pick(field.dtype, k * n, field.kind).reshaped((k, n))]
+            placed = Placed(codelet, rng.randrange(space.tiles), fields)
+            step.vertices.append(placed)
+            add(space, step.compute_set, placed, rng.randrange(40) if costed or rng.randrange(3) == 0 else -1)
+    return step
+
+
+def add(space: Space, compute_set: ComputeSet, placed: Placed, cycles: int = -1) -> None:
+    """Add one vertex to the graph; a field of one view that is no vector of its own is connected as it is."""
+    edges = {}
+    for name, views in placed.fields.items():
+        alone = len(views) == 1 and (placed.codelet.fields[name].depth < 2 or views[0].ids.ndim == 2)
+        edges[name] = views[0].tensor if alone else [view.tensor for view in views]
+    vertex = space.graph.add_vertex(compute_set, placed.codelet, edges)
+    space.graph.set_tile_mapping(vertex, placed.tile)
+    placed.cycles = cycles
+    if cycles >= 0:
+        space.graph.set_perf_estimate(vertex, cycles)
+
+
+def random_copy(rng: Random, space: Space) -> tuple[Copy, View, View]:
+    """A Copy between two random views of one dtype, and the views."""
+    dtype = rng.choice([FLOAT, HALF, INT, BOOL])
+    length = rng.randrange(20)
+    source = random_vector(rng, space, dtype, length, frozenset())
+    destination = random_vector(rng, space, dtype, length, source.elements)
+    if length % 2 == 0:
+        source = source.reshaped((2, length // 2))
+    return Copy(source.tensor, destination.tensor), source, destination
+
+
+def contents(space: Space, program: Program | list[Program], *, vertex_loop: bool, runs: int = 1) -> dict[str, Array]:
+    """Everything in memory after the run, by variable."""
+    engine = Engine(space.graph, program, strict=False, vertex_loop=vertex_loop)
+    engine.load(space.device)
+    for _ in range(runs):
+        engine.run()
+    return {name: engine.read_tensor(name) for name in space.variables}
+
+
+def differences(a: dict[str, Array], b: dict[str, Array]) -> list[str]:
+    """The names under which two memories differ in any bit. One NaN is as good as another: its sign and payload are no value."""
+    return [name for name in a if not same_bits(a[name], b[name])]
+
+
+def same_bits(a: Array, b: Array) -> bool:
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return False
+    if a.dtype.kind != "f":
+        return np.array_equal(a, b)
+    plain = f"u{a.dtype.itemsize}"
+    equal = np.ascontiguousarray(a).view(plain) == np.ascontiguousarray(b).view(plain)
+    return bool(np.all(equal | (np.isnan(a) & np.isnan(b))))
