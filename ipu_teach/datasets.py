@@ -65,9 +65,7 @@ _LARGEST_DOWNLOAD = 1 << 26  # the largest of the four files is 9.9 MB
 _LARGEST_ARRAY = 1 << 30
 _IDX_TYPES = {0x09: "int8", 0x0B: "int16", 0x0C: "int32", 0x0D: "float32", 0x0E: "float64"}
 
-_REPLACE = (
-    "Put a fresh copy in its place; if it is in the cache folder, delete it and datasets.mnist() downloads it again."
-)
+_REPLACE = "Put a fresh copy in its place; if it is in the cache folder, delete it and datasets.mnist() downloads it again."
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -390,8 +388,7 @@ def _base_url() -> str:
         raise DatasetError(
             f"MNIST cannot be downloaded from {base!r}, which is not an address of the form http://... or https://...",
             where="the environment variable IPU_TEACH_MNIST_URL",
-            next_step="Set it to the folder on a server that holds the four .gz files, "
-            "or unset it to use the default address.",
+            next_step="Set it to the folder on a server that holds the four .gz files, or unset it to use the default address.",
         )
     return base.rstrip("/") + "/"
 
@@ -452,8 +449,7 @@ def _fill(url: str, part: Path, md5: str, timeout: float) -> None:
         part.unlink()
         if not resumed:
             raise DatasetError(
-                f"The download of {url.rpartition('/')[2]} is not the file of MNIST: "
-                f"its md5 is {seen} and should be {md5}.",
+                f"The download of {url.rpartition('/')[2]} is not the file of MNIST: its md5 is {seen} and should be {md5}.",
                 where=url,
                 next_step="Try again; if it happens again, something between you and the server changes it (a log-in "
                 "page, a proxy) or the address is wrong: set IPU_TEACH_MNIST_URL to another mirror.",

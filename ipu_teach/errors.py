@@ -143,3 +143,11 @@ class CodeletError(PoplarError):
 
 class UndeclaredNameError(CodeletError, AttributeError):
     """A codelet's compute() uses a name of `self` that its class does not declare."""
+
+
+class ApplicationRuntimeError(PoplarError):
+    """The program itself stopped the run: an Abort, a condition, or a Switch that no case fits."""
+
+
+class UninitialisedReadError(PoplarError):
+    """Something was read that nothing had written."""

@@ -5,14 +5,20 @@ A program is a tree. Building it runs nothing; an Engine compiles it and `run` w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
 from typing import cast
 
 import numpy as np
 
 from ipu_teach.errors import ControlProgramError, PoplarTypeError, shown
-from ipu_teach.graph.graph import ComputeSet, DataStream
+from ipu_teach.graph.graph import ComputeSet, DataStream, Function, Graph
 from ipu_teach.graph.tensor import Tensor
+from ipu_teach.types import BOOL, CHAR, INT, SHORT, UNSIGNED_CHAR, UNSIGNED_INT, UNSIGNED_SHORT, DType
+
+PREDICATES = (BOOL, INT, UNSIGNED_INT, SHORT, UNSIGNED_SHORT, CHAR, UNSIGNED_CHAR)
+CONTROLS = (INT, UNSIGNED_INT)
 
 
 class Program:
@@ -66,14 +72,18 @@ class Sequence(Program):
 
 
 class Execute(Program):
-    """Run a compute set: one superstep of exchange, sync and compute."""
+    """Run a compute set: one superstep of exchange, sync and compute.
 
-    def __init__(self, compute_set: ComputeSet) -> None:
+    `out`: a BOOL of one element that receives true if `compute()` of every vertex returned true (or nothing).
+    """
+
+    def __init__(self, compute_set: ComputeSet, out: Tensor | None = None) -> None:
         if not isinstance(compute_set, ComputeSet):
             raise ControlProgramError(
                 f"Execute was given {shown(compute_set)}.", next_step="give a compute set made with graph.add_compute_set."
             )
         self.compute_set = compute_set
+        self.out = None if out is None else _single(out, "Execute", "out", (BOOL,))
 
     def __repr__(self) -> str:
         return f"Execute({self.compute_set.name})"
@@ -154,3 +164,294 @@ class Repeat(Program):
 
     def __repr__(self) -> str:
         return f"Repeat({self.count}, {self.body!r})"
+
+
+class _While(Program):
+    def __init__(self, condition: Program, predicate: Tensor, body: Program) -> None:
+        name = type(self).__name__
+        self.condition = _program(condition, name)
+        self.predicate = _single(predicate, name, "predicate", PREDICATES)
+        self.body = _program(body, name)
+
+    def children(self) -> tuple[Program, ...]:
+        return (self.condition, self.body)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.predicate.graph.describe(self.predicate)}, {self.body!r})"
+
+
+class RepeatWhileTrue(_While):
+    """Run `condition`; while the single element `predicate` is not zero, run `body` and `condition` again.
+
+    The decision is made on the device, from what `condition` has just written. `predicate` is a BOOL or an integer.
+    """
+
+
+class RepeatWhileFalse(_While):
+    """Run `condition`; while the single element `predicate` is zero, run `body` and `condition` again."""
+
+
+class If(Program):
+    """Run `then` if the single element `predicate` (BOOL or integer) is not zero, else `otherwise`."""
+
+    def __init__(self, predicate: Tensor, then: Program, otherwise: Program | None = None) -> None:
+        self.predicate = _single(predicate, "If", "predicate", PREDICATES)
+        self.then = _program(then, "If")
+        self.otherwise = Sequence() if otherwise is None else _program(otherwise, "If")
+
+    def children(self) -> tuple[Program, ...]:
+        return (self.then, self.otherwise)
+
+    def __repr__(self) -> str:
+        return f"If({self.predicate.graph.describe(self.predicate)}, {self.then!r}, {self.otherwise!r})"
+
+
+class Switch(Program):
+    """Run the case whose number equals the single element `control` (INT or UNSIGNED_INT), else `default`.
+
+    `cases`: (number, program) pairs or a dict; `add` appends one. Without a default nothing runs if no case fits; with
+    `switch_with_bounds_checking` that is an `ApplicationRuntimeError`.
+    """
+
+    def __init__(
+        self,
+        control: Tensor,
+        cases: Mapping[int, Program] | Iterable[tuple[int, Program]] = (),
+        default: Program | None = None,
+    ) -> None:
+        self.control = _single(control, "Switch", "control", CONTROLS)
+        self.cases: dict[int, Program] = {}
+        self.default = Sequence() if default is None else _program(default, "Switch")
+        self.checked = False
+        pairs = cases.items() if isinstance(cases, Mapping) else cases
+        try:
+            listed = [(number, program) for number, program in pairs]
+        except (TypeError, ValueError):
+            raise ControlProgramError(
+                f"Switch was given the cases {shown(cases)}.", next_step="give pairs: [(0, first), (1, second)]."
+            ) from None
+        for number, program in listed:
+            self.add(number, program)
+
+    @classmethod
+    def switch_with_bounds_checking(
+        cls, control: Tensor, cases: Mapping[int, Program] | Iterable[tuple[int, Program]] = ()
+    ) -> Switch:
+        """A Switch that raises `ApplicationRuntimeError` when no case fits."""
+        made = cls(control, cases)
+        made.checked = True
+        return made
+
+    @classmethod
+    def switch_with_unreachable_default(
+        cls, control: Tensor, cases: Mapping[int, Program] | Iterable[tuple[int, Program]] = ()
+    ) -> Switch:
+        """A Switch whose author promises that some case fits. The kit checks the promise."""
+        return cls.switch_with_bounds_checking(control, cases)
+
+    def add(self, number: int, program: Program) -> Switch:
+        """Append the case `number`; returns self."""
+        if not isinstance(number, (int, np.integer)) or isinstance(number, bool) or int(number) in self.cases:
+            raise ControlProgramError(f"Switch was given the case {shown(number)}.", next_step="give whole numbers, each once.")
+        self.cases[int(number)] = _program(program, "Switch")
+        return self
+
+    def children(self) -> tuple[Program, ...]:
+        return (*self.cases.values(), self.default)
+
+    def __repr__(self) -> str:
+        return f"Switch({self.control.graph.describe(self.control)}, cases {sorted(self.cases)})"
+
+
+class Call(Program):
+    """Run a function made with `graph.add_function(program)`. Its code exists once, however often it is called."""
+
+    def __init__(self, function: Function) -> None:
+        if not isinstance(function, Function):
+            raise ControlProgramError(
+                f"Call was given {shown(function)}.", next_step="give what graph.add_function(program) returned."
+            )
+        self.function = function
+        self.body = _program(function.program, "Call")
+
+    def children(self) -> tuple[Program, ...]:
+        return (self.body,)
+
+    def __repr__(self) -> str:
+        return f"Call({self.function.name})"
+
+
+class Block(Program):
+    """A program under a name, for the profile."""
+
+    def __init__(self, body: Program, name: str) -> None:
+        self.body = _program(body, "Block")
+        self.name = str(name)
+
+    def children(self) -> tuple[Program, ...]:
+        return (self.body,)
+
+    def __repr__(self) -> str:
+        return f"Block({self.name!r}, {self.body!r})"
+
+
+@dataclass(frozen=True)
+class PrintTensorFmt:
+    """How PrintTensor writes numbers: Poplar's fields, in Python's spelling."""
+
+    summarise_threshold: int = 1000
+    edge_items: int = 3
+    max_line_width: int = 75
+    digits: int = 7
+    separator: str = " "
+    open_bracket: str = "["
+    close_bracket: str = "]"
+
+
+class PrintTensor(Program):
+    """Print a tensor when the run comes here: `PrintTensor(tensor)` or `PrintTensor("title", tensor)`.
+
+    It goes to standard error, or where `Engine.set_print_tensor_stream` says.
+    """
+
+    def __init__(self, title: str | Tensor, tensor: Tensor | None = None, fmt: PrintTensorFmt | None = None) -> None:
+        given = title if tensor is None else tensor
+        if not isinstance(given, Tensor) or (tensor is not None and not isinstance(title, str)):
+            raise ControlProgramError(
+                f"PrintTensor was given {shown(title)}" + (f" and {shown(tensor)}." if tensor is not None else "."),
+                next_step='write PrintTensor(tensor) or PrintTensor("title", tensor).',
+            )
+        self.tensor = given
+        self.title = title if isinstance(title, str) else given.graph.describe(given).strip("'")
+        self.fmt = fmt if fmt is not None else PrintTensorFmt()
+
+    def __repr__(self) -> str:
+        return f"PrintTensor({self.title!r})"
+
+
+class WriteUndef(Program):
+    """Declare a tensor's contents dead. Reading it before it is written again is an error."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        if not isinstance(tensor, Tensor):
+            raise ControlProgramError(f"WriteUndef was given {shown(tensor)}.", next_step="give a tensor.")
+        self.tensor = tensor
+
+    def __repr__(self) -> str:
+        return f"WriteUndef({self.tensor.graph.describe(self.tensor)})"
+
+
+class SyncType(Enum):
+    """How far a sync reaches: the tiles of one IPU, all IPUs of the device, or the host as well."""
+
+    INTERNAL = "INTERNAL"
+    EXTERNAL = "EXTERNAL"
+    GLOBAL = "GLOBAL"
+
+
+class Sync(Program):
+    """All tiles wait for each other."""
+
+    def __init__(self, sync_type: SyncType = SyncType.INTERNAL) -> None:
+        if not isinstance(sync_type, SyncType):
+            raise ControlProgramError(
+                f"Sync was given {shown(sync_type)}.", next_step="give SyncType.INTERNAL, EXTERNAL or GLOBAL."
+            )
+        self.sync_type = sync_type
+
+    def __repr__(self) -> str:
+        return f"Sync({self.sync_type.value})"
+
+
+class Abort(Program):
+    """Stop the run with an `ApplicationRuntimeError` that carries `message`."""
+
+    def __init__(self, message: str = "") -> None:
+        self.message = str(message)
+
+    def __repr__(self) -> str:
+        return f"Abort({self.message!r})"
+
+
+class AbortOnCondition(Program):
+    """Stop the run with an `ApplicationRuntimeError` if the single element `predicate` (BOOL or integer) is not zero."""
+
+    def __init__(self, predicate: Tensor, message: str = "") -> None:
+        self.predicate = _single(predicate, "AbortOnCondition", "predicate", PREDICATES)
+        self.message = str(message)
+
+    def __repr__(self) -> str:
+        return f"AbortOnCondition({self.predicate.graph.describe(self.predicate)}, {self.message!r})"
+
+
+class ErrorProgram(Program):
+    """Run `program`, which may print what led here, then stop with an `ApplicationRuntimeError` that carries `message`."""
+
+    def __init__(self, message: str, program: Program) -> None:
+        self.message = str(message)
+        self.body = _program(program, "ErrorProgram")
+
+    def children(self) -> tuple[Program, ...]:
+        return (self.body,)
+
+    def __repr__(self) -> str:
+        return f"ErrorProgram({self.message!r})"
+
+
+class CycleStamp(Program):
+    """Write the modelled cycles since load, less those in `since` if given, as (low word, high word) into `tensor`.
+
+    Made by `cycle_count` and `cycle_stamp`.
+    """
+
+    def __init__(self, tensor: Tensor, since: Tensor | None = None) -> None:
+        self.tensor = tensor
+        self.since = since
+
+    def __repr__(self) -> str:
+        return f"CycleStamp({self.tensor.graph.describe(self.tensor)})"
+
+
+def cycle_stamp(graph: Graph, sequence: Sequence, tile: int, sync_type: SyncType = SyncType.INTERNAL) -> Tensor:
+    """Append to `sequence` a sync and a stamp of the time: the returned UNSIGNED_INT[2] holds modelled cycles since load.
+
+    The first element is the low 32 bits, the second the high ones.
+    """
+    stamp = _stamp(graph, tile, "cycle_stamp")
+    _program(sequence, "cycle_stamp")
+    sequence.add(Sync(sync_type)).add(CycleStamp(stamp))
+    return stamp
+
+
+def cycle_count(graph: Graph, sequence: Sequence, tile: int, sync_type: SyncType = SyncType.INTERNAL) -> Tensor:
+    """Measure `sequence`: its programs are put between two stamps. The returned UNSIGNED_INT[2] holds modelled cycles.
+
+    The first element is the low 32 bits, the second the high ones. The sync before the first stamp does not count.
+    """
+    if not isinstance(sequence, Sequence):
+        raise ControlProgramError(f"cycle_count was given {shown(sequence)}.", next_step="give a Sequence; it is changed.")
+    begin, count = _stamp(graph, tile, "cycle_count/begin"), _stamp(graph, tile, "cycle_count")
+    sequence.programs[:] = [Sync(sync_type), CycleStamp(begin), *sequence.programs, CycleStamp(count, begin)]
+    return count
+
+
+def _stamp(graph: Graph, tile: int, name: str) -> Tensor:
+    tensor = graph.add_variable(UNSIGNED_INT, (2,), name)
+    graph.set_tile_mapping(tensor, tile)
+    return tensor
+
+
+def _single(tensor: object, program: str, role: str, dtypes: tuple[type[DType], ...]) -> Tensor:
+    """`tensor` if it is a single element of one of the dtypes."""
+    names = ", ".join(d.__name__ for d in dtypes)
+    if not isinstance(tensor, Tensor):
+        raise ControlProgramError(
+            f"{program} was given {shown(tensor)} as its {role}.", next_step=f"give a tensor of one element ({names})."
+        )
+    if tensor.num_elements != 1 or tensor.dtype not in dtypes:
+        raise ControlProgramError(
+            f"{program} takes a {role} of one element and was given {tensor.num_elements:,} of {tensor.dtype.__name__}.",
+            where=repr(tensor),
+            next_step=f"index the tensor; its element type is one of {names}.",
+        )
+    return tensor

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ipu_teach.compile.checks import check_graph, check_program
 from ipu_teach.compile.freeze import FrozenGraph
@@ -27,14 +27,20 @@ class Compiled:
     host_accesses: dict[str, HostAccess]
 
 
-def compile_graph(graph: Graph, programs: Sequence[Program]) -> Compiled:
-    """Check, group and trace. Raises the errors of `checks`, `CodeletError`, and those of a malformed program."""
+def compile_graph(graph: Graph, programs: Sequence[Program], *, check_races: bool = True) -> Compiled:
+    """Check, group and trace. Raises the errors of `checks`, `CodeletError`, and those of a malformed program.
+
+    Without `check_races` a compute set that races is compiled for the plain vertex loop, in which the last vertex wins.
+    """
     freezer = ProgramFreezer(graph)
     nodes = tuple(freezer.freeze(program) for program in programs)
     frozen = FrozenGraph(graph)
-    check_graph(frozen)
+    racing = check_graph(frozen, refuse_races=check_races)
     for program in programs:
         check_program(frozen, program)
     grouper = Grouper(frozen)
-    groups = {cs.id: tuple(g for t in cs.tables for g in grouper.groups(t)) for cs in frozen.compute_sets}
+    groups = {
+        cs.id: tuple(replace(g, apart=racing.get(cs.id, "")) for t in cs.tables for g in grouper.groups(t))
+        for cs in frozen.compute_sets
+    }
     return Compiled(frozen, nodes, tuple(freezer.steps), groups, dict(graph.streams), dict(graph.host_accesses))

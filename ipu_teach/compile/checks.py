@@ -20,8 +20,11 @@ from ipu_teach.program import Copy, Program
 from ipu_teach.types import Array
 
 
-def check_graph(graph: FrozenGraph) -> None:
-    """Every check of the graph itself, in the order in which a learner wants to be told."""
+def check_graph(graph: FrozenGraph, *, refuse_races: bool = True) -> dict[int, str]:
+    """Every check of the graph itself, in the order in which a learner wants to be told.
+
+    Unless `refuse_races`, a race is no error; the result says, by compute set id, what races.
+    """
     for compute_set, table in graph.tables():
         check_connected(compute_set, table)
     check_variables_mapped(graph)
@@ -29,8 +32,15 @@ def check_graph(graph: FrozenGraph) -> None:
         check_vertices_mapped(compute_set, table)
     for compute_set, table in graph.tables():
         check_regions_fit(graph, compute_set, table)
+    racing: dict[int, str] = {}
     for compute_set in graph.compute_sets:
-        check_races(graph, compute_set)
+        try:
+            check_races(graph, compute_set)
+        except ComputeSetRaceError as race:
+            if refuse_races:
+                raise
+            racing[compute_set.id] = race.tried
+    return racing
 
 
 def vertex_name(table: FrozenTable, row: int, field: str = "") -> str:

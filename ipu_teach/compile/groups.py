@@ -23,6 +23,14 @@ class Group:
     shapes: dict[str, FieldShape]
     trace: Trace
 
+    # Why these vertices may not run side by side, although their codelet could be traced.
+    apart: str = ""
+
+    @property
+    def unbatched(self) -> str:
+        """Why these vertices run one by one: the line and what prevented the trace, or a race. Empty if they are batched."""
+        return self.trace.stopped or self.apart
+
 
 class Grouper:
     """Finds the groups of tables; traces each codelet once for each set of shapes, however many compute sets use it."""

@@ -1,21 +1,25 @@
-"""Programs as they were when they were compiled: a tree of nodes over numbered steps."""
+"""Programs as they were when they were compiled: a tree of nodes over numbered steps.
+
+A leaf of the tree is a step, which does something; the other nodes decide what runs next.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from ipu_teach import program as p
 from ipu_teach.errors import ControlProgramError, GraphObjectCreationError
-from ipu_teach.graph.graph import DataStream, Graph
+from ipu_teach.graph.graph import ComputeSet, DataStream, Graph
 from ipu_teach.graph.tensor import Tensor
-from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ExecuteStep:
-    """Run compute set `compute_set`."""
+    """Run compute set `compute_set`; `out` receives whether all vertices returned true."""
 
     compute_set: int
+    out: Tensor | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,18 +30,64 @@ class CopyStep:
     destination: Tensor | DataStream
 
 
-Step = ExecuteStep | CopyStep
+@dataclass(frozen=True, eq=False)
+class PrintStep:
+    """Print a tensor under a title."""
+
+    title: str
+    tensor: Tensor
+    fmt: p.PrintTensorFmt
+
+
+@dataclass(frozen=True, eq=False)
+class UndefStep:
+    """Declare a tensor's contents dead."""
+
+    tensor: Tensor
+
+
+@dataclass(frozen=True)
+class SyncStep:
+    """Let all tiles wait for each other."""
+
+    sync_type: p.SyncType
+
+
+@dataclass(frozen=True, eq=False)
+class AbortStep:
+    """Stop the run with `message`, if `predicate` is not zero or there is none."""
+
+    message: str
+    predicate: Tensor | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class StampStep:
+    """Write the modelled cycles since load, or since another stamp."""
+
+    tensor: Tensor
+    since: Tensor | None
+
+
+Step = ExecuteStep | CopyStep | PrintStep | UndefStep | SyncStep | AbortStep | StampStep
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """One place in a program. `kind` is Sequence, Repeat, Execute or Copy; `step` numbers a leaf, else -1."""
+    """One place in a program.
+
+    `kind` is the program's class name. `step` numbers a leaf, else -1. `count` is a Repeat's; `predicate` decides for If,
+    Switch and the while loops; `cases` are a Switch's numbers, in the order of its children, whose last is the default.
+    """
 
     kind: str
     name: str
     children: tuple[Node, ...] = ()
     count: int = 1
     step: int = -1
+    predicate: Tensor | None = None
+    cases: tuple[int, ...] = ()
+    checked: bool = False
 
     def leaves(self) -> Iterator[Node]:
         """Every leaf below, each once, in order."""
@@ -46,43 +96,106 @@ class Node:
         for child in self.children:
             yield from child.leaves()
 
+    def predicates(self) -> Iterator[tuple[Node, Tensor]]:
+        """Every node below that reads a predicate, with it."""
+        if self.predicate is not None:
+            yield self, self.predicate
+        for child in self.children:
+            yield from child.predicates()
+
 
 class ProgramFreezer:
-    """Turns programs into nodes; a Copy or Execute used in several places is one step."""
+    """Turns programs into nodes; a program used in several places is one step."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.steps: list[Step] = []
         self._numbers: dict[object, int] = {}
 
-    def freeze(self, program: Program) -> Node:
+    def freeze(self, program: p.Program) -> Node:
         """The node of one program. Raises `ControlProgramError` for a program inside itself or a foreign class."""
         return self._node(program, ())
 
-    def _node(self, program: Program, above: tuple[Program, ...]) -> Node:
-        if any(program is p for p in above):
+    def _node(self, program: p.Program, above: tuple[p.Program, ...]) -> Node:
+        if any(program is other for other in above):
             raise ControlProgramError(f"{program!r} contains itself.", next_step="build a new Sequence for the inner one.")
+        kind = type(program).__name__
+        leaf = self._leaf(program)
+        if leaf is not None:
+            self._check_own(program)
+            return Node(kind, _name(program), step=self._step(program, leaf))
         children = tuple(self._node(child, (*above, program)) for child in program.children())
-        if isinstance(program, Sequence):
-            return Node("Sequence", program.name, children)
-        if isinstance(program, Repeat):
-            return Node("Repeat", f"Repeat {program.count}", children, count=program.count)
-        if isinstance(program, Execute):
-            if program.compute_set.graph is not self.graph:
-                raise GraphObjectCreationError(f"{program!r} runs a compute set of another graph.")
-            step = self._step(("execute", program.compute_set.id), ExecuteStep(program.compute_set.id))
-            return Node("Execute", program.compute_set.name, step=step)
-        if isinstance(program, Copy):
-            for side in (program.source, program.destination):
-                known = side.graph is self.graph if isinstance(side, Tensor) else self.graph.streams.get(side.handle) is side
-                if not known:
-                    raise GraphObjectCreationError(f"{program!r} uses a tensor or stream of another graph.")
-            step = self._step(("copy", id(program)), CopyStep(program.source, program.destination))
-            return Node("Copy", repr(program)[5:-1], step=step)
+        match program:
+            case p.Sequence():
+                return Node(kind, program.name, children)
+            case p.Repeat():
+                return Node(kind, f"Repeat {program.count}", children, count=program.count)
+            case p.Call():
+                self._own(program.function.graph, program)
+                return Node(kind, program.function.name, children)
+            case p.Block():
+                return Node(kind, program.name, children)
+            case p.RepeatWhileTrue() | p.RepeatWhileFalse() | p.If():
+                self._own(program.predicate.graph, program)
+                return Node(kind, kind, children, predicate=program.predicate)
+            case p.Switch():
+                self._own(program.control.graph, program)
+                cases = tuple(program.cases)
+                return Node(kind, kind, children, predicate=program.control, cases=cases, checked=program.checked)
+            case p.ErrorProgram():
+                stop = Node("Abort", program.message, step=self._step(program, AbortStep(program.message)))
+                return Node(kind, program.message, (*children, stop))
         raise ControlProgramError(f"{program!r} is a program that this engine cannot run.")
 
-    def _step(self, key: object, step: Step) -> int:
+    @staticmethod
+    def _leaf(program: p.Program) -> Callable[[], Step] | None:
+        match program:
+            case p.Execute():
+                return lambda: ExecuteStep(program.compute_set.id, program.out)
+            case p.Copy():
+                return lambda: CopyStep(program.source, program.destination)
+            case p.PrintTensor():
+                return lambda: PrintStep(program.title, program.tensor, program.fmt)
+            case p.WriteUndef():
+                return lambda: UndefStep(program.tensor)
+            case p.Sync():
+                return lambda: SyncStep(program.sync_type)
+            case p.Abort():
+                return lambda: AbortStep(program.message)
+            case p.AbortOnCondition():
+                return lambda: AbortStep(program.message, program.predicate)
+            case p.CycleStamp():
+                return lambda: StampStep(program.tensor, program.since)
+        return None
+
+    def _check_own(self, program: p.Program) -> None:
+        """Refuse a leaf that uses another graph's tensors, streams or compute sets."""
+        for value in vars(program).values():
+            if isinstance(value, Tensor):
+                self._own(value.graph, program)
+            elif isinstance(value, DataStream) and self.graph.streams.get(value.handle) is not value:
+                self._own(None, program)
+            elif isinstance(value, ComputeSet):
+                self._own(value.graph, program)
+
+    def _own(self, graph: Graph | None, program: p.Program) -> None:
+        if graph is not self.graph:
+            raise GraphObjectCreationError(
+                f"{program!r} uses what belongs to another graph.", next_step="build program and graph together."
+            )
+
+    def _step(self, program: p.Program, make: Callable[[], Step] | Step) -> int:
+        # Executing a compute set twice is one step; everything else is told apart by identity.
+        key = ("execute", program.compute_set.id, id(program.out)) if isinstance(program, p.Execute) else id(program)
         if key not in self._numbers:
             self._numbers[key] = len(self.steps)
-            self.steps.append(step)
+            self.steps.append(make() if callable(make) else make)
         return self._numbers[key]
+
+
+def _name(program: p.Program) -> str:
+    """A leaf in a few words: its compute set, its two sides, or its title."""
+    if isinstance(program, p.Execute):
+        return program.compute_set.name
+    text = repr(program)
+    return text[text.index("(") + 1 : -1]

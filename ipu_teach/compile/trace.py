@@ -90,6 +90,8 @@ class Trace:
     regions: dict[int, tuple[str, int]] = field(default_factory=dict)
     # For every view of an Output, which of its elements the codelet has written so far.
     written: dict[int, Array] = field(default_factory=dict)
+    # What compute() returned: a value of every vertex, or true or false for all; nothing counts as true.
+    returned: Ref | bool = True
     stopped: str = ""
 
     def line(self) -> str:
@@ -116,7 +118,7 @@ class Trace:
         narrowed = isinstance(value, Traced) and not isinstance(value._sample, np.ndarray) and target.dtype.kind in "iu"
         # numpy refuses a single number that an integer place cannot hold; arrays wrap.
         checked = {"line": self.line()} if narrowed and not np.can_cast(value.dtype, target.dtype) else {}
-        self.ops.append(Op("store", None, (Ref(target._id), _operand(value)), checked, -1))
+        self.ops.append(Op("store", None, (Ref(target._id), operand(value)), checked, -1))
         if target._id in self.written:
             self.written[target._id][...] = True
 
@@ -136,7 +138,7 @@ class Ref:
     id: int
 
 
-def _operand(value: Any) -> Any:
+def operand(value: Any) -> Any:
     """`value` as an op's argument. What reads an Output must have written it before."""
     if not isinstance(value, Traced):
         return value
@@ -212,10 +214,10 @@ class Traced(NDArrayOperatorsMixin):
         if not isinstance(self._sample, np.ndarray) and not isinstance(sample, np.ndarray):
             return self  # number[()]
         if not isinstance(sample, np.ndarray):
-            _operand(self._place(key))
+            operand(self._place(key))
             return self._trace.add("read", _getitem, (Ref(self._id), key), {}, sample)
         if sample.size and not np.may_share_memory(sample, self._sample):
-            return self._trace.add("each", _getitem, (_operand(self), key), {}, sample)
+            return self._trace.add("each", _getitem, (operand(self), key), {}, sample)
         return self._view(_getitem, key)
 
     def _place(self, key: Any) -> Traced:
@@ -239,7 +241,7 @@ class Traced(NDArrayOperatorsMixin):
     def _view(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Traced:
         sample = fn(self._sample, *args, **kwargs)
         if sample.size and not np.may_share_memory(sample, self._sample):
-            return self._trace.add("each", fn, (_operand(self), *args), kwargs, sample)
+            return self._trace.add("each", fn, (operand(self), *args), kwargs, sample)
         view = self._trace.add("view", fn, (Ref(self._id), *args), kwargs, sample, self._trace.roots[self._id])
         if self._id in self._trace.written:
             self._trace.written[view._id] = fn(self._trace.written[self._id], *args, **kwargs)
@@ -263,10 +265,10 @@ class Traced(NDArrayOperatorsMixin):
         return self._view(np.ravel).copy()
 
     def copy(self) -> Any:
-        return self._trace.add("elementwise", np.copy, (_operand(self),), {}, self._sample.copy())
+        return self._trace.add("elementwise", np.copy, (operand(self),), {}, self._sample.copy())
 
     def astype(self, dtype: Any) -> Any:
-        return self._trace.add("elementwise", np.copy, (_operand(self),), {}, self._sample.astype(dtype))
+        return self._trace.add("elementwise", np.copy, (operand(self),), {}, self._sample.astype(dtype))
 
     # Reductions and the like, as methods
 
@@ -323,7 +325,7 @@ class Traced(NDArrayOperatorsMixin):
         # numpy squares where it is given a single 2; whether it is one depends on data.
         single = np.ndim(sample) == 0 or (isinstance(exponent, Traced) and exponent.ndim == 0)
         kind = "each" if single else "elementwise"
-        return self._trace.add(kind, operator.pow, (_operand(base), _operand(exponent)), {}, sample)
+        return self._trace.add(kind, operator.pow, (operand(base), operand(exponent)), {}, sample)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         out = kwargs.pop("out", (None,))[0]
@@ -338,7 +340,7 @@ class Traced(NDArrayOperatorsMixin):
         sample = call(*samples, **{k: sample_of(v) for k, v in kwargs.items()})
         if any(isinstance(v, Traced) for v in kwargs.values()):
             raise TraceStopped(f"np.{ufunc.__name__} with a traced keyword is not traced")
-        args = tuple(_operand(i) for i in inputs)
+        args = tuple(operand(i) for i in inputs)
         kind = "each" if method != "__call__" else "product" if ufunc in PRODUCTS else "ufunc"
         trace = self._trace
         if kind == "ufunc" and set(kwargs) - {"dtype"}:
@@ -369,8 +371,8 @@ class Traced(NDArrayOperatorsMixin):
         converts = np.asarray(sample).dtype != array.dtype and array.dtype.kind == "f"
         if array.ndim == 0 or converts:
             fixed = {"axis": axis, "dtype": dtype, "keepdims": keepdims}
-            return self._trace.add("each", ufunc.reduce, (_operand(array),), fixed, sample)
-        return self._trace.add("reduce", ufunc, (_operand(array),), {"axis": axis, "keepdims": keepdims}, sample)
+            return self._trace.add("each", ufunc.reduce, (operand(array),), fixed, sample)
+        return self._trace.add("reduce", ufunc, (operand(array),), {"axis": axis, "keepdims": keepdims}, sample)
 
     def __array_function__(self, fn: Any, types: Any, args: Any, kwargs: Any) -> Any:
         trace = self._trace
@@ -389,7 +391,7 @@ class Traced(NDArrayOperatorsMixin):
             sample = fn(sample_of(args[0]), *args[1:], **kwargs)
             return local(trace, sample)
         if fn is np.copy and len(args) == 1 and not kwargs:
-            return trace.add("elementwise", fn, (_operand(args[0]),), {}, fn(args[0]._sample))
+            return trace.add("elementwise", fn, (operand(args[0]),), {}, fn(args[0]._sample))
         if fn not in STATIC_SHAPE | ELEMENTWISE:
             return _refuse(fn)
         sample = fn(*[sample_of(a) for a in args], **{k: sample_of(v) for k, v in kwargs.items()})
@@ -398,10 +400,10 @@ class Traced(NDArrayOperatorsMixin):
         if not simple or isinstance(sample, tuple) or (fn is np.where and len(args) != 3):
             return _refuse(fn)
         if fn in ELEMENTWISE and len(args) == 3 and not kwargs:
-            return trace.add("elementwise", fn, tuple(_operand(a) for a in args), kwargs, sample)
+            return trace.add("elementwise", fn, tuple(operand(a) for a in args), kwargs, sample)
         if isinstance(sample, np.ndarray) and not any(np.may_share_memory(sample, sample_of(a)) for a in args):
             sample = np.copy(sample)  # a view of nothing that the codelet can reach
-        return trace.add("each", fn, tuple(_operand(a) for a in args), kwargs, sample)
+        return trace.add("each", fn, tuple(operand(a) for a in args), kwargs, sample)
 
     # What would need a value
 
@@ -454,7 +456,7 @@ def _dot(trace: Trace, a: Any, b: Any) -> Any:
         return np.multiply(a, b)
     if all((v.flags.c_contiguous or v.flags.f_contiguous) and min(v.shape) > 1 and v.ndim <= 2 for v in samples):
         return np.matmul(a, b)
-    return trace.add("product", np.dot, (_operand(a), _operand(b)), {}, np.dot(*samples))
+    return trace.add("product", np.dot, (operand(a), operand(b)), {}, np.dot(*samples))
 
 
 def local(trace: Trace, sample: Array) -> Traced:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.compile.trace import Trace, Traced, TraceStopped, local, place, sample_of, stacked
+from ipu_teach.compile.trace import Trace, Traced, TraceStopped, local, operand, place, sample_of, stacked
 from ipu_teach.errors import CodeletError
 from ipu_teach.graph.vertex import Field, VectorList, Vertex
 
@@ -119,7 +119,8 @@ def trace_codelet(codelet: type[Vertex], shapes: dict[str, FieldShape], who: str
         return trace
     try:
         with np.errstate(all="ignore"):
-            _rebuilt(compute, trace)(vertex)
+            result = _rebuilt(compute, trace)(vertex)
+            trace.returned = result is None or (operand(result) if isinstance(result, Traced) else bool(result))
     except TraceStopped as stop:
         trace.stopped = f"{source_line(codelet)}: {stop.reason}"
     except CodeletError as error:

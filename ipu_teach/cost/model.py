@@ -11,7 +11,16 @@ import numpy as np
 from ipu_teach.compile import Compiled
 from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.freeze import FrozenComputeSet
-from ipu_teach.compile.programs import CopyStep, ExecuteStep
+from ipu_teach.compile.programs import (
+    AbortStep,
+    CopyStep,
+    ExecuteStep,
+    PrintStep,
+    StampStep,
+    Step,
+    SyncStep,
+    UndefStep,
+)
 from ipu_teach.cost.codelets import UNKNOWN, vertex_cycles
 from ipu_teach.cost.exchange import Traffic, copy_traffic, reads, writes
 from ipu_teach.cost.memory import MemoryLedger, check, ledger
@@ -19,6 +28,7 @@ from ipu_teach.cost.schedule import busiest_worker
 from ipu_teach.errors import MissingPerfEstimateError
 from ipu_teach.graph.graph import DataStream
 from ipu_teach.graph.tensor import Tensor
+from ipu_teach.program import SyncType
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
@@ -94,7 +104,7 @@ class CostModel:
         """The cost of one execution of step `number` of `Compiled.steps`."""
         if number not in self._steps:
             step = self.compiled.steps[number]
-            self._steps[number] = self._execute(step) if isinstance(step, ExecuteStep) else self._copy(step)
+            self._steps[number] = self._cost_of(step)
         return self._steps[number]
 
     def vertex_cycles(self, compute_set: FrozenComputeSet) -> tuple[Array, Array, Array, Array]:
@@ -129,6 +139,28 @@ class CostModel:
             unknown=tuple(sorted(unknown)),
         )
 
+    def _cost_of(self, step: Step) -> StepCost:
+        match step:
+            case ExecuteStep():
+                return self._execute(step)
+            case CopyStep():
+                return self._copy(step)
+            case PrintStep():
+                size = step.tensor.num_elements * step.tensor.dtype.size
+                return self._cost("PrintTensor", step.title, (), host_bytes=size)
+            case SyncStep():
+                return self._cost("Sync", step.sync_type.value, (), sync=self._sync(step.sync_type is not SyncType.INTERNAL))
+            case UndefStep():
+                return self._cost("WriteUndef", step.tensor.graph.describe(step.tensor), (), sync=0)
+            case AbortStep():
+                return self._cost("Abort", step.message, (), sync=0)
+            case StampStep():
+                return self._cost("CycleStamp", step.tensor.graph.describe(step.tensor), (), sync=0)
+
+    def _sync(self, external: bool) -> int:
+        """Cycles of one sync: of one IPU, or of all."""
+        return self.target.internal_sync_cycles + (self.target.global_sync_cycles if external else 0)
+
     def _copy(self, step: CopyStep) -> StepCost:
         target = self.target
         source, destination = step.source, step.destination
@@ -149,16 +181,16 @@ class CostModel:
         active: Array | None = None,
         host_bytes: int = 0,
         unknown: tuple[str, ...] = (),
+        sync: int | None = None,
     ) -> StepCost:
         target = self.target
         none = np.zeros(target.num_tiles, np.int64)
         per_tile = [t.tile_cycles(target) for t in exchange]
         links = [t.link_cycles(target) for t in exchange]
-        sync = target.internal_sync_cycles + (target.global_sync_cycles if target.num_ipus > 1 else 0)
         return StepCost(
             kind,
             name,
-            sync,
+            self._sync(target.num_ipus > 1) if sync is None else sync,
             exchange,
             np.sum(per_tile, axis=0) if per_tile else none,
             sum(int(c.max(initial=0)) for c in per_tile),

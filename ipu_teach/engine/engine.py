@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ipu_teach.compile import Compiled, compile_graph
-from ipu_teach.compile.programs import CopyStep, ExecuteStep, Node
+from ipu_teach.compile.programs import CopyStep, Node
 from ipu_teach.cost import CostModel
 from ipu_teach.device import Device
-from ipu_teach.engine.backend import Backend, one_blas_thread
-from ipu_teach.engine.loop import run_loop
-from ipu_teach.engine.memory import Memory
-from ipu_teach.engine.plan import Call, bind
+from ipu_teach.engine.backend import one_blas_thread
+from ipu_teach.engine.machine import Machine
 from ipu_teach.engine.streams import Drain, Feed, drain, feed
 from ipu_teach.errors import (
     ControlProgramError,
@@ -29,12 +26,9 @@ from ipu_teach.errors import (
     shown,
 )
 from ipu_teach.graph.graph import DataStream, Graph, HostAccess
-from ipu_teach.graph.tensor import Tensor
 from ipu_teach.program import Program
 from ipu_teach.report import Report, print_profile_summary
 from ipu_teach.types import Array, to_host_array
-
-Action = Callable[[], None]
 
 
 class Engine:
@@ -44,7 +38,10 @@ class Engine:
     `load(device)`, connect the streams, and `run(i)` the program with index i. The machine's memory is initialised at load
     and kept from run to run.
 
-    `strict`: a codelet of unknown cost is an error. `exact`: no sum is reordered; results equal the plain vertex loop bit
+    `strict`: races, reads of what was never written, and codelets of unknown cost are errors. `strict=False` lets all three
+    pass; `strict={"races": False}` one of them (`races`, `uninitialised`, `estimates`). A compute set that races then runs
+    vertex by vertex, so that the last vertex wins. `shuffle`: a seed; vertices of a compute set run in an order drawn from
+    it, which no result of a right program depends on. `exact`: no sum is reordered; results equal the plain vertex loop bit
     for bit on the same machine (the only mode so far). `vertex_loop`: run every vertex by itself in plain Python, slowly;
     it is what the fast paths are compared with.
     """
@@ -54,9 +51,10 @@ class Engine:
         graph: Graph,
         programs: Program | Sequence[Program],
         *,
-        strict: bool = True,
+        strict: bool | Mapping[str, bool] = True,
         exact: bool = True,
         vertex_loop: bool = False,
+        shuffle: int | None = None,
     ) -> None:
         if not isinstance(graph, Graph):
             raise ControlProgramError(
@@ -74,16 +72,17 @@ class Engine:
             )
         self._target = graph.target
         self._vertex_loop = vertex_loop
-        self._compiled: Compiled = _compile(graph, listed)
+        self._shuffle = shuffle
+        self._checks = _checks(strict)
+        self._compiled: Compiled = _compile(graph, listed, self._checks["races"])
         self._cost = CostModel(self._compiled)
         self._cost.check_memory()
-        if strict:
+        if self._checks["estimates"]:
             self._cost.check_estimates()
         self._feeds: dict[str, Feed] = {}
         self._drains: dict[str, Drain] = {}
-        self._memory: Memory | None = None
-        self._actions: list[Action] = []
-        self._trace: array[int] = array("i")
+        self._machine: Machine | None = None
+        self._print_to: TextIO | None = None
         self._blas = one_blas_thread()
 
     # Loading
@@ -102,58 +101,23 @@ class Engine:
                 where=f"{name}: {getattr(self._target, name)!r} in the graph, {getattr(device.target, name)!r} on the device",
                 next_step="build the graph for the device: Graph(device.target).",
             )
-        self._memory = Memory(self._compiled.graph, Backend())
-        self._actions = [self._bind_step(step) for step in self._compiled.steps]
-        self._trace = array("i")
+        self._machine = Machine(
+            self._compiled,
+            self._cost,
+            self._feeds,
+            self._drains,
+            vertex_loop=self._vertex_loop,
+            check_reads=self._checks["uninitialised"],
+            shuffle=self._shuffle,
+        )
+        self._machine.print_to = self._print_to
 
-    def _bind_step(self, step: ExecuteStep | CopyStep) -> Action:
-        if isinstance(step, ExecuteStep):
-            return self._bind_execute(step.compute_set)
-        return self._bind_copy(step)
-
-    def _bind_execute(self, compute_set: int) -> Action:
-        memory = self._loaded()
-        layouts = self._compiled.graph.layouts
-        calls: list[Call] = []
-        for group in self._compiled.groups[compute_set]:
-            if group.trace.stopped or self._vertex_loop:
-                calls.append((run_loop, (group, layouts, memory)))
-            else:
-                calls.extend(bind(group, layouts, memory))
-
-        def execute() -> None:
-            for function, args in calls:
-                function(*args)
-
-        return execute
-
-    def _bind_copy(self, step: CopyStep) -> Action:
-        memory, source, destination = self._loaded(), step.source, step.destination
-        if isinstance(source, DataStream):
-            assert isinstance(destination, Tensor)
-            handle, into = source.handle, destination
-            return lambda: memory.write(into, self._feeds[handle]())
-        if isinstance(destination, DataStream):
-            handle, origin = destination.handle, source
-            return lambda: self._drains[handle](memory.read(origin))
-        here = memory.view(source.dtype, source.offset, source.layout)
-        there = memory.view(destination.dtype, destination.offset, destination.layout)
-        if here is not None and there is not None and here.shape == there.shape:
-            return lambda: memory.backend.copyto(there, here)
-        flat = memory.flat(source.dtype)
-        s_index, d_index = source.positions().reshape(-1), destination.positions().reshape(-1)
-
-        def copy() -> None:
-            flat[d_index] = flat[s_index]
-
-        return copy
-
-    def _loaded(self) -> Memory:
-        if self._memory is None:
+    def _loaded(self) -> Machine:
+        if self._machine is None:
             raise TensorIOStateError(
                 "The engine is not loaded: there is no machine yet.", next_step="engine.load(device) first."
             )
-        return self._memory
+        return self._machine
 
     # Running
 
@@ -168,25 +132,15 @@ class Engine:
                 if count == 1
                 else f"the engine has the programs 0 to {count - 1}.",
             )
-        self._loaded()
-        program = self._compiled.programs[index]
-        self._check_streams(program)
+        machine = self._loaded()
+        self._check_streams(self._compiled.programs[index])
         with np.errstate(all="ignore"), self._blas.limit(limits=1):
-            self._walk(program)
+            machine.run(int(index))
 
     def load_and_run(self, device: Device, index: int = 0) -> None:
         """`load(device)`, then `run(index)`."""
         self.load(device)
         self.run(index)
-
-    def _walk(self, node: Node) -> None:
-        if node.step >= 0:
-            self._actions[node.step]()
-            self._trace.append(node.step)
-            return
-        for _ in range(node.count):
-            for child in node.children:
-                self._walk(child)
 
     def _check_streams(self, program: Node) -> None:
         for leaf in program.leaves():
@@ -243,12 +197,12 @@ class Engine:
                 where=repr(access.tensor),
                 next_step="give one value for each element, in the order of the tensor.",
             )
-        self._loaded().write(access.tensor, given)
+        self._loaded().host_write(access.tensor, given)
 
     def read_tensor(self, handle: str) -> Array:
         """Read a whole tensor, in its shape and dtype, under the handle of `graph.create_host_read`."""
         access = self._access(handle, write=False)
-        return self._loaded().read(access.tensor)
+        return self._loaded().memory.read(access.tensor)
 
     def _access(self, handle: str, write: bool) -> HostAccess:
         access = self._compiled.host_accesses.get(handle) if isinstance(handle, str) else None
@@ -262,26 +216,48 @@ class Engine:
             )
         return access
 
+    def set_print_tensor_stream(self, stream: TextIO | None) -> None:
+        """Where PrintTensor writes: a text file or the like; None for standard error."""
+        self._print_to = stream
+        if self._machine is not None:
+            self._machine.print_to = stream
+
     # The profile
 
     @property
     def report(self) -> Report:
         """What was compiled and what has run since load, as one immutable value. Later runs do not change it."""
-        return Report(self._cost, np.array(self._trace, np.int32))
+        steps = self._machine.steps_run if self._machine is not None else ()
+        return Report(self._cost, np.array(steps, np.int32))
 
     def print_profile_summary(self, sections: Sequence[str] | None = None, *, show_execution_steps: bool = False) -> None:
         """Print the profile in Poplar's words; `sections` picks some of its parts, see `report.print_profile_summary`."""
         print_profile_summary(self.report, sections, show_execution_steps=show_execution_steps)
 
     def __repr__(self) -> str:
-        loaded = "not loaded" if self._memory is None else f"loaded, {len(self._trace):,} steps run"
+        loaded = "not loaded" if self._machine is None else f"loaded, {len(self._machine.steps_run):,} steps run"
         count = len(self._compiled.programs)
         return f"Engine({count} program{'s' if count > 1 else ''}, {loaded})"
 
 
-def _compile(graph: Graph, programs: Sequence[Program]) -> Compiled:
+CHECKS = ("races", "uninitialised", "estimates")
+
+
+def _checks(strict: bool | Mapping[str, bool]) -> dict[str, bool]:
+    """For each check whether it is on."""
+    if isinstance(strict, bool):
+        return dict.fromkeys(CHECKS, strict)
+    if not isinstance(strict, Mapping) or not all(n in CHECKS and isinstance(v, bool) for n, v in strict.items()):
+        raise InvalidOptionError(
+            f"strict was given {shown(strict)}.",
+            next_step=f'give True, False, or a dict such as {{"races": False}}; the checks are {", ".join(CHECKS)}.',
+        )
+    return {**dict.fromkeys(CHECKS, True), **strict}
+
+
+def _compile(graph: Graph, programs: Sequence[Program], races: bool) -> Compiled:
     try:
-        return compile_graph(graph, programs)
+        return compile_graph(graph, programs, check_races=races)
     except RecursionError:
         raise ControlProgramError(
             "The programs are nested too deeply to compile.", next_step="put programs side by side in one Sequence."

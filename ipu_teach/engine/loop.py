@@ -14,10 +14,13 @@ from ipu_teach.graph.vertex import VectorList
 from ipu_teach.types import Array
 
 
-def run_loop(group: Group, layouts: tuple[Any, ...], memory: Memory) -> None:
-    """Run `compute()` of every vertex of `group`. Raises `CodeletError` that names line, vertex and tile."""
+def run_loop(group: Group, layouts: tuple[Any, ...], memory: Memory, returned: Array | None = None) -> None:
+    """Run `compute()` of every vertex of `group`. Raises `CodeletError` that names line, vertex and tile.
+
+    `returned`: bool[vertices], receives what each `compute()` returned; nothing counts as true.
+    """
     table = group.table
-    for row in group.rows.tolist():
+    for number, row in enumerate(group.rows.tolist()):
         regions: dict[str, Any] = {}
         back: list[tuple[Array, Any, Array]] = []
         for name, declared in table.fields.items():
@@ -35,7 +38,9 @@ def run_loop(group: Group, layouts: tuple[Any, ...], memory: Memory) -> None:
                 local.append(array)
             regions[name] = local[0] if isinstance(layout, Layout) else VectorList(local)
         try:
-            table.codelet.bind(regions).compute()
+            result = table.codelet.bind(regions).compute()
+            if returned is not None:
+                returned[number] = result is None or bool(result)
         except CodeletError as error:
             raise located(error, source_line(table.codelet), vertex_name(table, row)) from None
         except Exception as error:

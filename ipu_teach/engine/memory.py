@@ -53,3 +53,7 @@ class Memory:
         """A copy of a tensor's elements, in its shape."""
         view = self.view(tensor.dtype, tensor.offset, tensor.layout)
         return view.copy() if view is not None else self.flat(tensor.dtype)[tensor.positions()]
+
+    def poison(self, tensor: Tensor) -> None:
+        """Put what unwritten memory holds into a tensor."""
+        self.write(tensor, np.full(tensor.shape, poison(tensor.dtype), tensor.dtype.numpy))

@@ -34,9 +34,12 @@ LEAST_RUN = 8  # vertices a zero-copy run must have on average to beat a gather
 WINDOW = 16  # from this many elements on, a contiguous region is gathered as one window
 
 
-def bind(group: Group, layouts: tuple[Any, ...], memory: Memory) -> list[Call]:
-    """The calls that run `compute()` for every vertex of `group`."""
-    return _Binder(group, layouts, memory).bind()
+def bind(group: Group, layouts: tuple[Any, ...], memory: Memory, returned: Array | None = None) -> list[Call]:
+    """The calls that run `compute()` for every vertex of `group`.
+
+    `returned`: bool[vertices], receives what each `compute()` returned; nothing counts as true.
+    """
+    return _Binder(group, layouts, memory, returned).bind()
 
 
 class _Region:
@@ -68,12 +71,13 @@ class _Region:
 
 
 class _Binder:
-    def __init__(self, group: Group, layouts: tuple[Any, ...], memory: Memory) -> None:
+    def __init__(self, group: Group, layouts: tuple[Any, ...], memory: Memory, returned: Array | None) -> None:
         self.group = group
         self.trace: Trace = group.trace
         self.memory = memory
         self.xp = memory.backend
         self.count = len(group.rows)
+        self.returned = returned
         self.regions = {i: _Region(group, layouts, name, part) for i, (name, part) in self.trace.regions.items()}
         self.last, self.stores = _uses(self.trace)
         self.released: dict[int, list[int]] = defaultdict(list)
@@ -169,6 +173,12 @@ class _Binder:
             else:
                 values[op.result] = self._result(number, op, done)
             self._release(number)
+        if self.returned is not None:
+            answer = self.trace.returned
+            if isinstance(answer, Ref):
+                self.calls.append((self.xp.copyto, (self.returned[rows], values[answer.id], "unsafe")))
+            else:
+                self.returned[rows] = answer
         for region, buffer in scatter:
             self.calls.append((_scatter, (self.memory.flat(region.field.dtype), region.index(rows), buffer)))
         for key, buffer in buffers.values():
@@ -412,6 +422,8 @@ def _uses(trace: Trace) -> tuple[dict[int, int], dict[int, list[int]]]:
             last[trace.roots[value]] = number
         if op.kind == "store":
             stores[trace.roots[op.args[0].id]].append(number)
+    if isinstance(trace.returned, Ref):
+        last[trace.roots[trace.returned.id]] = len(trace.ops)
     # A read may stay a view of its source, which then must live as long as the read does.
     for op in reversed(trace.ops):
         if op.kind == "read":

@@ -75,6 +75,18 @@ class HostAccess:
         return f"the handle by which the host {'writes' if self.write else 'reads'} {self.tensor!r}"
 
 
+@dataclass(frozen=True, eq=False)
+class Function:
+    """A program that may be called from several places. Made by `Graph.add_function`, run by `Call`."""
+
+    graph: Graph
+    name: str
+    program: Any
+
+    def __repr__(self) -> str:
+        return f"Function({self.name!r})"
+
+
 class ComputeSet:
     """Vertices that run at the same time, in one superstep. Execute it in a program."""
 
@@ -118,6 +130,7 @@ class Graph:
         self._interned: dict[Any, Any] = {}
         self._starts: list[int] = []
         self._constants: list[Variable] = []
+        self._num_functions = 0
         self._tile_map: tuple[tuple[int, int], TileMap] | None = None
 
     # Variables
@@ -494,6 +507,11 @@ class Graph:
             )
         known[item.handle] = item
         return item
+
+    def add_function(self, program: Any, name: str | None = None) -> Function:
+        """Make `program` a function, for `Call`. Its code exists once, however often it is called."""
+        self._num_functions += 1
+        return Function(self, name if name is not None else f"function{self._num_functions - 1}", program)
 
     # Layouts and names
 

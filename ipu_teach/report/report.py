@@ -171,7 +171,7 @@ class Report:
     def unbatched(self) -> dict[str, str]:
         """Codelets that ran vertex by vertex: for each the line and the reason that prevented a batch."""
         groups = [g for found in self._cost.compiled.groups.values() for g in found]
-        return {g.table.codelet.__name__: g.trace.stopped for g in groups if g.trace.stopped}
+        return {g.table.codelet.__name__: g.unbatched for g in groups if g.unbatched}
 
     def graph_size(self) -> dict[str, int]:
         """Numbers of vertices, edges, variables and compute sets."""

@@ -1,0 +1,150 @@
+"""Which bytes have been written since load: reading one that has not is an error in strict mode.
+
+Definedness only grows, but for a WriteUndef. So each step is checked the first time it runs, and again only after a
+WriteUndef; nothing is added to the steps that follow.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ipu_teach.compile import Compiled
+from ipu_teach.compile.checks import vertex_name
+from ipu_teach.compile.freeze import FrozenTable
+from ipu_teach.compile.groups import Group
+from ipu_teach.compile.programs import CopyStep, ExecuteStep, Node, PrintStep, StampStep, Step, UndefStep
+from ipu_teach.errors import UninitialisedReadError
+from ipu_teach.graph.graph import DataStream
+from ipu_teach.graph.tensor import Layout, Tensor
+from ipu_teach.types import Array
+
+
+class Definedness:
+    """One bit a byte. `before(step)` is called ahead of every step that has not been checked yet."""
+
+    def __init__(self, compiled: Compiled) -> None:
+        self.compiled = compiled
+        self.graph = compiled.graph
+        self.defined = np.ones(self.graph.memory_bytes, bool)
+        for variable in self.graph.variables:
+            self.defined[variable.start : variable.stop] = False
+        for tensor, _ in self.graph.initial_values:
+            self.write(tensor)
+        for dtype, start, values in self.graph.state_values:
+            self.defined[start : start + len(values) * dtype.size] = True
+        self.checked: set[int] = set()
+
+    def write(self, tensor: Tensor) -> None:
+        """All of `tensor` has been written."""
+        for start, stop in _intervals(tensor):
+            self.defined[start:stop] = True
+
+    def before(self, number: int) -> None:
+        """Check what step `number` reads and note what it writes. Raises `UninitialisedReadError`."""
+        step = self.compiled.steps[number]
+        if isinstance(step, UndefStep):
+            for start, stop in _intervals(step.tensor):
+                self.defined[start:stop] = False
+            self.checked.clear()
+            return
+        if isinstance(step, ExecuteStep):
+            self._execute(step)
+        else:
+            self._move(step)
+        self.checked.add(number)
+
+    def predicate(self, node: Node, tensor: Tensor) -> None:
+        """Check the element that decides for `node`."""
+        self._read(tensor, f"{node.kind} looks at")
+
+    def _move(self, step: Step) -> None:
+        match step:
+            case CopyStep():
+                if isinstance(step.source, Tensor):
+                    target = step.destination
+                    to = f"stream {target.handle!r}" if isinstance(target, DataStream) else self._describe(target)
+                    self._read(step.source, f"Copy to {to} reads")
+                if isinstance(step.destination, Tensor):
+                    self.write(step.destination)
+            case PrintStep():
+                self._read(step.tensor, f"PrintTensor({step.title!r}) reads")
+            case StampStep():
+                self.write(step.tensor)
+
+    def _describe(self, tensor: Tensor) -> str:
+        return tensor.graph.describe(tensor)
+
+    def _read(self, tensor: Tensor, who: str) -> None:
+        for start, stop in _intervals(tensor):
+            if not self.defined[start:stop].all():
+                byte = start + int(np.argmin(self.defined[start:stop]))
+                raise UninitialisedReadError(
+                    f"{who} {self.graph.element(byte)}, which nothing has written.",
+                    next_step="write it first: a Copy, a compute set, graph.set_initial_value, or Engine.write_tensor.",
+                )
+
+    def _execute(self, step: ExecuteStep) -> None:
+        groups = self.compiled.groups[step.compute_set]
+        for group in groups:
+            for name, field in group.table.fields.items():
+                if field.kind in ("input", "inout"):
+                    self._read_edges(group.table, name)
+        for group in groups:
+            for name, field in group.table.fields.items():
+                if field.written:
+                    self._write_edges(group, name)
+        if step.out is not None:
+            self.write(step.out)
+
+    def _read_edges(self, table: FrozenTable, name: str) -> None:
+        edges = self.graph.intervals(table, name)
+        if len(edges) == 0 or self.defined.all():
+            return
+        low, high = int(edges.start.min()), int(edges.stop.max())
+        holes = np.concatenate(([0], np.cumsum(~self.defined[low:high])))
+        bad = np.flatnonzero(holes[edges.stop - low] > holes[edges.start - low])
+        if bad.size:
+            start, stop, row = int(edges.start[bad[0]]), int(edges.stop[bad[0]]), int(edges.row[bad[0]])
+            byte = start + int(np.argmin(self.defined[start:stop]))
+            compute_set = self.graph.compute_sets[table.compute_set]
+            raise UninitialisedReadError(
+                f"{table.codelet.__name__} reads {self.graph.element(byte)}, which nothing has written.",
+                where=f"{vertex_name(table, row, name)} of compute set {compute_set.name!r}",
+                next_step="write it first: a Copy, a compute set, graph.set_initial_value, or Engine.write_tensor.",
+            )
+
+    def _write_edges(self, group: Group, name: str) -> None:
+        """What the codelet stores is defined. Where it could not be traced, all of the region is taken to be stored."""
+        table, size = group.table, group.table.fields[name].dtype.size
+        regions = [(root, part) for root, (field, part) in group.trace.regions.items() if field == name]
+        partial = {part: m for root, part in regions if (m := group.trace.written.get(root)) is not None and not m.all()}
+        for row in group.rows if partial and not group.trace.stopped else ():
+            layout = self.graph.layouts[table.layouts[name][row]]
+            parts = [(0, layout)] if isinstance(layout, Layout) else layout.parts
+            for number, (delta, inner) in enumerate(parts):
+                stored = partial.get(number)
+                positions = inner.positions if stored is None else inner.positions[stored.reshape(inner.positions.shape)]
+                first = (int(table.offsets[name][row]) + delta + positions.reshape(-1)) * size
+                for byte in range(size):
+                    self.defined[first + byte] = True
+        if not partial or group.trace.stopped:
+            edges = self.graph.intervals(table, name)
+            members = np.isin(edges.row, group.rows)
+            _fill(self.defined, edges.start[members], edges.stop[members])
+
+
+def _fill(defined: Array, start: Array, stop: Array) -> None:
+    """Set many intervals at once: +1 at each start, -1 at each stop, and the running sum is positive inside."""
+    if len(start) == 0:
+        return
+    low, high = int(start.min()), int(stop.max())
+    change = np.zeros(high - low + 1, np.int32)
+    np.add.at(change, start - low, 1)
+    np.add.at(change, stop - low, -1)
+    defined[low:high] |= np.cumsum(change)[:-1] > 0
+
+
+def _intervals(tensor: Tensor) -> list[tuple[int, int]]:
+    starts, lengths = tensor.layout.extent
+    begin = (tensor.offset + starts) * tensor.dtype.size
+    return list(zip(begin.tolist(), (begin + lengths * tensor.dtype.size).tolist(), strict=True))

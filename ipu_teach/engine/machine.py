@@ -1,0 +1,234 @@
+"""A loaded machine: its memory, and every step of the compiled programs bound to it."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TextIO
+
+import numpy as np
+
+from ipu_teach.compile import Compiled
+from ipu_teach.compile.groups import Group
+from ipu_teach.compile.programs import (
+    AbortStep,
+    CopyStep,
+    ExecuteStep,
+    Node,
+    PrintStep,
+    StampStep,
+    Step,
+    SyncStep,
+    UndefStep,
+)
+from ipu_teach.cost import CostModel
+from ipu_teach.engine.backend import Backend
+from ipu_teach.engine.definedness import Definedness
+from ipu_teach.engine.loop import run_loop
+from ipu_teach.engine.memory import Memory
+from ipu_teach.engine.plan import Call, bind
+from ipu_teach.engine.streams import Drain, Feed
+from ipu_teach.engine.walk import Action, build, single
+from ipu_teach.errors import ApplicationRuntimeError
+from ipu_teach.graph.graph import DataStream
+from ipu_teach.graph.tensor import Tensor
+from ipu_teach.program import PrintTensorFmt
+from ipu_teach.types import Array
+
+
+class Machine:
+    """What `Engine.load` makes. `feeds` and `drains` are the engine's connected streams, looked up at each transfer."""
+
+    def __init__(
+        self,
+        compiled: Compiled,
+        cost: CostModel,
+        feeds: dict[str, Feed],
+        drains: dict[str, Drain],
+        *,
+        vertex_loop: bool,
+        check_reads: bool,
+        shuffle: int | None,
+    ) -> None:
+        self.compiled = compiled
+        self.cost = cost
+        self.memory = Memory(compiled.graph, Backend())
+        self.steps_run: array[int] = array("i")
+        self.print_to: TextIO | None = None
+        self._feeds, self._drains = feeds, drains
+        self._vertex_loop = vertex_loop
+        self._shuffle = shuffle
+        self._defined = Definedness(compiled) if check_reads else None
+        self._clock = (0, 0.0)  # steps summed up so far, and their modelled cycles
+        self._actions = [self._bind(step) for step in compiled.steps]
+        self._programs: dict[int, Action] = {}
+
+    def run(self, index: int) -> None:
+        """Run program `index` from its start to its end."""
+        if index not in self._programs:
+            self._programs[index] = build(self.compiled.programs[index], self._leaf, self._predicate)
+        self._programs[index]()
+
+    def cycles(self) -> float:
+        """Modelled cycles since load."""
+        done, total = self._clock
+        total += sum(self.cost.step(step).cycles for step in self.steps_run[done:])
+        self._clock = (len(self.steps_run), total)
+        return total
+
+    def host_write(self, tensor: Tensor, values: Array) -> None:
+        """The host puts values into a tensor."""
+        self.memory.write(tensor, values)
+        if self._defined is not None:
+            self._defined.write(tensor)
+
+    def _leaf(self, number: int) -> Action:
+        """Run a step and write its number down; the first time, check what it reads."""
+        action, note = self._actions[number], self.steps_run.append
+        defined = self._defined
+
+        if defined is None:
+
+            def run() -> None:
+                action()
+                note(number)
+
+        else:
+            checked = defined.checked
+
+            def run() -> None:
+                if number not in checked:
+                    defined.before(number)
+                action()
+                note(number)
+
+        return run
+
+    def _predicate(self, node: Node) -> Callable[[], int]:
+        assert node.predicate is not None
+        tensor, defined = node.predicate, self._defined
+        read = single(self.memory, tensor)
+        if defined is None:
+            return read
+
+        def checked_read() -> int:
+            defined.predicate(node, tensor)
+            return read()
+
+        return checked_read
+
+    # Steps
+
+    def _bind(self, step: Step) -> Action:
+        match step:
+            case ExecuteStep():
+                return self._bind_execute(step)
+            case CopyStep():
+                return self._bind_copy(step)
+            case PrintStep():
+                return lambda: self._print(step.title, self.memory.read(step.tensor), step.fmt)
+            case StampStep():
+                return lambda: self._stamp(step)
+            case AbortStep():
+                return self._bind_abort(step)
+            case UndefStep():
+                return lambda: self.memory.poison(step.tensor)
+            case SyncStep():
+                return lambda: None
+
+    def _bind_execute(self, step: ExecuteStep) -> Action:
+        layouts = self.compiled.graph.layouts
+        calls: list[Call] = []
+        answers: list[Array] = []
+        for group in self.compiled.groups[step.compute_set]:
+            group = self._shuffled(group)
+            returned = np.ones(len(group.rows), bool) if step.out is not None else None
+            if returned is not None:
+                answers.append(returned)
+            if group.unbatched or self._vertex_loop:
+                calls.append((run_loop, (group, layouts, self.memory, returned)))
+            else:
+                calls.extend(bind(group, layouts, self.memory, returned))
+
+        def execute() -> None:
+            for function, args in calls:
+                function(*args)
+
+        if step.out is None:
+            return execute
+        out = step.out
+
+        def execute_and_answer() -> None:
+            execute()
+            self.memory.write(out, np.array(all(a.all() for a in answers)))
+
+        return execute_and_answer
+
+    def _shuffled(self, group: Group) -> Group:
+        """The same group with its vertices in another order, if that was asked for. No result may depend on it."""
+        if self._shuffle is None:
+            return group
+        rows = np.random.default_rng(self._shuffle).permutation(group.rows)
+        return replace(group, rows=rows)
+
+    def _bind_copy(self, step: CopyStep) -> Action:
+        memory, source, destination = self.memory, step.source, step.destination
+        if isinstance(source, DataStream):
+            assert isinstance(destination, Tensor)
+            handle, into = source.handle, destination
+            return lambda: memory.write(into, self._feeds[handle]())
+        if isinstance(destination, DataStream):
+            handle, origin = destination.handle, source
+            return lambda: self._drains[handle](memory.read(origin))
+        here = memory.view(source.dtype, source.offset, source.layout)
+        there = memory.view(destination.dtype, destination.offset, destination.layout)
+        if here is not None and there is not None and here.shape == there.shape:
+            return lambda: memory.backend.copyto(there, here)
+        flat = memory.flat(source.dtype)
+        s_index, d_index = source.positions().reshape(-1), destination.positions().reshape(-1)
+
+        def copy() -> None:
+            flat[d_index] = flat[s_index]
+
+        return copy
+
+    def _bind_abort(self, step: AbortStep) -> Action:
+        wanted = single(self.memory, step.predicate) if step.predicate is not None else lambda: 1
+
+        def stop() -> None:
+            if wanted():
+                where = "" if step.predicate is None else f"{step.predicate.graph.describe(step.predicate)} is not zero"
+                raise ApplicationRuntimeError(f"The program stopped itself: {step.message or 'Abort'}.", where=where)
+
+        return stop
+
+    def _stamp(self, step: StampStep) -> None:
+        cycles = round(self.cycles())
+        if step.since is not None:
+            low, high = self.memory.read(step.since).tolist()
+            cycles -= low + (high << 32)
+        self.memory.write(step.tensor, np.array([cycles & 0xFFFFFFFF, cycles >> 32], np.uint32))
+
+    def _print(self, title: str, values: Array, fmt: PrintTensorFmt) -> None:
+        print(f"{title}: {format_tensor(values, fmt)}", file=self.print_to or sys.stderr, flush=True)
+
+
+def format_tensor(values: Array, fmt: PrintTensorFmt) -> str:
+    """An array as PrintTensor writes it: seven decimals, nested brackets, the middle of a long one left out."""
+    if values.ndim == 0:
+        return f"{values[()]:.{fmt.digits}f}" if values.dtype.kind == "f" else str(values[()])
+
+    def number(value: Any) -> str:
+        return f"{value:.{fmt.digits}f}"
+
+    text = np.array2string(
+        values,
+        max_line_width=fmt.max_line_width,
+        threshold=fmt.summarise_threshold,
+        edgeitems=fmt.edge_items,
+        separator=fmt.separator,
+        formatter={"float_kind": number},
+    )
+    return text.replace("[", fmt.open_bracket).replace("]", fmt.close_bracket)
