@@ -1,32 +1,131 @@
-"""IPUModel, which describes a simulated IPU, and the Device that it makes."""
+"""IPUModel, which describes a simulated IPU, the Device that it makes, and the DeviceManager, which lends some."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from enum import Enum
 from typing import Any
 
-from ipu_teach.errors import InvalidMachineModelError, shown
+from ipu_teach.errors import InvalidMachineModelError, InvalidOptionError, NoHardwareError, shown
 from ipu_teach.target import Target, changed, make_target, unknown_field
 
 
+class TargetType(Enum):
+    """Kinds of device. The kit has no IPU hardware behind it; it models one."""
+
+    IPU = "IPU"
+    IPU_MODEL = "IPU_MODEL"
+    CPU = "CPU"
+
+
 class Device:
-    """A simulated machine that an Engine is loaded on. `target` describes it; `id` tells two devices apart."""
+    """A simulated machine that an Engine is loaded on. `target` describes it; `id` tells two devices apart.
+
+    A device from a `DeviceManager` is attached by one program at a time, as hardware would be; one that was made by
+    `IPUModel.create_device` needs no attaching.
+    """
 
     _made = 0
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, target_type: TargetType = TargetType.IPU_MODEL) -> None:
         if not isinstance(target, Target):
             raise InvalidMachineModelError(
                 f"Device() was given {shown(target)}, which is no target.",
                 next_step='make a device with IPUModel("ipu2").create_device().',
             )
         self.target = target
+        self.target_type = target_type
         self.id = Device._made
+        self.is_attached = False
         Device._made += 1
+
+    @classmethod
+    def create_cpu_device(cls) -> Device:
+        """A device of one tile with one worker and no limit of memory to speak of, for trying values only."""
+        target = make_target(tiles_per_ipu=1, num_worker_contexts=1, memory_bytes_per_tile=2**40)
+        return cls(target, TargetType.CPU)
+
+    @classmethod
+    def create_simulator_device(cls, target: Target) -> Device:
+        """A device of any target; in this kit every device is a simulated one."""
+        return cls(target)
+
+    def attach(self) -> bool:
+        """Take the device for this program. False if it is taken already."""
+        if self.is_attached:
+            return False
+        self.is_attached = True
+        return True
+
+    def detach(self) -> None:
+        """Give the device back."""
+        self.is_attached = False
+
+    def create_virtual_device(self, tiles_per_ipu: int) -> Device:
+        """A device of the first `tiles_per_ipu` tiles of each IPU. Raises `InvalidMachineModelError`."""
+        have = self.target.tiles_per_ipu
+        whole = isinstance(tiles_per_ipu, int) and not isinstance(tiles_per_ipu, bool)
+        if not whole or not 1 <= tiles_per_ipu <= have:
+            raise InvalidMachineModelError(
+                f"create_virtual_device() was given {shown(tiles_per_ipu)} tiles.", next_step=f"give 1 to {have}."
+            )
+        return Device(replace(self.target, tiles_per_ipu=tiles_per_ipu), self.target_type)
+
+    @property
+    def supports_remote_buffers(self) -> bool:
+        """Whether there is memory beside the tiles. Not yet."""
+        return False
 
     def __repr__(self) -> str:
         t = self.target
         ipus = "1 IPU" if t.num_ipus == 1 else f"{t.num_ipus} IPUs"
         return f"Device({t.ipu_version} model, {ipus}, {t.num_tiles:,} tile{'s' if t.num_tiles > 1 else ''})"
+
+
+class DeviceManager:
+    """A pool of simulated devices, found and attached as hardware would be: one of each of 1, 2, 4, 8 and 16 IPUs."""
+
+    def __init__(self, version: str = "ipu2") -> None:
+        self._devices = [Device(make_target(version, num_ipus=n)) for n in (1, 2, 4, 8, 16)]
+
+    @classmethod
+    def create_device_manager(cls) -> DeviceManager:
+        """A new manager, with a pool of its own."""
+        return cls()
+
+    @property
+    def num_devices(self) -> int:
+        """Devices in the pool."""
+        return len(self._devices)
+
+    def get_devices(self, target_type: TargetType = TargetType.IPU_MODEL, num_ipus: int | None = None) -> list[Device]:
+        """The devices of a kind, with exactly `num_ipus` IPUs if that is given.
+
+        There is no hardware: asking for `TargetType.IPU` raises `NoHardwareError`.
+        """
+        if target_type is TargetType.IPU:
+            raise NoHardwareError(
+                "No IPU hardware is attached: this kit simulates the chip.",
+                next_step="ask for TargetType.IPU_MODEL; the same program runs on it, with the same values.",
+            )
+        if target_type is TargetType.CPU:
+            return [Device.create_cpu_device()]
+        if not isinstance(target_type, TargetType):
+            raise InvalidOptionError(
+                f"get_devices() was given {shown(target_type)}.", next_step="give TargetType.IPU_MODEL or TargetType.CPU."
+            )
+        return [d for d in self._devices if num_ipus is None or d.target.num_ipus == num_ipus]
+
+    def get_device(self, number: int) -> Device:
+        """Device `number` of the pool, counted from 0."""
+        if not isinstance(number, int) or not 0 <= number < len(self._devices):
+            raise InvalidOptionError(
+                f"There is no device {shown(number)}.", next_step=f"the pool has the devices 0 to {len(self._devices) - 1}."
+            )
+        return self._devices[number]
+
+    def __repr__(self) -> str:
+        return f"DeviceManager({self.num_devices} simulated devices)"
 
 
 class IPUModel:

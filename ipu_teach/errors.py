@@ -151,3 +151,7 @@ class ApplicationRuntimeError(PoplarError):
 
 class UninitialisedReadError(PoplarError):
     """Something was read that nothing had written."""
+
+
+class NoHardwareError(PoplarError):
+    """Real hardware was asked for; there is none."""
