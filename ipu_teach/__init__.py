@@ -16,11 +16,15 @@ from ipu_teach.graph import (
     Graph,
     InOut,
     Input,
+    MultiVertex,
     Output,
     SupervisorVertex,
     Tensor,
     Vector,
+    VectorLayout,
+    VectorList,
     Vertex,
+    codelet,
     concat,
 )
 from ipu_teach.report import Report, print_profile_summary
@@ -45,6 +49,6 @@ __version__ = "0.1.0"
 __all__ = [
     "BOOL", "CHAR", "FLOAT", "HALF", "INT", "LONGLONG", "SHORT", "SIGNED_CHAR", "UNSIGNED_CHAR", "UNSIGNED_INT",
     "UNSIGNED_LONGLONG", "UNSIGNED_SHORT", "ComputeSet", "DataStream", "Device", "Engine", "Graph", "IPUModel",
-    "IPUTeachError", "InOut", "Input", "Output", "PoplarError", "Report", "SupervisorVertex", "Target", "Tensor",
-    "Vector", "Vertex", "concat", "print_profile_summary", "program",
+    "IPUTeachError", "InOut", "Input", "MultiVertex", "Output", "PoplarError", "Report", "SupervisorVertex", "Target", "Tensor",
+    "Vector", "VectorLayout", "VectorList", "Vertex", "codelet", "concat", "print_profile_summary", "program",
 ]  # fmt: skip

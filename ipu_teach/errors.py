@@ -83,6 +83,30 @@ class PoplarTypeError(PoplarError, TypeError):
     """Element types do not match, or something is no element type at all."""
 
 
+class UnknownVertexTypeError(PoplarError):
+    """There is no codelet of that name."""
+
+
+class GraphObjectLoadError(PoplarError):
+    """Codelets could not be loaded: the module failed, holds none, or a name is taken."""
+
+
+class FileLoadError(GraphObjectLoadError):
+    """There is no such codelet file, or it is no Python file."""
+
+
+class ParseError(GraphObjectLoadError):
+    """A codelet file is not Python."""
+
+
+class NoSizeSpecifiedError(PoplarError):
+    """A Vector of state, or a list that is connected part by part, was given no size."""
+
+
+class InvalidPerfEstimateError(PoplarError):
+    """A perf estimator, or a codelet's own cycles(), failed or gave no whole number of cycles."""
+
+
 class UnknownFieldError(PoplarError):
     """A vertex has no field of that name."""
 

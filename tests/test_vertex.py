@@ -191,7 +191,7 @@ def bad(name: str, annotation: Any, **body: Any) -> Callable[[], Any]:
 
 FIELDS = (
     "  next:  write Input[T], Output[T] or InOut[T], where T is a dtype such as FLOAT, Vector[FLOAT] or "
-    "Vector[Vector[FLOAT]]; or a bare dtype for state."
+    "Vector[Vector[FLOAT]]; or a bare dtype, or Vector[FLOAT], for state."
 )
 
 
@@ -201,7 +201,7 @@ FIELDS = (
         (bad("x", float), f"Bad.x is declared as <class 'float'>, which is no field.\n{FIELDS}"),
         (bad("x", Input[float]), f"Bad.x is declared as Input[float], which is no field.\n{FIELDS}"),
         (bad("x", Input), f"Bad.x is declared as <class 'Input'>, which is no field.\n{FIELDS}"),
-        (bad("x", Vector[FLOAT]), f"Bad.x is declared as Vector[FLOAT], which is no field.\n{FIELDS}"),
+        (bad("x", Vector[Vector[FLOAT]]), f"Bad.x is declared as Vector[Vector[FLOAT]], which is no field.\n{FIELDS}"),
         (
             bad("x", Output[Vector[Vector[Vector[FLOAT]]]]),
             f"Bad.x is declared as Output[Vector[Vector[Vector[FLOAT]]]], which is no field.\n{FIELDS}",
@@ -222,7 +222,7 @@ FIELDS = (
          "  next:  choose another dtype, or round and clip the values first."),
         (bad("x", FLOAT, x=[1, 2]),
          "Bad.x is set to [1, 2]: state is a single number.\n"
-         "  next:  give one number; for several, connect a tensor to a field Input[Vector[FLOAT]]."),
+         "  next:  give one number; for several, declare Vector[FLOAT]."),
         (bad("x", FLOAT, cycles=5), "Bad.cycles is no method.\n  next:  write `def cycles(self, …):`."),
     ],
 )  # fmt: skip

@@ -9,6 +9,7 @@ from ipu_teach.compile.checks import check_graph, check_program
 from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.compile.groups import Group, Grouper
 from ipu_teach.compile.programs import Node, ProgramFreezer, Step
+from ipu_teach.compile.workers import check_workers
 from ipu_teach.graph.graph import DataStream, Graph, HostAccess
 from ipu_teach.program import Program
 
@@ -43,4 +44,6 @@ def compile_graph(graph: Graph, programs: Sequence[Program], *, check_races: boo
         cs.id: tuple(replace(g, apart=racing.get(cs.id, "")) for t in cs.tables for g in grouper.groups(t))
         for cs in frozen.compute_sets
     }
+    for group in (g for listed in groups.values() for g in listed) if check_races else ():
+        check_workers(group)
     return Compiled(frozen, nodes, tuple(freezer.steps), groups, dict(graph.streams), dict(graph.host_accesses))

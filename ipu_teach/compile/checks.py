@@ -11,6 +11,7 @@ from ipu_teach.errors import (
     GraphConnectionError,
     GraphMemoryAllocationError,
     InvalidTileMappingError,
+    NoSizeSpecifiedError,
 )
 from ipu_teach.graph.graph import DataStream
 from ipu_teach.graph.table import UNCONNECTED
@@ -56,6 +57,13 @@ def check_connected(compute_set: FrozenComputeSet, table: FrozenTable) -> None:
         missing = np.flatnonzero(table.offsets[name] == UNCONNECTED)
         if missing.size:
             state = field.kind == "state"
+            if state and field.depth:
+                raise NoSizeSpecifiedError(
+                    f"The state {name!r} of {missing.size} {'vertex' if missing.size == 1 else 'vertices'} of "
+                    f"{table.codelet.__name__} has neither a value nor a size.",
+                    where=f"{vertex_name(table, int(missing[0]), name)} of compute set {compute_set.name!r}",
+                    next_step=f"give it numbers in add_vertex: {name}=…, or graph.set_field_size(vertex[{name!r}], size).",
+                )
             raise GraphConnectionError(
                 f"The {'state' if state else 'field'} {name!r} of {missing.size} "
                 f"{'vertex' if missing.size == 1 else 'vertices'} of {table.codelet.__name__} "

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ipu_teach.graph.codelets import Estimator
 from ipu_teach.graph.graph import ALIGNMENT, ComputeSet, Graph, Variable
 from ipu_teach.graph.table import ListLayout, VertexTable
 from ipu_teach.graph.tensor import Layout, Tensor
 from ipu_teach.graph.tile_map import UNMAPPED, expand, paint
 from ipu_teach.graph.vertex import Field, Vertex
-from ipu_teach.types import Array, DType
+from ipu_teach.types import Array, DType, poison
 
 if TYPE_CHECKING:
     from ipu_teach.target import Target
@@ -41,7 +42,7 @@ class Intervals:
 class FrozenTable:
     """The vertices of one codelet in one compute set, as columns.
 
-    `offsets` and `layouts` by field name (state included: each vertex has one element of hidden memory for it);
+    `offsets` and `layouts` by field name (state included: each vertex has hidden memory of its own for it);
     `tiles`, `order` and `estimates` (-1 for none) by vertex.
     """
 
@@ -66,21 +67,37 @@ class FrozenComputeSet:
     num_vertices: int
 
 
+def _state(table: VertexTable, name: str, field: Field) -> tuple[Array, Array, Array]:
+    """(which vertices have no state `name`, elements of each vertex's, the values of all of them one after the other).
+
+    A Vector with a size and no value holds what unwritten memory holds.
+    """
+    values = table.state_values[name]
+    if not field.depth:
+        missing = np.array([v is None for v in values])
+        return missing, np.ones(len(values), np.int64), np.array([0 if v is None else v for v in values], field.dtype.numpy)
+    rows: list[Array | None] = list(values)
+    for row, value in enumerate(rows):
+        if value is None and (name, row) in table.sizes:
+            rows[row] = np.full(table.sizes[name, row], poison(field.dtype), field.dtype.numpy)
+    present = [v for v in rows if v is not None]
+    lengths = np.array([0 if v is None else len(v) for v in rows], np.int64)
+    return np.array([v is None for v in rows]), lengths, np.concatenate(present or [np.zeros(0, field.dtype.numpy)])
+
+
 class FrozenGraph:
     """A graph as it was when it was compiled."""
 
     def __init__(self, graph: Graph) -> None:
         self.target: Target = graph.target
-        self.layouts: tuple[Layout | ListLayout, ...] = tuple(graph.layouts)
+        self.estimators: dict[type[Vertex], Estimator] = dict(graph.codelets.estimators)
         self.variables: list[Variable] = list(graph.variables)
         self.initial_values: list[tuple[Tensor, Array]] = list(graph.initial_values)
         self.state_values: list[tuple[type[DType], int, Array]] = []
         self.memory_bytes = graph.memory_bytes
-        scalar = graph.strided((), ())
-        self.layouts = tuple(graph.layouts)
-        self._scalar_id = scalar.id
         state_pieces: list[Array] = []
         self.compute_sets = tuple(self._freeze_set(cs, state_pieces) for cs in graph.compute_sets)
+        self.layouts: tuple[Layout | ListLayout, ...] = tuple(graph.layouts)  # after those of the state are among them
         log = np.frombuffer(graph.mapping_log, np.int64).reshape(-1, 3)
         self.tile_map = paint(np.concatenate([log, *state_pieces]), self.memory_bytes)
         self._starts = [v.start for v in self.variables]
@@ -95,17 +112,18 @@ class FrozenGraph:
         layouts = {n: np.array(column, np.int32) for n, column in table.layouts.items()}
         tiles = np.array(table.tiles, np.int32)
         for name, field in table.state.items():
-            values = table.state_values[name]
-            missing = np.array([v is None for v in values])
-            start = self._allocate_state(f"{table.codelet.__name__}.{name} (state)", field.dtype, count)
-            positions = start // field.dtype.size + np.arange(count)
+            missing, lengths, filled = _state(table, name, field)
+            start = self._allocate_state(f"{table.codelet.__name__}.{name} (state)", field.dtype, len(filled))
+            positions = start // field.dtype.size + np.cumsum(lengths) - lengths
             offsets[name] = np.where(missing, UNMAPPED, positions)
-            layouts[name] = np.full(count, self._scalar_id, np.int32)
-            filled = np.array([0 if v is None else v for v in values], field.dtype.numpy)
+            sizes, which = np.unique(lengths, return_inverse=True)
+            shapes = [((n,), (1,)) if field.depth else ((), ()) for n in sizes.tolist()]
+            ids = [table.graph.strided(*shape).id for shape in shapes]
+            layouts[name] = np.array(ids, np.int32)[which.reshape(-1)]
             self.state_values.append((field.dtype, start, filled))
-            mapped = np.flatnonzero(tiles >= 0)
+            mapped = np.flatnonzero((tiles >= 0) & (lengths > 0))
             begin = positions[mapped] * field.dtype.size
-            state_pieces.append(np.stack((begin, begin + field.dtype.size, tiles[mapped]), axis=1))
+            state_pieces.append(np.stack((begin, begin + lengths[mapped] * field.dtype.size, tiles[mapped]), axis=1))
         estimates = np.full(count, -1, np.int64)
         if table.estimates is not None:
             estimates[: len(table.estimates)] = table.estimates

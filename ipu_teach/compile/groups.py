@@ -10,18 +10,27 @@ from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.freeze import FrozenGraph, FrozenTable
 from ipu_teach.compile.trace import Trace
 from ipu_teach.compile.tracer import FieldShape, trace_codelet
+from ipu_teach.compile.workers import merged
+from ipu_teach.graph.codelets import Estimator
 from ipu_teach.graph.tensor import Layout
+from ipu_teach.graph.vertex import workers
 from ipu_teach.types import Array
 
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Rows of one table whose regions agree in shape, with the trace that serves them all."""
+    """Rows of one table whose regions agree in shape, with the trace that serves them all.
+
+    `workers`: for a MultiVertex, (id, trace) of each worker, in the order in which they run; `trace` is what they do
+    together. `estimator`: the one registered for the codelet.
+    """
 
     table: FrozenTable
     rows: Array
     shapes: dict[str, FieldShape]
     trace: Trace
+    workers: tuple[tuple[int, Trace], ...] = ()
+    estimator: Estimator | None = None
 
     # Why these vertices may not run side by side, although their codelet could be traced.
     apart: str = ""
@@ -37,7 +46,7 @@ class Grouper:
 
     def __init__(self, graph: FrozenGraph) -> None:
         self.graph = graph
-        self._traces: dict[object, Trace] = {}
+        self._traces: dict[object, tuple[Trace, ...]] = {}
         self._shapes: list[FieldShape] = []
         numbers: dict[FieldShape, int] = {}
         ids = []
@@ -67,6 +76,13 @@ class Grouper:
             shape = self._shapes[self._shape_of_layout[table.layouts[name][row]]]
             shapes[name] = () if declared.depth == 0 else shape
         key = (table.codelet, tuple(shapes.items()))
+        count = self.graph.target.num_worker_contexts
         if key not in self._traces:
-            self._traces[key] = trace_codelet(table.codelet, shapes, vertex_name(table, row))
-        return Group(table, rows, shapes, self._traces[key])
+            self._traces[key] = tuple(
+                trace_codelet(table.codelet, shapes, vertex_name(table, row), count, worker)
+                for worker in workers(table.codelet, count)
+            )
+        traces, estimator = self._traces[key], self.graph.estimators.get(table.codelet)
+        if table.codelet.context != "multi":
+            return Group(table, rows, shapes, traces[0], estimator=estimator)
+        return Group(table, rows, shapes, merged(traces), tuple(enumerate(traces)), estimator)

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from ipu_teach.errors import CodeletError
+from ipu_teach.graph.layouts import no_size
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.types import Array
 
@@ -171,6 +172,7 @@ class Traced(NDArrayOperatorsMixin):
     """Stands for one value of every vertex. Behaves like the numpy array or number that one vertex would see."""
 
     __hash__ = object.__hash__
+    without_size = ""  # the field's name, if it is laid out as ONE_PTR
 
     def __init__(self, trace: Trace, number: int) -> None:
         self._trace = trace
@@ -201,9 +203,13 @@ class Traced(NDArrayOperatorsMixin):
         return self._sample.dtype
 
     def __len__(self) -> int:
+        if self.without_size:
+            raise no_size(self.without_size)
         return len(self._sample)
 
     def __iter__(self) -> Iterator[Any]:
+        if self.without_size:
+            raise no_size(self.without_size)
         return (self[i] for i in range(len(self)))
 
     # Indexing and views

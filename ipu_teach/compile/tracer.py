@@ -99,9 +99,12 @@ def is_list(shape: FieldShape) -> bool:
     return bool(shape) and isinstance(shape[0], tuple)
 
 
-def trace_codelet(codelet: type[Vertex], shapes: dict[str, FieldShape], who: str) -> Trace:
+def trace_codelet(
+    codelet: type[Vertex], shapes: dict[str, FieldShape], who: str, num_workers: int, worker: tuple[int, ...] = ()
+) -> Trace:
     """Trace `codelet.compute` for fields of the given shapes. Where it cannot, `stopped` says line and reason.
 
+    `num_workers`: of a tile; `worker`: for a MultiVertex, the id of the one to trace.
     Raises `CodeletError`, which names `who` (the first vertex of these shapes), if the codelet itself is at fault.
     """
     trace = Trace(codelet)
@@ -112,14 +115,14 @@ def trace_codelet(codelet: type[Vertex], shapes: dict[str, FieldShape], who: str
             regions[name] = VectorList(_region(trace, declared, s, k) for k, s in enumerate(shape))  # type: ignore[arg-type]
         else:
             regions[name] = _region(trace, declared, shape, 0)  # type: ignore[arg-type]
-    vertex = codelet.bind(regions)
+    vertex = codelet.bind(regions, num_workers)
     compute = _plain_function(codelet)
     if compute is None:
         trace.stopped = f"{codelet.__name__}.compute is no plain function"
         return trace
     try:
         with np.errstate(all="ignore"):
-            result = _rebuilt(compute, trace)(vertex)
+            result = _rebuilt(compute, trace)(vertex, *worker)
             trace.returned = result is None or (operand(result) if isinstance(result, Traced) else bool(result))
     except TraceStopped as stop:
         trace.stopped = f"{source_line(codelet)}: {stop.reason}"

@@ -1,8 +1,8 @@
 """Modelled cycles of one vertex.
 
-In this order: the vertex's own `set_perf_estimate`; its codelet's `cycles(self, target)`; the operations that were written
-down when it was traced. Units: worker cycles (a worker issues once every six tile cycles), for a SupervisorVertex tile
-cycles.
+In this order: the vertex's own `set_perf_estimate`; the estimator registered for its codelet; the codelet's own
+`cycles(self, target)`; the operations that were written down when it was traced. Units: worker cycles (a worker issues once
+every six tile cycles), for a SupervisorVertex and a MultiVertex tile cycles: of a MultiVertex, six times its slowest worker.
 
 The counts of a trace become cycles like this:
 
@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.trace import Op, Ref, Trace
-from ipu_teach.compile.tracer import is_list
-from ipu_teach.graph.vertex import VectorList, Vertex
+from ipu_teach.graph.codelets import said_cycles
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
@@ -104,28 +104,24 @@ def _work(trace: Trace, op: Op, target: Target) -> float:
 
 
 def vertex_cycles(group: Group, target: Target) -> Array:
-    """int64, one entry for each vertex of `group`: its modelled cycles, or `UNKNOWN`."""
+    """int64, one entry for each vertex of `group`: its modelled cycles, or `UNKNOWN`.
+
+    Raises `InvalidPerfEstimateError` if an estimator, or the codelet's own `cycles`, fails or gives no number of cycles.
+    """
     given = group.table.estimates[group.rows]
     if np.all(given >= 0):
         return given
-    codelet, trace = group.table.codelet, group.trace
-    if hasattr(codelet, "cycles"):
-        modelled = int(codelet.cycles(_dummy(group), target))
-    elif trace.stopped:
+    codelet = group.table.codelet
+    said = said_cycles(codelet, group.estimator, group.shapes, target, vertex_name(group.table, int(group.rows[0])))
+    if said is not None:
+        modelled = said
+    elif group.trace.stopped:
         modelled = UNKNOWN
+    elif group.workers:
+        # The tile is done when its slowest worker is; a worker issues once in as many cycles as there are workers.
+        modelled = len(group.workers) * max(trace_cycles(trace, target) for _, trace in group.workers)
     else:
-        modelled = trace_cycles(trace, target)
+        modelled = trace_cycles(group.trace, target)
         if codelet.context == "supervisor":
             modelled *= target.num_worker_contexts  # one worker of six does it all
     return np.where(given >= 0, given, modelled)
-
-
-def _dummy(group: Group) -> Vertex:
-    """A vertex whose fields have the group's shapes and hold nothing, for `cycles(self, target)` to measure."""
-    regions: dict[str, Any] = {}
-    for name, declared in group.table.fields.items():
-        shape, zero = group.shapes[name], np.zeros((), declared.dtype.numpy)
-        shapes: Any = shape if is_list(shape) else (shape,)
-        parts = [np.broadcast_to(zero, s) for s in shapes]
-        regions[name] = VectorList(parts) if is_list(shape) else parts[0]
-    return group.table.codelet.bind(regions)

@@ -88,7 +88,7 @@ class CostModel:
         """Raise `MissingPerfEstimateError` for a codelet that could not be traced and has no estimate."""
         for compute_set in self.compiled.graph.compute_sets:
             for group in self.compiled.groups[compute_set.id]:
-                if group.trace.stopped and not hasattr(group.table.codelet, "cycles"):
+                if group.trace.stopped and group.estimator is None and not hasattr(group.table.codelet, "cycles"):
                     missing = np.flatnonzero(group.table.estimates[group.rows] < 0)
                     if missing.size:
                         name = group.table.codelet.__name__
@@ -108,14 +108,14 @@ class CostModel:
         return self._steps[number]
 
     def vertex_cycles(self, compute_set: FrozenComputeSet) -> tuple[Array, Array, Array, Array]:
-        """(cycles, tiles, is a supervisor, order) of every vertex of a compute set; unknown cycles are `UNKNOWN`."""
+        """(cycles, tiles, takes the whole tile, order) of every vertex of a compute set; unknown cycles are `UNKNOWN`."""
         groups = self.compiled.groups[compute_set.id]
         if not groups:
             empty = np.zeros(0, np.int64)
             return empty, empty, empty.astype(bool), empty
         cycles = np.concatenate([vertex_cycles(g, self.target) for g in groups])
         tiles = np.concatenate([g.table.tiles[g.rows] for g in groups]).astype(np.int64)
-        alone = np.concatenate([np.full(len(g.rows), g.table.codelet.context == "supervisor") for g in groups])
+        alone = np.concatenate([np.full(len(g.rows), g.table.codelet.context != "worker") for g in groups])
         order = np.concatenate([g.table.order[g.rows] for g in groups])
         sorting = np.argsort(order, kind="stable")
         return cycles[sorting], tiles[sorting], alone[sorting], order[sorting]

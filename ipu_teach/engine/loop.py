@@ -20,6 +20,7 @@ def run_loop(group: Group, layouts: tuple[Any, ...], memory: Memory, returned: A
     `returned`: bool[vertices], receives what each `compute()` returned; nothing counts as true.
     """
     table = group.table
+    calls: list[tuple[int, ...]] = [(worker,) for worker, _ in group.workers] or [()]
     for number, row in enumerate(group.rows.tolist()):
         regions: dict[str, Any] = {}
         back: list[tuple[Array, Any, Array]] = []
@@ -38,9 +39,10 @@ def run_loop(group: Group, layouts: tuple[Any, ...], memory: Memory, returned: A
                 local.append(array)
             regions[name] = local[0] if isinstance(layout, Layout) else VectorList(local)
         try:
-            result = table.codelet.bind(regions).compute()
+            vertex = table.codelet.bind(regions, max(1, len(group.workers)))
+            results = [vertex.compute(*call) for call in calls]
             if returned is not None:
-                returned[number] = result is None or bool(result)
+                returned[number] = all(result is None or bool(result) for result in results)
         except CodeletError as error:
             raise located(error, source_line(table.codelet), vertex_name(table, row)) from None
         except Exception as error:

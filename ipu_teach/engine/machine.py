@@ -167,11 +167,15 @@ class Machine:
         return execute_and_answer
 
     def _shuffled(self, group: Group) -> Group:
-        """The same group with its vertices in another order, if that was asked for. No result may depend on it."""
+        """The same group with its vertices, and the workers of a MultiVertex, in another order, if that was asked for.
+
+        No result may depend on it.
+        """
         if self._shuffle is None:
             return group
-        rows = np.random.default_rng(self._shuffle).permutation(group.rows)
-        return replace(group, rows=rows)
+        source = np.random.default_rng(self._shuffle)
+        rows = source.permutation(group.rows)
+        return replace(group, rows=rows, workers=tuple(group.workers[i] for i in source.permutation(len(group.workers))))
 
     def _bind_copy(self, step: CopyStep) -> Action:
         memory, source, destination = self.memory, step.source, step.destination

@@ -13,6 +13,7 @@ from __future__ import annotations
 import operator
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -39,7 +40,15 @@ def bind(group: Group, layouts: tuple[Any, ...], memory: Memory, returned: Array
 
     `returned`: bool[vertices], receives what each `compute()` returned; nothing counts as true.
     """
-    return _Binder(group, layouts, memory, returned).bind()
+    if not group.workers:
+        return _Binder(group, layouts, memory, returned).bind()
+    answers = np.ones((len(group.workers), len(group.rows)), bool)
+    calls: list[Call] = []
+    for (_, trace), answer in zip(group.workers, answers, strict=True):
+        calls += _Binder(replace(group, trace=trace), layouts, memory, None if returned is None else answer).bind()
+    if returned is not None:
+        calls.append((np.logical_and.reduce, (answers, 0, None, returned)))
+    return calls
 
 
 class _Region:
@@ -337,8 +346,11 @@ class _Binder:
         if not steady(op.fn, out.dtype) and self._alone_or_backwards(op):
             self._each(op, out)
             return
-        fn = partial(op.fn, **op.kwargs) if op.kwargs else op.fn
-        self.calls.append((fn, (*(self._operand(a, rank) for a in op.args), out)))
+        args = tuple(self._operand(a, rank) for a in op.args)
+        if op.kwargs or op.fn in (np.maximum, np.minimum):  # which take `out` by name only
+            self.calls.append((partial(op.fn, out=out, **op.kwargs), args))
+        else:
+            self.calls.append((op.fn, (*args, out)))
 
     def _alone_or_backwards(self, op: Op) -> bool:
         """True if one vertex's operands make numpy choose another path than those of many vertices would."""

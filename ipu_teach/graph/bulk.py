@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,7 +55,7 @@ def _count(table: VertexTable, tiles: Array, fields: dict[str, Any]) -> int:
     lengths: list[tuple[str, int]] = [] if tiles.ndim == 0 else [("tiles", len(tiles))]
     for name, value in fields.items():
         if name in table.state:
-            length = _state_length(value)
+            length = _state_length(value, table.state[name].depth)
             lengths += [] if length is None else [(name, length)]
             continue
         for part in value if isinstance(value, (list, tuple)) else (value,):
@@ -77,10 +78,10 @@ def _count(table: VertexTable, tiles: Array, fields: dict[str, Any]) -> int:
     return next((n for _, n in longer), 1)
 
 
-def _state_length(value: Any) -> int | None:
-    """The length of the vertex axis of a state's values; None for a single number, or for what `_state` will refuse."""
+def _state_length(value: Any, depth: int) -> int | None:
+    """The length of the vertex axis of a state's values; None if there is none, or for what `_state` will refuse."""
     try:
-        return len(value) if np.ndim(value) == 1 else None
+        return len(value) if np.ndim(value) == 1 + depth else None
     except (TypeError, ValueError):
         return None
 
@@ -94,13 +95,15 @@ def _edge(graph: Graph, table: VertexTable, field: Field, value: Any, count: int
         offsets, layouts = _rows(graph, value)
         return np.broadcast_to(offsets, (count,)), np.broadcast_to(layouts, (count,))
     listed = isinstance(value, (list, tuple)) and value and all(isinstance(t, Tensor) for t in value)
-    if not listed or field.depth != 2:
+    if not listed or (field.depth != 2 and field.form != "edges"):
         raise GraphConnectionError(
             f"{table.codelet.__name__}.{field.name} is declared as {field.declaration()} and was given {shown(value)}.",
-            next_step="connect a tensor" + (", or a list of them." if field.depth == 2 else "."),
+            next_step="connect a tensor" + (", or a list of them." if field.depth == 2 or field.form else "."),
         )
     for tensor in value:
         table.check(field, tensor, part=True, lead=1)
+    if field.depth == 1:
+        return _elements(graph, field, value, count)
     parts = [tuple(np.broadcast_to(c, (count,)) for c in _rows(graph, t)) for t in value]
     first = parts[0][0]
     signature = np.stack([c for offsets, layouts in parts for c in (offsets - first, layouts)], axis=1)
@@ -110,6 +113,14 @@ def _edge(graph: Graph, table: VertexTable, field: Field, value: Any, count: int
         pairs = zip(row[0::2], row[1::2], strict=True)
         ids.append(graph.list_layout(tuple((int(d), graph.layouts[lay]) for d, lay in pairs)).id)
     return first, np.asarray(ids)[inverse.reshape(-1)]
+
+
+def _elements(graph: Graph, field: Field, parts: Sequence[Tensor], count: int) -> tuple[Array, Array]:
+    """(offsets, layout ids) where every vertex takes one element of each of `parts`."""
+    places = np.stack([np.broadcast_to(_rows(graph, t)[0], (count,)) for t in parts], axis=1)
+    distinct, inverse = np.unique(places - places[:, :1], axis=0, return_inverse=True)
+    ids = np.array([graph.listed(field.dtype, row).layout.id for row in distinct])
+    return places[:, 0], ids[inverse.reshape(-1)]
 
 
 def _rows(graph: Graph, tensor: Tensor) -> tuple[Array, Array]:
@@ -125,6 +136,7 @@ def _rows(graph: Graph, tensor: Tensor) -> tuple[Array, Array]:
 def _state(table: VertexTable, field: Field, value: Any, count: int) -> list[Any]:
     if value is None:
         return [None] * count
-    if isinstance(value, Tensor) or _state_length(value) is None:
+    if isinstance(value, Tensor) or _state_length(value, field.depth) is None:
         return [table.state_value(field.name, value)] * count
-    return list(np.broadcast_to(to_host_array(value, field.dtype, f"{table.codelet.__name__}.{field.name}"), (count,)))
+    array = to_host_array(value, field.dtype, f"{table.codelet.__name__}.{field.name}")
+    return list(np.broadcast_to(array, (count, *array.shape[1:])))

@@ -23,7 +23,10 @@ from ipu_teach.errors import (
     TensorCreationError,
     shown,
 )
+from ipu_teach.graph.codelets import Codelets, Estimator, get_perf_estimate
+from ipu_teach.graph.sizes import connect_part, get_field_size, set_field_size
 from ipu_teach.graph.table import UNCONNECTED, FieldRef, ListLayout, VertexRange, VertexRef, VertexTable
+from ipu_teach.graph.templates import refuse_template
 from ipu_teach.graph.tensor import MOST_DIMENSIONS, Layout, Shape, Tensor, as_shape, dense
 from ipu_teach.graph.tile_map import UNMAPPED, TileMap, paint
 from ipu_teach.graph.vertex import Vertex, no_compute, unknown_field
@@ -132,6 +135,7 @@ class Graph:
         self._constants: list[Variable] = []
         self._num_functions = 0
         self._tile_map: tuple[tuple[int, int], TileMap] | None = None
+        self.codelets = Codelets()
 
     # Variables
 
@@ -156,14 +160,14 @@ class Graph:
             self._refuse_constant(what, "set_initial_value()")
             self.initial_values.append((what, _values(values, what.dtype, what.shape, self.describe(what))))
             return
-        table, row, name = self._field(what)
+        table, row, name = self._field(what, whole=True)
         if name not in table.state:
             raise GraphConnectionError(
                 f"{table.codelet.__name__}.{name} is an edge and has no value of its own.",
                 where=repr(what),
                 next_step="set the initial value of the tensor that is connected to it.",
             )
-        table.state_values[name][row] = table.state_value(name, values)
+        table.set_state(row, name, values)
 
     def _checked(self, dtype: type[DType], shape: int | Sequence[int], name: str | None, constant: bool) -> Variable:
         """The description of a new variable, at the next free address; the graph is not changed yet."""
@@ -365,12 +369,19 @@ class Graph:
         return compute_set
 
     def add_vertex(
-        self, compute_set: ComputeSet, codelet: type[Vertex], connections: Mapping[str, Any] | None = None, /, **fields: Any
+        self,
+        compute_set: ComputeSet,
+        codelet: type[Vertex] | str,
+        connections: Mapping[str, Any] | None = None,
+        /,
+        **fields: Any,
     ) -> VertexRef:
-        """One vertex of class `codelet`. Edges are given by field name, as keywords or in a dict, `connections`.
+        """One vertex of class `codelet`, or of the codelet of that name.
 
+        Edges are given by field name, as keywords or in a dict, `connections`.
         An edge takes a tensor (for `Vector[Vector[T]]` also a list of vectors), state takes its initial value. A field may
-        be connected later with `connect`. Raises `UnknownFieldError`, `PoplarTypeError`, `GraphConnectionError`.
+        be connected later with `connect`. Raises `UnknownVertexTypeError`, `UnknownFieldError`, `PoplarTypeError`,
+        `GraphConnectionError`.
         """
         table = self._table(compute_set, codelet)
         if connections is not None and not isinstance(connections, Mapping):
@@ -391,10 +402,10 @@ class Graph:
             for name, field in table.state.items():
                 value = given.get(name, field.default)
                 table.state_values[name].append(None if value is None else table.state_value(name, value))
-            if len(given) > len(table.edges) or not given.keys() <= codelet.fields.keys():
-                unknown = [n for n in given if n not in codelet.fields]
+            if len(given) > len(table.edges) or not given.keys() <= table.codelet.fields.keys():
+                unknown = [n for n in given if n not in table.codelet.fields]
                 if unknown:
-                    raise unknown_field(codelet, unknown[0])
+                    raise unknown_field(table.codelet, unknown[0])
         except BaseException:
             table.drop(row)
             raise
@@ -403,7 +414,9 @@ class Graph:
         compute_set.num_vertices += 1
         return VertexRef(table, row)
 
-    def add_vertices(self, compute_set: ComputeSet, codelet: type[Vertex], tiles: ArrayLike, /, **fields: Any) -> VertexRange:
+    def add_vertices(
+        self, compute_set: ComputeSet, codelet: type[Vertex] | str, tiles: ArrayLike, /, **fields: Any
+    ) -> VertexRange:
         """Many vertices of one class at once; the graph is the same as if they had been added one by one.
 
         `tiles`: one tile number, or an array with one for each vertex. Each tensor's leading axis is the vertex axis, of
@@ -414,12 +427,55 @@ class Graph:
         return add_rows(self, self._table(compute_set, codelet), tiles, fields)
 
     def connect(self, field: FieldRef, value: Tensor | Sequence[Tensor]) -> None:
-        """Connect one field of a vertex that was added without it."""
+        """Connect one field of a vertex that was added without it, or one part of a list: `vertex["parts"][0]`."""
         table, row, name = self._field(field)
-        if name in table.state:
-            table.state_values[name][row] = table.state_value(name, value)
+        if field.index is not None:
+            connect_part(field, value)
+        elif name in table.state:
+            table.set_state(row, name, value)
         else:
             table.connect(row, name, value)
+            table.parts.pop((name, row), None)
+
+    def set_field_size(self, field: FieldRef, size: int) -> None:
+        """The elements of a Vector of state, or the parts of a list that will be connected one by one."""
+        self._field(field, whole=True)
+        set_field_size(field, size)
+
+    def get_field_size(self, field: FieldRef) -> int:
+        """Elements of a field, or parts of a list. Raises `NoSizeSpecifiedError` if it has no size yet."""
+        self._field(field, whole=True)
+        return get_field_size(field)
+
+    def add_codelets(self, *sources: object) -> None:
+        """Make vertex classes known by name: classes, modules, or paths of Python files. A name may be added once.
+
+        Raises `GraphObjectLoadError`, `FileLoadError` or `ParseError`.
+        """
+        self.codelets.add(*sources)
+
+    def has_codelet(self, name: str) -> bool:
+        """True if `add_vertex` would find a codelet under `name`."""
+        return self.codelets.has(name)
+
+    def register_perf_estimator(self, codelet: type[Vertex] | str, estimator: Estimator) -> None:
+        """Let `estimator(shapes, target)` give the modelled cycles of each vertex of `codelet`, before its own `cycles`.
+
+        `shapes`: the shape of each field by name, for a list of vectors a tuple of shapes. Worker cycles; tile cycles for a
+        SupervisorVertex and a MultiVertex. `set_perf_estimate` goes before it.
+        """
+        self.codelets.register(codelet, estimator)
+
+    def get_perf_estimate(self, vertex: VertexRef) -> int:
+        """Modelled cycles by `set_perf_estimate`, else an estimator, else the codelet's `cycles`.
+
+        Raises `MissingPerfEstimateError` if there is none of them: what is counted from compute() stands in the report.
+        """
+        if not isinstance(vertex, VertexRef) or vertex.table.graph is not self:
+            raise GraphObjectCreationError(
+                f"get_perf_estimate() was given {shown(vertex)}.", next_step="give a vertex that add_vertex returned."
+            )
+        return get_perf_estimate(self.codelets.estimators, self.target, vertex)
 
     def set_perf_estimate(self, vertex: VertexRef | VertexRange, cycles: Any) -> None:
         """Modelled cycles of a vertex: worker cycles, or tile cycles for a SupervisorVertex. Overrides every other model."""
@@ -434,7 +490,9 @@ class Graph:
         else:
             vertex.table.estimate(vertex.start, vertex.stop, cycles, vertex)
 
-    def _table(self, compute_set: ComputeSet, codelet: type[Vertex]) -> VertexTable:
+    def _table(self, compute_set: ComputeSet, codelet: type[Vertex] | str) -> VertexTable:
+        if isinstance(codelet, str):
+            codelet = self.codelets.find(codelet)
         try:
             table = compute_set.tables.get(codelet)
             if table is not None and compute_set.graph is self:
@@ -453,13 +511,19 @@ class Graph:
             )
         if codelet.compute is Vertex.compute:
             raise no_compute(codelet)
+        refuse_template(codelet)
         return compute_set.tables.setdefault(codelet, VertexTable(self, compute_set, codelet))
 
-    def _field(self, ref: FieldRef) -> tuple[VertexTable, int, str]:
+    def _field(self, ref: FieldRef, whole: bool = False) -> tuple[VertexTable, int, str]:
         if not isinstance(ref, FieldRef) or ref.vertex.table.graph is not self:
             raise GraphObjectCreationError(
                 f"{shown(ref)} is no field of a vertex of this graph.",
                 next_step='write vertex["name"], with a vertex that add_vertex of this graph returned.',
+            )
+        if whole and ref.index is not None:
+            raise GraphObjectCreationError(
+                f"Only connect() takes one part of a field, and this is {ref!r}.",
+                next_step='name the whole field: vertex["name"].',
             )
         return ref.vertex.table, ref.vertex.row, ref.name
 

@@ -8,6 +8,7 @@ every analysis downstream is array arithmetic.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,9 @@ class VertexTable:
         self.offsets = {name: array("q") for name in self.edges}
         self.layouts = {name: array("i") for name in self.edges}
         self.state_values: dict[str, list[Any]] = {name: [] for name in self.state}
+        # By field name and row: the size of a Vector of state without a value, and lists that are connected part by part.
+        self.sizes: dict[tuple[str, int], int] = {}
+        self.parts: dict[tuple[str, int], list[Tensor | None]] = {}
         self.order = array("i")
         self.tiles = array("i")
         self.estimates: array[int] | None = None
@@ -69,16 +73,27 @@ class VertexTable:
             self.layouts[name][row] = layout.id
 
     def state_value(self, name: str, value: Any) -> Any:
-        """The number that `value` is for the state `name`. Raises `TensorCreationError` and `GraphObjectCreationError`."""
+        """The number, or for a Vector the array, that `value` is for the state `name`.
+
+        Raises `TensorCreationError`, `GraphConnectionError` and `GraphObjectCreationError`.
+        """
         field = self.state[name]
         what = f"{self.codelet.__name__}.{name}"
         if isinstance(value, Tensor):
             raise GraphConnectionError(
-                f"{what} is state, a number of the vertex's own, and was given a tensor.",
+                f"{what} is state, {'numbers' if field.depth else 'a number'} of the vertex's own, and was given a tensor.",
                 where=repr(value),
-                next_step=f"give a number, or declare the field as Input[{field.dtype.__name__}].",
+                next_step=f"give {'an array' if field.depth else 'a number'}, or declare the field as "
+                f"Input[{field.declaration()}].",
             )
         array = to_host_array(value, field.dtype, what)
+        if field.depth:
+            if array.ndim != 1:
+                raise GraphObjectCreationError(
+                    f"{what} is state, declared as {field.declaration()}, and was given shape {array.shape}.",
+                    next_step="give a list of numbers.",
+                )
+            return array
         if array.size != 1:
             raise GraphObjectCreationError(
                 f"{what} is state, a single {field.dtype.__name__}, and was given {array.size:,} values.",
@@ -86,23 +101,40 @@ class VertexTable:
             )
         return array.reshape(())[()]
 
+    def set_state(self, row: int, name: str, value: Any) -> None:
+        """Give the state `name` of an existing vertex its value. A size that was set for it must fit."""
+        given, size = self.state_value(name, value), self.sizes.get((name, row))
+        if size is not None and len(given) != size:
+            raise GraphObjectCreationError(
+                f"{self.codelet.__name__}.{name} was given {len(given):,} values; its size was set to {size:,}.",
+                where=repr(FieldRef(VertexRef(self, row), name)),
+                next_step="leave set_field_size out: a value brings its size.",
+            )
+        self.state_values[name][row] = given
+
     def drop(self, row: int) -> None:
         """Forget the rows from `row` on, whole or half-written, so that a caught error leaves the graph as it was."""
         state = self.state_values.values()
         for column in (*self.offsets.values(), *self.layouts.values(), *state, self.order, self.tiles):
             del column[row:]
 
-    def _list(self, field: Field, value: Any) -> tuple[int, ListLayout]:
+    def _list(self, field: Field, value: Any) -> tuple[int, Layout | ListLayout]:
         what = f"{self.codelet.__name__}.{field.name}"
-        if field.depth != 2 or not isinstance(value, (list, tuple)) or not all(isinstance(t, Tensor) for t in value):
+        takes = ".", " or a list of single elements.", " or a list of one-dimensional tensors."
+        several = field.depth == 2 or field.form == "edges"
+        if not several or not isinstance(value, (list, tuple)) or not all(isinstance(t, Tensor) for t in value):
             raise GraphConnectionError(
                 f"{what} is declared as {field.declaration()} and was given {shown(value)}.",
-                next_step="connect a tensor" + (" or a list of one-dimensional tensors." if field.depth == 2 else "."),
+                next_step="connect a tensor" + takes[field.depth if several else 0],
             )
         if not value:
             raise GraphConnectionError(f"{what} was given an empty list.", next_step="connect at least one tensor.")
         for tensor in value:
             self.check(field, tensor, part=True)
+        if field.depth == 1:
+            places = np.array([t.offset + int(t.layout.positions.reshape(-1)[0]) for t in value])
+            gathered = self.graph.listed(field.dtype, places)
+            return gathered.offset, gathered.layout
         first = value[0].offset
         return first, self.graph.list_layout(tuple((t.offset - first, t.layout) for t in value))
 
@@ -119,7 +151,7 @@ class VertexTable:
                 where=repr(tensor),
                 next_step=f"declare the field with {tensor.dtype.__name__}, or cast the tensor.",
             )
-        depth = 1 if part else field.depth
+        depth = field.depth - 1 if part else field.depth
         rank = tensor.rank - lead
         if rank != depth and not (depth == 0 and tensor.layout.size == 1 and not lead):
             words = ("a single element", "one dimension", "two dimensions, or a list of vectors")[depth]
@@ -187,16 +219,24 @@ class VertexRef:
 
 
 class FieldRef:
-    """A field of one vertex, for `graph.connect` and `graph.set_initial_value`."""
+    """A field of one vertex, for `graph.connect` and `graph.set_initial_value`; `vertex["parts"][0]` is one part of it."""
 
-    __slots__ = ("vertex", "name")
+    __slots__ = ("vertex", "name", "index")
 
-    def __init__(self, vertex: VertexRef, name: str) -> None:
+    def __init__(self, vertex: VertexRef, name: str, index: Any = None) -> None:
         self.vertex = vertex
         self.name = name
+        self.index = index
+
+    def __getitem__(self, index: int) -> FieldRef:
+        return FieldRef(self.vertex, self.name, index)
+
+    def __iter__(self) -> Iterator[FieldRef]:
+        raise GraphConnectionError(f"A loop over {self!r} has no end.", next_step="loop over range(size) and index it.")
 
     def __repr__(self) -> str:
-        return f"field {self.name!r} of {self.vertex!r}"
+        part = "" if self.index is None else f"part {shown(self.index)} of "
+        return f"{part}field {self.name!r} of {self.vertex!r}"
 
 
 class VertexRange:

@@ -8,18 +8,30 @@
         def compute(self):
             self.out = self.a @ self.b
 
-A field without Input, Output or InOut is plain state: a number of the vertex's own that lives from run to run. Reading a
-Vector gives a numpy array, reading a single element a numpy number. Assigning to a field writes its region, like
-`[...] =`; everything else is refused with an error that says what to write instead.
+A field without Input, Output or InOut is plain state: a number of the vertex's own, or a Vector of them, that lives from
+run to run. Reading a Vector gives a numpy array, reading a single element a numpy number. Assigning to a field writes its
+region, like `[...] =`; everything else is refused with an error that says what to write instead.
+
+A list of vectors has three spellings, which run alike: `Input[Vector[Vector[FLOAT]]]`, `Vector[Input[Vector[FLOAT]]]` and
+`Input[VectorList[FLOAT]]`. `Vector[Input[FLOAT]]` is a list of single elements, each from anywhere: connect a list of them,
+or a one-dimensional tensor; `compute` sees a one-dimensional array.
+
+A class whose fields name a TypeVar is a template, and `Scale[FLOAT]` the vertex made from it:
+
+    T = TypeVar("T")
+
+    class Scale(Vertex, Generic[T]):
+        x: InOut[Vector[T]]
 """
 
 from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
+from types import FunctionType, GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar, get_args, get_origin
 
 import numpy as np
@@ -33,13 +45,26 @@ from ipu_teach.errors import (
     did_you_mean,
     shown,
 )
+from ipu_teach.graph.layouts import Layout, VectorLayout, no_size, without_size
 from ipu_teach.types import DType, poison, to_host_array
 
 T = TypeVar("T")
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    L = TypeVarWithDefault("L", default=VectorLayout.SPAN)
+else:
+    L = TypeVar("L")
 
 
-class Vector(Generic[T]):
-    """Several elements side by side: `Vector[FLOAT]`, or `Vector[Vector[FLOAT]]` for a matrix or a list of vectors."""
+class Vector(Generic[T, L]):
+    """Several elements side by side: `Vector[FLOAT]`, or `Vector[Vector[FLOAT]]` for a matrix or a list of vectors.
+
+    A layout may follow, as in `Vector[FLOAT, VectorLayout.ONE_PTR]`.
+    """
+
+    if not TYPE_CHECKING:  # with one or two arguments
+        __class_getitem__ = classmethod(GenericAlias)
 
     def __get__(self, vertex: object, owner: type) -> Any: ...
     def __set__(self, vertex: object, value: Any) -> None: ...
@@ -62,8 +87,26 @@ class InOut(_Edge[T]):
     """A region that the vertex reads and writes."""
 
 
-class VectorList(list[Any]):
-    """The regions of a list of tensors on one field. Assigning to an item writes that region, as with a matrix's row."""
+class VectorList(list[Any], Generic[T, L]):
+    """The regions of a list of tensors on one field. Assigning to an item writes that region, as with a matrix's row.
+
+    As a declaration, `Input[VectorList[FLOAT]]` or `Input[VectorList[FLOAT, VectorLayout.DELTAN]]`.
+    """
+
+    without_size = ""
+
+    if not TYPE_CHECKING:
+        __class_getitem__ = classmethod(GenericAlias)
+
+    def __len__(self) -> int:
+        if self.without_size:
+            raise no_size(self.without_size)
+        return super().__len__()
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.without_size:
+            raise no_size(self.without_size)
+        return super().__iter__()
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if value is not self[index]:
@@ -74,17 +117,24 @@ _KINDS = {Input: "input", Output: "output", InOut: "inout"}
 # Names of the kit's own, which no field may take.
 _RESERVED = frozenset(("bind", "call", "compute", "context", "cycles", "fields"))
 MOST_ELEMENTS = 2**28  # of an Output of `Vertex.call`
+WORKERS = 6  # of a tile, for a vertex that has none: every IPU has six (Target.num_worker_contexts)
 
 
 @dataclass(frozen=True)
 class Field:
-    """One declared field: `kind` is input, output, inout or state; `depth` 0 for a number, 1 for Vector, 2 for a matrix."""
+    """One declared field: `kind` is input, output, inout or state; `depth` 0 for a number, 1 for Vector, 2 for a matrix.
+
+    `form` is "edges" for Vector[Input[…]], "list" for a VectorList, else empty. `layouts`: for each Vector, outermost first,
+    the layout it was declared with, or None. In a template, `dtype` may be a TypeVar.
+    """
 
     name: str
     kind: str
     dtype: type[DType]
     depth: int
     default: Any = None
+    form: str = ""
+    layouts: tuple[type[Layout] | None, ...] = ()
 
     @property
     def written(self) -> bool:
@@ -92,10 +142,16 @@ class Field:
 
     def declaration(self) -> str:
         """The field as its author wrote it."""
+        edge = "" if self.kind == "state" else "InOut" if self.kind == "inout" else self.kind.capitalize()
+        layouts = [f", VectorLayout.{x.__name__}" if x else "" for x in self.layouts] or [""] * self.depth
         text = self.dtype.__name__
-        for _ in range(self.depth):
-            text = f"Vector[{text}]"
-        return text if self.kind == "state" else f"{'InOut' if self.kind == 'inout' else self.kind.capitalize()}[{text}]"
+        if self.form == "list":
+            return f"{edge}[VectorList[{text}{layouts[0]}]]"
+        for level in reversed(range(self.depth)):
+            if self.form == "edges" and level == 0:
+                text, edge = f"{edge}[{text}]", ""
+            text = f"Vector[{text}{layouts[level]}]"
+        return f"{edge}[{text}]" if edge else text
 
 
 class _FieldAccess:
@@ -159,9 +215,18 @@ class Vertex:
     """
 
     fields: ClassVar[dict[str, Field]] = {}
-    # How the tile runs it: "worker" takes one of the six workers, "supervisor" the whole tile.
+    # How the tile runs it: "worker" takes one of the six workers, "supervisor" the whole tile, "multi" all six workers.
     context: ClassVar[str] = "worker"
     _regions: dict[str, Any]
+    _num_workers: int
+    _instances: ClassVar[dict[Any, type[Vertex]]]
+
+    if not TYPE_CHECKING:  # a type checker knows Generic
+
+        def __class_getitem__(cls, dtypes: Any) -> Any:
+            from ipu_teach.graph.templates import instance
+
+            return instance(cls, dtypes if isinstance(dtypes, tuple) else (dtypes,))
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -178,6 +243,8 @@ class Vertex:
         for name in ("compute", "cycles"):
             if not callable(getattr(cls, name, cls)):
                 raise VertexDefinitionError(f"{cls.__name__}.{name} is no method.", next_step=f"write `def {name}(self, …):`.")
+        _check_arguments(cls)
+        cls._instances = {}
         for name, annotation in own.items():
             if _is_class_var(annotation):
                 continue
@@ -218,14 +285,18 @@ class Vertex:
             )
         object.__setattr__(self, name, value)
 
-    def compute(self) -> Any:
+    def compute(self, *args: Any, **kwargs: Any) -> Any:
         raise no_compute(type(self))
 
     @classmethod
-    def bind(cls, regions: Mapping[str, Any]) -> Vertex:
+    def bind(cls, regions: Mapping[str, Any], num_workers: int = WORKERS) -> Vertex:
         """A vertex whose fields are `regions`: arrays to be read and written in place, one for each field."""
-        vertex = cls.__new__(cls)
-        object.__setattr__(vertex, "_regions", dict(regions))
+        vertex, bound = cls.__new__(cls), dict(regions)
+        for name, field in cls.fields.items():
+            if VectorLayout.ONE_PTR in field.layouts[:1]:
+                bound[name] = without_size(bound[name], f"{cls.__name__}.{name}")
+        object.__setattr__(vertex, "_regions", bound)
+        object.__setattr__(vertex, "_num_workers", num_workers)
         return vertex
 
     @classmethod
@@ -239,12 +310,17 @@ class Vertex:
         """
         if cls.compute is Vertex.compute:
             raise no_compute(cls)
+        from ipu_teach.graph.templates import refuse_template
+
+        refuse_template(cls)
         for name in values:
             if name not in cls.fields:
                 raise unknown_field(cls, name)
         regions = {name: _call_region(cls, field, values) for name, field in cls.fields.items()}
         with np.errstate(all="ignore"):
-            cls.bind(regions).compute()
+            vertex = cls.bind(regions)
+            for worker in workers(cls):
+                vertex.compute(*worker)
         written = {n: regions[n] for n, f in cls.fields.items() if f.kind in ("output", "inout")}
         results = {n: r[()] if isinstance(r, np.ndarray) and r.ndim == 0 else r for n, r in written.items()}
         return next(iter(results.values())) if len(results) == 1 else results
@@ -277,6 +353,21 @@ def _misfit(region: Any, value: Any, error: Exception) -> str:
         return str(error)
 
 
+def _check_arguments(cls: type[Vertex]) -> None:
+    """Refuse a compute() that cannot be called as its kind of vertex calls it."""
+    method, takes = cls.__dict__.get("compute"), "self, worker_id" if cls.context == "multi" else "self"
+    if isinstance(method, FunctionType):
+        try:
+            inspect.signature(method).bind(*takes.split(", "))
+        except TypeError:
+            raise VertexDefinitionError(
+                f"{cls.__name__}.compute{inspect.signature(method)} cannot be called: a "
+                f"{'MultiVertex' if cls.context == 'multi' else 'vertex'} calls compute({takes}).",
+                next_step=f"write `def compute({takes}):`"
+                + (", or derive from MultiVertex." if cls.context == "worker" else "."),
+            ) from None
+
+
 def _is_class_var(annotation: Any) -> bool:
     return get_origin(annotation) is ClassVar or (isinstance(annotation, str) and annotation.lstrip().startswith(
         ("ClassVar", "typing.ClassVar")))  # fmt: skip
@@ -298,42 +389,50 @@ def _resolve(cls: type, name: str, text: str, module: Mapping[str, Any], local: 
 
 def _check_name(cls: type[Vertex], name: str, annotation: Any) -> None:
     """Refuse a field under a name that the kit uses itself, or that starts with an underscore."""
-    if name in _RESERVED:
+    if name in _RESERVED or (name == "num_workers" and cls.context == "multi"):
         raise VertexDefinitionError(
             f"{cls.__name__} declares a field {name!r}.", next_step="the kit uses that name; take another."
         )
     text = annotation if isinstance(annotation, str) else ""
-    is_field = get_origin(annotation) in _KINDS or isinstance(annotation, type) and issubclass(annotation, DType)
+    is_field = get_origin(annotation) in (*_KINDS, Vector) or isinstance(annotation, type) and issubclass(annotation, DType)
     if name.startswith("_") and (is_field or text.startswith(("Input[", "Output[", "InOut["))):
         raise VertexDefinitionError(f"{cls.__name__} declares a field {name!r}.", next_step="let its name start with a letter.")
 
 
 def _parse(cls: type[Vertex], name: str, annotation: Any, default: Any) -> Field:
     """The field that `annotation` declares."""
-    origin = get_origin(annotation) or annotation
-    kind, inner, depth = "state", annotation, 0
-    if origin in _KINDS:
-        kind = _KINDS[origin]
-        inner = get_args(annotation)[0] if get_args(annotation) else None
-    while get_origin(inner) is Vector:
-        inner = get_args(inner)[0]
-        depth += 1
+    layouts: list[type[Layout] | None] = []
+    kind, inner, form, good = "state", annotation, "", True
+    while get_origin(inner) in (*_KINDS, Vector, VectorList) and good:
+        origin, (inner, *layout) = get_origin(inner), get_args(inner)
+        if origin in _KINDS:
+            good = kind == "state" and len(layouts) < 2
+            kind, form = _KINDS[origin], "edges" if layouts else ""
+            continue
+        good = len(layout) < 2 and all(isinstance(x, type) and issubclass(x, Layout) for x in layout)
+        layouts.append(layout[0] if layout else None)
+        if origin is VectorList:
+            good = good and kind != "state" and len(layouts) == 1 and not form
+            form = "list"
+            layouts.append(None)
+    depth = len(layouts)
     is_dtype = isinstance(inner, type) and issubclass(inner, DType) and inner is not DType
-    if not is_dtype or depth > 2 or (kind == "state" and depth):
+    if not (is_dtype or isinstance(inner, TypeVar)) or not good or depth > (1 if kind == "state" else 2):
         text = str(annotation) if get_origin(annotation) else shown(annotation)
-        for module in ("ipu_teach.graph.vertex.", "ipu_teach.types."):
+        for module in ("ipu_teach.graph.vertex.", "ipu_teach.graph.layouts.", "ipu_teach.types."):
             text = text.replace(module, "")
         raise VertexDefinitionError(
             f"{cls.__name__}.{name} is declared as {text}, which is no field.",
             next_step="write Input[T], Output[T] or InOut[T], where T is a dtype such as FLOAT, Vector[FLOAT] or "
-            "Vector[Vector[FLOAT]]; or a bare dtype for state.",
+            "Vector[Vector[FLOAT]]; or a bare dtype, or Vector[FLOAT], for state.",
         )
-    return _checked_default(cls, Field(name, kind, inner, depth, default))
+    said = tuple(layouts) if any(layouts) else ()
+    return _checked_default(cls, Field(name, kind, inner, depth, default, form, said))
 
 
 def _checked_default(cls: type[Vertex], field: Field) -> Field:
     """`field`, if its default is a number that it can hold."""
-    if field.default is None:
+    if field.default is None or isinstance(field.dtype, TypeVar):
         return field
     what = f"{cls.__name__}.{field.name}"
     if field.kind != "state":
@@ -342,13 +441,18 @@ def _checked_default(cls: type[Vertex], field: Field) -> Field:
             next_step="connect a tensor that holds the value.",
         )
     try:
-        single = to_host_array(field.default, field.dtype, what).size == 1
+        array = to_host_array(field.default, field.dtype, what)
     except TensorCreationError as error:
         raise VertexDefinitionError(error.tried, next_step=error.next_step) from None
-    if not single:
+    if field.depth and array.ndim != 1:
+        raise VertexDefinitionError(
+            f"{what} is set to {shown(field.default)}, and is declared as {field.declaration()}.",
+            next_step="give a list of numbers.",
+        )
+    if not field.depth and array.size != 1:
         raise VertexDefinitionError(
             f"{what} is set to {shown(field.default)}: state is a single number.",
-            next_step=f"give one number; for several, connect a tensor to a field Input[Vector[{field.dtype.__name__}]].",
+            next_step=f"give one number; for several, declare Vector[{field.dtype.__name__}].",
         )
     return field
 
@@ -421,13 +525,35 @@ class SupervisorVertex(Vertex):
     context = "supervisor"
 
 
-def template(codelet: type[Vertex], name: str, dtypes: Mapping[type[DType], type[DType]], **attributes: Any) -> type[Vertex]:
+class MultiVertex(Vertex):
+    """A vertex that all workers of its tile run at the same time: `compute(self, worker_id)`, ids from 0.
+
+    It divides its own work by `worker_id` and `self.num_workers`. No worker may rely on what another one writes, for they
+    run in no order: an element that one worker writes and another one reads or writes is a race, found where compute() can
+    be traced. Where it cannot, the highest id wins. Its cycles are tile cycles, the split among the workers included.
+    """
+
+    context = "multi"
+
+    @property
+    def num_workers(self) -> int:
+        """Workers of the tile that this vertex runs on."""
+        return self._num_workers
+
+
+def workers(codelet: type[Vertex], num_workers: int = WORKERS) -> list[tuple[int, ...]]:
+    """The arguments of every call of compute() that one run of a vertex makes: none, or a worker's id each."""
+    return [(number,) for number in range(num_workers)] if codelet.context == "multi" else [()]
+
+
+def template(codelet: type[Vertex], name: str, dtypes: Mapping[Any, type[DType]], **attributes: Any) -> type[Vertex]:
     """A copy of `codelet` for other dtypes: every field of a dtype in `dtypes` takes the one it maps to.
 
     `attributes` are set on the new class, where `compute` finds them as `self.…`.
     """
     made: Any = type(name, (codelet,), attributes)
-    made.fields = {n: replace(f, dtype=dtypes.get(f.dtype, f.dtype)) for n, f in codelet.fields.items()}
+    changed = {n: replace(f, dtype=dtypes.get(f.dtype, f.dtype)) for n, f in codelet.fields.items()}
+    made.fields = {n: _checked_default(made, f) for n, f in changed.items()}
     for field_name, field in made.fields.items():
         setattr(made, field_name, _FieldAccess(name, field))
     result: type[Vertex] = made

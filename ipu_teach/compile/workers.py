@@ -1,0 +1,83 @@
+"""The workers of a MultiVertex: one trace each, and what two of them must not do to one element.
+
+The workers of a vertex run at the same time and in no order. So an element that one of them writes and another one reads or
+writes is a race, as it is between two vertices of a compute set. It is looked for in the traces, which name every element
+that a worker touches; a codelet that cannot be traced is not checked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ipu_teach.compile.checks import vertex_name
+from ipu_teach.compile.trace import Ref, Trace
+from ipu_teach.compile.tracer import is_list
+from ipu_teach.errors import ComputeSetRaceError
+from ipu_teach.types import Array
+
+if TYPE_CHECKING:
+    from ipu_teach.compile.groups import Group
+
+
+def merged(traces: tuple[Trace, ...]) -> Trace:
+    """What all workers do together: an element is written if one of them writes it. The ops are those of the first."""
+    stopped = next((t.stopped for t in traces if t.stopped), "")
+    roots = traces[0].written.keys() & traces[0].regions.keys()
+    written = {root: np.logical_or.reduce([t.written[root] for t in traces]) for root in roots}
+    return replace(traces[0], written=written, stopped=stopped)
+
+
+def check_workers(group: Group) -> None:
+    """Raise `ComputeSetRaceError` if two workers of a vertex of `group` meet in an element that one of them writes."""
+    if not group.workers or group.trace.stopped:
+        return
+    touched = [(number, *_touched(trace)) for number, trace in group.workers]
+    for root, (name, part) in group.trace.regions.items():
+        for number, _, writes in touched:
+            for other, reads, rewrites in touched:
+                for deed, places in (("writes", rewrites[root]), ("reads", reads[root])):
+                    both = np.flatnonzero(writes[root] & places)
+                    if other == number or not both.size or (deed == "writes" and other < number):
+                        continue
+                    shape = group.trace.samples[root].shape
+                    index = ", ".join(str(i) for i in np.unravel_index(both[0], shape))
+                    listed = f"[{part}]" if is_list(group.shapes[name]) else ""
+                    element = f"{name}{listed}[{index}]" if shape else name + listed
+                    raise ComputeSetRaceError(
+                        f"Worker {number} of {group.table.codelet.__name__} writes {element}, and worker {other} {deed} it.",
+                        where=f"{vertex_name(group.table, int(group.rows[0]), name)}",
+                        next_step="let each worker write elements of its own, chosen by worker_id; what one worker needs of "
+                        "another's work belongs into a second compute set.",
+                    )
+
+
+def _touched(trace: Trace) -> tuple[dict[int, Array], dict[int, Array]]:
+    """(read, written): for every region a flag an element."""
+    read = {root: np.zeros(trace.samples[root].size, bool) for root in trace.regions}
+    written = {root: np.zeros(trace.samples[root].size, bool) for root in trace.regions}
+    for op in trace.ops:
+        if op.kind == "read":
+            source, key = op.args
+            keys = key if isinstance(key, tuple) else (key,)
+            _mark(read, trace, source.id, trace.samples[source.id][keys if Ellipsis in keys else (*keys, Ellipsis)])
+            continue
+        if op.kind == "store":
+            _mark(written, trace, op.args[0].id, trace.samples[op.args[0].id])
+        if op.kind not in ("region", "view"):
+            for a in op.args[1:] if op.kind == "store" else op.args:
+                if isinstance(a, Ref):
+                    _mark(read, trace, a.id, trace.samples[a.id])
+    return read, written
+
+
+def _mark(flags: dict[int, Array], trace: Trace, value: int, sample: Array) -> None:
+    """Set the flags of the elements that `sample`, a view of the value's root, covers."""
+    root = trace.roots[value]
+    if root in flags and sample.size:
+        base = trace.samples[root]
+        first = (sample.__array_interface__["data"][0] - base.__array_interface__["data"][0]) // base.itemsize
+        steps = tuple(s // base.itemsize for s in sample.strides)
+        np.lib.stride_tricks.as_strided(flags[root][first:], sample.shape, steps)[...] = True

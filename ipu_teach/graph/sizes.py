@@ -1,0 +1,114 @@
+"""Sizes of fields: of a Vector of state, and of a list of vectors that is connected part by part.
+
+graph.set_field_size(vertex["parts"], 2)
+graph.connect(vertex["parts"][0], a)
+graph.connect(vertex["parts"][1], b)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.errors import GraphConnectionError, GraphObjectCreationError, NoSizeSpecifiedError, PoplarIndexError, shown
+from ipu_teach.graph.table import UNCONNECTED, FieldRef, ListLayout, VertexTable
+from ipu_teach.graph.tensor import Tensor
+
+MOST_PARTS = 10**6
+
+
+def _by_parts(table: VertexTable, name: str) -> bool:
+    """True for an edge that takes a list of tensors."""
+    return name in table.edges and (table.edges[name].depth == 2 or table.edges[name].form == "edges")
+
+
+def set_field_size(ref: FieldRef, size: Any) -> None:
+    """`Graph.set_field_size`."""
+    table, row, name = ref.vertex.table, ref.vertex.row, ref.name
+    field = table.codelet.fields[name]
+    if not isinstance(size, (int, np.integer)) or isinstance(size, bool) or not 0 <= size <= MOST_PARTS:
+        raise GraphObjectCreationError(
+            f"set_field_size() was given the size {shown(size)}.",
+            where=repr(ref),
+            next_step=f"give a whole number from 0 to {MOST_PARTS:,}.",
+        )
+    if _by_parts(table, name):
+        table.parts[name, row] = [None] * int(size)
+        table.offsets[name][row] = table.layouts[name][row] = UNCONNECTED
+    elif name in table.state and field.depth:
+        value = table.state_values[name][row]
+        if value is not None and len(value) != size:
+            raise GraphObjectCreationError(
+                f"set_field_size() was given {size:,} for {table.codelet.__name__}.{name}, whose value has {len(value):,}.",
+                where=repr(ref),
+                next_step="leave it out: a value brings its size.",
+            )
+        table.sizes[name, row] = int(size)
+    else:
+        raise GraphObjectCreationError(
+            f"{table.codelet.__name__}.{name} is declared as {field.declaration()} and takes no size.",
+            where=repr(ref),
+            next_step="connect a tensor; it brings its size." if field.depth else "it is a single element.",
+        )
+
+
+def get_field_size(ref: FieldRef) -> int:
+    """`Graph.get_field_size`."""
+    table, row, name = ref.vertex.table, ref.vertex.row, ref.name
+    if name in table.state:
+        return state_size(table, row, name) if table.state[name].depth else 1
+    if (name, row) in table.parts:
+        return len(table.parts[name, row])
+    number = table.layouts[name][row]
+    if number == UNCONNECTED:
+        raise _unsized(ref)
+    layout = table.graph.layouts[number]
+    if isinstance(layout, ListLayout):
+        return len(layout.parts)
+    return layout.shape[0] if layout.shape and table.edges[name].depth else 1
+
+
+def state_size(table: VertexTable, row: int, name: str) -> int:
+    """Elements of a Vector of state. Raises `NoSizeSpecifiedError`."""
+    value = table.state_values[name][row]
+    if value is None and (name, row) not in table.sizes:
+        from ipu_teach.graph.table import VertexRef
+
+        raise _unsized(FieldRef(VertexRef(table, row), name))
+    return len(value) if value is not None else table.sizes[name, row]
+
+
+def _unsized(ref: FieldRef) -> NoSizeSpecifiedError:
+    what = f"{ref.vertex.table.codelet.__name__}.{ref.name}"
+    return NoSizeSpecifiedError(
+        f"{what} has no size yet.", where=repr(ref), next_step="graph.set_field_size(vertex[name], size), or connect it whole."
+    )
+
+
+def connect_part(ref: FieldRef, value: Any) -> None:
+    """`Graph.connect` for one part of a list; the field is connected when all its parts are."""
+    table, row, name, index = ref.vertex.table, ref.vertex.row, ref.name, ref.index
+    field = table.codelet.fields[name]
+    what = f"{table.codelet.__name__}.{name}"
+    if not _by_parts(table, name):
+        raise GraphConnectionError(
+            f"{what} is declared as {field.declaration()}, which has no parts to connect one by one.",
+            where=repr(ref),
+            next_step="connect, or give a value to, the whole field.",
+        )
+    if (name, row) not in table.parts:
+        raise _unsized(FieldRef(ref.vertex, name))
+    parts = table.parts[name, row]
+    if not isinstance(index, (int, np.integer)) or isinstance(index, bool) or not 0 <= index < len(parts):
+        raise PoplarIndexError(
+            f"{what} has no part {shown(index)}.",
+            where=repr(FieldRef(ref.vertex, name)),
+            next_step=f"its size was set to {len(parts):,}; parts count from 0.",
+        )
+    if not isinstance(value, Tensor):
+        raise GraphConnectionError(f"{what}[{index}] was given {shown(value)}.", next_step="connect a tensor.")
+    table.check(field, value, part=True)
+    parts[index] = value
+    if all(p is not None for p in parts):
+        table.connect(row, name, parts)

@@ -1,0 +1,57 @@
+"""Vertex templates: a class whose fields name a TypeVar, and the vertices made from it for given dtypes."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from ipu_teach.errors import VertexDefinitionError
+from ipu_teach.graph.vertex import Vertex, template
+from ipu_teach.types import DType, as_dtype
+
+
+def placeholders(codelet: type[Vertex]) -> list[Any]:
+    """The TypeVars that a template leaves open: in the order of its Generic, else of its fields."""
+    open_ = list(dict.fromkeys(f.dtype for f in codelet.fields.values() if isinstance(f.dtype, TypeVar)))
+    order = [p for p in getattr(codelet, "__parameters__", ()) if p in open_]
+    return order + [p for p in open_ if p not in order]
+
+
+def instance(codelet: type[Vertex], dtypes: tuple[Any, ...]) -> type[Vertex]:
+    """The vertex that a template makes for these dtypes; the same class each time. Named as in C++: `Scale<float>`."""
+    wanted = placeholders(codelet)
+    if all(isinstance(d, TypeVar) for d in dtypes) and wanted:
+        return codelet  # a base class, as in class Other(Scale[T])
+    if not wanted:
+        raise VertexDefinitionError(
+            f"{codelet.__name__} is no template.", next_step=f"use it as it is: {codelet.__name__}, without brackets."
+        )
+    if len(dtypes) != len(wanted):
+        raise VertexDefinitionError(
+            f"{codelet.__name__}[…] was given {len(dtypes)} dtypes for {len(wanted)}: {', '.join(p.__name__ for p in wanted)}.",
+            next_step=f"give one for each, as in {codelet.__name__}[{', '.join(['FLOAT'] * len(wanted))}].",
+        )
+    given = tuple(as_dtype(d, f"{codelet.__name__}[…]") for d in dtypes)
+    if given not in codelet._instances:
+        name = template_name(codelet.__name__, *given)
+        codelet._instances[given] = template(codelet, name, dict(zip(wanted, given, strict=True)))
+    return codelet._instances[given]
+
+
+def refuse_template(codelet: type[Vertex]) -> None:
+    """Raise `VertexDefinitionError` for a template that was not given its dtypes."""
+    wanted = placeholders(codelet)
+    if wanted:
+        raise VertexDefinitionError(
+            f"{codelet.__name__} is a template: {', '.join(p.__name__ for p in wanted)} is open.",
+            next_step=f"give the dtype, as in {codelet.__name__}[{', '.join(['FLOAT'] * len(wanted))}].",
+        )
+
+
+def type_name(dtype: type[DType]) -> str:
+    """A dtype's name in C++, as it stands in the name of a codelet: unsigned int."""
+    return dtype.__name__.lower().replace("_", " ").replace("longlong", "long long")
+
+
+def template_name(name: str, *dtypes: type[DType]) -> str:
+    """The name of a template's instance: `template_name("Scale", FLOAT)` is "Scale<float>"."""
+    return f"{name}<{','.join(type_name(d) for d in dtypes)}>"
