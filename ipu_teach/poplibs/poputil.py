@@ -10,6 +10,7 @@ import numpy as np
 
 from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph.graph import Graph
+from ipu_teach.graph.templates import template_name
 from ipu_teach.graph.tensor import Shape, Tensor, as_shape, concat
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
@@ -193,3 +194,17 @@ def _check_shape(function: str, given: object) -> Shape:
 
 def _is_count(value: object, least: int) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= least
+
+
+def template_vertex(name: str, *dtypes: type[DType]) -> str:
+    """The name of a codelet template's instance: `template_vertex("Scale", FLOAT)` is "Scale<float>".
+
+    `graph.add_vertex` finds it once the template was added: `graph.add_codelets(Scale)`. Raises `PoplibsError` if `name`
+    is no text or there is no dtype, `PoplarTypeError` for what is no dtype.
+    """
+    if not isinstance(name, str) or not dtypes:
+        raise PoplibsError(
+            f"template_vertex() was given {shown(name)} and {len(dtypes)} dtypes.",
+            next_step='give the name of a template and its dtypes: template_vertex("Scale", FLOAT).',
+        )
+    return template_name(name, *(as_dtype(dtype, "template_vertex()") for dtype in dtypes))
