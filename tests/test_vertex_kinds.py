@@ -46,13 +46,14 @@ from ipu_teach.errors import (
     NoSizeSpecifiedError,
     ParseError,
     PoplarIndexError,
+    UninitialisedReadError,
     UnknownVertexTypeError,
     VertexDefinitionError,
     shown,
 )
 from ipu_teach.graph.vertex import Field
 from ipu_teach.poplibs.poputil import template_vertex
-from ipu_teach.program import Execute, Repeat
+from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.types import Array, DType
 
 T = TypeVar("T")
@@ -266,6 +267,10 @@ def test_a_list_is_connected_part_by_part() -> None:
     assert said(lambda: graph.set_field_size(v["parts"][0], 3), GraphObjectCreationError) == (
         "Only connect() takes one part of a field, and this is part 0 of field 'parts' of vertex 0 (Total) of compute set "
         "'cs'.\n  next:  name the whole field: vertex[\"name\"]."
+    )
+    assert said(lambda: v["parts"][0][1], GraphConnectionError) == (
+        "The part 0 of field 'parts' of vertex 0 (Total) of compute set 'cs' has no parts of its own.\n"
+        "  next:  give it one tensor."
     )
     assert said(lambda: list(v["parts"]), GraphConnectionError) == (
         "A loop over field 'parts' of vertex 0 (Total) of compute set 'cs' has no end.\n"
@@ -790,6 +795,39 @@ def test_templates() -> None:
     bench.add(template_vertex("Scale", INT), x=z, k=3)
     found = bench.run()
     assert found["x"].tolist() == [6, 8] and found["y"].tolist() == [0.375, 0.5] and found["z"].tolist() == [27, 36]
+
+
+def test_templates_may_be_derived_from() -> None:
+    class Twice(Scale[T]):
+        k = 2
+
+    class Halves(Scale[FLOAT]):
+        k = 0.5
+
+    assert Twice[INT].call(x=[1, 2]).tolist() == [2, 4] and Halves.call(x=[1, 2]).tolist() == [0.5, 1]
+    assert said(lambda: type("Bad", (Scale,), {"k": "x"})[INT], VertexDefinitionError).startswith("Bad<int>.k: 'x' holds text")
+
+
+def test_what_no_worker_writes_stays_undefined() -> None:
+    class Some(MultiVertex):
+        out: Output[Vector[FLOAT]]
+
+        def compute(self, worker_id: int) -> None:
+            self.out[worker_id] = worker_id
+
+    for size in (6, 7):
+        bench = Bench()
+        out = bench.graph.add_variable(FLOAT, size, "made")
+        bench.graph.set_tile_mapping(out, 0)
+        bench.add(Some, out=out)
+        program = Sequence(Execute(bench.cs), Copy(out, bench.var("copy", np.zeros(size))))
+        engine = Engine(bench.graph, program)
+        engine.load(device)
+        if size == 6:
+            engine.run()
+            assert engine.read_tensor("copy").tolist() == [0, 1, 2, 3, 4, 5]
+        else:
+            assert "element [6] of 'made', which nothing has written" in said(engine.run, UninitialisedReadError)
 
 
 def test_templates_used_wrongly() -> None:

@@ -159,7 +159,7 @@ def _load(path: Path) -> ModuleType:
     except SyntaxError as error:
         del sys.modules[name]
         raise ParseError(
-            f"{path.name!r} is not Python: {error.msg}.", where=f"line {error.lineno}", next_step="correct the line."
+            f"{path.name!r} is not Python: {error.msg}.", where=f"line {error.lineno or 1}", next_step="correct the line."
         ) from None
     except (Exception, SystemExit) as error:
         del sys.modules[name]

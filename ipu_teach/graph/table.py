@@ -229,6 +229,8 @@ class FieldRef:
         self.index = index
 
     def __getitem__(self, index: int) -> FieldRef:
+        if self.index is not None:
+            raise GraphConnectionError(f"The {self!r} has no parts of its own.", next_step="give it one tensor.")
         return FieldRef(self.vertex, self.name, index)
 
     def __iter__(self) -> Iterator[FieldRef]:
