@@ -12,7 +12,6 @@ from random import Random
 from typing import Any
 
 import numpy as np
-
 from codelets import (
     AddToParts,
     AllPositive,
@@ -35,7 +34,6 @@ from codelets import (
 from ipu_teach import BOOL, FLOAT, HALF, INT, ComputeSet, Device, Engine, Graph, Tensor, Vertex, concat
 from ipu_teach.program import Copy, Program
 from ipu_teach.types import Array, DType
-
 
 FAMILY = [
     AddToParts, AllPositive, Axpy, Counter, DotProduct, Evens, FlipWhereNegative, HalfScale, Increment, IntegerMix,
