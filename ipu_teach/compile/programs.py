@@ -69,17 +69,23 @@ class ProgramFreezer:
             return Node("Repeat", f"Repeat {program.count}", children, count=program.count)
         if isinstance(program, Execute):
             if program.compute_set.graph is not self.graph:
-                raise GraphObjectCreationError(f"{program!r} runs a compute set of another graph.")
+                raise GraphObjectCreationError(
+                    f"{program!r} runs a compute set of another graph.", next_step="use one graph throughout."
+                )
             step = self._step(("execute", program.compute_set.id), ExecuteStep(program.compute_set.id))
             return Node("Execute", program.compute_set.name, step=step)
         if isinstance(program, Copy):
             for side in (program.source, program.destination):
                 known = side.graph is self.graph if isinstance(side, Tensor) else self.graph.streams.get(side.handle) is side
                 if not known:
-                    raise GraphObjectCreationError(f"{program!r} uses a tensor or stream of another graph.")
+                    raise GraphObjectCreationError(
+                        f"{program!r} uses a tensor or stream of another graph.", next_step="use one graph throughout."
+                    )
             step = self._step(("copy", id(program)), CopyStep(program.source, program.destination))
             return Node("Copy", repr(program)[5:-1], step=step)
-        raise ControlProgramError(f"{program!r} is a program that this engine cannot run.")
+        raise ControlProgramError(
+            f"{program!r} is a program that this engine cannot run.", next_step="use Execute, Copy, Repeat and Sequence."
+        )
 
     def _step(self, key: object, step: Step) -> int:
         if key not in self._numbers:
