@@ -306,11 +306,12 @@ def contents(space: Space, program: Program | list[Program], *, vertex_loop: boo
 
 
 def differences(a: dict[str, Array], b: dict[str, Array]) -> list[str]:
-    """The names under which two memories differ in any bit. One NaN is as good as another: its sign and payload are no value."""
+    """The names under which two memories differ in any bit."""
     return [name for name in a if not same_bits(a[name], b[name])]
 
 
 def same_bits(a: Array, b: Array) -> bool:
+    """Equal to the last bit, -0.0 and 0.0 told apart. One NaN is as good as another: its sign and payload mean nothing."""
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
     if a.dtype.kind != "f":

@@ -114,8 +114,6 @@ class _Binder:
             if end >= start:
                 runs.append((start, end + 1))
                 start = end + 1
-        if start < self.count:
-            runs.append((start, self.count))
         backwards = any(np.any(np.diff(self.regions[i].starts[a:b]) < 0) for i in moving for a, b in runs)
         if backwards or len(runs) > max(1, self.count // LEAST_RUN):
             return shared, whole
@@ -337,8 +335,11 @@ class _Binder:
         if not steady(op.fn, out.dtype) and self._alone_or_backwards(op):
             self._each(op, out)
             return
-        fn = partial(op.fn, **op.kwargs) if op.kwargs else op.fn
-        self.calls.append((fn, (*(self._operand(a, rank) for a in op.args), out)))
+        args = tuple(self._operand(a, rank) for a in op.args)
+        if op.kwargs or op.fn in (np.maximum, np.minimum):  # which take `out` by name only
+            self.calls.append((partial(op.fn, out=out, **op.kwargs), args))
+        else:
+            self.calls.append((op.fn, (*args, out)))
 
     def _alone_or_backwards(self, op: Op) -> bool:
         """True if one vertex's operands make numpy choose another path than those of many vertices would."""
