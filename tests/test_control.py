@@ -278,7 +278,8 @@ def test_execute_answers_with_the_and_of_all_vertices() -> None:
     ("make", "text"),
     [
         (lambda m: If(m.graph.add_variable(INT, 2), Sequence()), "If takes a predicate of one element and was given 2 of INT."),
-        (lambda m: If(m.graph.add_variable(FLOAT, 1), Sequence()), "If takes a predicate of one element and was given 1 of FLOAT."),
+        (lambda m: AbortOnCondition(m.graph.add_variable(FLOAT, 1)),
+         "AbortOnCondition takes a predicate of one element and was given 1 of FLOAT."),
         (lambda m: If(True, Sequence()), "If was given True as its predicate."),
         (lambda m: If(m.flag, None), "If was given None, which is no program."),
         (lambda m: Switch(m.flag, []), "Switch takes a control of one element and was given 1 of BOOL."),

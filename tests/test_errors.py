@@ -1234,7 +1234,7 @@ PROGRAMS: list[Case] = [
           next:  put programs side by side in one Sequence."""),
     ("program of no kind", lambda w: w.compile(Foreign()), ControlProgramError, r"""
         Foreign() is a program that this engine cannot run.
-          next:  use Execute, Copy, Repeat and Sequence."""),
+          next:  use the programs of ipu_teach.program."""),
     ("foreign compute set executed", lambda w: w.compile(Execute(w.alien_set)), GraphObjectCreationError, r"""
         Execute(alien set) runs a compute set of another graph.
           next:  use one graph throughout."""),
