@@ -6,6 +6,7 @@ Poplar, in Python's spelling, so that a search for one finds the original's docu
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -15,12 +16,20 @@ if TYPE_CHECKING:
 LONGEST = 80  # characters of a value quoted in an error
 
 
+def counted(number: int, one: str, several: str = "") -> str:
+    """A number with its noun: 1 tile, 1,472 tiles. `several` is for nouns that take more than an s."""
+    return f"{number:,} {one if number == 1 else several or one + 's'}"
+
+
 def shown(value: object) -> str:
-    """`value` as an error quotes it: its repr on one line of at most 80 characters."""
+    """`value` as an error quotes it: its repr on one line of at most 80 characters, without addresses."""
     try:
         text = " ".join(repr(value).split())
     except Exception:  # a repr may fail, and that of a number of many thousand digits does
         text = f"<{type(value).__name__}>"
+    if isinstance(value, type) and text.startswith("<class "):
+        text = text[8:-2].replace("__main__.", "")
+    text = re.sub(r" at 0x[0-9a-fA-F]+", "", text)
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 

@@ -12,13 +12,15 @@ from typing import cast
 
 import numpy as np
 
-from ipu_teach.errors import ControlProgramError, PoplarTypeError, shown
+from ipu_teach.errors import ControlProgramError, PoplarTypeError, counted, shown
 from ipu_teach.graph.graph import ComputeSet, DataStream, Function, Graph
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.types import BOOL, CHAR, INT, SHORT, UNSIGNED_CHAR, UNSIGNED_INT, UNSIGNED_SHORT, DType
 
 PREDICATES = (BOOL, INT, UNSIGNED_INT, SHORT, UNSIGNED_SHORT, CHAR, UNSIGNED_CHAR)
 CONTROLS = (INT, UNSIGNED_INT)
+
+MOST_REPEATS = 10**12  # of one Repeat; a step takes some microseconds
 
 
 class Program:
@@ -27,6 +29,9 @@ class Program:
     def children(self) -> tuple[Program, ...]:
         """The programs inside this one, in order."""
         return ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
 
 
 def _program(given: object, where: str) -> Program:
@@ -68,7 +73,7 @@ class Sequence(Program):
         return tuple(self.programs)
 
     def __repr__(self) -> str:
-        return f"Sequence({self.name + ', ' if self.name else ''}{len(self.programs)} programs)"
+        return f"Sequence({self.name + ', ' if self.name else ''}{counted(len(self.programs), 'program')})"
 
 
 class Execute(Program):
@@ -151,10 +156,10 @@ class Repeat(Program):
     """Run `body` `count` times; the count is fixed when the program is compiled and may be 0."""
 
     def __init__(self, count: int, body: Program) -> None:
-        if not isinstance(count, (int, np.integer)) or isinstance(count, bool) or count < 0:
+        if not isinstance(count, (int, np.integer)) or isinstance(count, bool) or not 0 <= count <= MOST_REPEATS:
             raise ControlProgramError(
                 f"Repeat was given the count {shown(count)}.",
-                next_step="give a whole number, 0 or more, and then the program: Repeat(10, body).",
+                next_step=f"give a whole number from 0 to {MOST_REPEATS:,}, and then the program: Repeat(10, body).",
             )
         self.count = int(count)
         self.body = _program(body, "Repeat")

@@ -174,7 +174,7 @@ def to_host_array(values: ArrayLike, dtype: type[DType], what: str) -> Array:
     """
     try:
         array = np.asarray(values)
-    except (ValueError, OverflowError):
+    except (ValueError, OverflowError, MemoryError):
         raise TensorCreationError(
             f"{what}: {shown(values)} does not form an array.",
             next_step="give one number, or rows of equal length.",
@@ -184,9 +184,8 @@ def to_host_array(values: ArrayLike, dtype: type[DType], what: str) -> Array:
         return array.astype(want)
     huge = array.dtype.kind == "O" and all(type(v) is int for v in array.flat)  # whole numbers beyond 64 bits
     if array.dtype.kind not in "buif" and not huge:
-        raise TensorCreationError(
-            f"{what}: {shown(values)} holds {_kind(array)}, not numbers.", next_step=f"give numbers that {dtype} holds."
-        )
+        odd = f"holds {_kind(array)}, not numbers" if array.ndim else "is no number"
+        raise TensorCreationError(f"{what}: {shown(values)} {odd}.", next_step=f"give numbers that {dtype} holds.")
     result, unfit = _converted(array, want, huge)
     if unfit.any():
         number = int(np.flatnonzero(unfit)[0])
@@ -232,6 +231,6 @@ def _range(dtype: type[DType]) -> str:
     if kind == "b":
         return "True and False, or 1 and 0"
     if kind == "f":
-        return f"numbers up to {float(np.finfo(dtype.numpy).max):.6g}"
+        return f"numbers up to {float(np.finfo(dtype.numpy).max):,.6g}"
     bounds = np.iinfo(dtype.numpy)
     return f"whole numbers from {bounds.min:,} to {bounds.max:,}"

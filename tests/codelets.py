@@ -295,7 +295,7 @@ def random_codelet(rng: Random, dtype: type[DType], length: int) -> tuple[type[V
         elif action <= 2:
             lines.append(fill(rng.choice(_split(STATEMENTS))))
         else:
-            kind = rng.choice("vvvums" "ss")
+            kind = rng.choice("vvvumsss")
             lines.append(f"{kind}{number} = {fill(rng.choice(templates[kind]))}")
             # Twice, so that new values are used more often than old ones.
             values[kind] += [f"{kind}{number}"] * 2

@@ -12,7 +12,6 @@ from random import Random
 from typing import Any
 
 import numpy as np
-
 from codelets import (
     AddToParts,
     AllPositive,
@@ -35,7 +34,6 @@ from codelets import (
 from ipu_teach import BOOL, FLOAT, HALF, INT, ComputeSet, Device, Engine, Graph, Tensor, Vertex, concat
 from ipu_teach.program import Copy, Program
 from ipu_teach.types import Array, DType
-
 
 FAMILY = [
     AddToParts, AllPositive, Axpy, Counter, DotProduct, Evens, FlipWhereNegative, HalfScale, Increment, IntegerMix,
@@ -308,11 +306,12 @@ def contents(space: Space, program: Program | list[Program], *, vertex_loop: boo
 
 
 def differences(a: dict[str, Array], b: dict[str, Array]) -> list[str]:
-    """The names under which two memories differ in any bit. One NaN is as good as another: its sign and payload are no value."""
+    """The names under which two memories differ in any bit."""
     return [name for name in a if not same_bits(a[name], b[name])]
 
 
 def same_bits(a: Array, b: Array) -> bool:
+    """Equal to the last bit, -0.0 and 0.0 told apart. One NaN is as good as another: its sign and payload mean nothing."""
     if a.dtype != b.dtype or a.shape != b.shape:
         return False
     if a.dtype.kind != "f":

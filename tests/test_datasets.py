@@ -28,12 +28,10 @@ ROOT = Path(datasets.__file__).resolve().parent.parent
 REAL_DATA = os.environ.get("IPU_TEACH_DATA", "")  # read before the fixture below takes it away
 FILES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
 REPLACE = (
-    "  next:  Put a fresh copy in its place; if it is in the cache folder, delete it and datasets.mnist() downloads "
-    "it again."
+    "  next:  Put a fresh copy in its place; if it is in the cache folder, delete it and datasets.mnist() downloads it again."
 )
 AGAIN = (
-    "  next:  Call datasets.mnist() again, which goes on where it stopped; "
-    "or use datasets.digits(), which comes with the kit."
+    "  next:  Call datasets.mnist() again, which goes on where it stopped; or use datasets.digits(), which comes with the kit."
 )
 
 
@@ -393,9 +391,7 @@ def fill(folder: Path, content: dict[str, bytes], *, packed: bool = True) -> Non
 
 def check_small(data: datasets.Dataset, small: dict[str, bytes]) -> None:
     assert repr(data) == "Dataset('mnist': 60 images to train on and 20 to test on, 28x28 uint8)"
-    for name, array in zip(
-        FILES, (data.train_images, data.train_labels, data.test_images, data.test_labels), strict=True
-    ):
+    for name, array in zip(FILES, (data.train_images, data.train_labels, data.test_images, data.test_labels), strict=True):
         assert gzip.decompress(small[f"{name}.gz"]).endswith(array.tobytes())
 
 
@@ -429,8 +425,7 @@ def test_test_half_alone_is_split(
     assert (data.train_images == whole[:16]).all() and (data.test_images == whole[16:]).all()
     assert data.train_labels.tolist() == [i % 10 for i in range(16)] and data.test_labels.tolist() == [6, 7, 8, 9]
     assert capfd.readouterr() == (
-        f"MNIST: {folder} holds the test half only, so its first 16 images are to train on "
-        "and its last 4 to test on.\n",
+        f"MNIST: {folder} holds the test half only, so its first 16 images are to train on and its last 4 to test on.\n",
         "",
     )
 
@@ -479,9 +474,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("name", "content", "text"), WRONG)
-def test_wrong_files_are_refused_by_name(
-    cache: Path, small: dict[str, bytes], name: str, content: bytes, text: str
-) -> None:
+def test_wrong_files_are_refused_by_name(cache: Path, small: dict[str, bytes], name: str, content: bytes, text: str) -> None:
     fill(cache, small, packed=False)
     (cache / name).write_bytes(content)
     with pytest.raises(DatasetError) as caught:
@@ -490,9 +483,7 @@ def test_wrong_files_are_refused_by_name(
 
 
 def test_exchanged_halves_are_refused(cache: Path, small: dict[str, bytes]) -> None:
-    fill(
-        cache, {name.replace("t10k", "?").replace("train", "t10k").replace("?", "train"): small[name] for name in small}
-    )
+    fill(cache, {name.replace("t10k", "?").replace("train", "t10k").replace("?", "train"): small[name] for name in small})
     with pytest.raises(DatasetError) as caught:
         datasets.mnist()
     assert str(caught.value) == (
@@ -631,9 +622,7 @@ def test_download_fetches_only_what_is_missing(server: Server, cache: Path, smal
     assert ("train-labels-idx1-ubyte.gz", None) not in server.asked and len(server.asked) == 3
 
 
-def test_address_with_a_slash_and_no_length(
-    server: Server, small: dict[str, bytes], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_address_with_a_slash_and_no_length(server: Server, small: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("IPU_TEACH_MNIST_URL", server.url + "/")
     server.mode["*"] = "no length"
     check_small(datasets.mnist(), small)
@@ -670,9 +659,7 @@ def test_truncating_server(server: Server, cache: Path, small: dict[str, bytes])
 
 
 @pytest.mark.parametrize("mode", ["no range", "wrong range"])
-def test_server_that_cannot_go_on_in_the_middle(
-    server: Server, cache: Path, small: dict[str, bytes], mode: str
-) -> None:
+def test_server_that_cannot_go_on_in_the_middle(server: Server, cache: Path, small: dict[str, bytes], mode: str) -> None:
     cache.mkdir(parents=True)
     (cache / f"{FIRST}.part").write_bytes(small[FIRST][:1000])
     server.mode["*"] = mode
@@ -687,9 +674,7 @@ def test_what_an_earlier_call_left(server: Server, cache: Path, small: dict[str,
     (cache / f"{FIRST}.part").write_bytes(content)
     check_small(datasets.mnist(), small)
     asked = [range_ for name, range_ in server.asked if name == FIRST]
-    assert (
-        asked == {"other": ["bytes=1000-", None], "longer": ["bytes=99000-", None], "whole": [], "empty": [None]}[left]
-    )
+    assert asked == {"other": ["bytes=1000-", None], "longer": ["bytes=99000-", None], "whole": [], "empty": [None]}[left]
     assert names(cache) == sorted(small)
 
 
@@ -753,8 +738,7 @@ def test_stall_times_out_and_a_later_call_goes_on(server: Server, cache: Path, s
     with pytest.raises(DatasetError) as caught:
         datasets.mnist(timeout=0.2)
     assert str(caught.value) == (
-        f"The download of {FIRST} stalled: no byte came for 0.2 s, after {half:,}.\n"
-        f"  where: {server.url}/{FIRST}\n{AGAIN}"
+        f"The download of {FIRST} stalled: no byte came for 0.2 s, after {half:,}.\n  where: {server.url}/{FIRST}\n{AGAIN}"
     )
     assert names(cache) == [f"{FIRST}.part"]
     server.mode.clear()
@@ -884,8 +868,7 @@ def test_real_test_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: 
     data = datasets.mnist(download=False)
     assert repr(data) == "Dataset('mnist-t10k': 8,000 images to train on and 2,000 to test on, 28x28 uint8)"
     assert capfd.readouterr().out == (
-        f"MNIST: {folder} holds the test half only, so its first 8,000 images are to train on "
-        "and its last 2,000 to test on.\n"
+        f"MNIST: {folder} holds the test half only, so its first 8,000 images are to train on and its last 2,000 to test on.\n"
     )
     assert data.train_labels[:10].tolist() == [7, 2, 1, 0, 4, 1, 4, 9, 5, 9]
     counts = np.bincount(np.concatenate([data.train_labels, data.test_labels]))

@@ -539,7 +539,7 @@ def test_reprs() -> None:
     graph.add_vertices(cs, Scale, 0, x=x, out=y)
     graph.add_vertex(cs, Rows, rows=x, out=y[0, 0])
     assert repr(cs) == "ComputeSet('scale', 4 Scale, 1 Rows)"
-    assert repr(graph) == "Graph(2 variables, 1 compute sets, 5 vertices)"
+    assert repr(graph) == "Graph(2 variables, 1 compute set, 5 vertices)"
     assert repr(x) == "Tensor('x', FLOAT, shape (4, 3))"
     assert repr(x.T) == "Tensor('x', FLOAT, shape (3, 4))"
     assert repr(x[1]) == "Tensor(a view of 'x', FLOAT, shape (3,))"

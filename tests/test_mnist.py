@@ -91,9 +91,7 @@ def planned_sum(rows: Array, target: Target) -> Array:
     return total
 
 
-def numpy_step(
-    weights: Array, bias: Array, images: Array, labels: Array, target: Target
-) -> tuple[Array, Array, Array]:
+def numpy_step(weights: Array, bias: Array, images: Array, labels: Array, target: Target) -> tuple[Array, Array, Array]:
     """One training step in float32."""
     scores = planned_product(images, weights, target) + bias
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))

@@ -198,9 +198,9 @@ FIELDS = (
 @pytest.mark.parametrize(
     ("define", "text"),
     [
-        (bad("x", float), f"Bad.x is declared as <class 'float'>, which is no field.\n{FIELDS}"),
+        (bad("x", float), f"Bad.x is declared as float, which is no field.\n{FIELDS}"),
         (bad("x", Input[float]), f"Bad.x is declared as Input[float], which is no field.\n{FIELDS}"),
-        (bad("x", Input), f"Bad.x is declared as <class 'Input'>, which is no field.\n{FIELDS}"),
+        (bad("x", Input), f"Bad.x is declared as Input, which is no field.\n{FIELDS}"),
         (bad("x", Vector[Vector[FLOAT]]), f"Bad.x is declared as Vector[Vector[FLOAT]], which is no field.\n{FIELDS}"),
         (
             bad("x", Output[Vector[Vector[Vector[FLOAT]]]]),
@@ -223,7 +223,10 @@ FIELDS = (
         (bad("x", FLOAT, x=[1, 2]),
          "Bad.x is set to [1, 2]: state is a single number.\n"
          "  next:  give one number; for several, declare Vector[FLOAT]."),
-        (bad("x", FLOAT, cycles=5), "Bad.cycles is no method.\n  next:  write `def cycles(self, …):`."),
+        (bad("x", FLOAT, compute=lambda self: (yield)),
+         "Bad.compute is no plain method.\n  next:  write `def compute(self):`, without yield and async."),
+        (bad("x", FLOAT, cycles=5),
+         "Bad.cycles is no plain method.\n  next:  write `def cycles(self, target):`, without yield and async."),
     ],
 )  # fmt: skip
 def test_bad_declarations(define: Callable[[], Any], text: str) -> None:
@@ -433,9 +436,9 @@ ALL: dict[str, Any] = {
                               "element [0] is 1.5.\n  next:  choose another dtype, or round and clip the values first."),
         ({"rows": [[1], [[2, 3]]]}, "Everything.call(), rows: [[1], [[2, 3]]] does not form an array.\n"
                                     "  next:  give one number, or rows of equal length."),
-        ({"vector": "text"}, "Everything.call(), vector: 'text' holds text, not numbers.\n"
+        ({"vector": "text"}, "Everything.call(), vector: 'text' is no number.\n"
                              "  next:  give numbers that HALF holds."),
-        ({"vector": [1e6]}, "Everything.call(), vector: HALF holds numbers up to 65504; element [0] is 1000000.0.\n"
+        ({"vector": [1e6]}, "Everything.call(), vector: HALF holds numbers up to 65,504; element [0] is 1000000.0.\n"
                             "  next:  choose another dtype, or round and clip the values first."),
         ({"one": True}, "Everything.call() was given True for its Output 'one'.\n"
                         "  next:  a single-element Output takes nothing; leave one=… out."),

@@ -282,7 +282,8 @@ def test_what_does_not_fit_a_list() -> None:
     bench = Bench()
     x = bench.var("x", np.zeros((2, 2)))
     assert said(lambda: bench.add(Scattered, x=[x[0]]), GraphConnectionError) == (
-        "Scattered.x is declared as Vector[Input[FLOAT]], which takes a single element, and was given shape (2,).\n"
+        "Scattered.x is declared as Vector[Input[FLOAT]], which takes one dimension, or a list of single elements, and was "
+        "given a list with shape (2,).\n"
         f"  where: {x[0]!r}\n  next:  index, slice or flatten the tensor, or change the declaration."
     )
     assert said(lambda: bench.add(Scattered, x=3), GraphConnectionError) == (
@@ -805,7 +806,9 @@ def test_templates_may_be_derived_from() -> None:
         k = 0.5
 
     assert Twice[INT].call(x=[1, 2]).tolist() == [2, 4] and Halves.call(x=[1, 2]).tolist() == [0.5, 1]
-    assert said(lambda: type("Bad", (Scale,), {"k": "x"})[INT], VertexDefinitionError).startswith("Bad<int>.k: 'x' holds text")
+    assert said(lambda: type("Bad", (Scale,), {"k": "x"})[INT], VertexDefinitionError).startswith(
+        "Bad<int>.k: 'x' is no number."
+    )
 
 
 def test_what_no_worker_writes_stays_undefined() -> None:
@@ -877,7 +880,9 @@ def test_codelets_by_name(tmp_path: Path) -> None:
     )
 
 
-def test_marked_codelets_are_known_to_every_graph() -> None:
+def test_marked_codelets_are_known_to_every_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ipu_teach.graph.codelets._marked", {})
+
     @codelet
     class Marked(Vertex):
         x: InOut[FLOAT]

@@ -12,6 +12,7 @@ from ipu_teach.errors import (
     GraphMemoryAllocationError,
     InvalidTileMappingError,
     NoSizeSpecifiedError,
+    counted,
 )
 from ipu_teach.graph.graph import DataStream
 from ipu_teach.graph.table import UNCONNECTED
@@ -65,9 +66,8 @@ def check_connected(compute_set: FrozenComputeSet, table: FrozenTable) -> None:
                     next_step=f"give it numbers in add_vertex: {name}=…, or graph.set_field_size(vertex[{name!r}], size).",
                 )
             raise GraphConnectionError(
-                f"The {'state' if state else 'field'} {name!r} of {missing.size} "
-                f"{'vertex' if missing.size == 1 else 'vertices'} of {table.codelet.__name__} "
-                + ("has no value." if state else "is not connected."),
+                f"The {'state' if state else 'field'} {name!r} of {counted(missing.size, 'vertex', 'vertices')} of "
+                f"{table.codelet.__name__} " + ("has no value." if state else "is not connected."),
                 where=f"{vertex_name(table, int(missing[0]), name)} of compute set {compute_set.name!r}",
                 next_step=f"give it in add_vertex: {name}=…"
                 + (", or a default in the class." if state else f", declared as {field.declaration()}."),
@@ -88,10 +88,10 @@ def check_variables_mapped(graph: FrozenGraph) -> None:
             count = int((end - begin)[inside].sum()) // size
             total = (variable.stop - variable.start) // size
             raise InvalidTileMappingError(
-                f"{count} of the {total} elements of variable {variable.name!r} are on no tile."
+                f"{count:,} of the {total:,} elements of variable {variable.name!r} are on no tile."
                 if count < total
                 else f"The variable {variable.name!r} is on no tile.",
-                where=f"first {graph.element(int(begin[inside[0]]))}",
+                where=f"the first of them is {graph.element(int(begin[inside[0]]))}" if count < total else "",
                 next_step="graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor).",
             )
 
@@ -101,8 +101,10 @@ def check_vertices_mapped(compute_set: FrozenComputeSet, table: FrozenTable) -> 
     missing = np.flatnonzero(table.tiles == UNMAPPED)
     if missing.size:
         raise InvalidTileMappingError(
-            f"{missing.size} of the {len(table)} vertices of {table.codelet.__name__} in compute set "
-            f"{compute_set.name!r} {'is' if missing.size == 1 else 'are'} on no tile.",
+            f"{missing.size:,} of the {len(table):,} vertices of {table.codelet.__name__} in compute set "
+            f"{compute_set.name!r} {'is' if missing.size == 1 else 'are'} on no tile."
+            if len(table) > 1
+            else f"The vertex of {table.codelet.__name__} in compute set {compute_set.name!r} is on no tile.",
             where=vertex_name(table, int(missing[0])),
             next_step="graph.set_tile_mapping(vertex, tile).",
         )
@@ -223,7 +225,8 @@ def _race(
 def _check_aliases(graph: FrozenGraph, compute_set: FrozenComputeSet, table: FrozenTable, name: str) -> None:
     for number in np.unique(table.layouts[name]):
         layout = graph.layouts[number]
-        if isinstance(layout, Layout) and layout.aliased:
+        parts = [layout] if isinstance(layout, Layout) else [part for _, part in layout.parts]
+        if any(part.aliased for part in parts):
             row = int(np.flatnonzero(table.layouts[name] == number)[0])
             raise ComputeSetRaceError(
                 f"The field {name!r} of {table.codelet.__name__} writes a region that holds some element twice.",

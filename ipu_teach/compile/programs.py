@@ -145,7 +145,9 @@ class ProgramFreezer:
             case p.ErrorProgram():
                 stop = Node("Abort", program.message, step=self._step(program, AbortStep(program.message)))
                 return Node(kind, program.message, (*children, stop))
-        raise ControlProgramError(f"{program!r} is a program that this engine cannot run.")
+        raise ControlProgramError(
+            f"{program!r} is a program that this engine cannot run.", next_step="use the programs of ipu_teach.program."
+        )
 
     @staticmethod
     def _leaf(program: p.Program) -> Callable[[], Step] | None:
@@ -180,9 +182,8 @@ class ProgramFreezer:
 
     def _own(self, graph: Graph | None, program: p.Program) -> None:
         if graph is not self.graph:
-            raise GraphObjectCreationError(
-                f"{program!r} uses what belongs to another graph.", next_step="build program and graph together."
-            )
+            what = "runs a compute set" if isinstance(program, p.Execute) else "uses a tensor or stream"
+            raise GraphObjectCreationError(f"{program!r} {what} of another graph.", next_step="use one graph throughout.")
 
     def _step(self, program: p.Program, make: Callable[[], Step] | Step) -> int:
         # Executing a compute set twice is one step; everything else is told apart by identity.

@@ -14,6 +14,7 @@ import operator
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,11 @@ REDUCTIONS = {np.sum: np.add, np.prod: np.multiply, np.max: np.maximum, np.min: 
 PRODUCTS = {np.matmul, np.vecdot, np.matvec, np.vecmat}
 VIEWS = {np.reshape, np.transpose, np.ravel, np.expand_dims, np.squeeze, np.swapaxes, np.moveaxis, np.atleast_1d,
          np.broadcast_to}  # fmt: skip
+# Methods of arrays that are numpy's functions of that name.
+METHODS = {
+    "all", "any", "argmax", "argmin", "argsort", "clip", "cumprod", "cumsum", "dot", "max", "mean", "min", "prod", "round",
+    "squeeze", "std", "sum", "swapaxes", "trace", "var",
+}  # fmt: skip
 _ROUNDED = {
     np.add, np.subtract, np.multiply, np.divide, np.negative, np.positive, np.absolute, np.fabs, np.sqrt, np.square,
     np.reciprocal, np.floor, np.ceil, np.rint, np.trunc, np.sign, np.maximum, np.minimum, np.fmax, np.fmin, np.copysign,
@@ -58,10 +64,13 @@ def steady(ufunc: Any, dtype: Any) -> bool:
 
 
 class TraceStopped(BaseException):
-    """The codelet did something that depends on data. No Exception, so that a codelet's own `except` cannot hide it."""
+    """The codelet did something that depends on data. No Exception, so that a codelet's own `except` does not catch it."""
+
+    raised = 0
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
+        TraceStopped.raised += 1
         super().__init__(reason)
 
 
@@ -93,6 +102,8 @@ class Trace:
     written: dict[int, Array] = field(default_factory=dict)
     # What compute() returned: a value of every vertex, or true or false for all; nothing counts as true.
     returned: Ref | bool = True
+    # Plain arrays among the arguments, and what was in them: the kernel reads them when it runs.
+    fixed: list[tuple[Array, Array]] = field(default_factory=list)
     stopped: str = ""
 
     def line(self) -> str:
@@ -106,12 +117,13 @@ class Trace:
         """Record an op whose result is `sample`, a view of `root` if that is given."""
         if len(self.ops) >= MAX_OPS:
             raise TraceStopped(f"compute() takes more than {MAX_OPS:,} steps for one vertex")
-        if root < 0 and isinstance(sample, np.ndarray) and sample.base is not None and kind != "region":
-            raise TraceStopped(f"np.{getattr(fn, '__name__', fn)} gives a view")
+        if kind == "each" and isinstance(sample, np.ndarray) and sample.base is not None:
+            sample = np.copy(sample)  # in the same order in memory, but a view of nothing
         number = len(self.samples)
         self.samples.append(sample)
         self.roots.append(number if root < 0 else root)
         self.ops.append(Op(kind, fn, args, kwargs, number))
+        self.fixed += [(a, a.copy()) for a in args if kind != "local" and isinstance(a, np.ndarray)]
         return Traced(self, number)
 
     def store(self, target: Traced, value: Any) -> None:
@@ -120,8 +132,15 @@ class Trace:
         # numpy refuses a single number that an integer place cannot hold; arrays wrap.
         checked = {"line": self.line()} if narrowed and not np.can_cast(value.dtype, target.dtype) else {}
         self.ops.append(Op("store", None, (Ref(target._id), operand(value)), checked, -1))
+        if isinstance(value, np.ndarray):
+            self.fixed.append((value, value.copy()))
         if target._id in self.written:
             self.written[target._id][...] = True
+
+    def check_fixed(self) -> None:
+        """Stop if the codelet changed a plain array after it was used."""
+        if any(not np.array_equal(now, then, equal_nan=now.dtype.kind in "fc") for now, then in self.fixed):
+            raise TraceStopped("an array of fixed numbers is used and then changed")
 
 
 def place(codelet: type[Vertex], line: int) -> str:
@@ -235,13 +254,14 @@ class Traced(NDArrayOperatorsMixin):
         stop_unless_static(key, "an index")
         if not self._writable:
             raise ValueError("assignment destination is read-only")
-        value = stacked(value) if isinstance(value, list) else value
+        value = stacked(value) if isinstance(value, (list, tuple)) else value
         target = self._sample[key]
         if isinstance(target, np.ndarray) and target.size and not np.may_share_memory(target, self._sample):
             raise TraceStopped("a write to a list of places")
         if isinstance(value, Traced) and _same_place(value._sample, target):
             return  # the second half of `x[a:b] += y`
-        np.empty(np.shape(target), self.dtype)[...] = sample_of(value)  # numpy raises here what it would raise there
+        # numpy raises here what it would raise there; zeros, because what a sample holds means nothing.
+        np.empty(np.shape(target), self.dtype)[...] = np.zeros_like(value._sample) if isinstance(value, Traced) else value
         self._trace.store(self._place(key), value)
 
     def _view(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Traced:
@@ -264,49 +284,25 @@ class Traced(NDArrayOperatorsMixin):
     def transpose(self, *axes: Any) -> Any:
         return self._view(np.transpose, *([axes[0] if len(axes) == 1 else axes] if axes else []))
 
-    def ravel(self) -> Any:
-        return self._view(np.ravel)
+    def ravel(self, order: str = "C") -> Any:
+        return self._view(np.ravel, order)
 
-    def flatten(self) -> Any:
-        return self._view(np.ravel).copy()
+    def flatten(self, order: str = "C") -> Any:
+        return self._view(np.ravel, order).copy()
 
-    def copy(self) -> Any:
-        return self._trace.add("elementwise", np.copy, (operand(self),), {}, self._sample.copy())
+    def copy(self, order: str = "C") -> Any:
+        return self._trace.add("elementwise", np.copy, (operand(self),), {}, self._sample.copy(order))
 
-    def astype(self, dtype: Any) -> Any:
+    def __copy__(self) -> Any:
+        return self.copy("K")
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.copy("K")
+
+    def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
+        if args or kwargs:
+            raise TraceStopped(".astype() with more than a type is not traced")
         return self._trace.add("elementwise", np.copy, (operand(self),), {}, self._sample.astype(dtype))
-
-    # Reductions and the like, as methods
-
-    def sum(self, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Any:
-        return np.sum(self, axis=axis, dtype=dtype, keepdims=keepdims)
-
-    def prod(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return np.prod(self, axis=axis, keepdims=keepdims)
-
-    def max(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return np.max(self, axis=axis, keepdims=keepdims)
-
-    def min(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return np.min(self, axis=axis, keepdims=keepdims)
-
-    def mean(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return np.mean(self, axis=axis, keepdims=keepdims)
-
-    def any(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return np.any(self, axis=axis, keepdims=keepdims)
-
-    def all(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return np.all(self, axis=axis, keepdims=keepdims)
-
-    def argmax(self, axis: Any = None) -> Any:
-        return np.argmax(self, axis=axis)
-
-    def argmin(self, axis: Any = None) -> Any:
-        return np.argmin(self, axis=axis)
-
-    def dot(self, other: Any) -> Any:
-        return np.dot(self, other)
 
     # numpy's protocols
 
@@ -335,22 +331,18 @@ class Traced(NDArrayOperatorsMixin):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         out = kwargs.pop("out", (None,))[0]
-        if any(isinstance(i, list) for i in inputs):
-            inputs = tuple(stacked(i) if isinstance(i, list) else i for i in inputs)
+        inputs = tuple(stacked(i) if isinstance(i, (list, tuple)) else i for i in inputs)
         if method == "reduce":
             return self._reduce(ufunc, inputs[0], **kwargs)
         if method not in ("__call__", "accumulate", "outer") or ufunc.nout != 1:
             raise TraceStopped(f"np.{ufunc.__name__}.{method} is not traced")
-        samples = [sample_of(i) for i in inputs]
-        call = getattr(ufunc, method)
-        sample = call(*samples, **{k: sample_of(v) for k, v in kwargs.items()})
-        if any(isinstance(v, Traced) for v in kwargs.values()):
-            raise TraceStopped(f"np.{ufunc.__name__} with a traced keyword is not traced")
-        args = tuple(operand(i) for i in inputs)
         kind = "each" if method != "__call__" else "product" if ufunc in PRODUCTS else "ufunc"
-        trace = self._trace
-        if kind == "ufunc" and set(kwargs) - {"dtype"}:
+        if any(isinstance(v, Traced) for v in kwargs.values()) or (kind == "ufunc" and set(kwargs) - {"dtype"}):
             raise TraceStopped(f"np.{ufunc.__name__} with {', '.join(kwargs)} is not traced")
+        call = getattr(ufunc, method)
+        sample = call(*[sample_of(i) for i in inputs], **kwargs)
+        args = tuple(operand(i) for i in inputs)
+        trace = self._trace
         if isinstance(out, np.ndarray):
             raise TraceStopped("an array made outside compute() is changed in place")
         if out is None or not isinstance(out._sample, np.ndarray):
@@ -389,15 +381,15 @@ class Traced(NDArrayOperatorsMixin):
             axis = given.pop("axis", args[1] if len(args) > 1 else None)
             if len(args) <= 2 and set(given) <= {"dtype", "keepdims"}:
                 return self._reduce(REDUCTIONS[fn], args[0], axis=axis, **given)
-        if fn is np.dot and len(args) == 2:
+        if fn is np.dot and len(args) == 2 and not kwargs:
             return _dot(trace, *args)
-        if fn in (np.stack, np.concatenate, np.vstack, np.hstack):
+        if fn in (np.stack, np.concatenate, np.vstack, np.hstack) and set(kwargs) <= {"axis"}:
             return _join(trace, fn, args, kwargs)
         if fn in (np.zeros_like, np.ones_like, np.empty_like, np.full_like):
             sample = fn(sample_of(args[0]), *args[1:], **kwargs)
             return local(trace, sample)
-        if fn is np.copy and len(args) == 1 and not kwargs:
-            return trace.add("elementwise", fn, (operand(args[0]),), {}, fn(args[0]._sample))
+        if fn is np.copy:
+            return args[0].copy(*args[1:], **kwargs) if len(args) > 1 or kwargs else args[0].copy("K")
         if fn not in STATIC_SHAPE | ELEMENTWISE:
             return _refuse(fn)
         sample = fn(*[sample_of(a) for a in args], **{k: sample_of(v) for k, v in kwargs.items()})
@@ -407,8 +399,8 @@ class Traced(NDArrayOperatorsMixin):
             return _refuse(fn)
         if fn in ELEMENTWISE and len(args) == 3 and not kwargs:
             return trace.add("elementwise", fn, tuple(operand(a) for a in args), kwargs, sample)
-        if isinstance(sample, np.ndarray) and not any(np.may_share_memory(sample, sample_of(a)) for a in args):
-            sample = np.copy(sample)  # a view of nothing that the codelet can reach
+        if isinstance(sample, np.ndarray) and any(np.may_share_memory(sample, sample_of(a)) for a in args):
+            raise TraceStopped(f"np.{fn.__name__} gives a view")
         return trace.add("each", fn, tuple(operand(a) for a in args), kwargs, sample)
 
     # What would need a value
@@ -431,7 +423,12 @@ class Traced(NDArrayOperatorsMixin):
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         raise TraceStopped("a value is put into a plain numpy array")
 
+    def __format__(self, spec: str) -> str:
+        raise TraceStopped("a value that depends on data is put into a text")
+
     def __getattr__(self, name: str) -> Any:
+        if name in METHODS:
+            return partial(getattr(np, name), self)
         if name.startswith("__") or not hasattr(np.ndarray, name):
             raise AttributeError(f"'{type(self._sample).__name__}' object has no attribute {name!r}")
         raise TraceStopped(f"the method .{name} is not traced")
@@ -470,11 +467,11 @@ def local(trace: Trace, sample: Array) -> Traced:
     return trace.add("local", None, (sample.copy(),), {}, sample)
 
 
-def stacked(values: list[Any]) -> Any:
-    """A list with traced values in it, as one array."""
+def stacked(values: list[Any] | tuple[Any, ...]) -> Any:
+    """A list of values, some of them perhaps traced, as one array."""
     first = next((v for v in values if isinstance(v, Traced)), None)
     if first is None:
-        return values
+        return np.array(values)
     return _join(first._trace, np.stack, (values,), {})
 
 

@@ -55,11 +55,11 @@ def _pick(better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
     def chosen(*values: Any, **kwargs: Any) -> Any:
         items = list(values[0]) if len(values) == 1 else list(values)
-        traced = {v.dtype for v in items if isinstance(v, Traced)}
-        if kwargs or not traced:
+        if kwargs or not any(isinstance(v, Traced) for v in items):
             return getattr(builtins, "max" if better is np.greater else "min")(*values, **kwargs)
+        dtypes = {v.dtype for v in items if isinstance(v, (Traced, np.generic))}
         floats = any(isinstance(v, float) for v in items)
-        if len(traced) > 1 or (floats and next(iter(traced)).kind != "f") or not all(np.ndim(sample_of(v)) == 0 for v in items):
+        if len(dtypes) > 1 or (floats and next(iter(dtypes)).kind != "f") or not all(np.ndim(sample_of(v)) == 0 for v in items):
             raise TraceStopped("max() or min() of values of different types")
         best = items[0]
         for item in items[1:]:
@@ -120,10 +120,14 @@ def trace_codelet(
     if compute is None:
         trace.stopped = f"{codelet.__name__}.compute is no plain function"
         return trace
+    before = TraceStopped.raised
     try:
         with np.errstate(all="ignore"):
             result = _rebuilt(compute, trace)(vertex, *worker)
             trace.returned = result is None or (operand(result) if isinstance(result, Traced) else bool(result))
+            trace.check_fixed()
+            if TraceStopped.raised != before:  # a bare `except:` caught it
+                raise TraceStopped("what depends on data is hidden by an except")
     except TraceStopped as stop:
         trace.stopped = f"{source_line(codelet)}: {stop.reason}"
     except CodeletError as error:

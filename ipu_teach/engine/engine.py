@@ -22,6 +22,7 @@ from ipu_teach.errors import (
     StreamConnectionError,
     TensorCreationError,
     TensorIOStateError,
+    counted,
     did_you_mean,
     shown,
 )
@@ -164,12 +165,12 @@ class Engine:
         stream = self._compiled.streams.get(handle) if isinstance(handle, str) else None
         if stream is None:
             names = ", ".join(map(repr, sorted(self._compiled.streams)))
-            raise StreamConnectionError(
-                f"There is no stream {shown(handle)}.",
-                next_step=f"{did_you_mean(handle, self._compiled.streams)}The streams are {names}."
-                if names
-                else "make one with graph.add_host_to_device_fifo or graph.add_device_to_host_fifo, then the engine.",
-            )
+            advice = f"{did_you_mean(handle, self._compiled.streams)}The streams are {names}."
+            if isinstance(handle, DataStream):
+                advice = f"name it by its handle: connect_stream({handle.handle!r}, …)."
+            elif not names:
+                advice = "make one with graph.add_host_to_device_fifo or graph.add_device_to_host_fifo, then the engine."
+            raise StreamConnectionError(f"There is no stream {shown(handle)}.", next_step=advice)
         if stream.to_device:
             self._feeds[handle] = feed(stream, data)
         else:
@@ -193,7 +194,8 @@ class Engine:
             raise TensorIOStateError(error.tried, next_step=error.next_step) from None
         if given.size != access.tensor.num_elements:
             raise TensorIOStateError(
-                f"write_tensor({handle!r}) was given {given.size:,} values for {access.tensor.num_elements:,} elements.",
+                f"write_tensor({handle!r}) was given {counted(given.size, 'value')} for "
+                f"{counted(access.tensor.num_elements, 'element')}.",
                 where=repr(access.tensor),
                 next_step="give one value for each element, in the order of the tensor.",
             )
@@ -208,11 +210,13 @@ class Engine:
         access = self._compiled.host_accesses.get(handle) if isinstance(handle, str) else None
         if access is None or access.write != write:
             verb = "write" if write else "read"
-            near = did_you_mean(handle, [h for h, a in self._compiled.host_accesses.items() if a.write == write])
+            known = sorted(h for h, a in self._compiled.host_accesses.items() if a.write == write)
+            there = f"The handles to {verb} are {', '.join(map(repr, known))}; " if known else ""
             raise TensorIOStateError(
                 f"The host cannot {verb} under the handle {shown(handle)}.",
                 where="" if access is None else f"{handle!r} is {access!r}",
-                next_step=f"{near}graph.create_host_{verb}('name', tensor) makes one, before the engine is made.",
+                next_step=f"{did_you_mean(handle, known)}{there}"
+                f"graph.create_host_{verb}('name', tensor) makes one, before the engine is made.",
             )
         return access
 
@@ -236,8 +240,7 @@ class Engine:
 
     def __repr__(self) -> str:
         loaded = "not loaded" if self._machine is None else f"loaded, {len(self._machine.steps_run):,} steps run"
-        count = len(self._compiled.programs)
-        return f"Engine({count} program{'s' if count > 1 else ''}, {loaded})"
+        return f"Engine({counted(len(self._compiled.programs), 'program')}, {loaded})"
 
 
 CHECKS = ("races", "uninitialised", "estimates")

@@ -123,8 +123,6 @@ class _Binder:
             if end >= start:
                 runs.append((start, end + 1))
                 start = end + 1
-        if start < self.count:
-            runs.append((start, self.count))
         backwards = any(np.any(np.diff(self.regions[i].starts[a:b]) < 0) for i in moving for a, b in runs)
         if backwards or len(runs) > max(1, self.count // LEAST_RUN):
             return shared, whole

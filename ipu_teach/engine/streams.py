@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 
-from ipu_teach.errors import StreamConnectionError, TensorCreationError, shown
+from ipu_teach.errors import StreamConnectionError, TensorCreationError, counted, shown
 from ipu_teach.graph.graph import DataStream
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.types import Array, to_host_array
@@ -28,6 +29,7 @@ def feed(stream: DataStream, source: Any) -> Feed:
             next_step="connect an array, an iterator of arrays, or a function that returns one.",
         )
     if callable(source):
+        _check_signature(stream, source)
         return lambda: _sized(stream, source(), "what the connected function returned")
     if isinstance(source, Iterator) or (isinstance(source, Iterable) and not isinstance(source, (np.ndarray, list, tuple))):
         return _from_iterator(stream, iter(source))
@@ -50,6 +52,7 @@ def drain(stream: DataStream, sink: Any) -> Drain:
     if isinstance(sink, list):
         return sink.append
     if callable(sink) and not isinstance(sink, type):
+        _check_signature(stream, sink, np.zeros(0))
         return lambda values: (sink(values), None)[1]
     if not isinstance(sink, np.ndarray):
         raise StreamConnectionError(
@@ -76,6 +79,22 @@ def drain(stream: DataStream, sink: Any) -> Drain:
     return fill
 
 
+def _check_signature(stream: DataStream, function: Callable[..., Any], *args: Any) -> None:
+    """Refuse a function that cannot be called with `args`, where that can be told."""
+    try:
+        inspect.signature(function).bind(*args)
+    except ValueError:  # some built-in functions do not say what they take
+        pass
+    except TypeError:
+        raise StreamConnectionError(
+            f"The stream {stream.handle!r} was connected to a function that cannot be called with "
+            f"{'one argument' if args else 'no argument'}.",
+            next_step="write `def take(values):`, which is handed an array."
+            if args
+            else "write `def give():`, which returns an array.",
+        ) from None
+
+
 def _round(rows: Array) -> Feed:
     """The rows of an array, one a call, over and over."""
     position = -1
@@ -98,7 +117,7 @@ def _from_iterator(stream: DataStream, items: Iterator[Any]) -> Feed:
             item = next(items)
         except StopIteration:
             raise StreamConnectionError(
-                f"The stream {stream.handle!r} ran dry: its iterator gave {taken:,} transfer{'' if taken == 1 else 's'}, "
+                f"The stream {stream.handle!r} ran dry: its iterator gave {counted(taken, 'transfer')}, "
                 "and the program wants another.",
                 next_step="give an iterator that lasts (itertools.cycle), or repeat fewer times.",
             ) from None

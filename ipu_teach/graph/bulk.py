@@ -15,6 +15,8 @@ from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import Field, unknown_field
 from ipu_teach.types import Array, to_host_array
 
+MOST_VERTICES = 10**8  # of one call: 4 GB of columns
+
 if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
 
@@ -75,7 +77,13 @@ def _count(table: VertexTable, tiles: Array, fields: dict[str, Any]) -> int:
             + ".",
             next_step="make the leading axes equal, or 1 to share; add a ragged tail with a second call.",
         )
-    return next((n for _, n in longer), 1)
+    count = next((n for _, n in longer), 1)
+    if count > MOST_VERTICES:
+        raise GraphObjectCreationError(
+            f"add_vertices() of {table.codelet.__name__} was asked for {count:,} vertices.",
+            next_step=f"add at most {MOST_VERTICES:,}; each vertex takes a row of the leading axis.",
+        )
+    return count
 
 
 def _state_length(value: Any, depth: int) -> int | None:

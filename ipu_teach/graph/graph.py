@@ -21,6 +21,7 @@ from ipu_teach.errors import (
     GraphObjectCreationError,
     InvalidTileMappingError,
     TensorCreationError,
+    counted,
     shown,
 )
 from ipu_teach.graph.codelets import Codelets, Estimator, get_perf_estimate
@@ -160,6 +161,11 @@ class Graph:
             self._refuse_constant(what, "set_initial_value()")
             self.initial_values.append((what, _values(values, what.dtype, what.shape, self.describe(what))))
             return
+        if not isinstance(what, FieldRef):
+            raise GraphObjectCreationError(
+                f"set_initial_value() was given {shown(what)}.",
+                next_step='give a tensor, or the state of a vertex: vertex["name"].',
+            )
         table, row, name = self._field(what, whole=True)
         if name not in table.state:
             raise GraphConnectionError(
@@ -172,6 +178,7 @@ class Graph:
     def _checked(self, dtype: type[DType], shape: int | Sequence[int], name: str | None, constant: bool) -> Variable:
         """The description of a new variable, at the next free address; the graph is not changed yet."""
         kind = "constant" if constant else "variable"
+        _check_name(name, f"add_{kind}()")
         label = name if name is not None else f"{kind}{len(self.variables)}"
         dtype = as_dtype(dtype, f"The {kind} {label!r}")
         dims = as_shape(shape)
@@ -184,11 +191,12 @@ class Graph:
         stop = start + prod(dims) * dtype.size
         if start + prod(max(n, 1) for n in dims) * dtype.size > MOST_BYTES:
             raise TensorCreationError(
-                f"The {kind} {label!r} of shape {shown(dims)} would take {shown(prod(dims) * dtype.size)} bytes.",
-                where=f"all tiles of the target together hold {self._num_tiles * self.target.bytes_per_tile:,} bytes",
+                f"The {kind} {label!r} of shape {shown(dims)} is too large.",
+                where=f"all tiles of the target together hold {self._num_tiles * self.target.bytes_per_tile:,} bytes; "
+                f"a graph may describe {MOST_BYTES:,}",
                 next_step="check the shape: its numbers are lengths, in elements.",
             )
-        return Variable(len(self.variables), str(label), dtype, dims, start, stop, constant)
+        return Variable(len(self.variables), label, dtype, dims, start, stop, constant)
 
     def _allocate(self, variable: Variable) -> Tensor:
         self.memory_bytes = -(-variable.stop // ALIGNMENT) * ALIGNMENT
@@ -254,7 +262,9 @@ class Graph:
         if require_complete and np.any(tile == UNMAPPED):
             missing = int(count[tile == UNMAPPED].sum())
             raise InvalidTileMappingError(
-                f"{missing} of the {tensor.num_elements} elements of {self.describe(tensor)} are on no tile.",
+                f"{missing:,} of the {tensor.num_elements:,} elements of {self.describe(tensor)} are on no tile."
+                if missing < tensor.num_elements
+                else f"{self.describe(tensor)} is on no tile.",
                 next_step="graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor).",
             )
         mapping: list[list[tuple[int, int]]] = [[] for _ in range(self.target.num_tiles)]
@@ -305,7 +315,8 @@ class Graph:
             for interval in intervals:
                 span = as_shape(interval)
                 if span is None or len(span) != 2 or not span[0] <= span[1] <= tensor.num_elements:
-                    raise refuse(f"Tile {tile} was given the interval {shown(interval)} of {tensor.num_elements:,} elements.")
+                    elements = counted(tensor.num_elements, "element")
+                    raise refuse(f"Tile {tile} was given {shown(interval)}, which is no interval of {elements}.")
                 pieces.append((span, tile))
         flat = tensor.flatten()
         for (begin, end), tile in pieces:
@@ -341,7 +352,7 @@ class Graph:
         """Tile numbers as an array; `what` names whose they are."""
         try:
             numbers = np.asarray(tiles)
-        except ValueError:
+        except (ValueError, OverflowError, MemoryError):
             numbers = np.asarray(None)
         if numbers.dtype.kind not in "iu" and numbers.size:
             raise InvalidTileMappingError(
@@ -363,6 +374,7 @@ class Graph:
 
     def add_compute_set(self, name: str | None = None) -> ComputeSet:
         """A new, empty compute set."""
+        _check_name(name, "add_compute_set()")
         number = len(self.compute_sets)
         compute_set = ComputeSet(self, number, name if name is not None else f"compute_set{number}")
         self.compute_sets.append(compute_set)
@@ -501,12 +513,12 @@ class Graph:
             pass
         if not isinstance(compute_set, ComputeSet) or compute_set.graph is not self:
             raise GraphObjectCreationError(
-                f"add_vertex() was given {shown(compute_set)}, which is no compute set of this graph.",
-                next_step="make one with graph.add_compute_set(name).",
+                f"{shown(compute_set)} is no compute set of this graph.",
+                next_step="make one with graph.add_compute_set(name), and write add_vertex(compute_set, codelet, …).",
             )
         if not isinstance(codelet, type) or not issubclass(codelet, Vertex):
             raise GraphObjectCreationError(
-                f"add_vertex() was given {shown(codelet)}, which is no vertex class.",
+                f"{shown(codelet)} is no vertex class.",
                 next_step="write a class that derives from Vertex, and pass the class.",
             )
         if codelet.compute is Vertex.compute:
@@ -556,10 +568,11 @@ class Graph:
     def _stream(self, handle: str, dtype: type[DType], num_elements: int, to_device: bool) -> DataStream:
         _check_handle(handle, f"add_{'host_to_device' if to_device else 'device_to_host'}_fifo()")
         dtype = as_dtype(dtype, f"The stream {handle!r}")
-        if not isinstance(num_elements, (int, np.integer)) or isinstance(num_elements, bool) or num_elements < 1:
+        whole = isinstance(num_elements, (int, np.integer)) and not isinstance(num_elements, bool)
+        if not whole or not 1 <= num_elements <= MOST_BYTES // dtype.size:
             raise GraphObjectCreationError(
                 f"The stream {handle!r} was given the size {shown(num_elements)}.",
-                next_step="give the elements of one transfer, a whole number of 1 or more.",
+                next_step="give the number of elements of one transfer, 1 or more.",
             )
         return self._register(self.streams, DataStream(handle, dtype, int(num_elements), to_device))
 
@@ -638,7 +651,19 @@ class Graph:
 
     def __repr__(self) -> str:
         vertices = sum(cs.num_vertices for cs in self.compute_sets)
-        return f"Graph({len(self.variables)} variables, {len(self.compute_sets)} compute sets, {vertices:,} vertices)"
+        sizes = (
+            counted(len(self.variables), "variable"),
+            counted(len(self.compute_sets), "compute set"),
+            counted(vertices, "vertex", "vertices"),
+        )
+        return f"Graph({', '.join(sizes)})"
+
+
+def _check_name(name: object, call: str) -> None:
+    if name is not None and not isinstance(name, str):
+        raise GraphObjectCreationError(
+            f"{call} was given the name {shown(name)}.", next_step="a name is text, as in 'weights'."
+        )
 
 
 def _check_handle(handle: object, call: str) -> None:

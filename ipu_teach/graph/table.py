@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ipu_teach.errors import GraphConnectionError, GraphObjectCreationError, PoplarIndexError, PoplarTypeError, shown
+from ipu_teach.errors import GraphConnectionError, GraphObjectCreationError, PoplarIndexError, PoplarTypeError, counted, shown
 from ipu_teach.graph.tensor import Layout, Tensor
 from ipu_teach.graph.vertex import Field, Vertex, unknown_field
 from ipu_teach.types import to_host_array
@@ -154,11 +154,11 @@ class VertexTable:
         depth = field.depth - 1 if part else field.depth
         rank = tensor.rank - lead
         if rank != depth and not (depth == 0 and tensor.layout.size == 1 and not lead):
-            words = ("a single element", "one dimension", "two dimensions, or a list of vectors")[depth]
-            shape = tensor.shape[lead:]
+            words = ("a single element", "one dimension", "two dimensions, or a list of vectors")[field.depth]
+            words += ", or a list of single elements" if field.depth == 1 and field.form == "edges" else ""
             raise GraphConnectionError(
-                f"{what} is declared as {field.declaration()}, which takes {words}, and was given shape {shape}"
-                + (" a vertex." if lead else "."),
+                f"{what} is declared as {field.declaration()}, which takes {words}, and was given "
+                f"{'a list with ' if part else ''}shape {tensor.shape[lead:]}{' for each vertex' if lead else ''}.",
                 where=repr(tensor),
                 next_step="index, slice or flatten the tensor, or change the declaration.",
             )
@@ -182,7 +182,7 @@ def _cycles(given: Any, count: int, vertex: VertexRef | VertexRange) -> Any:
     """Estimates for `count` vertices, int64: one for all of them, or one for each."""
     try:
         array = np.asarray(given)
-    except ValueError:
+    except (ValueError, OverflowError, MemoryError):
         array = np.asarray(None)
     if array.dtype.kind not in "iu" or np.any(array < 0) or np.any(array > MOST_CYCLES):
         raise GraphObjectCreationError(
@@ -265,4 +265,5 @@ class VertexRange:
         return VertexRef(self.table, range(self.start, self.stop)[index])
 
     def __repr__(self) -> str:
-        return f"{len(self):,} vertices ({self.table.codelet.__name__}) of compute set {self.table.compute_set.name!r}"
+        t = self.table
+        return f"{counted(len(self), 'vertex', 'vertices')} ({t.codelet.__name__}) of compute set {t.compute_set.name!r}"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
-from ipu_teach.errors import GraphObjectCreationError, PoplarIndexError, PoplarTypeError, TensorCreationError, shown
+from ipu_teach.errors import GraphObjectCreationError, PoplarIndexError, PoplarTypeError, TensorCreationError, counted, shown
 from ipu_teach.types import Array, DType
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Shape = tuple[int, ...]
 
-MOST_LISTED = 2**30  # elements of a view that may be taken one by one; more fit into no modelled IPU
+MOST_LISTED = 2**28  # pieces of a view that may be taken one by one: 2 GB of positions
 MOST_DIMENSIONS = 32
 
 
@@ -57,13 +57,7 @@ class Layout:
         if self._positions is not None:
             return self._positions
         assert self.strides is not None
-        if self.size == 0:
-            return np.zeros(self.shape, np.int64)
-        _refuse_to_list(self.size)
-        result = np.zeros(self.shape, np.int64)
-        for axis, (length, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
-            result += (np.arange(length) * stride).reshape((-1,) + (1,) * (len(self.shape) - axis - 1))
-        return result
+        return _strided_positions(self.shape, self.strides)
 
     @cached_property
     def runs(self) -> tuple[Array, Array]:
@@ -71,7 +65,7 @@ class Layout:
         if self.contiguous:
             n = 1 if self.size else 0
             return np.zeros(n, np.int64), np.full(n, self.size, np.int64)
-        return _runs(self.positions.reshape(-1))
+        return _runs(self.positions.reshape(-1)) if self.strides is None else _strided_runs(self.shape, self.strides)
 
     @cached_property
     def extent(self) -> tuple[Array, Array]:
@@ -93,6 +87,34 @@ class Layout:
     def aliased(self) -> bool:
         """True if some element appears twice, as after a broadcast."""
         return int(self.extent[1].sum()) < self.size
+
+
+def _strided_positions(shape: Shape, strides: Shape) -> Array:
+    if 0 in shape:
+        return np.zeros(shape, np.int64)
+    _refuse_to_list(prod(shape))
+    result = np.zeros(shape, np.int64)
+    for axis, (length, stride) in enumerate(zip(shape, strides, strict=True)):
+        result += (np.arange(length) * stride).reshape((-1,) + (1,) * (len(shape) - axis - 1))
+    return result
+
+
+def _strided_runs(shape: Shape, strides: Shape) -> tuple[Array, Array]:
+    """What `Layout.runs` says of strided elements: the innermost axes that lie side by side are one run."""
+    axis, run = len(shape), 1
+    while axis and (shape[axis - 1] == 1 or strides[axis - 1] == run):
+        axis -= 1
+        run *= shape[axis]
+    starts = _strided_positions(shape[:axis], strides[:axis]).reshape(-1) if run else np.zeros(0, np.int64)
+    return _merged(starts, run)
+
+
+def _merged(starts: Array, run: int) -> tuple[Array, Array]:
+    """(starts, lengths) of pieces of `run` elements each, in order; those that touch are made one."""
+    if len(starts) == 0:
+        return starts, starts
+    first = np.append(True, np.diff(starts) != run)
+    return starts[first], np.diff(np.append(np.flatnonzero(first), len(starts))) * run
 
 
 def _runs(positions: Array) -> tuple[Array, Array]:
@@ -121,8 +143,7 @@ def _strided_extent(shape: Shape, strides: Shape) -> tuple[Array, Array] | None:
     starts = np.full(1, low, np.int64)
     for stride, length in reversed(axes):
         starts = (starts[:, None] + np.arange(length) * stride).reshape(-1)
-    first = np.append(True, np.diff(starts) > run)  # runs that touch are one
-    return starts[first], np.diff(np.append(np.flatnonzero(first), len(starts))) * run
+    return _merged(starts, run)
 
 
 def _refuse_to_list(count: int) -> None:
@@ -170,7 +191,11 @@ class Tensor:
 
     def __len__(self) -> int:
         if not self.shape:
-            raise PoplarIndexError("A tensor of a single element has no length.", where=repr(self))
+            raise PoplarIndexError(
+                "A tensor of a single element has no length.",
+                where=repr(self),
+                next_step="give it a dimension: tensor.reshape(1).",
+            )
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:
@@ -255,7 +280,9 @@ class Tensor:
             raise PoplarIndexError(
                 f"The index {shown(key)} does not fit a tensor of shape {self.shape}.",
                 where=repr(self),
-                next_step=f"give at most {self.rank} integers or slices, and at most one `...`.",
+                next_step=f"give at most {counted(self.rank, 'integer or slice', 'integers or slices')}, and at most one `...`."
+                if self.rank
+                else "a single element is used as it is, without an index.",
             )
 
     def _axis(self, axis: int) -> int:
@@ -263,7 +290,7 @@ class Tensor:
             raise PoplarIndexError(
                 f"There is no dimension {shown(axis)} in a tensor of shape {self.shape}.",
                 where=repr(self),
-                next_step=f"use 0 to {self.rank - 1}." if self.rank else "a single element has no dimensions.",
+                next_step=_up_to(self.rank) if self.rank else "a single element has no dimensions.",
             )
         return int(axis) % self.rank
 
@@ -271,7 +298,7 @@ class Tensor:
         return PoplarIndexError(
             f"Index {shown(index)} is outside dimension {axis}, which has {_count(self.shape[axis])}.",
             where=repr(self),
-            next_step=f"use 0 to {self.shape[axis] - 1}." if self.shape[axis] else "the dimension is empty.",
+            next_step=_up_to(self.shape[axis]) if self.shape[axis] else "the dimension is empty.",
         )
 
     def slice(self, begin: int, end: int, dim: int = 0) -> Tensor:
@@ -371,7 +398,11 @@ def _whole(value: object) -> bool:
 
 
 def _count(elements: int) -> str:
-    return f"{elements:,} element{'' if elements == 1 else 's'}"
+    return counted(elements, "element")
+
+
+def _up_to(length: int) -> str:
+    return "there is only number 0." if length == 1 else f"use 0 to {length - 1}."
 
 
 def as_shape(given: object) -> Shape | None:
@@ -426,7 +457,7 @@ def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
             raise PoplarTypeError(
                 f"concat() joins {first.dtype.__name__} and {t.dtype.__name__}.",
                 where=f"{first!r} and {t!r}",
-                next_step="cast one of them first.",
+                next_step="join tensors of one dtype; popops.cast converts.",
             )
         if t.graph is not first.graph:
             raise GraphObjectCreationError(

@@ -241,8 +241,12 @@ class Vertex:
         }
         cls.fields = dict(inherited)
         for name in ("compute", "cycles"):
-            if not callable(getattr(cls, name, cls)):
-                raise VertexDefinitionError(f"{cls.__name__}.{name} is no method.", next_step=f"write `def {name}(self, …):`.")
+            method = getattr(cls, name, cls)
+            if not callable(method) or inspect.isgeneratorfunction(method) or inspect.iscoroutinefunction(method):
+                raise VertexDefinitionError(
+                    f"{cls.__name__}.{name} is no plain method.",
+                    next_step=f"write `def {name}(self{', target' if name == 'cycles' else ''}):`, without yield and async.",
+                )
         _check_arguments(cls)
         cls._instances = {}
         for name, annotation in own.items():
@@ -348,9 +352,10 @@ def _misfit(region: Any, value: Any, error: Exception) -> str:
     if isinstance(region, list):
         return f"the field is a list of {len(region)} vectors; the value is {shown(value)}"
     try:
-        return f"the field has shape {region.shape}, the value {np.shape(value)}"
+        shape = value.shape if hasattr(value, "shape") else np.shape(value)
     except ValueError:
         return str(error)
+    return f"the field has shape {region.shape}, the value {shape}"
 
 
 def _check_arguments(cls: type[Vertex]) -> None:

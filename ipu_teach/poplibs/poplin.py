@@ -133,8 +133,11 @@ def mat_mul(graph: Graph, a: Tensor, b: Tensor, prog: Program, debug_context: st
                 next_step="cast it with popops.cast.",
             )
         if tensor.num_elements == 0:
-            raise PoplibsError(f"mat_mul() was given no elements in {name}.", where=repr(tensor))
-    check_same("mat_mul", "inner dimensions", a.shape[1], b.shape[0], f"{a!r} and {b!r}")
+            raise PoplibsError(
+                f"mat_mul() was given no elements in {name}.", where=repr(tensor), next_step="give a row and a column or more."
+            )
+    advice = "a has as many columns as b has rows; perhaps one of them is to be transposed."
+    check_same("mat_mul", "inner dimensions", a.shape[1], b.shape[0], f"{a!r} and {b!r}", advice)
     plan = plan_mat_mul(a.shape[0], a.shape[1], b.shape[1], graph.target)
     shape = (plan.inner_blocks, plan.m, plan.n)
     partials = graph.add_variable(FLOAT, shape, f"{debug_context}/{'out' if plan.inner_blocks == 1 else 'partials'}")

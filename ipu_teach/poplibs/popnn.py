@@ -113,8 +113,10 @@ def calc_loss(
     _check_labels("calc_loss", graph, model_outputs, expected)
     _check_float("calc_loss", graph, "loss", loss, 1)
     _check_float("calc_loss", graph, "deltas", deltas, 2)
-    check_same("calc_loss", "shapes", loss.shape, expected.shape, f"loss {loss!r} and expected {expected!r}")
-    check_same("calc_loss", "shapes", deltas.shape, model_outputs.shape, f"deltas {deltas!r} and {model_outputs!r}")
+    where = f"loss {loss!r} and expected {expected!r}"
+    check_same("calc_loss", "shapes", loss.shape, expected.shape, where, "give loss one element for each row.")
+    where = f"deltas {deltas!r} and model_outputs {model_outputs!r}"
+    check_same("calc_loss", "shapes", deltas.shape, model_outputs.shape, where, "give deltas the shape of model_outputs.")
     compute_set = graph.add_compute_set(debug_context)
     for tile, (begin, end) in _shares(graph, model_outputs.shape[0]):
         vertex = graph.add_vertex(
@@ -134,7 +136,11 @@ def calc_accuracy(
     _check_labels("calc_accuracy", graph, outputs, expected)
     check_tensor("calc_accuracy", graph, "num_correct", num_correct)
     if num_correct.num_elements != 1 or num_correct.dtype is not INT:
-        raise PoplibsError("calc_accuracy() wants one INT as num_correct.", where=repr(num_correct))
+        raise PoplibsError(
+            "calc_accuracy() wants one INT as num_correct.",
+            where=repr(num_correct),
+            next_step="make it with graph.add_variable(INT, ()).",
+        )
     home = next(t for t, pieces in enumerate(graph.get_tile_mapping(num_correct)) if pieces)
     shares = _shares(graph, outputs.shape[0])
     counts = graph.add_variable(INT, (len(shares),), f"{debug_context}/counts")
@@ -157,7 +163,11 @@ def _shares(graph: Graph, rows: int) -> list[tuple[int, tuple[int, int]]]:
 def _check_matrix(function: str, graph: Graph, argument: str, tensor: Tensor) -> None:
     _check_float(function, graph, argument, tensor, 2)
     if tensor.num_elements == 0:
-        raise PoplibsError(f"{function}() was given no elements in {argument}.", where=repr(tensor))
+        raise PoplibsError(
+            f"{function}() was given no elements in {argument}.",
+            where=repr(tensor),
+            next_step="give at least one row, and one class.",
+        )
 
 
 def _check_float(function: str, graph: Graph, argument: str, tensor: Tensor, rank: int) -> None:
@@ -177,4 +187,5 @@ def _check_labels(function: str, graph: Graph, outputs: Tensor, expected: Tensor
             f"{function}() wants expected as {outputs.shape[0]} class numbers (UNSIGNED_INT); it was given "
             f"{expected.shape[0]} of {expected.dtype.__name__}.",
             where=repr(expected),
+            next_step="give one for each row; cast them with popops.cast.",
         )

@@ -22,6 +22,7 @@ from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.tensor import Tensor, concat
 from ipu_teach.graph.vertex import InOut, Input, Output, SupervisorVertex, Vector, Vertex, template
 from ipu_teach.poplibs.poputil import (
+    BROADCASTING,
     MIN_BYTES_PER_TILE,
     balanced_partition,
     broadcast_to_match,
@@ -169,6 +170,7 @@ _UFUNCS = {
     "MIN": np.minimum,
 }
 REDUCTIONS = ("ADD", "MUL", "MAX", "MIN")
+CAST = "cast one of them with popops.cast."
 
 
 @cache
@@ -237,12 +239,14 @@ def _binary(graph: Graph, op: str, a: Operand, b: Operand, prog: Program, name: 
             f"{function}() was given {shown(a)} and {shown(b)}.", next_step="one operand at least must be a tensor."
         )
     _check_numeric(function, graph, "its second operand", b)
-    check_same(function, "dtypes", a.dtype, b.dtype, f"{a!r} and {b!r}")
+    check_same(function, "dtypes", a.dtype, b.dtype, f"{a!r} and {b!r}", CAST)
     try:
         shape = np.broadcast_shapes(a.shape, b.shape)
     except ValueError:
         raise PoplibsError(
-            f"{function}() was given shapes {a.shape} and {b.shape}, which do not broadcast.", where=f"{a!r} and {b!r}"
+            f"{function}() was given shapes {a.shape} and {b.shape}, which do not broadcast.",
+            where=f"{a!r} and {b!r}",
+            next_step=BROADCASTING,
         ) from None
     larger = a if a.shape == shape else b
     if larger.shape == shape:
@@ -276,7 +280,7 @@ def _binary_in_place(graph: Graph, op: str, a: Tensor, b: Operand, prog: Program
         _per_tile(graph, _codelet(BroadcastScalar1DInPlace, a.dtype, op), a, {"a": a}, prog, name, b=number)
         return
     _check_numeric(function, graph, "its second operand", b)
-    check_same(function, "dtypes", a.dtype, b.dtype, f"{a!r} and {b!r}")
+    check_same(function, "dtypes", a.dtype, b.dtype, f"{a!r} and {b!r}", CAST)
     operands = {"a": a, "b": broadcast_to_match(b, a.shape)}
     _per_tile(graph, _codelet(BinaryOp1DInPlace, a.dtype, op), a, operands, prog, name)
 
@@ -286,8 +290,8 @@ def scaled_add_to(graph: Graph, a: Tensor, b: Tensor, k: float, prog: Program, d
     check_call("scaled_add_to", graph, prog, debug_context)
     _check_numeric("scaled_add_to", graph, "a", a)
     _check_numeric("scaled_add_to", graph, "b", b)
-    check_same("scaled_add_to", "dtypes", a.dtype, b.dtype, f"{a!r} and {b!r}")
-    check_same("scaled_add_to", "shapes", a.shape, b.shape, f"{a!r} and {b!r}")
+    check_same("scaled_add_to", "dtypes", a.dtype, b.dtype, f"{a!r} and {b!r}", CAST)
+    check_same("scaled_add_to", "shapes", a.shape, b.shape, f"{a!r} and {b!r}", "slice one, or poputil.broadcast_to_match.")
     number = check_number("scaled_add_to", "k", k, a.dtype)
     _per_tile(graph, _codelet(ScaledAdd, a.dtype), a, {"a": a, "b": b}, prog, debug_context, k=number)
 
@@ -383,11 +387,15 @@ def reduce(
         raise PoplibsError(f"reduce() was given the dimensions {shown(dims)}.", next_step="give a list, as in [0].")
     chosen = [x._axis(d) for d in dims]
     if len(set(chosen)) != len(chosen):
-        raise PoplibsError(f"reduce() was given the dimensions {list(dims)}, one of them twice.", where=repr(x))
+        raise PoplibsError(
+            f"reduce() was given the dimensions {shown(dims)}, one of them twice.", where=repr(x), next_step="name each once."
+        )
     kept = [d for d in range(x.rank) if d not in chosen]
     rows, columns = prod(x.shape[d] for d in chosen), prod(x.shape[d] for d in kept)
     if rows == 0 and operation in ("MAX", "MIN"):
-        raise PoplibsError(f"reduce() by {operation} was given no elements.", where=repr(x))
+        raise PoplibsError(
+            f"reduce() by {operation} was given no elements.", where=repr(x), next_step="only ADD and MUL have a result then."
+        )
     matrix = x.dim_shuffle(chosen + kept).reshape((rows, columns))
     out = graph.add_variable(x.dtype, [x.shape[d] for d in kept], f"{debug_context}/out")
     map_tensor_linearly(graph, out)

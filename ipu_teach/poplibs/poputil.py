@@ -13,11 +13,12 @@ from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.templates import template_name
 from ipu_teach.graph.tensor import Shape, Tensor, as_shape, concat
 from ipu_teach.program import Sequence as Program
-from ipu_teach.target import Target
+from ipu_teach.target import MOST_TILES, Target
 from ipu_teach.types import BOOL, DType, as_dtype, to_host_array
 
 Mapping = list[list[tuple[int, int]]]
 MIN_BYTES_PER_TILE = 128  # graphcore/poplibs, lib/poputil/TileMapping.cpp
+BROADCASTING = "dimensions are compared from the last; each must be equal, 1, or missing."
 
 
 def calc_linear_tile_mapping(
@@ -68,10 +69,10 @@ def map_tensor_linearly(
 
 def balanced_partition(count: int, parts: int) -> list[tuple[int, int]]:
     """`count` items as `parts` consecutive (begin, end) intervals whose sizes differ by at most one."""
-    if not _is_count(count, 0) or not _is_count(parts, 1):
+    if not _is_count(count, 0) or not _is_count(parts, 1) or parts > MOST_TILES:
         raise PoplibsError(
             f"balanced_partition() was asked for {shown(count)} items in {shown(parts)} parts.",
-            next_step="give whole numbers: items of 0 or more, and parts of 1 or more.",
+            next_step=f"give whole numbers: items of 0 or more, and parts from 1 to {MOST_TILES:,}.",
         )
     return [(i * count // parts, (i + 1) * count // parts) for i in range(parts)]
 
@@ -87,7 +88,7 @@ def broadcast_to_match(tensor: Tensor, shape: Sequence[int]) -> Tensor:
         raise PoplibsError(
             f"A tensor of shape {tensor.shape} does not broadcast to {wanted}.",
             where=repr(tensor),
-            next_step="dimensions are compared from the last; each must be equal, 1, or missing.",
+            next_step=BROADCASTING,
         )
     graph, layout = tensor.graph, tensor.layout
     if layout.strides is None:
@@ -157,10 +158,10 @@ def check_tensor(function: str, graph: Graph, argument: str, tensor: object, ran
         )
 
 
-def check_same(function: str, what: str, a: object, b: object, where: str) -> None:
+def check_same(function: str, what: str, a: object, b: object, where: str, advice: str) -> None:
     """Raise `PoplibsError` unless two dtypes, or two shapes, are equal."""
     if a != b:
-        raise PoplibsError(f"{function}() was given two {what} that differ: {a} and {b}.", where=where)
+        raise PoplibsError(f"{function}() was given two {what} that differ: {a} and {b}.", where=where, next_step=advice)
 
 
 def check_number(function: str, argument: str, value: object, dtype: type[DType], advice: str = "give a number.") -> Any:

@@ -94,8 +94,8 @@ class Report:
 
     def steps(self, first: int = 0, last: int | None = None) -> list[StepRun]:
         """The steps of the run from number `first` up to `last`, in order."""
-        for bound in (first, last):
-            if bound is not None and (not isinstance(bound, (int, np.integer)) or isinstance(bound, bool) or bound < 0):
+        for bound in (first, 0 if last is None else last):
+            if not isinstance(bound, (int, np.integer)) or isinstance(bound, bool) or bound < 0:
                 raise PoplarIndexError(
                     f"steps({shown(first)}, {shown(last)}) was asked of a report of {self.num_steps:,} steps.",
                     next_step="give whole numbers, 0 or more.",

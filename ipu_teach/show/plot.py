@@ -55,7 +55,7 @@ def images(pictures: Array, alt: str, titles: Sequence[Any] | None = None, *, di
     """
     _check_alt(alt)
     stack = _stack(pictures)
-    if titles is not None and np.shape(titles)[:1] != (len(stack),):
+    if titles is not None and np.asarray(titles, object).shape[:1] != (len(stack),):
         raise InvalidOptionError(
             f"images() was given {shown(titles)} as titles of {len(stack)} pictures.", next_step="give one for each."
         )

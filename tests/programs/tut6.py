@@ -1,0 +1,102 @@
+"""A matrix-vector product whose column axis is cut into pieces, and the planner that chooses how many.
+
+The program is that of Graphcore's tutorial 6 (graphcore/examples, tutorials/poplar/tut6_matrix_vector_opt): every row of the
+matrix is cut into `split` pieces; one vertex multiplies a piece with its part of the vector, and a second compute set adds
+up the pieces of each row. More pieces spread the work more evenly, and cost a longer second step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from codelets import DotProduct, Sum
+
+from ipu_teach import FLOAT, Graph, Target, Tensor
+from ipu_teach.cost.exchange import exchange_cycles
+from ipu_teach.cost.schedule import even_tile_cycles
+from ipu_teach.program import Copy, Execute, Sequence
+
+
+def dot_cycles(elements: int) -> int:
+    """The tutorial's guess: five cycles around a loop that takes two elements a cycle."""
+    return 5 + (elements + 1) // 2
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Estimated tile cycles of the four phases."""
+
+    split: int
+    multiply: int
+    exchange: int
+    reduce_exchange: int
+    reduce: int
+
+    @property
+    def total(self) -> int:
+        return self.multiply + self.exchange + self.reduce_exchange + self.reduce
+
+
+def ceil(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def estimate(rows: int, cols: int, split: int, target: Target) -> Plan:
+    """What a row cut into `split` pieces would cost, on the tile with most to do."""
+    workers = target.num_worker_contexts
+    pieces, piece = ceil(rows * split, target.num_tiles), ceil(cols, split)
+    # Pieces of different rows that start at the same column share their part of the vector.
+    received = ceil(pieces, rows) * piece * FLOAT.size
+    sums = ceil(rows, target.num_tiles)
+    return Plan(
+        split,
+        even_tile_cycles(pieces, dot_cycles(piece), workers),
+        int(exchange_cycles(np.int64(received), target)),
+        int(exchange_cycles(np.int64(sums * split * FLOAT.size), target)),
+        even_tile_cycles(sums, dot_cycles(split), workers),
+    )
+
+
+def plans(rows: int, cols: int, target: Target) -> list[Plan]:
+    """The plans of every split, in order."""
+    return [estimate(rows, cols, split, target) for split in range(1, cols)]
+
+
+def best_plan(rows: int, cols: int, target: Target) -> Plan:
+    return min(plans(rows, cols, target), key=lambda plan: plan.total)
+
+
+def build(graph: Graph, rows: int, cols: int, split: int) -> Sequence:
+    """The program, with streams "matrix", "vector" and "result" to the host."""
+    tiles = graph.target.num_tiles
+    matrix, vector = graph.add_variable(FLOAT, (rows, cols), "matrix"), graph.add_variable(FLOAT, (cols,), "vector")
+    partials, result = graph.add_variable(FLOAT, (rows, split), "partials"), graph.add_variable(FLOAT, (rows,), "result")
+    for i in range(cols):
+        graph.set_tile_mapping(vector[i], i * tiles // cols)
+    multiply, reduce = graph.add_compute_set("multiply"), graph.add_compute_set("reduce")
+    for piece in range(split):
+        begin, end = piece * cols // split, (piece + 1) * cols // split
+        for row in range(rows):
+            a, out = matrix[row, begin:end], partials[row, piece]
+            vertex = graph.add_vertex(multiply, DotProduct, a=a, b=vector[begin:end], out=out)
+            tile = (piece * rows + row) * tiles // (split * rows)
+            for what in (vertex, a, out):
+                graph.set_tile_mapping(what, tile)
+            graph.set_perf_estimate(vertex, dot_cycles(end - begin))
+    for row in range(rows):
+        vertex = graph.add_vertex(reduce, Sum, x=partials[row], out=result[row])
+        for what in (vertex, result[row]):
+            graph.set_tile_mapping(what, row * tiles // rows)
+        graph.set_perf_estimate(vertex, dot_cycles(split))
+    return Sequence(
+        _from_host(graph, vector, "vector"),
+        _from_host(graph, matrix, "matrix"),
+        Execute(multiply),
+        Execute(reduce),
+        Copy(result, graph.add_device_to_host_fifo("result", FLOAT, rows)),
+    )
+
+
+def _from_host(graph: Graph, tensor: Tensor, handle: str) -> Copy:
+    return Copy(graph.add_host_to_device_fifo(handle, FLOAT, tensor.num_elements), tensor)

@@ -1,0 +1,457 @@
+"""Every analysis against the simplest thing that could compute it: sets of elements, and loops over vertices.
+
+The graphs are random; which elements a vertex touches is known from numpy's own indexing (see graphs.View).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from codelets import AddToParts, Axpy, DotProduct, Increment, Sum, SumOfParts, SuperScale
+from graphs import Placed, Space, Superstep, View, add, random_copy, random_superstep, random_vector, random_view
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ipu_teach import BOOL, FLOAT, HALF, INT, Device, Engine, IPUModel, Report, Vertex, concat
+from ipu_teach import program as programs
+from ipu_teach.compile import compile_graph
+from ipu_teach.cost import CostModel, StepCost
+from ipu_teach.cost.exchange import Traffic
+from ipu_teach.cost.schedule import busiest_worker, even_tile_cycles
+from ipu_teach.errors import ComputeSetRaceError, ControlProgramError, GraphMemoryAllocationError
+from ipu_teach.program import Copy, Execute, Program, Repeat
+
+RANDOMLY = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=80)
+
+
+def some_device(rng: Random, **fields: Any) -> Device:
+    return IPUModel(tiles_per_ipu=rng.randint(1, 5), num_ipus=rng.randint(1, 3), **fields).create_device()
+
+
+def some_space(rng: Random, device: Device) -> Space:
+    """A space with a few variables of odd shapes, so that views of different variables meet."""
+    space = Space(device, rng)
+    for _ in range(rng.randint(1, 4)):
+        shape = [rng.choice([1, 2, 3, 5, 8, 13]) for _ in range(rng.randint(1, 3))]
+        space.variable(rng.choice([FLOAT, FLOAT, HALF, INT, BOOL]), shape)
+    return space
+
+
+def cost_of(space: Space, program: Program) -> StepCost:
+    """The modelled cost of the one step in `program`."""
+    return CostModel(compile_graph(space.graph, [program])).step(0)
+
+
+# --- where elements lie -----------------------------------------------------------------------------------------------
+
+
+@RANDOMLY
+@given(st.randoms(use_true_random=False))
+def test_the_tile_map_is_what_painting_one_element_at_a_time_leaves(rng: Random) -> None:
+    space = some_space(rng, some_device(rng))
+    for _ in range(rng.randrange(12)):
+        space.map(random_view(rng, rng.choice(list(space.variables.values()))), rng.randrange(space.tiles))
+    for view in (*space.variables.values(), random_view(rng, rng.choice(list(space.variables.values())))):
+        ids = view.ids.reshape(-1).tolist()
+        expected = [[i for i, element in enumerate(ids) if space.tile[element] == t] for t in range(space.tiles)]
+        mapping = space.graph.get_tile_mapping(view.tensor)
+        assert [[i for begin, end in intervals for i in range(begin, end)] for intervals in mapping] == expected
+
+
+@RANDOMLY
+@given(st.randoms(use_true_random=False))
+def test_the_memory_ledger_counts_every_byte_once(rng: Random) -> None:
+    space = some_space(rng, some_device(rng))
+    constant = space.graph.add_constant(HALF, (5,), 1, "constant")
+    space.graph.set_tile_mapping(constant, 0)
+    step = random_superstep(rng, space)
+    memory = CostModel(compile_graph(space.graph, [Execute(step.compute_set)])).memory
+    per_tile, by_variable = [0] * space.tiles, defaultdict(int)
+    state = 0
+    for element, tile in enumerate(space.tile):
+        per_tile[tile] += space.size[element]
+        by_variable[tile, space.variable_of[element]] += space.size[element]
+    for vertex in step.vertices:
+        for field in vertex.codelet.fields.values():
+            if field.kind == "state":
+                per_tile[vertex.tile] += field.dtype.size
+                state += field.dtype.size
+    per_tile[0] += 10
+    assert memory.bytes_per_tile.tolist() == per_tile
+    for tile in range(space.tiles):
+        seen = memory.by_variable(tile)
+        assert {n: size for n, size in seen.items() if n in space.variables} == {
+            name: size for (t, name), size in by_variable.items() if t == tile
+        }
+        assert sum(seen.values()) == per_tile[tile]
+        assert list(seen.values()) == sorted(seen.values(), reverse=True)
+    assert memory.by_category() == {"Variables": sum(space.size), "Constants": 10, "Vertex state": state}
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_a_tile_is_full_when_its_bytes_are_more_than_it_has(over: int) -> None:
+    device = IPUModel(tiles_per_ipu=2, memory_bytes_per_tile=1000).create_device()
+    space = Space(device, Random(0))
+    x = space.variable(BOOL, (1500 + over,))
+    space.map(x[:1000], 0)
+    space.map(x[1000:], 1)
+    space.map(x[1499:], 1)
+    space.map(x[1500:], 0)
+    if not over:
+        Engine(space.graph, programs.Sequence())
+        return
+    with pytest.raises(GraphMemoryAllocationError) as caught:
+        Engine(space.graph, programs.Sequence())
+    assert list(caught.value.bytes_per_tile) == [1001, 500]  # type: ignore[call-overload]
+    assert "tile 0" in str(caught.value) and "1,001 of 1,000 bytes" in str(caught.value)
+
+
+# --- exchange ---------------------------------------------------------------------------------------------------------
+
+
+def moved(space: Space, wanted: Sequence[set[int]], per_ipu: int) -> list[list[int]]:
+    """[received, sent] by tile and [received, sent] by IPU in bytes, if tile t must get the elements `wanted[t]`."""
+    tiles = range(len(wanted))
+    ipus = range(len(wanted) // per_ipu)
+    received = [space.bytes_of({e for e in wanted[t] if space.tile[e] != t}) for t in tiles]
+    sent = [space.bytes_of({e for t in tiles for e in wanted[t] if space.tile[e] == owner != t}) for owner in tiles]
+    abroad = [{e for e in wanted[t] if space.tile[e] // per_ipu != t // per_ipu} for t in tiles]
+    link_received = [sum(space.bytes_of(abroad[t]) for t in tiles if t // per_ipu == i) for i in ipus]
+    link_sent = [space.bytes_of({e for t in tiles for e in abroad[t] if space.tile[e] // per_ipu == i}) for i in ipus]
+    return [received, sent, link_received, link_sent]
+
+
+def figures(traffic: Traffic) -> list[list[int]]:
+    return [a.tolist() for a in (traffic.received, traffic.sent, traffic.link_received, traffic.link_sent)]
+
+
+def touched_by_tile(space: Space, step: Superstep, kinds: Sequence[str]) -> list[set[int]]:
+    wanted: list[set[int]] = [set() for _ in range(space.tiles)]
+    for vertex in step.vertices:
+        wanted[vertex.tile].update(*vertex.touched(kinds))
+    return wanted
+
+
+@RANDOMLY
+@given(st.randoms(use_true_random=False))
+def test_a_compute_sets_traffic_is_a_count_of_sets(rng: Random) -> None:
+    device = some_device(rng)
+    space = some_space(rng, device)
+    step = random_superstep(rng, space)
+    reads, writes = cost_of(space, Execute(step.compute_set)).exchange
+    per_ipu = device.target.tiles_per_ipu
+    assert figures(reads) == moved(space, touched_by_tile(space, step, ("input", "inout")), per_ipu)
+    # What is written goes the other way: from the vertex to the owner.
+    back = moved(space, touched_by_tile(space, step, ("output", "inout")), per_ipu)
+    assert figures(writes) == [back[1], back[0], back[3], back[2]]
+    assert reads.total == sum(figures(reads)[0])
+
+
+@RANDOMLY
+@given(st.randoms(use_true_random=False))
+def test_a_copys_traffic_is_a_count_of_pairs(rng: Random) -> None:
+    device = some_device(rng)
+    space = some_space(rng, device)
+    copy, source, destination = random_copy(rng, space)
+    cost = cost_of(space, copy)
+    wanted: list[set[int]] = [set() for _ in range(space.tiles)]
+    inside = [0] * space.tiles
+    for s, d in zip(source.ids.reshape(-1).tolist(), destination.ids.reshape(-1).tolist(), strict=True):
+        wanted[space.tile[d]].add(s)
+        if space.tile[s] == space.tile[d]:
+            inside[space.tile[s]] += space.size[s]
+    assert figures(cost.exchange[0]) == moved(space, wanted, device.target.tiles_per_ipu)
+    assert cost.compute_cycles.tolist() == [-(-n // device.target.memcpy_bytes_per_cycle) for n in inside]
+
+
+def test_a_broadcast_is_sent_once_and_received_by_each_tile() -> None:
+    """Tile 0 owns 10 numbers; three vertices on each of tiles 0 to 3 read them all."""
+    space = Space(IPUModel(tiles_per_ipu=2, num_ipus=2).create_device(), Random(0))
+    x, out = space.variable(FLOAT, (10,)), space.variable(FLOAT, (12,))
+    space.map(x, 0)
+    compute_set = space.graph.add_compute_set()
+    for i in range(12):
+        space.map(out[i], i % 4)
+        add(space, compute_set, Placed(Sum, i % 4, {"x": [x], "out": [out[i]]}))
+    reads, writes = cost_of(space, Execute(compute_set)).exchange
+    assert figures(reads) == [[0, 40, 40, 40], [40, 0, 0, 0], [0, 80], [40, 0]]
+    assert figures(writes) == [[0] * 4, [0] * 4, [0] * 2, [0] * 2]
+
+
+def test_exchange_cycles_round_up_to_whole_cycles() -> None:
+    space = Space(IPUModel(tiles_per_ipu=3, relative_sync_delay="NO_DELAY").create_device(), Random(0))
+    x, y = space.variable(BOOL, (9,)), space.variable(BOOL, (9,))
+    space.map(x, 0)
+    space.map(y[:4], 1)
+    space.map(y[4:], 2)
+    cost = cost_of(space, Copy(x.tensor, y.tensor))
+    assert cost.exchange_cycles.tolist() == [3, 1, 2]  # ceil(9 / 4), ceil(4 / 4), ceil(5 / 4)
+    assert cost.exchange_duration == 3
+    assert cost.cycles == 3
+
+
+# --- races ------------------------------------------------------------------------------------------------------------
+
+
+def conflicts(step: Superstep) -> set[int]:
+    """Elements that two fields touch, one of them writing, or that one field writes twice."""
+    writers: dict[int, int] = defaultdict(int)
+    readers: dict[int, int] = defaultdict(int)
+    for vertex in step.vertices:
+        for name, views in vertex.fields.items():
+            elements = [e for view in views for e in view.ids.reshape(-1).tolist()]
+            written = vertex.codelet.fields[name].written
+            for element in elements if written else set(elements):
+                (writers if written else readers)[element] += 1
+    return {e for e, count in writers.items() if count > 1 or readers[e]}
+
+
+@settings(RANDOMLY, max_examples=150)
+@given(st.randoms(use_true_random=False))
+def test_a_race_is_found_where_there_is_one(rng: Random) -> None:
+    space = some_space(rng, some_device(rng))
+    step = random_superstep(rng, space, most=3, careful=rng.randrange(3) == 0)
+    if rng.randrange(4) == 0:  # a region that holds an element twice, which may be read and not written
+        found = random_vector(rng, space, FLOAT, 3, frozenset())
+        twice = View(concat([found.tensor, found.tensor[:1]]), np.append(found.ids, found.ids[0]))
+        choices = [
+            Placed(Increment, 0, {"x": [twice]}),
+            Placed(SumOfParts, 0, {"parts": [found, twice], "out": [space.variable(FLOAT, ())]}),
+            Placed(AddToParts, 0, {"parts": [space.variable(FLOAT, (2,)), twice], "x": [space.variable(FLOAT, ())]}),
+        ]
+        placed = rng.choice(choices)
+        add(space, step.compute_set, placed)
+        step.vertices.append(placed)
+    expected = conflicts(step)
+    if not expected:
+        compile_graph(space.graph, [Execute(step.compute_set)])
+        return
+    with pytest.raises(ComputeSetRaceError) as caught:
+        compile_graph(space.graph, [Execute(step.compute_set)])
+    named = re.search(r"element \[([\d, ]*)\] of '(t\d+)'", str(caught.value))
+    if named is None:
+        assert "element twice" in str(caught.value)
+        return
+    view = space.variables[named[2]]
+    index = tuple(int(i) for i in named[1].split(",") if i.strip())
+    assert int(view.ids[index]) in expected
+
+
+def placed_pair(first: type[Vertex], a: dict[str, View], second: type[Vertex] | None, b: dict[str, View]) -> list[Placed]:
+    both = [Placed(first, 0, {n: [v] for n, v in a.items()})]
+    return both + ([Placed(second, 1, {n: [v] for n, v in b.items()})] if second else [])
+
+
+RACES = {
+    "two writers": lambda x, y: placed_pair(Increment, {"x": x[:4]}, Increment, {"x": x[3:]}),
+    "reader and writer": lambda x, y: placed_pair(Sum, {"x": x[2:4], "out": y[0]}, Increment, {"x": x[3:]}),
+    "strided against contiguous": lambda x, y: placed_pair(Increment, {"x": x[::3]}, Increment, {"x": x[3:4]}),
+    "two writing fields": lambda x, y: placed_pair(Axpy, {"x": x[:3], "y": x[2:5]}, None, {}),
+    "a result inside its operand": lambda x, y: placed_pair(DotProduct, {"a": x[:4], "b": y, "out": x[0]}, None, {}),
+}
+NO_RACES = {
+    "neighbours": lambda x, y: placed_pair(Increment, {"x": x[:4]}, Increment, {"x": x[4:]}),
+    "combs": lambda x, y: placed_pair(Increment, {"x": x[::2]}, Increment, {"x": x[1::2]}),
+    "two readers": lambda x, y: placed_pair(Sum, {"x": x, "out": y[0]}, Sum, {"x": x[::-1], "out": y[1]}),
+    "an empty writer": lambda x, y: placed_pair(Increment, {"x": x[2:2]}, Sum, {"x": x, "out": y[0]}),
+    "two fields that read": lambda x, y: placed_pair(DotProduct, {"a": x[:4], "b": x[:4], "out": y[0]}, None, {}),
+}
+
+
+@pytest.mark.parametrize("name", [*RACES, *NO_RACES])
+def test_races_by_name(name: str) -> None:
+    space = Space(IPUModel(tiles_per_ipu=2).create_device(), Random(0))
+    x, y = space.variable(FLOAT, (8,)), space.variable(FLOAT, (4,))
+    compute_set = space.graph.add_compute_set("contested")
+    vertices = {**RACES, **NO_RACES}[name](x, y)
+    for placed in vertices:
+        add(space, compute_set, placed)
+    assert bool(conflicts(Superstep(compute_set, vertices))) == (name in RACES)
+    if name in NO_RACES:
+        Engine(space.graph, Execute(compute_set))
+        return
+    with pytest.raises(ComputeSetRaceError) as caught:
+        Engine(space.graph, Execute(compute_set))
+    assert "'contested'" in str(caught.value)
+    for number, placed in enumerate(vertices):
+        assert f"vertex {number} ({placed.codelet.__name__}" in str(caught.value)
+
+
+@RANDOMLY
+@given(st.randoms(use_true_random=False))
+def test_a_copy_onto_itself_is_refused(rng: Random) -> None:
+    space = some_space(rng, some_device(rng))
+    length = rng.randint(1, 12)
+    source = random_vector(rng, space, FLOAT, length, frozenset())
+    destination = random_vector(rng, space, FLOAT, length, frozenset())
+    copy = Copy(source.tensor, destination.tensor)
+    if source.elements & destination.elements:
+        with pytest.raises(ControlProgramError):
+            compile_graph(space.graph, [copy])
+    else:
+        compile_graph(space.graph, [copy])
+
+
+# --- schedule ---------------------------------------------------------------------------------------------------------
+
+
+def busiest(costs: Sequence[int], workers: int) -> int:
+    """The plain simulation: each vertex to the worker that is free first, ties to the lowest."""
+    free = [0] * workers
+    for cost in costs:
+        free[free.index(min(free))] += cost
+    return max(free)
+
+
+@settings(RANDOMLY, max_examples=200)
+@given(st.lists(st.tuples(st.integers(0, 3), st.one_of(st.just(7), st.integers(0, 100)))), st.integers(1, 7))
+def test_workers_take_vertices_in_order(vertices: list[tuple[int, int]], workers: int) -> None:
+    tiles, cycles = (np.array([v[i] for v in vertices], np.int64) for i in (0, 1))
+    expected = [busiest([c for t, c in vertices if t == tile], workers) for tile in range(5)]
+    assert busiest_worker(cycles, tiles, 5, workers).tolist() == expected
+
+
+@settings(RANDOMLY, max_examples=200)
+@given(st.integers(0, 200), st.integers(0, 50), st.integers(1, 8))
+def test_equal_vertices_in_closed_form(count: int, cycles: int, workers: int) -> None:
+    assert even_tile_cycles(count, cycles, workers) == workers * busiest([cycles] * count, workers)
+
+
+@RANDOMLY
+@given(st.randoms(use_true_random=False))
+def test_a_compute_sets_cycles_are_those_of_the_plain_simulation(rng: Random) -> None:
+    """Vertices of several codelets, in the order in which they were added; supervisors one after the other."""
+    device = some_device(rng, num_worker_contexts=rng.choice([1, 2, 6]))
+    space = some_space(rng, device)
+    step = random_superstep(rng, space, most=8, costed=True)
+    workers = device.target.num_worker_contexts
+    cost = cost_of(space, Execute(step.compute_set))
+    for tile in range(space.tiles):
+        here = [v for v in step.vertices if v.tile == tile]
+        supervised = sum(v.cycles for v in here if v.codelet is SuperScale)
+        shared = [v.cycles for v in here if v.codelet is not SuperScale]
+        assert cost.compute_cycles[tile] == workers * busiest(shared, workers) + supervised
+        assert cost.active_cycles[tile] == sum(shared) + supervised
+    assert cost.compute_duration == max(cost.compute_cycles)
+    assert cost.unknown == ()
+
+
+def test_the_order_of_adding_counts_across_codelets() -> None:
+    """5, 5, 1, 1 on two workers: 6 and 6. Codelet by codelet it would be 5, 1, 1, 5, and the second worker would get 7."""
+    space = Space(IPUModel(tiles_per_ipu=1, num_worker_contexts=2).create_device(), Random(0))
+    x, out = space.variable(FLOAT, (4, 2)), space.variable(FLOAT, (4,))
+    compute_set = space.graph.add_compute_set()
+    for i, (codelet, cycles) in enumerate([(Sum, 5), (Increment, 5), (Sum, 1), (Sum, 1)]):
+        fields = {"x": [x[i]], "out": [out[i]]} if codelet is Sum else {"x": [x[i]]}
+        add(space, compute_set, Placed(codelet, 0, fields), cycles)
+    assert cost_of(space, Execute(compute_set)).compute_cycles.tolist() == [12]
+
+
+# --- sums -------------------------------------------------------------------------------------------------------------
+
+
+def flattened(program: Any) -> list[Any]:
+    """The leaves of a program in the order in which they run."""
+    if isinstance(program, Repeat):
+        return flattened(program.body) * program.count
+    if isinstance(program, programs.Sequence):
+        return [leaf for part in program.programs for leaf in flattened(part)]
+    return [program]
+
+
+@settings(RANDOMLY, max_examples=40)
+@given(st.randoms(use_true_random=False))
+def test_a_report_adds_up(rng: Random) -> None:
+    device = some_device(rng, relative_sync_delay=rng.choice(["AUTO", "NO_DELAY"]))
+    target = device.target
+    space = some_space(rng, device)
+    leaves: list[Any] = [Execute(random_superstep(rng, space, costed=True).compute_set) for _ in range(rng.randint(1, 3))]
+    leaves += [random_copy(rng, space)[0] for _ in range(rng.randrange(3))]
+    length = rng.randint(1, 9)
+    into = random_vector(rng, space, FLOAT, length, frozenset())
+    stream = space.graph.add_host_to_device_fifo("in", FLOAT, length)
+    leaves.append(Copy(stream, into.tensor))
+    rng.shuffle(leaves)
+    program = programs.Sequence(*leaves[:2], Repeat(rng.randrange(4), programs.Sequence(*leaves[1:])), leaves[0])
+    engine = Engine(space.graph, program)
+    engine.load(device)
+    engine.connect_stream("in", np.zeros(length, np.float32))
+    engine.run()
+    report = engine.report
+    costs = {id(leaf): cost_of(space, leaf) for leaf in leaves}
+    ran = flattened(program)
+    assert report.num_steps == len(ran)
+
+    clock = 0.0
+    steps = report.steps()
+    for i, (step, leaf) in enumerate(zip(steps, ran, strict=True)):
+        cost = costs[id(leaf)]
+        sync = (100 if target.relative_sync_delay == "AUTO" else 0) + (target.global_sync_cycles if target.num_ipus > 1 else 0)
+        exchange = sum(
+            max(-(-max(a, b) // 4) for a, b in zip(t.received.tolist(), t.sent.tolist(), strict=True)) for t in cost.exchange
+        )
+        links = sum(t.link_cycles(target) for t in cost.exchange)
+        host = 4 * length / target.host_bytes_per_cycle if leaf.__class__ is Copy and leaf.source is stream else 0
+        duration = sync + exchange + links + max(cost.compute_cycles.tolist()) + host
+        assert step.index == i
+        assert step.start == pytest.approx(clock)
+        assert step.cycles == pytest.approx(duration)
+        clock += duration
+    assert report.total_cycles == pytest.approx(clock)
+    assert report.total_seconds == pytest.approx(clock / target.tile_clock_frequency)
+    assert report.steps(2, 4) == steps[2:4]
+    assert report.host_bytes == 4 * length * sum(leaf is c for leaf in ran for c in leaves if getattr(c, "source", 0) is stream)
+
+    def by_tile(of: Any) -> list[int]:
+        return [int(n) for n in np.sum([of(costs[id(leaf)]) for leaf in ran], axis=0)]
+
+    assert report.compute_cycles_per_tile.tolist() == by_tile(lambda c: c.compute_cycles)
+    assert report.active_cycles_per_tile.tolist() == by_tile(lambda c: c.active_cycles)
+    assert report.exchange_cycles_per_tile.tolist() == by_tile(lambda c: c.exchange_cycles)
+    zero = np.zeros(target.num_tiles, int)
+    received, sent = report.exchange_bytes_per_tile
+    assert received.tolist() == by_tile(lambda c: sum((t.received for t in c.exchange), zero))
+    assert sent.tolist() == by_tile(lambda c: sum((t.sent for t in c.exchange), zero))
+    spent = report.compute_cycles_per_tile + report.exchange_cycles_per_tile + report.sync_cycles_per_tile
+    np.testing.assert_allclose(spent + report.global_exchange_cycles + report.host_exchange_cycles, report.total_cycles)
+    assert np.all(report.sync_cycles_per_tile > -1e-6)
+    assert np.all(report.active_cycles_per_tile <= report.compute_cycles_per_tile)
+    for profile in report.compute_sets:
+        assert profile.executions == sum(getattr(leaf, "compute_set", None) and leaf.compute_set.name == profile.name or 0
+                                         for leaf in ran)  # fmt: skip
+        peak = max(profile.cycles_per_tile)
+        assert profile.balance == pytest.approx(
+            sum(profile.cycles_per_tile) / len(profile.cycles_per_tile) / peak if peak else 0
+        )
+
+
+def summary(report: Report) -> Any:
+    return (report.num_steps, report.total_cycles, report.steps(), report.compute_cycles_per_tile.tolist(), repr(report))
+
+
+def test_a_later_run_changes_no_earlier_report() -> None:
+    device = IPUModel(tiles_per_ipu=2).create_device()
+    space = Space(device, Random(1))
+    step = random_superstep(Random(2), space, costed=True)
+    engine = Engine(space.graph, [Execute(step.compute_set), Repeat(5, Execute(step.compute_set))])
+    assert engine.report.num_steps == 0
+    engine.load(device)
+    engine.run(0)
+    first = engine.report
+    before = summary(first)
+    engine.run(1)
+    second = engine.report
+    assert summary(first) == before
+    assert second.num_steps == 6
+    assert second.total_cycles == pytest.approx(6 * first.total_cycles)
+    engine.load(device)
+    assert engine.report.num_steps == 0
+    assert summary(first) == before and second.num_steps == 6
+    with pytest.raises(ValueError, match="read-only"):
+        first._steps[0] = 3

@@ -1,0 +1,231 @@
+"""Strict mode: reading what nothing has written is an error that names the reader and the element."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ipu_teach import BOOL, FLOAT, INT, Engine, Graph, InOut, Input, IPUModel, Output, Tensor, Vector, Vertex
+from ipu_teach.device import Device
+from ipu_teach.errors import ComputeSetRaceError, InvalidOptionError, UninitialisedReadError
+from ipu_teach.program import Copy, Execute, If, PrintTensor, Program, Repeat, Sequence, WriteUndef
+
+NEXT = "  next:  write it first: a Copy, a compute set, graph.set_initial_value, or Engine.write_tensor."
+
+
+class Move(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        self.out = self.x
+
+
+class First(Vertex):
+    """Writes only the first element of its Output."""
+
+    x: Input[FLOAT]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        self.out[0] = self.x
+
+
+class Both(Vertex):
+    x: InOut[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        self.x += 1
+
+
+def graph_of(**lengths: int) -> tuple[Graph, dict[str, Tensor]]:
+    graph = Graph(IPUModel(tiles_per_ipu=4).create_device())
+    tensors = {name: graph.add_variable(FLOAT, (n,), name) for name, n in lengths.items()}
+    for i, (name, tensor) in enumerate(tensors.items()):
+        graph.set_tile_mapping(tensor, i)
+        graph.create_host_read(name, tensor)
+    return graph, tensors
+
+
+def vertex(graph: Graph, codelet: type[Vertex], tile: int = 3, **edges: Tensor) -> Program:
+    cs = graph.add_compute_set("work")
+    graph.set_tile_mapping(graph.add_vertex(cs, codelet, **edges), tile)
+    return Execute(cs)
+
+
+def run(graph: Graph, program: Program, **options: object) -> Engine:
+
+    engine = Engine(graph, program, **options)  # type: ignore[arg-type]
+    engine.load_and_run(Device(graph.target))
+    return engine
+
+
+def test_a_vertex_that_reads_unwritten_memory_is_named() -> None:
+    graph, t = graph_of(a=4, b=4)
+    graph.set_initial_value(t["a"][:2], 1)
+    with pytest.raises(UninitialisedReadError) as error:
+        run(graph, vertex(graph, Move, x=t["a"], out=t["b"]))
+    assert str(error.value) == (
+        "Move reads element [2] of 'a', which nothing has written.\n"
+        "  where: vertex 0 (Move.x, tile 3) of compute set 'work'\n" + NEXT
+    )
+
+
+def test_so_are_inouts_copies_prints_and_predicates() -> None:
+    graph, t = graph_of(a=4, b=4)
+    with pytest.raises(UninitialisedReadError, match=r"Both reads element \[0\] of 'a'"):
+        run(graph, vertex(graph, Both, x=t["a"]))
+    with pytest.raises(UninitialisedReadError) as error:
+        run(graph, Copy(t["a"], t["b"]))
+    assert str(error.value) == "Copy to 'b' reads element [0] of 'a', which nothing has written.\n" + NEXT
+    with pytest.raises(UninitialisedReadError, match=r"PrintTensor\('a'\) reads"):
+        run(graph, PrintTensor("a", t["a"]))
+    flag = graph.add_variable(BOOL, (), "flag")
+    graph.set_tile_mapping(flag, 0)
+    with pytest.raises(UninitialisedReadError, match=r"If looks at element \[0\] of 'flag'"):
+        run(graph, If(flag, Sequence()))
+
+
+def test_what_a_codelet_stores_is_defined_and_no_more() -> None:
+    graph, t = graph_of(a=1, b=3, c=1, d=3)
+    graph.set_initial_value(t["a"], 5)
+    first = vertex(graph, First, x=t["a"][0], out=t["b"])
+    engine = run(graph, Sequence(first, Copy(t["b"][:1], t["c"])))
+    assert engine.read_tensor("c").tolist() == [5]
+    with pytest.raises(UninitialisedReadError, match=r"reads element \[1\] of 'b'"):
+        run(graph, Sequence(first, Copy(t["b"], t["d"])))
+
+
+def test_an_earlier_step_defines_for_a_later_one_and_not_the_reverse() -> None:
+    graph, t = graph_of(a=4, b=4, c=4)
+    graph.set_initial_value(t["a"], 1)
+    move, back = vertex(graph, Move, x=t["a"], out=t["b"]), vertex(graph, Move, x=t["b"], out=t["c"])
+    assert run(graph, Sequence(move, back)).read_tensor("c").tolist() == [1] * 4
+    with pytest.raises(UninitialisedReadError, match="of 'b'"):
+        run(graph, Sequence(back, move))
+    # In a loop the second round could read what the first wrote; the first round may not.
+    with pytest.raises(UninitialisedReadError, match="of 'b'"):
+        run(graph, Repeat(2, Sequence(back, move)))
+
+
+def test_write_undef_takes_definedness_away_until_the_next_write() -> None:
+    graph, t = graph_of(a=4, b=4, c=4)
+    graph.set_initial_value(t["a"], 1)
+    graph.set_initial_value(t["c"], 2)
+    move = vertex(graph, Move, x=t["a"], out=t["b"])
+    assert run(graph, Sequence(move, WriteUndef(t["a"]), Copy(t["c"], t["a"]), move)).read_tensor("b").tolist() == [2] * 4
+    with pytest.raises(UninitialisedReadError, match="Move reads element"):
+        run(graph, Sequence(move, WriteUndef(t["a"][1:2]), move))
+    with pytest.raises(UninitialisedReadError, match="Move reads element"):
+        run(graph, Repeat(2, Sequence(move, WriteUndef(t["a"]))))
+    poisoned = run(graph, Sequence(move, WriteUndef(t["b"])))
+    assert np.isnan(poisoned.read_tensor("b")).all()
+
+
+def test_a_host_write_defines() -> None:
+    graph, t = graph_of(a=4, b=4)
+    graph.create_host_write("in", t["a"])
+    engine = Engine(graph, vertex(graph, Move, x=t["a"], out=t["b"]))
+
+    engine.load(Device(graph.target))
+    with pytest.raises(UninitialisedReadError):
+        engine.run()
+    engine.write_tensor("in", [1, 2, 3, 4])
+    engine.run()
+    assert engine.read_tensor("b").tolist() == [1, 2, 3, 4]
+
+
+def test_unwritten_memory_is_poisoned() -> None:
+    graph, _ = graph_of(a=2)
+    n = graph.add_variable(INT, (2,), "n")
+    flag = graph.add_variable(BOOL, (1,), "flag")
+    for tensor, name in ((n, "n"), (flag, "flag")):
+        graph.set_tile_mapping(tensor, 0)
+        graph.create_host_read(name, tensor)
+    engine = run(graph, Sequence())
+    assert np.isnan(engine.read_tensor("a")).all()
+    assert engine.read_tensor("n").tolist() == [-(2**31)] * 2
+    assert engine.read_tensor("flag").tolist() == [True]
+
+
+def test_each_check_can_be_switched_off_by_itself() -> None:
+    graph, t = graph_of(a=4, b=4)
+    program = vertex(graph, Move, x=t["a"], out=t["b"])
+    for strict in (False, {"uninitialised": False}):
+        assert np.isnan(run(graph, program, strict=strict).read_tensor("b")).all()
+    with pytest.raises(UninitialisedReadError):
+        run(graph, program, strict={"races": False, "estimates": False})
+    with pytest.raises(InvalidOptionError) as error:
+        run(graph, program, strict={"speed": False})
+    assert str(error.value) == (
+        "strict was given {'speed': False}.\n"
+        '  next:  give True, False, or a dict such as {"races": False}; the checks are races, uninitialised, estimates.'
+    )
+
+
+def test_a_race_that_is_let_pass_runs_in_vertex_order() -> None:
+    graph, t = graph_of(a=1, b=1, c=1)
+    graph.set_initial_value(t["a"], 1)
+    graph.set_initial_value(t["b"], 2)
+    cs = graph.add_compute_set("race")
+    for name in ("a", "b"):
+        graph.set_tile_mapping(graph.add_vertex(cs, Move, x=t[name], out=t["c"]), 0)
+    with pytest.raises(ComputeSetRaceError):
+        run(graph, Execute(cs))
+    engine = run(graph, Execute(cs), strict={"races": False})
+    assert engine.read_tensor("c").tolist() == [2]
+    assert engine.report.unbatched() == {"Move": "In compute set 'race' element [0] of 'c' is written twice."}
+
+
+@settings(max_examples=80)
+@given(st.data())
+def test_random_programs_against_one_bit_an_element(data: st.DataObject) -> None:
+    """A plain interpreter keeps a bool for each element; the engine must stop at the same step, or not at all."""
+    length = data.draw(st.integers(1, 6))
+    names = ["a", "b", "c"]
+    graph, t = graph_of(**dict.fromkeys(names, length))
+    known = {name: [False] * length for name in names}
+    steps: list[Program] = []
+    expected_bad = None
+    for name in names:
+        if data.draw(st.booleans()):
+            graph.set_initial_value(t[name], 1)
+            known[name] = [True] * length
+    for number in range(data.draw(st.integers(1, 6))):
+        kind = data.draw(st.sampled_from(["move", "first", "both", "copy", "undef"]))
+        x, y = data.draw(st.permutations(names))[:2]
+        low = data.draw(st.integers(0, length - 1))
+        high = data.draw(st.integers(low + 1, length))
+        reads, writes = (x, range(low, high)), (y, range(low, high))
+        if kind == "move":
+            steps.append(vertex(graph, Move, x=t[x][low:high], out=t[y][low:high]))
+        elif kind == "first":
+            reads, writes = (x, range(low, low + 1)), (y, range(low, low + 1))
+            steps.append(vertex(graph, First, x=t[x][low], out=t[y][low:high]))
+        elif kind == "both":
+            writes = reads
+            steps.append(vertex(graph, Both, x=t[x][low:high]))
+        elif kind == "copy":
+            steps.append(Copy(t[x][low:high], t[y][low:high]))
+        else:
+            reads, writes = (x, range(0)), (y, range(0))
+            steps.append(WriteUndef(t[x][low:high]))
+            for i in range(low, high):
+                known[x][i] = False if expected_bad is None else known[x][i]
+        if expected_bad is None:
+            if not all(known[reads[0]][i] for i in reads[1]):
+                expected_bad = number
+            for i in writes[1]:
+                known[writes[0]][i] = True
+    for loop in (False, True):
+        if expected_bad is None:
+            run(graph, Sequence(steps), vertex_loop=loop)
+            continue
+
+        engine = Engine(graph, Sequence(steps), vertex_loop=loop)
+        engine.load(Device(graph.target))
+        with pytest.raises(UninitialisedReadError):
+            engine.run()
+        assert engine.report.num_steps == expected_bad

@@ -1,0 +1,288 @@
+"""The profile of a small program, worked out by hand and compared line by line."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ipu_teach import FLOAT, HALF, Engine, Graph, Input, IPUModel, Output, Report, Vector, Vertex, print_profile_summary
+from ipu_teach.errors import InvalidOptionError, MissingPerfEstimateError, PoplarIndexError
+from ipu_teach.program import Copy, Execute, Repeat, Sequence
+
+
+class Work(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+    k: FLOAT = 2
+
+    def compute(self) -> None:
+        self.out = self.x[0] * self.k
+
+
+class Untraced(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self) -> None:
+        self.out = math.sqrt(self.x[1])
+
+
+def small_engine() -> Engine:
+    """Two tiles that exchange 4 bytes a cycle, a host link of 4 bytes a cycle, 100 cycles a sync, a clock of 1 GHz."""
+    model = IPUModel(tiles_per_ipu=2, memory_bytes_per_tile=2048, tile_clock_frequency=1e9, host_bytes_per_second=4e9)
+    device = model.create_device()
+    graph = Graph(device)
+    x, y, z = (graph.add_variable(FLOAT, 8, name) for name in "xyz")
+    out = graph.add_variable(FLOAT, 8, "out")
+    half = graph.add_constant(HALF, 2, 0.5, "half")
+    for tensor, tile in ((x, 0), (y, 1), (z, 0), (out[:7], 0), (out[7], 1), (half, 1)):
+        graph.set_tile_mapping(tensor, tile)
+    cs = graph.add_compute_set("work")
+    for number in range(8):
+        v = graph.add_vertex(cs, Work, x=x, out=out[number])
+        graph.set_tile_mapping(v, number // 7)
+        graph.set_perf_estimate(v, 10 if number < 7 else 30)
+    stream = graph.add_host_to_device_fifo("in", FLOAT, 8)
+    engine = Engine(graph, [Sequence(Copy(stream, x), Execute(cs), Copy(x, y), Copy(x, z)), Execute(cs)])
+    engine.load(device)
+    engine.connect_stream("in", np.arange(8.0))
+    return engine
+
+
+# By hand, in cycles:
+#
+#   step            sync  exchange                      compute: tile 0           tile 1            host     sum
+#   stream to x      100                                                                            32/4=8   108
+#   work             100  32 B of x to tile 1: 32/4=8   7 of 10: 2 rounds, 6*20   1 of 30: 6*30                100+8+180=288
+#   x to y           100  32 B of x to tile 1: 8                                                             108
+#   x to z           100                                32 B at 8 a cycle: 4                                 104
+#                                                                                                    total: 608
+#   compute, idle threads included: tile 0 120+4, tile 1 180; excluded: tile 0 70+4, tile 1 30
+#   exchange: both tiles 8+8; host 8; sync, the rest: 608-152-16-8 = 432 on average
+#
+# Bytes: tile 0 x 32, z 32, out 28, the state of 7 vertices 28; tile 1 y 32, out 4, half 4, the state of a vertex 4.
+SUMMARY = """\
+Target:
+  Number of IPUs:         1
+  Tiles per IPU:          2
+  Total Tiles:            2
+  Memory Per-Tile:        2.0 kB
+  Total Memory:           0.0 MB
+  Clock Speed (approx):   1,000.0 MHz
+
+Graph:
+  Number of vertices:                  8
+  Number of edges:                    16
+  Number of variables:                 5
+  Number of compute sets:              1
+
+Memory Usage:
+  Total for all IPUs:              164 B
+    By Data Type:
+      Variables:                   128 B
+      Constants:                     4 B
+      Vertex state:                 32 B
+  Fullest tile:                    120 B (5.9% of tile 0)
+
+Execution:
+  Total cycles:                                         608 (approx 0.6 microseconds, modelled)
+  Tile average compute cycles (including idle threads): 152.0 (25.0% of total)
+  Tile average compute cycles (excluding idle threads): 52.0 (8.6% of total)
+  Tile average IPU exchange cycles:                     16.0 (2.6% of total)
+  Tile average global exchange cycles:                  0.0 (0.0% of total)
+  Tile average host exchange cycles:                    8.0 (1.3% of total)
+  Tile average sync cycles:                             432.0 (71.1% of total)
+
+Cycles by vertex type:
+  Work (      8 instances):             100
+"""
+
+STEPS = """
+Execution steps:
+       0               0           108  StreamCopy  in
+       1             108           288  Execute     work
+       2             396           108  Copy        'x' to 'y'
+       3             504           104  Copy        'x' to 'z'
+"""
+
+
+def printed(engine: Engine, *args: Any, **kwargs: Any) -> str:
+    out = io.StringIO()
+    print_profile_summary(engine.report, *args, file=out, **kwargs)
+    return out.getvalue()
+
+
+def test_the_summary_line_by_line(capsys: pytest.CaptureFixture[str]) -> None:
+    engine = small_engine()
+    engine.run()
+    assert printed(engine) == SUMMARY
+    assert printed(engine, show_execution_steps=True) == SUMMARY + STEPS
+    engine.print_profile_summary()
+    assert capsys.readouterr().out == SUMMARY
+    engine.print_profile_summary(["Execution"], show_execution_steps=True)
+    assert capsys.readouterr().out == SUMMARY[SUMMARY.index("Execution:") : SUMMARY.index("\nCycles by")] + STEPS
+
+
+def test_sections() -> None:
+    engine = small_engine()
+    engine.run()
+    blocks = SUMMARY.split("\n\n")
+    names = ["Target", "Graph", "Memory Usage", "Execution", "Cycles by vertex type"]
+    for name, block in zip(names, blocks, strict=True):
+        assert printed(engine, name) == printed(engine, [name]) == block.rstrip("\n") + "\n"
+    assert printed(engine, ("Execution", "Target")) == blocks[3] + "\n\n" + blocks[0] + "\n"
+    assert printed(engine, []) == "\n"
+
+
+@pytest.mark.parametrize(
+    ("sections", "text"),
+    [
+        ("execution", "The profile has no section 'execution'.\n  next:  did you mean 'Execution'? Its sections are "),
+        (["Graph", "Memory"], "The profile has no section 'Memory'.\n  next:  did you mean 'Memory Usage'? Its sections are "),
+        ([None], "The profile has no section None.\n  next:  Its sections are "),
+        (5, "The profile has no section '5'.\n  next:  Its sections are "),
+    ],
+)
+def test_unknown_sections(sections: Any, text: str) -> None:
+    with pytest.raises(InvalidOptionError) as caught:
+        small_engine().print_profile_summary(sections)
+    assert str(caught.value) == text + "Target, Graph, Memory Usage, Execution, Cycles by vertex type."
+
+
+def test_only_a_report_can_be_printed() -> None:
+    engine: Any = small_engine()
+    with pytest.raises(InvalidOptionError) as caught:
+        print_profile_summary(engine)
+    assert str(caught.value) == (
+        "print_profile_summary() was given Engine(2 programs, loaded, 0 steps run), which is no report.\n"
+        "  next:  give it engine.report."
+    )
+
+
+def test_before_anything_ran() -> None:
+    engine = small_engine()
+    assert printed(engine, ["Execution", "Cycles by vertex type"]) == (
+        "Execution:\n  Nothing has run since the engine was loaded.\n\n"
+        "Cycles by vertex type:\n  No vertex has run since the engine was loaded.\n"
+    )
+    report = engine.report
+    assert repr(report) == "Report(0 steps, 0 modelled cycles, 2 tiles of ipu2)"
+    assert report.total_cycles == 0 and report.steps() == [] and report.compute_cycles_per_tile.tolist() == [0, 0]
+    assert report.exchange_bytes_per_tile[0].tolist() == [0, 0] and report.cycles_by_codelet() == {}
+
+
+def test_the_report_as_data() -> None:
+    engine = small_engine()
+    engine.run()
+    engine.run(1)
+    report = engine.report
+    assert repr(report) == "Report(5 steps, 896 modelled cycles, 2 tiles of ipu2)"
+    assert report.total_cycles == 608 + 288 and report.total_seconds == pytest.approx(896e-9)
+    assert report.compute_cycles_per_tile.tolist() == [244, 360]
+    assert report.active_cycles_per_tile.tolist() == [144, 60]
+    assert report.exchange_cycles_per_tile.tolist() == [24, 24]
+    received, sent = report.exchange_bytes_per_tile
+    assert received.tolist() == [0, 96] and sent.tolist() == [96, 0]
+    assert report.host_bytes == 32 and report.host_exchange_cycles == 8 and report.global_exchange_cycles == 0
+    assert report.sync_cycles_per_tile.tolist() == [896 - 244 - 24 - 8, 896 - 360 - 24 - 8]
+    assert report.memory.bytes_per_tile.tolist() == [120, 44]
+    assert report.vertex_counts() == {"Work": 8} and report.cycles_by_codelet() == {"Work": 200}
+    assert report.graph_size() == {"vertices": 8, "edges": 16, "variables": 5, "compute sets": 1}
+    assert report.unknown_codelets == () and report.unbatched() == {}
+    assert report.target is engine.report.target
+    (profile,) = report.compute_sets
+    assert (profile.name, profile.executions, profile.vertices) == ("work", 2, {"Work": 8})
+    assert profile.cycles_per_tile.tolist() == [120, 180] and profile.balance == pytest.approx(150 / 180)
+
+
+def test_steps_of_the_run() -> None:
+    engine = small_engine()
+    engine.run()
+    report = engine.report
+    found = [(s.index, s.kind, s.name, s.start, s.cycles) for s in report.steps()]
+    assert found == [
+        (0, "StreamCopy", "in", 0, 108),
+        (1, "Execute", "work", 108, 288),
+        (2, "Copy", "'x' to 'y'", 396, 108),
+        (3, "Copy", "'x' to 'z'", 504, 104),
+    ]
+    assert [s.index for s in report.steps(1, 3)] == [1, 2] and report.steps(1, 3)[0].start == 108
+    assert [s.index for s in report.steps(3, 99)] == [3] and report.steps(9) == []
+    for bounds in ((-1,), (0, -1), (0.5,), (0, True)):
+        with pytest.raises(PoplarIndexError) as caught:
+            report.steps(*bounds)  # type: ignore[arg-type]
+        assert "was asked of a report of 4 steps.\n  next:  give whole numbers, 0 or more." in str(caught.value)
+
+
+def test_only_the_first_hundred_steps_are_printed() -> None:
+    device = IPUModel(tiles_per_ipu=1).create_device()
+    graph = Graph(device)
+    a, b = graph.add_variable(FLOAT, 2, "a"), graph.add_constant(FLOAT, 2, 1, "b")
+    graph.set_tile_mapping(a, 0)
+    graph.set_tile_mapping(b, 0)
+    engine = Engine(graph, Repeat(1234, Copy(b, a)))
+    engine.load_and_run(device)
+    lines = printed(engine, [], show_execution_steps=True).splitlines()
+    # 100 cycles of sync, and 8 bytes moved inside the tile in one.
+    assert lines[100] == "      99           9,999           101  Copy        'b' to 'a'"
+    assert lines[101:] == ["  … and 1,134 more"]
+
+
+def untraced_engine(**options: Any) -> Engine:
+    """Three vertices of Untraced on tile 1, and one of Work on tile 0."""
+    device = IPUModel(tiles_per_ipu=2).create_device()
+    graph = Graph(device)
+    x, out = graph.add_variable(FLOAT, 2, "x"), graph.add_variable(FLOAT, 4, "out")
+    graph.set_tile_mapping(x, 0)
+    graph.set_tile_mapping(out, 0)
+    cs = graph.add_compute_set("roots")
+    graph.add_vertices(cs, Untraced, 1, x=x.reshape((1, 2)), out=out[:3])
+    graph.set_tile_mapping(graph.add_vertex(cs, Work, x=x, out=out[3]), 0)
+    graph.set_initial_value(x, [4, 9])
+    graph.create_host_read("out", out)
+    engine = Engine(graph, Execute(cs), **options)
+    engine.load_and_run(device)
+    return engine
+
+
+LINE = inspect.getsourcelines(Untraced)[1] + 5
+
+
+def test_a_codelet_of_unknown_cost_is_said_to_have_no_estimate() -> None:
+    engine = untraced_engine(strict=False)
+    assert engine.read_tensor("out").tolist() == [3, 3, 3, 8]
+    report = engine.report
+    assert report.unknown_codelets == ("Untraced",)
+    assert report.unbatched() == {
+        "Untraced": f"test_report.py, line {LINE} (Untraced.compute): float() of a value that depends on data"
+    }
+    assert report.cycles_by_codelet()["Untraced"] == 0 < report.cycles_by_codelet()["Work"]
+    lines = printed(engine, "Cycles by vertex type").splitlines()
+    assert lines[0] == "Cycles by vertex type:"
+    assert f"  Untraced (      3 instances): {'no estimate':>15}" in lines
+    assert [line for line in lines if line.startswith("  Work     (      1 instances): ")]
+
+
+def test_strict_engines_refuse_it() -> None:
+    with pytest.raises(MissingPerfEstimateError) as caught:
+        untraced_engine()
+    assert str(caught.value) == (
+        "The cycles of Untraced are unknown: it could not be traced, so its operations cannot be counted.\n"
+        f"  where: test_report.py, line {LINE} (Untraced.compute): float() of a value that depends on data; "
+        "vertex 0 (Untraced, tile 1) of compute set 'roots'\n"
+        "  next:  graph.set_perf_estimate(vertex, cycles), or `def cycles(self, target)` in the class; "
+        "Engine(…, strict=False) runs it without a cost."
+    )
+
+
+def test_arrays_of_a_report_cannot_be_changed_through_it() -> None:
+    engine = small_engine()
+    engine.run()
+    report: Report = engine.report
+    report.compute_cycles_per_tile[:] = 0  # a sum made for this caller
+    assert report.compute_cycles_per_tile.tolist() == [124, 180]

@@ -1,0 +1,126 @@
+"""The matrix-vector tutorial against the figures that Graphcore published for it.
+
+Planner costs and profile: graphcore/examples, tutorials/poplar/tut6_matrix_vector_opt (README and its expected output).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from programs import tut6
+
+from ipu_teach import Engine, Graph, IPUModel, Report, Target, print_profile_summary
+from ipu_teach.types import Array
+
+ROWS, COLS = 10_000, 1_000
+
+
+def target(version: str) -> Target:
+    return IPUModel(version).create_device().target
+
+
+def test_the_planner_chooses_what_the_tutorial_chose() -> None:
+    machine = target("ipu2")
+    assert machine.num_tiles == 1472
+    best = tut6.best_plan(ROWS, COLS, machine)
+    assert best == tut6.Plan(split=7, multiply=3696, exchange=143, reduce_exchange=49, reduce=108)
+    assert best.total == 3996
+    assert max(plan.total for plan in tut6.plans(ROWS, COLS, machine)) == 53_807
+
+
+def test_the_planner_on_the_first_generation() -> None:
+    """The worst total is published; the best follows from the same formulae."""
+    machine = target("ipu1")
+    assert machine.num_tiles == 1216
+    assert max(plan.total for plan in tut6.plans(ROWS, COLS, machine)) == 64_373
+    best = tut6.best_plan(ROWS, COLS, machine)
+    assert (best.split, best.total) == (5, 4751)
+
+
+@pytest.mark.parametrize("version", ["ipu1", "ipu2", "bow"])
+def test_the_planner_is_its_formulae(version: str) -> None:
+    machine = target(version)
+    tiles = machine.num_tiles
+    for rows, cols, split in [(1, 2, 1), (7, 5, 4), (1000, 100, 13), (10_000, 1_000, 999), (3, 5000, 17), (1472, 1216, 2)]:
+        pieces, piece = -(-rows * split // tiles), -(-cols // split)
+        sums = -(-rows // tiles)
+        assert tut6.estimate(rows, cols, split, machine) == tut6.Plan(
+            split,
+            -(-pieces // 6) * 6 * (5 + (piece + 1) // 2),
+            -(-pieces // rows) * piece,
+            sums * split,
+            -(-sums // 6) * 6 * (5 + (split + 1) // 2),
+        )
+
+
+class Ran:
+    """The tutorial's program, run once on the full chip."""
+
+    def __init__(self) -> None:
+        device = IPUModel("ipu2", relative_sync_delay="NO_DELAY").create_device()
+        graph = Graph(device.target)
+        program = tut6.build(graph, ROWS, COLS, tut6.best_plan(ROWS, COLS, device.target).split)
+        random = np.random.default_rng(6)
+        self.matrix = random.standard_normal((ROWS, COLS), dtype=np.float32)
+        self.vector = random.standard_normal(COLS, dtype=np.float32)
+        self.report: Report
+        self.result, self.looped = (self.run(Engine(graph, program, vertex_loop=way), device) for way in (False, True))
+
+    def run(self, engine: Engine, device: object) -> Array:
+        result = np.full(ROWS, np.nan, np.float32)
+        engine.load(device)  # type: ignore[arg-type]
+        for handle, array in (("matrix", self.matrix), ("vector", self.vector), ("result", result)):
+            engine.connect_stream(handle, array)
+        engine.run()
+        self.report = engine.report
+        return result
+
+
+@pytest.fixture(scope="module")
+def ran() -> Iterator[Ran]:
+    yield Ran()
+
+
+def test_the_result(ran: Ran) -> None:
+    assert ran.result.tobytes() == ran.looped.tobytes()
+    exact = ran.matrix.astype(np.float64) @ ran.vector.astype(np.float64)
+    np.testing.assert_allclose(ran.result, exact, rtol=1e-4, atol=1e-3)
+
+
+def test_the_graph(ran: Ran) -> None:
+    assert ran.report.vertex_counts() == {"DotProduct": 70_000, "Sum": 10_000}
+    assert ran.report.graph_size()["edges"] == 230_000
+    assert ran.report.global_exchange_cycles == 0
+    assert ran.report.host_bytes == 4 * (ROWS * COLS + COLS + ROWS)
+
+
+@pytest.mark.parametrize(
+    ("figure", "published", "within"),
+    [
+        ("Tile average compute cycles (including idle threads)", 3_801.8, 0.005),
+        ("Tile average compute cycles (excluding idle threads)", 3_717.6, 0.001),
+        ("Tile average host exchange cycles", 6_663_550.8, 0.002),
+    ],
+)
+def test_the_published_profile(
+    ran: Ran, figure: str, published: float, within: float, capsys: pytest.CaptureFixture[str]
+) -> None:
+    modelled = {
+        "Tile average compute cycles (including idle threads)": ran.report.compute_cycles_per_tile.mean(),
+        "Tile average compute cycles (excluding idle threads)": ran.report.active_cycles_per_tile.mean(),
+        "Tile average host exchange cycles": ran.report.host_exchange_cycles,
+    }[figure]
+    assert modelled == pytest.approx(published, rel=within)
+    print_profile_summary(ran.report, ["Execution"])
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.strip().startswith(figure))
+    assert f" {modelled:,.1f} " in line
+
+
+def test_the_model_agrees_with_the_plan(ran: Ran) -> None:
+    """The slowest tile computes as long as planned."""
+    multiply, reduce = ran.report.compute_sets
+    plan = tut6.best_plan(ROWS, COLS, ran.report.target)
+    assert multiply.cycles_per_tile.max() == plan.multiply
+    assert reduce.cycles_per_tile.max() == plan.reduce
