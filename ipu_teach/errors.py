@@ -7,7 +7,7 @@ Poplar, in Python's spelling, so that a search for one finds the original's docu
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -104,9 +104,13 @@ class ControlProgramError(PoplarError):
 
 
 class GraphMemoryAllocationError(PoplarError):
-    """The variables of a tile do not fit into its memory. `bytes_per_tile` holds the modelled bytes of every tile."""
+    """The variables of a tile do not fit into its memory. `bytes_per_tile` holds the modelled bytes of every tile.
+
+    `report` is the report of the compiled program, where compiling came that far, else None.
+    """
 
     bytes_per_tile: object = None
+    report: Any = None
 
 
 class InvalidMachineModelError(PoplarError):
@@ -155,3 +159,15 @@ class UninitialisedReadError(PoplarError):
 
 class NoHardwareError(PoplarError):
     """Real hardware was asked for; there is none."""
+
+
+class NotOfferedError(PoplarError):
+    """Something of Poplar's that this kit does not have was asked for by its name."""
+
+
+class ProfilingDisabledError(PoplarError):
+    """The execution was asked for of a run that was not recorded."""
+
+
+class ExecutableLoadError(PoplarError):
+    """A file is no executable of this kit, is damaged, or does not fit the codelets at hand."""

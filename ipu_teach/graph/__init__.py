@@ -1,11 +1,12 @@
 """What a learner builds: tensors, vertices, and the graph that holds them."""
 
 from ipu_teach.graph.graph import ComputeSet, DataStream, Graph
+from ipu_teach.graph.stream import ReplicatedStreamMode
 from ipu_teach.graph.table import VertexRange, VertexRef
 from ipu_teach.graph.tensor import Tensor, concat
 from ipu_teach.graph.vertex import InOut, Input, Output, SupervisorVertex, Vector, Vertex
 
 __all__ = [
-    "ComputeSet", "DataStream", "Graph", "InOut", "Input", "Output", "SupervisorVertex", "Tensor", "Vector", "Vertex",
-    "VertexRange", "VertexRef", "concat",
+    "ComputeSet", "DataStream", "Graph", "InOut", "Input", "Output", "ReplicatedStreamMode", "SupervisorVertex", "Tensor",
+    "Vector", "Vertex", "VertexRange", "VertexRef", "concat",
 ]  # fmt: skip
