@@ -42,7 +42,7 @@ def described(codelet: type[Vertex]) -> dict[str, Any]:
 
 def resolve(part: Part, codelets: Iterable[type[Vertex]]) -> type[Vertex]:
     """The class that `part` describes, among `codelets` and all of this process. Raises `ExecutableLoadError`."""
-    name = part.text("name")
+    name, module = part.text("name"), part.text("module")
     given, known = _named(name, codelets), _named(name, _every(Vertex))
     if not given and not known and "base" in part.value:
         made = _remade(part, codelets)
@@ -51,8 +51,8 @@ def resolve(part: Part, codelets: Iterable[type[Vertex]]) -> type[Vertex]:
     if not found:
         raise ExecutableLoadError(
             f"The executable uses the codelet {name}, and there is no such vertex class here.",
-            where=f"it was defined in {part.text('module')}",
-            next_step="define or import it first, or pass it: Executable.load(path, codelets=[…]).",
+            where=f"it was defined in {module}",
+            next_step=("define it" if module == "__main__" else f"import {module}") + ", or pass it: Executable.load(path, codelets=[…]).",
         )
     misfits = [(c, _misfit(c, part)) for c in found]
     fitting = [c for c, misfit in misfits if not misfit]

@@ -73,10 +73,10 @@ class _Reader:
         options = parsed(header["options"].value)
         if header.whole("alignment", 1, 2**20) != ALIGNMENT:
             header["alignment"].fail(f"the alignment of this kit, {ALIGNMENT}")
-        self._variables()
         self.layouts: list[Layout | ListLayout] = []
         for part in header.items("layouts"):
             self.layouts.append(self._layout(part))
+        self._variables()  # after the layouts, which keep their order so: groups of vertices come out as they were
         self.tensors = [self._tensor(part) for part in header.items("tensors")]
         self._mapping()
         for part in header.items("initial_values"):
