@@ -8,7 +8,7 @@ Start with the lessons (`python3 run.py`), or with this:
 
 from ipu_teach import program
 from ipu_teach.device import Device, IPUModel
-from ipu_teach.engine import Engine
+from ipu_teach.engine import Engine, Executable, StreamCallback, compile_graph
 from ipu_teach.errors import IPUTeachError, PoplarError
 from ipu_teach.graph import (
     ComputeSet,
@@ -18,6 +18,7 @@ from ipu_teach.graph import (
     Input,
     MultiVertex,
     Output,
+    ReplicatedStreamMode,
     SupervisorVertex,
     Tensor,
     Vector,
@@ -48,7 +49,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BOOL", "CHAR", "FLOAT", "HALF", "INT", "LONGLONG", "SHORT", "SIGNED_CHAR", "UNSIGNED_CHAR", "UNSIGNED_INT",
-    "UNSIGNED_LONGLONG", "UNSIGNED_SHORT", "ComputeSet", "DataStream", "Device", "Engine", "Graph", "IPUModel",
-    "IPUTeachError", "InOut", "Input", "MultiVertex", "Output", "PoplarError", "Report", "SupervisorVertex", "Target", "Tensor",
-    "Vector", "VectorLayout", "VectorList", "Vertex", "codelet", "concat", "print_profile_summary", "program",
+    "UNSIGNED_LONGLONG", "UNSIGNED_SHORT", "ComputeSet", "DataStream", "Device", "Engine", "Executable", "Graph", "IPUModel",
+    "IPUTeachError", "InOut", "Input", "MultiVertex", "Output", "PoplarError", "ReplicatedStreamMode", "Report",
+    "StreamCallback", "SupervisorVertex", "Target", "Tensor", "Vector", "VectorLayout", "VectorList", "Vertex", "codelet",
+    "compile_graph", "concat", "print_profile_summary", "program",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -137,9 +137,13 @@ class ControlProgramError(PoplarError):
 
 
 class GraphMemoryAllocationError(PoplarError):
-    """The variables of a tile do not fit into its memory. `bytes_per_tile` holds the modelled bytes of every tile."""
+    """The variables of a tile do not fit into its memory. `bytes_per_tile` holds the modelled bytes of every tile.
+
+    `report` is the report of the compiled program, where compiling came that far, else None.
+    """
 
     bytes_per_tile: object = None
+    report: Any = None
 
 
 class InvalidMachineModelError(PoplarError):
@@ -188,3 +192,15 @@ class UninitialisedReadError(PoplarError):
 
 class NoHardwareError(PoplarError):
     """Real hardware was asked for; there is none."""
+
+
+class NotOfferedError(PoplarError):
+    """Something of Poplar's that this kit does not have was asked for by its name."""
+
+
+class ProfilingDisabledError(PoplarError):
+    """The execution was asked for of a run that was not recorded."""
+
+
+class ExecutableLoadError(PoplarError):
+    """A file is no executable of this kit, is damaged, or does not fit the codelets at hand."""

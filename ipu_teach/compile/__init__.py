@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ipu_teach.compile.checks import check_graph, check_program
@@ -13,7 +13,7 @@ from ipu_teach.compile.workers import check_workers
 from ipu_teach.graph.graph import DataStream, Graph, HostAccess
 from ipu_teach.program import Program
 
-__all__ = ["Compiled", "compile_graph"]
+__all__ = ["Compiled", "Progress", "compile_graph"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,22 +28,37 @@ class Compiled:
     host_accesses: dict[str, HostAccess]
 
 
-def compile_graph(graph: Graph, programs: Sequence[Program], *, check_races: bool = True) -> Compiled:
+Progress = Callable[[int, int], object]
+
+
+def compile_graph(
+    graph: Graph,
+    programs: Sequence[Program],
+    *,
+    check_races: bool = True,
+    check_fit: bool = True,
+    progress: Progress = lambda step, total: None,
+) -> Compiled:
     """Check, group and trace. Raises the errors of `checks`, `CodeletError`, and those of a malformed program.
 
     Without `check_races` a compute set that races is compiled for the plain vertex loop, in which the last vertex wins.
+    Without `check_fit` a field may be larger than a tile's memory. `progress(step, total)` is called as the work goes on.
     """
+    total = len(graph.compute_sets) + 2
+    progress(0, total)
     freezer = ProgramFreezer(graph)
     nodes = tuple(freezer.freeze(program) for program in programs)
     frozen = FrozenGraph(graph)
-    racing = check_graph(frozen, refuse_races=check_races)
+    progress(1, total)
+    racing = check_graph(frozen, refuse_races=check_races, refuse_large=check_fit)
     for program in programs:
         check_program(frozen, program)
+    progress(2, total)
     grouper = Grouper(frozen)
-    groups = {
-        cs.id: tuple(replace(g, apart=racing.get(cs.id, "")) for t in cs.tables for g in grouper.groups(t))
-        for cs in frozen.compute_sets
-    }
+    groups: dict[int, tuple[Group, ...]] = {}
+    for done, cs in enumerate(frozen.compute_sets, start=3):
+        groups[cs.id] = tuple(replace(g, apart=racing.get(cs.id, "")) for t in cs.tables for g in grouper.groups(t))
+        progress(done, total)
     for group in (g for listed in groups.values() for g in listed) if check_races else ():
         check_workers(group)
     return Compiled(frozen, nodes, tuple(freezer.steps), groups, dict(graph.streams), dict(graph.host_accesses))

@@ -22,17 +22,18 @@ from ipu_teach.program import Copy, Program
 from ipu_teach.types import Array
 
 
-def check_graph(graph: FrozenGraph, *, refuse_races: bool = True) -> dict[int, str]:
+def check_graph(graph: FrozenGraph, *, refuse_races: bool = True, refuse_large: bool = True) -> dict[int, str]:
     """Every check of the graph itself, in the order in which a learner wants to be told.
 
-    Unless `refuse_races`, a race is no error; the result says, by compute set id, what races.
+    Unless `refuse_races`, a race is no error; the result says, by compute set id, what races. Unless `refuse_large`, a
+    field may be larger than a tile.
     """
     for compute_set, table in graph.tables():
         check_connected(compute_set, table)
     check_variables_mapped(graph)
     for compute_set, table in graph.tables():
         check_vertices_mapped(compute_set, table)
-    for compute_set, table in graph.tables():
+    for compute_set, table in graph.tables() if refuse_large else ():
         check_regions_fit(graph, compute_set, table)
     racing: dict[int, str] = {}
     for compute_set in graph.compute_sets:

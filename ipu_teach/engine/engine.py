@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ipu_teach.compile import Compiled, compile_graph
 from ipu_teach.compile.programs import CopyStep, Node
-from ipu_teach.cost import CostModel
 from ipu_teach.device import Device
 from ipu_teach.engine.backend import one_blas_thread
+from ipu_teach.engine.executable import Executable, checks_of, compile_graph
 from ipu_teach.engine.machine import Machine
-from ipu_teach.engine.streams import Drain, Feed, drain, feed
+from ipu_teach.engine.options import Options, Value, effective, parsed
+from ipu_teach.engine.streams import CallbackFeed, Drain, Feed, StreamCallback, drain, feed
 from ipu_teach.errors import (
     ControlProgramError,
     InvalidOptionError,
@@ -28,68 +29,85 @@ from ipu_teach.errors import (
 )
 from ipu_teach.graph.graph import DataStream, Graph, HostAccess
 from ipu_teach.program import Program
-from ipu_teach.report import Report, print_profile_summary
+from ipu_teach.report import ProgramRun, Report, print_profile_summary
 from ipu_teach.types import Array, to_host_array
 
 
 class Engine:
-    """A compiled program: `Engine(graph, program)` or `Engine(graph, [first, second])`.
+    """A compiled program: `Engine(graph, program)`, `Engine(graph, [first, second])`, or `Engine(executable)`.
 
     Compiling checks everything (see `compile.checks`), models the cost, and raises the errors of a wrong graph. Then
     `load(device)`, connect the streams, and `run(i)` the program with index i. The machine's memory is initialised at load
-    and kept from run to run.
+    and kept from run to run. A device holds one program: when another engine is loaded on it, this one must be loaded again.
 
-    `strict`: races, reads of what was never written, and codelets of unknown cost are errors. `strict=False` lets all three
-    pass; `strict={"races": False}` one of them (`races`, `uninitialised`, `estimates`). A compute set that races then runs
-    vertex by vertex, so that the last vertex wins. `shuffle`: a seed; vertices of a compute set run in an order drawn from
-    it, which no result of a right program depends on. `exact`: no sum is reordered; results equal the plain vertex loop bit
-    for bit on the same machine (the only mode so far). `vertex_loop`: run every vertex by itself in plain Python, slowly;
-    it is what the fast paths are compared with.
+    `options`: a dict of Poplar's engine options, see `engine.options`. `strict`: races, reads of what was never written, and
+    codelets of unknown cost are errors. `strict=False` lets all three pass; `strict={"races": False}` one of them (`races`,
+    `uninitialised`, `estimates`). A compute set that races then runs vertex by vertex, so that the last vertex wins.
+    `shuffle`: a seed; vertices of a compute set run in an order drawn from it, which no result of a right program depends
+    on. `exact`: no sum is reordered; results equal the plain vertex loop bit for bit on the same machine (the only mode so
+    far). `vertex_loop`: run every vertex by itself in plain Python, slowly; it is what the fast paths are compared with.
+
+    The order of Poplar's first releases is understood too: `Engine(device, graph, programs)` is loaded on that device by the
+    first `run`.
     """
 
     def __init__(
         self,
-        graph: Graph,
-        programs: Program | Sequence[Program],
+        graph: Graph | Executable | Device,
+        programs: Program | Sequence[Program] | Graph | Mapping[str, Value] | None = None,
+        options: Mapping[str, Value] | Program | Sequence[Program] | None = None,
+        older_options: Mapping[str, Value] | None = None,
         *,
-        strict: bool | Mapping[str, bool] = True,
+        strict: bool | Mapping[str, bool] | None = None,
         exact: bool = True,
         vertex_loop: bool = False,
         shuffle: int | None = None,
     ) -> None:
-        if not isinstance(graph, Graph):
+        self._device: Device | None = None
+        if isinstance(graph, Device):
+            self._device, graph, programs, options = graph, programs, options, older_options  # type: ignore[assignment]
+        elif older_options is not None:
             raise ControlProgramError(
-                f"Engine was given {shown(graph)} as its graph.", next_step="write Engine(graph, program), in this order."
-            )
-        listed = [programs] if isinstance(programs, Program) else programs
-        if not isinstance(listed, (list, tuple)) or not listed or not all(isinstance(p, Program) for p in listed):
-            raise ControlProgramError(
-                f"Engine was given {shown(programs)} as its programs.",
-                next_step="give one program, or a list of at least one: Engine(graph, [first, second]).",
+                f"Engine was given one argument too many: {shown(older_options)}.",
+                next_step="write Engine(graph, programs, options).",
             )
         if not exact:
             raise InvalidOptionError(
                 "exact=False is not offered yet: every result equals the plain vertex loop.", next_step="leave it out."
             )
-        self._target = graph.target
         self._vertex_loop = vertex_loop
         self._shuffle = shuffle
-        self._checks = _checks(strict)
-        self._compiled: Compiled = _compile(graph, listed, self._checks["races"])
-        self._cost = CostModel(self._compiled)
-        self._cost.check_memory()
-        if self._checks["estimates"]:
-            self._cost.check_estimates()
+        if isinstance(graph, Executable):
+            if options is None and isinstance(programs, Mapping):
+                programs, options = None, programs
+            self._executable = _compiled_already(graph, programs, strict)
+        else:
+            chosen = True if strict is None else strict
+            self._executable = compile_graph(graph, programs, options, strict=chosen)  # type: ignore[arg-type]
+        self._options: Options = effective(parsed(options), self._executable.given_options)
+        self._checks = checks_of(self._executable.checks, self._options)
+        self._compiled, self._cost = self._executable.compiled, self._executable.cost
+        self._target = self._executable.target
         self._feeds: dict[str, Feed] = {}
         self._drains: dict[str, Drain] = {}
         self._machine: Machine | None = None
+        self._ticket: object = None
+        self._running = False
+        self._recording = bool(self._options["debug.instrument"])
+        self._recording &= self._options["debug.computeInstrumentationLevel"] != "Off"
+        self._runs: list[ProgramRun] = []
+        self._unrecorded = 0
         self._print_to: TextIO | None = None
         self._blas = one_blas_thread()
 
     # Loading
 
-    def load(self, device: Device) -> None:
-        """Put the program on `device`: memory is made and initialised, kernels are bound to it. May be repeated."""
+    def load(self, device: Device | None = None) -> None:
+        """Put the program on `device`: memory is made and initialised, kernels are bound to it. May be repeated.
+
+        What `StreamCallback`s have prefetched is thrown away. Arrays and iterators go on where they were.
+        """
+        device = self._device if device is None else device
         if not isinstance(device, Device):
             raise TensorIOStateError(
                 f"load() was given {shown(device)}, which is no device.", next_step="give it IPUModel(…).create_device()."
@@ -102,6 +120,9 @@ class Engine:
                 where=f"{name}: {getattr(self._target, name)!r} in the graph, {getattr(device.target, name)!r} on the device",
                 next_step="build the graph for the device: Graph(device.target).",
             )
+        if self._executable.out_of_memory is not None:
+            raise self._executable.out_of_memory
+        self._refuse_while_running("load()")
         self._machine = Machine(
             self._compiled,
             self._cost,
@@ -112,18 +133,33 @@ class Engine:
             shuffle=self._shuffle,
         )
         self._machine.print_to = self._print_to
+        self._device = device
+        self._ticket = device.program = object()
+        self._runs, self._unrecorded = [], 0
+        for connected in self._feeds.values():
+            if isinstance(connected, CallbackFeed):
+                connected.invalidate()
 
     def _loaded(self) -> Machine:
-        if self._machine is None:
+        if self._machine is None or self._device is None:
             raise TensorIOStateError(
                 "The engine is not loaded: there is no machine yet.", next_step="engine.load(device) first."
+            )
+        if self._device.program is not self._ticket:
+            raise TensorIOStateError(
+                "Another engine was loaded on this device since, and a device holds one program.",
+                where=repr(self._device),
+                next_step="engine.load(device) again, which starts from the initial values; or give each engine its device.",
             )
         return self._machine
 
     # Running
 
-    def run(self, index: int = 0) -> None:
-        """Run program `index`. Raises `StreamConnectionError` if a stream it uses is unconnected; nothing has run then."""
+    def run(self, index: int = 0, name: str | None = None) -> None:
+        """Run program `index`; `name` is what the report calls this run.
+
+        Raises `StreamConnectionError` if a stream it uses is unconnected; nothing has run then.
+        """
         whole = isinstance(index, (int, np.integer)) and not isinstance(index, bool)
         count = len(self._compiled.programs)
         if not whole or not 0 <= index < count:
@@ -133,10 +169,40 @@ class Engine:
                 if count == 1
                 else f"the engine has the programs 0 to {count - 1}.",
             )
+        if name is not None and not isinstance(name, str):
+            raise InvalidOptionError(f"run() was given the name {shown(name)}.", next_step='give text: run(0, "training").')
+        if self._machine is None and self._device is not None:
+            self.load()
         machine = self._loaded()
         self._check_streams(self._compiled.programs[index])
-        with np.errstate(all="ignore"), self._blas.limit(limits=1):
+        self._refuse_while_running("run()")
+        with self._recorded(machine, int(index), name or ""), np.errstate(all="ignore"), self._blas.limit(limits=1):
             machine.run(int(index))
+
+    @contextmanager
+    def _recorded(self, machine: Machine, index: int, name: str) -> Iterator[None]:
+        """Note which steps of the machine this run takes, whether it comes to its end or not."""
+        first, number = len(machine.steps_run), len(self._runs)
+        recording = self._recording
+        self._running = True
+        if recording:
+            self._runs.append(ProgramRun(index, name, first, None))
+        try:
+            yield
+        finally:
+            self._running = False
+            last = len(machine.steps_run)
+            if not recording:
+                self._unrecorded += last - first
+            elif number < len(self._runs):  # else the profile was reset meanwhile
+                self._runs[number] = ProgramRun(index, name, first, last)
+
+    def _refuse_while_running(self, call: str) -> None:
+        if self._running:
+            raise TensorIOStateError(
+                f"{call} was called while the engine runs, by a function that is connected to a stream.",
+                next_step="let the run come to its end first.",
+            )
 
     def load_and_run(self, device: Device, index: int = 0) -> None:
         """`load(device)`, then `run(index)`."""
@@ -156,12 +222,41 @@ class Engine:
 
     # The host's side
 
-    def connect_stream(self, handle: str, data: Any) -> None:
-        """Connect a stream to host data.
+    def connect_stream(self, handle: str, data: Any, wrap: bool = True) -> None:
+        """Connect a stream to host data; what was connected before is let go.
 
-        Host to device: an array (each transfer takes the next `num_elements`, then starts over), an iterable of arrays, or a
-        function that returns one. Device to host: an array to fill, a list to append to, or a function to call.
+        Host to device: an array (each transfer takes the next `num_elements`, then starts over), an iterable of arrays, a
+        function that returns one, or a `StreamCallback`. Device to host: an array to fill, a list to append to, a function to
+        call, or a `StreamCallback`. `wrap=False` is for arrays: each transfer is at the same place, their start.
         """
+        stream = self._stream(handle)
+        if stream.to_device:
+            made = feed(stream, data, wrap)
+            before = self._feeds.get(handle)
+            if isinstance(before, CallbackFeed):
+                before.invalidate()
+            self._feeds[handle] = made
+        else:
+            self._drains[handle] = drain(stream, data, wrap)
+
+    def connect_stream_to_callback(self, handle: str, callback: Callable[..., Any] | StreamCallback) -> None:
+        """`connect_stream` with a `StreamCallback` or a function.
+
+        To the device, a function without arguments returns the next transfer, one with an argument fills the array that it
+        is given; from the device, it takes the array that came.
+        """
+        if not callable(callback) and not isinstance(callback, StreamCallback):
+            raise StreamConnectionError(
+                f"The stream {shown(handle)} was given {shown(callback)}, which is no function.",
+                next_step="give a function; connect arrays, iterators and lists with connect_stream.",
+            )
+        self.connect_stream(handle, callback)
+
+    def list_streams(self) -> tuple[DataStream, ...]:
+        """Every stream of the graph, in the order of their making: `stream.handle`, `stream.to_device`."""
+        return tuple(self._compiled.streams.values())
+
+    def _stream(self, handle: str) -> DataStream:
         stream = self._compiled.streams.get(handle) if isinstance(handle, str) else None
         if stream is None:
             names = ", ".join(map(repr, sorted(self._compiled.streams)))
@@ -171,19 +266,7 @@ class Engine:
             elif not names:
                 advice = "make one with graph.add_host_to_device_fifo or graph.add_device_to_host_fifo, then the engine."
             raise StreamConnectionError(f"There is no stream {shown(handle)}.", next_step=advice)
-        if stream.to_device:
-            self._feeds[handle] = feed(stream, data)
-        else:
-            self._drains[handle] = drain(stream, data)
-
-    def connect_stream_to_callback(self, handle: str, callback: Callable[..., Any]) -> None:
-        """`connect_stream` with a function: it returns the next transfer, or takes the one that came."""
-        if not callable(callback):
-            raise StreamConnectionError(
-                f"The stream {shown(handle)} was given {shown(callback)}, which is no function.",
-                next_step="give a function; connect arrays, iterators and lists with connect_stream.",
-            )
-        self.connect_stream(handle, callback)
+        return stream
 
     def write_tensor(self, handle: str, values: ArrayLike) -> None:
         """Write a whole tensor under the handle of `graph.create_host_write`."""
@@ -231,8 +314,40 @@ class Engine:
     @property
     def report(self) -> Report:
         """What was compiled and what has run since load, as one immutable value. Later runs do not change it."""
-        steps = self._machine.steps_run if self._machine is not None else ()
-        return Report(self._cost, np.array(steps, np.int32))
+        if self._machine is None:
+            return self._executable.report
+        ran = np.array(self._machine.steps_run, np.int32)
+        parts = [ran[run.first : run.last] for run in self._runs]
+        ends = np.cumsum([0, *map(len, parts)]).tolist()
+        runs = [ProgramRun(r.program, r.name, a, b) for r, a, b in zip(self._runs, ends, ends[1:], strict=False)]
+        return Report(self._cost, np.concatenate([ran[:0], *parts]), tuple(runs), self._unrecorded)
+
+    def get_report(self) -> Report:
+        """`report`, by Poplar's name."""
+        return self.report
+
+    @property
+    def options(self) -> Options:
+        """Every engine option with the value in effect, by Poplar's names; read-only."""
+        return self._options
+
+    @property
+    def executable(self) -> Executable:
+        """What runs here, to save it or to make another engine of it."""
+        return self._executable
+
+    def reset_execution_profile(self) -> None:
+        """Forget what has run: the next report begins with the next run. Memory and streams stay as they are."""
+        self._runs.clear()
+        self._unrecorded = 0
+
+    def enable_execution_profiling(self) -> None:
+        """Record the runs from the next one on. So it is from the beginning."""
+        self._recording = True
+
+    def disable_execution_profiling(self) -> None:
+        """Do not record the runs from the next one on: they are in no report, and a report says how many steps are missing."""
+        self._recording = False
 
     def print_profile_summary(self, sections: Sequence[str] | None = None, *, show_execution_steps: bool = False) -> None:
         """Print the profile in Poplar's words; `sections` picks some of its parts, see `report.print_profile_summary`."""
@@ -243,25 +358,16 @@ class Engine:
         return f"Engine({counted(len(self._compiled.programs), 'program')}, {loaded})"
 
 
-CHECKS = ("races", "uninitialised", "estimates")
-
-
-def _checks(strict: bool | Mapping[str, bool]) -> dict[str, bool]:
-    """For each check whether it is on."""
-    if isinstance(strict, bool):
-        return dict.fromkeys(CHECKS, strict)
-    if not isinstance(strict, Mapping) or not all(n in CHECKS and isinstance(v, bool) for n, v in strict.items()):
-        raise InvalidOptionError(
-            f"strict was given {shown(strict)}.",
-            next_step=f'give True, False, or a dict such as {{"races": False}}; the checks are {", ".join(CHECKS)}.',
-        )
-    return {**dict.fromkeys(CHECKS, True), **strict}
-
-
-def _compile(graph: Graph, programs: Sequence[Program], races: bool) -> Compiled:
-    try:
-        return compile_graph(graph, programs, check_races=races)
-    except RecursionError:
+def _compiled_already(executable: Executable, programs: object, strict: object) -> Executable:
+    """`executable`, if nothing was given beside it that belongs to compiling."""
+    if programs is not None:
         raise ControlProgramError(
-            "The programs are nested too deeply to compile.", next_step="put programs side by side in one Sequence."
-        ) from None
+            f"Engine was given an executable, and {shown(programs)} as its programs.",
+            next_step="an executable has its programs: write Engine(executable).",
+        )
+    if strict is not None:
+        raise InvalidOptionError(
+            f"Engine was given an executable, and strict={shown(strict)}.",
+            next_step="what is checked is decided when it is compiled: compile_graph(graph, programs, strict=…).",
+        )
+    return executable

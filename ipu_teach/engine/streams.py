@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
 from typing import Any
 
 import numpy as np
 
-from ipu_teach.errors import StreamConnectionError, TensorCreationError, counted, shown
+from ipu_teach.errors import IPUTeachError, StreamConnectionError, TensorCreationError, counted, shown
 from ipu_teach.graph.graph import DataStream
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.types import Array, to_host_array
@@ -17,43 +19,126 @@ Feed = Callable[[], Array]
 Drain = Callable[[Array], None]
 
 
-def feed(stream: DataStream, source: Any) -> Feed:
+class StreamCallback:
+    """The host's end of a stream as an object. Subclass it and write `fetch`, and what you need of the rest.
+
+    The array that `prefetch` and `fetch` are given has the stream's dtype and `num_elements` elements. Calls come one at a
+    time, in the order of the transfers.
+    """
+
+    class Result(Enum):
+        """What `prefetch` says: the array is filled, or there is nothing to fill it with yet."""
+
+        SUCCESS = "SUCCESS"
+        NOT_AVAILABLE = "NOT_AVAILABLE"
+
+    def prefetch(self, array: Array) -> StreamCallback.Result:
+        """Fill `array` with a later transfer, if it can be had already. Only for streams to the device.
+
+        Called after a transfer, until as many are ready as the stream's `buffering_depth`.
+        """
+        return StreamCallback.Result.NOT_AVAILABLE
+
+    def fetch(self, array: Array) -> None:
+        """Fill `array` with the next transfer, which was not prefetched; or, from the device, take what is in `array`."""
+        raise StreamConnectionError(
+            f"{type(self).__name__} has no fetch().", next_step="write `def fetch(self, array):` in the class."
+        )
+
+    def complete(self) -> None:
+        """The transfer is over: the data of the oldest `prefetch` or `fetch` has been used."""
+
+    def invalidate_prefetched(self) -> None:
+        """What was prefetched and not used yet is thrown away: the engine was loaded, or the stream connected anew."""
+
+
+class CallbackFeed:
+    """A host-to-device stream with a `StreamCallback` at its end: what was prefetched goes first, the rest is fetched."""
+
+    def __init__(self, stream: DataStream, callback: StreamCallback) -> None:
+        self.stream = stream
+        self.callback = callback
+        self._ready: deque[Array] = deque()
+
+    def __call__(self) -> Array:
+        callback, name = self.callback, type(self.callback).__name__
+        if self._ready:
+            array = self._ready.popleft()
+        else:
+            array = self._buffer()
+            _guarded(self.stream, f"{name}.fetch()", callback.fetch, array)
+        array.flags.writeable = False  # the transfer is on its way
+        _guarded(self.stream, f"{name}.complete()", callback.complete)
+        while len(self._ready) < self.stream.buffering_depth:
+            ahead = self._buffer()
+            result = _guarded(self.stream, f"{name}.prefetch()", callback.prefetch, ahead)
+            if not isinstance(result, StreamCallback.Result):
+                raise StreamConnectionError(
+                    f"{name}.prefetch() returned {shown(result)}.",
+                    where=f"stream {self.stream.handle!r}",
+                    next_step="return StreamCallback.Result.SUCCESS or StreamCallback.Result.NOT_AVAILABLE.",
+                )
+            if result is StreamCallback.Result.NOT_AVAILABLE:
+                break
+            self._ready.append(ahead)
+        return array
+
+    def invalidate(self) -> None:
+        """Throw away what was prefetched."""
+        self._ready.clear()
+        _guarded(self.stream, f"{type(self.callback).__name__}.invalidate_prefetched()", self.callback.invalidate_prefetched)
+
+    def _buffer(self) -> Array:
+        return np.zeros(self.stream.num_elements, self.stream.dtype.numpy)
+
+
+def feed(stream: DataStream, source: Any, wrap: bool = True) -> Feed:
     """A function that returns the next transfer of a host-to-device stream: `num_elements` values of its dtype.
 
-    `source`: an array (each transfer takes the next part; at the end it starts over), a function of no arguments, or an
-    iterable of arrays. Raises `StreamConnectionError`.
+    `source`: an array (each transfer takes the next part; at the end it starts over; with `wrap=False` each takes the first
+    part), a `StreamCallback`, an iterable of arrays, or a function: of no arguments, which returns the transfer, or of one,
+    which fills the array that it is given. Raises `StreamConnectionError`.
     """
     if isinstance(source, (str, bytes, dict, set, Tensor, DataStream, type)) or source is None:
         raise StreamConnectionError(
             f"The stream {stream.handle!r} goes to the device and was connected to {shown(source)}.",
             next_step="connect an array, an iterator of arrays, or a function that returns one.",
         )
+    iterator = isinstance(source, Iterator) or (
+        isinstance(source, Iterable) and not isinstance(source, (np.ndarray, list, tuple))
+    )
+    if not wrap and (isinstance(source, StreamCallback) or callable(source) or iterator):
+        raise _no_place(stream, source)
+    if isinstance(source, StreamCallback):
+        return CallbackFeed(stream, source)
     if callable(source):
-        _check_signature(stream, source)
-        return lambda: _sized(stream, source(), "what the connected function returned")
-    if isinstance(source, Iterator) or (isinstance(source, Iterable) and not isinstance(source, (np.ndarray, list, tuple))):
+        return _from_function(stream, source)
+    if iterator:
         return _from_iterator(stream, iter(source))
     try:
         values = to_host_array(source, stream.dtype, f"The stream {stream.handle!r}").reshape(-1)
     except TensorCreationError as error:
         raise StreamConnectionError(error.tried, next_step=error.next_step) from None
-    parts = _parts(stream, values.size)
     if isinstance(source, np.ndarray) and source.dtype == stream.dtype.numpy and source.flags.c_contiguous:
         values = source.reshape(-1)  # the caller's own memory: what changes there is what the next transfer sends
-    return _round(values.reshape(parts, stream.num_elements))
+    return _round(_rows(stream, values, wrap))
 
 
-def drain(stream: DataStream, sink: Any) -> Drain:
+def drain(stream: DataStream, sink: Any, wrap: bool = True) -> Drain:
     """A function that takes one transfer of a device-to-host stream.
 
-    `sink`: an array of the stream's dtype (filled part by part, then over again), a list (each transfer is appended), or a
-    function of one argument. Raises `StreamConnectionError`.
+    `sink`: an array of the stream's dtype (filled part by part, then over again; with `wrap=False` always the first part),
+    a list (each transfer is appended), a `StreamCallback`, or a function of one argument. Raises `StreamConnectionError`.
     """
+    if not wrap and not isinstance(sink, np.ndarray):
+        raise _no_place(stream, sink)
     if isinstance(sink, list):
         return sink.append
+    if isinstance(sink, StreamCallback):
+        return _to_callback(stream, sink)
     if callable(sink) and not isinstance(sink, type):
         _check_signature(stream, sink, np.zeros(0))
-        return lambda values: (sink(values), None)[1]
+        return lambda values: (_guarded(stream, "The connected function", sink, values), None)[1]
     if not isinstance(sink, np.ndarray):
         raise StreamConnectionError(
             f"The stream {stream.handle!r} goes to the host and was connected to {shown(sink)}.",
@@ -71,7 +156,7 @@ def drain(stream: DataStream, sink: Any) -> Drain:
             f"{'read-only' if not sink.flags.writeable else 'not contiguous'}.",
             next_step=f"connect a new array: np.empty({stream.num_elements}, np.{name}).",
         )
-    rows = _round(sink.reshape(_parts(stream, sink.size), stream.num_elements))
+    rows = _round(_rows(stream, sink.reshape(-1), wrap))
 
     def fill(values: Array) -> None:
         rows()[...] = values.reshape(-1)
@@ -95,6 +180,54 @@ def _check_signature(stream: DataStream, function: Callable[..., Any], *args: An
         ) from None
 
 
+def _to_callback(stream: DataStream, callback: StreamCallback) -> Drain:
+    name = type(callback).__name__
+
+    def take(values: Array) -> None:
+        _guarded(stream, f"{name}.fetch()", callback.fetch, values.reshape(-1))
+        _guarded(stream, f"{name}.complete()", callback.complete)
+
+    return take
+
+
+def _guarded(stream: DataStream, what: str, function: Callable[..., Any], *args: Any) -> Any:
+    """Call the user's code. What it raises becomes a `StreamConnectionError`; the kit's own errors and ^C pass."""
+    try:
+        return function(*args)
+    except IPUTeachError:
+        raise
+    except Exception as error:
+        raise StreamConnectionError(
+            f"{what} failed: {type(error).__name__}: {error}",
+            where=f"stream {stream.handle!r}",
+            next_step="the error above this one shows the line.",
+        ) from error
+
+
+def _from_function(stream: DataStream, function: Callable[..., Any]) -> Feed:
+    if not _takes_array(function):
+        _check_signature(stream, function)
+        what = "what the connected function returned"
+        return lambda: _sized(stream, _guarded(stream, "The connected function", function), what)
+
+    def filled() -> Array:
+        array = np.zeros(stream.num_elements, stream.dtype.numpy)
+        _guarded(stream, "The connected function", function, array)
+        return array
+
+    return filled
+
+
+def _takes_array(function: Callable[..., Any]) -> bool:
+    """True for a function that cannot be called without an argument: it wants the array to fill, as Poplar's do."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # some built-in functions do not say
+        return False
+    plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return sum(p.kind in plain and p.default is p.empty for p in parameters) == 1
+
+
 def _round(rows: Array) -> Feed:
     """The rows of an array, one a call, over and over."""
     position = -1
@@ -108,19 +241,21 @@ def _round(rows: Array) -> Feed:
     return following
 
 
+_DRY = object()
+
+
 def _from_iterator(stream: DataStream, items: Iterator[Any]) -> Feed:
     taken = 0
 
     def following() -> Array:
         nonlocal taken
-        try:
-            item = next(items)
-        except StopIteration:
+        item = _guarded(stream, "The connected iterator", next, items, _DRY)
+        if item is _DRY:
             raise StreamConnectionError(
                 f"The stream {stream.handle!r} ran dry: its iterator gave {counted(taken, 'transfer')}, "
                 "and the program wants another.",
                 next_step="give an iterator that lasts (itertools.cycle), or repeat fewer times.",
-            ) from None
+            )
         taken += 1
         return _sized(stream, item, f"transfer {taken:,} of the iterator")
 
@@ -141,11 +276,24 @@ def _sized(stream: DataStream, values: Any, origin: str) -> Array:
     return array.reshape(-1)
 
 
-def _parts(stream: DataStream, size: int) -> int:
-    if size == 0 or size % stream.num_elements:
+def _rows(stream: DataStream, values: Array, wrap: bool) -> Array:
+    """An array as rows of one transfer each; without `wrap` there is one row, the first."""
+    count = stream.num_elements
+    if not wrap and values.size >= count:
+        return values[:count].reshape(1, count)
+    if values.size == 0 or values.size % count:
         raise StreamConnectionError(
-            f"The stream {stream.handle!r} moves {stream.num_elements:,} elements a transfer and was connected to an array "
-            f"of {size:,}.",
-            next_step=f"connect {stream.num_elements:,} elements, or a multiple of that: each transfer is the next part.",
+            f"The stream {stream.handle!r} moves {count:,} elements a transfer and was connected to an array "
+            f"of {values.size:,}.",
+            next_step=f"connect at least {count:,} elements: each transfer is at the start."
+            if not wrap
+            else f"connect {count:,} elements, or a multiple of that: each transfer is the next part.",
         )
-    return size // stream.num_elements
+    return values.reshape(values.size // count, count)
+
+
+def _no_place(stream: DataStream, given: object) -> StreamConnectionError:
+    return StreamConnectionError(
+        f"The stream {stream.handle!r} was connected to {shown(given)} with wrap=False.",
+        next_step="wrap=False is for arrays, whose start it keeps to; leave it out.",
+    )

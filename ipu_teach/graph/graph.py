@@ -26,6 +26,8 @@ from ipu_teach.errors import (
 )
 from ipu_teach.graph.codelets import Codelets, Estimator, get_perf_estimate
 from ipu_teach.graph.sizes import connect_part, get_field_size, set_field_size
+from ipu_teach.graph.stream import DataStream as DataStream
+from ipu_teach.graph.stream import ReplicatedStreamMode, make_stream
 from ipu_teach.graph.table import UNCONNECTED, FieldRef, ListLayout, VertexRange, VertexRef, VertexTable
 from ipu_teach.graph.templates import refuse_template
 from ipu_teach.graph.tensor import MOST_DIMENSIONS, Layout, Shape, Tensor, as_shape, dense
@@ -51,20 +53,6 @@ class Variable:
     start: int
     stop: int
     constant: bool
-
-
-@dataclass(frozen=True, eq=False)
-class DataStream:
-    """A channel between host and device of `num_elements` elements a transfer. Connect it with `Engine.connect_stream`."""
-
-    handle: str
-    dtype: type[DType]
-    num_elements: int
-    to_device: bool
-
-    def __repr__(self) -> str:
-        way = "host to device" if self.to_device else "device to host"
-        return f"DataStream({self.handle!r}, {way}, {self.num_elements:,} {self.dtype.__name__})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -541,13 +529,30 @@ class Graph:
 
     # Host
 
-    def add_host_to_device_fifo(self, handle: str, dtype: type[DType], num_elements: int) -> DataStream:
-        """A stream into the device; each Copy from it takes `num_elements` elements."""
-        return self._stream(handle, dtype, num_elements, to_device=True)
+    def add_host_to_device_fifo(
+        self,
+        handle: str,
+        dtype: type[DType],
+        num_elements: int,
+        mode: ReplicatedStreamMode = ReplicatedStreamMode.REPLICATE,
+        options: Mapping[str, Any] | None = None,
+        *,
+        buffering_depth: int | None = None,
+    ) -> DataStream:
+        """A stream into the device; each Copy from it takes `num_elements` elements.
 
-    def add_device_to_host_fifo(self, handle: str, dtype: type[DType], num_elements: int) -> DataStream:
+        `buffering_depth` (also an entry of `options`): how many transfers a `StreamCallback` is asked for ahead of their use.
+        """
+        _check_handle(handle, "add_host_to_device_fifo()")
+        stream = make_stream(handle, dtype, num_elements, True, mode, options, buffering_depth)
+        return self._register(self.streams, stream)
+
+    def add_device_to_host_fifo(
+        self, handle: str, dtype: type[DType], num_elements: int, options: Mapping[str, Any] | None = None
+    ) -> DataStream:
         """A stream out of the device; each Copy into it hands over `num_elements` elements."""
-        return self._stream(handle, dtype, num_elements, to_device=False)
+        _check_handle(handle, "add_device_to_host_fifo()")
+        return self._register(self.streams, make_stream(handle, dtype, num_elements, False, options=options))
 
     def create_host_write(self, handle: str, tensor: Tensor) -> None:
         """Let the host write `tensor` under `handle`, by `Engine.write_tensor`."""
@@ -564,17 +569,6 @@ class Graph:
         if write:
             self._refuse_constant(tensor, call)
         self._register(self.host_accesses, HostAccess(handle, tensor, write))
-
-    def _stream(self, handle: str, dtype: type[DType], num_elements: int, to_device: bool) -> DataStream:
-        _check_handle(handle, f"add_{'host_to_device' if to_device else 'device_to_host'}_fifo()")
-        dtype = as_dtype(dtype, f"The stream {handle!r}")
-        whole = isinstance(num_elements, (int, np.integer)) and not isinstance(num_elements, bool)
-        if not whole or not 1 <= num_elements <= MOST_BYTES // dtype.size:
-            raise GraphObjectCreationError(
-                f"The stream {handle!r} was given the size {shown(num_elements)}.",
-                next_step="give the number of elements of one transfer, 1 or more.",
-            )
-        return self._register(self.streams, DataStream(handle, dtype, int(num_elements), to_device))
 
     @staticmethod
     def _register(known: dict[str, HasHandle], item: HasHandle) -> HasHandle:

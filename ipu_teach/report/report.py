@@ -9,7 +9,7 @@ import numpy as np
 
 from ipu_teach.cost import CostModel, StepCost
 from ipu_teach.cost.memory import MemoryLedger
-from ipu_teach.errors import PoplarIndexError, shown
+from ipu_teach.errors import PoplarIndexError, ProfilingDisabledError, shown
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
@@ -46,13 +46,29 @@ class StepRun:
     cycles: float
 
 
-class Report:
-    """An immutable snapshot of a run. Every figure of cycles, bytes or time in it is modelled."""
+@dataclass(frozen=True)
+class ProgramRun:
+    """One call of `Engine.run`: the number of the program, its name, and its steps from `first` up to `last`."""
 
-    def __init__(self, cost: CostModel, steps: Array) -> None:
+    program: int
+    name: str
+    first: int
+    last: int | None
+
+
+class Report:
+    """An immutable snapshot of a run. Every figure of cycles, bytes or time in it is modelled.
+
+    `runs`: the calls of `Engine.run` in it. `unrecorded_steps`: how many steps ran while profiling was disabled. If there is
+    nothing but those, asking for the execution is a `ProfilingDisabledError`.
+    """
+
+    def __init__(self, cost: CostModel, steps: Array, runs: tuple[ProgramRun, ...] = (), unrecorded_steps: int = 0) -> None:
         self._cost = cost
         self._steps = steps
         self._steps.flags.writeable = False
+        self.runs = runs
+        self.unrecorded_steps = unrecorded_steps
 
     @property
     def target(self) -> Target:
@@ -67,6 +83,12 @@ class Report:
     @cached_property
     def _executions(self) -> Array:
         """How often each compiled step ran."""
+        if self.unrecorded_steps and not len(self._steps):
+            raise ProfilingDisabledError(
+                f"The execution was not recorded: {self.unrecorded_steps:,} "
+                f"step{'s' if self.unrecorded_steps > 1 else ''} ran while profiling was disabled.",
+                next_step="engine.enable_execution_profiling(), or the option debug.instrument, and run again.",
+            )
         return np.bincount(self._steps, minlength=len(self._cost.compiled.steps)).astype(np.int64)
 
     @cached_property

@@ -76,7 +76,15 @@ def _memory(report: Report) -> list[str]:
     return lines
 
 
+def _unrecorded(report: Report) -> list[str]:
+    """A line on the steps that are missing from the report."""
+    missing = report.unrecorded_steps
+    return [f"{missing:,} step{'s' if missing > 1 else ''} ran unrecorded, with profiling disabled."] if missing else []
+
+
 def _execution(report: Report) -> list[str]:
+    if report.num_steps == 0 and report.unrecorded_steps:
+        return _unrecorded(report)
     total = report.total_cycles
     if report.num_steps == 0:
         return ["Nothing has run since the engine was loaded."]
@@ -92,10 +100,13 @@ def _execution(report: Report) -> list[str]:
         line("Tile average global exchange cycles:", float(report.global_exchange_cycles)),
         line("Tile average host exchange cycles:", report.host_exchange_cycles),
         line("Tile average sync cycles:", float(report.sync_cycles_per_tile.mean())),
+        *_unrecorded(report),
     ]
 
 
 def _vertex_types(report: Report) -> list[str]:
+    if report.num_steps == 0 and report.unrecorded_steps:
+        return _unrecorded(report)
     by_codelet, instances = report.cycles_by_codelet(), report.vertex_counts()
     if not by_codelet:
         return ["No vertex has run since the engine was loaded."]
@@ -109,6 +120,8 @@ def _vertex_types(report: Report) -> list[str]:
 
 def _steps(report: Report, most: int = 100) -> list[str]:
     lines = ["Execution steps:"]
+    if report.num_steps == 0 and report.unrecorded_steps:
+        return lines + ["  " + line for line in _unrecorded(report)]
     for step in report.steps(0, most):
         lines.append(f"  {step.index:>6}  {step.start:>14,.0f}  {step.cycles:>12,.0f}  {step.kind:<10}  {step.name}")
     if report.num_steps > most:

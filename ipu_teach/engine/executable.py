@@ -1,0 +1,231 @@
+"""A compiled program as an object: made by `compile_graph`, run by any number of engines, saved to one file.
+
+    executable = compile_graph(graph, program)
+    executable.save("adder.ipu")
+    engine = Engine(Executable.load("adder.ipu", codelets=[Add]))
+
+The file holds the graph and the programs written down, no Python: the codelets are found by name when it is loaded, and
+must be the ones that it was saved with. What is loaded is compiled again, so that it passes every check.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+
+from ipu_teach import compile as compiler
+from ipu_teach.compile import Progress
+from ipu_teach.cost import CostModel
+from ipu_teach.engine.options import Options, Value, effective, parsed
+from ipu_teach.engine.rebuild import rebuild
+from ipu_teach.engine.written import written
+from ipu_teach.errors import (
+    ControlProgramError,
+    ExecutableLoadError,
+    GraphMemoryAllocationError,
+    InvalidOptionError,
+    shown,
+)
+from ipu_teach.graph.graph import Graph
+from ipu_teach.graph.vertex import Vertex
+from ipu_teach.program import Program
+from ipu_teach.report import Report
+from ipu_teach.target import Target
+
+CHECKS = ("races", "uninitialised", "estimates")
+
+
+class Executable:
+    """A graph and its programs, checked, costed and ready to run. Made by `compile_graph` or `Executable.load`."""
+
+    def __init__(
+        self,
+        compiled: compiler.Compiled,
+        cost: CostModel,
+        checks: Mapping[str, bool],
+        options: Mapping[str, Value],
+        out_of_memory: GraphMemoryAllocationError | None,
+    ) -> None:
+        self.compiled = compiled
+        self.cost = cost
+        self.checks = dict(checks)
+        self.given_options = dict(options)
+        self.out_of_memory = out_of_memory
+
+    @property
+    def target(self) -> Target:
+        """The machine that it was compiled for."""
+        return self.compiled.graph.target
+
+    @property
+    def num_programs(self) -> int:
+        """How many programs `Engine.run` may choose from."""
+        return len(self.compiled.programs)
+
+    @property
+    def report(self) -> Report:
+        """What was compiled, with nothing run."""
+        return Report(self.cost, np.zeros(0, np.int32))
+
+    # Files
+
+    def serialize(self) -> bytes:
+        """The executable as bytes, the same as `save` writes. Raises `NotOfferedError` for what cannot be written down."""
+        return written(self.compiled, self.checks, self.given_options)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one file. An old one is replaced when the new one is complete, or not at all."""
+        data = self.serialize()
+        place = _path(path, "save()")
+        try:
+            handle, name = tempfile.mkstemp(prefix=place.name + ".", suffix=".part", dir=place.parent)
+            try:
+                with os.fdopen(handle, "wb") as file:
+                    file.write(data)
+                os.chmod(name, 0o666 & ~_umask())
+                os.replace(name, place)
+            except BaseException:
+                with suppress(OSError):
+                    os.unlink(name)
+                raise
+        except OSError as error:
+            raise InvalidOptionError(
+                f"The executable cannot be written to {shown(str(place))}: {error.strerror or error}.",
+                next_step="give the path of a file in a folder that exists and may be written to.",
+            ) from None
+
+    @classmethod
+    def deserialize(cls, data: bytes | BinaryIO, codelets: Iterable[type[Vertex]] = ()) -> Executable:
+        """The executable in `data`: bytes, or a binary file open for reading. As `load`."""
+        content = data if isinstance(data, (bytes, bytearray, memoryview)) else None
+        if content is None and callable(getattr(data, "read", None)):
+            content = data.read()  # type: ignore[union-attr]
+        if not isinstance(content, (bytes, bytearray, memoryview)):
+            raise ExecutableLoadError(
+                f"deserialize() was given {shown(data)}.", next_step="give the bytes that serialize() returned."
+            )
+        graph, programs, checks, options = rebuild(bytes(content), codelets)
+        return compile_graph(graph, programs, options, strict=checks)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], codelets: Iterable[type[Vertex]] = ()) -> Executable:
+        """Read a file that `save` wrote, and compile it again.
+
+        The vertex classes are found by name among `codelets` and all that exist in this process; they must have the fields
+        and the code that they had when the file was written. Raises `ExecutableLoadError`.
+        """
+        place = _path(path, "load()")
+        try:
+            data = place.read_bytes()
+        except OSError as error:
+            raise ExecutableLoadError(
+                f"The file {shown(str(place))} cannot be read: {error.strerror or error}.",
+                next_step="give the path of a file that Executable.save wrote.",
+            ) from None
+        return cls.deserialize(data, codelets)
+
+    def __repr__(self) -> str:
+        count = self.num_programs
+        memory = ", out of memory" if self.out_of_memory is not None else ""
+        return f"Executable({count} program{'s' if count > 1 else ''}, {self.target.num_tiles:,} tiles{memory})"
+
+
+def compile_graph(
+    graph: Graph,
+    programs: Program | Sequence[Program],
+    options: Mapping[str, Value] | None = None,
+    progress: Progress | None = None,
+    *,
+    strict: bool | Mapping[str, bool] = True,
+) -> Executable:
+    """Check, trace and cost a graph and its programs; no device is needed.
+
+    `options` as for `Engine`; `progress(step, total)` is called as the work goes on, last with step = total. Raises the
+    errors of a wrong graph. A tile that is over its memory is a `GraphMemoryAllocationError` with the report in
+    `error.report`; with the option `debug.allowOutOfMemory` the executable is made, and only loading it fails.
+    """
+    if not isinstance(graph, Graph):
+        raise ControlProgramError(
+            f"Engine was given {shown(graph)} as its graph.", next_step="write Engine(graph, program), in this order."
+        )
+    listed = [programs] if isinstance(programs, Program) else programs
+    if not isinstance(listed, (list, tuple)) or not listed or not all(isinstance(p, Program) for p in listed):
+        raise ControlProgramError(
+            f"Engine was given {shown(programs)} as its programs.",
+            next_step="give one program, or a list of at least one: Engine(graph, [first, second]).",
+        )
+    if progress is not None and not callable(progress):
+        raise InvalidOptionError(
+            f"compile_graph() was given {shown(progress)} as its progress.", next_step="give a function of (step, total)."
+        )
+    given = parsed(options)
+    chosen = effective(given)
+    checks = checks_of(strict, chosen)
+    spill = bool(chosen["debug.allowOutOfMemory"])
+    try:
+        compiled = compiler.compile_graph(
+            graph,
+            listed,
+            check_races=checks["races"],
+            check_fit=not spill,
+            progress=progress or (lambda step, total: None),
+        )
+    except RecursionError:
+        raise ControlProgramError(
+            "The programs are nested too deeply to compile.", next_step="put programs side by side in one Sequence."
+        ) from None
+    cost = CostModel(compiled)
+    executable = Executable(compiled, cost, checks, given, None)
+    try:
+        cost.check_memory()
+    except GraphMemoryAllocationError as error:
+        error.report = executable.report
+        if not spill:
+            raise
+        executable.out_of_memory = error
+    if checks["estimates"]:
+        cost.check_estimates()
+    if chosen["target.saveArchive"]:
+        executable.save(str(chosen["target.saveArchive"]))
+    return executable
+
+
+def checks_of(strict: bool | Mapping[str, bool], options: Options) -> dict[str, bool]:
+    """For each check whether it is on: `strict`, and over it `debug.verify` and `debug.checkUninitialised`."""
+    if isinstance(strict, bool):
+        checks = dict.fromkeys(CHECKS, strict)
+    elif isinstance(strict, Mapping) and all(n in CHECKS and isinstance(v, bool) for n, v in strict.items()):
+        checks = {**dict.fromkeys(CHECKS, True), **strict}
+    else:
+        raise InvalidOptionError(
+            f"strict was given {shown(strict)}.",
+            next_step=f'give True, False, or a dict such as {{"races": False}}; the checks are {", ".join(CHECKS)}.',
+        )
+    if options["debug.verify"]:
+        checks = dict.fromkeys(CHECKS, True)
+    if options["debug.checkUninitialised"] is not None:
+        checks["uninitialised"] = bool(options["debug.checkUninitialised"])
+    return checks
+
+
+def _path(given: object, call: str) -> Path:
+    try:
+        path = Path(os.fsdecode(given))  # type: ignore[arg-type]
+    except TypeError:
+        path = Path()
+    if path.name and "\0" not in str(path):
+        return path
+    raise InvalidOptionError(f"{call} was given the path {shown(given)}.", next_step="give the path of a file.")
+
+
+def _umask() -> int:
+    """What this process takes from the permissions of new files; mkstemp takes more."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

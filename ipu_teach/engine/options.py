@@ -1,0 +1,180 @@
+"""Engine options: Poplar's names, or their twins in snake case; what each does here, and what is said of the others.
+
+`Engine(graph, program, options={"debug.allowOutOfMemory": True})`. Values are bool, int or str; "true", "false" and digits
+will do, as in Poplar. The environment variable IPU_TEACH_ENGINE_OPTIONS may hold a JSON object of options; what a program
+gives goes before it. Options that do nothing here, because the simulated machine always or never does it, are accepted
+and shown by `engine.options`; those that would change a result and cannot yet are refused when switched on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from ipu_teach.errors import InvalidOptionError, NotOfferedError, did_you_mean, shown
+
+ENVIRONMENT = "IPU_TEACH_ENGINE_OPTIONS"
+Value = bool | int | str | None
+Options = Mapping[str, Value]
+
+
+@dataclass(frozen=True)
+class _Option:
+    """`kind`: bool, int, str, or the words one may choose from. `instead`: what to use, of an option that is not offered."""
+
+    kind: type[bool] | type[int] | type[str] | tuple[str, ...]
+    default: Value = None
+    instead: str = ""
+
+
+_REPORT = "engine.report holds the same figures."
+_PRNG = "draw random numbers on the host, with numpy's generators and a seed."
+_LEVELS = ("Vertex", "Tile", "Ipu", "Device", "Off")
+
+_OPTIONS: dict[str, _Option] = {
+    "autoReport.all": _Option(bool, False, _REPORT),
+    "autoReport.directory": _Option(str, "."),
+    "autoReport.outputGraphProfile": _Option(bool, False, _REPORT),
+    "autoReport.outputExecutionProfile": _Option(bool, False, _REPORT),
+    "autoReport.outputDebugInfo": _Option(bool, False, _REPORT),
+    "autoReport.outputSerializedGraph": _Option(bool, False, "compile_graph(graph, program).save(path) writes the graph."),
+    "autoReport.outputLoweredVars": _Option(bool, False, _REPORT),
+    "autoReport.executionProfileProgramRunCount": _Option(int, 2),
+    "debug.allowOutOfMemory": _Option(bool, False),
+    "debug.checkUninitialised": _Option(bool),
+    "debug.computeInstrumentationLevel": _Option(_LEVELS, "Vertex"),
+    "debug.floatPointOpException": _Option(bool, False, "look for what is not finite on the host: numpy.isfinite."),
+    "debug.instrument": _Option(bool, True),
+    "debug.instrumentCompute": _Option(bool, True),
+    "debug.instrumentControlFlow": _Option(bool, True),
+    "debug.instrumentExternalExchange": _Option(bool, True),
+    "debug.loweredVarDumpFile": _Option(str, ""),
+    "debug.nanOverflowException": _Option(bool, False, "look for what is not finite on the host: numpy.isfinite."),
+    "debug.nanOverflowMode": _Option(bool, False, "look for what is not finite on the host: numpy.isfinite."),
+    "debug.outputAllSymbols": _Option(bool, False),
+    "debug.retainDebugInformation": _Option(bool, True),
+    "debug.runtimeVerify": _Option(bool),
+    "debug.trace": _Option(bool, False, "engine.report.steps() lists what ran, in order."),
+    "debug.traceFile": _Option(str, ""),
+    "debug.verify": _Option(bool),
+    "exchange.enablePrefetch": _Option(bool, True),
+    "exchange.multicastPolicy": _Option(str, "balanced"),
+    "exchange.streamBufferOverlap": _Option(("any", "hostRearrangeOnly", "none"), "hostRearrangeOnly"),
+    "prng.enable": _Option(bool, False, _PRNG),
+    "prng.enableStochasticRounding": _Option(bool, False, "values are rounded to nearest, ties to even."),
+    "prng.seed": _Option(int, None, _PRNG),
+    "profiler.blocks.bufferSize": _Option(int, 1000),
+    "profiler.blocks.filter": _Option(str, ".*"),
+    "profiler.blocks.implicitFlush": _Option(bool, True),
+    "profiler.blocks.tile": _Option(int, 0),
+    "profiler.format": _Option(str, "v4"),
+    "profiler.includeCycleEstimates": _Option(bool, True),
+    "profiler.programs.filter": _Option(str, ".*"),
+    "target.extendedMemory": _Option(bool, False, "the program lives in the memory of the tiles; stream what does not fit."),
+    "target.hostSyncTimeout": _Option(int, 300),
+    "target.saveArchive": _Option(str, ""),
+}  # fmt: skip
+
+
+def _twin(name: str) -> str:
+    """An option's name in snake case."""
+    return re.sub(r"(?<=[a-z])([A-Z])", lambda found: "_" + found[1].lower(), name)
+
+
+_TWINS = {_twin(name): name for name in _OPTIONS}
+
+
+def effective(given: object, below: Options | None = None) -> Options:
+    """Every option with its value, under Poplar's names: defaults, then the environment, then `below`, then `given`."""
+    result: dict[str, Value] = {name: option.default for name, option in _OPTIONS.items()}
+    result.update(from_environment())
+    result.update(below or {})
+    result.update(parsed(given))
+    return MappingProxyType(result)
+
+
+def parsed(given: object, where: str = "") -> dict[str, Value]:
+    """`given` with Poplar's names and with values of the right type. Raises `InvalidOptionError` and `NotOfferedError`."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise InvalidOptionError(
+            f"The engine's options are {shown(given)}.",
+            where=where,
+            next_step='give a dict: options={"debug.allowOutOfMemory": True}.',
+        )
+    result: dict[str, Value] = {}
+    for key, value in given.items():
+        name = _TWINS.get(key, key) if isinstance(key, str) else None
+        if name in result:
+            raise InvalidOptionError(
+                f"The option {name!r} was given twice.", where=where, next_step="give it once: both spellings mean the same."
+            )
+        if name is not None and re.fullmatch(r"opt\.\w+", name) and isinstance(value, (bool, int, str)):
+            result[name] = value
+        elif name not in _OPTIONS:
+            known = [*_OPTIONS, *_TWINS]
+            raise InvalidOptionError(
+                f"There is no engine option {shown(key)}.",
+                where=where,
+                next_step=f"{did_you_mean(key, known)}The names are those of Poplar's Engine, such as debug.allowOutOfMemory.",
+            )
+        else:
+            result[name] = _value(name, value, where)
+    return result
+
+
+def from_environment() -> dict[str, Value]:
+    """The options in IPU_TEACH_ENGINE_OPTIONS. Raises `InvalidOptionError` that names the variable."""
+    text = os.environ.get(ENVIRONMENT, "")
+    if not text.strip():
+        return {}
+    where = f"environment variable {ENVIRONMENT}"
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise InvalidOptionError(
+            f"{ENVIRONMENT} holds {shown(text)}, which is no JSON object.",
+            where=where,
+            next_step=f"write {ENVIRONMENT}='{{\"debug.allowOutOfMemory\": true}}', or unset it.",
+        )
+    return parsed(found, where)
+
+
+def _value(name: str, given: Any, where: str) -> Value:
+    option = _OPTIONS[name]
+    value = _converted(option.kind, given)
+    if value is None:
+        raise InvalidOptionError(
+            f"The engine option {name!r} was given {shown(given)}.", where=where, next_step=f"give {_accepted(option.kind)}."
+        )
+    if option.instead and value != option.default:
+        raise NotOfferedError(f"{name} = {shown(value)} is not offered by this kit.", where=where, next_step=option.instead)
+    return value
+
+
+def _converted(kind: type | tuple[str, ...], given: Any) -> Value:
+    """`given` as a value of `kind`, or None."""
+    if isinstance(kind, tuple):
+        return next((word for word in kind if isinstance(given, str) and given.lower() == word.lower()), None)
+    if kind is bool:
+        return given if isinstance(given, bool) else {"true": True, "false": False}.get(str(given))
+    if kind is int:
+        if isinstance(given, str) and re.fullmatch(r"[0-9]{1,18}", given):
+            return int(given)
+        whole = isinstance(given, int) and not isinstance(given, bool) and 0 <= given < 2**63
+        return given if whole else None
+    return given if isinstance(given, str) else None
+
+
+def _accepted(kind: type | tuple[str, ...]) -> str:
+    if isinstance(kind, tuple):
+        return "one of " + ", ".join(map(repr, kind))
+    return {bool: "True or False", int: "a whole number, 0 or more", str: "text"}[kind]

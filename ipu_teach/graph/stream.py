@@ -1,0 +1,97 @@
+"""Streams: the channels between host and device, as a graph describes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.errors import GraphObjectCreationError, InvalidOptionError, did_you_mean, shown
+from ipu_teach.types import DType, as_dtype
+
+MOST_BUFFERED = 1024  # transfers held ready for one stream
+MOST_BYTES = 2**48  # of one transfer: more than any machine has
+
+
+class ReplicatedStreamMode(Enum):
+    """What the replicas of a graph receive: each its own data, or all the same. With one replica they mean the same."""
+
+    REPLICATE = "REPLICATE"
+    BROADCAST = "BROADCAST"
+
+
+@dataclass(frozen=True, eq=False)
+class DataStream:
+    """A channel between host and device of `num_elements` elements a transfer. Connect it with `Engine.connect_stream`.
+
+    `buffering_depth`: how many transfers the engine asks a `StreamCallback` for ahead of their use.
+    """
+
+    handle: str
+    dtype: type[DType]
+    num_elements: int
+    to_device: bool
+    buffering_depth: int = 1
+    mode: ReplicatedStreamMode = ReplicatedStreamMode.REPLICATE
+
+    def __repr__(self) -> str:
+        way = "host to device" if self.to_device else "device to host"
+        return f"DataStream({self.handle!r}, {way}, {self.num_elements:,} {self.dtype.__name__})"
+
+
+def make_stream(
+    handle: str,
+    dtype: type[DType],
+    num_elements: int,
+    to_device: bool,
+    mode: ReplicatedStreamMode = ReplicatedStreamMode.REPLICATE,
+    options: Mapping[str, Any] | None = None,
+    buffering_depth: int | None = None,
+) -> DataStream:
+    """The description of a stream, everything checked. `options` may hold `buffering_depth` (Poplar: `bufferingDepth`)."""
+    dtype = as_dtype(dtype, f"The stream {handle!r}")
+    if not _whole(num_elements) or not 1 <= num_elements <= MOST_BYTES // dtype.size:
+        raise GraphObjectCreationError(
+            f"The stream {handle!r} was given the size {shown(num_elements)}.",
+            next_step="give the number of elements of one transfer, 1 or more.",
+        )
+    if not isinstance(mode, ReplicatedStreamMode):
+        raise GraphObjectCreationError(
+            f"The stream {handle!r} was given the mode {shown(mode)}.",
+            next_step="give ReplicatedStreamMode.REPLICATE or BROADCAST; options are a dict: options={'buffering_depth': 2}.",
+        )
+    depth = _depth(handle, options, buffering_depth)
+    return DataStream(handle, dtype, int(num_elements), to_device, depth, mode)
+
+
+def _depth(handle: str, options: Mapping[str, Any] | None, given: int | None) -> int:
+    if options is not None and not isinstance(options, Mapping):
+        raise InvalidOptionError(
+            f"The stream {handle!r} was given the options {shown(options)}.",
+            next_step="give a dict: options={'buffering_depth': 2}.",
+        )
+    for name, value in (options or {}).items():
+        if name not in ("buffering_depth", "bufferingDepth"):
+            raise InvalidOptionError(
+                f"A stream has no option {shown(name)}.",
+                where=f"stream {handle!r}",
+                next_step=f"{did_you_mean(name, ['buffering_depth'])}Its only option is 'buffering_depth'.",
+            )
+        given = value if given is None else given
+    if isinstance(given, str) and given.isdecimal() and len(given) < 6:
+        given = int(given)
+    if given is None:
+        return 1
+    if not _whole(given) or not 1 <= given <= MOST_BUFFERED:
+        raise InvalidOptionError(
+            f"The stream {handle!r} was given the buffering depth {shown(given)}.",
+            next_step=f"give a whole number from 1 to {MOST_BUFFERED:,}: the transfers to prefetch.",
+        )
+    return int(given)
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
