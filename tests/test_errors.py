@@ -1356,7 +1356,7 @@ HANDLES_AND_STREAMS: list[Case] = [
     ("sink function", lambda w: drained(w, lambda: None), StreamConnectionError, r"""
         The stream 'out' was connected to a function that cannot be called with one argument.
           next:  write `def take(values):`, which is handed an array."""),
-    ("stream function", lambda w: fed(w, lambda values: values), StreamConnectionError, r"""
+    ("stream function", lambda w: fed(w, lambda first, second: first), StreamConnectionError, r"""
         The stream 'into' was connected to a function that cannot be called with no argument.
           next:  write `def give():`, which returns an array."""),
     ("sink dtype", lambda w: drained(w, np.zeros(3)), StreamConnectionError, r"""

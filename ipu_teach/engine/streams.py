@@ -198,7 +198,7 @@ def _guarded(stream: DataStream, what: str, function: Callable[..., Any], *args:
         raise
     except Exception as error:
         raise StreamConnectionError(
-            f"{what} failed: {type(error).__name__}: {error}",
+            f"{what} failed: {': '.join(filter(None, (type(error).__name__, str(error))))}.",
             where=f"stream {stream.handle!r}",
             next_step="the error above this one shows the line.",
         ) from error
