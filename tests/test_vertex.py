@@ -225,7 +225,8 @@ FIELDS = (
          "  next:  give one number; for several, connect a tensor to a field Input[Vector[FLOAT]]."),
         (bad("x", FLOAT, compute=lambda self: (yield)),
          "Bad.compute is no plain method.\n  next:  write `def compute(self):`, without yield and async."),
-        (bad("x", FLOAT, cycles=5), "Bad.cycles is no plain method.\n  next:  write `def cycles(self, target):`, without yield and async."),
+        (bad("x", FLOAT, cycles=5),
+         "Bad.cycles is no plain method.\n  next:  write `def cycles(self, target):`, without yield and async."),
     ],
 )  # fmt: skip
 def test_bad_declarations(define: Callable[[], Any], text: str) -> None:
