@@ -256,6 +256,7 @@ BLOCKS = [
     "a = self.w[0]\na += 1\nself.s = a",
     "a = {v} * {v}\nb = a[::2]\nb += {s}\nself.y = a",
     "a = np.ones_like({m})\na[0] *= {v}\na[:, -1] = {u}\nself.q = a",
+    "a = {v} + {v}\nself.w[:] = a\nself.w *= {s}\nself.y = a",
     "self.y[0] = {s}\nfor i in range(1, len(self.y)):\n    self.y[i] = {v}[i] + {s}",
 ]
 

@@ -180,6 +180,34 @@ class Misfits(Vertex):
         self.out = self.x[1:]  # mark: misfits
 
 
+class MisfitsRagged(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        self.out = ((1,), (2, 3))  # mark: misfits ragged
+
+
+class MisfitsText(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        self.out = "many"  # mark: misfits text
+
+
+class WritesInputLate(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def cycles(self, target: Any) -> int:
+        return 1
+
+    def compute(self) -> None:
+        if float(self.x[0]) > 0:
+            self.x = 0  # mark: assigns late
+
+
 class Raises(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -760,6 +788,11 @@ TILE_MAPPING: list[Case] = [
     ("unmapped variable", lambda w: (w.graph.add_variable(FLOAT, (2, 5), "lost"), w.compile()), InvalidTileMappingError, r"""
         The variable 'lost' is on no tile.
           next:  graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor)."""),
+    ("unmapped variable with a name like state",
+     lambda w: (w.graph.add_variable(FLOAT, 2, "lost (state)"), w.compile()),
+     InvalidTileMappingError, r"""
+        The variable 'lost (state)' is on no tile.
+          next:  graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor)."""),
     ("partly unmapped variable",
      lambda w: (w.put(w.graph.add_variable(FLOAT, (2, 5), "lost")[:, 1:4], 0), w.compile()),
      InvalidTileMappingError, r"""
@@ -988,6 +1021,12 @@ PERF_ESTIMATES: list[Case] = [
         set_perf_estimate() was given 1000000000000000000000000000000 cycles.
           where: vertex 0 (Bump) of compute set 'cs'
           next:  give whole numbers from 0 to 1,000,000,000,000."""),
+    ("estimate ragged",
+     lambda w: w.graph.set_perf_estimate(w.many(Bump, 0, x=w.x), [[1], [2, 3], 4, 5]),
+     GraphObjectCreationError, r"""
+        set_perf_estimate() was given [[1], [2, 3], 4, 5] cycles.
+          where: 4 vertices (Bump) of compute set 'cs'
+          next:  give whole numbers from 0 to 1,000,000,000,000."""),
     ("estimate none", lambda w: w.graph.set_perf_estimate(w.add(Bump, x=w.v), None), GraphObjectCreationError, r"""
         set_perf_estimate() was given None cycles.
           where: vertex 0 (Bump) of compute set 'cs'
@@ -1113,6 +1152,21 @@ CODELETS: list[Case] = [
         Raises.compute() failed: IndexError: index 99 is out of bounds for axis 0 with size 3.
           where: test_errors.py, line <raises> (Raises.compute), vertex 0 (Raises, tile 0)
           next:  run one vertex by itself with Raises.call(…); a breakpoint stops there."""),
+    ("assigns to an Input when it runs",
+     lambda w: (w.graph.set_initial_value(w.v, 1), w.fails(WritesInputLate).load_and_run(w.device)),
+     CodeletError, r"""
+        WritesInputLate.compute() assigns to its Input 'x'.
+          where: test_errors.py, line <assigns late> (WritesInputLate.compute), vertex 0 (WritesInputLate, tile 0)
+          next:  an Input is only read; declare x: InOut[Vector[FLOAT]] to change it."""),
+    ("assigns ragged rows", lambda w: w.fails(MisfitsRagged), CodeletError, r"""
+        MisfitsRagged.compute() assigns to 'out' what does not fit: the field has shape (3,) of FLOAT, the value is \
+        ((1,), (2, 3)).
+          where: test_errors.py, line <misfits ragged> (MisfitsRagged.compute), vertex 0 (MisfitsRagged, tile 0)
+          next:  give it one number, or as many as the field has."""),
+    ("assigns text", lambda w: w.fails(MisfitsText), CodeletError, r"""
+        MisfitsText.compute() assigns to 'out' what does not fit: the field has shape (3,) of FLOAT, the value is 'many'.
+          where: test_errors.py, line <misfits text> (MisfitsText.compute), vertex 0 (MisfitsText, tile 0)
+          next:  give it one number, or as many as the field has."""),
     ("raises when it runs",
      lambda w: (w.graph.set_initial_value(w.v, [7, 8, 9]), w.fails(RaisesLate).load_and_run(w.device)),
      CodeletError, r"""

@@ -140,6 +140,23 @@ def test_an_element_once_read_keeps_its_value(loop: bool) -> None:
     np.testing.assert_array_equal(run(Keeps, loop, x=[[3, 0], [4, 0]]).x, [[10000, 600], [10000, 800]])
 
 
+class KeepsArrays(Vertex):
+    x: InOut[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        doubled = self.x + self.x
+        self.x[:] = doubled
+        self.x += 1
+        self.out = doubled
+
+
+def test_a_result_stored_and_changed_there_keeps_its_value(loop: bool) -> None:
+    got = run(KeepsArrays, loop, x=[[3, 0], [4, 5]], out=np.zeros((2, 2)))
+    np.testing.assert_array_equal(got.x, [[7, 1], [9, 11]])
+    np.testing.assert_array_equal(got.out, [[6, 0], [8, 10]])
+
+
 class Shift(Vertex):
     x: InOut[Vector[FLOAT]]
 
@@ -637,6 +654,47 @@ def test_an_expression_gives_what_numpy_gives_one_vertex(text: str, dtype: Any) 
         assert same_bits(engine.read_tensor("y"), np.stack(expected))
 
 
+class Window(Vertex):
+    x: Input[Vector[FLOAT]]
+    m: Input[Vector[Vector[FLOAT]]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        self.out[0] = np.sum(self.x)
+        self.out[1] = self.x @ self.x
+        self.out[2] = np.sum(self.m.T)
+        self.out[3] = np.mean(self.x)
+        self.out[4] = (self.m @ self.m.T)[0, 1]
+        self.out[5] = (self.m.T @ self.m)[1, 2]
+        self.out[6:10] = self.m.sum(axis=1)
+        self.out[10:35] = self.m.sum(axis=0)
+        self.out[35:] = self.m[:, ::2].sum(axis=1)
+
+
+@pytest.mark.parametrize("step", [0, 1, 2, 25, 99, 100, 101])
+def test_sums_over_windows_that_overlap(step: int) -> None:
+    """Neighbouring vertices read the same elements at the smallest distance there is: numpy must not sum across vertices."""
+    count = 40
+    values = normal(100 + 101 * count)
+    graph = Graph(DEVICE.target)
+    x, out = graph.add_variable(FLOAT, values.shape), graph.add_variable(FLOAT, (count, 39))
+    graph.set_initial_value(x, values)
+    graph.set_tile_mapping(x, 0)
+    graph.set_tile_mapping(out, 0)
+    graph.create_host_read("out", out)
+    compute_set = graph.add_compute_set()
+    expected = []
+    for i in range(count):
+        window = x[i * step : i * step + 100]
+        graph.set_tile_mapping(graph.add_vertex(compute_set, Window, x=window, m=window.reshape((4, 25)), out=out[i]), 0)
+        own, other = values[i * step : i * step + 100].copy(), values[i * step : i * step + 100].copy().reshape(4, 25)
+        single = [np.sum(own), own @ own, np.sum(other), np.mean(own), (other @ other.T)[0, 1], (other.T @ other)[1, 2]]
+        expected.append([*single, *other.sum(axis=1), *other.sum(axis=0), *other[:, ::2].sum(axis=1)])
+    engine = Engine(graph, Execute(compute_set))
+    engine.load_and_run(DEVICE)
+    np.testing.assert_array_equal(engine.read_tensor("out"), np.array(expected, np.float32))
+
+
 class Interleaved(Vertex):
     x: InOut[Vector[FLOAT]]
 
@@ -862,7 +920,7 @@ def cut(rng: Random) -> Iterator[None]:
 def test_random_codelets_equal_the_vertex_loop(rng: Random) -> None:
     dtype = rng.choice([FLOAT, FLOAT, HALF, INT])
     codelet, source = random_codelet(rng, dtype, rng.randrange(1, 9))
-    n, k, count = rng.choice([1, 2, 3, 5, 7, 8, 9, 16, 17, 33]), rng.choice([1, 2, 3, 5, 8]), rng.choice([1, 2, 3, 7, 20])
+    n, k, count = rng.choice([0, 1, 2, 3, 5, 7, 8, 9, 16, 17, 33]), rng.choice([1, 2, 3, 5, 8]), rng.choice([1, 2, 3, 7, 20])
     space = Space(DEVICE, rng)
     sizes: dict[str, tuple[int, ...]] = {"n": (n,), "k": (k,), "kn": (k, n), "": ()}
     shapes = {name: sizes[size] for name, size in SHAPES.items()}

@@ -12,10 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ipu_teach import (
+    BOOL,
     CHAR,
     FLOAT,
     HALF,
     INT,
+    LONGLONG,
     Graph,
     Input,
     IPUModel,
@@ -45,6 +47,15 @@ class Rows(Vertex):
 
     def compute(self) -> None:
         self.out = self.rows[0][0]
+
+
+class Bare(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+    bias: FLOAT
+
+    def compute(self) -> None:
+        self.out = self.x[0] + self.bias
 
 
 def new_graph(tiles: int = 4) -> Graph:
@@ -276,6 +287,25 @@ def test_one_number_for_many_elements_takes_no_room() -> None:
     assert values.shape == big.shape and values.base is not None and values.base.size == 1
 
 
+def test_numbers_are_rounded_to_the_dtype() -> None:
+    graph = new_graph()
+    for values, dtype, expected in [
+        (10**30, FLOAT, np.float32(1e30)),
+        (-(10**30), FLOAT, np.float32(-1e30)),
+        (0.1, HALF, np.float16(0.1)),
+        (65_519, HALF, np.float16(65_504)),
+        (float("-inf"), HALF, np.float16("-inf")),
+        (True, INT, np.int32(1)),
+        (2.0**31 - 1, INT, np.int32(2**31 - 1)),
+        (2**63 - 1, LONGLONG, np.int64(2**63 - 1)),
+        (-0.0, CHAR, np.int8(0)),
+        (1.0, BOOL, np.True_),
+    ]:
+        graph.add_constant(dtype, (), values)
+        found = graph.initial_values[-1][1]
+        assert found.dtype == dtype.numpy and found == expected, (values, dtype)
+
+
 def test_initial_values_are_copies() -> None:
     graph = new_graph()
     source = np.arange(3, dtype=np.float32)
@@ -434,6 +464,29 @@ def test_bulk_with_lists_and_shared_regions() -> None:
     a, b, out = tensors(bulk)
     bulk.add_vertices(bulk.compute_sets[0], Rows, 1, rows=[a, b[:1]], out=out)
     assert columns(singly) == columns(bulk)
+
+
+def test_bulk_rows_of_a_list_of_places() -> None:
+    """The leading axis of a concatenation, whose rows lie this way and that; a field and a state left for later."""
+    singly, bulk = new_graph(), new_graph()
+    for graph in (singly, bulk):
+        x, y = graph.add_variable(FLOAT, (4, 3), "x"), graph.add_variable(FLOAT, (4, 3), "y")
+        rows = concat([x[::-1], y[:, ::-1], concat([x[0, 1:], y[0, :1]]).reshape((1, 3))])
+        cs = graph.add_compute_set("cs")
+        if graph is bulk:
+            vertices = graph.add_vertices(cs, Bare, 2, x=rows)
+            graph.connect(vertices[3]["out"], y[1, 1])
+            graph.connect(vertices[0]["bias"], 4)
+        else:
+            for i in range(9):
+                v = graph.add_vertex(cs, Bare, x=rows[i])
+                graph.set_tile_mapping(v, 2)
+                if i == 3:
+                    graph.connect(v["out"], y[1, 1])
+                if i == 0:
+                    graph.set_initial_value(v["bias"], 4)
+    assert columns(singly) == columns(bulk)
+    assert columns(bulk)["Bare"]["state"]["bias"] == [4] + [None] * 8
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=6))

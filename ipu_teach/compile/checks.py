@@ -84,7 +84,7 @@ def check_variables_mapped(graph: FrozenGraph) -> None:
         begin = np.maximum(tiles.start[gaps], variable.start)
         end = np.minimum(stop[gaps], variable.stop)
         inside = np.flatnonzero(end > begin)
-        if inside.size and "(state)" not in variable.name:
+        if inside.size and not variable.state:
             size = variable.dtype.size
             count = int((end - begin)[inside].sum()) // size
             total = (variable.stop - variable.start) // size

@@ -136,7 +136,7 @@ class FrozenGraph:
         start = self.memory_bytes
         stop = start + count * dtype.size
         self.memory_bytes = -(-stop // ALIGNMENT) * ALIGNMENT
-        self.variables.append(Variable(len(self.variables), name, dtype, (count,), start, stop, constant=False))
+        self.variables.append(Variable(len(self.variables), name, dtype, (count,), start, stop, constant=False, state=True))
         return start
 
     @cached_property

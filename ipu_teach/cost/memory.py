@@ -57,9 +57,7 @@ def ledger(graph: FrozenGraph) -> MemoryLedger:
     stop = np.array([v.stop for v in graph.variables], np.int64)
     variable, begin, end, tile = graph.tile_map.split(start, stop)
     keep = (tile >= 0) & (end > begin)
-    categories = tuple(
-        "Constants" if v.constant else "Vertex state" if "(state)" in v.name else "Variables" for v in graph.variables
-    )
+    categories = tuple("Constants" if v.constant else "Vertex state" if v.state else "Variables" for v in graph.variables)
     names = tuple(v.name for v in graph.variables)
     return MemoryLedger(
         names, categories, graph.target.num_tiles, tile[keep].astype(np.int64), variable[keep], (end - begin)[keep]

@@ -20,6 +20,7 @@ from ipu_teach.engine.codelets import DTYPES, resolve
 from ipu_teach.engine.options import parsed
 from ipu_teach.errors import ExecutableLoadError, IPUTeachError, did_you_mean, shown
 from ipu_teach.graph.graph import ALIGNMENT, MOST_BYTES, ComputeSet, DataStream, Graph
+from ipu_teach.graph.mapping import tile_numbers
 from ipu_teach.graph.stream import ReplicatedStreamMode
 from ipu_teach.graph.table import MOST_CYCLES, ListLayout, VertexTable
 from ipu_teach.graph.tensor import MOST_DIMENSIONS, Layout, Tensor
@@ -242,7 +243,7 @@ class _Reader:
         for name, field in table.state.items():
             table.state_values[name] = list(self._values(part["state"], name, field.dtype, count))
         tiles, order, estimates = (self._numbers(part, n, count) for n in ("tiles", "order", "estimates"))
-        self.graph._check_tiles(tiles, f"{part.where}.tiles")
+        tile_numbers(tiles, self.graph.target.num_tiles, f"{part.where}.tiles")
         if np.any((estimates < -1) | (estimates > MOST_CYCLES)) or np.any((order < 0) | (order >= 2**31)):
             part.fail("a table of vertices")
         table.tiles = array("i", tiles.astype(np.int32).tobytes())

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ipu_teach.errors import GraphConnectionError, GraphObjectCreationError, shown
+from ipu_teach.graph.mapping import tile_numbers
 from ipu_teach.graph.table import UNCONNECTED, VertexRange, VertexTable
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import Field, unknown_field
@@ -26,13 +27,13 @@ def add_rows(graph: Graph, table: VertexTable, tiles: ArrayLike, fields: dict[st
     for name in fields:
         if name not in table.codelet.fields:
             raise unknown_field(table.codelet, name)
-    tile_numbers = graph._check_tiles(tiles, f"add_vertices() of {table.codelet.__name__}")
-    if tile_numbers.ndim > 1:
+    numbers = tile_numbers(tiles, graph.target.num_tiles, f"add_vertices() of {table.codelet.__name__}")
+    if numbers.ndim > 1:
         raise GraphObjectCreationError(
-            f"add_vertices() of {table.codelet.__name__} was given tiles of shape {tile_numbers.shape}.",
+            f"add_vertices() of {table.codelet.__name__} was given tiles of shape {numbers.shape}.",
             next_step="give one tile for all vertices, or a list with one for each.",
         )
-    count = _count(table, tile_numbers, fields)
+    count = _count(table, numbers, fields)
     columns = {name: _edge(graph, table, f, fields.get(name), count) for name, f in table.edges.items()}
     state = {name: _state(table, f, fields.get(name, f.default), count) for name, f in table.state.items()}
 
@@ -43,7 +44,7 @@ def add_rows(graph: Graph, table: VertexTable, tiles: ArrayLike, fields: dict[st
             table.layouts[name].frombytes(layouts.astype(np.int32).tobytes())
         for name, values in state.items():
             table.state_values[name].extend(values)
-        table.tiles.extend(array("i", np.broadcast_to(tile_numbers, (count,)).astype(np.int32).tobytes()))
+        table.tiles.extend(array("i", np.broadcast_to(numbers, (count,)).astype(np.int32).tobytes()))
         table.order.extend(array("i", np.arange(first, first + count, dtype=np.int32).tobytes()))
     except BaseException:
         table.drop(start)

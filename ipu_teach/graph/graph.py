@@ -25,13 +25,14 @@ from ipu_teach.errors import (
     shown,
 )
 from ipu_teach.graph.codelets import Codelets, Estimator, get_perf_estimate
+from ipu_teach.graph.mapping import intervals_by_tile, intervals_given, tile_number, tile_numbers
 from ipu_teach.graph.sizes import connect_part, get_field_size, set_field_size
 from ipu_teach.graph.stream import DataStream as DataStream
 from ipu_teach.graph.stream import ReplicatedStreamMode, make_stream
 from ipu_teach.graph.table import UNCONNECTED, FieldRef, ListLayout, VertexRange, VertexRef, VertexTable
 from ipu_teach.graph.templates import refuse_template
 from ipu_teach.graph.tensor import MOST_DIMENSIONS, Layout, Shape, Tensor, as_shape, dense
-from ipu_teach.graph.tile_map import UNMAPPED, TileMap, paint
+from ipu_teach.graph.tile_map import TileMap, paint
 from ipu_teach.graph.vertex import Vertex, no_compute, unknown_field
 from ipu_teach.target import Target
 from ipu_teach.types import Array, DType, as_dtype, to_host_array
@@ -44,7 +45,10 @@ HasHandle = TypeVar("HasHandle", bound="DataStream | HostAccess")
 
 @dataclass(frozen=True)
 class Variable:
-    """A named piece of memory: `start` and `stop` are byte addresses in the graph's one flat memory."""
+    """A named piece of memory: `start` and `stop` are byte addresses in the graph's one flat memory.
+
+    `state` marks the hidden memory of a codelet's state fields, which lies where its vertices do.
+    """
 
     id: int
     name: str
@@ -53,6 +57,7 @@ class Variable:
     start: int
     stop: int
     constant: bool
+    state: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,15 +225,18 @@ class Graph:
         if isinstance(what, VertexRef):
             if what.table.graph is not self:
                 raise self._foreign(what, "set_tile_mapping()")
-            what.table.tiles[what.row] = self._tile(tile, what)
+            what.table.tiles[what.row] = tile_number(tile, self._num_tiles, what)
         elif isinstance(what, VertexRange):
             self._map_range(what, tile)
         elif isinstance(what, Tensor):
             self._own(what)
             if isinstance(tile, (int, float, np.number)):
-                self._log_mapping(what, self._tile(tile, what))
-            else:
-                self._map_intervals(what, tile)
+                self._log_mapping(what, tile_number(tile, self._num_tiles, what))
+                return
+            pieces = intervals_given(tile, what, self._num_tiles)  # all of them are right before the first is noted down
+            flat = what.flatten()
+            for number, begin, end in pieces:
+                self._log_mapping(flat[begin:end], number)
         else:
             raise GraphObjectCreationError(
                 f"set_tile_mapping() was given {shown(what)}.", next_step="map a tensor or a vertex of this graph."
@@ -240,31 +248,15 @@ class Graph:
         Raises `InvalidTileMappingError` if `require_complete` and some element lies on no tile.
         """
         self._own(tensor)
-        size = tensor.dtype.size
-        starts, lengths = tensor.layout.runs
-        first = np.cumsum(lengths) - lengths
-        begin = (tensor.offset + starts) * size
-        run, low, high, tile = self.tile_map().split(begin, begin + lengths * size)
-        view = first[run] + (low - begin[run]) // size
-        count = (high - low) // size
-        if require_complete and np.any(tile == UNMAPPED):
-            missing = int(count[tile == UNMAPPED].sum())
+        found, missing = intervals_by_tile(self.tile_map(), tensor, self._num_tiles)
+        if require_complete and missing:
             raise InvalidTileMappingError(
                 f"{missing:,} of the {tensor.num_elements:,} elements of {self.describe(tensor)} are on no tile."
                 if missing < tensor.num_elements
                 else f"{self.describe(tensor)} is on no tile.",
                 next_step="graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor).",
             )
-        mapping: list[list[tuple[int, int]]] = [[] for _ in range(self.target.num_tiles)]
-        for t, a, n in zip(tile.tolist(), view.tolist(), count.tolist(), strict=True):
-            if t == UNMAPPED:
-                continue
-            intervals = mapping[t]
-            if intervals and intervals[-1][1] == a:
-                intervals[-1] = (intervals[-1][0], a + n)
-            else:
-                intervals.append((a, a + n))
-        return mapping
+        return found
 
     def tile_map(self) -> TileMap:
         """The mapping calls so far as one table; made anew only when there are new ones."""
@@ -276,7 +268,7 @@ class Graph:
     def _map_range(self, vertices: VertexRange, tiles: Any) -> None:
         if vertices.table.graph is not self:
             raise self._foreign(vertices, "set_tile_mapping()")
-        numbers = self._check_tiles(tiles, repr(vertices))
+        numbers = tile_numbers(tiles, self._num_tiles, repr(vertices))
         if numbers.shape not in ((), (1,), (len(vertices),)):
             raise InvalidTileMappingError(
                 f"{numbers.size:,} tiles were given for {len(vertices):,} vertices.",
@@ -285,30 +277,6 @@ class Graph:
             )
         given = np.broadcast_to(numbers, (len(vertices),))
         vertices.table.tiles[vertices.start : vertices.stop] = array("i", given.astype(np.int32).tobytes())
-
-    def _map_intervals(self, tensor: Tensor, mapping: Any) -> None:
-        def refuse(problem: str) -> InvalidTileMappingError:
-            return InvalidTileMappingError(
-                problem, where=repr(tensor), next_step="give a tile number, or for each tile a list of (begin, end) intervals."
-            )
-
-        if not isinstance(mapping, (list, tuple)):
-            raise refuse(f"{self.describe(tensor)} was mapped to {shown(mapping)}.")
-        if len(mapping) > self._num_tiles:
-            raise refuse(f"A mapping for {len(mapping):,} tiles was given; the target has {self._num_tiles:,}.")
-        pieces = []
-        for tile, intervals in enumerate(mapping):
-            if not isinstance(intervals, (list, tuple)):
-                raise refuse(f"Tile {tile} was given {shown(intervals)}, which is no list of intervals.")
-            for interval in intervals:
-                span = as_shape(interval)
-                if span is None or len(span) != 2 or not span[0] <= span[1] <= tensor.num_elements:
-                    elements = counted(tensor.num_elements, "element")
-                    raise refuse(f"Tile {tile} was given {shown(interval)}, which is no interval of {elements}.")
-                pieces.append((span, tile))
-        flat = tensor.flatten()
-        for (begin, end), tile in pieces:
-            self._log_mapping(flat[begin:end], tile)
 
     def _log_mapping(self, tensor: Tensor, tile: int) -> None:
         size, layout = tensor.dtype.size, tensor.layout
@@ -321,36 +289,6 @@ class Graph:
         begin = (tensor.offset + starts) * size
         rows = np.stack((begin, begin + lengths * size, np.full_like(begin, tile)), axis=1)
         self.mapping_log.frombytes(rows.astype(np.int64).tobytes())
-
-    def _tile(self, tile: Any, what: Any) -> int:
-        if type(tile) is int and 0 <= tile < self._num_tiles:
-            return tile
-        if isinstance(tile, np.integer) and 0 <= tile < self._num_tiles:
-            return int(tile)
-        whole = isinstance(tile, (int, np.integer)) and not isinstance(tile, bool)
-        raise InvalidTileMappingError(
-            f"There is no tile {shown(int(tile))}." if whole else f"{shown(tile)} is no tile number.",
-            where=what if isinstance(what, str) else repr(what),
-            next_step="the target has a single tile, number 0."
-            if self._num_tiles == 1
-            else f"the target has the tiles 0 to {self._num_tiles - 1}.",
-        )
-
-    def _check_tiles(self, tiles: Any, what: str) -> Array:
-        """Tile numbers as an array; `what` names whose they are."""
-        try:
-            numbers = np.asarray(tiles)
-        except (ValueError, OverflowError, MemoryError):
-            numbers = np.asarray(None)
-        if numbers.dtype.kind not in "iu" and numbers.size:
-            raise InvalidTileMappingError(
-                f"{shown(tiles)} is no tile number, nor a list of them.", where=what, next_step="tiles are whole numbers."
-            )
-        flat = numbers.reshape(-1)
-        bad = np.flatnonzero((flat < 0) | (flat >= self._num_tiles))
-        if bad.size:
-            self._tile(flat[bad[0]], f"{what}, number {bad[0]}")
-        return numbers
 
     @staticmethod
     def _foreign(what: object, call: str) -> GraphObjectCreationError:

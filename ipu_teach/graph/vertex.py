@@ -198,9 +198,9 @@ class _FieldAccess:
                     part[...] = given
             else:
                 region[...] = value
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError):
             raise CodeletError(
-                f"{self.owner}.compute() assigns to {field.name!r} what does not fit: {_misfit(region, value, error)}.",
+                f"{self.owner}.compute() assigns to {field.name!r} what does not fit: {_misfit(field, region, value)}.",
                 next_step="give it one number, or as many as the field has.",
             ) from None
 
@@ -347,14 +347,16 @@ def _listed(cls: type[Vertex]) -> str:
     return ", ".join(f"{f.name}: {f.declaration()}" for f in cls.fields.values()) or "none"
 
 
-def _misfit(region: Any, value: Any, error: Exception) -> str:
+def _misfit(field: Field, region: Any, value: Any) -> str:
     """Why `value` cannot be written into `region`, in words."""
     if isinstance(region, list):
         return f"the field is a list of {len(region)} vectors; the value is {shown(value)}"
     try:
         shape = value.shape if hasattr(value, "shape") else np.shape(value)
-    except ValueError:
-        return str(error)
+    except ValueError:  # rows of different lengths
+        shape = ()
+    if shape == ():
+        return f"the field has shape {region.shape} of {field.dtype.__name__}, the value is {shown(value)}"
     return f"the field has shape {region.shape}, the value {shape}"
 
 

@@ -202,7 +202,7 @@ class Report:
         return {
             "vertices": sum(cs.num_vertices for cs in graph.compute_sets),
             "edges": edges,
-            "variables": sum("(state)" not in v.name for v in graph.variables),
+            "variables": sum(not v.state for v in graph.variables),
             "compute sets": len(graph.compute_sets),
         }
 
