@@ -202,7 +202,7 @@ def test_a_saved_executable_gives_the_same_in_another_process(tmp_path: Path) ->
         for what in ("save", "load")
     ]
     assert said[0].startswith("[5.0, 5.0, 5.0, 5.0] ") and said[1] == said[0]
-    assert os.listdir(tmp_path) == ["program.py", "adder.ipu"] or sorted(os.listdir(tmp_path)) == ["adder.ipu", "program.py"]
+    assert sorted(os.listdir(tmp_path)) == ["adder.ipu", "program.py"]
 
 
 def everything() -> tuple[Graph, list[Program]]:
@@ -440,13 +440,9 @@ def test_saving_replaces_a_file_whole_or_not_at_all(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(os, "replace", full)
     with pytest.raises(InvalidOptionError) as caught:
         executable.save(path)
-    assert (
-        str(caught.value)
-        == (
-            f"The executable cannot be written to {str(path)!r}: No space left on device.\n"
-            "  next:  give the path of a file in a folder that exists and may be written to."
-        )
-        or len(str(path)) > 70
+    assert str(caught.value).startswith("The executable cannot be written to ")
+    assert str(caught.value).endswith(
+        ": No space left on device.\n  next:  give the path of a file in a folder that exists and may be written to."
     )
     assert path.read_bytes() == before and os.listdir(tmp_path) == ["a.ipu"]
 
@@ -564,7 +560,7 @@ def _set(*path: Any) -> Change:
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        (_set("tensors", 0, 1, 10**9), f"{DAMAGED}: ['FLOAT', 1000000000, 1] is not a view of the variables."),
+        (_set("tensors", 0, 1, 10**9), f"{DAMAGED}: ['FLOAT', 1000000000, 0] is not a view of the variables."),
         (_set("tensors", 0, 1, -1), f"{DAMAGED}: -1 is not a whole number from 0 to 281,474,976,710,656."),
         (_set("tensors", 0, 2, 99), f"{DAMAGED}: 99 is not a whole number from 0 to 1."),
         (_set("tensors", 0, 0, "DOUBLE"), f"{DAMAGED}: 'DOUBLE' is not a dtype (known are FLOAT, HALF, BOOL, "),
@@ -613,9 +609,7 @@ def test_a_program_that_unfolds_without_end() -> None:
     header, arrays = parts(compile_graph(*adder()).serialize())
     header["nodes"] += [{"kind": "Sequence", "name": "", "children": [i, i]} for i in range(60)]
     header["programs"] = [60]
-    assert refusal(whole(header, arrays)).startswith(
-        f"{DAMAGED}: {{'kind': 'Sequence', 'name': '', 'children': [23, 23]}} is not"
-    )
+    assert "is not a program of at most 1,000,000 parts.\n  where: header.nodes[19]" in refusal(whole(header, arrays))
     header["nodes"] = header["nodes"][:1] + [{"kind": "Sequence", "name": "", "children": [i]} for i in range(5000)]
     header["programs"] = [5000]
     assert refusal(whole(header, arrays)).startswith("The executable holds a program that does not compile: ")
@@ -663,3 +657,13 @@ def test_random_lies_are_refused_or_harmless(seed: int) -> None:
             Executable.deserialize(whole(changed, {**arrays, "numbers.npy": bytes(numbers)}))
         except (ExecutableLoadError, NotOfferedError) as error:
             assert str(error)
+
+
+def test_a_program_that_cannot_be_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ipu_teach.engine.written.MOST_NODES", 3)
+    with pytest.raises(NotOfferedError) as caught:
+        compile_graph(*everything()).serialize()
+    assert str(caught.value) == (
+        "A program of more than 3 parts in a saved executable is not offered by this kit.\n"
+        "  next:  run it from the graph, in the process that builds it: Engine(graph, program)."
+    )
