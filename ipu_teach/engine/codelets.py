@@ -52,8 +52,8 @@ def resolve(part: Part, codelets: Iterable[type[Vertex]]) -> type[Vertex]:
         raise ExecutableLoadError(
             f"The executable uses the codelet {name}, and there is no such vertex class here.",
             where=f"it was defined in {module}",
-            next_step=("define it" if module == "__main__" else f"import {module}")
-            + ", or pass it: Executable.load(path, codelets=[…]).",
+            next_step=f"{'define it' if module == '__main__' else f'import {module}'}, or pass it: "
+            "Executable.load(path, codelets=[…]).",
         )
     misfits = [(c, _misfit(c, part)) for c in found]
     fitting = [c for c, misfit in misfits if not misfit]
@@ -87,7 +87,7 @@ def _every(base: type[Vertex]) -> Iterator[type[Vertex]]:
 def _misfit(codelet: type[Vertex], part: Part) -> str:
     """How a class differs from what was written down, in words; "" if it does not."""
     here = {f.name: [f.name, f.kind, f.dtype.__name__, f.depth] for f in codelet.fields.values()}
-    there = {p.text(0): p.value for p in part.items("fields")}
+    there = {p.text(0): [p.text(0), p.text(1), p.text(2), p.whole(3, 0, 2)] for p in part.items("fields")}
     for name in [*there, *here]:
         if here.get(name) != there.get(name):
             return f"its field {name!r} was {_field_text(there.get(name))} and is {_field_text(here.get(name))}"

@@ -30,6 +30,8 @@ from ipu_teach.errors import (
     ExecutableLoadError,
     GraphMemoryAllocationError,
     InvalidOptionError,
+    IPUTeachError,
+    NotOfferedError,
     shown,
 )
 from ipu_teach.graph.graph import Graph
@@ -111,7 +113,17 @@ class Executable:
                 f"deserialize() was given {shown(data)}.", next_step="give the bytes that serialize() returned."
             )
         graph, programs, checks, options = rebuild(bytes(content), codelets)
-        return compile_graph(graph, programs, options, strict=checks)
+        try:
+            return compile_graph(graph, programs, options, strict=checks)
+        except (GraphMemoryAllocationError, InvalidOptionError, NotOfferedError):
+            raise
+        except Exception as error:  # a file that was made by hand may hold any graph
+            tried = error.tried if isinstance(error, IPUTeachError) else f"{type(error).__name__}: {shown(str(error))}"
+            raise ExecutableLoadError(
+                f"The executable holds a program that does not compile: {tried}",
+                where=getattr(error, "where", ""),
+                next_step="save it again, from a graph that compiles.",
+            ) from error
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], codelets: Iterable[type[Vertex]] = ()) -> Executable:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ipu_teach import program as p
 from ipu_teach.compile.freeze import FrozenGraph
-from ipu_teach.engine.archive import Part, unpack
+from ipu_teach.engine.archive import MOST_NODES, Part, unpack
 from ipu_teach.engine.codelets import DTYPES, resolve
 from ipu_teach.engine.options import parsed
 from ipu_teach.errors import ExecutableLoadError, IPUTeachError, did_you_mean, shown
@@ -28,7 +28,6 @@ from ipu_teach.graph.vertex import Vertex
 from ipu_teach.target import Target, make_target
 from ipu_teach.types import UNSIGNED_INT, Array, DType
 
-MOST_NODES = 10**7  # of all programs together, each counted as often as it stands in the tree
 MOST_PIECES = 2**28  # elements of a view that are looked at one by one
 
 Read = tuple[Graph, list[p.Program], dict[str, bool], dict[str, Any]]

@@ -25,7 +25,7 @@ from ipu_teach.compile.programs import (
     SyncStep,
     UndefStep,
 )
-from ipu_teach.engine.archive import pack
+from ipu_teach.engine.archive import MOST_NODES, pack
 from ipu_teach.engine.codelets import described
 from ipu_teach.errors import NotOfferedError
 from ipu_teach.graph.graph import ALIGNMENT, DataStream
@@ -76,6 +76,7 @@ class _Writer:
         self._codelet_ids: dict[type[Vertex], int] = {}
         self.nodes: list[dict[str, Any]] = []
         self._node_ids: dict[Any, int] = {}
+        self._parts = 0
         self._states = iter(self.graph.state_values)
 
     def file(self, checks: Mapping[str, bool], options: Mapping[str, Any]) -> bytes:
@@ -99,7 +100,7 @@ class _Writer:
             ],
             "host_accesses": [[a.handle, self._tensor(a.tensor), a.write] for a in self.compiled.host_accesses.values()],
             "steps": [self._step(step) for step in self.compiled.steps],
-            "programs": [self._node(node) for node in self.compiled.programs],
+            "programs": [self._program(node) for node in self.compiled.programs],
         }
         header.update(nodes=self.nodes, codelets=self.codelets, layouts=self.layouts, tensors=self.tensors)
         return pack(header, {"numbers": self.numbers.whole(), "values": self.values.whole()})
@@ -201,7 +202,14 @@ class _Writer:
                 return {"kind": "CycleStamp", "tensor": maybe(step.tensor), "since": maybe(step.since)}
         _refuse(f"The step {type(step).__name__}")
 
+    def _program(self, node: Node) -> int:
+        self._parts = 0
+        return self._node(node)
+
     def _node(self, node: Node) -> int:
+        self._parts += 1
+        if self._parts > MOST_NODES:
+            _refuse(f"A program of more than {MOST_NODES:,} parts")
         children = [self._node(child) for child in node.children]
         entry: dict[str, Any] = {"kind": node.kind, "name": node.name}
         if node.step >= 0:
