@@ -209,7 +209,7 @@ def test_an_error_in_a_connected_function_names_the_stream(end: str) -> None:
     with pytest.raises(StreamConnectionError) as caught:
         engine.run()
     assert str(caught.value) == (
-        "The connected function failed: ZeroDivisionError: nothing to divide by\n"
+        "The connected function failed: ZeroDivisionError: nothing to divide by.\n"
         f"  where: stream '{end}'\n"
         "  next:  the error above this one shows the line."
     )

@@ -190,7 +190,12 @@ def stop_unless_static(value: Any, what: str) -> None:
 class Traced(NDArrayOperatorsMixin):
     """Stands for one value of every vertex. Behaves like the numpy array or number that one vertex would see."""
 
-    __hash__ = object.__hash__
+    def __hash__(self) -> int:
+        raise TraceStopped("a value that depends on data is looked up")
+
+    def __str__(self) -> str:
+        raise TraceStopped("a value that depends on data is put into a text")
+
     without_size = ""  # the field's name, if it is laid out as ONE_PTR
 
     def __init__(self, trace: Trace, number: int) -> None:

@@ -69,16 +69,25 @@ def _pick(better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return chosen
 
 
+def _is_instance(value: Any, kinds: Any) -> bool:
+    """isinstance() as it would answer for one vertex."""
+    return isinstance(sample_of(value), kinds)
+
+
+def _type(value: Any, *rest: Any) -> Any:
+    """type() as it would answer for one vertex."""
+    return type(sample_of(value), *rest)
+
+
 def _rebuilt(compute: FunctionType, trace: Trace) -> FunctionType:
-    """`compute` with numpy, max and min replaced by their traced forms, wherever it got them from."""
+    """`compute` with numpy and a few builtins replaced by their traced forms, wherever it got them from."""
     shim = _NumpyShim(trace)
     globals_ = dict(compute.__globals__)
     for name, value in compute.__globals__.items():
         if isinstance(value, ModuleType) and value is np:
             globals_[name] = shim
-    for name, better in (("max", np.greater), ("min", np.less)):
-        if name not in globals_:
-            globals_[name] = _pick(better)
+    traced = {"max": _pick(np.greater), "min": _pick(np.less), "isinstance": _is_instance, "type": _type}
+    globals_ = {**traced, **globals_}
     cells = []
     for cell in compute.__closure__ or ():
         try:
