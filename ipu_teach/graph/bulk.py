@@ -23,7 +23,7 @@ def add_rows(graph: Graph, table: VertexTable, tiles: ArrayLike, fields: dict[st
     for name in fields:
         if name not in table.codelet.fields:
             raise unknown_field(table.codelet, name)
-    tile_numbers = graph._check_tiles(tiles, f"add_vertices() of {table.codelet.__name__}")
+    tile_numbers = graph._tiles.numbers(tiles, f"add_vertices() of {table.codelet.__name__}")
     if tile_numbers.ndim > 1:
         raise GraphObjectCreationError(
             f"add_vertices() of {table.codelet.__name__} was given tiles of shape {tile_numbers.shape}.",

@@ -6,73 +6,29 @@ Building a graph runs nothing. It writes down what there is and where; `Engine` 
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ipu_teach.device import Device
-from ipu_teach.errors import (
-    GraphConnectionError,
-    GraphObjectCreationError,
-    InvalidTileMappingError,
-    TensorCreationError,
-    shown,
-)
-from ipu_teach.graph.table import UNCONNECTED, FieldRef, ListLayout, VertexRange, VertexRef, VertexTable
-from ipu_teach.graph.tensor import MOST_DIMENSIONS, Layout, Shape, Tensor, as_shape, dense
-from ipu_teach.graph.tile_map import UNMAPPED, TileMap, paint
+from ipu_teach.errors import GraphConnectionError, GraphObjectCreationError, InvalidTileMappingError, shown
+from ipu_teach.graph.host import DataStream, HostAccess, check_handle, new_stream, register
+from ipu_teach.graph.layouts import Layouts, dense
+from ipu_teach.graph.mapping import MappingLog, Tiles, intervals_by_tile, pieces_by_tile
+from ipu_teach.graph.table import UNCONNECTED, FieldRef, VertexRange, VertexRef, VertexTable
+from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph.tile_map import UNMAPPED, TileMap
+from ipu_teach.graph.variables import Variable, Variables, host_values
 from ipu_teach.graph.vertex import Vertex, no_compute, unknown_field
 from ipu_teach.target import Target
-from ipu_teach.types import Array, DType, as_dtype, to_host_array
+from ipu_teach.types import Array, DType
 
-ALIGNMENT = 64  # bytes; a variable starts on a cache line, so that every dtype is aligned in it
-MOST_BYTES = 2**48  # of one graph: more than any machine has, and small enough that no address overflows
+__all__ = ["ComputeSet", "DataStream", "Function", "Graph", "HostAccess", "Placement", "Variable"]
+
 Placement = int | Sequence[Sequence[tuple[int, int]]]
-HasHandle = TypeVar("HasHandle", bound="DataStream | HostAccess")
-
-
-@dataclass(frozen=True)
-class Variable:
-    """A named piece of memory: `start` and `stop` are byte addresses in the graph's one flat memory."""
-
-    id: int
-    name: str
-    dtype: type[DType]
-    shape: Shape
-    start: int
-    stop: int
-    constant: bool
-
-
-@dataclass(frozen=True, eq=False)
-class DataStream:
-    """A channel between host and device of `num_elements` elements a transfer. Connect it with `Engine.connect_stream`."""
-
-    handle: str
-    dtype: type[DType]
-    num_elements: int
-    to_device: bool
-
-    def __repr__(self) -> str:
-        way = "host to device" if self.to_device else "device to host"
-        return f"DataStream({self.handle!r}, {way}, {self.num_elements:,} {self.dtype.__name__})"
-
-
-@dataclass(frozen=True, eq=False)
-class HostAccess:
-    """A tensor that the host reads or writes whole, outside any program, under `handle`."""
-
-    handle: str
-    tensor: Tensor
-    write: bool
-
-    def __repr__(self) -> str:
-        return f"the handle by which the host {'writes' if self.write else 'reads'} {self.tensor!r}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,34 +73,39 @@ class Graph:
                 next_step='give it a target, as in Graph(IPUModel("ipu2").create_device().target).',
             )
         self.target = target
-        self._num_tiles = target.num_tiles
-        self.variables: list[Variable] = []
+        self._tiles = Tiles(target.num_tiles)
+        self._variables = Variables()
+        self._mapping = MappingLog()
+        self._layouts = Layouts()
+        # Bound here and not methods: the hottest calls of a graph under construction.
+        self.strided = self._layouts.strided
+        self.list_layout = self._layouts.list_layout
+        self.layouts = self._layouts.all
+        self.variables = self._variables.all
+        self.initial_values = self._variables.initial_values
+        self.mapping_log = self._mapping.rows
         self.compute_sets: list[ComputeSet] = []
         self.streams: dict[str, DataStream] = {}
         self.host_accesses: dict[str, HostAccess] = {}
-        self.initial_values: list[tuple[Tensor, Array]] = []
-        self.memory_bytes = 0
-        self.layouts: list[Layout | ListLayout] = []
-        # The mapping log: byte start, byte stop, tile; a later entry overrides an earlier one.
-        self.mapping_log = array("q")
-        self._interned: dict[Any, Any] = {}
-        self._starts: list[int] = []
-        self._constants: list[Variable] = []
-        self._num_functions = 0
-        self._tile_map: tuple[tuple[int, int], TileMap] | None = None
+        self.functions: list[Function] = []
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of the graph's one flat memory so far: all variables, and the gaps that align them."""
+        return self._variables.memory_bytes
 
     # Variables
 
     def add_variable(self, dtype: type[DType], shape: int | Sequence[int], name: str | None = None) -> Tensor:
         """A new variable, unwritten and on no tile yet. `shape` in elements. Raises `TensorCreationError`."""
-        return self._allocate(self._checked(dtype, shape, name, constant=False))
+        return self._allocate(self._variables.check(self.target, dtype, shape, name, constant=False))
 
     def add_constant(
         self, dtype: type[DType], shape: int | Sequence[int], values: ArrayLike, name: str | None = None
     ) -> Tensor:
         """A read-only variable holding `values`: one number for all elements, or an array of `shape`."""
-        variable = self._checked(dtype, shape, name, constant=True)
-        array = _values(values, variable.dtype, variable.shape, f"The constant {variable.name!r}")
+        variable = self._variables.check(self.target, dtype, shape, name, constant=True)
+        array = host_values(values, variable.dtype, variable.shape, f"The constant {variable.name!r}")
         tensor = self._allocate(variable)
         self.initial_values.append((tensor, array))
         return tensor
@@ -153,8 +114,8 @@ class Graph:
         """What a variable, or a vertex's state field, holds when the engine is loaded: one number, or an array."""
         if isinstance(what, Tensor):
             self._own(what)
-            self._refuse_constant(what, "set_initial_value()")
-            self.initial_values.append((what, _values(values, what.dtype, what.shape, self.describe(what))))
+            self._variables.refuse_constant(what, "set_initial_value()")
+            self.initial_values.append((what, host_values(values, what.dtype, what.shape, self.describe(what))))
             return
         table, row, name = self._field(what)
         if name not in table.state:
@@ -165,49 +126,10 @@ class Graph:
             )
         table.state_values[name][row] = table.state_value(name, values)
 
-    def _checked(self, dtype: type[DType], shape: int | Sequence[int], name: str | None, constant: bool) -> Variable:
-        """The description of a new variable, at the next free address; the graph is not changed yet."""
-        kind = "constant" if constant else "variable"
-        label = name if name is not None else f"{kind}{len(self.variables)}"
-        dtype = as_dtype(dtype, f"The {kind} {label!r}")
-        dims = as_shape(shape)
-        if dims is None:
-            raise TensorCreationError(
-                f"The {kind} {label!r} was given the shape {shown(shape)}.",
-                next_step=f"a shape is a tuple of at most {MOST_DIMENSIONS} whole numbers, none negative, as in (26, 64).",
-            )
-        start = self.memory_bytes
-        stop = start + prod(dims) * dtype.size
-        if start + prod(max(n, 1) for n in dims) * dtype.size > MOST_BYTES:
-            raise TensorCreationError(
-                f"The {kind} {label!r} of shape {shown(dims)} would take {shown(prod(dims) * dtype.size)} bytes.",
-                where=f"all tiles of the target together hold {self._num_tiles * self.target.bytes_per_tile:,} bytes",
-                next_step="check the shape: its numbers are lengths, in elements.",
-            )
-        return Variable(len(self.variables), str(label), dtype, dims, start, stop, constant)
-
     def _allocate(self, variable: Variable) -> Tensor:
-        self.memory_bytes = -(-variable.stop // ALIGNMENT) * ALIGNMENT
-        self.variables.append(variable)
-        self._starts.append(variable.start)
-        if variable.constant:
-            self._constants.append(variable)
+        self._variables.add(variable)
         layout = self.strided(variable.shape, dense(variable.shape))
         return Tensor(self, variable.dtype, variable.start // variable.dtype.size, layout)
-
-    def _refuse_constant(self, tensor: Tensor, call: str) -> None:
-        """Nobody may write to a constant once it is made."""
-        if tensor.num_elements and self._constants:
-            starts, lengths = tensor.layout.extent
-            size = tensor.dtype.size
-            low, high = (tensor.offset + starts) * size, (tensor.offset + starts + lengths) * size
-            for v in self._constants:
-                if np.any((low < v.stop) & (high > v.start)):
-                    raise GraphObjectCreationError(
-                        f"{call} would write to the constant {v.name!r}.",
-                        where=repr(tensor),
-                        next_step="make it with graph.add_variable, or give its values in graph.add_constant.",
-                    )
 
     # Tiles
 
@@ -220,15 +142,18 @@ class Graph:
         if isinstance(what, VertexRef):
             if what.table.graph is not self:
                 raise self._foreign(what, "set_tile_mapping()")
-            what.table.tiles[what.row] = self._tile(tile, what)
+            what.table.tiles[what.row] = self._tiles.number(tile, what)
         elif isinstance(what, VertexRange):
             self._map_range(what, tile)
         elif isinstance(what, Tensor):
             self._own(what)
             if isinstance(tile, (int, float, np.number)):
-                self._log_mapping(what, self._tile(tile, what))
+                self._mapping.add(what, self._tiles.number(tile, what))
             else:
-                self._map_intervals(what, tile)
+                pieces = self._tiles.pieces(what, self.describe(what), tile)
+                flat = what.flatten()
+                for begin, end, number in pieces:
+                    self._mapping.add(flat[begin:end], number)
         else:
             raise GraphObjectCreationError(
                 f"set_tile_mapping() was given {shown(what)}.", next_step="map a tensor or a vertex of this graph."
@@ -240,41 +165,24 @@ class Graph:
         Raises `InvalidTileMappingError` if `require_complete` and some element lies on no tile.
         """
         self._own(tensor)
-        size = tensor.dtype.size
-        starts, lengths = tensor.layout.runs
-        first = np.cumsum(lengths) - lengths
-        begin = (tensor.offset + starts) * size
-        run, low, high, tile = self.tile_map().split(begin, begin + lengths * size)
-        view = first[run] + (low - begin[run]) // size
-        count = (high - low) // size
+        pieces = pieces_by_tile(tensor, self.tile_map())
+        _, count, tile = pieces
         if require_complete and np.any(tile == UNMAPPED):
             missing = int(count[tile == UNMAPPED].sum())
             raise InvalidTileMappingError(
                 f"{missing} of the {tensor.num_elements} elements of {self.describe(tensor)} are on no tile.",
                 next_step="graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor).",
             )
-        mapping: list[list[tuple[int, int]]] = [[] for _ in range(self.target.num_tiles)]
-        for t, a, n in zip(tile.tolist(), view.tolist(), count.tolist(), strict=True):
-            if t == UNMAPPED:
-                continue
-            intervals = mapping[t]
-            if intervals and intervals[-1][1] == a:
-                intervals[-1] = (intervals[-1][0], a + n)
-            else:
-                intervals.append((a, a + n))
-        return mapping
+        return intervals_by_tile(pieces, self.target.num_tiles)
 
     def tile_map(self) -> TileMap:
         """The mapping calls so far as one table; made anew only when there are new ones."""
-        state = (len(self.mapping_log), self.memory_bytes)
-        if self._tile_map is None or self._tile_map[0] != state:
-            self._tile_map = (state, paint(np.array(self.mapping_log, np.int64).reshape(-1, 3), self.memory_bytes))
-        return self._tile_map[1]
+        return self._mapping.tile_map(self.memory_bytes)
 
     def _map_range(self, vertices: VertexRange, tiles: Any) -> None:
         if vertices.table.graph is not self:
             raise self._foreign(vertices, "set_tile_mapping()")
-        numbers = self._check_tiles(tiles, repr(vertices))
+        numbers = self._tiles.numbers(tiles, repr(vertices))
         if numbers.shape not in ((), (1,), (len(vertices),)):
             raise InvalidTileMappingError(
                 f"{numbers.size:,} tiles were given for {len(vertices):,} vertices.",
@@ -283,71 +191,6 @@ class Graph:
             )
         given = np.broadcast_to(numbers, (len(vertices),))
         vertices.table.tiles[vertices.start : vertices.stop] = array("i", given.astype(np.int32).tobytes())
-
-    def _map_intervals(self, tensor: Tensor, mapping: Any) -> None:
-        def refuse(problem: str) -> InvalidTileMappingError:
-            return InvalidTileMappingError(
-                problem, where=repr(tensor), next_step="give a tile number, or for each tile a list of (begin, end) intervals."
-            )
-
-        if not isinstance(mapping, (list, tuple)):
-            raise refuse(f"{self.describe(tensor)} was mapped to {shown(mapping)}.")
-        if len(mapping) > self._num_tiles:
-            raise refuse(f"A mapping for {len(mapping):,} tiles was given; the target has {self._num_tiles:,}.")
-        pieces = []
-        for tile, intervals in enumerate(mapping):
-            if not isinstance(intervals, (list, tuple)):
-                raise refuse(f"Tile {tile} was given {shown(intervals)}, which is no list of intervals.")
-            for interval in intervals:
-                span = as_shape(interval)
-                if span is None or len(span) != 2 or not span[0] <= span[1] <= tensor.num_elements:
-                    raise refuse(f"Tile {tile} was given the interval {shown(interval)} of {tensor.num_elements:,} elements.")
-                pieces.append((span, tile))
-        flat = tensor.flatten()
-        for (begin, end), tile in pieces:
-            self._log_mapping(flat[begin:end], tile)
-
-    def _log_mapping(self, tensor: Tensor, tile: int) -> None:
-        size, layout = tensor.dtype.size, tensor.layout
-        if layout.contiguous:
-            if layout.size:
-                start = tensor.offset * size
-                self.mapping_log.extend((start, start + layout.size * size, tile))
-            return
-        starts, lengths = layout.extent
-        begin = (tensor.offset + starts) * size
-        rows = np.stack((begin, begin + lengths * size, np.full_like(begin, tile)), axis=1)
-        self.mapping_log.frombytes(rows.astype(np.int64).tobytes())
-
-    def _tile(self, tile: Any, what: Any) -> int:
-        if type(tile) is int and 0 <= tile < self._num_tiles:
-            return tile
-        if isinstance(tile, np.integer) and 0 <= tile < self._num_tiles:
-            return int(tile)
-        whole = isinstance(tile, (int, np.integer)) and not isinstance(tile, bool)
-        raise InvalidTileMappingError(
-            f"There is no tile {shown(int(tile))}." if whole else f"{shown(tile)} is no tile number.",
-            where=what if isinstance(what, str) else repr(what),
-            next_step="the target has a single tile, number 0."
-            if self._num_tiles == 1
-            else f"the target has the tiles 0 to {self._num_tiles - 1}.",
-        )
-
-    def _check_tiles(self, tiles: Any, what: str) -> Array:
-        """Tile numbers as an array; `what` names whose they are."""
-        try:
-            numbers = np.asarray(tiles)
-        except ValueError:
-            numbers = np.asarray(None)
-        if numbers.dtype.kind not in "iu" and numbers.size:
-            raise InvalidTileMappingError(
-                f"{shown(tiles)} is no tile number, nor a list of them.", where=what, next_step="tiles are whole numbers."
-            )
-        flat = numbers.reshape(-1)
-        bad = np.flatnonzero((flat < 0) | (flat >= self._num_tiles))
-        if bad.size:
-            self._tile(flat[bad[0]], f"{what}, number {bad[0]}")
-        return numbers
 
     @staticmethod
     def _foreign(what: object, call: str) -> GraphObjectCreationError:
@@ -467,11 +310,11 @@ class Graph:
 
     def add_host_to_device_fifo(self, handle: str, dtype: type[DType], num_elements: int) -> DataStream:
         """A stream into the device; each Copy from it takes `num_elements` elements."""
-        return self._stream(handle, dtype, num_elements, to_device=True)
+        return register(self.streams, new_stream(handle, dtype, num_elements, to_device=True))
 
     def add_device_to_host_fifo(self, handle: str, dtype: type[DType], num_elements: int) -> DataStream:
         """A stream out of the device; each Copy into it hands over `num_elements` elements."""
-        return self._stream(handle, dtype, num_elements, to_device=False)
+        return register(self.streams, new_stream(handle, dtype, num_elements, to_device=False))
 
     def create_host_write(self, handle: str, tensor: Tensor) -> None:
         """Let the host write `tensor` under `handle`, by `Engine.write_tensor`."""
@@ -483,87 +326,32 @@ class Graph:
 
     def _access(self, handle: str, tensor: Tensor, write: bool) -> None:
         call = f"create_host_{'write' if write else 'read'}()"
-        _check_handle(handle, call)
+        check_handle(handle, call)
         self._own(tensor)
         if write:
-            self._refuse_constant(tensor, call)
-        self._register(self.host_accesses, HostAccess(handle, tensor, write))
-
-    def _stream(self, handle: str, dtype: type[DType], num_elements: int, to_device: bool) -> DataStream:
-        _check_handle(handle, f"add_{'host_to_device' if to_device else 'device_to_host'}_fifo()")
-        dtype = as_dtype(dtype, f"The stream {handle!r}")
-        if not isinstance(num_elements, (int, np.integer)) or isinstance(num_elements, bool) or num_elements < 1:
-            raise GraphObjectCreationError(
-                f"The stream {handle!r} was given the size {shown(num_elements)}.",
-                next_step="give the elements of one transfer, a whole number of 1 or more.",
-            )
-        return self._register(self.streams, DataStream(handle, dtype, int(num_elements), to_device))
-
-    @staticmethod
-    def _register(known: dict[str, HasHandle], item: HasHandle) -> HasHandle:
-        if item.handle in known:
-            raise GraphObjectCreationError(
-                f"There is already a handle {item.handle!r}.", where=repr(known[item.handle]), next_step="choose another name."
-            )
-        known[item.handle] = item
-        return item
+            self._variables.refuse_constant(tensor, call)
+        register(self.host_accesses, HostAccess(handle, tensor, write))
 
     def add_function(self, program: Any, name: str | None = None) -> Function:
         """Make `program` a function, for `Call`. Its code exists once, however often it is called."""
-        self._num_functions += 1
-        return Function(self, name if name is not None else f"function{self._num_functions - 1}", program)
+        function = Function(self, name if name is not None else f"function{len(self.functions)}", program)
+        self.functions.append(function)
+        return function
 
     # Layouts and names
-
-    def strided(self, shape: Shape, strides: Shape) -> Layout:
-        """The interned layout of that shape and those strides (elements)."""
-        key = (shape, strides)
-        layout: Layout | None = self._interned.get(key)
-        if layout is None:
-            layout = self._interned[key] = Layout(len(self.layouts), shape, strides, None)
-            self.layouts.append(layout)
-        return layout
 
     def listed(self, dtype: type[DType], positions: Array) -> Tensor:
         """A tensor over explicit element positions, in the shape of `positions` (int64)."""
         offset = int(positions.flat[0]) if positions.size else 0
-        relative = np.asarray(positions - offset, order="C")
-        if np.array_equal(relative.reshape(-1), np.arange(relative.size)):  # side by side after all
-            return Tensor(self, dtype, offset, self.strided(relative.shape, dense(relative.shape)))
-        key = (relative.shape, relative.tobytes())
-        layout: Layout | None = self._interned.get(key)
-        if layout is None:
-            layout = self._interned[key] = Layout(len(self.layouts), relative.shape, None, relative)
-            self.layouts.append(layout)
-        return Tensor(self, dtype, offset, layout)
-
-    def list_layout(self, parts: tuple[tuple[int, Layout], ...]) -> ListLayout:
-        """The interned compound layout of several regions on one field."""
-        key = tuple((delta, layout.id) for delta, layout in parts)
-        layout: ListLayout | None = self._interned.get(key)
-        if layout is None:
-            layout = self._interned[key] = ListLayout(len(self.layouts), parts)
-            self.layouts.append(layout)
-        return layout
+        return Tensor(self, dtype, offset, self._layouts.listed(positions - offset))
 
     def variable_at(self, byte: int) -> Variable:
         """The variable that holds a byte address."""
-        return self.variables[bisect_right(self._starts, byte) - 1]
+        return self._variables.at(byte)
 
     def describe(self, tensor: Tensor) -> str:
         """The tensor in words for an error: its variable, and what part of it."""
-        if not self.variables:
-            return "tensor"
-        if tensor.num_elements == 0:
-            return "empty tensor"
-        low, high = tensor.layout.bounds
-        size = tensor.dtype.size
-        first = self.variable_at((tensor.offset + low) * size)
-        last = self.variable_at((tensor.offset + high) * size)
-        if first is not last:
-            return f"a view of {first.name!r} and others"
-        whole = tensor.num_elements == prod(first.shape)
-        return f"{first.name!r}" if whole else f"a view of {first.name!r}"
+        return self._variables.describe(tensor)
 
     def _own(self, tensor: Tensor) -> None:
         if not isinstance(tensor, Tensor) or tensor.graph is not self:
@@ -575,23 +363,3 @@ class Graph:
     def __repr__(self) -> str:
         vertices = sum(cs.num_vertices for cs in self.compute_sets)
         return f"Graph({len(self.variables)} variables, {len(self.compute_sets)} compute sets, {vertices:,} vertices)"
-
-
-def _check_handle(handle: object, call: str) -> None:
-    if not isinstance(handle, str):
-        raise GraphObjectCreationError(
-            f"{call} was given the handle {shown(handle)}.", next_step="a handle is a name, as in 'weights'."
-        )
-
-
-def _values(given: ArrayLike, dtype: type[DType], shape: Shape, what: str) -> Array:
-    """Host values for a tensor of `shape`: one number, which is spread over it without a copy, or one for each element."""
-    array = to_host_array(given, dtype, what)
-    if array.size == prod(shape):
-        return array.reshape(shape)
-    if array.size == 1:
-        return np.broadcast_to(array.reshape(()), shape)
-    raise TensorCreationError(
-        f"{what} has {prod(shape):,} elements and was given {array.size:,} values.",
-        next_step="give one number for all of them, or one for each.",
-    )

@@ -8,13 +8,13 @@ every analysis downstream is array arithmetic.
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ipu_teach.errors import GraphConnectionError, GraphObjectCreationError, PoplarIndexError, PoplarTypeError, shown
-from ipu_teach.graph.tensor import Layout, Tensor
+from ipu_teach.graph.layouts import Layout, ListLayout
+from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import Field, Vertex, unknown_field
 from ipu_teach.types import to_host_array
 
@@ -23,14 +23,6 @@ if TYPE_CHECKING:
 
 UNCONNECTED = -1
 MOST_CYCLES = 10**12  # of one vertex: ten minutes of the chip; sums of very many of them stay within 64 bits
-
-
-@dataclass(frozen=True)
-class ListLayout:
-    """Several regions on one field: for each, its offset from the first and its own layout."""
-
-    id: int
-    parts: tuple[tuple[int, Layout], ...]
 
 
 class VertexTable:

@@ -2,8 +2,7 @@
 
 A tensor is an offset and a *layout*. The layout says how its elements lie relative to the offset: by strides where that is
 possible (a slice, a row, a column, a transpose), else as an explicit list of element positions (a concatenation, a
-flattened transpose). Layouts are interned, one object for all equal ones of a graph, so that a million edges need a
-million numbers and not a million objects.
+flattened transpose).
 
 Positions count elements of the tensor's own dtype in the one flat memory of the graph.
 """
@@ -11,126 +10,19 @@ Positions count elements of the tensor's own dtype in the one flat memory of the
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
 from ipu_teach.errors import GraphObjectCreationError, PoplarIndexError, PoplarTypeError, TensorCreationError, shown
+from ipu_teach.graph.layouts import MOST_DIMENSIONS, Layout, Shape, as_shape, dense, is_whole, refuse_to_list
 from ipu_teach.types import Array, DType
 
 if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
 
-Shape = tuple[int, ...]
-
-MOST_LISTED = 2**30  # elements of a view that may be taken one by one; more fit into no modelled IPU
-MOST_DIMENSIONS = 32
-
-
-class Layout:
-    """How a tensor's elements lie relative to its first one. Immutable and interned; `id` numbers it within its graph."""
-
-    def __init__(self, number: int, shape: Shape, strides: Shape | None, positions: Array | None) -> None:
-        self.id = number
-        self.shape = shape
-        self.strides = strides
-        self._positions = positions
-        self.size = prod(shape)
-
-    @cached_property
-    def contiguous(self) -> bool:
-        """True if the elements lie side by side in the order of the view."""
-        if self.strides is None:
-            return self.size <= 1
-        expected = 1
-        for length, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
-            if length != 1 and stride != expected:
-                return self.size <= 1
-            expected *= length
-        return True
-
-    @property
-    def positions(self) -> Array:
-        """int64 array of the view's shape: each element's position relative to the first."""
-        if self._positions is not None:
-            return self._positions
-        assert self.strides is not None
-        if self.size == 0:
-            return np.zeros(self.shape, np.int64)
-        _refuse_to_list(self.size)
-        result = np.zeros(self.shape, np.int64)
-        for axis, (length, stride) in enumerate(zip(self.shape, self.strides, strict=True)):
-            result += (np.arange(length) * stride).reshape((-1,) + (1,) * (len(self.shape) - axis - 1))
-        return result
-
-    @cached_property
-    def runs(self) -> tuple[Array, Array]:
-        """(starts, lengths) of the pieces that lie side by side, in the order of the view."""
-        if self.contiguous:
-            n = 1 if self.size else 0
-            return np.zeros(n, np.int64), np.full(n, self.size, np.int64)
-        return _runs(self.positions.reshape(-1))
-
-    @cached_property
-    def extent(self) -> tuple[Array, Array]:
-        """(starts, lengths) of the elements touched, each once, ascending."""
-        if self.contiguous:
-            return self.runs
-        found = _strided_extent(self.shape, self.strides) if self.strides is not None and self.size else None
-        return found if found is not None else _runs(np.unique(self.positions))
-
-    @cached_property
-    def bounds(self) -> tuple[int, int]:
-        """The lowest and the highest position of a view that is not empty, relative to the first element."""
-        if self.strides is None:
-            return int(self.positions.min()), int(self.positions.max())
-        ends = [(length - 1) * stride for length, stride in zip(self.shape, self.strides, strict=True)]
-        return sum(e for e in ends if e < 0), sum(e for e in ends if e > 0)
-
-    @cached_property
-    def aliased(self) -> bool:
-        """True if some element appears twice, as after a broadcast."""
-        return int(self.extent[1].sum()) < self.size
-
-
-def _runs(positions: Array) -> tuple[Array, Array]:
-    if positions.size == 0:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    breaks = np.flatnonzero(np.diff(positions) != 1) + 1
-    starts = np.concatenate(([0], breaks))
-    return positions[starts], np.diff(np.concatenate((starts, [positions.size])))
-
-
-def _strided_extent(shape: Shape, strides: Shape) -> tuple[Array, Array] | None:
-    """What `Layout.extent` says of strided elements, without a list of them; None if the axes interleave."""
-    low = sum((length - 1) * stride for length, stride in zip(shape, strides, strict=True) if stride < 0)
-    axes: list[tuple[int, int]] = []  # (stride, length), from the finest up
-    span = 0
-    for stride, length in sorted((abs(s), n) for n, s in zip(shape, strides, strict=True) if n > 1 and s):
-        if stride <= span:
-            return None
-        if axes and stride == axes[-1][0] * axes[-1][1]:
-            axes[-1] = (axes[-1][0], axes[-1][1] * length)
-        else:
-            axes.append((stride, length))
-        span += stride * (length - 1)
-    run = axes.pop(0)[1] if axes and axes[0][0] == 1 else 1
-    _refuse_to_list(prod(length for _, length in axes))
-    starts = np.full(1, low, np.int64)
-    for stride, length in reversed(axes):
-        starts = (starts[:, None] + np.arange(length) * stride).reshape(-1)
-    first = np.append(True, np.diff(starts) > run)  # runs that touch are one
-    return starts[first], np.diff(np.append(np.flatnonzero(first), len(starts))) * run
-
-
-def _refuse_to_list(count: int) -> None:
-    if count > MOST_LISTED:
-        raise TensorCreationError(
-            f"A view that must be taken in {count:,} pieces is too large to work with.",
-            next_step=f"use a smaller tensor: at most {MOST_LISTED:,} pieces.",
-        )
+__all__ = ["MOST_DIMENSIONS", "Layout", "Shape", "Tensor", "as_shape", "concat", "dense"]
 
 
 class Tensor:
@@ -244,7 +136,7 @@ class Tensor:
 
     def _check_key(self, parts: tuple[Any, ...], key: Any) -> None:
         """Refuse what is no index, and more indices than there are dimensions."""
-        if not all(_whole(p) or isinstance(p, slice) or p is Ellipsis for p in parts):
+        if not all(is_whole(p) or isinstance(p, slice) or p is Ellipsis for p in parts):
             raise PoplarIndexError(
                 f"A tensor cannot be indexed with {shown(key)}.",
                 where=repr(self),
@@ -259,7 +151,7 @@ class Tensor:
             )
 
     def _axis(self, axis: int) -> int:
-        if not _whole(axis) or not -self.rank <= axis < self.rank:
+        if not is_whole(axis) or not -self.rank <= axis < self.rank:
             raise PoplarIndexError(
                 f"There is no dimension {shown(axis)} in a tensor of shape {self.shape}.",
                 where=repr(self),
@@ -277,7 +169,7 @@ class Tensor:
     def slice(self, begin: int, end: int, dim: int = 0) -> Tensor:
         """Elements `begin` up to, not including, `end` of one dimension. Raises `PoplarIndexError` if outside."""
         axis = self._axis(dim)
-        if not _whole(begin) or not _whole(end) or not 0 <= begin <= end <= self.shape[axis]:
+        if not is_whole(begin) or not is_whole(end) or not 0 <= begin <= end <= self.shape[axis]:
             raise PoplarIndexError(
                 f"slice({shown(begin)}, {shown(end)}) does not fit dimension {axis}, which has {_count(self.shape[axis])}.",
                 where=repr(self),
@@ -310,7 +202,7 @@ class Tensor:
     def flatten(self, dim_begin: int = 0, dim_end: int | None = None) -> Tensor:
         """All dimensions, or those from `dim_begin` up to `dim_end`, made into one."""
         end = self.rank if dim_end is None else dim_end
-        if not _whole(dim_begin) or not _whole(end) or not 0 <= dim_begin <= end <= self.rank:
+        if not is_whole(dim_begin) or not is_whole(end) or not 0 <= dim_begin <= end <= self.rank:
             raise PoplarIndexError(
                 f"flatten({shown(dim_begin)}, {shown(end)}) does not fit shape {self.shape}.",
                 where=repr(self),
@@ -352,36 +244,18 @@ class Tensor:
         """int64 array of the view's shape: each element's position in the flat memory of its dtype."""
         return self.offset + self.layout.positions
 
+    def byte_extent(self) -> tuple[Array, Array]:
+        """(starts, stops) of the bytes touched in the graph's flat memory, each once, ascending."""
+        starts, lengths = self.layout.extent
+        begin = (self.offset + starts) * self.dtype.size
+        return begin, begin + lengths * self.dtype.size
+
     def __repr__(self) -> str:
         return f"Tensor({self.graph.describe(self)}, {self.dtype.__name__}, shape {self.shape})"
 
 
-def dense(shape: Shape) -> Shape:
-    """The strides of elements that lie side by side, row by row."""
-    strides, step = [], 1
-    for length in reversed(shape):
-        strides.append(step)
-        step *= length
-    return tuple(reversed(strides))
-
-
-def _whole(value: object) -> bool:
-    """True for a whole number; True and False are none."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-
-
 def _count(elements: int) -> str:
     return f"{elements:,} element{'' if elements == 1 else 's'}"
-
-
-def as_shape(given: object) -> Shape | None:
-    """One number, or a sequence of numbers, as a tuple of whole numbers of 0 or more; None if it is no such thing."""
-    parts = (given,) if isinstance(given, (int, np.integer)) else given
-    if not isinstance(parts, (Sequence, np.ndarray)) or isinstance(parts, (str, bytes)):
-        return None
-    if getattr(parts, "ndim", 1) != 1 or len(parts) > MOST_DIMENSIONS:
-        return None
-    return tuple(int(n) for n in parts) if all(_whole(n) and n >= 0 for n in parts) else None
 
 
 def _slice_bounds(tensor: Tensor, part: slice, axis: int) -> tuple[int, int, int]:
@@ -392,13 +266,13 @@ def _slice_bounds(tensor: Tensor, part: slice, axis: int) -> tuple[int, int, int
     if plain and 0 <= start <= length and 0 <= stop <= length:
         return start, stop, 1
     for bound in (start, stop):
-        if bound is not None and not (_whole(bound) and -length <= bound <= length):
+        if bound is not None and not (is_whole(bound) and -length <= bound <= length):
             raise PoplarIndexError(
                 f"The slice {_slice_text(part)} does not fit dimension {axis}, which has {_count(length)}.",
                 where=repr(tensor),
                 next_step=f"use whole numbers from 0 to {length}.",
             )
-    if step is not None and (not _whole(step) or step == 0):
+    if step is not None and (not is_whole(step) or step == 0):
         raise PoplarIndexError(
             f"The slice {_slice_text(part)} has the step {shown(step)}.",
             where=repr(tensor),
@@ -447,5 +321,5 @@ def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         if all(a == b.offset for a, b in zip(ends, tensors[1:], strict=False)):
             shape = (sum(t.shape[0] for t in tensors), *first.shape[1:])
             return Tensor(first.graph, first.dtype, first.offset, first.graph.strided(shape, dense(shape)))
-    _refuse_to_list(sum(t.num_elements for t in tensors))
+    refuse_to_list(sum(t.num_elements for t in tensors))
     return first.graph.listed(first.dtype, np.concatenate([t.positions() for t in tensors], axis))

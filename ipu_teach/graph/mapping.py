@@ -1,0 +1,133 @@
+"""Tile mapping: which tiles there are, and the log of what was put on them."""
+
+from __future__ import annotations
+
+from array import array
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ipu_teach.errors import InvalidTileMappingError, shown
+from ipu_teach.graph.layouts import as_shape
+from ipu_teach.graph.tile_map import UNMAPPED, TileMap, paint
+from ipu_teach.types import Array
+
+if TYPE_CHECKING:
+    from ipu_teach.graph.tensor import Tensor
+
+Intervals = list[tuple[int, int]]
+
+
+class Tiles:
+    """The tiles that a graph numbers from 0 to `count` - 1."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def number(self, tile: Any, what: Any) -> int:
+        """`tile` if there is such a tile. `what` is to lie there, or names it."""
+        if type(tile) is int and 0 <= tile < self.count:
+            return tile
+        if isinstance(tile, np.integer) and 0 <= tile < self.count:
+            return int(tile)
+        whole = isinstance(tile, (int, np.integer)) and not isinstance(tile, bool)
+        raise InvalidTileMappingError(
+            f"There is no tile {shown(int(tile))}." if whole else f"{shown(tile)} is no tile number.",
+            where=what if isinstance(what, str) else repr(what),
+            next_step="the target has a single tile, number 0."
+            if self.count == 1
+            else f"the target has the tiles 0 to {self.count - 1}.",
+        )
+
+    def numbers(self, tiles: Any, what: str) -> Array:
+        """Tile numbers as an array; `what` names whose they are."""
+        try:
+            numbers = np.asarray(tiles)
+        except ValueError:
+            numbers = np.asarray(None)
+        if numbers.dtype.kind not in "iu" and numbers.size:
+            raise InvalidTileMappingError(
+                f"{shown(tiles)} is no tile number, nor a list of them.", where=what, next_step="tiles are whole numbers."
+            )
+        flat = numbers.reshape(-1)
+        bad = np.flatnonzero((flat < 0) | (flat >= self.count))
+        if bad.size:
+            self.number(flat[bad[0]], f"{what}, number {bad[0]}")
+        return numbers
+
+    def pieces(self, tensor: Tensor, what: str, mapping: Any) -> list[tuple[int, int, int]]:
+        """(begin, end, tile) of every interval of a mapping by lists. `what` names the tensor."""
+
+        def refuse(problem: str) -> InvalidTileMappingError:
+            return InvalidTileMappingError(
+                problem, where=repr(tensor), next_step="give a tile number, or for each tile a list of (begin, end) intervals."
+            )
+
+        if not isinstance(mapping, (list, tuple)):
+            raise refuse(f"{what} was mapped to {shown(mapping)}.")
+        if len(mapping) > self.count:
+            raise refuse(f"A mapping for {len(mapping):,} tiles was given; the target has {self.count:,}.")
+        pieces = []
+        for tile, intervals in enumerate(mapping):
+            if not isinstance(intervals, (list, tuple)):
+                raise refuse(f"Tile {tile} was given {shown(intervals)}, which is no list of intervals.")
+            for interval in intervals:
+                span = as_shape(interval)
+                if span is None or len(span) != 2 or not span[0] <= span[1] <= tensor.num_elements:
+                    raise refuse(f"Tile {tile} was given the interval {shown(interval)} of {tensor.num_elements:,} elements.")
+                pieces.append((span[0], span[1], tile))
+        return pieces
+
+
+class MappingLog:
+    """Every mapping call of a graph. `rows`: byte start, byte stop, tile; a later row overrides an earlier one."""
+
+    def __init__(self) -> None:
+        self.rows = array("q")
+        self._tile_map: tuple[tuple[int, int], TileMap] | None = None
+
+    def add(self, tensor: Tensor, tile: int) -> None:
+        """Put all elements of `tensor` on `tile`."""
+        layout = tensor.layout
+        if layout.contiguous:
+            if layout.size:
+                start = tensor.offset * tensor.dtype.size
+                self.rows.extend((start, start + layout.size * tensor.dtype.size, tile))
+            return
+        starts, stops = tensor.byte_extent()
+        self.extend(starts, stops, np.full_like(starts, tile))
+
+    def extend(self, start: Array, stop: Array, tile: Array) -> None:
+        """Many rows at once, as columns."""
+        self.rows.frombytes(np.stack((start, stop, tile), axis=1).astype(np.int64).tobytes())
+
+    def tile_map(self, memory_bytes: int) -> TileMap:
+        """The calls so far as one table; made anew only when there are new ones."""
+        state = (len(self.rows), memory_bytes)
+        if self._tile_map is None or self._tile_map[0] != state:
+            self._tile_map = (state, paint(np.array(self.rows, np.int64).reshape(-1, 3), memory_bytes))
+        return self._tile_map[1]
+
+
+def pieces_by_tile(tensor: Tensor, tile_map: TileMap) -> tuple[Array, Array, Array]:
+    """(begin, count, tile) of the pieces of `tensor`, in its own element order, that lie on one tile (-1: none)."""
+    size = tensor.dtype.size
+    starts, lengths = tensor.layout.runs
+    first = np.cumsum(lengths) - lengths
+    begin = (tensor.offset + starts) * size
+    run, low, high, tile = tile_map.split(begin, begin + lengths * size)
+    return first[run] + (low - begin[run]) // size, (high - low) // size, tile
+
+
+def intervals_by_tile(pieces: tuple[Array, Array, Array], num_tiles: int) -> list[Intervals]:
+    """For each tile the (begin, end) intervals of a tensor that lie there; pieces on no tile are left out."""
+    mapping: list[Intervals] = [[] for _ in range(num_tiles)]
+    for a, n, t in zip(*(column.tolist() for column in pieces), strict=True):
+        if t == UNMAPPED:
+            continue
+        intervals = mapping[t]
+        if intervals and intervals[-1][1] == a:
+            intervals[-1] = (intervals[-1][0], a + n)
+        else:
+            intervals.append((a, a + n))
+    return mapping
