@@ -13,15 +13,21 @@ from ipu_teach.errors import IPUTeachError, PoplarError
 from ipu_teach.graph import (
     ComputeSet,
     DataStream,
+    DebugContext,
     Graph,
     InOut,
     Input,
     Output,
     SupervisorVertex,
     Tensor,
+    TensorCloneMethod,
+    UpsampleMethod,
+    VariableMappingMethod,
     Vector,
     Vertex,
+    append,
     concat,
+    same_view,
 )
 from ipu_teach.report import Report, print_profile_summary
 from ipu_teach.target import Target
@@ -44,7 +50,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BOOL", "CHAR", "FLOAT", "HALF", "INT", "LONGLONG", "SHORT", "SIGNED_CHAR", "UNSIGNED_CHAR", "UNSIGNED_INT",
-    "UNSIGNED_LONGLONG", "UNSIGNED_SHORT", "ComputeSet", "DataStream", "Device", "Engine", "Graph", "IPUModel",
-    "IPUTeachError", "InOut", "Input", "Output", "PoplarError", "Report", "SupervisorVertex", "Target", "Tensor",
-    "Vector", "Vertex", "concat", "print_profile_summary", "program",
+    "UNSIGNED_LONGLONG", "UNSIGNED_SHORT", "ComputeSet", "DataStream", "DebugContext", "Device", "Engine", "Graph",
+    "IPUModel", "IPUTeachError", "InOut", "Input", "Output", "PoplarError", "Report", "SupervisorVertex", "Target",
+    "Tensor", "TensorCloneMethod", "UpsampleMethod", "VariableMappingMethod", "Vector", "Vertex", "append", "concat",
+    "print_profile_summary", "program", "same_view",
 ]  # fmt: skip

@@ -70,6 +70,7 @@ class Engine:
             raise InvalidOptionError(
                 "exact=False is not offered yet: every result equals the plain vertex loop.", next_step="leave it out."
             )
+        graph = graph.get_top_level_graph()
         self._target = graph.target
         self._vertex_loop = vertex_loop
         self._shuffle = shuffle

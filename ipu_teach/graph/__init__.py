@@ -1,11 +1,17 @@
 """What a learner builds: tensors, vertices, and the graph that holds them."""
 
-from ipu_teach.graph.graph import ComputeSet, DataStream, Graph
+from ipu_teach.graph.clone import TensorCloneMethod
+from ipu_teach.graph.debug import DebugContext
+from ipu_teach.graph.graph import ComputeSet, Graph
+from ipu_teach.graph.host import DataStream
+from ipu_teach.graph.join import append, same_view
+from ipu_teach.graph.mapping import VariableMappingMethod
 from ipu_teach.graph.table import VertexRange, VertexRef
-from ipu_teach.graph.tensor import Tensor, concat
+from ipu_teach.graph.tensor import Tensor, UpsampleMethod, concat
 from ipu_teach.graph.vertex import InOut, Input, Output, SupervisorVertex, Vector, Vertex
 
 __all__ = [
-    "ComputeSet", "DataStream", "Graph", "InOut", "Input", "Output", "SupervisorVertex", "Tensor", "Vector", "Vertex",
-    "VertexRange", "VertexRef", "concat",
+    "ComputeSet", "DataStream", "DebugContext", "Graph", "InOut", "Input", "Output", "SupervisorVertex", "Tensor",
+    "TensorCloneMethod", "UpsampleMethod", "VariableMappingMethod", "Vector", "Vertex", "VertexRange", "VertexRef", "append",
+    "concat", "same_view",
 ]  # fmt: skip

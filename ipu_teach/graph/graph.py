@@ -5,63 +5,64 @@ Building a graph runs nothing. It writes down what there is and where; `Engine` 
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from os import PathLike
+from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ipu_teach.device import Device
-from ipu_teach.errors import GraphConnectionError, GraphObjectCreationError, InvalidTileMappingError, shown
-from ipu_teach.graph.host import DataStream, HostAccess, check_handle, new_stream, register
-from ipu_teach.graph.layouts import Layouts, dense
-from ipu_teach.graph.mapping import MappingLog, Tiles, intervals_by_tile, pieces_by_tile
+from ipu_teach.errors import (
+    GraphConnectionError,
+    GraphObjectCreationError,
+    InvalidTileMappingError,
+    TensorCreationError,
+    shown,
+)
+from ipu_teach.graph import dot, text
+from ipu_teach.graph.clone import TensorCloneMethod, make_clone
+from ipu_teach.graph.compute_set import ComputeSet, Function, foreign, table_of
+from ipu_teach.graph.debug import scoped
+from ipu_teach.graph.host import DataStream, HostAccess, check_handle, new_stream, register, scoped_handle
+from ipu_teach.graph.layouts import Layouts, Shape, dense, is_whole
+from ipu_teach.graph.mapping import (
+    EXTERNAL,
+    MappingLog,
+    Tiles,
+    VariableMappingMethod,
+    intervals_by_tile,
+    least_elements,
+    linear_mapping,
+    pieces_by_tile,
+)
 from ipu_teach.graph.table import UNCONNECTED, FieldRef, VertexRange, VertexRef, VertexTable
-from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph.tensor import Tensor, concat
 from ipu_teach.graph.tile_map import UNMAPPED, TileMap
 from ipu_teach.graph.variables import Variable, Variables, host_values
-from ipu_teach.graph.vertex import Vertex, no_compute, unknown_field
+from ipu_teach.graph.vertex import Vertex, unknown_field
 from ipu_teach.target import Target
-from ipu_teach.types import Array, DType
+from ipu_teach.types import Array, DType, as_dtype
 
 __all__ = ["ComputeSet", "DataStream", "Function", "Graph", "HostAccess", "Placement", "Variable"]
 
 Placement = int | Sequence[Sequence[tuple[int, int]]]
 
 
-@dataclass(frozen=True, eq=False)
-class Function:
-    """A program that may be called from several places. Made by `Graph.add_function`, run by `Call`."""
-
-    graph: Graph
-    name: str
-    program: Any
-
-    def __repr__(self) -> str:
-        return f"Function({self.name!r})"
-
-
-class ComputeSet:
-    """Vertices that run at the same time, in one superstep. Execute it in a program."""
-
-    def __init__(self, graph: Graph, number: int, name: str) -> None:
-        self.graph = graph
-        self.id = number
-        self.name = name
-        self.tables: dict[type[Vertex], VertexTable] = {}
-        self.num_vertices = 0
-
-    def __repr__(self) -> str:
-        counts = ", ".join(f"{len(t):,} {c.__name__}" for c, t in self.tables.items() if len(t))
-        return f"ComputeSet({self.name!r}, {counts or 'no vertices'})"
-
-
 class Graph:
     """What a learner builds: variables, compute sets, vertices and streams, for one target.
 
     `target`: a `Target`, or a `Device` whose target is taken.
+
+        graph = Graph(device.target)
+        x = graph.add_variable(FLOAT, (26, 64), "x")      # a tensor; it holds no values yet
+        graph.set_tile_mapping(x, 0)                      # every element and every vertex needs a tile
+        cs = graph.add_compute_set("scale")
+        v = graph.add_vertex(cs, Scale, x=x[0], out=x[1])
+        graph.set_tile_mapping(v, 0)
+
+    Calls that make something take a name, and as `debug_context` the scope of that name: a path as text, or a
+    `DebugContext`. Whatever a call is given and cannot use raises a `PoplarError` and leaves the graph as it was.
     """
 
     def __init__(self, target: Target | Device) -> None:
@@ -72,7 +73,9 @@ class Graph:
                 f"Graph() was given {shown(target)}, which is no target.",
                 next_step='give it a target, as in Graph(IPUModel("ipu2").create_device().target).',
             )
+        # Virtual graphs share all that is set here, so nothing of it is rebound later.
         self.target = target
+        self._top = self
         self._tiles = Tiles(target.num_tiles)
         self._variables = Variables()
         self._mapping = MappingLog()
@@ -94,21 +97,116 @@ class Graph:
         """Bytes of the graph's one flat memory so far: all variables, and the gaps that align them."""
         return self._variables.memory_bytes
 
+    @property
+    def num_vertices(self) -> int:
+        """Vertices of all compute sets together."""
+        return sum(cs.num_vertices for cs in self.compute_sets)
+
     # Variables
 
-    def add_variable(self, dtype: type[DType], shape: int | Sequence[int], name: str | None = None) -> Tensor:
-        """A new variable, unwritten and on no tile yet. `shape` in elements. Raises `TensorCreationError`."""
-        return self._allocate(self._variables.check(self.target, dtype, shape, name, constant=False))
+    def add_variable(
+        self,
+        dtype: type[DType],
+        shape: int | Sequence[int],
+        name: str | None = None,
+        mapping: VariableMappingMethod | None = None,
+        *,
+        debug_context: str | None = None,
+    ) -> Tensor:
+        """A new variable, unwritten. `shape`: whole numbers, in elements; `()` for a single one.
+
+        It is on no tile yet, unless `mapping` is `VariableMappingMethod.LINEAR`: then its elements are spread over the
+        tiles in order, as `poputil.map_tensor_linearly` does. Raises `TensorCreationError` and `PoplarTypeError`.
+        """
+        if mapping is not None and not isinstance(mapping, VariableMappingMethod):
+            raise TensorCreationError(
+                f"add_variable() was given {shown(mapping)} as mapping.",
+                next_step="use VariableMappingMethod.LINEAR or NONE; for a tile, call graph.set_tile_mapping(tensor, tile).",
+            )
+        name = scoped(name, debug_context)
+        tensor = self._allocate(self._variables.check(self.target, dtype, shape, name, constant=False))
+        if mapping is VariableMappingMethod.LINEAR:
+            grain = self.target.get_vector_width(tensor.dtype)
+            self.set_tile_mapping(
+                tensor, linear_mapping(tensor.num_elements, self._tiles.count, grain, least_elements(tensor.dtype))
+            )
+        return tensor
 
     def add_constant(
-        self, dtype: type[DType], shape: int | Sequence[int], values: ArrayLike, name: str | None = None
+        self,
+        dtype: type[DType],
+        shape: int | Sequence[int],
+        values: ArrayLike,
+        name: str | None = None,
+        *,
+        debug_context: str | None = None,
     ) -> Tensor:
-        """A read-only variable holding `values`: one number for all elements, or an array of `shape`."""
+        """A read-only variable holding `values`: one number for all elements, or an array of `shape`.
+
+        It needs a tile like any variable. Raises `TensorCreationError` and `PoplarTypeError`.
+        """
+        name = scoped(name, debug_context)
         variable = self._variables.check(self.target, dtype, shape, name, constant=True)
         array = host_values(values, variable.dtype, variable.shape, f"The constant {variable.name!r}")
         tensor = self._allocate(variable)
         self.initial_values.append((tensor, array))
         return tensor
+
+    def clone(
+        self,
+        tensor: Tensor,
+        name: str | None = None,
+        method: TensorCloneMethod = TensorCloneMethod.PRESERVE_ORDER_UNLESS_ALIASES,
+        *,
+        dtype: type[DType] | None = None,
+        debug_context: str | None = None,
+    ) -> Tensor:
+        """A tensor of the same shape in a new variable, each element on the tile of its original; no values are copied.
+
+        `method` decides how the elements lie in memory. CREATE_NEW_ORDER: in the order of the view, each its own.
+        PRESERVE_ORDER_AND_ALIASES: as the original's do; what appears twice there appears twice in the clone.
+        PRESERVE_ORDER_UNLESS_ALIASES: the second, but the first if something appears twice.
+        GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES: the second, with each tile's elements side by side. `dtype`: that of
+        the original by default. Elements on no tile are on none in the clone.
+        """
+        self._own(tensor)
+        if not isinstance(method, TensorCloneMethod):
+            raise TensorCreationError(
+                f"clone() was given {shown(method)} as method.",
+                next_step=f"use TensorCloneMethod.{', '.join(m.name for m in TensorCloneMethod)}.",
+            )
+        wanted = tensor.dtype if dtype is None else as_dtype(dtype, "clone()")
+        label = scoped("clone" if name is None and debug_context is None else name, debug_context)
+
+        def allocate(dtype: type[DType], shape: Shape) -> Tensor:
+            return self._allocate(self._variables.check(self.target, dtype, shape, label, constant=False))
+
+        return make_clone(tensor, wanted, method, self._mapping.tile_map(self.memory_bytes), self._mapping, allocate)
+
+    def clone_n(
+        self,
+        tensor: Tensor,
+        count: int,
+        name: str | None = None,
+        method: TensorCloneMethod = TensorCloneMethod.PRESERVE_ORDER_UNLESS_ALIASES,
+        *,
+        debug_context: str | None = None,
+    ) -> Tensor:
+        """`count` clones of a tensor of shape (…) as one tensor of shape (`count`, …); see `clone`."""
+        self._own(tensor)
+        if not is_whole(count) or count < 1:
+            raise TensorCreationError(
+                f"clone_n() was asked for {shown(count)} clones.", next_step="give a whole number of 1 or more."
+            )
+        clones = [self.clone(tensor, name, method, debug_context=debug_context) for _ in range(count)]
+        return concat([c.expand(0) for c in clones], 0)
+
+    def is_constant(self, tensor: Tensor) -> bool:
+        """True if all elements of `tensor`, and there are some, belong to constants."""
+        self._own(tensor)
+        start, stop = tensor.byte_extent()
+        inside = sum(np.clip(stop, v.start, v.stop) - np.clip(start, v.start, v.stop) for v in self.constants_in(tensor))
+        return bool(np.sum(inside) == np.sum(stop - start) > 0)
 
     def set_initial_value(self, what: Tensor | FieldRef, values: ArrayLike) -> None:
         """What a variable, or a vertex's state field, holds when the engine is loaded: one number, or an array."""
@@ -129,7 +227,7 @@ class Graph:
     def _allocate(self, variable: Variable) -> Tensor:
         self._variables.add(variable)
         layout = self.strided(variable.shape, dense(variable.shape))
-        return Tensor(self, variable.dtype, variable.start // variable.dtype.size, layout)
+        return Tensor(self._top, variable.dtype, variable.start // variable.dtype.size, layout)
 
     # Tiles
 
@@ -140,11 +238,13 @@ class Graph:
         own element order. Raises `InvalidTileMappingError` for a tile that does not exist.
         """
         if isinstance(what, VertexRef):
-            if what.table.graph is not self:
-                raise self._foreign(what, "set_tile_mapping()")
+            if what.table.graph is not self._top:
+                raise foreign(what, "set_tile_mapping()")
             what.table.tiles[what.row] = self._tiles.number(tile, what)
         elif isinstance(what, VertexRange):
-            self._map_range(what, tile)
+            if what.table.graph is not self._top:
+                raise foreign(what, "set_tile_mapping()")
+            what.put_on(self._tiles.numbers(tile, repr(what)))
         elif isinstance(what, Tensor):
             self._own(what)
             if isinstance(tile, (int, float, np.number)):
@@ -159,10 +259,13 @@ class Graph:
                 f"set_tile_mapping() was given {shown(what)}.", next_step="map a tensor or a vertex of this graph."
             )
 
-    def get_tile_mapping(self, tensor: Tensor, require_complete: bool = True) -> list[list[tuple[int, int]]]:
+    def get_tile_mapping(
+        self, tensor: Tensor, require_complete: bool = True, allow_external: bool = False
+    ) -> list[list[tuple[int, int]]]:
         """For each tile the (begin, end) intervals of `tensor`, in its own element order, that lie there.
 
-        Raises `InvalidTileMappingError` if `require_complete` and some element lies on no tile.
+        Raises `InvalidTileMappingError` if `require_complete` and some element lies on no tile, and, in a virtual graph, if
+        some lies on a tile outside it and not `allow_external`.
         """
         self._own(tensor)
         pieces = pieces_by_tile(tensor, self.tile_map())
@@ -173,49 +276,61 @@ class Graph:
                 f"{missing} of the {tensor.num_elements} elements of {self.describe(tensor)} are on no tile.",
                 next_step="graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor).",
             )
-        return intervals_by_tile(pieces, self.target.num_tiles)
+        if not allow_external and np.any(tile == EXTERNAL):
+            raise InvalidTileMappingError(
+                f"{int(count[tile == EXTERNAL].sum()):,} of the {tensor.num_elements:,} elements of {self.describe(tensor)} "
+                "are on tiles outside the virtual graph.",
+                next_step="ask the top-level graph: graph.get_top_level_graph(), or pass allow_external=True.",
+            )
+        return intervals_by_tile(pieces, self._tiles.count)
 
     def tile_map(self) -> TileMap:
-        """The mapping calls so far as one table; made anew only when there are new ones."""
-        return self._mapping.tile_map(self.memory_bytes)
+        """The mapping calls so far as one table, in this graph's tile numbers."""
+        return self._tiles.seen(self._mapping.tile_map(self.memory_bytes))
 
-    def _map_range(self, vertices: VertexRange, tiles: Any) -> None:
-        if vertices.table.graph is not self:
-            raise self._foreign(vertices, "set_tile_mapping()")
-        numbers = self._tiles.numbers(tiles, repr(vertices))
-        if numbers.shape not in ((), (1,), (len(vertices),)):
-            raise InvalidTileMappingError(
-                f"{numbers.size:,} tiles were given for {len(vertices):,} vertices.",
-                where=repr(vertices),
-                next_step="give one tile for all of them, or one for each.",
-            )
-        given = np.broadcast_to(numbers, (len(vertices),))
-        vertices.table.tiles[vertices.start : vertices.stop] = array("i", given.astype(np.int32).tobytes())
+    def create_virtual_graph(self, *tiles: Any) -> Graph:
+        """Some tiles of this graph as a graph of their own, in which they are numbered from 0.
 
-    @staticmethod
-    def _foreign(what: object, call: str) -> GraphObjectCreationError:
-        return GraphObjectCreationError(
-            f"{call} was given something of another graph.", where=shown(what), next_step="use one graph throughout."
-        )
+        `create_virtual_graph(n)` takes the first n tiles of each IPU, `create_virtual_graph(first, end)` a range, and
+        `create_virtual_graph([7, 3])` a list. What is made and mapped through it belongs to this graph and lies on these
+        tiles. Raises `InvalidTileMappingError` and `GraphObjectCreationError`.
+        """
+        from ipu_teach.graph.virtual import VirtualGraph
+
+        return VirtualGraph(self, *tiles)
+
+    def get_top_level_graph(self) -> Graph:
+        """The graph itself, or for a virtual graph the one that it is a part of in the end."""
+        return self._top
 
     # Vertices
 
-    def add_compute_set(self, name: str | None = None) -> ComputeSet:
+    def add_compute_set(self, name: str | None = None, *, debug_context: str | None = None) -> ComputeSet:
         """A new, empty compute set."""
         number = len(self.compute_sets)
-        compute_set = ComputeSet(self, number, name if name is not None else f"compute_set{number}")
+        name = scoped(name, debug_context)
+        compute_set = ComputeSet(self._top, number, name if name is not None else f"compute_set{number}")
         self.compute_sets.append(compute_set)
         return compute_set
 
     def add_vertex(
-        self, compute_set: ComputeSet, codelet: type[Vertex], connections: Mapping[str, Any] | None = None, /, **fields: Any
+        self,
+        compute_set: ComputeSet,
+        codelet: type[Vertex],
+        connections: Mapping[str, Any] | None = None,
+        /,
+        *,
+        debug_context: str | None = None,
+        **fields: Any,
     ) -> VertexRef:
         """One vertex of class `codelet`. Edges are given by field name, as keywords or in a dict, `connections`.
 
         An edge takes a tensor (for `Vector[Vector[T]]` also a list of vectors), state takes its initial value. A field may
-        be connected later with `connect`. Raises `UnknownFieldError`, `PoplarTypeError`, `GraphConnectionError`.
+        be connected later with `connect`; `debug_context` names the vertex in messages. Raises `UnknownFieldError`,
+        `PoplarTypeError`, `GraphConnectionError`.
         """
-        table = self._table(compute_set, codelet)
+        name_of_vertex = None if debug_context is None else scoped(None, debug_context)
+        table = table_of(self._top, compute_set, codelet)
         if connections is not None and not isinstance(connections, Mapping):
             raise GraphObjectCreationError(
                 f"add_vertex() was given {shown(connections)} as its connections.",
@@ -244,6 +359,8 @@ class Graph:
         table.order.append(compute_set.num_vertices)
         table.tiles.append(-1)
         compute_set.num_vertices += 1
+        if name_of_vertex is not None:
+            table.names[row] = name_of_vertex
         return VertexRef(table, row)
 
     def add_vertices(self, compute_set: ComputeSet, codelet: type[Vertex], tiles: ArrayLike, /, **fields: Any) -> VertexRange:
@@ -254,7 +371,7 @@ class Graph:
         """
         from ipu_teach.graph.bulk import add_rows
 
-        return add_rows(self, self._table(compute_set, codelet), tiles, fields)
+        return add_rows(self, table_of(self._top, compute_set, codelet), tiles, fields)
 
     def connect(self, field: FieldRef, value: Tensor | Sequence[Tensor]) -> None:
         """Connect one field of a vertex that was added without it."""
@@ -270,36 +387,27 @@ class Graph:
             raise GraphObjectCreationError(
                 f"set_perf_estimate() was given {shown(vertex)}.", next_step="give the vertex that add_vertex returned."
             )
-        if vertex.table.graph is not self:
-            raise self._foreign(vertex, "set_perf_estimate()")
+        if vertex.table.graph is not self._top:
+            raise foreign(vertex, "set_perf_estimate()")
         if isinstance(vertex, VertexRef):
             vertex.table.estimate(vertex.row, vertex.row + 1, cycles, vertex)
         else:
             vertex.table.estimate(vertex.start, vertex.stop, cycles, vertex)
 
-    def _table(self, compute_set: ComputeSet, codelet: type[Vertex]) -> VertexTable:
-        try:
-            table = compute_set.tables.get(codelet)
-            if table is not None and compute_set.graph is self:
-                return table
-        except (AttributeError, TypeError):
-            pass
-        if not isinstance(compute_set, ComputeSet) or compute_set.graph is not self:
+    def get_perf_estimate(self, vertex: VertexRef) -> int | None:
+        """The cycles that `set_perf_estimate` gave a vertex; None if it was given none."""
+        if not isinstance(vertex, VertexRef) or vertex.table.graph is not self._top:
             raise GraphObjectCreationError(
-                f"add_vertex() was given {shown(compute_set)}, which is no compute set of this graph.",
-                next_step="make one with graph.add_compute_set(name).",
+                f"get_perf_estimate() was given {shown(vertex)}.",
+                next_step="give a vertex that add_vertex of this graph returned.",
             )
-        if not isinstance(codelet, type) or not issubclass(codelet, Vertex):
-            raise GraphObjectCreationError(
-                f"add_vertex() was given {shown(codelet)}, which is no vertex class.",
-                next_step="write a class that derives from Vertex, and pass the class.",
-            )
-        if codelet.compute is Vertex.compute:
-            raise no_compute(codelet)
-        return compute_set.tables.setdefault(codelet, VertexTable(self, compute_set, codelet))
+        estimates = vertex.table.estimates
+        if estimates is None or vertex.row >= len(estimates) or estimates[vertex.row] < 0:
+            return None
+        return estimates[vertex.row]
 
     def _field(self, ref: FieldRef) -> tuple[VertexTable, int, str]:
-        if not isinstance(ref, FieldRef) or ref.vertex.table.graph is not self:
+        if not isinstance(ref, FieldRef) or ref.vertex.table.graph is not self._top:
             raise GraphObjectCreationError(
                 f"{shown(ref)} is no field of a vertex of this graph.",
                 next_step='write vertex["name"], with a vertex that add_vertex of this graph returned.',
@@ -308,13 +416,23 @@ class Graph:
 
     # Host
 
-    def add_host_to_device_fifo(self, handle: str, dtype: type[DType], num_elements: int) -> DataStream:
-        """A stream into the device; each Copy from it takes `num_elements` elements."""
-        return register(self.streams, new_stream(handle, dtype, num_elements, to_device=True))
+    def add_host_to_device_fifo(
+        self, handle: str, dtype: type[DType], num_elements: int, *, debug_context: str | None = None
+    ) -> DataStream:
+        """A stream into the device; each Copy from it takes `num_elements` elements.
 
-    def add_device_to_host_fifo(self, handle: str, dtype: type[DType], num_elements: int) -> DataStream:
-        """A stream out of the device; each Copy into it hands over `num_elements` elements."""
-        return register(self.streams, new_stream(handle, dtype, num_elements, to_device=False))
+        Within a `debug_context` its handle is the whole path. Raises `GraphObjectCreationError` for a handle in use.
+        """
+        return register(self.streams, new_stream(scoped_handle(handle, debug_context), dtype, num_elements, to_device=True))
+
+    def add_device_to_host_fifo(
+        self, handle: str, dtype: type[DType], num_elements: int, *, debug_context: str | None = None
+    ) -> DataStream:
+        """A stream out of the device; each Copy into it hands over `num_elements` elements.
+
+        Within a `debug_context` its handle is the whole path. Raises `GraphObjectCreationError` for a handle in use.
+        """
+        return register(self.streams, new_stream(scoped_handle(handle, debug_context), dtype, num_elements, to_device=False))
 
     def create_host_write(self, handle: str, tensor: Tensor) -> None:
         """Let the host write `tensor` under `handle`, by `Engine.write_tensor`."""
@@ -334,32 +452,59 @@ class Graph:
 
     def add_function(self, program: Any, name: str | None = None) -> Function:
         """Make `program` a function, for `Call`. Its code exists once, however often it is called."""
-        function = Function(self, name if name is not None else f"function{len(self.functions)}", program)
+        function = Function(self._top, name if name is not None else f"function{len(self.functions)}", program)
         self.functions.append(function)
         return function
+
+    # Drawings
+
+    def output_vertex_graph(self, path: str | PathLike[str] | TextIO, programs: Any = None) -> None:
+        """Write vertices and the variables they are connected to as GraphViz text, to a path or an open file.
+
+        `programs`: a program or a list of them, to draw only what they execute. Raises `GraphObjectCreationError`.
+        """
+        dot.write(dot.vertex_graph(self, programs), path, "output_vertex_graph()")
+
+    def output_compute_graph(self, path: str | PathLike[str] | TextIO, programs: Any = None) -> None:
+        """Write compute sets and the variables they read and write as GraphViz text, to a path or an open file.
+
+        `programs`: a program or a list of them, to draw only what they execute, and their copies too. Raises
+        `GraphObjectCreationError`.
+        """
+        dot.write(dot.compute_graph(self, programs), path, "output_compute_graph()")
 
     # Layouts and names
 
     def listed(self, dtype: type[DType], positions: Array) -> Tensor:
         """A tensor over explicit element positions, in the shape of `positions` (int64)."""
         offset = int(positions.flat[0]) if positions.size else 0
-        return Tensor(self, dtype, offset, self._layouts.listed(positions - offset))
+        return Tensor(self._top, dtype, offset, self._layouts.listed(positions - offset))
 
     def variable_at(self, byte: int) -> Variable:
         """The variable that holds a byte address."""
         return self._variables.at(byte)
+
+    def variable_map(self) -> TileMap:
+        """Which variable holds which byte, in the form of a tile map with variables' numbers for tiles."""
+        return self._variables.map()
+
+    def constants_in(self, tensor: Tensor) -> list[Variable]:
+        """The constants of which `tensor` holds some element."""
+        return self._variables.constants_in(tensor)
 
     def describe(self, tensor: Tensor) -> str:
         """The tensor in words for an error: its variable, and what part of it."""
         return self._variables.describe(tensor)
 
     def _own(self, tensor: Tensor) -> None:
-        if not isinstance(tensor, Tensor) or tensor.graph is not self:
+        if not isinstance(tensor, Tensor) or tensor.graph is not self._top:
             raise GraphObjectCreationError(
                 f"{shown(tensor)} is no tensor of this graph.",
                 next_step="use a tensor that this graph's add_variable or add_constant returned, or a view of one.",
             )
 
     def __repr__(self) -> str:
-        vertices = sum(cs.num_vertices for cs in self.compute_sets)
-        return f"Graph({len(self.variables)} variables, {len(self.compute_sets)} compute sets, {vertices:,} vertices)"
+        return text.graph_line(self)
+
+    def _repr_html_(self) -> str:
+        return text.graph_tables(self)

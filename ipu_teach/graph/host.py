@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from ipu_teach.errors import GraphObjectCreationError, shown
+from ipu_teach.graph.debug import scoped
 from ipu_teach.types import DType, as_dtype
 
 if TYPE_CHECKING:
@@ -40,6 +41,11 @@ class HostAccess:
 
     def __repr__(self) -> str:
         return f"the handle by which the host {'writes' if self.write else 'reads'} {self.tensor!r}"
+
+
+def scoped_handle(handle: str, debug_context: str | None) -> str:
+    """A stream's handle within a scope; what is no name is left for `new_stream` to refuse."""
+    return handle if not isinstance(handle, str) else scoped(handle, debug_context) or ""
 
 
 def new_stream(handle: str, dtype: type[DType], num_elements: int, to_device: bool) -> DataStream:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,26 +11,37 @@ import numpy as np
 from ipu_teach.errors import InvalidTileMappingError, shown
 from ipu_teach.graph.layouts import as_shape
 from ipu_teach.graph.tile_map import UNMAPPED, TileMap, paint
-from ipu_teach.types import Array
+from ipu_teach.types import Array, DType
 
 if TYPE_CHECKING:
     from ipu_teach.graph.tensor import Tensor
 
+EXTERNAL = -2  # the tile of what lies outside a virtual graph
+MIN_BYTES_PER_TILE = 128  # graphcore/poplibs, lib/poputil/TileMapping.cpp
+
 Intervals = list[tuple[int, int]]
 
 
-class Tiles:
-    """The tiles that a graph numbers from 0 to `count` - 1."""
+class VariableMappingMethod(Enum):
+    """How `Graph.add_variable` maps: not at all, or spread over all tiles in element order."""
 
-    def __init__(self, count: int) -> None:
+    NONE = "none"
+    LINEAR = "linear"
+
+
+class Tiles:
+    """The tiles that a graph numbers from 0 to `count` - 1. `chosen[i]`: the machine's own number of tile i, if another."""
+
+    def __init__(self, count: int, chosen: Array | None = None) -> None:
         self.count = count
+        self.chosen = chosen
 
     def number(self, tile: Any, what: Any) -> int:
-        """`tile` if there is such a tile. `what` is to lie there, or names it."""
+        """The machine's number of `tile`, if there is such a tile. `what` is to lie there, or names it."""
         if type(tile) is int and 0 <= tile < self.count:
-            return tile
+            return tile if self.chosen is None else int(self.chosen[tile])
         if isinstance(tile, np.integer) and 0 <= tile < self.count:
-            return int(tile)
+            return self.number(int(tile), what)
         whole = isinstance(tile, (int, np.integer)) and not isinstance(tile, bool)
         raise InvalidTileMappingError(
             f"There is no tile {shown(int(tile))}." if whole else f"{shown(tile)} is no tile number.",
@@ -40,7 +52,7 @@ class Tiles:
         )
 
     def numbers(self, tiles: Any, what: str) -> Array:
-        """Tile numbers as an array; `what` names whose they are."""
+        """The machine's numbers of some tiles, as an array; `what` names whose they are."""
         try:
             numbers = np.asarray(tiles)
         except ValueError:
@@ -53,7 +65,7 @@ class Tiles:
         bad = np.flatnonzero((flat < 0) | (flat >= self.count))
         if bad.size:
             self.number(flat[bad[0]], f"{what}, number {bad[0]}")
-        return numbers
+        return numbers if self.chosen is None else self.chosen[numbers]
 
     def pieces(self, tensor: Tensor, what: str, mapping: Any) -> list[tuple[int, int, int]]:
         """(begin, end, tile) of every interval of a mapping by lists. `what` names the tensor."""
@@ -75,8 +87,16 @@ class Tiles:
                 span = as_shape(interval)
                 if span is None or len(span) != 2 or not span[0] <= span[1] <= tensor.num_elements:
                     raise refuse(f"Tile {tile} was given the interval {shown(interval)} of {tensor.num_elements:,} elements.")
-                pieces.append((span[0], span[1], tile))
+                pieces.append((span[0], span[1], self.number(tile, tensor)))
         return pieces
+
+    def seen(self, tile_map: TileMap) -> TileMap:
+        """The machine's tile map in these tiles' numbers; what lies on others is on tile `EXTERNAL`."""
+        if self.chosen is None:
+            return tile_map
+        own = np.full(max(int(self.chosen.max()), int(tile_map.tile.max())) + 1, EXTERNAL, np.int32)
+        own[self.chosen] = np.arange(self.count)
+        return TileMap(tile_map.start, np.where(tile_map.tile == UNMAPPED, UNMAPPED, own[tile_map.tile]).astype(np.int32))
 
 
 class MappingLog:
@@ -120,10 +140,10 @@ def pieces_by_tile(tensor: Tensor, tile_map: TileMap) -> tuple[Array, Array, Arr
 
 
 def intervals_by_tile(pieces: tuple[Array, Array, Array], num_tiles: int) -> list[Intervals]:
-    """For each tile the (begin, end) intervals of a tensor that lie there; pieces on no tile are left out."""
+    """For each tile the (begin, end) intervals of a tensor that lie there; pieces on no tile, or on others, are left out."""
     mapping: list[Intervals] = [[] for _ in range(num_tiles)]
     for a, n, t in zip(*(column.tolist() for column in pieces), strict=True):
-        if t == UNMAPPED:
+        if t < 0:
             continue
         intervals = mapping[t]
         if intervals and intervals[-1][1] == a:
@@ -131,3 +151,26 @@ def intervals_by_tile(pieces: tuple[Array, Array, Array], num_tiles: int) -> lis
         else:
             intervals.append((a, a + n))
     return mapping
+
+
+def linear_mapping(count: int, num_tiles: int, grain: int, least: int) -> list[Intervals]:
+    """For each tile the interval of `count` elements that it gets, in order.
+
+    They are dealt out in grains of `grain` elements, as evenly as that allows, to as few tiles as do when a tile may hold
+    `least` elements, or an even share of all tiles if that is more.
+    """
+    mapping: list[Intervals] = [[] for _ in range(num_tiles)]
+    if count == 0:
+        return mapping
+    grains = -(-count // grain)
+    most = max(-(-grains // num_tiles), -(-least // grain), 1)
+    used = -(-grains // most)
+    for tile in range(used):
+        begin, end = tile * grains // used * grain, min((tile + 1) * grains // used * grain, count)
+        mapping[tile].append((begin, end))
+    return mapping
+
+
+def least_elements(dtype: type[DType]) -> int:
+    """Elements that a linear mapping may put on one tile, however many tiles there are."""
+    return -(-MIN_BYTES_PER_TILE // dtype.size)

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from ipu_teach.errors import GraphObjectCreationError, TensorCreationError, shown
 from ipu_teach.graph.layouts import MOST_DIMENSIONS, Shape, as_shape
+from ipu_teach.graph.tile_map import TileMap
 from ipu_teach.types import Array, DType, as_dtype, to_host_array
 
 if TYPE_CHECKING:
@@ -35,6 +36,10 @@ class Variable:
     stop: int
     constant: bool
 
+    def __repr__(self) -> str:
+        kind = "Constant" if self.constant else "Variable"
+        return f"{kind}({self.name!r}, {self.dtype.__name__}, shape {self.shape}, {self.stop - self.start:,} bytes)"
+
 
 class Variables:
     """The variables of one graph, side by side, and the values that some of them are given when an engine is loaded."""
@@ -45,6 +50,7 @@ class Variables:
         self.memory_bytes = 0
         self._starts: list[int] = []
         self._constants: list[Variable] = []
+        self._map = TileMap(np.zeros(0, np.int64), np.zeros(0, np.int32))
 
     def check(
         self, target: Target, dtype: type[DType], shape: int | Sequence[int], name: str | None, constant: bool
@@ -80,6 +86,12 @@ class Variables:
     def at(self, byte: int) -> Variable:
         """The variable that holds a byte address."""
         return self.all[bisect_right(self._starts, byte) - 1]
+
+    def map(self) -> TileMap:
+        """Which variable holds which byte, in the form of a tile map with variables' numbers for tiles."""
+        if len(self._map.start) != len(self.all):
+            self._map = TileMap(np.array(self._starts, np.int64), np.arange(len(self.all), dtype=np.int32))
+        return self._map
 
     def constants_in(self, tensor: Tensor) -> list[Variable]:
         """The constants of which `tensor` holds some element."""

@@ -72,7 +72,7 @@ class VectorList(list[Any]):
 
 _KINDS = {Input: "input", Output: "output", InOut: "inout"}
 # Names of the kit's own, which no field may take.
-_RESERVED = frozenset(("bind", "call", "compute", "context", "cycles", "fields"))
+_RESERVED = frozenset(("bind", "call", "compute", "context", "cycles", "debug_context", "fields"))
 MOST_ELEMENTS = 2**28  # of an Output of `Vertex.call`
 
 
