@@ -25,7 +25,7 @@ from ipu_teach.graph.clone import TensorCloneMethod, make_clone
 from ipu_teach.graph.compute_set import ComputeSet, Function, foreign, table_of
 from ipu_teach.graph.debug import scoped
 from ipu_teach.graph.host import DataStream, HostAccess, check_handle, new_stream, register, scoped_handle
-from ipu_teach.graph.layouts import Layouts, Shape, dense, is_whole
+from ipu_teach.graph.layouts import Layouts, Shape, dense, is_whole, refuse_to_list
 from ipu_teach.graph.mapping import (
     EXTERNAL,
     MappingLog,
@@ -198,6 +198,7 @@ class Graph:
             raise TensorCreationError(
                 f"clone_n() was asked for {shown(count)} clones.", next_step="give a whole number of 1 or more."
             )
+        refuse_to_list(count * max(tensor.num_elements, 1))
         clones = [self.clone(tensor, name, method, debug_context=debug_context) for _ in range(count)]
         return concat([c.expand(0) for c in clones], 0)
 

@@ -49,7 +49,7 @@ def bytes_by_tile(tensor: Tensor) -> tuple[Array, Array]:
 def tensor_table(tensor: Tensor) -> str:
     """HTML: how many elements and bytes of a tensor lie on each tile."""
     tiles, sizes = bytes_by_tile(tensor)
-    order = np.argsort(np.where(tiles == UNMAPPED, np.iinfo(np.int64).max, tiles), kind="stable")
+    order = np.argsort(tiles == UNMAPPED, kind="stable")  # those on no tile last
     rows = [
         ("none" if tiles[i] == UNMAPPED else f"{tiles[i]}", f"{sizes[i] // tensor.dtype.size:,}", f"{sizes[i]:,}")
         for i in order.tolist()
