@@ -125,7 +125,7 @@ def test_tables_are_short() -> None:
         graph.set_tile_mapping(x[row], row)
     table = x._repr_html_()
     assert table.count("<tr>") == 16 and '<tr><td colspan="3">and 6 more tiles</td></tr>' in table
-    for number in range(100):
+    for _ in range(100):
         graph.add_variable(FLOAT, 1)
         graph.add_compute_set()
     table = graph._repr_html_()
@@ -230,6 +230,38 @@ def test_perf_estimates_can_be_asked_for() -> None:
     )
 
 
+def test_estimators_can_be_registered() -> None:
+    device = IPUModel(tiles_per_ipu=1).create_device()
+
+    def cycles(estimator: Any, own: int | None = None) -> int:
+        graph = Graph(device)
+        x = graph.add_variable(FLOAT, (2, 30), "x")
+        graph.set_tile_mapping(x, 0)
+        cs = graph.add_compute_set("cs")
+        v = graph.add_vertex(cs, Scale, x=x[0], out=x[1])
+        graph.set_tile_mapping(v, 0)
+        graph.set_initial_value(x, 1)
+        graph.register_perf_estimator(Scale, estimator)
+        if own is not None:
+            graph.set_perf_estimate(v, own)
+        engine = Engine(graph, Execute(cs))
+        engine.load(device)
+        engine.run()
+        return int(engine.report.compute_cycles_per_tile[0])
+
+    def by_size(vertex: Any, target: Any) -> int:
+        return len(vertex.x) * int(target.num_worker_contexts)
+
+    assert cycles(lambda vertex, target: 2) - cycles(lambda vertex, target: 1) == 6
+    assert cycles(by_size) - cycles(lambda vertex, target: 0) == 6 * 180
+    assert cycles(by_size, own=7) == cycles(lambda vertex, target: 7)
+    assert said(lambda: cycles(lambda vertex, target: "many")) == (
+        "The estimator that was registered for Scale said 'many' cycles.\n  next:  let it return a whole number from 0 to "
+        "1,000,000,000,000."
+    )
+    assert said(lambda: cycles(5)).endswith("and 5.\n  next:  give a vertex class and a function of (vertex, target).")
+
+
 # --- virtual graphs ------------------------------------------------------------------------------------------------------
 
 
@@ -293,11 +325,12 @@ def test_the_first_tiles_of_each_ipu() -> None:
     [
         ((0,), "create_virtual_graph(0) chooses no tiles of the graph.\n  next:  each IPU of the graph has 4 tiles."),
         ((2, 5), "create_virtual_graph(2, 5) chooses no tiles of the graph.\n  next:  use 0 <= first < end <= 4."),
-        (([1, 1],), "create_virtual_graph([1, 1]) chooses no tiles of the graph.\n  next:  a list of tiles holds whole numbers, "
-         "at least one, each once."),
-        (([1, 4],), "There is no tile 4.\n  where: create_virtual_graph(), number 1\n  next:  the target has the tiles 0 to 3."),
-        (("a",), "create_virtual_graph() was given ('a',).\n  next:  give a number of tiles, the first and the end of a range, or "
-         "a list of tiles."),
+        (([1, 1],), "create_virtual_graph([1, 1]) chooses no tiles of the graph.\n  next:  a list of tiles holds whole "
+         "numbers, at least one, each once."),
+        (([1, 4],), "There is no tile 4.\n  where: create_virtual_graph(), number 1\n  "
+         "next:  the target has the tiles 0 to 3."),
+        (("a",), "create_virtual_graph() was given ('a',).\n  next:  give a number of tiles, the first and the end of a range, "
+         "or a list of tiles."),
     ],
 )  # fmt: skip
 def test_no_such_tiles(tiles: tuple[Any, ...], text: str) -> None:

@@ -7,10 +7,10 @@ the graph's one flat memory, so that an interval's length is what it costs to se
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -44,7 +44,7 @@ class FrozenTable:
     """The vertices of one codelet in one compute set, as columns.
 
     `offsets` and `layouts` by field name (state included: each vertex has one element of hidden memory for it);
-    `tiles`, `order` and `estimates` (-1 for none) by vertex.
+    `tiles`, `order` and `estimates` (-1 for none) by vertex. `estimator`: what the graph has registered for the codelet.
     """
 
     compute_set: int
@@ -55,6 +55,7 @@ class FrozenTable:
     tiles: Array
     order: Array
     estimates: Array
+    estimator: Callable[[Any, Target], int] | None
 
     def __len__(self) -> int:
         return len(self.order)
@@ -113,7 +114,7 @@ class FrozenGraph:
             estimates[: len(table.estimates)] = table.estimates
         return FrozenTable(
             table.compute_set.id, table.codelet, dict(table.codelet.fields), offsets, layouts, tiles,
-            np.array(table.order, np.int64), estimates,
+            np.array(table.order, np.int64), estimates, table.graph.perf_estimators.get(table.codelet),
         )  # fmt: skip
 
     def _allocate_state(self, name: str, dtype: type[DType], count: int) -> int:

@@ -1,8 +1,8 @@
 """Modelled cycles of one vertex.
 
-In this order: the vertex's own `set_perf_estimate`; its codelet's `cycles(self, target)`; the operations that were written
-down when it was traced. Units: worker cycles (a worker issues once every six tile cycles), for a SupervisorVertex tile
-cycles.
+In this order: the vertex's own `set_perf_estimate`; what the graph's `register_perf_estimator` was given for its codelet;
+the codelet's `cycles(self, target)`; the operations that were written down when it was traced. Units: worker cycles (a
+worker issues once every six tile cycles), for a SupervisorVertex tile cycles.
 
 The counts of a trace become cycles like this:
 
@@ -16,6 +16,7 @@ The counts of a trace become cycles like this:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ import numpy as np
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.trace import Op, Ref, Trace
 from ipu_teach.compile.tracer import is_list
+from ipu_teach.errors import GraphObjectCreationError, shown
+from ipu_teach.graph.table import MOST_CYCLES
 from ipu_teach.graph.vertex import VectorList, Vertex
 from ipu_teach.target import Target
 from ipu_teach.types import Array
@@ -109,7 +112,9 @@ def vertex_cycles(group: Group, target: Target) -> Array:
     if np.all(given >= 0):
         return given
     codelet, trace = group.table.codelet, group.trace
-    if hasattr(codelet, "cycles"):
+    if group.table.estimator is not None:
+        modelled = _registered(group, group.table.estimator, target)
+    elif hasattr(codelet, "cycles"):
         modelled = int(codelet.cycles(_dummy(group), target))
     elif trace.stopped:
         modelled = UNKNOWN
@@ -118,6 +123,16 @@ def vertex_cycles(group: Group, target: Target) -> Array:
         if codelet.context == "supervisor":
             modelled *= target.num_worker_contexts  # one worker of six does it all
     return np.where(given >= 0, given, modelled)
+
+
+def _registered(group: Group, estimator: Callable[[Any, Target], int], target: Target) -> int:
+    cycles: object = estimator(_dummy(group), target)
+    if not isinstance(cycles, (int, np.integer)) or isinstance(cycles, bool) or not 0 <= cycles <= MOST_CYCLES:
+        raise GraphObjectCreationError(
+            f"The estimator that was registered for {group.table.codelet.__name__} said {shown(cycles)} cycles.",
+            next_step=f"let it return a whole number from 0 to {MOST_CYCLES:,}.",
+        )
+    return int(cycles)
 
 
 def _dummy(group: Group) -> Vertex:

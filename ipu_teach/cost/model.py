@@ -88,7 +88,7 @@ class CostModel:
         """Raise `MissingPerfEstimateError` for a codelet that could not be traced and has no estimate."""
         for compute_set in self.compiled.graph.compute_sets:
             for group in self.compiled.groups[compute_set.id]:
-                if group.trace.stopped and not hasattr(group.table.codelet, "cycles"):
+                if group.trace.stopped and not hasattr(group.table.codelet, "cycles") and group.table.estimator is None:
                     missing = np.flatnonzero(group.table.estimates[group.rows] < 0)
                     if missing.size:
                         name = group.table.codelet.__name__

@@ -5,7 +5,7 @@ Building a graph runs nothing. It writes down what there is and where; `Engine` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, TextIO
 
@@ -46,6 +46,7 @@ from ipu_teach.types import Array, DType, as_dtype
 
 __all__ = ["ComputeSet", "DataStream", "Function", "Graph", "HostAccess", "Placement", "Variable"]
 
+PerfEstimator = Callable[[Any, Target], int]
 Placement = int | Sequence[Sequence[tuple[int, int]]]
 
 
@@ -91,6 +92,7 @@ class Graph:
         self.streams: dict[str, DataStream] = {}
         self.host_accesses: dict[str, HostAccess] = {}
         self.functions: list[Function] = []
+        self.perf_estimators: dict[type[Vertex], PerfEstimator] = {}
 
     @property
     def memory_bytes(self) -> int:
@@ -394,6 +396,19 @@ class Graph:
             vertex.table.estimate(vertex.row, vertex.row + 1, cycles, vertex)
         else:
             vertex.table.estimate(vertex.start, vertex.stop, cycles, vertex)
+
+    def register_perf_estimator(self, codelet: type[Vertex], estimator: PerfEstimator) -> None:
+        """Let `estimator(vertex, target)` say the cycles of this graph's vertices of class `codelet`, a whole number.
+
+        `vertex` has fields of the right shapes that hold nothing. It comes before the codelet's own `cycles`, and after
+        `set_perf_estimate`. Raises `GraphObjectCreationError`.
+        """
+        if not isinstance(codelet, type) or not issubclass(codelet, Vertex) or not callable(estimator):
+            raise GraphObjectCreationError(
+                f"register_perf_estimator() was given {shown(codelet)} and {shown(estimator)}.",
+                next_step="give a vertex class and a function of (vertex, target).",
+            )
+        self.perf_estimators[codelet] = estimator
 
     def get_perf_estimate(self, vertex: VertexRef) -> int | None:
         """The cycles that `set_perf_estimate` gave a vertex; None if it was given none."""
