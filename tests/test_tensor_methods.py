@@ -396,7 +396,8 @@ def test_errors() -> None:
         (lambda: x.reshape_partial(0, 3, 4), "reshape_partial(0, 3) does not fit shape (4, 3)."
          + here + "use 0 <= dim_begin <= dim_end <= 2."),
         (lambda: x.reshape_partial(0, 1, (3, 1)), "reshape_partial(0, 1) of shape (4, 3) has 4 elements to rearrange and "
-         "cannot take the shape (3, 1)." + here + "give whole numbers, none negative, whose product is the number of elements."),
+         "cannot take the shape (3, 1)." + here + "give whole numbers, none negative, whose product is the number of "
+         "elements."),
         (lambda: x.expand(3), "expand(3) names no places in shape (4, 3)." + here + "use whole numbers from 0 to 2."),
         (lambda: x.squeeze([1]), "squeeze([1]) does not fit shape (4, 3)." + here + "no dimension has length 1."),
         (lambda: x[:1].squeeze(1), "squeeze(1) does not fit shape (1, 3).\n  where: Tensor(a view of 'x', FLOAT, shape (1, 3))"
