@@ -37,6 +37,7 @@ from ipu_teach import (
     Vertex,
     concat,
 )
+from ipu_teach.errors import StreamConnectionError
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 from ipu_teach.types import Array, DType
 
