@@ -13,6 +13,7 @@ from ipu_teach.errors import IPUTeachError, PoplarError
 from ipu_teach.graph import (
     ComputeSet,
     DataStream,
+    DebugContext,
     Graph,
     InOut,
     Input,
@@ -21,12 +22,17 @@ from ipu_teach.graph import (
     ReplicatedStreamMode,
     SupervisorVertex,
     Tensor,
+    TensorCloneMethod,
+    UpsampleMethod,
+    VariableMappingMethod,
     Vector,
     VectorLayout,
     VectorList,
     Vertex,
+    append,
     codelet,
     concat,
+    same_view,
 )
 from ipu_teach.report import Report, print_profile_summary
 from ipu_teach.target import Target
@@ -49,8 +55,9 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BOOL", "CHAR", "FLOAT", "HALF", "INT", "LONGLONG", "SHORT", "SIGNED_CHAR", "UNSIGNED_CHAR", "UNSIGNED_INT",
-    "UNSIGNED_LONGLONG", "UNSIGNED_SHORT", "ComputeSet", "DataStream", "Device", "Engine", "Executable", "Graph", "IPUModel",
-    "IPUTeachError", "InOut", "Input", "MultiVertex", "Output", "PoplarError", "ReplicatedStreamMode", "Report",
-    "StreamCallback", "SupervisorVertex", "Target", "Tensor", "Vector", "VectorLayout", "VectorList", "Vertex", "codelet",
-    "compile_graph", "concat", "print_profile_summary", "program",
+    "UNSIGNED_LONGLONG", "UNSIGNED_SHORT", "ComputeSet", "DataStream", "DebugContext", "Device", "Engine", "Executable",
+    "Graph", "IPUModel", "IPUTeachError", "InOut", "Input", "MultiVertex", "Output", "PoplarError", "ReplicatedStreamMode",
+    "Report", "StreamCallback", "SupervisorVertex", "Target", "Tensor", "TensorCloneMethod", "UpsampleMethod",
+    "VariableMappingMethod", "Vector", "VectorLayout", "VectorList", "Vertex", "append", "codelet", "compile_graph", "concat",
+    "print_profile_summary", "program", "same_view",
 ]  # fmt: skip

@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ipu_teach.graph.codelets import Estimator
-from ipu_teach.graph.graph import ALIGNMENT, ComputeSet, Graph, Variable
-from ipu_teach.graph.table import ListLayout, VertexTable
-from ipu_teach.graph.tensor import Layout, Tensor
+from ipu_teach.graph.graph import ComputeSet, Graph
+from ipu_teach.graph.layouts import Layout, ListLayout
+from ipu_teach.graph.table import VertexTable
+from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import UNMAPPED, expand, paint
+from ipu_teach.graph.variables import ALIGNMENT, Variable
 from ipu_teach.graph.vertex import Field, Vertex
 from ipu_teach.types import Array, DType, poison
 

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from ipu_teach.errors import CodeletError
-from ipu_teach.graph.layouts import no_size
+from ipu_teach.graph.vector_layout import no_size
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.types import Array
 

@@ -166,6 +166,7 @@ def compile_graph(
         raise ControlProgramError(
             f"Engine was given {shown(graph)} as its graph.", next_step="write Engine(graph, program), in this order."
         )
+    graph = graph.get_top_level_graph()
     listed = [programs] if isinstance(programs, Program) else programs
     if not isinstance(listed, (list, tuple)) or not listed or not all(isinstance(p, Program) for p in listed):
         raise ControlProgramError(

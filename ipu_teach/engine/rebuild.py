@@ -19,11 +19,13 @@ from ipu_teach.engine.archive import MOST_NODES, Part, unpack
 from ipu_teach.engine.codelets import DTYPES, resolve
 from ipu_teach.engine.options import parsed
 from ipu_teach.errors import ExecutableLoadError, IPUTeachError, did_you_mean, shown
-from ipu_teach.graph.graph import ALIGNMENT, MOST_BYTES, ComputeSet, DataStream, Graph
-from ipu_teach.graph.mapping import tile_numbers
-from ipu_teach.graph.stream import ReplicatedStreamMode
-from ipu_teach.graph.table import MOST_CYCLES, ListLayout, VertexTable
-from ipu_teach.graph.tensor import MOST_DIMENSIONS, Layout, Tensor
+from ipu_teach.graph.graph import ComputeSet, Graph
+from ipu_teach.graph.layouts import MOST_DIMENSIONS, Layout, ListLayout
+from ipu_teach.graph.mapping import Tiles
+from ipu_teach.graph.stream import DataStream, ReplicatedStreamMode
+from ipu_teach.graph.table import MOST_CYCLES, VertexTable
+from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph.variables import ALIGNMENT, MOST_BYTES
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.target import Target, make_target
 from ipu_teach.types import UNSIGNED_INT, Array, DType
@@ -119,8 +121,7 @@ class _Reader:
         graph = self.graph
         for part in self.header.items("variables"):
             shape = part.numbers(2, 0, MOST_BYTES, MOST_DIMENSIONS)
-            variable = graph._checked(self._dtype(part, 1), shape, part.text(0), constant=part.flag(3))
-            graph._allocate(variable)
+            graph._new_variable(self._dtype(part, 1), shape, part.text(0), constant=part.flag(3))
         if graph.memory_bytes != self.header.whole("memory_bytes", 0, 2 * MOST_BYTES):
             self.header["memory_bytes"].fail(f"the size of its variables, {graph.memory_bytes:,} bytes")
         self._starts = np.array([v.start for v in graph.variables], np.int64)
@@ -200,7 +201,7 @@ class _Reader:
         ordered = np.all(start >= 0) and np.all(start <= stop) and np.all(stop <= self.graph.memory_bytes)
         if not ordered or np.any((tile < 0) | (tile >= self.graph.target.num_tiles)):
             part.fail("a mapping to tiles")
-        self.graph.mapping_log = array("q", np.ascontiguousarray(log, np.int64).tobytes())
+        self.graph.mapping_log.frombytes(np.ascontiguousarray(log, np.int64).tobytes())
 
     def _initial_value(self, part: Part) -> None:
         tensor = self._named_tensor(part, 0)
@@ -242,7 +243,7 @@ class _Reader:
         for name, field in table.state.items():
             table.state_values[name] = list(self._values(part["state"], name, field.dtype, count))
         tiles, order, estimates = (self._numbers(part, n, count) for n in ("tiles", "order", "estimates"))
-        tile_numbers(tiles, self.graph.target.num_tiles, f"{part.where}.tiles")
+        Tiles(self.graph.target.num_tiles).numbers(tiles, f"{part.where}.tiles")
         if np.any((estimates < -1) | (estimates > MOST_CYCLES)) or np.any((order < 0) | (order >= 2**31)):
             part.fail("a table of vertices")
         table.tiles = array("i", tiles.astype(np.int32).tobytes())

@@ -28,8 +28,10 @@ from ipu_teach.compile.programs import (
 from ipu_teach.engine.archive import MOST_NODES, pack
 from ipu_teach.engine.codelets import described
 from ipu_teach.errors import NotOfferedError
-from ipu_teach.graph.graph import ALIGNMENT, DataStream
-from ipu_teach.graph.tensor import Layout, Tensor
+from ipu_teach.graph.layouts import Layout
+from ipu_teach.graph.stream import DataStream
+from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph.variables import ALIGNMENT
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.types import Array
 

@@ -1,15 +1,19 @@
 """What a learner builds: tensors, vertices, and the graph that holds them."""
 
+from ipu_teach.graph.clone import TensorCloneMethod
 from ipu_teach.graph.codelets import codelet
-from ipu_teach.graph.graph import ComputeSet, DataStream, Graph
-from ipu_teach.graph.layouts import VectorLayout
-from ipu_teach.graph.stream import ReplicatedStreamMode
+from ipu_teach.graph.debug import DebugContext
+from ipu_teach.graph.graph import ComputeSet, Graph
+from ipu_teach.graph.join import append, same_view
+from ipu_teach.graph.mapping import VariableMappingMethod
+from ipu_teach.graph.stream import DataStream, ReplicatedStreamMode
 from ipu_teach.graph.table import VertexRange, VertexRef
-from ipu_teach.graph.tensor import Tensor, concat
+from ipu_teach.graph.tensor import Tensor, UpsampleMethod, concat
+from ipu_teach.graph.vector_layout import VectorLayout
 from ipu_teach.graph.vertex import InOut, Input, MultiVertex, Output, SupervisorVertex, Vector, VectorList, Vertex
 
 __all__ = [
-    "ComputeSet", "DataStream", "Graph", "InOut", "Input", "MultiVertex", "Output", "ReplicatedStreamMode",
-    "SupervisorVertex", "Tensor", "Vector", "VectorLayout", "VectorList", "Vertex", "VertexRange", "VertexRef", "codelet",
-    "concat",
+    "ComputeSet", "DataStream", "DebugContext", "Graph", "InOut", "Input", "MultiVertex", "Output", "ReplicatedStreamMode",
+    "SupervisorVertex", "Tensor", "TensorCloneMethod", "UpsampleMethod", "VariableMappingMethod", "Vector", "VectorLayout",
+    "VectorList", "Vertex", "VertexRange", "VertexRef", "append", "codelet", "concat", "same_view",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ipu_teach.errors import GraphConnectionError, GraphObjectCreationError, shown
-from ipu_teach.graph.mapping import tile_numbers
+from ipu_teach.graph.mapping import Tiles
 from ipu_teach.graph.table import UNCONNECTED, VertexRange, VertexTable
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import Field, unknown_field
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
 
 
-def add_rows(graph: Graph, table: VertexTable, tiles: ArrayLike, fields: dict[str, Any]) -> VertexRange:
+def add_rows(graph: Graph, known: Tiles, table: VertexTable, tiles: ArrayLike, fields: dict[str, Any]) -> VertexRange:
     """`Graph.add_vertices` for one table: check everything first, then extend every column."""
     for name in fields:
         if name not in table.codelet.fields:
             raise unknown_field(table.codelet, name)
-    numbers = tile_numbers(tiles, graph.target.num_tiles, f"add_vertices() of {table.codelet.__name__}")
+    numbers = known.numbers(tiles, f"add_vertices() of {table.codelet.__name__}")
     if numbers.ndim > 1:
         raise GraphObjectCreationError(
             f"add_vertices() of {table.codelet.__name__} was given tiles of shape {numbers.shape}.",

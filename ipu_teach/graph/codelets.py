@@ -28,7 +28,8 @@ from ipu_teach.errors import (
     did_you_mean,
     shown,
 )
-from ipu_teach.graph.table import MOST_CYCLES, UNCONNECTED, ListLayout, VertexRef
+from ipu_teach.graph.layouts import ListLayout
+from ipu_teach.graph.table import MOST_CYCLES, UNCONNECTED, VertexRef
 from ipu_teach.graph.templates import instance, placeholders, type_name
 from ipu_teach.graph.vertex import VectorList, Vertex
 from ipu_teach.types import ALL

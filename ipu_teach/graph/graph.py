@@ -5,12 +5,9 @@ Building a graph runs nothing. It writes down what there is and where; `Engine` 
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import prod
-from typing import Any, TypeVar
+from os import PathLike
+from typing import Any, TextIO
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,88 +18,54 @@ from ipu_teach.errors import (
     GraphObjectCreationError,
     InvalidTileMappingError,
     TensorCreationError,
-    counted,
     shown,
 )
+from ipu_teach.graph import dot, text
+from ipu_teach.graph.clone import TensorCloneMethod, make_clone
 from ipu_teach.graph.codelets import Codelets, Estimator, get_perf_estimate
-from ipu_teach.graph.mapping import intervals_by_tile, intervals_given, tile_number, tile_numbers
+from ipu_teach.graph.compute_set import ComputeSet, Function, foreign, table_of
+from ipu_teach.graph.debug import scoped
+from ipu_teach.graph.host import HostAccess, check_handle, register, scoped_handle
+from ipu_teach.graph.layouts import Layouts, Shape, dense, is_whole, refuse_to_list
+from ipu_teach.graph.mapping import (
+    EXTERNAL,
+    MappingLog,
+    Tiles,
+    VariableMappingMethod,
+    intervals_by_tile,
+    least_elements,
+    linear_mapping,
+    pieces_by_tile,
+)
 from ipu_teach.graph.sizes import connect_part, get_field_size, set_field_size
-from ipu_teach.graph.stream import DataStream as DataStream
-from ipu_teach.graph.stream import ReplicatedStreamMode, make_stream
-from ipu_teach.graph.table import UNCONNECTED, FieldRef, ListLayout, VertexRange, VertexRef, VertexTable
-from ipu_teach.graph.templates import refuse_template
-from ipu_teach.graph.tensor import MOST_DIMENSIONS, Layout, Shape, Tensor, as_shape, dense
-from ipu_teach.graph.tile_map import TileMap, paint
-from ipu_teach.graph.vertex import Vertex, no_compute, unknown_field
+from ipu_teach.graph.stream import DataStream, ReplicatedStreamMode, make_stream
+from ipu_teach.graph.table import UNCONNECTED, FieldRef, VertexRange, VertexRef, VertexTable
+from ipu_teach.graph.tensor import Tensor, concat
+from ipu_teach.graph.tile_map import UNMAPPED, TileMap
+from ipu_teach.graph.variables import Variable, Variables, host_values
+from ipu_teach.graph.vertex import Vertex, unknown_field
 from ipu_teach.target import Target
-from ipu_teach.types import Array, DType, as_dtype, to_host_array
+from ipu_teach.types import Array, DType, as_dtype
 
-ALIGNMENT = 64  # bytes; a variable starts on a cache line, so that every dtype is aligned in it
-MOST_BYTES = 2**48  # of one graph: more than any machine has, and small enough that no address overflows
+__all__ = ["ComputeSet", "DataStream", "Function", "Graph", "HostAccess", "Placement", "Variable"]
+
 Placement = int | Sequence[Sequence[tuple[int, int]]]
-HasHandle = TypeVar("HasHandle", bound="DataStream | HostAccess")
-
-
-@dataclass(frozen=True)
-class Variable:
-    """A named piece of memory: `start` and `stop` are byte addresses in the graph's one flat memory.
-
-    `state` marks the hidden memory of a codelet's state fields, which lies where its vertices do.
-    """
-
-    id: int
-    name: str
-    dtype: type[DType]
-    shape: Shape
-    start: int
-    stop: int
-    constant: bool
-    state: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class HostAccess:
-    """A tensor that the host reads or writes whole, outside any program, under `handle`."""
-
-    handle: str
-    tensor: Tensor
-    write: bool
-
-    def __repr__(self) -> str:
-        return f"the handle by which the host {'writes' if self.write else 'reads'} {self.tensor!r}"
-
-
-@dataclass(frozen=True, eq=False)
-class Function:
-    """A program that may be called from several places. Made by `Graph.add_function`, run by `Call`."""
-
-    graph: Graph
-    name: str
-    program: Any
-
-    def __repr__(self) -> str:
-        return f"Function({self.name!r})"
-
-
-class ComputeSet:
-    """Vertices that run at the same time, in one superstep. Execute it in a program."""
-
-    def __init__(self, graph: Graph, number: int, name: str) -> None:
-        self.graph = graph
-        self.id = number
-        self.name = name
-        self.tables: dict[type[Vertex], VertexTable] = {}
-        self.num_vertices = 0
-
-    def __repr__(self) -> str:
-        counts = ", ".join(f"{len(t):,} {c.__name__}" for c, t in self.tables.items() if len(t))
-        return f"ComputeSet({self.name!r}, {counts or 'no vertices'})"
 
 
 class Graph:
     """What a learner builds: variables, compute sets, vertices and streams, for one target.
 
     `target`: a `Target`, or a `Device` whose target is taken.
+
+        graph = Graph(device.target)
+        x = graph.add_variable(FLOAT, (26, 64), "x")      # a tensor; it holds no values yet
+        graph.set_tile_mapping(x, 0)                      # every element and every vertex needs a tile
+        cs = graph.add_compute_set("scale")
+        v = graph.add_vertex(cs, Scale, x=x[0], out=x[1])
+        graph.set_tile_mapping(v, 0)
+
+    Calls that make something take a name, and as `debug_context` the scope of that name: a path as text, or a
+    `DebugContext`. Whatever a call is given and cannot use raises a `PoplarError` and leaves the graph as it was.
     """
 
     def __init__(self, target: Target | Device) -> None:
@@ -113,46 +76,149 @@ class Graph:
                 f"Graph() was given {shown(target)}, which is no target.",
                 next_step='give it a target, as in Graph(IPUModel("ipu2").create_device().target).',
             )
+        # Virtual graphs share all that is set here, so nothing of it is rebound later.
         self.target = target
-        self._num_tiles = target.num_tiles
-        self.variables: list[Variable] = []
+        self._top = self
+        self._tiles = Tiles(target.num_tiles)
+        self._variables = Variables()
+        self._mapping = MappingLog()
+        self._layouts = Layouts()
+        # Bound here and not methods: the hottest calls of a graph under construction.
+        self.strided = self._layouts.strided
+        self.list_layout = self._layouts.list_layout
+        self.layouts = self._layouts.all
+        self.variables = self._variables.all
+        self.initial_values = self._variables.initial_values
+        self.mapping_log = self._mapping.rows
         self.compute_sets: list[ComputeSet] = []
         self.streams: dict[str, DataStream] = {}
         self.host_accesses: dict[str, HostAccess] = {}
-        self.initial_values: list[tuple[Tensor, Array]] = []
-        self.memory_bytes = 0
-        self.layouts: list[Layout | ListLayout] = []
-        # The mapping log: byte start, byte stop, tile; a later entry overrides an earlier one.
-        self.mapping_log = array("q")
-        self._interned: dict[Any, Any] = {}
-        self._starts: list[int] = []
-        self._constants: list[Variable] = []
-        self._num_functions = 0
-        self._tile_map: tuple[tuple[int, int], TileMap] | None = None
+        self.functions: list[Function] = []
         self.codelets = Codelets()
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of the graph's one flat memory so far: all variables, and the gaps that align them."""
+        return self._variables.memory_bytes
+
+    @property
+    def num_vertices(self) -> int:
+        """Vertices of all compute sets together."""
+        return sum(cs.num_vertices for cs in self.compute_sets)
 
     # Variables
 
-    def add_variable(self, dtype: type[DType], shape: int | Sequence[int], name: str | None = None) -> Tensor:
-        """A new variable, unwritten and on no tile yet. `shape` in elements. Raises `TensorCreationError`."""
-        return self._allocate(self._checked(dtype, shape, name, constant=False))
+    def add_variable(
+        self,
+        dtype: type[DType],
+        shape: int | Sequence[int],
+        name: str | None = None,
+        mapping: VariableMappingMethod | None = None,
+        *,
+        debug_context: str | None = None,
+    ) -> Tensor:
+        """A new variable, unwritten. `shape`: whole numbers, in elements; `()` for a single one.
+
+        It is on no tile yet, unless `mapping` is `VariableMappingMethod.LINEAR`: then its elements are spread over the
+        tiles in order, as `poputil.map_tensor_linearly` does. Raises `TensorCreationError` and `PoplarTypeError`.
+        """
+        if mapping is not None and not isinstance(mapping, VariableMappingMethod):
+            raise TensorCreationError(
+                f"add_variable() was given {shown(mapping)} as mapping.",
+                next_step="use VariableMappingMethod.LINEAR or NONE; for a tile, call graph.set_tile_mapping(tensor, tile).",
+            )
+        name = scoped(name, debug_context, "add_variable()")
+        tensor = self._new_variable(dtype, shape, name)
+        if mapping is VariableMappingMethod.LINEAR:
+            grain = self.target.get_vector_width(tensor.dtype)
+            self.set_tile_mapping(
+                tensor, linear_mapping(tensor.num_elements, self._tiles.count, grain, least_elements(tensor.dtype))
+            )
+        return tensor
 
     def add_constant(
-        self, dtype: type[DType], shape: int | Sequence[int], values: ArrayLike, name: str | None = None
+        self,
+        dtype: type[DType],
+        shape: int | Sequence[int],
+        values: ArrayLike,
+        name: str | None = None,
+        *,
+        debug_context: str | None = None,
     ) -> Tensor:
-        """A read-only variable holding `values`: one number for all elements, or an array of `shape`."""
-        variable = self._checked(dtype, shape, name, constant=True)
-        array = _values(values, variable.dtype, variable.shape, f"The constant {variable.name!r}")
+        """A read-only variable holding `values`: one number for all elements, or an array of `shape`.
+
+        It needs a tile like any variable. Raises `TensorCreationError` and `PoplarTypeError`.
+        """
+        name = scoped(name, debug_context, "add_constant()")
+        variable = self._variables.check(self.target, dtype, shape, name, constant=True)
+        array = host_values(values, variable.dtype, variable.shape, f"The constant {variable.name!r}")
         tensor = self._allocate(variable)
         self.initial_values.append((tensor, array))
         return tensor
+
+    def clone(
+        self,
+        tensor: Tensor,
+        name: str | None = None,
+        method: TensorCloneMethod = TensorCloneMethod.PRESERVE_ORDER_UNLESS_ALIASES,
+        *,
+        dtype: type[DType] | None = None,
+        debug_context: str | None = None,
+    ) -> Tensor:
+        """A tensor of the same shape in a new variable, each element on the tile of its original; no values are copied.
+
+        `method` decides how the elements lie in memory. CREATE_NEW_ORDER: in the order of the view, each its own.
+        PRESERVE_ORDER_AND_ALIASES: as the original's do; what appears twice there appears twice in the clone.
+        PRESERVE_ORDER_UNLESS_ALIASES: the second, but the first if something appears twice.
+        GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES: the second, with each tile's elements side by side. `dtype`: that of
+        the original by default. Elements on no tile are on none in the clone.
+        """
+        self._own(tensor)
+        if not isinstance(method, TensorCloneMethod):
+            raise TensorCreationError(
+                f"clone() was given {shown(method)} as method.",
+                next_step=f"use TensorCloneMethod.{', '.join(m.name for m in TensorCloneMethod)}.",
+            )
+        wanted = tensor.dtype if dtype is None else as_dtype(dtype, "clone()")
+        label = scoped("clone" if name is None and debug_context is None else name, debug_context, "clone()")
+
+        def allocate(dtype: type[DType], shape: Shape) -> Tensor:
+            return self._new_variable(dtype, shape, label)
+
+        return make_clone(tensor, wanted, method, self._mapping.tile_map(self.memory_bytes), self._mapping, allocate)
+
+    def clone_n(
+        self,
+        tensor: Tensor,
+        count: int,
+        name: str | None = None,
+        method: TensorCloneMethod = TensorCloneMethod.PRESERVE_ORDER_UNLESS_ALIASES,
+        *,
+        debug_context: str | None = None,
+    ) -> Tensor:
+        """`count` clones of a tensor of shape (…) as one tensor of shape (`count`, …); see `clone`."""
+        self._own(tensor)
+        if not is_whole(count) or count < 1:
+            raise TensorCreationError(
+                f"clone_n() was asked for {shown(count)} clones.", next_step="give a whole number of 1 or more."
+            )
+        refuse_to_list(count * max(tensor.num_elements, 1))
+        clones = [self.clone(tensor, name, method, debug_context=debug_context) for _ in range(count)]
+        return concat([c.expand(0) for c in clones], 0)
+
+    def is_constant(self, tensor: Tensor) -> bool:
+        """True if all elements of `tensor`, and there are some, belong to constants."""
+        self._own(tensor)
+        start, stop = tensor.byte_extent()
+        inside = sum(np.clip(stop, v.start, v.stop) - np.clip(start, v.start, v.stop) for v in self.constants_in(tensor))
+        return bool(np.sum(inside) == np.sum(stop - start) > 0)
 
     def set_initial_value(self, what: Tensor | FieldRef, values: ArrayLike) -> None:
         """What a variable, or a vertex's state field, holds when the engine is loaded: one number, or an array."""
         if isinstance(what, Tensor):
             self._own(what)
-            self._refuse_constant(what, "set_initial_value()")
-            self.initial_values.append((what, _values(values, what.dtype, what.shape, self.describe(what))))
+            self._variables.refuse_constant(what, "set_initial_value()")
+            self.initial_values.append((what, host_values(values, what.dtype, what.shape, self.describe(what))))
             return
         if not isinstance(what, FieldRef):
             raise GraphObjectCreationError(
@@ -168,51 +234,13 @@ class Graph:
             )
         table.set_state(row, name, values)
 
-    def _checked(self, dtype: type[DType], shape: int | Sequence[int], name: str | None, constant: bool) -> Variable:
-        """The description of a new variable, at the next free address; the graph is not changed yet."""
-        kind = "constant" if constant else "variable"
-        _check_name(name, f"add_{kind}()")
-        label = name if name is not None else f"{kind}{len(self.variables)}"
-        dtype = as_dtype(dtype, f"The {kind} {label!r}")
-        dims = as_shape(shape)
-        if dims is None:
-            raise TensorCreationError(
-                f"The {kind} {label!r} was given the shape {shown(shape)}.",
-                next_step=f"a shape is a tuple of at most {MOST_DIMENSIONS} whole numbers, none negative, as in (26, 64).",
-            )
-        start = self.memory_bytes
-        stop = start + prod(dims) * dtype.size
-        if start + prod(max(n, 1) for n in dims) * dtype.size > MOST_BYTES:
-            raise TensorCreationError(
-                f"The {kind} {label!r} of shape {shown(dims)} is too large.",
-                where=f"all tiles of the target together hold {self._num_tiles * self.target.bytes_per_tile:,} bytes; "
-                f"a graph may describe {MOST_BYTES:,}",
-                next_step="check the shape: its numbers are lengths, in elements.",
-            )
-        return Variable(len(self.variables), label, dtype, dims, start, stop, constant)
+    def _new_variable(self, dtype: type[DType], shape: int | Sequence[int], name: str | None, constant: bool = False) -> Tensor:
+        return self._allocate(self._variables.check(self.target, dtype, shape, name, constant))
 
     def _allocate(self, variable: Variable) -> Tensor:
-        self.memory_bytes = -(-variable.stop // ALIGNMENT) * ALIGNMENT
-        self.variables.append(variable)
-        self._starts.append(variable.start)
-        if variable.constant:
-            self._constants.append(variable)
+        self._variables.add(variable)
         layout = self.strided(variable.shape, dense(variable.shape))
-        return Tensor(self, variable.dtype, variable.start // variable.dtype.size, layout)
-
-    def _refuse_constant(self, tensor: Tensor, call: str) -> None:
-        """Nobody may write to a constant once it is made."""
-        if tensor.num_elements and self._constants:
-            starts, lengths = tensor.layout.extent
-            size = tensor.dtype.size
-            low, high = (tensor.offset + starts) * size, (tensor.offset + starts + lengths) * size
-            for v in self._constants:
-                if np.any((low < v.stop) & (high > v.start)):
-                    raise GraphObjectCreationError(
-                        f"{call} would write to the constant {v.name!r}.",
-                        where=repr(tensor),
-                        next_step="make it with graph.add_variable, or give its values in graph.add_constant.",
-                    )
+        return Tensor(self._top, variable.dtype, variable.start // variable.dtype.size, layout)
 
     # Tiles
 
@@ -223,86 +251,81 @@ class Graph:
         own element order. Raises `InvalidTileMappingError` for a tile that does not exist.
         """
         if isinstance(what, VertexRef):
-            if what.table.graph is not self:
-                raise self._foreign(what, "set_tile_mapping()")
-            what.table.tiles[what.row] = tile_number(tile, self._num_tiles, what)
+            if what.table.graph is not self._top:
+                raise foreign(what, "set_tile_mapping()")
+            what.table.tiles[what.row] = self._tiles.number(tile, what)
         elif isinstance(what, VertexRange):
-            self._map_range(what, tile)
+            if what.table.graph is not self._top:
+                raise foreign(what, "set_tile_mapping()")
+            what.put_on(self._tiles.numbers(tile, repr(what)))
         elif isinstance(what, Tensor):
             self._own(what)
             if isinstance(tile, (int, float, np.number)):
-                self._log_mapping(what, tile_number(tile, self._num_tiles, what))
-                return
-            pieces = intervals_given(tile, what, self._num_tiles)  # all of them are right before the first is noted down
-            flat = what.flatten()
-            for number, begin, end in pieces:
-                self._log_mapping(flat[begin:end], number)
+                self._mapping.add(what, self._tiles.number(tile, what))
+            else:
+                # All of them are right before the first is noted down.
+                pieces = self._tiles.pieces(what, self.describe(what), tile)
+                flat = what.flatten()
+                for begin, end, number in pieces:
+                    self._mapping.add(flat[begin:end], number)
         else:
             raise GraphObjectCreationError(
                 f"set_tile_mapping() was given {shown(what)}.", next_step="map a tensor or a vertex of this graph."
             )
 
-    def get_tile_mapping(self, tensor: Tensor, require_complete: bool = True) -> list[list[tuple[int, int]]]:
+    def get_tile_mapping(
+        self, tensor: Tensor, require_complete: bool = True, allow_external: bool = False
+    ) -> list[list[tuple[int, int]]]:
         """For each tile the (begin, end) intervals of `tensor`, in its own element order, that lie there.
 
-        Raises `InvalidTileMappingError` if `require_complete` and some element lies on no tile.
+        Raises `InvalidTileMappingError` if `require_complete` and some element lies on no tile, and, in a virtual graph, if
+        some lies on a tile outside it and not `allow_external`.
         """
         self._own(tensor)
-        found, missing = intervals_by_tile(self.tile_map(), tensor, self._num_tiles)
-        if require_complete and missing:
+        pieces = pieces_by_tile(tensor, self.tile_map())
+        _, count, tile = pieces
+        if require_complete and np.any(tile == UNMAPPED):
+            missing = int(count[tile == UNMAPPED].sum())
             raise InvalidTileMappingError(
                 f"{missing:,} of the {tensor.num_elements:,} elements of {self.describe(tensor)} are on no tile."
                 if missing < tensor.num_elements
                 else f"{self.describe(tensor)} is on no tile.",
                 next_step="graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor).",
             )
-        return found
+        if not allow_external and np.any(tile == EXTERNAL):
+            raise InvalidTileMappingError(
+                f"{int(count[tile == EXTERNAL].sum()):,} of the {tensor.num_elements:,} elements of {self.describe(tensor)} "
+                "are on tiles outside the virtual graph.",
+                next_step="ask the top-level graph: graph.get_top_level_graph(), or pass allow_external=True.",
+            )
+        return intervals_by_tile(pieces, self._tiles.count)
 
     def tile_map(self) -> TileMap:
-        """The mapping calls so far as one table; made anew only when there are new ones."""
-        state = (len(self.mapping_log), self.memory_bytes)
-        if self._tile_map is None or self._tile_map[0] != state:
-            self._tile_map = (state, paint(np.array(self.mapping_log, np.int64).reshape(-1, 3), self.memory_bytes))
-        return self._tile_map[1]
+        """The mapping calls so far as one table, in this graph's tile numbers."""
+        return self._tiles.seen(self._mapping.tile_map(self.memory_bytes))
 
-    def _map_range(self, vertices: VertexRange, tiles: Any) -> None:
-        if vertices.table.graph is not self:
-            raise self._foreign(vertices, "set_tile_mapping()")
-        numbers = tile_numbers(tiles, self._num_tiles, repr(vertices))
-        if numbers.shape not in ((), (1,), (len(vertices),)):
-            raise InvalidTileMappingError(
-                f"{numbers.size:,} tiles were given for {len(vertices):,} vertices.",
-                where=repr(vertices),
-                next_step="give one tile for all of them, or one for each.",
-            )
-        given = np.broadcast_to(numbers, (len(vertices),))
-        vertices.table.tiles[vertices.start : vertices.stop] = array("i", given.astype(np.int32).tobytes())
+    def create_virtual_graph(self, *tiles: Any) -> Graph:
+        """Some tiles of this graph as a graph of their own, in which they are numbered from 0.
 
-    def _log_mapping(self, tensor: Tensor, tile: int) -> None:
-        size, layout = tensor.dtype.size, tensor.layout
-        if layout.contiguous:
-            if layout.size:
-                start = tensor.offset * size
-                self.mapping_log.extend((start, start + layout.size * size, tile))
-            return
-        starts, lengths = layout.extent
-        begin = (tensor.offset + starts) * size
-        rows = np.stack((begin, begin + lengths * size, np.full_like(begin, tile)), axis=1)
-        self.mapping_log.frombytes(rows.astype(np.int64).tobytes())
+        `create_virtual_graph(n)` takes the first n tiles of each IPU, `create_virtual_graph(first, end)` a range, and
+        `create_virtual_graph([7, 3])` a list. What is made and mapped through it belongs to this graph and lies on these
+        tiles. Raises `InvalidTileMappingError` and `GraphObjectCreationError`.
+        """
+        from ipu_teach.graph.virtual import VirtualGraph
 
-    @staticmethod
-    def _foreign(what: object, call: str) -> GraphObjectCreationError:
-        return GraphObjectCreationError(
-            f"{call} was given something of another graph.", where=shown(what), next_step="use one graph throughout."
-        )
+        return VirtualGraph(self, *tiles)
+
+    def get_top_level_graph(self) -> Graph:
+        """The graph itself, or for a virtual graph the one that it is a part of in the end."""
+        return self._top
 
     # Vertices
 
-    def add_compute_set(self, name: str | None = None) -> ComputeSet:
+    def add_compute_set(self, name: str | None = None, *, debug_context: str | None = None) -> ComputeSet:
         """A new, empty compute set."""
-        _check_name(name, "add_compute_set()")
+        name = scoped(name, debug_context, "add_compute_set()")
         number = len(self.compute_sets)
-        compute_set = ComputeSet(self, number, name if name is not None else f"compute_set{number}")
+        compute_set = ComputeSet(self._top, number, name if name is not None else f"compute_set{number}")
         self.compute_sets.append(compute_set)
         return compute_set
 
@@ -312,15 +335,18 @@ class Graph:
         codelet: type[Vertex] | str,
         connections: Mapping[str, Any] | None = None,
         /,
+        *,
+        debug_context: str | None = None,
         **fields: Any,
     ) -> VertexRef:
         """One vertex of class `codelet`, or of the codelet of that name.
 
         Edges are given by field name, as keywords or in a dict, `connections`.
         An edge takes a tensor (for `Vector[Vector[T]]` also a list of vectors), state takes its initial value. A field may
-        be connected later with `connect`. Raises `UnknownVertexTypeError`, `UnknownFieldError`, `PoplarTypeError`,
-        `GraphConnectionError`.
+        be connected later with `connect`; `debug_context` names the vertex in messages. Raises `UnknownVertexTypeError`,
+        `UnknownFieldError`, `PoplarTypeError`, `GraphConnectionError`.
         """
+        name_of_vertex = None if debug_context is None else scoped(None, debug_context, "add_vertex()")
         table = self._table(compute_set, codelet)
         if connections is not None and not isinstance(connections, Mapping):
             raise GraphObjectCreationError(
@@ -350,6 +376,8 @@ class Graph:
         table.order.append(compute_set.num_vertices)
         table.tiles.append(-1)
         compute_set.num_vertices += 1
+        if name_of_vertex is not None:
+            table.names[row] = name_of_vertex
         return VertexRef(table, row)
 
     def add_vertices(
@@ -362,7 +390,7 @@ class Graph:
         """
         from ipu_teach.graph.bulk import add_rows
 
-        return add_rows(self, self._table(compute_set, codelet), tiles, fields)
+        return add_rows(self, self._tiles, self._table(compute_set, codelet), tiles, fields)
 
     def connect(self, field: FieldRef, value: Tensor | Sequence[Tensor]) -> None:
         """Connect one field of a vertex that was added without it, or one part of a list: `vertex["parts"][0]`."""
@@ -396,6 +424,19 @@ class Graph:
         """True if `add_vertex` would find a codelet under `name`."""
         return self.codelets.has(name)
 
+    def set_perf_estimate(self, vertex: VertexRef | VertexRange, cycles: Any) -> None:
+        """Modelled cycles of a vertex: worker cycles, or tile cycles for a SupervisorVertex. Overrides every other model."""
+        if not isinstance(vertex, (VertexRef, VertexRange)):
+            raise GraphObjectCreationError(
+                f"set_perf_estimate() was given {shown(vertex)}.", next_step="give the vertex that add_vertex returned."
+            )
+        if vertex.table.graph is not self._top:
+            raise foreign(vertex, "set_perf_estimate()")
+        if isinstance(vertex, VertexRef):
+            vertex.table.estimate(vertex.row, vertex.row + 1, cycles, vertex)
+        else:
+            vertex.table.estimate(vertex.start, vertex.stop, cycles, vertex)
+
     def register_perf_estimator(self, codelet: type[Vertex] | str, estimator: Estimator) -> None:
         """Let `estimator(shapes, target)` give the modelled cycles of each vertex of `codelet`, before its own `cycles`.
 
@@ -409,51 +450,17 @@ class Graph:
 
         Raises `MissingPerfEstimateError` if there is none of them: what is counted from compute() stands in the report.
         """
-        if not isinstance(vertex, VertexRef) or vertex.table.graph is not self:
+        if not isinstance(vertex, VertexRef) or vertex.table.graph is not self._top:
             raise GraphObjectCreationError(
                 f"get_perf_estimate() was given {shown(vertex)}.", next_step="give a vertex that add_vertex returned."
             )
-        return get_perf_estimate(self.codelets.estimators, self.target, vertex)
-
-    def set_perf_estimate(self, vertex: VertexRef | VertexRange, cycles: Any) -> None:
-        """Modelled cycles of a vertex: worker cycles, or tile cycles for a SupervisorVertex. Overrides every other model."""
-        if not isinstance(vertex, (VertexRef, VertexRange)):
-            raise GraphObjectCreationError(
-                f"set_perf_estimate() was given {shown(vertex)}.", next_step="give the vertex that add_vertex returned."
-            )
-        if vertex.table.graph is not self:
-            raise self._foreign(vertex, "set_perf_estimate()")
-        if isinstance(vertex, VertexRef):
-            vertex.table.estimate(vertex.row, vertex.row + 1, cycles, vertex)
-        else:
-            vertex.table.estimate(vertex.start, vertex.stop, cycles, vertex)
+        return get_perf_estimate(self.codelets.estimators, self._top.target, vertex)
 
     def _table(self, compute_set: ComputeSet, codelet: type[Vertex] | str) -> VertexTable:
-        if isinstance(codelet, str):
-            codelet = self.codelets.find(codelet)
-        try:
-            table = compute_set.tables.get(codelet)
-            if table is not None and compute_set.graph is self:
-                return table
-        except (AttributeError, TypeError):
-            pass
-        if not isinstance(compute_set, ComputeSet) or compute_set.graph is not self:
-            raise GraphObjectCreationError(
-                f"{shown(compute_set)} is no compute set of this graph.",
-                next_step="make one with graph.add_compute_set(name), and write add_vertex(compute_set, codelet, …).",
-            )
-        if not isinstance(codelet, type) or not issubclass(codelet, Vertex):
-            raise GraphObjectCreationError(
-                f"{shown(codelet)} is no vertex class.",
-                next_step="write a class that derives from Vertex, and pass the class.",
-            )
-        if codelet.compute is Vertex.compute:
-            raise no_compute(codelet)
-        refuse_template(codelet)
-        return compute_set.tables.setdefault(codelet, VertexTable(self, compute_set, codelet))
+        return table_of(self._top, compute_set, self.codelets.find(codelet) if isinstance(codelet, str) else codelet)
 
     def _field(self, ref: FieldRef, whole: bool = False) -> tuple[VertexTable, int, str]:
-        if not isinstance(ref, FieldRef) or ref.vertex.table.graph is not self:
+        if not isinstance(ref, FieldRef) or ref.vertex.table.graph is not self._top:
             raise GraphObjectCreationError(
                 f"{shown(ref)} is no field of a vertex of this graph.",
                 next_step='write vertex["name"], with a vertex that add_vertex of this graph returned.',
@@ -476,21 +483,31 @@ class Graph:
         options: Mapping[str, Any] | None = None,
         *,
         buffering_depth: int | None = None,
+        debug_context: str | None = None,
     ) -> DataStream:
         """A stream into the device; each Copy from it takes `num_elements` elements.
 
         `buffering_depth` (also an entry of `options`): how many transfers a `StreamCallback` is asked for ahead of their use.
+        Within a `debug_context` its handle is the whole path. Raises `GraphObjectCreationError` and `InvalidOptionError`.
         """
-        _check_handle(handle, "add_host_to_device_fifo()")
-        stream = make_stream(handle, dtype, num_elements, True, mode, options, buffering_depth)
-        return self._register(self.streams, stream)
+        handle = scoped_handle(handle, debug_context, "add_host_to_device_fifo()")
+        return register(self.streams, make_stream(handle, dtype, num_elements, True, mode, options, buffering_depth))
 
     def add_device_to_host_fifo(
-        self, handle: str, dtype: type[DType], num_elements: int, options: Mapping[str, Any] | None = None
+        self,
+        handle: str,
+        dtype: type[DType],
+        num_elements: int,
+        options: Mapping[str, Any] | None = None,
+        *,
+        debug_context: str | None = None,
     ) -> DataStream:
-        """A stream out of the device; each Copy into it hands over `num_elements` elements."""
-        _check_handle(handle, "add_device_to_host_fifo()")
-        return self._register(self.streams, make_stream(handle, dtype, num_elements, False, options=options))
+        """A stream out of the device; each Copy into it hands over `num_elements` elements.
+
+        Within a `debug_context` its handle is the whole path. Raises `GraphObjectCreationError` and `InvalidOptionError`.
+        """
+        handle = scoped_handle(handle, debug_context, "add_device_to_host_fifo()")
+        return register(self.streams, make_stream(handle, dtype, num_elements, False, options=options))
 
     def create_host_write(self, handle: str, tensor: Tensor) -> None:
         """Let the host write `tensor` under `handle`, by `Engine.write_tensor`."""
@@ -502,117 +519,67 @@ class Graph:
 
     def _access(self, handle: str, tensor: Tensor, write: bool) -> None:
         call = f"create_host_{'write' if write else 'read'}()"
-        _check_handle(handle, call)
+        check_handle(handle, call)
         self._own(tensor)
         if write:
-            self._refuse_constant(tensor, call)
-        self._register(self.host_accesses, HostAccess(handle, tensor, write))
-
-    @staticmethod
-    def _register(known: dict[str, HasHandle], item: HasHandle) -> HasHandle:
-        if item.handle in known:
-            raise GraphObjectCreationError(
-                f"There is already a handle {item.handle!r}.", where=repr(known[item.handle]), next_step="choose another name."
-            )
-        known[item.handle] = item
-        return item
+            self._variables.refuse_constant(tensor, call)
+        register(self.host_accesses, HostAccess(handle, tensor, write))
 
     def add_function(self, program: Any, name: str | None = None) -> Function:
         """Make `program` a function, for `Call`. Its code exists once, however often it is called."""
-        self._num_functions += 1
-        return Function(self, name if name is not None else f"function{self._num_functions - 1}", program)
+        function = Function(self._top, name if name is not None else f"function{len(self.functions)}", program)
+        self.functions.append(function)
+        return function
+
+    # Drawings
+
+    def output_vertex_graph(self, path: str | PathLike[str] | TextIO, programs: Any = None) -> None:
+        """Write vertices and the variables they are connected to as GraphViz text, to a path or an open file.
+
+        `programs`: a program or a list of them, to draw only what they execute. Raises `GraphObjectCreationError`.
+        """
+        dot.write(dot.vertex_graph(self, programs), path, "output_vertex_graph()")
+
+    def output_compute_graph(self, path: str | PathLike[str] | TextIO, programs: Any = None) -> None:
+        """Write compute sets and the variables they read and write as GraphViz text, to a path or an open file.
+
+        `programs`: a program or a list of them, to draw only what they execute, and their copies too. Raises
+        `GraphObjectCreationError`.
+        """
+        dot.write(dot.compute_graph(self, programs), path, "output_compute_graph()")
 
     # Layouts and names
-
-    def strided(self, shape: Shape, strides: Shape) -> Layout:
-        """The interned layout of that shape and those strides (elements)."""
-        key = (shape, strides)
-        layout: Layout | None = self._interned.get(key)
-        if layout is None:
-            layout = self._interned[key] = Layout(len(self.layouts), shape, strides, None)
-            self.layouts.append(layout)
-        return layout
 
     def listed(self, dtype: type[DType], positions: Array) -> Tensor:
         """A tensor over explicit element positions, in the shape of `positions` (int64)."""
         offset = int(positions.flat[0]) if positions.size else 0
-        relative = np.asarray(positions - offset, order="C")
-        if np.array_equal(relative.reshape(-1), np.arange(relative.size)):  # side by side after all
-            return Tensor(self, dtype, offset, self.strided(relative.shape, dense(relative.shape)))
-        key = (relative.shape, relative.tobytes())
-        layout: Layout | None = self._interned.get(key)
-        if layout is None:
-            layout = self._interned[key] = Layout(len(self.layouts), relative.shape, None, relative)
-            self.layouts.append(layout)
-        return Tensor(self, dtype, offset, layout)
-
-    def list_layout(self, parts: tuple[tuple[int, Layout], ...]) -> ListLayout:
-        """The interned compound layout of several regions on one field."""
-        key = tuple((delta, layout.id) for delta, layout in parts)
-        layout: ListLayout | None = self._interned.get(key)
-        if layout is None:
-            layout = self._interned[key] = ListLayout(len(self.layouts), parts)
-            self.layouts.append(layout)
-        return layout
+        return Tensor(self._top, dtype, offset, self._layouts.listed(positions - offset))
 
     def variable_at(self, byte: int) -> Variable:
         """The variable that holds a byte address."""
-        return self.variables[bisect_right(self._starts, byte) - 1]
+        return self._variables.at(byte)
+
+    def variable_map(self) -> TileMap:
+        """Which variable holds which byte, in the form of a tile map with variables' numbers for tiles."""
+        return self._variables.map()
+
+    def constants_in(self, tensor: Tensor) -> list[Variable]:
+        """The constants of which `tensor` holds some element."""
+        return self._variables.constants_in(tensor)
 
     def describe(self, tensor: Tensor) -> str:
         """The tensor in words for an error: its variable, and what part of it."""
-        if not self.variables:
-            return "tensor"
-        if tensor.num_elements == 0:
-            return "empty tensor"
-        low, high = tensor.layout.bounds
-        size = tensor.dtype.size
-        first = self.variable_at((tensor.offset + low) * size)
-        last = self.variable_at((tensor.offset + high) * size)
-        if first is not last:
-            return f"a view of {first.name!r} and others"
-        whole = tensor.num_elements == prod(first.shape)
-        return f"{first.name!r}" if whole else f"a view of {first.name!r}"
+        return self._variables.describe(tensor)
 
     def _own(self, tensor: Tensor) -> None:
-        if not isinstance(tensor, Tensor) or tensor.graph is not self:
+        if not isinstance(tensor, Tensor) or tensor.graph is not self._top:
             raise GraphObjectCreationError(
                 f"{shown(tensor)} is no tensor of this graph.",
                 next_step="use a tensor that this graph's add_variable or add_constant returned, or a view of one.",
             )
 
     def __repr__(self) -> str:
-        vertices = sum(cs.num_vertices for cs in self.compute_sets)
-        sizes = (
-            counted(len(self.variables), "variable"),
-            counted(len(self.compute_sets), "compute set"),
-            counted(vertices, "vertex", "vertices"),
-        )
-        return f"Graph({', '.join(sizes)})"
+        return text.graph_line(self)
 
-
-def _check_name(name: object, call: str) -> None:
-    if name is not None and not isinstance(name, str):
-        raise GraphObjectCreationError(
-            f"{call} was given the name {shown(name)}.", next_step="a name is text, as in 'weights'."
-        )
-
-
-def _check_handle(handle: object, call: str) -> None:
-    if not isinstance(handle, str):
-        raise GraphObjectCreationError(
-            f"{call} was given the handle {shown(handle)}.", next_step="a handle is a name, as in 'weights'."
-        )
-
-
-def _values(given: ArrayLike, dtype: type[DType], shape: Shape, what: str) -> Array:
-    """Host values for a tensor of `shape`: one number, which is spread over it without a copy, or one for each element."""
-    array = to_host_array(given, dtype, what)
-    if array.size == prod(shape):
-        return array.reshape(shape)
-    if array.size == 1:
-        return np.broadcast_to(array.reshape(()), shape)
-    raise TensorCreationError(
-        f"{what} has {prod(shape):,} elements and was given {array.size:,} values.",
-        next_step="give one number for all of them, or one for each.",
-    )
+    def _repr_html_(self) -> str:
+        return text.graph_tables(self)

@@ -1,90 +1,219 @@
-"""How the pointer to a Vector is kept in a vertex's state: Poplar's vector layouts.
+"""Layouts: how the elements of a view lie in memory, each different one kept once.
 
-    x: Input[Vector[FLOAT, VectorLayout.ONE_PTR]]
-
-A layout is a class that is never instantiated, as a dtype is, so that the line above passes a type checker. It changes the
-bytes of a vertex's edge pointers and nothing else, but for ONE_PTR, which keeps no length: asking such a field for its
-length, or looping over it, is an error.
+A layout is strides where that is possible, else an explicit list of element positions. A graph interns them, so that a
+million edges need a million numbers and not a million objects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from ipu_teach.errors import CodeletError
+from ipu_teach.errors import TensorCreationError
+from ipu_teach.types import Array
+
+Shape = tuple[int, ...]
+
+MOST_LISTED = 2**28  # pieces of a view that may be taken one by one: 2 GB of positions
+MOST_DIMENSIONS = 32
 
 
 class Layout:
-    """The base of all vector layouts."""
+    """How a tensor's elements lie relative to its first one. Immutable and interned; `id` numbers it within its graph."""
+
+    def __init__(self, number: int, shape: Shape, strides: Shape | None, positions: Array | None) -> None:
+        self.id = number
+        self.shape = shape
+        self.strides = strides
+        self._positions = positions
+        self.size = prod(shape)
+
+    @cached_property
+    def contiguous(self) -> bool:
+        """True if the elements lie side by side in the order of the view."""
+        if self.strides is None:
+            return self.size <= 1
+        expected = 1
+        for length, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if length != 1 and stride != expected:
+                return self.size <= 1
+            expected *= length
+        return True
+
+    @property
+    def positions(self) -> Array:
+        """int64 array of the view's shape: each element's position relative to the first."""
+        if self._positions is not None:
+            return self._positions
+        assert self.strides is not None
+        return _strided_positions(self.shape, self.strides)
+
+    @cached_property
+    def runs(self) -> tuple[Array, Array]:
+        """(starts, lengths) of the pieces that lie side by side, in the order of the view."""
+        if self.contiguous:
+            n = 1 if self.size else 0
+            return np.zeros(n, np.int64), np.full(n, self.size, np.int64)
+        return _runs(self.positions.reshape(-1)) if self.strides is None else _strided_runs(self.shape, self.strides)
+
+    @cached_property
+    def extent(self) -> tuple[Array, Array]:
+        """(starts, lengths) of the elements touched, each once, ascending."""
+        if self.contiguous:
+            return self.runs
+        found = _strided_extent(self.shape, self.strides) if self.strides is not None and self.size else None
+        return found if found is not None else _runs(np.unique(self.positions))
+
+    @cached_property
+    def bounds(self) -> tuple[int, int]:
+        """The lowest and the highest position of a view that is not empty, relative to the first element."""
+        if self.strides is None:
+            return int(self.positions.min()), int(self.positions.max())
+        ends = [(length - 1) * stride for length, stride in zip(self.shape, self.strides, strict=True)]
+        return sum(e for e in ends if e < 0), sum(e for e in ends if e > 0)
+
+    @cached_property
+    def aliased(self) -> bool:
+        """True if some element appears twice, as after a broadcast."""
+        return int(self.extent[1].sum()) < self.size
 
 
-class VectorLayout:
-    """Poplar's layouts by name."""
-
-    class SPAN(Layout):
-        """A pointer and a length, each a word. What a Vector has if nothing is said."""
-
-    class SHORT_SPAN(Layout):
-        """A pointer and a length, packed into one word."""
-
-    class ONE_PTR(Layout):
-        """A pointer without a length."""
-
-    class SCALED_PTR32(Layout):
-        """Half a word: the number of a 32-bit element."""
-
-    class SCALED_PTR64(Layout):
-        """Half a word: the number of a 64-bit element."""
-
-    class SCALED_PTR128(Layout):
-        """Half a word: the number of a 128-bit element."""
-
-    class COMPACT_PTR(Layout):
-        """Whatever the compiler finds to be the smallest."""
-
-    class DELTAN(Layout):
-        """For a VectorList: the distance of each vector from a common base, in bytes, beside its length."""
-
-    class DELTANELEMENTS(Layout):
-        """For a VectorList: the distance of each vector from a common base, in elements, beside its length."""
+def _strided_positions(shape: Shape, strides: Shape) -> Array:
+    if 0 in shape:
+        return np.zeros(shape, np.int64)
+    refuse_to_list(prod(shape))
+    result = np.zeros(shape, np.int64)
+    for axis, (length, stride) in enumerate(zip(shape, strides, strict=True)):
+        result += (np.arange(length) * stride).reshape((-1,) + (1,) * (len(shape) - axis - 1))
+    return result
 
 
-class OnePtrArray(np.ndarray[Any, np.dtype[Any]]):
-    """An array that does not tell its length. What is computed from it is an ordinary array."""
-
-    without_size: str = ""  # the field's name, on the field's own region alone
-
-    def __len__(self) -> int:
-        if self.without_size:
-            raise no_size(self.without_size)
-        return super().__len__()
-
-    def __iter__(self) -> Iterator[Any]:
-        if self.without_size:
-            raise no_size(self.without_size)
-        return super().__iter__()
-
-    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
-        if array is self:  # the result of an in-place operator
-            return self
-        plain = array.view(np.ndarray)
-        return plain[()] if return_scalar else plain
+def _strided_runs(shape: Shape, strides: Shape) -> tuple[Array, Array]:
+    """What `Layout.runs` says of strided elements: the innermost axes that lie side by side are one run."""
+    axis, run = len(shape), 1
+    while axis and (shape[axis - 1] == 1 or strides[axis - 1] == run):
+        axis -= 1
+        run *= shape[axis]
+    starts = _strided_positions(shape[:axis], strides[:axis]).reshape(-1) if run else np.zeros(0, np.int64)
+    return _merged(starts, run)
 
 
-def without_size(region: Any, name: str) -> Any:
-    """`region` such that asking for its length raises. `name`: the field, as the error is to call it."""
-    if isinstance(region, np.ndarray):
-        region = region.view(OnePtrArray)
-    region.without_size = name
-    return region
+def _merged(starts: Array, run: int) -> tuple[Array, Array]:
+    """(starts, lengths) of pieces of `run` elements each, in order; those that touch are made one."""
+    if len(starts) == 0:
+        return starts, starts
+    first = np.append(True, np.diff(starts) != run)
+    return starts[first], np.diff(np.append(np.flatnonzero(first), len(starts))) * run
 
 
-def no_size(name: str) -> CodeletError:
-    """The error for asking a ONE_PTR field for its length."""
-    return CodeletError(
-        f"{name} is laid out as ONE_PTR, a pointer without a length: len() and loops over it do not work.",
-        next_step="give the length in a state field and index with it, or leave the layout out (SPAN).",
-    )
+def _runs(positions: Array) -> tuple[Array, Array]:
+    if positions.size == 0:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    breaks = np.flatnonzero(np.diff(positions) != 1) + 1
+    starts = np.concatenate(([0], breaks))
+    return positions[starts], np.diff(np.concatenate((starts, [positions.size])))
+
+
+def _strided_extent(shape: Shape, strides: Shape) -> tuple[Array, Array] | None:
+    """What `Layout.extent` says of strided elements, without a list of them; None if the axes interleave."""
+    low = sum((length - 1) * stride for length, stride in zip(shape, strides, strict=True) if stride < 0)
+    axes: list[tuple[int, int]] = []  # (stride, length), from the finest up
+    span = 0
+    for stride, length in sorted((abs(s), n) for n, s in zip(shape, strides, strict=True) if n > 1 and s):
+        if stride <= span:
+            return None
+        if axes and stride == axes[-1][0] * axes[-1][1]:
+            axes[-1] = (axes[-1][0], axes[-1][1] * length)
+        else:
+            axes.append((stride, length))
+        span += stride * (length - 1)
+    run = axes.pop(0)[1] if axes and axes[0][0] == 1 else 1
+    refuse_to_list(prod(length for _, length in axes))
+    starts = np.full(1, low, np.int64)
+    for stride, length in reversed(axes):
+        starts = (starts[:, None] + np.arange(length) * stride).reshape(-1)
+    return _merged(starts, run)
+
+
+def refuse_to_list(count: int) -> None:
+    """Refuse a list of more elements, or pieces, than any machine holds."""
+    if count > MOST_LISTED:
+        raise TensorCreationError(
+            f"A view that must be taken in {count:,} pieces is too large to work with.",
+            next_step=f"use a smaller tensor: at most {MOST_LISTED:,} pieces.",
+        )
+
+
+@dataclass(frozen=True)
+class ListLayout:
+    """Several regions on one field: for each, its offset from the first and its own layout."""
+
+    id: int
+    parts: tuple[tuple[int, Layout], ...]
+
+
+class Layouts:
+    """The layouts of one graph. `all[i]` is the layout whose `id` is i."""
+
+    def __init__(self) -> None:
+        self.all: list[Layout | ListLayout] = []
+        self._interned: dict[Any, Any] = {}
+
+    def strided(self, shape: Shape, strides: Shape) -> Layout:
+        """The layout of that shape and those strides (elements)."""
+        key = (shape, strides)
+        layout: Layout | None = self._interned.get(key)
+        if layout is None:
+            layout = self._interned[key] = Layout(len(self.all), shape, strides, None)
+            self.all.append(layout)
+        return layout
+
+    def listed(self, relative: Array) -> Layout:
+        """The layout of explicit element positions, relative to the first, in the shape of `relative` (int64)."""
+        relative = np.asarray(relative, order="C")
+        if np.array_equal(relative.reshape(-1), np.arange(relative.size)):  # side by side after all
+            return self.strided(relative.shape, dense(relative.shape))
+        key = (relative.shape, relative.tobytes())
+        layout: Layout | None = self._interned.get(key)
+        if layout is None:
+            layout = self._interned[key] = Layout(len(self.all), relative.shape, None, relative)
+            self.all.append(layout)
+        return layout
+
+    def list_layout(self, parts: tuple[tuple[int, Layout], ...]) -> ListLayout:
+        """The compound layout of several regions on one field."""
+        key = tuple((delta, layout.id) for delta, layout in parts)
+        layout: ListLayout | None = self._interned.get(key)
+        if layout is None:
+            layout = self._interned[key] = ListLayout(len(self.all), parts)
+            self.all.append(layout)
+        return layout
+
+
+def dense(shape: Shape) -> Shape:
+    """The strides of elements that lie side by side, row by row."""
+    strides, step = [], 1
+    for length in reversed(shape):
+        strides.append(step)
+        step *= length
+    return tuple(reversed(strides))
+
+
+def is_whole(value: object) -> bool:
+    """True for a whole number; True and False are none."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def as_shape(given: object) -> Shape | None:
+    """One number, or a sequence of numbers, as a tuple of whole numbers of 0 or more; None if it is no such thing."""
+    parts = (given,) if isinstance(given, (int, np.integer)) else given
+    if not isinstance(parts, (Sequence, np.ndarray)) or isinstance(parts, (str, bytes)):
+        return None
+    if getattr(parts, "ndim", 1) != 1 or len(parts) > MOST_DIMENSIONS:
+        return None
+    return tuple(int(n) for n in parts) if all(is_whole(n) and n >= 0 for n in parts) else None

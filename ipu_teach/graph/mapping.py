@@ -1,91 +1,177 @@
-"""Tile numbers and intervals as a caller gives them, and as a caller asks for them."""
+"""Tile mapping: which tiles there are, and the log of what was put on them."""
 
 from __future__ import annotations
 
-from typing import Any
+from array import array
+from enum import Enum
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ipu_teach.errors import InvalidTileMappingError, counted, shown
-from ipu_teach.graph.tensor import Tensor, as_shape
-from ipu_teach.graph.tile_map import UNMAPPED, TileMap
-from ipu_teach.types import Array
+from ipu_teach.graph.layouts import as_shape
+from ipu_teach.graph.tile_map import UNMAPPED, TileMap, paint
+from ipu_teach.types import Array, DType
+
+if TYPE_CHECKING:
+    from ipu_teach.graph.tensor import Tensor
+
+EXTERNAL = -2  # the tile of what lies outside a virtual graph
+MIN_BYTES_PER_TILE = 128  # graphcore/poplibs, lib/poputil/TileMapping.cpp
+
+Intervals = list[tuple[int, int]]
 
 
-def tile_number(tile: Any, num_tiles: int, what: object) -> int:
-    """`tile` if it is one of `num_tiles` tiles; else `InvalidTileMappingError`, which names `what` was to go there."""
-    if type(tile) is int and 0 <= tile < num_tiles:
-        return tile
-    if isinstance(tile, np.integer) and 0 <= tile < num_tiles:
-        return int(tile)
-    whole = isinstance(tile, (int, np.integer)) and not isinstance(tile, bool)
-    raise InvalidTileMappingError(
-        f"There is no tile {shown(int(tile))}." if whole else f"{shown(tile)} is no tile number.",
-        where=what if isinstance(what, str) else repr(what),
-        next_step="the target has a single tile, number 0."
-        if num_tiles == 1
-        else f"the target has the tiles 0 to {num_tiles - 1}.",
-    )
+class VariableMappingMethod(Enum):
+    """How `Graph.add_variable` maps: not at all, or spread over all tiles in element order."""
+
+    NONE = "none"
+    LINEAR = "linear"
 
 
-def tile_numbers(tiles: Any, num_tiles: int, what: str) -> Array:
-    """One tile number, or several, as an array of whole numbers; `what` names whose they are."""
-    try:
-        numbers = np.asarray(tiles)
-    except (ValueError, OverflowError, MemoryError):
-        numbers = np.asarray(None)
-    if numbers.dtype.kind not in "iu" and numbers.size:
+class Tiles:
+    """The tiles that a graph numbers from 0 to `count` - 1. `chosen[i]`: the machine's own number of tile i, if another."""
+
+    def __init__(self, count: int, chosen: Array | None = None) -> None:
+        self.count = count
+        self.chosen = chosen
+
+    def number(self, tile: Any, what: Any) -> int:
+        """The machine's number of `tile`, if there is such a tile. `what` is to lie there, or names it."""
+        if type(tile) is int and 0 <= tile < self.count:
+            return tile if self.chosen is None else int(self.chosen[tile])
+        if isinstance(tile, np.integer) and 0 <= tile < self.count:
+            return self.number(int(tile), what)
+        whole = isinstance(tile, (int, np.integer)) and not isinstance(tile, bool)
         raise InvalidTileMappingError(
-            f"{shown(tiles)} is no tile number, nor a list of them.", where=what, next_step="tiles are whole numbers."
-        )
-    flat = numbers.reshape(-1)
-    bad = np.flatnonzero((flat < 0) | (flat >= num_tiles))
-    if bad.size:
-        tile_number(flat[bad[0]], num_tiles, f"{what}, number {bad[0]}")
-    return numbers
-
-
-def intervals_given(mapping: Any, tensor: Tensor, num_tiles: int) -> list[tuple[int, int, int]]:
-    """(tile, begin, end) of every interval in a mapping, which has for each tile a list of (begin, end)."""
-
-    def refuse(problem: str) -> InvalidTileMappingError:
-        return InvalidTileMappingError(
-            problem, where=repr(tensor), next_step="give a tile number, or for each tile a list of (begin, end) intervals."
+            f"There is no tile {shown(int(tile))}." if whole else f"{shown(tile)} is no tile number.",
+            where=what if isinstance(what, str) else repr(what),
+            next_step="the target has a single tile, number 0."
+            if self.count == 1
+            else f"the target has the tiles 0 to {self.count - 1}.",
         )
 
-    if not isinstance(mapping, (list, tuple)):
-        raise refuse(f"{tensor.graph.describe(tensor)} was mapped to {shown(mapping)}.")
-    if len(mapping) > num_tiles:
-        raise refuse(f"A mapping for {len(mapping):,} tiles was given; the target has {num_tiles:,}.")
-    pieces = []
-    for tile, intervals in enumerate(mapping):
-        if not isinstance(intervals, (list, tuple)):
-            raise refuse(f"Tile {tile} was given {shown(intervals)}, which is no list of intervals.")
-        for interval in intervals:
-            span = as_shape(interval)
-            if span is None or len(span) != 2 or not span[0] <= span[1] <= tensor.num_elements:
-                elements = counted(tensor.num_elements, "element")
-                raise refuse(f"Tile {tile} was given {shown(interval)}, which is no interval of {elements}.")
-            pieces.append((tile, *span))
-    return pieces
+    def numbers(self, tiles: Any, what: str) -> Array:
+        """The machine's numbers of some tiles, as an array; `what` names whose they are."""
+        try:
+            numbers = np.asarray(tiles)
+        except (ValueError, OverflowError, MemoryError):
+            numbers = np.asarray(None)
+        if numbers.dtype.kind not in "iu" and numbers.size:
+            raise InvalidTileMappingError(
+                f"{shown(tiles)} is no tile number, nor a list of them.", where=what, next_step="tiles are whole numbers."
+            )
+        flat = numbers.reshape(-1)
+        bad = np.flatnonzero((flat < 0) | (flat >= self.count))
+        if bad.size:
+            self.number(flat[bad[0]], f"{what}, number {bad[0]}")
+        return numbers if self.chosen is None else self.chosen[numbers]
+
+    def pieces(self, tensor: Tensor, what: str, mapping: Any) -> list[tuple[int, int, int]]:
+        """(begin, end, tile) of every interval of a mapping by lists. `what` names the tensor."""
+
+        def refuse(problem: str) -> InvalidTileMappingError:
+            return InvalidTileMappingError(
+                problem, where=repr(tensor), next_step="give a tile number, or for each tile a list of (begin, end) intervals."
+            )
+
+        if not isinstance(mapping, (list, tuple)):
+            raise refuse(f"{what} was mapped to {shown(mapping)}.")
+        if len(mapping) > self.count:
+            raise refuse(f"A mapping for {len(mapping):,} tiles was given; the target has {self.count:,}.")
+        pieces = []
+        for tile, intervals in enumerate(mapping):
+            if not isinstance(intervals, (list, tuple)):
+                raise refuse(f"Tile {tile} was given {shown(intervals)}, which is no list of intervals.")
+            for interval in intervals:
+                span = as_shape(interval)
+                if span is None or len(span) != 2 or not span[0] <= span[1] <= tensor.num_elements:
+                    elements = counted(tensor.num_elements, "element")
+                    raise refuse(f"Tile {tile} was given {shown(interval)}, which is no interval of {elements}.")
+                pieces.append((span[0], span[1], self.number(tile, tensor)))
+        return pieces
+
+    def seen(self, tile_map: TileMap) -> TileMap:
+        """The machine's tile map in these tiles' numbers; what lies on others is on tile `EXTERNAL`."""
+        if self.chosen is None:
+            return tile_map
+        own = np.full(max(int(self.chosen.max()), int(tile_map.tile.max())) + 1, EXTERNAL, np.int32)
+        own[self.chosen] = np.arange(self.count)
+        return TileMap(tile_map.start, np.where(tile_map.tile == UNMAPPED, UNMAPPED, own[tile_map.tile]).astype(np.int32))
 
 
-def intervals_by_tile(tile_map: TileMap, tensor: Tensor, num_tiles: int) -> tuple[list[list[tuple[int, int]]], int]:
-    """(for each tile the (begin, end) intervals of `tensor` that lie there, the number of elements that lie nowhere)."""
+class MappingLog:
+    """Every mapping call of a graph. `rows`: byte start, byte stop, tile; a later row overrides an earlier one."""
+
+    def __init__(self) -> None:
+        self.rows = array("q")
+        self._tile_map: tuple[tuple[int, int], TileMap] | None = None
+
+    def add(self, tensor: Tensor, tile: int) -> None:
+        """Put all elements of `tensor` on `tile`."""
+        layout = tensor.layout
+        if layout.contiguous:
+            if layout.size:
+                start = tensor.offset * tensor.dtype.size
+                self.rows.extend((start, start + layout.size * tensor.dtype.size, tile))
+            return
+        starts, stops = tensor.byte_extent()
+        self.extend(starts, stops, np.full_like(starts, tile))
+
+    def extend(self, start: Array, stop: Array, tile: Array) -> None:
+        """Many rows at once, as columns."""
+        self.rows.frombytes(np.stack((start, stop, tile), axis=1).astype(np.int64).tobytes())
+
+    def tile_map(self, memory_bytes: int) -> TileMap:
+        """The calls so far as one table; made anew only when there are new ones."""
+        state = (len(self.rows), memory_bytes)
+        if self._tile_map is None or self._tile_map[0] != state:
+            self._tile_map = (state, paint(np.array(self.rows, np.int64).reshape(-1, 3), memory_bytes))
+        return self._tile_map[1]
+
+
+def pieces_by_tile(tensor: Tensor, tile_map: TileMap) -> tuple[Array, Array, Array]:
+    """(begin, count, tile) of the pieces of `tensor`, in its own element order, that lie on one tile (-1: none)."""
     size = tensor.dtype.size
     starts, lengths = tensor.layout.runs
     first = np.cumsum(lengths) - lengths
     begin = (tensor.offset + starts) * size
     run, low, high, tile = tile_map.split(begin, begin + lengths * size)
-    view = first[run] + (low - begin[run]) // size
-    count = (high - low) // size
-    mapping: list[list[tuple[int, int]]] = [[] for _ in range(num_tiles)]
-    for t, a, n in zip(tile.tolist(), view.tolist(), count.tolist(), strict=True):
-        if t == UNMAPPED:
+    return first[run] + (low - begin[run]) // size, (high - low) // size, tile
+
+
+def intervals_by_tile(pieces: tuple[Array, Array, Array], num_tiles: int) -> list[Intervals]:
+    """For each tile the (begin, end) intervals of a tensor that lie there; pieces on no tile, or on others, are left out."""
+    mapping: list[Intervals] = [[] for _ in range(num_tiles)]
+    for a, n, t in zip(*(column.tolist() for column in pieces), strict=True):
+        if t < 0:
             continue
         intervals = mapping[t]
         if intervals and intervals[-1][1] == a:
             intervals[-1] = (intervals[-1][0], a + n)
         else:
             intervals.append((a, a + n))
-    return mapping, int(count[tile == UNMAPPED].sum())
+    return mapping
+
+
+def linear_mapping(count: int, num_tiles: int, grain: int, least: int) -> list[Intervals]:
+    """For each tile the interval of `count` elements that it gets, in order.
+
+    They are dealt out in grains of `grain` elements, as evenly as that allows, to as few tiles as do when a tile may hold
+    `least` elements, or an even share of all tiles if that is more.
+    """
+    mapping: list[Intervals] = [[] for _ in range(num_tiles)]
+    if count == 0:
+        return mapping
+    grains = -(-count // grain)
+    most = max(-(-grains // num_tiles), -(-least // grain), 1)
+    used = -(-grains // most)
+    for tile in range(used):
+        begin, end = tile * grains // used * grain, min((tile + 1) * grains // used * grain, count)
+        mapping[tile].append((begin, end))
+    return mapping
+
+
+def least_elements(dtype: type[DType]) -> int:
+    """Elements that a linear mapping may put on one tile, however many tiles there are."""
+    return -(-MIN_BYTES_PER_TILE // dtype.size)

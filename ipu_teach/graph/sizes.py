@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.errors import GraphConnectionError, GraphObjectCreationError, NoSizeSpecifiedError, PoplarIndexError, shown
-from ipu_teach.graph.table import UNCONNECTED, FieldRef, ListLayout, VertexTable
+from ipu_teach.graph.layouts import ListLayout
+from ipu_teach.graph.table import UNCONNECTED, FieldRef, VertexTable
 from ipu_teach.graph.tensor import Tensor
 
 MOST_PARTS = 10**6

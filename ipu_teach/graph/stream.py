@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-import numpy as np
-
 from ipu_teach.errors import GraphObjectCreationError, InvalidOptionError, did_you_mean, shown
+from ipu_teach.graph.layouts import is_whole
+from ipu_teach.graph.variables import MOST_BYTES
 from ipu_teach.types import DType, as_dtype
 
 MOST_BUFFERED = 1024  # transfers held ready for one stream
-MOST_BYTES = 2**48  # of one transfer: more than any machine has
 
 
 class ReplicatedStreamMode(Enum):
@@ -53,7 +52,7 @@ def make_stream(
 ) -> DataStream:
     """The description of a stream, everything checked. `options` may hold `buffering_depth` (Poplar: `bufferingDepth`)."""
     dtype = as_dtype(dtype, f"The stream {handle!r}")
-    if not _whole(num_elements) or not 1 <= num_elements <= MOST_BYTES // dtype.size:
+    if not is_whole(num_elements) or not 1 <= num_elements <= MOST_BYTES // dtype.size:
         raise GraphObjectCreationError(
             f"The stream {handle!r} was given the size {shown(num_elements)}.",
             next_step="give the number of elements of one transfer, 1 or more.",
@@ -85,13 +84,9 @@ def _depth(handle: str, options: Mapping[str, Any] | None, given: int | None) ->
         given = int(given)
     if given is None:
         return 1
-    if not _whole(given) or not 1 <= given <= MOST_BUFFERED:
+    if not is_whole(given) or not 1 <= given <= MOST_BUFFERED:
         raise InvalidOptionError(
             f"The stream {handle!r} was given the buffering depth {shown(given)}.",
             next_step=f"give a whole number from 1 to {MOST_BUFFERED:,}: the transfers to prefetch.",
         )
     return int(given)
-
-
-def _whole(value: object) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)

@@ -9,29 +9,30 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ipu_teach.errors import GraphConnectionError, GraphObjectCreationError, PoplarIndexError, PoplarTypeError, counted, shown
-from ipu_teach.graph.tensor import Layout, Tensor
+from ipu_teach.errors import (
+    GraphConnectionError,
+    GraphObjectCreationError,
+    InvalidTileMappingError,
+    PoplarIndexError,
+    PoplarTypeError,
+    counted,
+    shown,
+)
+from ipu_teach.graph.layouts import Layout, ListLayout
+from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import Field, Vertex, unknown_field
-from ipu_teach.types import to_host_array
+from ipu_teach.types import Array, to_host_array
 
 if TYPE_CHECKING:
-    from ipu_teach.graph.graph import ComputeSet, Graph
+    from ipu_teach.graph.compute_set import ComputeSet
+    from ipu_teach.graph.graph import Graph
 
 UNCONNECTED = -1
 MOST_CYCLES = 10**12  # of one vertex: ten minutes of the chip; sums of very many of them stay within 64 bits
-
-
-@dataclass(frozen=True)
-class ListLayout:
-    """Several regions on one field: for each, its offset from the first and its own layout."""
-
-    id: int
-    parts: tuple[tuple[int, Layout], ...]
 
 
 class VertexTable:
@@ -52,6 +53,7 @@ class VertexTable:
         self.order = array("i")
         self.tiles = array("i")
         self.estimates: array[int] | None = None
+        self.names: dict[int, str] = {}  # of the few rows that were given one
 
     def __len__(self) -> int:
         return len(self.order)
@@ -215,7 +217,8 @@ class VertexRef:
 
     def __repr__(self) -> str:
         t = self.table
-        return f"vertex {t.order[self.row]} ({t.codelet.__name__}) of compute set {t.compute_set.name!r}"
+        name = f" {t.names[self.row]!r}" if self.row in t.names else ""
+        return f"vertex {t.order[self.row]}{name} ({t.codelet.__name__}) of compute set {t.compute_set.name!r}"
 
 
 class FieldRef:
@@ -263,6 +266,17 @@ class VertexRange:
                 next_step=f"use a whole number from 0 to {len(self) - 1}." if len(self) else "the range is empty.",
             )
         return VertexRef(self.table, range(self.start, self.stop)[index])
+
+    def put_on(self, tiles: Array) -> None:
+        """Map the vertices: one tile number for all of them, or one for each. The numbers are checked already."""
+        if tiles.shape not in ((), (1,), (len(self),)):
+            raise InvalidTileMappingError(
+                f"{tiles.size:,} tiles were given for {len(self):,} vertices.",
+                where=repr(self),
+                next_step="give one tile for all of them, or one for each.",
+            )
+        given = np.broadcast_to(tiles, (len(self),))
+        self.table.tiles[self.start : self.stop] = array("i", given.astype(np.int32).tobytes())
 
     def __repr__(self) -> str:
         t = self.table

@@ -2,8 +2,7 @@
 
 A tensor is an offset and a *layout*. The layout says how its elements lie relative to the offset: by strides where that is
 possible (a slice, a row, a column, a transpose), else as an explicit list of element positions (a concatenation, a
-flattened transpose). Layouts are interned, one object for all equal ones of a graph, so that a million edges need a
-million numbers and not a million objects.
+flattened transpose).
 
 Positions count elements of the tensor's own dtype in the one flat memory of the graph.
 """
@@ -11,147 +10,36 @@ Positions count elements of the tensor's own dtype in the one flat memory of the
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
+from enum import Enum
 from math import prod
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO, overload
 
 import numpy as np
 
 from ipu_teach.errors import GraphObjectCreationError, PoplarIndexError, PoplarTypeError, TensorCreationError, counted, shown
-from ipu_teach.types import Array, DType
+from ipu_teach.graph import text
+from ipu_teach.graph.indexing import check_key, slice_bounds, up_to
+from ipu_teach.graph.layouts import MOST_DIMENSIONS, Layout, Shape, as_shape, dense, is_whole, refuse_to_list
+from ipu_teach.graph.variables import Variable
+from ipu_teach.types import BOOL, Array, DType, as_dtype
 
 if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
 
-Shape = tuple[int, ...]
-
-MOST_LISTED = 2**28  # pieces of a view that may be taken one by one: 2 GB of positions
-MOST_DIMENSIONS = 32
+__all__ = ["MOST_DIMENSIONS", "Layout", "Shape", "Tensor", "as_shape", "concat", "dense"]
 
 
-class Layout:
-    """How a tensor's elements lie relative to its first one. Immutable and interned; `id` numbers it within its graph."""
+class UpsampleMethod(Enum):
+    """How `Tensor.upsample` makes a dimension longer."""
 
-    def __init__(self, number: int, shape: Shape, strides: Shape | None, positions: Array | None) -> None:
-        self.id = number
-        self.shape = shape
-        self.strides = strides
-        self._positions = positions
-        self.size = prod(shape)
-
-    @cached_property
-    def contiguous(self) -> bool:
-        """True if the elements lie side by side in the order of the view."""
-        if self.strides is None:
-            return self.size <= 1
-        expected = 1
-        for length, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
-            if length != 1 and stride != expected:
-                return self.size <= 1
-            expected *= length
-        return True
-
-    @property
-    def positions(self) -> Array:
-        """int64 array of the view's shape: each element's position relative to the first."""
-        if self._positions is not None:
-            return self._positions
-        assert self.strides is not None
-        return _strided_positions(self.shape, self.strides)
-
-    @cached_property
-    def runs(self) -> tuple[Array, Array]:
-        """(starts, lengths) of the pieces that lie side by side, in the order of the view."""
-        if self.contiguous:
-            n = 1 if self.size else 0
-            return np.zeros(n, np.int64), np.full(n, self.size, np.int64)
-        return _runs(self.positions.reshape(-1)) if self.strides is None else _strided_runs(self.shape, self.strides)
-
-    @cached_property
-    def extent(self) -> tuple[Array, Array]:
-        """(starts, lengths) of the elements touched, each once, ascending."""
-        if self.contiguous:
-            return self.runs
-        found = _strided_extent(self.shape, self.strides) if self.strides is not None and self.size else None
-        return found if found is not None else _runs(np.unique(self.positions))
-
-    @cached_property
-    def bounds(self) -> tuple[int, int]:
-        """The lowest and the highest position of a view that is not empty, relative to the first element."""
-        if self.strides is None:
-            return int(self.positions.min()), int(self.positions.max())
-        ends = [(length - 1) * stride for length, stride in zip(self.shape, self.strides, strict=True)]
-        return sum(e for e in ends if e < 0), sum(e for e in ends if e > 0)
-
-    @cached_property
-    def aliased(self) -> bool:
-        """True if some element appears twice, as after a broadcast."""
-        return int(self.extent[1].sum()) < self.size
+    REPEAT = "repeat"
 
 
-def _strided_positions(shape: Shape, strides: Shape) -> Array:
-    if 0 in shape:
-        return np.zeros(shape, np.int64)
-    _refuse_to_list(prod(shape))
-    result = np.zeros(shape, np.int64)
-    for axis, (length, stride) in enumerate(zip(shape, strides, strict=True)):
-        result += (np.arange(length) * stride).reshape((-1,) + (1,) * (len(shape) - axis - 1))
-    return result
+class VariableInterval(NamedTuple):
+    """A piece of a variable: `interval` is (begin, end) in elements of the variable seen flat."""
 
-
-def _strided_runs(shape: Shape, strides: Shape) -> tuple[Array, Array]:
-    """What `Layout.runs` says of strided elements: the innermost axes that lie side by side are one run."""
-    axis, run = len(shape), 1
-    while axis and (shape[axis - 1] == 1 or strides[axis - 1] == run):
-        axis -= 1
-        run *= shape[axis]
-    starts = _strided_positions(shape[:axis], strides[:axis]).reshape(-1) if run else np.zeros(0, np.int64)
-    return _merged(starts, run)
-
-
-def _merged(starts: Array, run: int) -> tuple[Array, Array]:
-    """(starts, lengths) of pieces of `run` elements each, in order; those that touch are made one."""
-    if len(starts) == 0:
-        return starts, starts
-    first = np.append(True, np.diff(starts) != run)
-    return starts[first], np.diff(np.append(np.flatnonzero(first), len(starts))) * run
-
-
-def _runs(positions: Array) -> tuple[Array, Array]:
-    if positions.size == 0:
-        return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    breaks = np.flatnonzero(np.diff(positions) != 1) + 1
-    starts = np.concatenate(([0], breaks))
-    return positions[starts], np.diff(np.concatenate((starts, [positions.size])))
-
-
-def _strided_extent(shape: Shape, strides: Shape) -> tuple[Array, Array] | None:
-    """What `Layout.extent` says of strided elements, without a list of them; None if the axes interleave."""
-    low = sum((length - 1) * stride for length, stride in zip(shape, strides, strict=True) if stride < 0)
-    axes: list[tuple[int, int]] = []  # (stride, length), from the finest up
-    span = 0
-    for stride, length in sorted((abs(s), n) for n, s in zip(shape, strides, strict=True) if n > 1 and s):
-        if stride <= span:
-            return None
-        if axes and stride == axes[-1][0] * axes[-1][1]:
-            axes[-1] = (axes[-1][0], axes[-1][1] * length)
-        else:
-            axes.append((stride, length))
-        span += stride * (length - 1)
-    run = axes.pop(0)[1] if axes and axes[0][0] == 1 else 1
-    _refuse_to_list(prod(length for _, length in axes))
-    starts = np.full(1, low, np.int64)
-    for stride, length in reversed(axes):
-        starts = (starts[:, None] + np.arange(length) * stride).reshape(-1)
-    return _merged(starts, run)
-
-
-def _refuse_to_list(count: int) -> None:
-    if count > MOST_LISTED:
-        raise TensorCreationError(
-            f"A view that must be taken in {count:,} pieces is too large to work with.",
-            next_step=f"use a smaller tensor: at most {MOST_LISTED:,} pieces.",
-        )
+    var: Variable
+    interval: tuple[int, int]
 
 
 class Tensor:
@@ -231,7 +119,7 @@ class Tensor:
                     raise self._out_of_range(part, axis)
                 offset += (part if part >= 0 else part + length) * stride
             elif type(part) is slice:
-                start, stop, step = _slice_bounds(self, part, axis)
+                start, stop, step = slice_bounds(self, part, axis)
                 count = max(0, -((start - stop) // step)) if step > 0 else max(0, -((stop - start) // -step))
                 offset += start * stride if count else 0
                 shape.append(count)
@@ -247,7 +135,7 @@ class Tensor:
     def _index_dummy(self, key: Any) -> Tensor:
         """Rare keys (`...`, numpy integers), as plain integers and slices."""
         parts = key if isinstance(key, tuple) else (key,)
-        self._check_key(parts, key)
+        check_key(self, parts, key)
         count = sum(p is not Ellipsis for p in parts)
         at = next((i for i, p in enumerate(parts) if p is Ellipsis), len(parts))
         full = parts[:at] + (slice(None),) * (self.rank - count) + parts[at + 1 :]
@@ -255,69 +143,113 @@ class Tensor:
 
     def _index_positions(self, key: Any) -> Tensor:
         parts = key if isinstance(key, tuple) else (key,)
-        self._check_key(parts, key)
+        check_key(self, parts, key)
         axis = 0
         for part in parts:
             if part is Ellipsis:
                 axis += self.rank - len(parts)
             elif isinstance(part, slice):
-                _slice_bounds(self, part, axis)
+                slice_bounds(self, part, axis)
             elif not -self.shape[axis] <= part < self.shape[axis]:
                 raise self._out_of_range(part, axis)
             axis += 1
         return self.graph.listed(self.dtype, self.offset + np.asarray(self.layout.positions[key]))
 
-    def _check_key(self, parts: tuple[Any, ...], key: Any) -> None:
-        """Refuse what is no index, and more indices than there are dimensions."""
-        if not all(_whole(p) or isinstance(p, slice) or p is Ellipsis for p in parts):
-            raise PoplarIndexError(
-                f"A tensor cannot be indexed with {shown(key)}.",
-                where=repr(self),
-                next_step="use integers, slices and `...`; which elements are meant must be known when the graph is built.",
-            )
-        count = sum(p is not Ellipsis for p in parts)
-        if count > self.rank or len(parts) - count > 1:
-            raise PoplarIndexError(
-                f"The index {shown(key)} does not fit a tensor of shape {self.shape}.",
-                where=repr(self),
-                next_step=f"give at most {counted(self.rank, 'integer or slice', 'integers or slices')}, and at most one `...`."
-                if self.rank
-                else "a single element is used as it is, without an index.",
-            )
-
     def _axis(self, axis: int) -> int:
-        if not _whole(axis) or not -self.rank <= axis < self.rank:
+        if not is_whole(axis) or not -self.rank <= axis < self.rank:
             raise PoplarIndexError(
                 f"There is no dimension {shown(axis)} in a tensor of shape {self.shape}.",
                 where=repr(self),
-                next_step=_up_to(self.rank) if self.rank else "a single element has no dimensions.",
+                next_step=up_to(self.rank) if self.rank else "a single element has no dimensions.",
             )
         return int(axis) % self.rank
 
     def _out_of_range(self, index: int, axis: int) -> PoplarIndexError:
         return PoplarIndexError(
-            f"Index {shown(index)} is outside dimension {axis}, which has {_count(self.shape[axis])}.",
+            f"Index {shown(index)} is outside dimension {axis}, which has {counted(self.shape[axis], 'element')}.",
             where=repr(self),
-            next_step=_up_to(self.shape[axis]) if self.shape[axis] else "the dimension is empty.",
+            next_step=up_to(self.shape[axis]) if self.shape[axis] else "the dimension is empty.",
         )
 
-    def slice(self, begin: int, end: int, dim: int = 0) -> Tensor:
-        """Elements `begin` up to, not including, `end` of one dimension. Raises `PoplarIndexError` if outside."""
-        axis = self._axis(dim)
-        if not _whole(begin) or not _whole(end) or not 0 <= begin <= end <= self.shape[axis]:
+    def _check_dims(self, call: str, begin: int, end: int) -> None:
+        if not is_whole(begin) or not is_whole(end) or not 0 <= begin <= end <= self.rank:
             raise PoplarIndexError(
-                f"slice({shown(begin)}, {shown(end)}) does not fit dimension {axis}, which has {_count(self.shape[axis])}.",
+                f"{call}({shown(begin)}, {shown(end)}) does not fit shape {self.shape}.",
                 where=repr(self),
-                next_step=f"use 0 <= begin <= end <= {self.shape[axis]}.",
+                next_step=f"use 0 <= dim_begin <= dim_end <= {self.rank}.",
             )
-        return self[(slice(None),) * axis + (slice(begin, end),)]
+
+    def _no_slice(self, begin: object, end: object, advice: str) -> PoplarIndexError:
+        given = shown(begin) if end is None else f"{shown(begin)}, {shown(end)}"
+        return PoplarIndexError(f"slice({given}) is no slice of shape {self.shape}.", where=repr(self), next_step=advice)
+
+    def slice(self, begin: int | Sequence[int], end: int | Sequence[int] | None = None, dim: int = 0) -> Tensor:
+        """Elements `begin` up to, not including, `end` of one dimension. Raises `PoplarIndexError` if outside.
+
+        `slice((2, 5), dim=1)` takes an interval. `slice((0, 2), (3, 4))` takes one begin and one end for each dimension,
+        from the first on.
+        """
+        if not is_whole(begin) and end is None:
+            pair = as_shape(begin)
+            if pair is None or len(pair) != 2:
+                raise self._no_slice(begin, end, "an interval is (begin, end), with 0 <= begin <= end.")
+            begin, end = pair
+        if not any(isinstance(b, (Sequence, np.ndarray)) and not isinstance(b, (str, bytes)) for b in (begin, end)):
+            bounds = [(self._axis(dim), begin, end)]
+        else:
+            begins, ends = as_shape(begin), as_shape(end)
+            if begins is None or ends is None or len(begins) != len(ends) or len(begins) > self.rank:
+                raise self._no_slice(begin, end, f"give as many begins as ends, at most {self.rank}.")
+            bounds = list(zip(range(self.rank), begins, ends, strict=False))
+        key = [slice(None)] * self.rank
+        for axis, low, high in bounds:
+            if not is_whole(low) or not is_whole(high) or not 0 <= low <= high <= self.shape[axis]:  # type: ignore[operator]
+                raise PoplarIndexError(
+                    f"slice({shown(low)}, {shown(high)}) does not fit dimension {axis}, "
+                    f"which has {counted(self.shape[axis], 'element')}.",
+                    where=repr(self),
+                    next_step=f"use 0 <= begin <= end <= {self.shape[axis]}.",
+                )
+            key[axis] = slice(low, high)
+        return self[tuple(key)]
+
+    def slices(self, intervals: Sequence[tuple[int, int]], dim: int = 0) -> list[Tensor]:
+        """One `slice` of dimension `dim` for each (begin, end) of `intervals`. Raises `PoplarIndexError`."""
+        if not isinstance(intervals, (Sequence, np.ndarray)) or isinstance(intervals, (str, bytes)):
+            raise self._no_slice(intervals, None, "give a list of intervals, as in [(0, 2), (5, 6)].")
+        return [self.slice(interval, dim=dim) for interval in intervals]
+
+    def index(self, *indices: int | Sequence[int]) -> Tensor:
+        """The element, or sub-tensor, at these indices of the first dimensions: `index(1, 2)` or `index((1, 2))`."""
+        given: Any = indices[0] if len(indices) == 1 and not is_whole(indices[0]) else indices
+        wanted = as_shape(given)
+        if wanted is None:
+            raise PoplarIndexError(
+                f"index() was given {shown(given)}.", where=repr(self), next_step="give whole numbers, none negative."
+            )
+        return self[wanted]
+
+    def sub_sample(self, stride: int, dim: int = 0) -> Tensor:
+        """Every `stride`-th element of dimension `dim`, from the first on. Raises `PoplarIndexError`."""
+        axis = self._axis(dim)
+        if not is_whole(stride) or stride < 1:
+            raise PoplarIndexError(
+                f"sub_sample() was given the stride {shown(stride)}.",
+                where=repr(self),
+                next_step="use a whole number of 1 or more.",
+            )
+        return self[(slice(None),) * axis + (slice(None, None, int(stride)),)]
+
+    def reverse(self, dim: int = 0) -> Tensor:
+        """Dimension `dim` from its last element to its first. Raises `PoplarIndexError`."""
+        return self[(slice(None),) * self._axis(dim) + (slice(None, None, -1),)]
 
     def reshape(self, shape: int | Sequence[int]) -> Tensor:
         """The same elements, row by row, under another shape. Raises `TensorCreationError` if the counts differ."""
         wanted = as_shape(shape)
         if wanted is None or prod(wanted) != self.num_elements:
             raise TensorCreationError(
-                f"A tensor of shape {self.shape} has {_count(self.num_elements)} and cannot take the shape "
+                f"A tensor of shape {self.shape} has {counted(self.num_elements, 'element')} and cannot take the shape "
                 f"{shown(shape if wanted is None else wanted)}.",
                 where=repr(self),
                 next_step="give whole numbers, none negative, whose product is the number of elements.",
@@ -337,13 +269,103 @@ class Tensor:
     def flatten(self, dim_begin: int = 0, dim_end: int | None = None) -> Tensor:
         """All dimensions, or those from `dim_begin` up to `dim_end`, made into one."""
         end = self.rank if dim_end is None else dim_end
-        if not _whole(dim_begin) or not _whole(end) or not 0 <= dim_begin <= end <= self.rank:
-            raise PoplarIndexError(
-                f"flatten({shown(dim_begin)}, {shown(end)}) does not fit shape {self.shape}.",
-                where=repr(self),
-                next_step=f"use 0 <= dim_begin <= dim_end <= {self.rank}.",
-            )
+        self._check_dims("flatten", dim_begin, end)
         return self.reshape((*self.shape[:dim_begin], prod(self.shape[dim_begin:end]), *self.shape[end:]))
+
+    def reshape_partial(self, dim_begin: int, dim_end: int, shape: int | Sequence[int]) -> Tensor:
+        """Dimensions `dim_begin` up to, not including, `dim_end` under another shape; the others stay."""
+        self._check_dims("reshape_partial", dim_begin, dim_end)
+        wanted = as_shape(shape)
+        if wanted is None or prod(wanted) != prod(self.shape[dim_begin:dim_end]):
+            raise TensorCreationError(
+                f"reshape_partial({dim_begin}, {dim_end}) of shape {self.shape} has "
+                f"{counted(prod(self.shape[dim_begin:dim_end]), 'element')} to rearrange and cannot take the shape "
+                f"{shown(shape if wanted is None else wanted)}.",
+                where=repr(self),
+                next_step="give whole numbers, none negative, whose product is the number of elements.",
+            )
+        return self.reshape((*self.shape[:dim_begin], *wanted, *self.shape[dim_end:]))
+
+    def expand(self, dims: int | Sequence[int]) -> Tensor:
+        """A dimension of length 1 put before each of `dims`, which number the dimensions of this tensor; `rank` means last.
+
+        A (2, 3) tensor becomes (1, 2, 3) by `expand(0)`, (2, 1, 3, 1) by `expand((1, 2))`. Raises `PoplarIndexError`.
+        """
+        places = as_shape(dims)
+        if places is None or any(d > self.rank for d in places):
+            raise PoplarIndexError(
+                f"expand({shown(dims)}) names no places in shape {self.shape}.",
+                where=repr(self),
+                next_step=f"use whole numbers from 0 to {self.rank}.",
+            )
+        shape: list[int] = []
+        for axis in range(self.rank + 1):
+            shape += [1] * places.count(axis) + list(self.shape[axis : axis + 1])
+        return self.reshape(shape)
+
+    def squeeze(self, dims: int | Sequence[int] | None = None) -> Tensor:
+        """Without the dimensions `dims`, each of length 1; by default without all such. Raises `PoplarIndexError`."""
+        single = [i for i, n in enumerate(self.shape) if n == 1]
+        gone = single if dims is None else as_shape(dims)
+        if gone is None or not set(gone) <= set(single):
+            raise PoplarIndexError(
+                f"squeeze({shown(dims)}) does not fit shape {self.shape}.",
+                where=repr(self),
+                next_step=f"the dimensions of length 1 are {single}." if single else "no dimension has length 1.",
+            )
+        return self[tuple(0 if i in gone else slice(None) for i in range(self.rank))]
+
+    def broadcast(self, count: int, dim: int = 0) -> Tensor:
+        """`count` repetitions along dimension `dim`: (1, 2) becomes (1, 2, 1, 2). Nothing is copied.
+
+        Each element then appears several times, so that nothing may write the view. Raises `PoplarIndexError`, and
+        `TensorCreationError` for a count that is none.
+        """
+        axis = self._axis(dim)
+        if not is_whole(count) or count < 0:
+            raise TensorCreationError(
+                f"broadcast() was asked for {shown(count)} repetitions.",
+                where=repr(self),
+                next_step="use a whole number, none negative.",
+            )
+        if count == 1:
+            return self
+        refuse_to_list(self.num_elements * int(count))
+        if self.shape[axis] != 1:
+            return self.expand(axis).broadcast(count, axis).flatten(axis, axis + 2)
+        shape = (*self.shape[:axis], int(count), *self.shape[axis + 1 :])
+        strides = self.layout.strides
+        if strides is None:
+            return self.graph.listed(self.dtype, np.broadcast_to(self.positions(), shape))
+        layout = self.graph.strided(shape, (*strides[:axis], 0, *strides[axis + 1 :]))
+        return Tensor(self.graph, self.dtype, self.offset, layout)
+
+    def upsample(self, scale: int, dim: int = 0, method: UpsampleMethod = UpsampleMethod.REPEAT) -> Tensor:
+        """Each element `scale` times in a row along dimension `dim`: (1, 2) becomes (1, 1, 2, 2). Nothing is copied."""
+        if not isinstance(method, UpsampleMethod):
+            raise TensorCreationError(
+                f"upsample() was given the method {shown(method)}.", where=repr(self), next_step="use UpsampleMethod.REPEAT."
+            )
+        axis = self._axis(dim)
+        return self.expand(axis + 1).broadcast(scale, axis + 1).flatten(axis, axis + 2)
+
+    def reinterpret(self, dtype: type[DType]) -> Tensor:
+        """The same bits read as another dtype of the same size. Raises `PoplarTypeError`."""
+        wanted = as_dtype(dtype, "reinterpret()")
+        if wanted.size != self.dtype.size:
+            raise PoplarTypeError(
+                f"reinterpret() reads {self.dtype.__name__}, of {self.dtype.size} bytes, "
+                f"as {wanted.__name__}, of {wanted.size}.",
+                where=repr(self),
+                next_step="choose a dtype of the same size, or convert the values with popops.cast.",
+            )
+        if wanted is BOOL and self.dtype is not BOOL:
+            raise PoplarTypeError(
+                f"reinterpret() reads {self.dtype.__name__} as BOOL, of which only the bits of 0 and 1 mean something.",
+                where=repr(self),
+                next_step="convert the values with popops.cast.",
+            )
+        return Tensor(self.graph, wanted, self.offset, self.layout)
 
     def dim_shuffle(self, permutation: Sequence[int]) -> Tensor:
         """Dimensions in another order: dimension i of the result is dimension `permutation[i]` of this tensor."""
@@ -370,6 +392,27 @@ class Tensor:
             )
         return self.dim_shuffle((1, 0))
 
+    def dim_shuffle_partial(self, source: Sequence[int], destination: Sequence[int]) -> Tensor:
+        """Dimension `source[i]` moved to place `destination[i]`; the others keep their order. Raises `PoplarIndexError`."""
+        moved, places = as_shape(source), as_shape(destination)
+        for dims in (moved, places):
+            if dims is None or len(set(dims)) < len(dims) or any(d >= self.rank for d in dims):
+                break
+        else:
+            if moved is not None and places is not None and len(moved) == len(places):
+                others = iter(d for d in range(self.rank) if d not in moved)
+                coming = dict(zip(places, moved, strict=True))
+                return self.dim_shuffle([coming[i] if i in coming else next(others) for i in range(self.rank)])
+        raise PoplarIndexError(
+            f"dim_shuffle_partial({shown(source)}, {shown(destination)}) does not fit shape {self.shape}.",
+            where=repr(self),
+            next_step=f"name as many places as dimensions, each of {list(range(self.rank))} at most once.",
+        )
+
+    def dim_roll(self, dim: int, new_dim: int = 0) -> Tensor:
+        """Dimension `dim` moved to place `new_dim`; the others keep their order. Raises `PoplarIndexError`."""
+        return self.dim_shuffle_partial([self._axis(dim)], [self._axis(new_dim)])
+
     @property
     def T(self) -> Tensor:
         """`transpose()`."""
@@ -379,78 +422,126 @@ class Tensor:
         """int64 array of the view's shape: each element's position in the flat memory of its dtype."""
         return self.offset + self.layout.positions
 
+    def byte_extent(self) -> tuple[Array, Array]:
+        """(starts, stops) of the bytes touched in the graph's flat memory, each once, ascending."""
+        starts, lengths = self.layout.extent
+        begin = (self.offset + starts) * self.dtype.size
+        return begin, begin + lengths * self.dtype.size
+
+    # Questions
+
+    def valid(self) -> bool:
+        """True: there is no tensor without elements behind it, as Poplar's default constructor makes one."""
+        return True
+
+    def is_contiguous(self) -> bool:
+        """True if the elements lie side by side, in the order of the view, in one variable."""
+        return len(self._regions()[0]) <= 1
+
+    def contains_aliases(self) -> bool:
+        """True if some element appears more than once, as after `broadcast`."""
+        return self.layout.aliased
+
+    def contains_constant(self) -> bool:
+        """True if some element belongs to a constant."""
+        return bool(self.graph.constants_in(self))
+
+    def is_parallel_writeable(self) -> bool:
+        """True if vertices may write all elements at once: none appears twice, and none is constant."""
+        return not self.contains_aliases() and not self.contains_constant()
+
+    def intersects_with(self, other: Tensor) -> bool:
+        """True if some element belongs to both views."""
+        if not isinstance(other, Tensor):
+            raise GraphObjectCreationError(
+                f"intersects_with() was given {shown(other)}.", where=repr(self), next_step="give a tensor."
+            )
+        if other.graph is not self.graph:
+            return False
+        start, stop = self.byte_extent()
+        low, high = other.byte_extent()
+        return bool(np.any(np.searchsorted(start, high, "left") > np.searchsorted(stop, low, "right")))
+
+    def get_contiguous_regions(self) -> list[tuple[int, int]]:
+        """(begin, end) of the pieces of the flattened view whose elements lie side by side in one variable."""
+        begin, count, _, _ = self._regions()
+        return list(zip(begin.tolist(), (begin + count).tolist(), strict=True))
+
+    def get_var_regions(self) -> list[VariableInterval]:
+        """The same pieces as (variable, (begin, end)), counted in elements of the flattened variable."""
+        variables, size = self.graph.variables, self.dtype.size
+        columns = (column.tolist() for column in self._regions()[1:])
+        found = []
+        for count, byte, number in zip(*columns, strict=True):
+            begin = (byte - variables[number].start) // size
+            found.append(VariableInterval(variables[number], (begin, begin + count)))
+        return found
+
+    def _regions(self) -> tuple[Array, Array, Array, Array]:
+        """(begin in the view, elements, first byte, number of the variable) of every contiguous piece."""
+        starts, lengths = self.layout.runs
+        size, first = self.dtype.size, np.cumsum(lengths) - lengths
+        byte = (self.offset + starts) * size
+        run, low, high, variable = self.graph.variable_map().split(byte, byte + lengths * size)
+        some = high > low
+        run, low, high, variable = run[some], low[some], high[some], variable[some]
+        return first[run] + (low - byte[run]) // size, (high - low) // size, low, variable
+
+    def get_debug_str(self) -> str:
+        """The names of the variables that the view reaches into, each once, in the order of the view."""
+        return ", ".join(dict.fromkeys(region.var.name for region in self.get_var_regions()))
+
+    def get_var_str(self) -> str:
+        """The pieces of variables that make up the view, as in `x[0:4], y[2:3]`."""
+        return ", ".join(f"{var.name}[{begin}:{end}]" for var, (begin, end) in self.get_var_regions())
+
+    def shape_to_string(self) -> str:
+        """The shape as Poplar writes it, as in `[2,3]`."""
+        return f"[{','.join(map(str, self.shape))}]"
+
+    def dump(self, file: TextIO | None = None) -> None:
+        """Print one line about the tensor: name, dtype, shape, bytes and tiles. `file`: standard output by default."""
+        print(str(self), file=file)
+
+    def dump_regions(self, file: TextIO | None = None) -> None:
+        """Print one line for each contiguous piece: its elements in the view, and where they lie in a variable."""
+        for (begin, end), (var, (first, last)) in zip(self.get_contiguous_regions(), self.get_var_regions(), strict=True):
+            print(f"[{begin}:{end}] is {var.name}[{first}:{last}]", file=file)
+
+    def __str__(self) -> str:
+        return text.tensor_line(self)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+    def _repr_html_(self) -> str:
+        return text.tensor_table(self)
+
     def __repr__(self) -> str:
         return f"Tensor({self.graph.describe(self)}, {self.dtype.__name__}, shape {self.shape})"
 
 
-def dense(shape: Shape) -> Shape:
-    """The strides of elements that lie side by side, row by row."""
-    strides, step = [], 1
-    for length in reversed(shape):
-        strides.append(step)
-        step *= length
-    return tuple(reversed(strides))
+@overload
+def concat(tensors: Sequence[Tensor], /, dim: int = 0) -> Tensor: ...
 
 
-def _whole(value: object) -> bool:
-    """True for a whole number; True and False are none."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+@overload
+def concat(a: Tensor, b: Tensor, /, dim: int = 0) -> Tensor: ...
 
 
-def _count(elements: int) -> str:
-    return counted(elements, "element")
+def concat(*given: Any, dim: int = 0) -> Tensor:
+    """Views joined along dimension `dim` into one view: `concat([a, b, c], dim)` or `concat(a, b, dim)`. Nothing is copied.
 
-
-def _up_to(length: int) -> str:
-    return "there is only number 0." if length == 1 else f"use 0 to {length - 1}."
-
-
-def as_shape(given: object) -> Shape | None:
-    """One number, or a sequence of numbers, as a tuple of whole numbers of 0 or more; None if it is no such thing."""
-    parts = (given,) if isinstance(given, (int, np.integer)) else given
-    if not isinstance(parts, (Sequence, np.ndarray)) or isinstance(parts, (str, bytes)):
-        return None
-    if getattr(parts, "ndim", 1) != 1 or len(parts) > MOST_DIMENSIONS:
-        return None
-    return tuple(int(n) for n in parts) if all(_whole(n) and n >= 0 for n in parts) else None
-
-
-def _slice_bounds(tensor: Tensor, part: slice, axis: int) -> tuple[int, int, int]:
-    """numpy's meaning of a slice, but a bound beyond the end is an error: it is a slip far more often than a wish."""
-    length = tensor.shape[axis]
-    start, stop, step = part.start, part.stop, part.step
-    plain = type(start) is int and type(stop) is int and step is None
-    if plain and 0 <= start <= length and 0 <= stop <= length:
-        return start, stop, 1
-    for bound in (start, stop):
-        if bound is not None and not (_whole(bound) and -length <= bound <= length):
-            raise PoplarIndexError(
-                f"The slice {_slice_text(part)} does not fit dimension {axis}, which has {_count(length)}.",
-                where=repr(tensor),
-                next_step=f"use whole numbers from 0 to {length}.",
-            )
-    if step is not None and (not _whole(step) or step == 0):
-        raise PoplarIndexError(
-            f"The slice {_slice_text(part)} has the step {shown(step)}.",
-            where=repr(tensor),
-            next_step="use a whole number that is not 0.",
-        )
-    return part.indices(length)
-
-
-def _slice_text(part: slice) -> str:
-    """A slice as one writes it."""
-    parts = [part.start, part.stop] + ([] if part.step is None else [part.step])
-    return ":".join("" if p is None else shown(p) for p in parts)
-
-
-def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Views joined along dimension `dim` into one view; nothing is copied. They must agree in dtype and other dimensions."""
+    They must agree in dtype and other dimensions. Raises `PoplarTypeError`, `TensorCreationError`, `PoplarIndexError`.
+    """
+    if len(given) > 1 and not isinstance(given[-1], Tensor):
+        *given, dim = given  # type: ignore[assignment]
+    tensors: Any = given[0] if len(given) == 1 else given
     if not isinstance(tensors, Sequence) or not tensors or not all(isinstance(t, Tensor) for t in tensors):
         raise GraphObjectCreationError(
             f"concat() was given {shown(tensors)}.", next_step="give a list of tensors, as in concat([a, b])."
         )
-    first = tensors[0]
+    first: Tensor = tensors[0]
     axis = first._axis(dim)
     for t in tensors:
         if t.dtype is not first.dtype:
@@ -478,5 +569,5 @@ def concat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         if all(a == b.offset for a, b in zip(ends, tensors[1:], strict=False)):
             shape = (sum(t.shape[0] for t in tensors), *first.shape[1:])
             return Tensor(first.graph, first.dtype, first.offset, first.graph.strided(shape, dense(shape)))
-    _refuse_to_list(sum(t.num_elements for t in tensors))
+    refuse_to_list(sum(t.num_elements for t in tensors))
     return first.graph.listed(first.dtype, np.concatenate([t.positions() for t in tensors], axis))

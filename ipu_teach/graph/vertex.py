@@ -45,7 +45,7 @@ from ipu_teach.errors import (
     did_you_mean,
     shown,
 )
-from ipu_teach.graph.layouts import Layout, VectorLayout, no_size, without_size
+from ipu_teach.graph.vector_layout import Layout, VectorLayout, no_size, without_size
 from ipu_teach.types import DType, poison, to_host_array
 
 T = TypeVar("T")
@@ -115,7 +115,7 @@ class VectorList(list[Any], Generic[T, L]):
 
 _KINDS = {Input: "input", Output: "output", InOut: "inout"}
 # Names of the kit's own, which no field may take.
-_RESERVED = frozenset(("bind", "call", "compute", "context", "cycles", "fields"))
+_RESERVED = frozenset(("bind", "call", "compute", "context", "cycles", "debug_context", "fields"))
 MOST_ELEMENTS = 2**28  # of an Output of `Vertex.call`
 WORKERS = 6  # of a tile, for a vertex that has none: every IPU has six (Target.num_worker_contexts)
 
@@ -426,7 +426,7 @@ def _parse(cls: type[Vertex], name: str, annotation: Any, default: Any) -> Field
     is_dtype = isinstance(inner, type) and issubclass(inner, DType) and inner is not DType
     if not (is_dtype or isinstance(inner, TypeVar)) or not good or depth > (1 if kind == "state" else 2):
         text = str(annotation) if get_origin(annotation) else shown(annotation)
-        for module in ("ipu_teach.graph.vertex.", "ipu_teach.graph.layouts.", "ipu_teach.types."):
+        for module in ("ipu_teach.graph.vertex.", "ipu_teach.graph.vector_layout.", "ipu_teach.types."):
             text = text.replace(module, "")
         raise VertexDefinitionError(
             f"{cls.__name__}.{name} is declared as {text}, which is no field.",

@@ -10,6 +10,8 @@ import numpy as np
 
 from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph.graph import Graph
+from ipu_teach.graph.mapping import MIN_BYTES_PER_TILE as MIN_BYTES_PER_TILE
+from ipu_teach.graph.mapping import least_elements, linear_mapping
 from ipu_teach.graph.templates import template_name
 from ipu_teach.graph.tensor import Shape, Tensor, as_shape, concat
 from ipu_teach.program import Sequence as Program
@@ -17,7 +19,6 @@ from ipu_teach.target import MOST_TILES, Target
 from ipu_teach.types import BOOL, DType, as_dtype, to_host_array
 
 Mapping = list[list[tuple[int, int]]]
-MIN_BYTES_PER_TILE = 128  # graphcore/poplibs, lib/poputil/TileMapping.cpp
 BROADCASTING = "dimensions are compared from the last; each must be equal, 1, or missing."
 
 
@@ -39,22 +40,13 @@ def calc_linear_tile_mapping(
     count = prod(_check_shape("calc_linear_tile_mapping", shape))
     target = graph.target
     grain = target.get_vector_width(dtype) if grain_size is None else grain_size
-    least = -(-MIN_BYTES_PER_TILE // dtype.size) if min_elements_per_tile is None else min_elements_per_tile
+    least = least_elements(dtype) if min_elements_per_tile is None else min_elements_per_tile
     if not _is_count(grain, 1) or not _is_count(least, 0):
         raise PoplibsError(
             f"A linear mapping was asked for with grain {shown(grain)} and at least {shown(least)} elements a tile.",
             next_step="give whole numbers: a grain of 1 or more, and elements of 0 or more.",
         )
-    mapping: Mapping = [[] for _ in range(target.num_tiles)]
-    if count == 0:
-        return mapping
-    grains = -(-count // grain)
-    most = max(-(-grains // target.num_tiles), -(-least // grain), 1)
-    used = -(-grains // most)
-    for tile in range(used):
-        begin, end = tile * grains // used * grain, min((tile + 1) * grains // used * grain, count)
-        mapping[tile].append((begin, end))
-    return mapping
+    return linear_mapping(count, target.num_tiles, int(grain), int(least))
 
 
 def map_tensor_linearly(
@@ -90,11 +82,11 @@ def broadcast_to_match(tensor: Tensor, shape: Sequence[int]) -> Tensor:
             where=repr(tensor),
             next_step=BROADCASTING,
         )
-    graph, layout = tensor.graph, tensor.layout
-    if layout.strides is None:
-        return graph.listed(tensor.dtype, np.broadcast_to(tensor.positions(), wanted))
-    strides = (0,) * lead + tuple(0 if n == 1 else s for n, s in zip(layout.shape, layout.strides, strict=True))
-    return Tensor(graph, tensor.dtype, tensor.offset, graph.strided(wanted, strides))
+    result = tensor.expand((0,) * lead)
+    for axis, length in enumerate(wanted):
+        if result.shape[axis] != length:
+            result = result.broadcast(length, axis)
+    return result
 
 
 def clone(graph: Graph, tensor: Tensor, name: str, dtype: type[DType] | None = None) -> Tensor:
@@ -143,7 +135,7 @@ def check_tensor(function: str, graph: Graph, argument: str, tensor: object, ran
     """Raise `PoplibsError` unless `tensor` is a tensor of `graph` with one of the `ranks` (any if empty)."""
     if not isinstance(tensor, Tensor):
         raise PoplibsError(f"{function}() was given {shown(tensor)} as {argument}.", next_step="give a tensor.")
-    if tensor.graph is not graph:
+    if tensor.graph is not graph.get_top_level_graph():
         raise PoplibsError(
             f"{function}() was given a tensor of another graph as {argument}.",
             where=repr(tensor),

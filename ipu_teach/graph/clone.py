@@ -1,0 +1,75 @@
+"""Clones: new variables with the shape and the tiles of a tensor that is there already."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+
+import numpy as np
+
+from ipu_teach.graph.mapping import MappingLog
+from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph.tile_map import UNMAPPED, TileMap
+from ipu_teach.types import Array, DType
+
+
+class TensorCloneMethod(Enum):
+    """In which order a clone's elements lie in memory, and what becomes of elements that appear twice in the original."""
+
+    PRESERVE_ORDER_AND_ALIASES = "preserve order and aliases"
+    CREATE_NEW_ORDER = "create new order"
+    PRESERVE_ORDER_UNLESS_ALIASES = "preserve order unless aliases"
+    GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES = "gather and preserve tile order and aliases"
+
+
+def make_clone(
+    original: Tensor,
+    dtype: type[DType],
+    method: TensorCloneMethod,
+    tile_map: TileMap,
+    log: MappingLog,
+    allocate: Callable[[type[DType], tuple[int, ...]], Tensor],
+) -> Tensor:
+    """A tensor like `original`, in a variable from `allocate(dtype, shape)`, its tiles written to `log`."""
+    fresh = method is TensorCloneMethod.CREATE_NEW_ORDER
+    if method is TensorCloneMethod.PRESERVE_ORDER_UNLESS_ALIASES:
+        fresh = original.layout.aliased
+    if fresh or (original.layout.contiguous and method is not TensorCloneMethod.GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES):
+        made = allocate(dtype, original.shape)
+        starts, lengths = original.layout.runs
+        _copy_tiles(original, starts, lengths, made, tile_map, log)
+        return made
+    starts, lengths = original.layout.extent
+    if method is TensorCloneMethod.GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES:
+        starts, lengths = _by_tile(original, starts, lengths, tile_map)
+    variable = allocate(dtype, (int(lengths.sum()),))
+    _copy_tiles(original, starts, lengths, variable, tile_map, log)
+    if len(starts) == 1:  # one block of memory: the same strides within the new one
+        return Tensor(original.graph, dtype, variable.offset - int(starts[0]), original.layout)
+    # Where each run of the original has come to lie, looked up for every element.
+    order = np.argsort(starts)
+    place = (np.cumsum(lengths) - lengths)[order]
+    positions = original.layout.positions
+    run = np.searchsorted(starts[order], positions, "right") - 1
+    return original.graph.listed(dtype, variable.offset + place[run] + positions - starts[order][run])
+
+
+def _by_tile(original: Tensor, starts: Array, lengths: Array, tile_map: TileMap) -> tuple[Array, Array]:
+    """Runs cut where the tile changes and sorted by tile, those on no tile first; within a tile their order stays."""
+    size = original.dtype.size
+    begin = (original.offset + starts) * size
+    _, low, high, tile = tile_map.split(begin, begin + lengths * size)
+    order = np.argsort(tile, kind="stable")
+    return (low // size - original.offset)[order], ((high - low) // size)[order]
+
+
+def _copy_tiles(original: Tensor, starts: Array, lengths: Array, made: Tensor, tile_map: TileMap, log: MappingLog) -> None:
+    """Put the elements of `made`, which lie side by side, on the tiles of the original's runs, one after another."""
+    size = original.dtype.size
+    first = np.cumsum(lengths) - lengths
+    begin = (original.offset + starts) * size
+    run, low, high, tile = tile_map.split(begin, begin + lengths * size)
+    start = first[run] + (low - begin[run]) // size + made.offset
+    mapped = tile != UNMAPPED
+    stop = start + (high - low) // size
+    log.extend(start[mapped] * made.dtype.size, stop[mapped] * made.dtype.size, tile[mapped])

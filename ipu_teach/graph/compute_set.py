@@ -1,0 +1,75 @@
+"""Compute sets: vertices that run at the same time. And functions: programs that are called from several places."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ipu_teach.errors import GraphObjectCreationError, shown
+from ipu_teach.graph import text
+from ipu_teach.graph.table import VertexTable
+from ipu_teach.graph.templates import refuse_template
+from ipu_teach.graph.vertex import Vertex, no_compute
+
+if TYPE_CHECKING:
+    from ipu_teach.graph.graph import Graph
+
+
+class ComputeSet:
+    """Vertices that run at the same time, in one superstep. Execute it in a program."""
+
+    def __init__(self, graph: Graph, number: int, name: str) -> None:
+        self.graph = graph
+        self.id = number
+        self.name = name
+        self.tables: dict[type[Vertex], VertexTable] = {}
+        self.num_vertices = 0
+
+    def __repr__(self) -> str:
+        return text.compute_set_line(self)
+
+    def _repr_html_(self) -> str:
+        return text.compute_set_table(self)
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """A program that may be called from several places. Made by `Graph.add_function`, run by `Call`."""
+
+    graph: Graph
+    name: str
+    program: Any
+
+    def __repr__(self) -> str:
+        return f"Function({self.name!r})"
+
+
+def table_of(graph: Graph, compute_set: ComputeSet, codelet: type[Vertex]) -> VertexTable:
+    """The table of `codelet` in a compute set of `graph`, made if it is the first such vertex."""
+    try:
+        table = compute_set.tables.get(codelet)
+        if table is not None and compute_set.graph is graph:
+            return table
+    except (AttributeError, TypeError):
+        pass
+    if not isinstance(compute_set, ComputeSet) or compute_set.graph is not graph:
+        raise GraphObjectCreationError(
+            f"{shown(compute_set)} is no compute set of this graph.",
+            next_step="make one with graph.add_compute_set(name), and write add_vertex(compute_set, codelet, …).",
+        )
+    if not isinstance(codelet, type) or not issubclass(codelet, Vertex):
+        raise GraphObjectCreationError(
+            f"{shown(codelet)} is no vertex class.",
+            next_step="write a class that derives from Vertex, and pass the class.",
+        )
+    if codelet.compute is Vertex.compute:
+        raise no_compute(codelet)
+    refuse_template(codelet)
+    return compute_set.tables.setdefault(codelet, VertexTable(graph, compute_set, codelet))
+
+
+def foreign(what: object, call: str) -> GraphObjectCreationError:
+    """The error for a part of another graph."""
+    return GraphObjectCreationError(
+        f"{call} was given something of another graph.", where=shown(what), next_step="use one graph throughout."
+    )

@@ -1,0 +1,49 @@
+"""Names in scopes: the path that leads to a variable, a compute set or a vertex in every report."""
+
+from __future__ import annotations
+
+from ipu_teach.errors import GraphObjectCreationError, shown
+
+
+class DebugContext(str):
+    """A scope for names, inside another one: `DebugContext("layer1", "model")` is the path `model/layer1`.
+
+    It is a `str` and may be given wherever one may, as `debug_context=`. What is made there under the name `weights` is
+    called `model/layer1/weights`; without a name of its own it is called by the path.
+
+        attention = DebugContext("attention")
+        scores = graph.add_variable(FLOAT, (8, 8), "scores", debug_context=attention)       # attention/scores
+        heads = DebugContext("heads", attention)                                            # attention/heads
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, name: str = "", parent: str | None = None) -> DebugContext:
+        for given in (name, parent):
+            if given is not None and not isinstance(given, str):
+                raise GraphObjectCreationError(
+                    f"DebugContext was given {shown(given)}.", next_step='give names: DebugContext("layer1", parent).'
+                )
+        return super().__new__(cls, "/".join(part for part in (parent, name) if part))
+
+    @property
+    def path_name(self) -> str:
+        """The whole path, from the outermost scope."""
+        return str(self)
+
+
+def scoped(name: str | None, debug_context: str | None, call: str) -> str | None:
+    """`name` inside the scope `debug_context`; None if there is neither. `call` was given them."""
+    if name is not None and not isinstance(name, str):
+        raise GraphObjectCreationError(
+            f"{call} was given the name {shown(name)}.", next_step="a name is text, as in 'weights'."
+        )
+    if debug_context is None:
+        return name
+    if not isinstance(debug_context, str):
+        raise GraphObjectCreationError(
+            f"{shown(debug_context)} was given as debug_context.",
+            next_step='give a name, or DebugContext("name", parent).',
+        )
+    path = "/".join(str(part) for part in (debug_context, name) if part)
+    return path or None

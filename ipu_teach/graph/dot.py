@@ -1,0 +1,160 @@
+"""Graphs as GraphViz text, to be drawn with `dot`.
+
+A box is a vertex or a compute set, an ellipse a variable, a note a stream. Solid arrows are edges of vertices, dashed ones
+copies. The text is the same for equal graphs in every process.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import numpy as np
+
+from ipu_teach.errors import GraphObjectCreationError, shown
+from ipu_teach.graph.layouts import Layout
+from ipu_teach.graph.stream import DataStream
+from ipu_teach.graph.table import VertexTable
+from ipu_teach.graph.tensor import Tensor
+
+if TYPE_CHECKING:
+    from ipu_teach.graph.compute_set import ComputeSet
+    from ipu_teach.graph.graph import Graph
+
+Edge = tuple[str, str, str]  # from, to, attributes
+
+
+def vertex_graph(graph: Graph, programs: Any = None) -> str:
+    """Every vertex, with the variables that its fields are connected to."""
+    sets, _ = _used(graph, programs)
+    boxes, edges = [], []
+    for cs in sets:
+        for codelet, table in cs.tables.items():
+            for row in range(len(table)):
+                name = f"v{cs.id}_{table.order[row]}"
+                label = table.names.get(row) or f"{cs.name} {table.order[row]}"
+                tile = table.tiles[row]
+                boxes.append(_node(name, f"{label}\n{codelet.__name__}\n{f'tile {tile}' if tile >= 0 else 'no tile'}", "box"))
+                edges += _field_edges(graph, table, row, name)
+    return _text(graph, boxes, edges)
+
+
+def compute_graph(graph: Graph, programs: Any = None) -> str:
+    """Every compute set, with the variables that its vertices read and write, and the copies of `programs`."""
+    sets, copies = _used(graph, programs)
+    boxes, edges = [], []
+    for cs in sets:
+        boxes.append(_node(f"c{cs.id}", f"{cs.name}\n{cs.num_vertices:,} vertices", "box"))
+        found: list[Edge] = []
+        for table in cs.tables.values():
+            for row in range(len(table)):
+                found += [(a, b, "") for a, b, _ in _field_edges(graph, table, row, f"c{cs.id}")]
+        edges += list(dict.fromkeys(found))
+    for copy in copies:
+        ends = [_ends(graph, side) for side in (copy.source, copy.destination)]
+        edges += [(a, b, "style=dashed") for a in ends[0] for b in ends[1]]
+    return _text(graph, boxes, list(dict.fromkeys(edges)))
+
+
+def write(text: str, out: str | os.PathLike[str] | TextIO, call: str) -> None:
+    """Write `text` to a path, or to something with a `write` method."""
+    if isinstance(out, (str, os.PathLike)):
+        try:
+            Path(out).write_text(text, encoding="utf-8", newline="\n")
+        except (OSError, ValueError) as error:
+            raise GraphObjectCreationError(
+                f"{call} could not write {shown(out)}: {getattr(error, 'strerror', None) or error}.",
+                next_step="give the path of a file in a folder that exists and may be written to.",
+            ) from None
+    elif callable(getattr(out, "write", None)):
+        out.write(text)
+    else:
+        raise GraphObjectCreationError(f"{call} was given {shown(out)}.", next_step="give a path, or an open text file.")
+
+
+def _used(graph: Graph, programs: Any) -> tuple[list[ComputeSet], list[Any]]:
+    """The compute sets and the copies of `programs`, each once; all compute sets if no program is given.
+
+    A program is known here by its parts, since programs are built from graphs and not the other way round.
+    """
+    if programs is None:
+        return list(graph.compute_sets), []
+    sets: dict[int, ComputeSet] = {}
+    copies = []
+    for program in _walk(programs if isinstance(programs, (list, tuple)) else [programs]):
+        if hasattr(program, "compute_set"):
+            sets[program.compute_set.id] = program.compute_set
+        elif hasattr(program, "source") and hasattr(program, "destination"):
+            copies.append(program)
+    return [sets[number] for number in sorted(sets)], copies
+
+
+def _walk(programs: Any) -> Iterator[Any]:
+    pending = list(reversed(programs))
+    while pending:
+        program = pending.pop()
+        if not callable(getattr(program, "children", None)) or isinstance(program, type):
+            raise GraphObjectCreationError(
+                f"A drawing of programs was asked for with {shown(program)}.", next_step="give a program, or a list of them."
+            )
+        yield program
+        pending += reversed(program.children())
+
+
+def _field_edges(graph: Graph, table: VertexTable, row: int, name: str) -> list[Edge]:
+    edges = []
+    for field, declared in table.edges.items():
+        label = f"label={_quoted(field)}"
+        for variable in _variables(graph, table, field, row):
+            if declared.kind != "output":
+                edges.append((f"t{variable}", name, label))
+            if declared.written:
+                edges.append((name, f"t{variable}", label))
+    return edges
+
+
+def _variables(graph: Graph, table: VertexTable, field: str, row: int) -> list[int]:
+    """Numbers of the variables behind one field, ascending."""
+    number = table.layouts[field][row]
+    if number < 0:
+        return []
+    layout, offset = graph.layouts[number], table.offsets[field][row]
+    parts = ((0, layout),) if isinstance(layout, Layout) else layout.parts
+    dtype = table.edges[field].dtype
+    found = [_behind(graph, Tensor(graph.get_top_level_graph(), dtype, offset + delta, part)) for delta, part in parts]
+    return sorted({variable for some in found for variable in some})
+
+
+def _behind(graph: Graph, tensor: Tensor) -> list[int]:
+    _, start, stop, variable = graph.variable_map().split(*tensor.byte_extent())
+    return [int(v) for v in np.unique(variable[stop > start])]
+
+
+def _ends(graph: Graph, side: Any) -> list[str]:
+    if isinstance(side, DataStream):
+        return [f"s{list(graph.streams).index(side.handle)}"] if side.handle in graph.streams else []
+    return [f"t{variable}" for variable in _behind(graph, side)] if isinstance(side, Tensor) else []
+
+
+def _text(graph: Graph, boxes: list[str], edges: list[Edge]) -> str:
+    touched = {end for a, b, _ in edges for end in (a, b)}
+    nodes = [
+        _node(f"t{v.id}", f"{v.name}\n{v.dtype.__name__} {v.shape}", "ellipse")
+        for v in graph.variables
+        if f"t{v.id}" in touched
+    ]
+    nodes += [_node(f"s{i}", handle, "note") for i, handle in enumerate(graph.streams) if f"s{i}" in touched]
+    arrows = [f"  {a} -> {b}{f' [{attributes}]' if attributes else ''};" for a, b, attributes in edges]
+    return "\n".join(["digraph {", *boxes, *nodes, *arrows, "}"]) + "\n"
+
+
+def _node(name: str, label: str, shape: str) -> str:
+    return f"  {name} [shape={shape}, label={_quoted(label)}];"
+
+
+def _quoted(text: str) -> str:
+    """`text` as a GraphViz string."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

@@ -1,0 +1,64 @@
+"""What may stand between a tensor's brackets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ipu_teach.errors import PoplarIndexError, counted, shown
+from ipu_teach.graph.layouts import is_whole
+
+if TYPE_CHECKING:
+    from ipu_teach.graph.tensor import Tensor
+
+
+def check_key(tensor: Tensor, parts: tuple[Any, ...], key: Any) -> None:
+    """Refuse what is no index, and more indices than there are dimensions."""
+    if not all(is_whole(p) or isinstance(p, slice) or p is Ellipsis for p in parts):
+        raise PoplarIndexError(
+            f"A tensor cannot be indexed with {shown(key)}.",
+            where=repr(tensor),
+            next_step="use integers, slices and `...`; which elements are meant must be known when the graph is built.",
+        )
+    count = sum(p is not Ellipsis for p in parts)
+    if count > tensor.rank or len(parts) - count > 1:
+        raise PoplarIndexError(
+            f"The index {shown(key)} does not fit a tensor of shape {tensor.shape}.",
+            where=repr(tensor),
+            next_step=f"give at most {counted(tensor.rank, 'integer or slice', 'integers or slices')}, and at most one `...`."
+            if tensor.rank
+            else "a single element is used as it is, without an index.",
+        )
+
+
+def slice_bounds(tensor: Tensor, part: slice, axis: int) -> tuple[int, int, int]:
+    """numpy's meaning of a slice, but a bound beyond the end is an error: it is a slip far more often than a wish."""
+    length = tensor.shape[axis]
+    start, stop, step = part.start, part.stop, part.step
+    plain = type(start) is int and type(stop) is int and step is None
+    if plain and 0 <= start <= length and 0 <= stop <= length:
+        return start, stop, 1
+    for bound in (start, stop):
+        if bound is not None and not (is_whole(bound) and -length <= bound <= length):
+            raise PoplarIndexError(
+                f"The slice {_slice_text(part)} does not fit dimension {axis}, which has {counted(length, 'element')}.",
+                where=repr(tensor),
+                next_step=f"use whole numbers from 0 to {length}.",
+            )
+    if step is not None and (not is_whole(step) or step == 0):
+        raise PoplarIndexError(
+            f"The slice {_slice_text(part)} has the step {shown(step)}.",
+            where=repr(tensor),
+            next_step="use a whole number that is not 0.",
+        )
+    return part.indices(length)
+
+
+def _slice_text(part: slice) -> str:
+    """A slice as one writes it."""
+    parts = [part.start, part.stop] + ([] if part.step is None else [part.step])
+    return ":".join("" if p is None else shown(p) for p in parts)
+
+
+def up_to(length: int) -> str:
+    """Advice for an index, or the number of a dimension, of which there are `length`."""
+    return "there is only number 0." if length == 1 else f"use 0 to {length - 1}."

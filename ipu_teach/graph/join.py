@@ -1,0 +1,39 @@
+"""Small questions and joins of two tensors."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ipu_teach.errors import GraphObjectCreationError, TensorCreationError, shown
+from ipu_teach.graph.tensor import Tensor, concat
+
+
+def append(tensor: Tensor, x: Tensor, dim: int = 0) -> Tensor:
+    """`tensor` with one more entry along dimension `dim`: `x`, whose shape is that of `tensor` without `dim`. A view.
+
+    Raises `TensorCreationError` if the shapes do not fit, `PoplarTypeError` if the dtypes differ.
+    """
+    for given in (tensor, x):
+        if not isinstance(given, Tensor):
+            raise GraphObjectCreationError(f"append() was given {shown(given)}.", next_step="give two tensors.")
+    axis = tensor._axis(dim)
+    wanted = tensor.shape[:axis] + tensor.shape[axis + 1 :]
+    if x.shape != wanted:
+        raise TensorCreationError(
+            f"append() along dimension {axis} of shape {tensor.shape} takes an entry of shape {wanted}, not {x.shape}.",
+            where=f"{tensor!r} and {x!r}",
+            next_step="reshape the entry, or use concat() for several entries at once.",
+        )
+    return concat(tensor, x.expand(axis), axis)
+
+
+def same_view(a: Tensor, b: Tensor) -> bool:
+    """True if two tensors are the same elements, in the same shape and order, of the same dtype and graph."""
+    for given in (a, b):
+        if not isinstance(given, Tensor):
+            raise GraphObjectCreationError(f"same_view() was given {shown(given)}.", next_step="give two tensors.")
+    if a.graph is not b.graph or a.dtype is not b.dtype or a.shape != b.shape:
+        return False
+    if a.layout is b.layout or not a.num_elements:
+        return a.offset == b.offset or not a.num_elements
+    return bool(np.array_equal(a.positions(), b.positions()))
