@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ipu_teach import FLOAT, Engine, Graph, InOut, IPUModel, Vector, Vertex
@@ -32,17 +34,20 @@ def main(values: tuple[float, ...] = (1, 3, 3, 9, 9), elements: int = 8, repeats
     host = np.empty(elements, np.float32)
     engine.connect_stream("out", host)
 
-    results: list[float] = []
     asked: list[float] = []
+
+    def filler(value: float) -> Callable[[], np.ndarray]:
+        def fill() -> np.ndarray:
+            asked.append(value)
+            return np.full(elements, value, np.float32)
+
+        return fill
+
+    results = []
     previous = None
     for value in values:
         if value != previous:  # only a new value needs a new callback
-
-            def fill(value: float = value) -> np.ndarray:
-                asked.append(value)
-                return np.full(elements, value, np.float32)
-
-            engine.connect_stream_to_callback("in", fill)
+            engine.connect_stream_to_callback("in", filler(value))
         engine.run()
         assert np.all(host == host[0])
         results.append(float(host[0]))
