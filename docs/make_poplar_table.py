@@ -25,6 +25,9 @@ Start with [coming-from-poplar.md](coming-from-poplar.md). This page is made by 
 """
 
 
+MADE_BY_THE_KIT = ("DataStream", "Device", "Executable", "Report", "Target", "Tensor")
+
+
 def resolve(path: str) -> Any:
     """What `path`, such as "program.Copy" or "Graph.add_variable", names below `ipu_teach`. Raises `AttributeError`."""
     found: Any = ipu_teach
@@ -57,26 +60,26 @@ def signature(path: str) -> str:
     if not known or path.endswith("__getitem__"):
         return "Tensor[…]" if path.endswith("__getitem__") else path
     parameters = [p for p in inspect.signature(found).parameters.values() if p.name not in ("self", "cls")]
-    shown, starred = [], False
+    listed, starred = [], False
     for p in parameters:
         if p.kind is p.VAR_POSITIONAL:
-            shown.append(f"*{p.name}")
+            listed.append(f"*{p.name}")
             starred = True
         elif p.kind is p.VAR_KEYWORD:
-            shown.append(f"**{p.name}")
+            listed.append(f"**{p.name}")
         else:
             if p.kind is p.KEYWORD_ONLY and not starred:
-                shown.append("*")
+                listed.append("*")
                 starred = True
-            shown.append(p.name if p.default is p.empty else f"{p.name}={_default(p.default)}")
-    return f"{path}({', '.join(shown)})"
+            listed.append(p.name if p.default is p.empty else f"{p.name}={_default(p.default)}")
+    return f"{path}({', '.join(listed)})"
 
 
 def _called(found: type) -> bool:
     """Whether a class is made by its user with arguments worth showing."""
-    made_for_them = (ipu_teach.Tensor, ipu_teach.DataStream, ipu_teach.Report, ipu_teach.Target, ipu_teach.Device)
     declared = (ipu_teach.Vertex, ipu_teach.types.DType, BaseException, enum.Enum)
-    return found.__init__ is not object.__init__ and not issubclass(found, declared) and found not in made_for_them
+    made = found.__init__ is not object.__init__ and not issubclass(found, declared)
+    return made and found.__name__ not in MADE_BY_THE_KIT
 
 
 def _default(value: Any) -> str:
@@ -95,13 +98,18 @@ def does(row: Row) -> str:
     return re.split(r"(?<=[.])\s(?=[A-Z`])", paragraph)[0].rstrip(":")
 
 
+def shown(row: Row) -> bool:
+    """Whether a row is part of the page: what it names has come, and what it stands in for has not."""
+    return row.ours not in PENDING and (not row.until or row.until in PENDING)
+
+
 def page() -> str:
     """The whole of docs/poplar.md."""
     parts = [HEAD]
     for title, rows in SECTIONS.items():
         parts.append(f"## {title}\n\n| C++ | Python | What it does | What differs |\n|---|---|---|---|")
         for row in rows:
-            if row.ours in PENDING:
+            if not shown(row):
                 continue
             ours = f"`{signature(row.ours)}`" if row.ours else "not here"
             cells = (
