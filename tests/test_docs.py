@@ -73,7 +73,8 @@ def test_what_is_said_not_to_be_here_is_not_here(row: Row) -> None:
             found = table.resolve(path)
         except AttributeError:
             continue
-        assert "NotOfferedError" in inspect.getsource(found), f"{path} exists: give its row a name"
+        source = inspect.getsource(found) if inspect.isroutine(found) or inspect.isclass(found) else ""
+        assert "NotOfferedError" in source, f"{path} exists: give its row a name"
 
 
 def test_no_name_stands_twice() -> None:
