@@ -1,0 +1,138 @@
+"""Make docs/poplar.md from docs/poplar_rows.py and the package: `python docs/make_poplar_table.py`, or with `--check`."""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import inspect
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+from poplar_rows import PENDING, SECTIONS, Row
+
+import ipu_teach
+
+PAGE = Path(__file__).with_name("poplar.md")
+HEAD = """# Poplar's names and ours
+
+Names are Poplar's in snake_case; enums and dtypes keep theirs. A getter without arguments is a property. Constants, programs
+and helpers stand under `ipu_teach` as the table shows: `program.Copy` is `from ipu_teach.program import Copy`. Where the last
+column is empty, nothing differs that you would notice. "Not here" rows say what to use instead.
+
+Start with [coming-from-poplar.md](coming-from-poplar.md). This page is made by `docs/make_poplar_table.py`.
+"""
+
+
+MADE_BY_THE_KIT = ("DataStream", "Device", "Executable", "Report", "Target", "Tensor")
+
+
+def resolve(path: str) -> Any:
+    """What `path`, such as "program.Copy" or "Graph.add_variable", names below `ipu_teach`. Raises `AttributeError`."""
+    found: Any = ipu_teach
+    for part in path.split("."):
+        if inspect.ismodule(found) and not hasattr(found, part):
+            try:
+                importlib.import_module(f"{found.__name__}.{part}")
+            except ModuleNotFoundError:
+                raise AttributeError(f"ipu_teach has no {path}") from None
+        if not hasattr(found, part) and found in SAMPLES:
+            found = SAMPLES[found]()
+        found = inspect.getattr_static(found, part) if inspect.isclass(found) else getattr(found, part)
+    return found
+
+
+def _device() -> ipu_teach.Device:
+    return ipu_teach.IPUModel("ipu2", tiles_per_ipu=2).create_device()
+
+
+# Attributes that only an instance has are looked for in one of these.
+SAMPLES: dict[Any, Any] = {ipu_teach.Device: _device, ipu_teach.Graph: lambda: ipu_teach.Graph(_device())}
+
+
+def signature(path: str) -> str:
+    """`path` as one calls it: parameters and defaults without types; bare for what is not called."""
+    found = resolve(path)
+    if isinstance(found, (classmethod, staticmethod)):
+        found = found.__func__
+    known = inspect.isfunction(found) or (inspect.isclass(found) and _called(found))
+    if not known or path.endswith("__getitem__"):
+        return "Tensor[…]" if path.endswith("__getitem__") else path
+    parameters = [p for p in inspect.signature(found).parameters.values() if p.name not in ("self", "cls")]
+    listed, starred = [], False
+    for p in parameters:
+        if p.kind is p.VAR_POSITIONAL:
+            listed.append(f"*{p.name}")
+            starred = True
+        elif p.kind is p.VAR_KEYWORD:
+            listed.append(f"**{p.name}")
+        else:
+            if p.kind is p.KEYWORD_ONLY and not starred:
+                listed.append("*")
+                starred = True
+            listed.append(p.name if p.default is p.empty else f"{p.name}={_default(p.default)}")
+    return f"{path}({', '.join(listed)})"
+
+
+def _called(found: type) -> bool:
+    """Whether a class is made by its user with arguments worth showing."""
+    declared = (ipu_teach.Vertex, ipu_teach.types.DType, BaseException, enum.Enum)
+    made = found.__init__ is not object.__init__ and not issubclass(found, declared)
+    return made and found.__name__ not in MADE_BY_THE_KIT
+
+
+def _default(value: Any) -> str:
+    return f"{type(value).__name__}.{value.name}" if isinstance(value, enum.Enum) else repr(value)
+
+
+def does(row: Row) -> str:
+    """What it does: the row's own words, or the first sentence of our docstring."""
+    if row.does:
+        return row.does
+    found = resolve(row.ours)
+    text = inspect.getdoc(found)
+    if not text:
+        raise ValueError(f"{row.ours} has no docstring; give the row for {row.cpp} a `does`.")
+    paragraph = " ".join(text.split("\n\n")[0].split())
+    return re.split(r"(?<=[.])\s(?=[A-Z`])", paragraph)[0].rstrip(":")
+
+
+def shown(row: Row) -> bool:
+    """Whether a row is part of the page: what it names has come, and what it stands in for has not."""
+    return row.ours not in PENDING and (not row.until or row.until in PENDING)
+
+
+def page() -> str:
+    """The whole of docs/poplar.md."""
+    parts = [HEAD]
+    for title, rows in SECTIONS.items():
+        parts.append(f"## {title}\n\n| C++ | Python | What it does | What differs |\n|---|---|---|---|")
+        for row in rows:
+            if not shown(row):
+                continue
+            ours = f"`{signature(row.ours)}`" if row.ours else "not here"
+            cells = (
+                f"`{row.cpp}`",
+                ours,
+                does(row) if row.ours else "",
+                row.differs if row.ours else f"Instead: {row.differs}.",
+            )
+            parts.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        parts.append("")
+    return "\n".join(parts)
+
+
+def main(arguments: list[str]) -> int:
+    text = page()
+    if "--check" in arguments:
+        if PAGE.exists() and PAGE.read_text(encoding="utf-8") == text:
+            return 0
+        print("docs/poplar.md is not what docs/make_poplar_table.py makes; run it.", file=sys.stderr)
+        return 1
+    PAGE.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,59 @@
+"""A stream fed by a callback that is exchanged between runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ipu_teach import FLOAT, Engine, Graph, InOut, IPUModel, Vector, Vertex
+from ipu_teach.program import Copy, Execute, Repeat, Sequence
+
+
+class Increment(Vertex):
+    # One InOut: the same tensor on an Input and on an Output of one vertex is refused.
+    x: InOut[Vector[FLOAT]]
+
+    def compute(self):
+        self.x += 1
+
+
+def main(values: tuple[float, ...] = (1, 3, 3, 9, 9), elements: int = 8, repeats: int = 5) -> tuple[list[float], list[float]]:
+    """(for each run what came out, the value of every transfer that the callbacks were asked for)."""
+    device = IPUModel("ipu2", tiles_per_ipu=1).create_device()
+    graph = Graph(device)
+    data = graph.add_variable(FLOAT, elements, "data")
+    graph.set_tile_mapping(data, 0)
+    compute_set = graph.add_compute_set("increment")
+    graph.set_tile_mapping(graph.add_vertex(compute_set, Increment, x=data), 0)
+    into = graph.add_host_to_device_fifo("in", FLOAT, elements)
+    out = graph.add_device_to_host_fifo("out", FLOAT, elements)
+
+    engine = Engine(graph, Repeat(repeats, Sequence(Copy(into, data), Execute(compute_set), Copy(data, out))))
+    engine.load(device)
+    host = np.empty(elements, np.float32)
+    engine.connect_stream("out", host)
+
+    asked: list[float] = []
+
+    def filler(value: float) -> Callable[[], np.ndarray]:
+        def fill() -> np.ndarray:
+            asked.append(value)
+            return np.full(elements, value, np.float32)
+
+        return fill
+
+    results = []
+    previous = None
+    for value in values:
+        if value != previous:  # only a new value needs a new callback
+            engine.connect_stream_to_callback("in", filler(value))
+        engine.run()
+        assert np.all(host == host[0])
+        results.append(float(host[0]))
+        previous = value
+    return results, asked
+
+
+if __name__ == "__main__":
+    print(main())

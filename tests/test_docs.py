@@ -1,0 +1,183 @@
+"""The pages for people who come from Poplar: every name in the table exists and can be called, every block of code runs."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ipu_teach
+from ipu_teach import BOOL, FLOAT, INT, UNSIGNED_INT, Engine, Graph, Input, IPUModel, Output, Vector, Vertex
+from ipu_teach import program as programs
+from ipu_teach.device import DeviceManager
+from ipu_teach.poplibs import poplin, popnn, popops, poputil
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+sys.path.insert(0, str(DOCS))
+import make_poplar_table as table  # noqa: E402
+from poplar_rows import PENDING, SECTIONS, Row  # noqa: E402
+
+ALL_ROWS = [row for rows in SECTIONS.values() for row in rows]
+ROWS = [row for row in ALL_ROWS if table.shown(row)]
+NAMED = [row for row in ROWS if row.ours]
+MISSING = [row for row in ROWS if not row.ours]
+
+
+def named(row: Row) -> str:
+    return row.cpp
+
+
+# The table
+
+
+@pytest.mark.parametrize("row", NAMED, ids=named)
+def test_every_name_is_there_and_says_what_it_does(row: Row) -> None:
+    table.resolve(row.ours)
+    assert table.signature(row.ours)
+    words = table.does(row)
+    assert words.endswith(".") and "\n" not in words
+
+
+@pytest.mark.parametrize("path", sorted(PENDING))
+def test_a_name_that_has_come_is_taken_out_of_the_list_of_those_to_come(path: str) -> None:
+    with pytest.raises(AttributeError):
+        table.resolve(path)
+        pytest.fail(f"{path} exists now: take it out of PENDING in docs/poplar_rows.py and run docs/make_poplar_table.py")
+
+
+def test_the_list_of_those_to_come_names_rows() -> None:
+    assert {row.ours for row in ALL_ROWS} >= PENDING
+
+
+@pytest.mark.parametrize("row", MISSING, ids=named)
+def test_what_is_not_here_says_what_to_use_instead(row: Row) -> None:
+    assert row.differs and not row.does and not row.example
+
+
+@pytest.mark.parametrize("row", MISSING, ids=named)
+def test_what_is_said_not_to_be_here_is_not_here(row: Row) -> None:
+    """Unless all it does is to say so."""
+    owner, _, method = row.cpp.partition("::")
+    for name in re.findall(r"\w+", method or owner):
+        path = ".".join(([owner] if method else []) + [re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()])
+        try:
+            found = table.resolve(path)
+        except AttributeError:
+            continue
+        source = inspect.getsource(found) if inspect.isroutine(found) or inspect.isclass(found) else ""
+        assert "NotOfferedError" in source, f"{path} exists: give its row a name"
+
+
+def test_no_name_stands_twice() -> None:
+    names = [row.cpp for row in ROWS]
+    assert sorted(set(names)) == sorted(names)
+
+
+LIBRARIES = {"ipu_teach": ipu_teach, "popops": popops, "poplin": poplin, "popnn": popnn, "poputil": poputil}
+
+
+class Sum(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.x.sum()
+
+
+def sandbox() -> dict[str, Any]:
+    """The names that the rows' examples use: a small graph with one of everything, and an engine that has run it."""
+    device = IPUModel("ipu2", tiles_per_ipu=4).create_device()
+    graph = Graph(device)
+
+    def variable(shape: Any, dtype: Any = FLOAT, value: Any = 0) -> Any:
+        tensor = graph.add_variable(dtype, shape)
+        graph.set_tile_mapping(tensor, 0)
+        graph.set_initial_value(tensor, value)
+        return tensor
+
+    t, t2, vec, one = variable((4, 6)), variable((4, 6)), variable(6), variable(())
+    loss = variable(4)
+    flag, number, labels = variable((), BOOL), variable((), INT), variable(4, UNSIGNED_INT)
+    cs = graph.add_compute_set("sum")
+    vertex = graph.add_vertex(cs, Sum, x=vec, out=one)
+    graph.set_tile_mapping(vertex, 1)
+    stream = graph.add_host_to_device_fifo("in", FLOAT, 24)
+    graph.create_host_write("w", vec)
+    graph.create_host_read("r", one)
+    prog = programs.Sequence(programs.Execute(cs))
+    engine = Engine(graph, [prog, programs.Copy(stream, t)])
+    engine.load_and_run(device)
+    names = {name: getattr(programs, name) for name in dir(programs) if not name.startswith("_")}
+    names |= {name: getattr(ipu_teach, name) for name in ipu_teach.__all__}
+    here = {name: value for name, value in locals().items() if name not in ("names", "variable")}
+    return names | here | {"target": device.target, "manager": DeviceManager(), "Sum": Sum, "np": np, "io": io} | LIBRARIES
+
+
+@pytest.mark.parametrize("row", [row for row in NAMED if row.example], ids=named)
+def test_every_example_runs(row: Row) -> None:
+    last = row.ours.split(".")[-1].strip("_")
+    assert last in row.example or row.example.startswith(("t[", "Sum.call")), "the example does not use the name"
+    eval(row.example, sandbox())
+
+
+@pytest.mark.parametrize("row", NAMED, ids=named)
+def test_every_function_has_an_example(row: Row) -> None:
+    if table.signature(row.ours).endswith(")") and "errors." not in row.ours:
+        assert row.example
+
+
+# The pages
+
+
+def test_the_table_is_up_to_date() -> None:
+    assert table.PAGE.read_text(encoding="utf-8") == table.page(), "run docs/make_poplar_table.py"
+
+
+def test_the_check_says_when_the_table_is_not(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    monkeypatch.setattr(table, "PAGE", tmp_path / "poplar.md")
+    assert table.main(["--check"]) == 1
+    assert capsys.readouterr().err == "docs/poplar.md is not what docs/make_poplar_table.py makes; run it.\n"
+    assert table.main([]) == 0
+    assert table.main(["--check"]) == 0
+
+
+def test_the_check_runs_from_a_shell() -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, str(DOCS / "make_poplar_table.py"), "--check"], env=env, timeout=120)
+    assert done.returncode == 0
+
+
+def blocks(path: Path) -> list[tuple[int, str]]:
+    """(line, code) of every block marked as Python."""
+    text = path.read_text(encoding="utf-8")
+    return [(text[: m.start(1)].count("\n") + 1, m[1]) for m in re.finditer(r"^```python\n(.*?)^```$", text, re.M | re.S)]
+
+
+PAGES = [path for path in sorted(DOCS.glob("*.md")) if blocks(path)]
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_the_code_on_a_page_runs(path: Path) -> None:
+    """From top to bottom, in one namespace, as a reader would."""
+    names: dict[str, Any] = {"__name__": path.stem.replace("-", "_")}
+    for line, code in blocks(path):
+        exec(compile("\n" * (line - 1) + code, str(path), "exec"), names)
+
+
+@pytest.mark.parametrize("path", sorted(DOCS.glob("*.md")), ids=lambda path: path.name)
+def test_links_between_pages_lead_somewhere(path: Path) -> None:
+    targets = re.findall(r"\]\(([^)#:]+)\)", path.read_text(encoding="utf-8"))
+    assert [target for target in targets if not (path.parent / target).exists()] == []
+
+
+def test_the_page_for_those_who_come_from_poplar_has_code_that_was_run() -> None:
+    assert DOCS / "coming-from-poplar.md" in PAGES
