@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -141,6 +142,11 @@ def test_advanced_gives_the_same_sum_by_vertex_and_by_library() -> None:
     assert [z.tolist() for z in advanced.main()] == [[5, 5, 5, 5]] * 2
 
 
+def test_advanced_saved_and_loaded_gives_the_same(tmp_path: Path) -> None:
+    advanced.save(tmp_path / "advanced.ipu")
+    assert [z.tolist() for z in advanced.load(tmp_path / "advanced.ipu")] == [[5, 5, 5, 5]] * 2
+
+
 def test_advanced_programs_share_the_memory_of_the_device() -> None:
     device = IPUModel("ipu2", tiles_per_ipu=4).create_device()
     graph = Graph(device)
@@ -159,10 +165,16 @@ def test_advanced_programs_share_the_memory_of_the_device() -> None:
 # Prefetch
 
 
-def test_prefetch_gives_input_plus_one_and_asks_once_a_transfer() -> None:
-    results, asked = prefetch.main()
+def test_prefetch_gives_input_plus_one_and_fills_transfers_ahead() -> None:
+    results, calls = prefetch.main()
     assert results == [2, 4, 4, 10, 10]
-    assert asked == [1] * 5 + [3] * 10 + [9] * 10
+    for value, runs in ((1, 1), (3, 2), (9, 2)):
+        asked = [call for call, v in calls if v == value]
+        # The first transfer has to be fetched; each later one was prefetched after the one before it.
+        assert asked[:3] == ["fetch", "complete", "prefetch"]
+        assert asked.count("fetch") == 1 and asked.count("complete") == asked.count("prefetch") == 5 * runs
+    # What was filled ahead of the last transfer is of no use to the next callback.
+    assert [value for call, value in calls if call == "invalidate"] == [1, 3]
 
 
 def test_prefetch_one_tensor_on_an_input_and_on_an_output_is_refused() -> None:

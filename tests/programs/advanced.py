@@ -1,12 +1,16 @@
-"""Four programs in one engine: write the inputs, add with a vertex, add with a library reduction, read the result."""
+"""Four programs in one engine: write the inputs, add with a vertex, add with a library reduction, read the result.
+
+The compiled program can be saved to a file and loaded by another process, which then builds no graph.
+"""
 
 from __future__ import annotations
 
 from enum import IntEnum
+from pathlib import Path
 
 import numpy as np
 
-from ipu_teach import FLOAT, Engine, Graph, Input, IPUModel, Output, Vector, Vertex, concat
+from ipu_teach import FLOAT, Engine, Executable, Graph, Input, IPUModel, Output, Vector, Vertex, compile_graph, concat
 from ipu_teach.poplibs import popops
 from ipu_teach.program import Copy, Execute, Program, Sequence
 
@@ -65,6 +69,20 @@ def execute(engine: Engine) -> list[np.ndarray]:
             engine.run(program)
         results.append(z)
     return results
+
+
+def save(path: Path) -> None:
+    """Compile, and write the executable; no device is needed."""
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=4).create_device().target)
+    compile_graph(graph, build(graph)).save(path)
+
+
+def load(path: Path) -> list[np.ndarray]:
+    """Load the executable and run it on a device of its target's shape."""
+    executable = Executable.load(path, codelets=[VectorAdd])
+    engine = Engine(executable)
+    engine.load(IPUModel("ipu2", tiles_per_ipu=executable.target.tiles_per_ipu).create_device())
+    return execute(engine)
 
 
 def main() -> list[np.ndarray]:

@@ -1,12 +1,10 @@
-"""A stream fed by a callback that is exchanged between runs."""
+"""A stream fed by a callback that fills the next transfer ahead of its use, and is exchanged between runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from ipu_teach import FLOAT, Engine, Graph, InOut, IPUModel, Vector, Vertex
+from ipu_teach import FLOAT, Engine, Graph, InOut, IPUModel, StreamCallback, Vector, Vertex
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 
 
@@ -18,8 +16,33 @@ class Increment(Vertex):
         self.x += 1
 
 
-def main(values: tuple[float, ...] = (1, 3, 3, 9, 9), elements: int = 8, repeats: int = 5) -> tuple[list[float], list[float]]:
-    """(for each run what came out, the value of every transfer that the callbacks were asked for)."""
+class Fill(StreamCallback):
+    """Fills every transfer with one value, and writes down what it was asked for."""
+
+    def __init__(self, value: float, calls: list[tuple[str, float]]) -> None:
+        self.value = value
+        self.calls = calls
+
+    def prefetch(self, array: np.ndarray) -> StreamCallback.Result:
+        self.calls.append(("prefetch", self.value))
+        array[:] = self.value
+        return StreamCallback.Result.SUCCESS
+
+    def fetch(self, array: np.ndarray) -> None:
+        self.calls.append(("fetch", self.value))
+        array[:] = self.value
+
+    def complete(self) -> None:
+        self.calls.append(("complete", self.value))
+
+    def invalidate_prefetched(self) -> None:
+        self.calls.append(("invalidate", self.value))
+
+
+def main(
+    values: tuple[float, ...] = (1, 3, 3, 9, 9), elements: int = 8, repeats: int = 5
+) -> tuple[list[float], list[tuple[str, float]]]:
+    """(for each run what came out, the calls that the callbacks got)."""
     device = IPUModel("ipu2", tiles_per_ipu=1).create_device()
     graph = Graph(device)
     data = graph.add_variable(FLOAT, elements, "data")
@@ -34,25 +57,17 @@ def main(values: tuple[float, ...] = (1, 3, 3, 9, 9), elements: int = 8, repeats
     host = np.empty(elements, np.float32)
     engine.connect_stream("out", host)
 
-    asked: list[float] = []
-
-    def filler(value: float) -> Callable[[], np.ndarray]:
-        def fill() -> np.ndarray:
-            asked.append(value)
-            return np.full(elements, value, np.float32)
-
-        return fill
-
+    calls: list[tuple[str, float]] = []
     results = []
     previous = None
     for value in values:
         if value != previous:  # only a new value needs a new callback
-            engine.connect_stream_to_callback("in", filler(value))
+            engine.connect_stream_to_callback("in", Fill(value, calls))
         engine.run()
         assert np.all(host == host[0])
         results.append(float(host[0]))
         previous = value
-    return results, asked
+    return results, calls
 
 
 if __name__ == "__main__":
