@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from poplar_rows import PENDING, SECTIONS, Row
+from poplar_rows import SECTIONS, Row
 
 import ipu_teach
 
@@ -98,19 +98,12 @@ def does(row: Row) -> str:
     return re.split(r"(?<=[.])\s(?=[A-Z`])", paragraph)[0].rstrip(":")
 
 
-def shown(row: Row) -> bool:
-    """Whether a row is part of the page: what it names has come, and what it stands in for has not."""
-    return row.ours not in PENDING and (not row.until or row.until in PENDING)
-
-
 def page() -> str:
     """The whole of docs/poplar.md."""
     parts = [HEAD]
     for title, rows in SECTIONS.items():
         parts.append(f"## {title}\n\n| C++ | Python | What it does | What differs |\n|---|---|---|---|")
         for row in rows:
-            if not shown(row):
-                continue
             ours = f"`{signature(row.ours)}`" if row.ours else "not here"
             cells = (
                 f"`{row.cpp}`",

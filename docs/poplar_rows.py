@@ -9,8 +9,7 @@ from dataclasses import dataclass
 class Row:
     """`cpp`: the C++ name; `ours`: a path below `ipu_teach`, or "" for what is not here; `differs`: in plain words.
 
-    `example` is run by the tests. `does` replaces the first sentence of our docstring, where there is none. A row with
-    `until` stands for another one for as long as that name is to come.
+    `example` is run by the tests. `does` replaces the first sentence of our docstring, where there is none.
     """
 
     cpp: str
@@ -18,77 +17,7 @@ class Row:
     differs: str = ""
     example: str = ""
     does: str = ""
-    until: str = ""
 
-
-# Names that are on their way. Their rows are left out of the page; a test says when one has come and is to be taken out.
-PENDING = {
-    "DebugContext",
-    "Engine.disable_execution_profiling",
-    "Engine.enable_execution_profiling",
-    "Engine.get_report",
-    "Engine.list_streams",
-    "Engine.options",
-    "Engine.reset_execution_profile",
-    "Executable",
-    "Executable.deserialize",
-    "Executable.serialize",
-    "Graph.add_codelets",
-    "Graph.clone",
-    "Graph.clone_n",
-    "Graph.create_virtual_graph",
-    "Graph.get_perf_estimate",
-    "Graph.get_top_level_graph",
-    "Graph.has_codelet",
-    "Graph.is_constant",
-    "Graph.num_vertices",
-    "Graph.output_compute_graph",
-    "Graph.output_vertex_graph",
-    "Graph.register_perf_estimator",
-    "MultiVertex",
-    "ReplicatedStreamMode",
-    "StreamCallback",
-    "Tensor.broadcast",
-    "Tensor.contains_aliases",
-    "Tensor.contains_constant",
-    "Tensor.dim_roll",
-    "Tensor.dim_shuffle_partial",
-    "Tensor.dump",
-    "Tensor.dump_regions",
-    "Tensor.expand",
-    "Tensor.get_contiguous_regions",
-    "Tensor.get_debug_str",
-    "Tensor.get_var_regions",
-    "Tensor.get_var_str",
-    "Tensor.index",
-    "Tensor.intersects_with",
-    "Tensor.is_contiguous",
-    "Tensor.is_parallel_writeable",
-    "Tensor.reinterpret",
-    "Tensor.reshape_partial",
-    "Tensor.reverse",
-    "Tensor.shape_to_string",
-    "Tensor.slices",
-    "Tensor.squeeze",
-    "Tensor.sub_sample",
-    "Tensor.upsample",
-    "Tensor.valid",
-    "TensorCloneMethod",
-    "UpsampleMethod",
-    "VariableMappingMethod",
-    "VectorLayout",
-    "VectorList",
-    "append",
-    "codelet",
-    "compile_graph",
-    "errors.FileLoadError",
-    "errors.NoSizeSpecifiedError",
-    "errors.NotOfferedError",
-    "errors.ParseError",
-    "errors.ProfilingDisabledError",
-    "errors.UnknownVertexTypeError",
-    "same_view",
-}
 
 TARGET = [
     Row(
@@ -295,12 +224,6 @@ GRAPH = [
         "graph.register_perf_estimator(Sum, lambda shapes, target: 20)",
     ),
     Row(
-        "Graph::registerPerfEstimator",
-        "",
-        "write `def cycles(self, target)` in the vertex class",
-        until="Graph.register_perf_estimator",
-    ),
-    Row(
         "Graph::getPerfEstimate",
         "Graph.get_perf_estimate",
         "",
@@ -328,15 +251,8 @@ GRAPH = [
     Row("Graph::getTarget", "Graph.target", "an attribute", "graph.target", "The machine that the graph is built for."),
     Row("Graph::outputVertexGraph", "Graph.output_vertex_graph", "", "graph.output_vertex_graph(io.StringIO(), prog)"),
     Row("Graph::outputComputeGraph", "Graph.output_compute_graph", "", "graph.output_compute_graph(io.StringIO(), prog)"),
-    Row(
-        "Graph::outputVertexGraph, outputComputeGraph",
-        "",
-        "print the report, or its steps: `engine.report`",
-        until="Graph.output_vertex_graph",
-    ),
     Row("Graph::serialize", "", "keep the Python that builds the graph, or save the executable"),
     Row("DebugContext", "DebugContext", "a str, and a str will do", 'DebugContext("layer", "model")'),
-    Row("DebugContext", "", "functions of PopLibs take `debug_context`, a word; `add_*` take a name", until="DebugContext"),
 ]
 
 TENSOR = [
@@ -412,7 +328,6 @@ VERTEX = [
     ),
     Row("VectorList<T>", "VectorList", "or `Vector[Vector[T]]`", "Input[VectorList[FLOAT]]"),
     Row("Vector<Input<Vector<T>>>", "Vector", "written `Input[Vector[Vector[T]]]`", "Input[Vector[Vector[FLOAT]]]"),
-    Row("VectorList<T>", "", "write `Input[Vector[Vector[T]]]`", until="VectorList"),
     Row(
         "plain members (state)",
         "Vertex",
@@ -427,7 +342,6 @@ VERTEX = [
         'ipu_teach.graph.vertex.template(Sum, "SumHalf", {FLOAT: HALF})',
     ),
     Row("VectorLayout", "VectorLayout", "no alignment; it changes nothing but the size of pointers", "VectorLayout.SPAN"),
-    Row("VectorLayout, alignment, constraint()", "", "they change edges' bytes only; leave them out", until="VectorLayout"),
     Row("inline assembly, ipu:: intrinsics", "", "numpy in `compute`, and `cycles` for the cost"),
 ]
 
@@ -506,9 +420,6 @@ ENGINE = [
     Row("Engine::loadAndRun", "Engine.load_and_run", "", "Engine(graph, Sequence()).load_and_run(device)"),
     Row("Engine::setPrintTensorStream", "Engine.set_print_tensor_stream", "", "engine.set_print_tensor_stream(None)"),
     Row("Engine::getReport", "Engine.get_report", "or the property `report`; immutable, and modelled", "engine.get_report()"),
-    Row(
-        "Engine::getReport", "Engine.report", "a property; immutable, and modelled", "engine.report", until="Engine.get_report"
-    ),
     Row("Engine::getGraphProfile, getExecutionProfile", "Engine.report", "one report holds both", "engine.report"),
     Row("Engine::printProfileSummary", "Engine.print_profile_summary", "", 'engine.print_profile_summary(["Target"])'),
     Row(
@@ -536,7 +447,6 @@ ENGINE = [
     Row("Engine::resetExecutionProfile", "Engine.reset_execution_profile", "", "engine.reset_execution_profile()"),
     Row("Engine::enableExecutionProfiling", "Engine.enable_execution_profiling", "", "engine.enable_execution_profiling()"),
     Row("Engine::disableExecutionProfiling", "Engine.disable_execution_profiling", "", "engine.disable_execution_profiling()"),
-    Row("Engine::resetExecutionProfile", "", "load again; the profile starts with it", until="Engine.reset_execution_profile"),
     Row(
         "Engine::reportTiming, getTimeStamp, TimerTimePoint",
         "",
@@ -552,22 +462,9 @@ ERRORS = [
     Row("index_error", "errors.PoplarIndexError", "is an IndexError too"),
     Row("type_error", "errors.PoplarTypeError", "is a TypeError too"),
     Row("unknown_vertex_type", "errors.UnknownVertexTypeError"),
-    Row(
-        "unknown_vertex_type",
-        "errors.GraphObjectCreationError",
-        "a class is passed, so it is known or no class at all",
-        until="errors.UnknownVertexTypeError",
-    ),
     Row("unknown_field", "errors.UnknownFieldError"),
     Row("no_size_specified", "errors.NoSizeSpecifiedError"),
-    Row("no_size_specified", "", "state is one number and has a size", until="errors.NoSizeSpecifiedError"),
     Row("file_load_error", "errors.FileLoadError"),
-    Row(
-        "file_load_error, link_error, symbol_error",
-        "",
-        "Python's own ImportError and SyntaxError",
-        until="errors.FileLoadError",
-    ),
     Row("link_error, symbol_error", "", "Python's own ImportError and NameError"),
     Row("parse_error", "errors.ParseError"),
     Row("(a codelet whose fields are wrong)", "errors.VertexDefinitionError", "popc would not have compiled it"),
@@ -581,7 +478,6 @@ ERRORS = [
     Row("invalid_machine_model", "errors.InvalidMachineModelError"),
     Row("missing_perf_estimate", "errors.MissingPerfEstimateError"),
     Row("profiling_disabled", "errors.ProfilingDisabledError"),
-    Row("profiling_disabled, missing_graph_profile", "", "the report is always there", until="errors.ProfilingDisabledError"),
     Row("stream_connection_error", "errors.StreamConnectionError"),
     Row("tensor_io_state_error", "errors.TensorIOStateError"),
     Row("application_runtime_error", "errors.ApplicationRuntimeError"),
