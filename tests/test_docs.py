@@ -18,6 +18,7 @@ import ipu_teach
 from ipu_teach import BOOL, FLOAT, INT, UNSIGNED_INT, Engine, Graph, Input, IPUModel, Output, Vector, Vertex
 from ipu_teach import program as programs
 from ipu_teach.device import DeviceManager
+from ipu_teach.graph import codelets
 from ipu_teach.poplibs import poplin, popnn, popops, poputil
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,6 +30,12 @@ from poplar_rows import SECTIONS, Row  # noqa: E402
 ROWS = [row for rows in SECTIONS.values() for row in rows]
 NAMED = [row for row in ROWS if row.ours]
 MISSING = [row for row in ROWS if not row.ours]
+
+
+@pytest.fixture(autouse=True)
+def own_codelets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an example marks with @codelet is forgotten after it."""
+    monkeypatch.setattr(codelets, "_marked", dict(codelets._marked))
 
 
 def named(row: Row) -> str:
