@@ -102,14 +102,14 @@ def test_tut4_a_product_too_large_for_the_chip_is_refused_before_anything_is_loa
     assert "tile" in str(caught.value)
 
 
-@pytest.mark.xfail(strict=True, reason="the memory ledger does not count the buffers that an exchange fills")
-def test_tut4_the_same_product_needs_more_than_the_whole_chip_for_its_exchange_buffers() -> None:
-    # A block of each operand beside the variables: 381 + 196 + 371 kB on the fullest tile of 639 kB.
+def test_tut4_the_same_product_needs_more_than_the_whole_chip_for_what_one_vertex_works_on() -> None:
     plan = poplin.plan_mat_mul(9000, 7500, 300, IPUModel("ipu2").target)
     rows, inner, columns = -(-9000 // plan.row_blocks), -(-7500 // plan.inner_blocks), -(-300 // plan.column_blocks)
-    assert 4 * (rows * inner + inner * columns) + 371_488 > 638_976
-    with pytest.raises(GraphMemoryAllocationError):
+    with pytest.raises(GraphMemoryAllocationError) as caught:
         tut4.too_large()
+    wanted = 4 * (rows * inner + inner * columns + rows * columns)
+    assert wanted > 638_976
+    assert f"take {wanted:,} bytes together; a tile has 638,976." in str(caught.value)
 
 
 # Tutorial 5

@@ -15,8 +15,9 @@ from ipu_teach.errors import (
     counted,
 )
 from ipu_teach.graph.graph import DataStream
+from ipu_teach.graph.layouts import Layout, ListLayout
 from ipu_teach.graph.table import UNCONNECTED
-from ipu_teach.graph.tensor import Layout, Tensor
+from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import UNMAPPED
 from ipu_teach.program import Copy, Program
 from ipu_teach.types import Array
@@ -112,25 +113,37 @@ def check_vertices_mapped(compute_set: FrozenComputeSet, table: FrozenTable) -> 
 
 
 def check_regions_fit(graph: FrozenGraph, compute_set: FrozenComputeSet, table: FrozenTable) -> None:
-    """No field is larger than the memory of the tile that its vertex runs on, where all of it must lie to be used."""
+    """What a vertex works on fits into the memory of its tile, where all of it must lie to be used."""
     limit = graph.target.bytes_per_tile
+    together = np.zeros(len(table), np.int64)
     for name, field in table.fields.items():
-        for number in np.unique(table.layouts[name]):
-            layout = graph.layouts[number]
-            elements = layout.size if isinstance(layout, Layout) else sum(part.size for _, part in layout.parts)
-            if elements * field.dtype.size > limit:
-                row = int(np.flatnonzero(table.layouts[name] == number)[0])
-                error = GraphMemoryAllocationError(
-                    f"The field {name!r} of {table.codelet.__name__} takes {elements * field.dtype.size:,} bytes; "
-                    f"a tile has {limit:,}.",
-                    where=f"{vertex_name(table, row, name)} of compute set {compute_set.name!r}",
-                    next_step="give each vertex a smaller part of the tensor, and spread the vertices over the tiles.",
-                )
-                held = graph.tile_map.tile != UNMAPPED
-                size = np.diff(np.append(graph.tile_map.start, graph.memory_bytes))[held]
-                used = np.bincount(graph.tile_map.tile[held], size, graph.target.num_tiles)
-                error.bytes_per_tile = used.astype(np.int64)
-                raise error
+        found, which = np.unique(table.layouts[name], return_inverse=True)
+        sizes = np.array([_elements(graph.layouts[number]) * field.dtype.size for number in found], np.int64)[which]
+        if sizes.max(initial=0) > limit:
+            row = int(np.argmax(sizes > limit))
+            what = f"The field {name!r} of {table.codelet.__name__} takes {int(sizes[row]):,} bytes"
+            raise _too_large(graph, what, f"{vertex_name(table, row, name)} of compute set {compute_set.name!r}")
+        together += sizes
+    if together.max(initial=0) > limit:
+        row = int(np.argmax(together))
+        what = f"The fields of one {table.codelet.__name__} take {int(together[row]):,} bytes together"
+        raise _too_large(graph, what, f"{vertex_name(table, row)} of compute set {compute_set.name!r}")
+
+
+def _elements(layout: Layout | ListLayout) -> int:
+    return layout.size if isinstance(layout, Layout) else sum(part.size for _, part in layout.parts)
+
+
+def _too_large(graph: FrozenGraph, what: str, where: str) -> GraphMemoryAllocationError:
+    error = GraphMemoryAllocationError(
+        f"{what}; a tile has {graph.target.bytes_per_tile:,}.",
+        where=where,
+        next_step="give each vertex a smaller part of the tensor, and spread the vertices over the tiles.",
+    )
+    held = graph.tile_map.tile != UNMAPPED
+    size = np.diff(np.append(graph.tile_map.start, graph.memory_bytes))[held]
+    error.bytes_per_tile = np.bincount(graph.tile_map.tile[held], size, graph.target.num_tiles).astype(np.int64)
+    return error
 
 
 class _Accesses:
