@@ -618,7 +618,7 @@ np.concatenate([u, x])[::3]; np.swapaxes(m, 0, 1)[0]
 @pytest.mark.parametrize("dtype", [FLOAT, HALF], ids=["float", "half"])
 @pytest.mark.parametrize("text", [t.strip() for line in EXPRESSIONS.strip().splitlines() for t in line.split(";")])
 def test_an_expression_gives_what_numpy_gives_one_vertex(text: str, dtype: Any) -> None:
-    """Regions in place (twelve vertices beside each other, inputs and outputs in one variable) and gathered (in disorder)."""
+    """Regions in place (twelve vertices beside each other, inputs and outputs in one variable), backwards, and in disorder."""
     count, n, k = 12, 9, 4
     t, body = dtype.__name__, re.sub(r"\b([xmu])\b(?!\()", r"self.\1", text)
     source = (
@@ -634,7 +634,7 @@ def test_an_expression_gives_what_numpy_gives_one_vertex(text: str, dtype: Any) 
             local = {"x": row[:n].copy(), "m": row[n : n + k * n].reshape(k, n).copy(), "u": row[n + k * n :][:k].copy()}
             expected.append(np.ravel(eval(text, {"np": np, "copy": copy}, local)).astype(dtype.numpy))
     size = len(expected[0])
-    for order in (range(count), RANDOM.permutation(count).tolist()):
+    for order in (range(count), range(count)[::-1], RANDOM.permutation(count).tolist()):
         graph = Graph(DEVICE.target)
         memory = graph.add_variable(dtype, values.shape)
         graph.set_initial_value(memory, values)
@@ -652,6 +652,119 @@ def test_an_expression_gives_what_numpy_gives_one_vertex(text: str, dtype: Any) 
         engine.load_and_run(DEVICE)
         assert engine.report.unbatched() == {}
         assert same_bits(engine.read_tensor("y"), np.stack(expected))
+
+
+class Reuse(Vertex):
+    """Elements of arrays that are needed no more, beside arrays that may take their place."""
+
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        first = (self.x * self.x)[1]
+        second = self.x + self.x
+        third = (second * second)[0]
+        fourth = np.sqrt(second * 3)
+        self.out = fourth * first + third
+
+
+def test_an_element_outlives_its_array(loop: bool) -> None:
+    x = np.abs(normal(50, 6))
+    second = x + x
+    expected = np.sqrt(second * np.float32(3)) * (x * x)[:, 1:2] + (second * second)[:, :1]
+    np.testing.assert_array_equal(run(Reuse, loop, x=x, out=np.zeros_like(x)).out, expected)
+
+
+class Twins(Vertex):
+    a: Input[Vector[Vector[FLOAT]]]
+    b: Input[Vector[Vector[FLOAT]]]
+    out: Output[Vector[Vector[FLOAT]]]
+
+    def compute(self):
+        self.out = self.a @ self.b.T
+
+
+def test_one_region_on_two_fields(loop: bool) -> None:
+    """BLAS has a way of its own for a matrix times its own transpose; two fields are two matrices."""
+    values = normal(5, 17, 33)
+    graph = Graph(DEVICE.target)
+    x, out = graph.add_constant(FLOAT, values.shape, values), graph.add_variable(FLOAT, (5, 17, 17))
+    graph.set_tile_mapping(x, 0)
+    graph.set_tile_mapping(out, 0)
+    graph.create_host_read("out", out)
+    compute_set = graph.add_compute_set()
+    graph.add_vertices(compute_set, Twins, 0, a=x, b=x, out=out)
+    engine = Engine(graph, Execute(compute_set), vertex_loop=loop)
+    engine.load_and_run(DEVICE)
+    np.testing.assert_array_equal(engine.read_tensor("out"), [m.copy() @ m.copy().T for m in values])
+
+
+class OneByOne(Vertex):
+    m: Input[Vector[Vector[FLOAT]]]
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        self.out = np.dot(self.m, self.x)
+
+
+def test_a_product_of_single_elements_keeps_numpys_sign_of_zero(loop: bool) -> None:
+    m, x = np.array([[[-0.0]], [[1.0]], [[0.0]]], np.float32), np.array([[1.0], [-0.0], [-1.0]], np.float32)
+    expected = [np.dot(m[i].copy(), x[i].copy()) for i in range(3)]
+    assert bits(run(OneByOne, loop, m=m, x=x, out=np.ones((3, 1))).out) == bits(expected)
+
+
+class ToThePower(Vertex):
+    x: Input[Vector[FLOAT]]
+    k: Input[FLOAT]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        self.out = self.x**self.k
+
+
+def test_a_power_whose_exponent_is_data(loop: bool) -> None:
+    """numpy squares, inverts and takes roots where it is given a 2, a -1 or a half."""
+    k = np.array([2, 0.5, -1, 3, 0, 1, 2.5], np.float32)
+    x = np.abs(normal(7, 400))
+    with np.errstate(all="ignore"):
+        expected = [row**exponent for row, exponent in zip(x, k, strict=True)]
+    assert same_bits(run(ToThePower, loop, x=x, k=k, out=np.zeros_like(x)).out, np.array(expected))
+
+
+class OneStore(Vertex):
+    x: InOut[Vector[FLOAT]]
+
+    def compute(self):
+        self.x[1:3] += 1
+
+
+class AlsoOneStore(Vertex):
+    x: InOut[Vector[FLOAT]]
+
+    def compute(self):
+        part = self.x[1:3]
+        part += 1
+
+
+def test_adding_in_place_is_one_store_however_it_is_written() -> None:
+    one, other = (run(codelet, False, x=np.zeros((1, 4))) for codelet in (OneStore, AlsoOneStore))
+    assert one.x.tolist() == other.x.tolist() == [[0, 1, 1, 0]]
+    assert one.report.total_cycles == other.report.total_cycles
+
+
+class WideSum(Vertex):
+    x: Input[Vector[HALF]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = np.sum(self.x, dtype=np.float32)
+
+
+def test_a_sum_that_converts_on_the_way(loop: bool) -> None:
+    x = RANDOM.standard_normal((5, 20000)).astype(np.float16)
+    expected = [np.sum(row.copy(), dtype=np.float32) for row in x]
+    np.testing.assert_array_equal(run(WideSum, loop, x=x, out=np.zeros(5)).out, expected)
 
 
 class Window(Vertex):
@@ -738,6 +851,7 @@ def test_unusual_operations(loop: bool, shared: bool) -> None:
     a, x = normal(1 if shared else count, 5), normal(count, 5)
     i = RANDOM.integers(0, 2, (count, 5))
     expected_x = x * x
+    expected_x[:, 0] = [row[0] ** 2 for row in x]  # a number's own power, whose last bit may differ
     expected = a * a[:, ::-1] + x[:, :1] + np.where(i, expected_x, i.sum(axis=1, keepdims=True))
     expected[:, 0] = expected_x[:, :2].max(axis=1) + np.float32(3)
     got = run(Unusual, loop, a=a, i=i, x=x, out=np.zeros((count, 5)))

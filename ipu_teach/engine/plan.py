@@ -296,7 +296,8 @@ class _Binder:
         sample, target = np.asarray(self.trace.samples[op.result]), self.trace.samples[place]
         same = sample.shape == target.shape and sample.dtype == target.dtype and sample.strides == target.strides
         reads = any(self.trace.roots[a.id] == root for a in op.args if isinstance(a, Ref))
-        if not same or reads or self.last[op.result] > store:
+        viewed = any(self.trace.roots[view.result] == op.result for view in ops[number + 1 : store])
+        if not same or reads or viewed or self.last[op.result] > store:
             return None
         for view in ops[number + 1 : store]:
             self._values[view.result] = self._view(view)
