@@ -329,9 +329,7 @@ class Traced(NDArrayOperatorsMixin):
         if isinstance(exponent, Traced) and exponent.dtype.kind in "iu" and np.result_type(sample_of(base)).kind in "biu":
             raise TraceStopped("an integer power, which fails for a negative exponent,")
         sample = sample_of(base) ** sample_of(exponent)
-        # numpy squares where it is given a single 2; whether it is one depends on data.
-        single = np.ndim(sample) == 0 or (isinstance(exponent, Traced) and exponent.ndim == 0)
-        kind = "each" if single else "elementwise"
+        kind = "each" if np.ndim(sample) == 0 else "elementwise"
         return self._trace.add(kind, operator.pow, (operand(base), operand(exponent)), {}, sample)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:

@@ -354,7 +354,11 @@ class _Binder:
     def _alone_or_backwards(self, op: Op) -> bool:
         """True if one vertex's operands make numpy choose another path than those of many vertices would."""
         result = np.asarray(self.trace.samples[op.result])
-        if result.size == 1 and (op.fn in (np.power, operator.pow) or result.dtype == np.float16):
+        power = op.fn in (np.power, operator.pow)
+        if result.size == 1 and (power or result.dtype == np.float16):
+            return True
+        # numpy squares, inverts or takes the root where the one exponent is a 2, a -1 or a half.
+        if power and isinstance(op.args[1], Ref) and np.ndim(self.trace.samples[op.args[1].id]) == 0:
             return True
         samples = [self.trace.samples[a.id] for a in op.args if isinstance(a, Ref)]
         return any(stride < 0 for sample in samples for stride in sample.strides)
