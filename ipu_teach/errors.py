@@ -44,17 +44,20 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
 class IPUTeachError(Exception):
     """The root of every error the kit raises.
 
-    `tried` is the sentence that says what went wrong, `where` names the place (vertex, field, element, tile, line),
-    `next_step` is the advice. All three appear in `str(error)`.
+    `tried` is the sentence that says what went wrong, `where` names the place (vertex, field, element, tile), `line` the
+    line of the learner's program that made it, `next_step` is the advice. All of them appear in `str(error)`.
     """
 
-    def __init__(self, tried: str, *, where: str = "", next_step: str = "") -> None:
+    def __init__(self, tried: str, *, where: str = "", line: str = "", next_step: str = "") -> None:
         self.tried = tried
         self.where = where
+        self.line = line
         self.next_step = next_step
         lines = [tried]
         if where:
             lines.append(f"  where: {where}")
+        if line:
+            lines.append(f"  line:  {line}")
         if next_step:
             lines.append(f"  next:  {next_step}")
         super().__init__("\n".join(lines))

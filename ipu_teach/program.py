@@ -14,6 +14,7 @@ import numpy as np
 
 from ipu_teach.errors import ControlProgramError, PoplarTypeError, counted, shown
 from ipu_teach.graph.graph import ComputeSet, DataStream, Function, Graph
+from ipu_teach.graph.source import caller
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.types import BOOL, CHAR, INT, SHORT, UNSIGNED_CHAR, UNSIGNED_INT, UNSIGNED_SHORT, DType
 
@@ -144,6 +145,7 @@ class Copy(Program):
             )
         self.source = source
         self.destination = destination
+        self.line = caller()
 
     def __repr__(self) -> str:
         def name(side: Tensor | DataStream) -> str:

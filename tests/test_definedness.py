@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from lines import without_line
 
 from ipu_teach import BOOL, FLOAT, INT, Engine, Graph, InOut, Input, IPUModel, Output, Tensor, Vector, Vertex
 from ipu_teach.device import Device
@@ -67,7 +68,7 @@ def test_a_vertex_that_reads_unwritten_memory_is_named() -> None:
     graph.set_initial_value(t["a"][:2], 1)
     with pytest.raises(UninitialisedReadError) as error:
         run(graph, vertex(graph, Move, x=t["a"], out=t["b"]))
-    assert str(error.value) == (
+    assert without_line(error.value) == (
         "Move reads element [2] of 'a', which nothing has written.\n"
         "  where: vertex 0 (Move.x, tile 3) of compute set 'work'\n" + NEXT
     )
@@ -79,7 +80,7 @@ def test_so_are_inouts_copies_prints_and_predicates() -> None:
         run(graph, vertex(graph, Both, x=t["a"]))
     with pytest.raises(UninitialisedReadError) as error:
         run(graph, Copy(t["a"], t["b"]))
-    assert str(error.value) == "Copy to 'b' reads element [0] of 'a', which nothing has written.\n" + NEXT
+    assert without_line(error.value) == "Copy to 'b' reads element [0] of 'a', which nothing has written.\n" + NEXT
     with pytest.raises(UninitialisedReadError, match=r"PrintTensor\('a'\) reads"):
         run(graph, PrintTensor("a", t["a"]))
     flag = graph.add_variable(BOOL, (), "flag")

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from lines import without_line
 
 from ipu_teach import (
     BOOL,
@@ -352,6 +353,7 @@ def check_text(error: IPUTeachError) -> None:
     assert len(text) < 1200 and "__main__" not in text, text
     lines = [error.tried]
     lines += [f"  where: {error.where}"] if error.where else []
+    lines += [f"  line:  {error.line}"] if error.line else []
     assert text.split("\n") == [*lines, f"  next:  {error.next_step}"], text
 
 
@@ -1524,7 +1526,7 @@ def test_errors_word_for_word(call: Callable[[World], Any], kind: type[IPUTeachE
     with pytest.raises(IPUTeachError) as caught:
         call(World())
     assert type(caught.value) is kind
-    assert str(caught.value) == spelled_out(text)
+    assert without_line(caught.value) == spelled_out(text)
     check_text(caught.value)
 
 

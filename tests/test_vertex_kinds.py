@@ -11,6 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pytest
+from lines import without_line
 
 from ipu_teach import (
     BOOL,
@@ -66,7 +67,7 @@ def said(call: Callable[[], Any], kind: type[Exception]) -> str:
     with pytest.raises(kind) as caught:
         call()
     assert type(caught.value) is kind
-    return str(caught.value)
+    return without_line(caught.value)
 
 
 class Bench:

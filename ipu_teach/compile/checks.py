@@ -16,6 +16,7 @@ from ipu_teach.errors import (
 )
 from ipu_teach.graph.graph import DataStream
 from ipu_teach.graph.layouts import Layout, ListLayout
+from ipu_teach.graph.source import Line, in_words
 from ipu_teach.graph.table import UNCONNECTED
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import UNMAPPED
@@ -65,12 +66,14 @@ def check_connected(compute_set: FrozenComputeSet, table: FrozenTable) -> None:
                     f"The state {name!r} of {missing.size} {'vertex' if missing.size == 1 else 'vertices'} of "
                     f"{table.codelet.__name__} has neither a value nor a size.",
                     where=f"{vertex_name(table, int(missing[0]), name)} of compute set {compute_set.name!r}",
+                    line=in_words(table.line(int(missing[0]))),
                     next_step=f"give it numbers in add_vertex: {name}=…, or graph.set_field_size(vertex[{name!r}], size).",
                 )
             raise GraphConnectionError(
                 f"The {'state' if state else 'field'} {name!r} of {counted(missing.size, 'vertex', 'vertices')} of "
                 f"{table.codelet.__name__} " + ("has no value." if state else "is not connected."),
                 where=f"{vertex_name(table, int(missing[0]), name)} of compute set {compute_set.name!r}",
+                line=in_words(table.line(int(missing[0]))),
                 next_step=f"give it in add_vertex: {name}=…"
                 + (", or a default in the class." if state else f", declared as {field.declaration()}."),
             )
@@ -94,6 +97,7 @@ def check_variables_mapped(graph: FrozenGraph) -> None:
                 if count < total
                 else f"The variable {variable.name!r} is on no tile.",
                 where=f"the first of them is {graph.element(int(begin[inside[0]]))}" if count < total else "",
+                line=in_words(variable.line),
                 next_step="graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor).",
             )
 
@@ -108,6 +112,7 @@ def check_vertices_mapped(compute_set: FrozenComputeSet, table: FrozenTable) -> 
             if len(table) > 1
             else f"The vertex of {table.codelet.__name__} in compute set {compute_set.name!r} is on no tile.",
             where=vertex_name(table, int(missing[0])),
+            line=in_words(table.line(int(missing[0]))),
             next_step="graph.set_tile_mapping(vertex, tile).",
         )
 
@@ -122,22 +127,25 @@ def check_regions_fit(graph: FrozenGraph, compute_set: FrozenComputeSet, table: 
         if sizes.max(initial=0) > limit:
             row = int(np.argmax(sizes > limit))
             what = f"The field {name!r} of {table.codelet.__name__} takes {int(sizes[row]):,} bytes"
-            raise _too_large(graph, what, f"{vertex_name(table, row, name)} of compute set {compute_set.name!r}")
+            where = f"{vertex_name(table, row, name)} of compute set {compute_set.name!r}"
+            raise _too_large(graph, what, where, table.line(row))
         together += sizes
     if together.max(initial=0) > limit:
         row = int(np.argmax(together))
         what = f"The fields of one {table.codelet.__name__} take {int(together[row]):,} bytes together"
-        raise _too_large(graph, what, f"{vertex_name(table, row)} of compute set {compute_set.name!r}")
+        where = f"{vertex_name(table, row)} of compute set {compute_set.name!r}"
+        raise _too_large(graph, what, where, table.line(row))
 
 
 def _elements(layout: Layout | ListLayout) -> int:
     return layout.size if isinstance(layout, Layout) else sum(part.size for _, part in layout.parts)
 
 
-def _too_large(graph: FrozenGraph, what: str, where: str) -> GraphMemoryAllocationError:
+def _too_large(graph: FrozenGraph, what: str, where: str, line: Line) -> GraphMemoryAllocationError:
     error = GraphMemoryAllocationError(
         f"{what}; a tile has {graph.target.bytes_per_tile:,}.",
         where=where,
+        line=in_words(line),
         next_step="give each vertex a smaller part of the tensor, and spread the vertices over the tiles.",
     )
     held = graph.tile_map.tile != UNMAPPED
@@ -216,22 +224,26 @@ def _race(
     (table_b, field_b), row_b = second
     name_a, name_b = vertex_name(table_a, row_a, field_a), vertex_name(table_b, row_b, field_b)
     element = graph.element(byte)
+    line = in_words(table_a.line(row_a), table_b.line(row_b))
     if table_a is table_b and row_a == row_b and field_a == field_b:
         return ComputeSetRaceError(
             f"The field {field_a!r} of {table_a.codelet.__name__} writes {element} twice.",
             where=f"{name_a} of compute set {compute_set.name!r}",
+            line=line,
             next_step="give it tensors in which every element appears once.",
         )
     if table_a is table_b and row_a == row_b:
         return ComputeSetRaceError(
             f"Two fields of one vertex overlap, and one of them is written: {field_a!r} and {field_b!r} share {element}.",
             where=f"{vertex_name(table_a, row_a)} of compute set {compute_set.name!r}",
+            line=line,
             next_step="use one InOut field for what is both read and written.",
         )
     what = "written twice" if deed == "write" else "written by one vertex and read by another"
     return ComputeSetRaceError(
         f"In compute set {compute_set.name!r} {element} is {what}.",
         where=f"{name_a} and {name_b}",
+        line=line,
         next_step="give each vertex its own element, or put the two into two compute sets, one after the other.",
     )
 
@@ -245,6 +257,7 @@ def _check_aliases(graph: FrozenGraph, compute_set: FrozenComputeSet, table: Fro
             raise ComputeSetRaceError(
                 f"The field {name!r} of {table.codelet.__name__} writes a region that holds some element twice.",
                 where=f"{vertex_name(table, row, name)} of compute set {compute_set.name!r}",
+                line=in_words(table.line(row)),
                 next_step="give it a tensor in which every element appears once.",
             )
 
@@ -261,6 +274,7 @@ def _check_constants(
                 raise GraphConnectionError(
                     f"The field {field!r} of {table.codelet.__name__} writes to the constant {variable.name!r}.",
                     where=f"{vertex_name(table, int(row[hit[0]]), field)} of compute set {compute_set.name!r}",
+                    line=in_words(table.line(int(row[hit[0]]))),
                     next_step="connect a variable, made with graph.add_variable.",
                 )
 
@@ -281,6 +295,7 @@ def _check_copy(graph: FrozenGraph, copy: Copy) -> None:
         raise ControlProgramError(
             "Copy writes to a view that holds some element twice.",
             where=repr(copy),
+            line=in_words(copy.line),
             next_step="copy to a view in which every element appears once.",
         )
     d_start, d_stop = _bytes(destination)
@@ -289,6 +304,7 @@ def _check_copy(graph: FrozenGraph, copy: Copy) -> None:
             raise ControlProgramError(
                 f"Copy writes to the constant {variable.name!r}.",
                 where=repr(copy),
+                line=in_words(copy.line),
                 next_step="copy to a variable, made with graph.add_variable.",
             )
     if isinstance(copy.source, Tensor):
@@ -300,6 +316,7 @@ def _check_copy(graph: FrozenGraph, copy: Copy) -> None:
             raise ControlProgramError(
                 f"The two sides of a Copy overlap: both hold {graph.element(byte)}.",
                 where=repr(copy),
+                line=in_words(copy.line),
                 next_step="copy through another variable.",
             )
 

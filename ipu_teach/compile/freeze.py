@@ -17,6 +17,7 @@ import numpy as np
 from ipu_teach.graph.codelets import Estimator
 from ipu_teach.graph.graph import ComputeSet, Graph
 from ipu_teach.graph.layouts import Layout, ListLayout
+from ipu_teach.graph.source import NOWHERE, Line
 from ipu_teach.graph.table import VertexTable
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import UNMAPPED, expand, paint
@@ -56,9 +57,15 @@ class FrozenTable:
     tiles: Array
     order: Array
     estimates: Array
+    lines: tuple[tuple[int, Line], ...] = ()
 
     def __len__(self) -> int:
         return len(self.order)
+
+    def line(self, row: int) -> Line:
+        """The line of the program that added the vertex in `row`."""
+        found = bisect_right(self.lines, row, key=lambda entry: entry[0])
+        return self.lines[found - 1][1] if found else NOWHERE
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +138,7 @@ class FrozenGraph:
             estimates[: len(table.estimates)] = table.estimates
         return FrozenTable(
             table.compute_set.id, table.codelet, dict(table.codelet.fields), offsets, layouts, tiles,
-            np.array(table.order, np.int64), estimates,
+            np.array(table.order, np.int64), estimates, tuple(table.lines),
         )  # fmt: skip
 
     def _allocate_state(self, name: str, dtype: type[DType], count: int) -> int:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ipu_teach import program as p
 from ipu_teach.errors import ControlProgramError, GraphObjectCreationError
 from ipu_teach.graph.graph import ComputeSet, DataStream, Graph
+from ipu_teach.graph.source import NOWHERE, Line
 from ipu_teach.graph.tensor import Tensor
 
 
@@ -28,6 +29,7 @@ class CopyStep:
 
     source: Tensor | DataStream
     destination: Tensor | DataStream
+    line: Line = NOWHERE
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +157,7 @@ class ProgramFreezer:
             case p.Execute():
                 return lambda: ExecuteStep(program.compute_set.id, program.out)
             case p.Copy():
-                return lambda: CopyStep(program.source, program.destination)
+                return lambda: CopyStep(program.source, program.destination, program.line)
             case p.PrintTensor():
                 return lambda: PrintStep(program.title, program.tensor, program.fmt)
             case p.WriteUndef():

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from ipu_teach.errors import CodeletError
+from ipu_teach.graph.source import file_name
 from ipu_teach.graph.vector_layout import no_size
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.types import Array
@@ -147,7 +148,7 @@ def place(codelet: type[Vertex], line: int) -> str:
     """A line of compute() as a person names it: the last part of the file, or the notebook's cell."""
     compute = codelet.compute
     path = compute.__code__.co_filename
-    file = "notebook cell" if "ipykernel" in path or path.startswith("<") else path.replace("\\", "/").rsplit("/", 1)[-1]
+    file = file_name(path)
     return f"{file}, line {line} ({compute.__qualname__.split('.<locals>.')[-1]})"
 
 

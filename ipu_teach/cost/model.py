@@ -27,6 +27,7 @@ from ipu_teach.cost.memory import MemoryLedger, check, ledger
 from ipu_teach.cost.schedule import busiest_worker
 from ipu_teach.errors import MissingPerfEstimateError
 from ipu_teach.graph.graph import DataStream
+from ipu_teach.graph.source import in_words
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.program import SyncType
 from ipu_teach.target import Target
@@ -96,6 +97,7 @@ class CostModel:
                             f"The cycles of {name} are unknown: it could not be traced, so its operations cannot be counted.",
                             where=f"{group.trace.stopped}; {vertex_name(group.table, int(group.rows[missing[0]]))} "
                             f"of compute set {compute_set.name!r}",
+                            line=in_words(group.table.line(int(group.rows[missing[0]]))),
                             next_step="graph.set_perf_estimate(vertex, cycles), or `def cycles(self, target)` in the class; "
                             "Engine(…, strict=False) runs it without a cost.",
                         )

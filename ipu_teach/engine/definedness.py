@@ -15,6 +15,7 @@ from ipu_teach.compile.groups import Group
 from ipu_teach.compile.programs import CopyStep, ExecuteStep, Node, PrintStep, StampStep, Step, UndefStep
 from ipu_teach.errors import UninitialisedReadError
 from ipu_teach.graph.graph import DataStream
+from ipu_teach.graph.source import NOWHERE, Line, in_words
 from ipu_teach.graph.tensor import Layout, Tensor
 from ipu_teach.types import Array
 
@@ -63,7 +64,7 @@ class Definedness:
                 if isinstance(step.source, Tensor):
                     target = step.destination
                     to = f"stream {target.handle!r}" if isinstance(target, DataStream) else self._describe(target)
-                    self._read(step.source, f"Copy to {to} reads")
+                    self._read(step.source, f"Copy to {to} reads", step.line)
                 if isinstance(step.destination, Tensor):
                     self.write(step.destination)
             case PrintStep():
@@ -74,12 +75,13 @@ class Definedness:
     def _describe(self, tensor: Tensor) -> str:
         return tensor.graph.describe(tensor)
 
-    def _read(self, tensor: Tensor, who: str) -> None:
+    def _read(self, tensor: Tensor, who: str, line: Line = NOWHERE) -> None:
         for start, stop in _intervals(tensor):
             if not self.defined[start:stop].all():
                 byte = start + int(np.argmin(self.defined[start:stop]))
                 raise UninitialisedReadError(
                     f"{who} {self.graph.element(byte)}, which nothing has written.",
+                    line=in_words(line),
                     next_step="write it first: a Copy, a compute set, graph.set_initial_value, or Engine.write_tensor.",
                 )
 
@@ -110,6 +112,7 @@ class Definedness:
             raise UninitialisedReadError(
                 f"{table.codelet.__name__} reads {self.graph.element(byte)}, which nothing has written.",
                 where=f"{vertex_name(table, row, name)} of compute set {compute_set.name!r}",
+                line=in_words(table.line(row)),
                 next_step="write it first: a Copy, a compute set, graph.set_initial_value, or Engine.write_tensor.",
             )
 

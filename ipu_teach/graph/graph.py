@@ -375,6 +375,7 @@ class Graph:
             raise
         table.order.append(compute_set.num_vertices)
         table.tiles.append(-1)
+        table.note_line(row)
         compute_set.num_vertices += 1
         if name_of_vertex is not None:
             table.names[row] = name_of_vertex

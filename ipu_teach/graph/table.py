@@ -7,6 +7,7 @@ every analysis downstream is array arithmetic.
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from ipu_teach.errors import (
     shown,
 )
 from ipu_teach.graph.layouts import Layout, ListLayout
+from ipu_teach.graph.source import Line, caller
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import Field, Vertex, unknown_field
 from ipu_teach.types import Array, to_host_array
@@ -54,9 +56,20 @@ class VertexTable:
         self.tiles = array("i")
         self.estimates: array[int] | None = None
         self.names: dict[int, str] = {}  # of the few rows that were given one
+        # The line of the program that added each row, written down where it changes: a loop adds many from one.
+        self.lines: list[tuple[int, Line]] = []
+        self._last_call: tuple[Any, int] | None = None
 
     def __len__(self) -> int:
         return len(self.order)
+
+    def note_line(self, row: int) -> None:
+        """Write down which line of the program adds the rows from `row` on. Called by what the program calls."""
+        frame = sys._getframe(2)
+        call = (frame.f_code, frame.f_lineno)
+        if call != self._last_call:
+            self._last_call = call
+            self.lines.append((row, caller()))
 
     def connect(self, row: int, name: str, value: Any) -> None:
         """Put `value` on field `name` of the vertex in `row` (the tables' next row, or an existing one)."""

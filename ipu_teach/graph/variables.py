@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from ipu_teach.errors import GraphObjectCreationError, TensorCreationError, shown
 from ipu_teach.graph.layouts import MOST_DIMENSIONS, Shape, as_shape
+from ipu_teach.graph.source import NOWHERE, Line, caller
 from ipu_teach.graph.tile_map import TileMap
 from ipu_teach.types import Array, DType, as_dtype, to_host_array
 
@@ -28,7 +29,7 @@ MOST_BYTES = 2**48  # of one graph: more than any machine has, and small enough 
 class Variable:
     """A named piece of memory: `start` and `stop` are byte addresses in the graph's one flat memory.
 
-    `state` marks the hidden memory of a codelet's state fields, which lies where its vertices do.
+    `state` marks the hidden memory of a codelet's state fields, which lies where its vertices do. `line` made it.
     """
 
     id: int
@@ -39,6 +40,7 @@ class Variable:
     stop: int
     constant: bool
     state: bool = False
+    line: Line = field(default=NOWHERE, compare=False)
 
     def __repr__(self) -> str:
         kind = "Constant" if self.constant else "Variable"
@@ -78,7 +80,7 @@ class Variables:
                 f"a graph may describe {MOST_BYTES:,}",
                 next_step="check the shape: its numbers are lengths, in elements.",
             )
-        return Variable(len(self.all), label, dtype, dims, start, stop, constant)
+        return Variable(len(self.all), label, dtype, dims, start, stop, constant, line=caller())
 
     def add(self, variable: Variable) -> None:
         """Give a checked variable its place."""

@@ -1,0 +1,34 @@
+"""The line of the learner's own code that made something: kept as two numbers, put into words when an error wants it."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from types import FrameType
+
+Line = tuple[str, int]
+NOWHERE: Line = ("", 0)
+PACKAGE = __name__.split(".")[0] + "."
+
+
+def caller() -> Line:
+    """(file, line) of the nearest call from outside the kit."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(PACKAGE):
+        frame = frame.f_back
+    return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else NOWHERE
+
+
+def file_name(path: str) -> str:
+    """A file as a person names it: its last part, or the notebook's cell."""
+    return "notebook cell" if "ipykernel" in path or path.startswith("<") else path.replace("\\", "/").rsplit("/", 1)[-1]
+
+
+def in_words(*lines: Line) -> str:
+    """`lesson.py, line 12: v = graph.add_vertex(…)` for each different line; nothing for lines that are not known."""
+    said = []
+    for path, number in dict.fromkeys(lines):
+        if path:
+            text = linecache.getline(path, number).strip()
+            said.append(f"{file_name(path)}, line {number}" + (f": {text[:100]}" if text else ""))
+    return "; and ".join(said)
