@@ -103,8 +103,8 @@ class Definedness:
         if len(edges) == 0 or self.defined.all():
             return
         low, high = int(edges.start.min()), int(edges.stop.max())
-        holes = np.concatenate(([0], np.cumsum(~self.defined[low:high])))
-        bad = np.flatnonzero(holes[edges.stop - low] > holes[edges.start - low])
+        holes = low + np.flatnonzero(~self.defined[low:high])
+        bad = np.flatnonzero(np.searchsorted(holes, edges.stop) > np.searchsorted(holes, edges.start))
         if bad.size:
             start, stop, row = int(edges.start[bad[0]]), int(edges.stop[bad[0]]), int(edges.row[bad[0]])
             byte = start + int(np.argmin(self.defined[start:stop]))
