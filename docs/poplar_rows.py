@@ -105,7 +105,12 @@ TARGET = [
         "The name of the preset.",
     ),
     Row("Target", "Target", "a frozen description; every figure in it has a source: `ipu_teach.target.source`"),
-    Row("Target::createIPUTarget", "target.make_target", "a function", 'ipu_teach.target.make_target("ipu2", num_ipus=2)'),
+    Row(
+        "Target::createIPUTarget",
+        "Target.create_ipu_target",
+        "any field may be changed by name; `target.make_target` is the same as a function",
+        'ipu_teach.Target.create_ipu_target(2, "ipu2")',
+    ),
     Row("Target::getNumTiles", "Target.num_tiles", "a property, like all that follow without brackets", "target.num_tiles"),
     Row("Target::getNumIPUs", "Target.num_ipus", "", "target.num_ipus", "IPUs of the machine."),
     Row("Target::getTilesPerIPU", "Target.tiles_per_ipu", "", "target.tiles_per_ipu", "Tiles of each IPU."),
@@ -389,7 +394,7 @@ PROGRAM = [
     Row("cycleCount", "program.cycle_count", "modelled cycles, always the same", "cycle_count(graph, prog, 0)"),
     Row("cycleStamp", "program.cycle_stamp", "modelled cycles since load", "cycle_stamp(graph, prog, 0)"),
     Row("setFloatingPointBehaviour, setStochasticRounding", "", "arithmetic rounds to nearest and never traps"),
-    Row("dumpProgram, prettyPrint", "", "`Engine.print_profile_summary(show_execution_steps=True)` lists the steps of a run"),
+    Row("dumpProgram, prettyPrint", "program.Program.to_string", "", "Sequence(Execute(cs)).to_string()"),
 ]
 
 STREAM = [

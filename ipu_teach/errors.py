@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 LONGEST = 80  # characters of a value quoted in an error
 
@@ -197,8 +197,27 @@ class NoHardwareError(PoplarError):
     """Real hardware was asked for; there is none."""
 
 
-class NotOfferedError(PoplarError):
+class NotOfferedError(PoplarError, AttributeError):
     """Something of Poplar's that this kit does not have was asked for by its name."""
+
+
+def missing(owner: str, name: str, instead: Mapping[str, str]) -> AttributeError:
+    """The error for the attribute `name` that `owner` has not; `instead` advises on those that Poplar has there."""
+    if name in instead:
+        return NotOfferedError(f"{owner}.{name} is not offered by this kit.", next_step=f"use instead: {instead[name]}")
+    return AttributeError(f"{owner} has no attribute {name!r}")
+
+
+class WithoutSome:
+    """A class whose counterpart in Poplar has more names: asking for one of those says what to use instead."""
+
+    __slots__ = ()
+    not_here: ClassVar[Mapping[str, str]] = {}
+
+    if not TYPE_CHECKING:  # a type checker is to complain about unknown names
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise missing(type(self).__name__, name, type(self).not_here)
 
 
 class ProfilingDisabledError(PoplarError):

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import cast
+from typing import NoReturn, cast
 
 import numpy as np
 
-from ipu_teach.errors import ControlProgramError, PoplarTypeError, counted, shown
+from ipu_teach.errors import ControlProgramError, PoplarTypeError, counted, missing, shown
 from ipu_teach.graph.graph import ComputeSet, DataStream, Function, Graph
 from ipu_teach.graph.source import caller
 from ipu_teach.graph.tensor import Tensor
@@ -30,6 +30,14 @@ class Program:
     def children(self) -> tuple[Program, ...]:
         """The programs inside this one, in order."""
         return ()
+
+    def to_string(self) -> str:
+        """The program as indented text, a line for each program in it."""
+        inner = [line for child in self.children() for line in child.to_string().split("\n")]
+        return "\n".join([self._title(), *("  " + line for line in inner)])
+
+    def _title(self) -> str:
+        return repr(self)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -72,6 +80,9 @@ class Sequence(Program):
 
     def children(self) -> tuple[Program, ...]:
         return tuple(self.programs)
+
+    def _title(self) -> str:
+        return f"Sequence({self.name})"
 
     def __repr__(self) -> str:
         return f"Sequence({self.name + ', ' if self.name else ''}{counted(len(self.programs), 'program')})"
@@ -169,6 +180,9 @@ class Repeat(Program):
     def children(self) -> tuple[Program, ...]:
         return (self.body,)
 
+    def _title(self) -> str:
+        return f"Repeat({self.count})"
+
     def __repr__(self) -> str:
         return f"Repeat({self.count}, {self.body!r})"
 
@@ -182,6 +196,9 @@ class _While(Program):
 
     def children(self) -> tuple[Program, ...]:
         return (self.condition, self.body)
+
+    def _title(self) -> str:
+        return f"{type(self).__name__}({_named(self.predicate)})"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.predicate.graph.describe(self.predicate)}, {self.body!r})"
@@ -208,6 +225,9 @@ class If(Program):
 
     def children(self) -> tuple[Program, ...]:
         return (self.then, self.otherwise)
+
+    def _title(self) -> str:
+        return f"If({_named(self.predicate)})"
 
     def __repr__(self) -> str:
         return f"If({self.predicate.graph.describe(self.predicate)}, {self.then!r}, {self.otherwise!r})"
@@ -297,6 +317,9 @@ class Block(Program):
 
     def children(self) -> tuple[Program, ...]:
         return (self.body,)
+
+    def _title(self) -> str:
+        return f"Block({self.name!r})"
 
     def __repr__(self) -> str:
         return f"Block({self.name!r}, {self.body!r})"
@@ -448,6 +471,10 @@ def _stamp(graph: Graph, tile: int, name: str) -> Tensor:
     return tensor
 
 
+def _named(tensor: Tensor) -> str:
+    return tensor.graph.describe(tensor)
+
+
 def _single(tensor: object, program: str, role: str, dtypes: tuple[type[DType], ...]) -> Tensor:
     """`tensor` if it is a single element of one of the dtypes."""
     names = ", ".join(d.__name__ for d in dtypes)
@@ -462,3 +489,16 @@ def _single(tensor: object, program: str, role: str, dtypes: tuple[type[DType], 
             next_step=f"index the tensor; its element type is one of {names}.",
         )
     return tensor
+
+
+NOT_HERE = {
+    "CrossReplicaCopy": "there is one replica; Copy between tensors.",
+    "AssumeEqualAcrossReplicas": "there is one replica; use the tensor itself.",
+    "Loop": "Repeat, RepeatWhileTrue or RepeatWhileFalse.",
+    "set_floating_point_behaviour": "arithmetic rounds to nearest and never traps; test for NaN in a codelet.",
+    "set_stochastic_rounding": "arithmetic rounds to nearest.",
+}
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise missing("ipu_teach.program", name, NOT_HERE)

@@ -63,6 +63,11 @@ class Target:
         8, "bytes a cycle", "PopLibs, poplin/PerformanceEstimation.hpp: 16, halved outside interleaved memory", 1
     )
 
+    @staticmethod
+    def create_ipu_target(num_ipus: int = 1, version: str = "ipu2", **changes: Any) -> Target:
+        """The description of `num_ipus` IPUs without a device, to compile for. Raises `InvalidMachineModelError`."""
+        return make_target(version, num_ipus=num_ipus, **changes)
+
     @property
     def num_tiles(self) -> int:
         """Tiles of all IPUs together."""

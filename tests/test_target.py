@@ -197,3 +197,9 @@ def test_bad_machines(call: Any, text: str) -> None:
 def test_a_pod_can_be_described() -> None:
     assert IPUModel("bow", num_ipus=1024).num_tiles == 1_507_328 <= MOST_TILES
     assert not hasattr(IPUModel(), "nonsense")
+
+
+def test_create_ipu_target_is_the_preset() -> None:
+    assert Target.create_ipu_target(2, "bow", tiles_per_ipu=7) == make_target("bow", num_ipus=2, tiles_per_ipu=7)
+    with pytest.raises(InvalidMachineModelError):
+        Target.create_ipu_target(0)

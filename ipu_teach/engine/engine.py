@@ -23,6 +23,7 @@ from ipu_teach.errors import (
     StreamConnectionError,
     TensorCreationError,
     TensorIOStateError,
+    WithoutSome,
     counted,
     did_you_mean,
     shown,
@@ -32,8 +33,19 @@ from ipu_teach.program import Program
 from ipu_teach.report import ProgramRun, Report, print_profile_summary
 from ipu_teach.types import Array, to_host_array
 
+NOT_HERE = {
+    "prepare": "load(device) does all of it.",
+    "deploy": "load(device) does all of it.",
+    "stop": "nothing: a run ends by itself.",
+    "report_timing": "cycle_count and the report for modelled time, Python's time for the host's.",
+    "get_time_stamp": "cycle_stamp for modelled time, Python's time for the host's.",
+    "insert_simulated_error": "an Abort or an ErrorProgram in the program.",
+    "get_graph_profile": "engine.report.",
+    "get_execution_profile": "engine.report.",
+}
 
-class Engine:
+
+class Engine(WithoutSome):
     """A compiled program: `Engine(graph, program)`, `Engine(graph, [first, second])`, or `Engine(executable)`.
 
     Compiling checks everything (see `compile.checks`), models the cost, and raises the errors of a wrong graph. Then
@@ -50,6 +62,8 @@ class Engine:
     The order of Poplar's first releases is understood too: `Engine(device, graph, programs)` is loaded on that device by the
     first `run`.
     """
+
+    not_here = NOT_HERE
 
     def __init__(
         self,

@@ -17,10 +17,12 @@ from ipu_teach.errors import (
     GraphConnectionError,
     GraphObjectCreationError,
     InvalidTileMappingError,
+    NotOfferedError,
     TensorCreationError,
+    WithoutSome,
     shown,
 )
-from ipu_teach.graph import dot, text
+from ipu_teach.graph import dot, not_here, text
 from ipu_teach.graph.clone import TensorCloneMethod, make_clone
 from ipu_teach.graph.codelets import Codelets, Estimator, get_perf_estimate
 from ipu_teach.graph.compute_set import ComputeSet, Function, foreign, table_of
@@ -52,7 +54,7 @@ __all__ = ["ComputeSet", "DataStream", "Function", "Graph", "HostAccess", "Place
 Placement = int | Sequence[Sequence[tuple[int, int]]]
 
 
-class Graph:
+class Graph(WithoutSome):
     """What a learner builds: variables, compute sets, vertices and streams, for one target.
 
     `target`: a `Target`, or a `Device` whose target is taken.
@@ -68,9 +70,16 @@ class Graph:
     `DebugContext`. Whatever a call is given and cannot use raises a `PoplarError` and leaves the graph as it was.
     """
 
-    def __init__(self, target: Target | Device) -> None:
+    not_here = not_here.GRAPH
+
+    def __init__(self, target: Target | Device, replication_factor: int = 1) -> None:
         if isinstance(target, Device):
             target = target.target
+        if replication_factor != 1:
+            raise NotOfferedError(
+                f"Graph() was given the replication factor {shown(replication_factor)}; this kit has one replica.",
+                next_step="leave it out.",
+            )
         if not isinstance(target, Target):
             raise GraphObjectCreationError(
                 f"Graph() was given {shown(target)}, which is no target.",

@@ -16,8 +16,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO, overload
 
 import numpy as np
 
-from ipu_teach.errors import GraphObjectCreationError, PoplarIndexError, PoplarTypeError, TensorCreationError, counted, shown
-from ipu_teach.graph import text
+from ipu_teach.errors import (
+    GraphObjectCreationError,
+    PoplarIndexError,
+    PoplarTypeError,
+    TensorCreationError,
+    WithoutSome,
+    counted,
+    shown,
+)
+from ipu_teach.graph import not_here, text
 from ipu_teach.graph.indexing import check_key, slice_bounds, up_to
 from ipu_teach.graph.layouts import MOST_DIMENSIONS, Layout, Shape, as_shape, dense, is_whole, refuse_to_list
 from ipu_teach.graph.variables import Variable
@@ -42,13 +50,14 @@ class VariableInterval(NamedTuple):
     interval: tuple[int, int]
 
 
-class Tensor:
+class Tensor(WithoutSome):
     """A view of elements of one dtype. It holds no values: only Copy and Execute move data.
 
     `shape`: a tuple of ints; `element_type`: its dtype. Index and slice it as in numpy (integers, slices, `...`).
     """
 
     __slots__ = ("graph", "dtype", "offset", "layout")
+    not_here = not_here.TENSOR
 
     def __init__(self, graph: Graph, dtype: type[DType], offset: int, layout: Layout) -> None:
         self.graph = graph

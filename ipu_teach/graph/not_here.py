@@ -1,0 +1,23 @@
+"""Names that Poplar's Graph and Tensor have and ours have not, and what to use instead."""
+
+from __future__ import annotations
+
+GRAPH = {
+    "get_replication_factor": "there is one replica; build the graph once.",
+    "add_replication_index_constant": "there is one replica, number 0: graph.add_constant(UNSIGNED_INT, (), 0).",
+    "add_host_function": "copy to a stream that ends in a function: engine.connect_stream(handle, function).",
+    "add_function_buffer": "graph.add_function and Call; the code of functions always lies on the tiles.",
+    "serialize": "keep the Python that builds the graph, or save the executable: compile_graph(graph, program).save(path).",
+    "reorder_to_simplify": "nothing: regions are found by the kit, in whatever order a view has.",
+    "get_simplifying_rearranger": "nothing: regions are found by the kit, in whatever order a view has.",
+    "get_sorted_contiguous_regions": "tensor.get_contiguous_regions().",
+    "find_unbroadcast_tensor": "keep the tensor as it was before broadcast.",
+    "trace": "debug_context= on every call that makes something, or a DebugContext.",
+    "get_max_field_dim": "Vertex.fields names each field's depth.",
+    "get_max_vertex_field_value": "any length up to the tile's memory.",
+}
+TENSOR = {
+    "has_metadata": "no dtype of this kit has metadata.",
+    "get_metadata": "no dtype of this kit has metadata.",
+    "associate_metadata": "no dtype of this kit has metadata.",
+}

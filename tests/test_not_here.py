@@ -1,0 +1,85 @@
+"""What Poplar has and the kit has not, asked for by its name, says what to use instead. And programs as text."""
+
+from __future__ import annotations
+
+import pytest
+
+import ipu_teach.program
+from ipu_teach import BOOL, FLOAT, Engine, Graph, IPUModel
+from ipu_teach.errors import NotOfferedError
+from ipu_teach.program import Block, Copy, If, Repeat, RepeatWhileTrue, Sequence, Sync
+
+
+@pytest.fixture
+def graph() -> Graph:
+    return Graph(IPUModel(tiles_per_ipu=2).create_device())
+
+
+def test_names_of_poplar_that_are_not_here_say_what_to_use(graph: Graph) -> None:
+    tensor = graph.add_variable(FLOAT, 4, "x")
+    graph.set_tile_mapping(tensor, 0)
+    engine = Engine(graph, Sequence())
+    for owner, name, text in (
+        (graph, "get_replication_factor", "Graph.get_replication_factor is not offered by this kit.\n"
+         "  next:  use instead: there is one replica; build the graph once."),
+        (tensor, "has_metadata", "Tensor.has_metadata is not offered by this kit.\n"
+         "  next:  use instead: no dtype of this kit has metadata."),
+        (engine, "prepare", "Engine.prepare is not offered by this kit.\n  next:  use instead: load(device) does all of it."),
+        (ipu_teach.program, "CrossReplicaCopy", "ipu_teach.program.CrossReplicaCopy is not offered by this kit.\n"
+         "  next:  use instead: there is one replica; Copy between tensors."),
+    ):  # fmt: skip
+        with pytest.raises(NotOfferedError) as caught:
+            getattr(owner, name)
+        assert str(caught.value) == text
+        assert not hasattr(owner, name)
+
+
+def test_every_advice_ends_in_a_full_stop_and_its_name_is_really_not_here(graph: Graph) -> None:
+    for owner, table in ((Graph, Graph.not_here), (type(graph.add_variable(FLOAT, 1)), None), (Engine, Engine.not_here)):
+        for name, advice in (table if table is not None else owner.not_here).items():
+            assert advice.endswith(".") and not hasattr(owner, name), name
+    for name, advice in ipu_teach.program.NOT_HERE.items():
+        assert advice.endswith(".") and name not in vars(ipu_teach.program)
+
+
+def test_a_name_that_nobody_has_is_an_ordinary_attribute_error(graph: Graph) -> None:
+    with pytest.raises(AttributeError, match="Graph has no attribute 'nonsense'") as caught:
+        _ = graph.nonsense  # type: ignore[attr-defined]
+    assert not isinstance(caught.value, NotOfferedError)
+    with pytest.raises(ImportError):
+        from ipu_teach.program import Nonsense  # type: ignore[attr-defined]  # noqa: F401
+
+
+def test_several_replicas_are_refused() -> None:
+    device = IPUModel().create_device()
+    assert Graph(device, 1).target == device.target
+    with pytest.raises(NotOfferedError) as caught:
+        Graph(device, replication_factor=2)
+    assert str(caught.value) == (
+        "Graph() was given the replication factor 2; this kit has one replica.\n  next:  leave it out."
+    )
+
+
+def test_a_program_as_text(graph: Graph) -> None:
+    x, y = graph.add_variable(FLOAT, 4, "x"), graph.add_variable(FLOAT, 4, "y")
+    flag = graph.add_variable(BOOL, (), "flag")
+    copy = Copy(x, y)
+    program = Sequence(
+        Repeat(3, Sequence(copy, Sync(), name="inner")), If(flag, copy), RepeatWhileTrue(Sequence(), flag, Block(copy, "b"))
+    )
+    assert program.to_string() == "\n".join(
+        [
+            "Sequence()",
+            "  Repeat(3)",
+            "    Sequence(inner)",
+            "      Copy('x' to 'y')",
+            "      Sync(INTERNAL)",
+            "  If('flag')",
+            "    Copy('x' to 'y')",
+            "    Sequence()",
+            "  RepeatWhileTrue('flag')",
+            "    Sequence()",
+            "    Block('b')",
+            "      Copy('x' to 'y')",
+        ]
+    )
