@@ -157,7 +157,7 @@ def blocks(path: Path) -> list[tuple[int, str]]:
     return [(text[: m.start(1)].count("\n") + 1, m[1]) for m in re.finditer(r"^```python\n(.*?)^```$", text, re.M | re.S)]
 
 
-PAGES = [path for path in sorted(DOCS.glob("*.md")) if blocks(path)]
+PAGES = [path for path in [DOCS.parent / "README.md", *sorted(DOCS.glob("*.md"))] if blocks(path)]
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
