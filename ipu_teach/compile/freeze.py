@@ -152,7 +152,9 @@ class FrozenGraph:
     def _runs(self) -> tuple[Array, Array, Array]:
         """For every layout in use, the runs of elements it touches, as one CSR: (pointers, deltas, lengths)."""
         used = {int(i) for cs in self.compute_sets for t in cs.tables for c in t.layouts.values() for i in np.unique(c)}
-        starts, lengths, counts = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], []
+        starts: list[Array] = [np.zeros(0, np.int64)]
+        lengths: list[Array] = [np.zeros(0, np.int64)]
+        counts: list[int] = []
         for number, layout in enumerate(self.layouts):
             parts = [(0, layout)] if isinstance(layout, Layout) else layout.parts
             pieces = [(delta + part.extent[0], part.extent[1]) for delta, part in parts] if number in used else []

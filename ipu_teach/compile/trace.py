@@ -26,6 +26,7 @@ from ipu_teach.graph.vector_layout import no_size
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.types import Array
 
+NO_VALUE: Any = vars(np)["_NoValue"]  # what numpy hands on for an argument that was not given
 MAX_OPS = 20_000  # a longer trace costs more to compile than the vertex loop costs to run
 
 # Functions that never fail and whose result has a shape that depends on shapes alone; they run vertex by vertex inside the
@@ -366,7 +367,7 @@ class Traced(NDArrayOperatorsMixin):
     def _reduce(
         self, ufunc: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None, keepdims: bool = False, **rest: Any
     ) -> Any:
-        if any(v is not np._NoValue for v in rest.values()):
+        if any(v is not NO_VALUE for v in rest.values()):
             raise TraceStopped(f"np.{ufunc.__name__}.reduce with {', '.join(rest)} is not traced")
         sample = ufunc.reduce(sample_of(array), axis=axis, dtype=dtype, keepdims=keepdims)
         # A reduction that converts on the way is buffered by numpy in pieces: only the vertex's own call gives its bits.
@@ -381,7 +382,7 @@ class Traced(NDArrayOperatorsMixin):
         if fn in VIEWS:
             return args[0]._view(fn, *args[1:], **kwargs) if isinstance(args[0], Traced) else _refuse(fn)
         if fn in REDUCTIONS and isinstance(args[0], Traced):
-            given = {k: v for k, v in kwargs.items() if v is not np._NoValue and v is not None or k == "axis"}
+            given = {k: v for k, v in kwargs.items() if v is not NO_VALUE and v is not None or k == "axis"}
             axis = given.pop("axis", args[1] if len(args) > 1 else None)
             if len(args) <= 2 and set(given) <= {"dtype", "keepdims"}:
                 return self._reduce(REDUCTIONS[fn], args[0], axis=axis, **given)

@@ -20,6 +20,8 @@ from ipu_teach.types import Array
 FORMAT = "ipu_teach executable"
 VERSION = 1
 MOST_NODES = 10**6  # parts of a program, each counted as often as it stands in the tree
+_npy: Any = np.lib.format  # typed in some versions of numpy only
+
 KINDS: dict[str, np.dtype[Any]] = {"int64": np.dtype("<i8"), "uint8": np.dtype("u1")}
 _DATE = (1980, 1, 1, 0, 0, 0)  # so that equal executables are equal files
 
@@ -34,7 +36,7 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
         for name, array in arrays.items():
             member = io.BytesIO()
             little = np.ascontiguousarray(array, KINDS[array.dtype.name])
-            np.lib.format.write_array(member, little, (1, 0), allow_pickle=False)
+            _npy.write_array(member, little, (1, 0), allow_pickle=False)
             file.writestr(zipfile.ZipInfo(f"{name}.npy", _DATE), member.getvalue())
     return buffer.getvalue()
 
@@ -81,9 +83,9 @@ def _members(file: zipfile.ZipFile, size: int) -> dict[str, bytes]:
 
 def _array(name: str, content: bytes) -> Array:
     stream = io.BytesIO(content)
-    if np.lib.format.read_magic(stream) != (1, 0):
+    if _npy.read_magic(stream) != (1, 0):
         raise ValueError(f"{name} has another version")
-    shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+    shape, fortran, dtype = _npy.read_array_header_1_0(stream)
     rest = len(content) - stream.tell()
     if dtype not in KINDS.values() or len(shape) != 1 or fortran and shape[0] > 1 or shape[0] * dtype.itemsize != rest:
         raise ValueError(f"{name} holds {shape} {dtype}")

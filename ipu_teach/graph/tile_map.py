@@ -45,8 +45,8 @@ def paint(log: Array, memory_bytes: int) -> TileMap:
         return TileMap(np.zeros(1, np.int64), np.full(1, UNMAPPED, np.int32))
     log = log[np.argsort(log[:, 0], kind="stable")] if not _overlapping(log) else _flatten(log)
     start, stop, tile = log.T
-    edges = np.stack((start, stop), axis=1).reshape(-1)
-    tiles = np.stack((tile, np.full_like(tile, UNMAPPED)), axis=1).reshape(-1)
+    edges: Array = np.stack((start, stop), axis=1).reshape(-1)
+    tiles: Array = np.stack((tile, np.full_like(tile, UNMAPPED)), axis=1).reshape(-1)
     # A gap of no length between two pieces is dropped, as is a piece that only continues the one before.
     keep = np.append(edges[1:] > edges[:-1], edges[-1] < memory_bytes)
     edges, tiles = edges[keep], tiles[keep]
