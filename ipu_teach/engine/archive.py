@@ -18,7 +18,7 @@ from ipu_teach.errors import ExecutableLoadError, shown
 from ipu_teach.types import Array
 
 FORMAT = "ipu_teach executable"
-VERSION = 1
+VERSION = 2
 MOST_NODES = 10**6  # parts of a program, each counted as often as it stands in the tree
 KINDS: dict[str, np.dtype[Any]] = {"int64": np.dtype("<i8"), "uint8": np.dtype("u1")}
 _DATE = (1980, 1, 1, 0, 0, 0)  # so that equal executables are equal files
