@@ -538,7 +538,7 @@ POPLIBS = [
         "poputil::graphfn::VoidFunction",
         "poplibs.graphfn.VoidFunction",
         "no option to inline it",
-        "graphfn.VoidFunction(graph, [graphfn.inout(t)], lambda a, prog: popops.mul_in_place(graph, a[0], 2, prog))([t2], prog)",
+        "graphfn.VoidFunction(graph, [graphfn.inout(t)], lambda a, p: popops.mul_in_place(graph, a[0], 2, p))([t2], prog)",
     ),
     Row(
         "poputil::graphfn::TensorFunction",

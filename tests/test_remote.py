@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import json
 import textwrap
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -32,6 +35,7 @@ from ipu_teach import (
 from ipu_teach.errors import (
     ApplicationRuntimeError,
     ControlProgramError,
+    ExecutableLoadError,
     GraphMemoryAllocationError,
     GraphObjectCreationError,
     PoplarTypeError,
@@ -162,6 +166,50 @@ def test_ping_pong_with_a_counter_as_offset(tmp_path: Path) -> None:
     again = Executable.load(path, codelets=[AddOne, Next])
     np.testing.assert_array_equal(rows_of(Engine(again), device), found)
     assert again.serialize() == compile_graph(graph, program).serialize()
+
+
+def edited(data: bytes, change: Callable[[dict[str, Any]], Any]) -> bytes:
+    """A saved executable with another header."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as before, zipfile.ZipFile(out, "w") as after:
+        for name in before.namelist():
+            content = before.read(name)
+            if name == "header.json":
+                header = json.loads(content)
+                change(header)
+                content = json.dumps(header).encode()
+            after.writestr(name, content)
+    return out.getvalue()
+
+
+def first_copy(header: dict[str, Any]) -> dict[str, Any]:
+    return next(step for step in header["steps"] if step["kind"] == "RemoteCopy")
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda h: h["remote_buffers"].pop(), "'b1' is not a remote buffer"),
+        (lambda h: h["remote_buffers"][1].__setitem__(0, "b0"), "There is already a handle 'b0'"),
+        (lambda h: h["remote_buffers"][0].__setitem__(3, 0), "0 is not a whole number from 1 to"),
+        (lambda h: h["remote_buffers"][0].__setitem__(2, 7), "Copy moves 1 row of 7 elements, 7 in all"),
+        (lambda h: h.pop("remote_buffers"), "remote_buffers"),
+        (lambda h: first_copy(h).__setitem__("store", 4), "4 is not"),
+        (lambda h: first_copy(h).__setitem__("offset", first_copy(h)["tensor"]), "Copy was given the offset"),
+    ],
+)
+def test_a_damaged_executable_is_refused(change: Callable[[dict[str, Any]], Any], text: str) -> None:
+    _, graph, program = ping_pong()
+    data = edited(compile_graph(graph, program).serialize(), change)
+    with pytest.raises(ExecutableLoadError, match="The executable is damaged") as error:
+        Executable.deserialize(data, codelets=[AddOne, Next])
+    assert text in str(error.value)
+
+
+def test_an_executable_of_the_first_version_has_no_buffers() -> None:
+    device = IPUModel("ipu2", tiles_per_ipu=1).create_device()
+    data = compile_graph(Graph(device.target), Sequence()).serialize()
+    Executable.deserialize(edited(data, lambda h: (h.pop("remote_buffers"), h.update(version=1))))
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -439,6 +487,15 @@ def test_a_graph_without_buffers() -> None:
     assert str(error.value) == message("""
         copy_from_remote_buffer() was given the handle 'rows', and there is no such remote buffer.
           next:  make one with graph.add_remote_buffer, then the engine.""")
+
+
+def test_a_virtual_graph_makes_the_buffers_of_its_graph(w: World) -> None:
+    part = w.graph.create_virtual_graph(1, 3)
+    buffer = part.add_remote_buffer("part", FLOAT, 4)
+    w.graph.set_initial_value(w.x, [1, 2, 3, 4])
+    engine = w.engine(Copy(w.x, buffer))
+    engine.run()
+    assert engine.copy_from_remote_buffer("part").tolist() == [1, 2, 3, 4]
 
 
 def test_copies_of_constants_are_refused(w: World) -> None:
