@@ -25,7 +25,7 @@ Start with [coming-from-poplar.md](coming-from-poplar.md). This page is made by 
 """
 
 
-MADE_BY_THE_KIT = ("DataStream", "Device", "Executable", "Report", "Target", "Tensor")
+MADE_BY_THE_KIT = ("DataStream", "Device", "Executable", "RemoteBuffer", "Report", "Target", "Tensor")
 
 
 def resolve(path: str) -> Any:

@@ -19,6 +19,7 @@ from ipu_teach.graph import (
     Input,
     MultiVertex,
     Output,
+    RemoteBuffer,
     ReplicatedStreamMode,
     SupervisorVertex,
     Tensor,
@@ -56,8 +57,8 @@ __version__ = "0.1.0"
 __all__ = [
     "BOOL", "CHAR", "FLOAT", "HALF", "INT", "LONGLONG", "SHORT", "SIGNED_CHAR", "UNSIGNED_CHAR", "UNSIGNED_INT",
     "UNSIGNED_LONGLONG", "UNSIGNED_SHORT", "ComputeSet", "DataStream", "DebugContext", "Device", "Engine", "Executable",
-    "Graph", "IPUModel", "IPUTeachError", "InOut", "Input", "MultiVertex", "Output", "PoplarError", "ReplicatedStreamMode",
-    "Report", "StreamCallback", "SupervisorVertex", "Target", "Tensor", "TensorCloneMethod", "UpsampleMethod",
-    "VariableMappingMethod", "Vector", "VectorLayout", "VectorList", "Vertex", "append", "codelet", "compile_graph", "concat",
-    "print_profile_summary", "program", "same_view",
+    "Graph", "IPUModel", "IPUTeachError", "InOut", "Input", "MultiVertex", "Output", "PoplarError", "RemoteBuffer",
+    "ReplicatedStreamMode", "Report", "StreamCallback", "SupervisorVertex", "Target", "Tensor", "TensorCloneMethod",
+    "UpsampleMethod", "VariableMappingMethod", "Vector", "VectorLayout", "VectorList", "Vertex", "append", "codelet",
+    "compile_graph", "concat", "print_profile_summary", "program", "same_view",
 ]  # fmt: skip

@@ -74,8 +74,8 @@ class Device:
 
     @property
     def supports_remote_buffers(self) -> bool:
-        """Whether there is memory beside the tiles. Not yet."""
-        return False
+        """Whether there is memory beside the tiles, for `Graph.add_remote_buffer`: always."""
+        return True
 
     def __repr__(self) -> str:
         t = self.target

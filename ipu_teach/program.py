@@ -14,6 +14,7 @@ import numpy as np
 
 from ipu_teach.errors import ControlProgramError, PoplarTypeError, counted, missing, shown
 from ipu_teach.graph.graph import ComputeSet, DataStream, Function, Graph
+from ipu_teach.graph.remote import RemoteBuffer
 from ipu_teach.graph.source import caller
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.types import BOOL, CHAR, INT, SHORT, UNSIGNED_CHAR, UNSIGNED_INT, UNSIGNED_SHORT, DType
@@ -106,17 +107,27 @@ class Execute(Program):
         return f"Execute({self.compute_set.name})"
 
 
+Side = Tensor | DataStream | RemoteBuffer
+
+
 class Copy(Program):
-    """Move elements: tensor to tensor, stream to tensor, or tensor to stream, in the order of the views.
+    """Move elements between tensors, or between a tensor and a stream or remote buffer, in the order of the views.
 
     Both sides have the same number of elements and the same dtype; their shapes may differ. Raises
     `ControlProgramError` and `PoplarTypeError`.
+
+    With a remote buffer, `offset` is a tensor of row numbers (UNSIGNED_INT or INT), read on the device whenever the copy
+    runs; the tensor on the other side holds that many rows, one after another. Without it the copy moves row 0. A row that
+    the buffer does not have stops the run with an `ApplicationRuntimeError`.
     """
 
-    def __init__(self, source: Tensor | DataStream, destination: Tensor | DataStream) -> None:
+    def __init__(self, source: Side, destination: Side, offset: Tensor | None = None) -> None:
         for side in (source, destination):
-            if not isinstance(side, (Tensor, DataStream)):
-                raise ControlProgramError(f"Copy was given {shown(side)}.", next_step="copy between tensors and streams.")
+            if not isinstance(side, (Tensor, DataStream, RemoteBuffer)):
+                raise ControlProgramError(
+                    f"Copy was given {shown(side)}.", next_step="copy between tensors, streams and remote buffers."
+                )
+        rows = _check_rows(source, destination, offset)
         if isinstance(source, DataStream) and isinstance(destination, DataStream):
             raise ControlProgramError(
                 "Copy was given two streams.",
@@ -147,7 +158,7 @@ class Copy(Program):
                 where=f"{source!r} to {destination!r}",
                 next_step="a copy moves bits and converts nothing; use one dtype for both, or cast with popops.cast first.",
             )
-        if source.num_elements != destination.num_elements:
+        if rows is None and source.num_elements != destination.num_elements:
             raise ControlProgramError(
                 f"Copy was given a source of {source.num_elements:,} elements and a destination of "
                 f"{destination.num_elements:,}.",
@@ -156,13 +167,59 @@ class Copy(Program):
             )
         self.source = source
         self.destination = destination
+        self.offset = offset
         self.line = caller()
 
     def __repr__(self) -> str:
-        def name(side: Tensor | DataStream) -> str:
-            return side.handle if isinstance(side, DataStream) else side.graph.describe(side)
+        def name(side: Side) -> str:
+            return side.graph.describe(side) if isinstance(side, Tensor) else side.handle
 
-        return f"Copy({name(self.source)} to {name(self.destination)})"
+        rows = "" if self.offset is None else f", rows {name(self.offset)}"
+        return f"Copy({name(self.source)} to {name(self.destination)}{rows})"
+
+
+def _check_rows(source: Side, destination: Side, offset: object) -> int | None:
+    """How many rows a copy with a remote buffer moves; None for another copy. Raises `ControlProgramError`."""
+    both = f"{source!r} to {destination!r}"
+    sides = [side for side in (source, destination) if isinstance(side, RemoteBuffer)]
+    if not sides:
+        if offset is not None:
+            raise ControlProgramError(
+                f"Copy was given the offset {shown(offset)}, and no remote buffer.",
+                where=both,
+                next_step="leave it out; to move a part of a tensor, slice the tensor.",
+            )
+        return None
+    tensor = destination if sides[0] is source else source
+    if not isinstance(tensor, Tensor):
+        raise ControlProgramError(
+            "Copy was given a remote buffer and no tensor.",
+            where=both,
+            next_step="copy from the first into a tensor, and from the tensor into the second.",
+        )
+    if offset is not None:
+        if not isinstance(offset, Tensor) or offset.dtype not in CONTROLS:
+            raise ControlProgramError(
+                f"Copy was given the offset {shown(offset)}.",
+                where=both,
+                next_step="give a tensor of row numbers, UNSIGNED_INT or INT; a constant will do: graph.add_constant.",
+            )
+        if offset.graph is not tensor.graph:
+            raise ControlProgramError(
+                "Copy was given tensors of two graphs.",
+                where=f"{tensor!r}, and the offset {offset!r}",
+                next_step="use one graph throughout.",
+            )
+    rows = 1 if offset is None else offset.num_elements
+    wanted = rows * sides[0].num_elements
+    if tensor.dtype is sides[0].dtype and tensor.num_elements != wanted:
+        raise ControlProgramError(
+            f"Copy moves {counted(rows, 'row')} of {counted(sides[0].num_elements, 'element')}, {wanted:,} in all, and was "
+            f"given a tensor of {tensor.num_elements:,}.",
+            where=both,
+            next_step="slice the tensor, or give an offset with one number for each row: Copy(tensor, buffer, offset).",
+        )
+    return rows
 
 
 class Repeat(Program):

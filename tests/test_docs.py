@@ -19,7 +19,7 @@ from ipu_teach import BOOL, FLOAT, INT, UNSIGNED_INT, Engine, Graph, Input, IPUM
 from ipu_teach import program as programs
 from ipu_teach.device import DeviceManager
 from ipu_teach.graph import codelets
-from ipu_teach.poplibs import poplin, popnn, popops, poputil
+from ipu_teach.poplibs import graphfn, poplin, popnn, popops, poputil
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -77,7 +77,7 @@ def test_no_name_stands_twice() -> None:
     assert sorted(set(names)) == sorted(names)
 
 
-LIBRARIES = {"ipu_teach": ipu_teach, "popops": popops, "poplin": poplin, "popnn": popnn, "poputil": poputil}
+LIBRARIES = {"ipu_teach": ipu_teach, "popops": popops, "poplin": poplin, "popnn": popnn, "poputil": poputil, "graphfn": graphfn}
 
 
 class Sum(Vertex):
@@ -106,11 +106,13 @@ def sandbox() -> dict[str, Any]:
     vertex = graph.add_vertex(cs, Sum, x=vec, out=one)
     graph.set_tile_mapping(vertex, 1)
     stream = graph.add_host_to_device_fifo("in", FLOAT, 24)
+    rows = graph.add_remote_buffer("rows", FLOAT, 24, 3)
     graph.create_host_write("w", vec)
     graph.create_host_read("r", one)
     prog = programs.Sequence(programs.Execute(cs))
     engine = Engine(graph, [prog, programs.Copy(stream, t)])
     engine.load_and_run(device)
+    engine.copy_to_remote_buffer(np.ones(24), "rows", 1)
     names = {name: getattr(programs, name) for name in dir(programs) if not name.startswith("_")}
     names |= {name: getattr(ipu_teach, name) for name in ipu_teach.__all__}
     here = {name: value for name, value in locals().items() if name not in ("names", "variable")}

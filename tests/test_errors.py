@@ -1219,7 +1219,7 @@ PROGRAMS: list[Case] = [
           next:  wrap it: Execute(compute_set)."""),
     ("copy an array", lambda w: Copy(np.ones(3), w.v), ControlProgramError, r"""
         Copy was given array([1., 1., 1.]).
-          next:  copy between tensors and streams."""),
+          next:  copy between tensors, streams and remote buffers."""),
     ("copy streams", lambda w: Copy(w.into, w.out), ControlProgramError, r"""
         Copy was given two streams.
           where: DataStream('into', host to device, 3 FLOAT) to DataStream('out', device to host, 3 FLOAT)
@@ -1296,10 +1296,10 @@ PROGRAMS: list[Case] = [
         Execute(alien set) runs a compute set of another graph.
           next:  use one graph throughout."""),
     ("foreign tensor copied", lambda w: w.compile(Copy(w.alien_tensor[0], w.alien_tensor[1])), GraphObjectCreationError, r"""
-        Copy(a view of 'alien' to a view of 'alien') uses a tensor or stream of another graph.
+        Copy(a view of 'alien' to a view of 'alien') uses a tensor, stream or remote buffer of another graph.
           next:  use one graph throughout."""),
     ("foreign stream copied", lambda w: w.compile(Copy(w.alien_stream, w.v)), GraphObjectCreationError, r"""
-        Copy(into to 'v') uses a tensor or stream of another graph.
+        Copy(into to 'v') uses a tensor, stream or remote buffer of another graph.
           next:  use one graph throughout."""),
 ]
 

@@ -11,6 +11,7 @@ from ipu_teach.compile.groups import Group, Grouper
 from ipu_teach.compile.programs import Node, ProgramFreezer, Step
 from ipu_teach.compile.workers import check_workers
 from ipu_teach.graph.graph import DataStream, Graph, HostAccess
+from ipu_teach.graph.remote import RemoteBuffer
 from ipu_teach.program import Program
 
 __all__ = ["Compiled", "Progress", "compile_graph"]
@@ -26,6 +27,7 @@ class Compiled:
     groups: dict[int, tuple[Group, ...]]
     streams: dict[str, DataStream]
     host_accesses: dict[str, HostAccess]
+    remote_buffers: dict[str, RemoteBuffer]
 
 
 Progress = Callable[[int, int], object]
@@ -61,4 +63,12 @@ def compile_graph(
         progress(done, total)
     for group in (g for listed in groups.values() for g in listed) if check_races else ():
         check_workers(group)
-    return Compiled(frozen, nodes, tuple(freezer.steps), groups, dict(graph.streams), dict(graph.host_accesses))
+    return Compiled(
+        frozen,
+        nodes,
+        tuple(freezer.steps),
+        groups,
+        dict(graph.streams),
+        dict(graph.host_accesses),
+        dict(graph.remote_buffers),
+    )

@@ -14,7 +14,6 @@ from ipu_teach.errors import (
     NoSizeSpecifiedError,
     counted,
 )
-from ipu_teach.graph.graph import DataStream
 from ipu_teach.graph.layouts import Layout, ListLayout
 from ipu_teach.graph.source import Line, in_words
 from ipu_teach.graph.table import UNCONNECTED
@@ -289,7 +288,7 @@ def check_program(graph: FrozenGraph, program: Program) -> None:
 
 def _check_copy(graph: FrozenGraph, copy: Copy) -> None:
     destination = copy.destination
-    if isinstance(destination, DataStream) or not destination.num_elements:
+    if not isinstance(destination, Tensor) or not destination.num_elements:
         return
     if destination.layout.aliased:
         raise ControlProgramError(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ipu_teach import program as p
 from ipu_teach.errors import ControlProgramError, GraphObjectCreationError
 from ipu_teach.graph.graph import ComputeSet, DataStream, Graph
+from ipu_teach.graph.remote import RemoteBuffer
 from ipu_teach.graph.source import NOWHERE, Line
 from ipu_teach.graph.tensor import Tensor
 
@@ -30,6 +31,16 @@ class CopyStep:
     source: Tensor | DataStream
     destination: Tensor | DataStream
     line: Line = NOWHERE
+
+
+@dataclass(frozen=True, eq=False)
+class RemoteCopyStep:
+    """Move rows between `tensor` and a remote buffer: into it if `store`. `offset` holds their numbers, else it is row 0."""
+
+    tensor: Tensor
+    buffer: RemoteBuffer
+    offset: Tensor | None
+    store: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +82,7 @@ class StampStep:
     since: Tensor | None
 
 
-Step = ExecuteStep | CopyStep | PrintStep | UndefStep | SyncStep | AbortStep | StampStep
+Step = ExecuteStep | CopyStep | RemoteCopyStep | PrintStep | UndefStep | SyncStep | AbortStep | StampStep
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +168,7 @@ class ProgramFreezer:
             case p.Execute():
                 return lambda: ExecuteStep(program.compute_set.id, program.out)
             case p.Copy():
-                return lambda: CopyStep(program.source, program.destination, program.line)
+                return lambda: _copy(program)
             case p.PrintTensor():
                 return lambda: PrintStep(program.title, program.tensor, program.fmt)
             case p.WriteUndef():
@@ -173,18 +184,19 @@ class ProgramFreezer:
         return None
 
     def _check_own(self, program: p.Program) -> None:
-        """Refuse a leaf that uses another graph's tensors, streams or compute sets."""
+        """Refuse a leaf that uses another graph's tensors, streams, remote buffers or compute sets."""
+        beside = {**self.graph.streams, **self.graph.remote_buffers}
         for value in vars(program).values():
             if isinstance(value, Tensor):
                 self._own(value.graph, program)
-            elif isinstance(value, DataStream) and self.graph.streams.get(value.handle) is not value:
-                self._own(None, program)
+            elif isinstance(value, (DataStream, RemoteBuffer)):
+                self._own(self.graph if beside.get(value.handle) is value else None, program)
             elif isinstance(value, ComputeSet):
                 self._own(value.graph, program)
 
     def _own(self, graph: Graph | None, program: p.Program) -> None:
         if graph is not self.graph:
-            what = "runs a compute set" if isinstance(program, p.Execute) else "uses a tensor or stream"
+            what = "runs a compute set" if isinstance(program, p.Execute) else "uses a tensor, stream or remote buffer"
             raise GraphObjectCreationError(f"{program!r} {what} of another graph.", next_step="use one graph throughout.")
 
     def _step(self, program: p.Program, make: Callable[[], Step] | Step) -> int:
@@ -194,6 +206,17 @@ class ProgramFreezer:
             self._numbers[key] = len(self.steps)
             self.steps.append(make() if callable(make) else make)
         return self._numbers[key]
+
+
+def _copy(program: p.Copy) -> Step:
+    source, destination = program.source, program.destination
+    if isinstance(destination, RemoteBuffer):
+        assert isinstance(source, Tensor)
+        return RemoteCopyStep(source, destination, program.offset, True)
+    if isinstance(source, RemoteBuffer):
+        assert isinstance(destination, Tensor)
+        return RemoteCopyStep(destination, source, program.offset, False)
+    return CopyStep(source, destination, program.line)
 
 
 def _name(program: p.Program) -> str:

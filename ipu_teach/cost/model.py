@@ -16,6 +16,7 @@ from ipu_teach.compile.programs import (
     CopyStep,
     ExecuteStep,
     PrintStep,
+    RemoteCopyStep,
     StampStep,
     Step,
     SyncStep,
@@ -147,6 +148,8 @@ class CostModel:
                 return self._execute(step)
             case CopyStep():
                 return self._copy(step)
+            case RemoteCopyStep():
+                return self._remote_copy(step)
             case PrintStep():
                 size = step.tensor.num_elements * step.tensor.dtype.size
                 return self._cost("PrintTensor", step.title, (), host_bytes=size)
@@ -173,6 +176,14 @@ class CostModel:
         stream = source if isinstance(source, DataStream) else destination
         num_bytes = stream.num_elements * stream.dtype.size
         return self._cost("StreamCopy", stream.handle, (), host_bytes=num_bytes)  # type: ignore[union-attr]
+
+    def _remote_copy(self, step: RemoteCopyStep) -> StepCost:
+        """Rows to or from streaming memory, at `Target.host_bytes_per_second`.
+
+        That rate is assumed: no rate of streaming memory is published, and like the host it lies beyond the host link.
+        """
+        num_bytes = step.tensor.num_elements * step.tensor.dtype.size
+        return self._cost("RemoteCopy", step.buffer.handle, (), host_bytes=num_bytes)
 
     def _cost(
         self,

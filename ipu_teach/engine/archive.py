@@ -18,7 +18,7 @@ from ipu_teach.errors import ExecutableLoadError, shown
 from ipu_teach.types import Array
 
 FORMAT = "ipu_teach executable"
-VERSION = 1
+VERSION = 2
 MOST_NODES = 10**6  # parts of a program, each counted as often as it stands in the tree
 _npy: Any = np.lib.format  # typed in some versions of numpy only
 

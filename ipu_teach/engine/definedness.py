@@ -12,7 +12,7 @@ from ipu_teach.compile import Compiled
 from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.freeze import FrozenTable
 from ipu_teach.compile.groups import Group
-from ipu_teach.compile.programs import CopyStep, ExecuteStep, Node, PrintStep, StampStep, Step, UndefStep
+from ipu_teach.compile.programs import CopyStep, ExecuteStep, Node, PrintStep, RemoteCopyStep, StampStep, Step, UndefStep
 from ipu_teach.errors import UninitialisedReadError
 from ipu_teach.graph.graph import DataStream
 from ipu_teach.graph.source import NOWHERE, Line, in_words
@@ -67,6 +67,14 @@ class Definedness:
                     self._read(step.source, f"Copy to {to} reads", step.line)
                 if isinstance(step.destination, Tensor):
                     self.write(step.destination)
+            case RemoteCopyStep():
+                to = f"Copy {'to' if step.store else 'from'} the remote buffer {step.buffer.handle!r} reads"
+                if step.offset is not None:
+                    self._read(step.offset, to)
+                if step.store:
+                    self._read(step.tensor, to)
+                else:
+                    self.write(step.tensor)
             case PrintStep():
                 self._read(step.tensor, f"PrintTensor({step.title!r}) reads")
             case StampStep():

@@ -16,6 +16,7 @@ from ipu_teach.engine.backend import one_blas_thread
 from ipu_teach.engine.executable import Executable, checks_of, compile_graph
 from ipu_teach.engine.machine import Machine
 from ipu_teach.engine.options import Options, Value, effective, parsed
+from ipu_teach.engine.remote import find_buffer, host_values_of
 from ipu_teach.engine.streams import CallbackFeed, Drain, Feed, StreamCallback, drain, feed
 from ipu_teach.errors import (
     ControlProgramError,
@@ -316,6 +317,19 @@ class Engine(WithoutSome):
                 f"graph.create_host_{verb}('name', tensor) makes one, before the engine is made.",
             )
         return access
+
+    def copy_to_remote_buffer(self, values: ArrayLike, handle: str, row: int = 0) -> None:
+        """Write one row of the remote buffer `handle`: `num_elements` values. Raises `TensorIOStateError`."""
+        buffer, number = find_buffer(self._compiled.remote_buffers, handle, row, "copy_to_remote_buffer()")
+        self._loaded().remote.host_store(buffer, number, host_values_of(values, buffer))
+
+    def copy_from_remote_buffer(self, handle: str, row: int = 0) -> Array:
+        """One row of the remote buffer `handle`: a new array of shape (num_elements,), in the buffer's dtype.
+
+        Raises `TensorIOStateError`, and `UninitialisedReadError` for a row that nothing has written.
+        """
+        buffer, number = find_buffer(self._compiled.remote_buffers, handle, row, "copy_from_remote_buffer()")
+        return self._loaded().remote.host_load(buffer, number)
 
     def set_print_tensor_stream(self, stream: TextIO | None) -> None:
         """Where PrintTensor writes: a text file or the like; None for standard error."""

@@ -18,6 +18,7 @@ from ipu_teach.compile.programs import (
     ExecuteStep,
     Node,
     PrintStep,
+    RemoteCopyStep,
     StampStep,
     Step,
     SyncStep,
@@ -29,6 +30,7 @@ from ipu_teach.engine.definedness import Definedness
 from ipu_teach.engine.loop import run_loop
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.plan import Call, bind
+from ipu_teach.engine.remote import StreamingMemory
 from ipu_teach.engine.streams import Drain, Feed
 from ipu_teach.engine.walk import Action, build, single
 from ipu_teach.errors import ApplicationRuntimeError
@@ -55,6 +57,7 @@ class Machine:
         self.compiled = compiled
         self.cost = cost
         self.memory = Memory(compiled.graph, Backend())
+        self.remote = StreamingMemory(compiled.remote_buffers, self.memory, check_reads)
         self.steps_run: array[int] = array("i")
         self.print_to: TextIO | None = None
         self._feeds, self._drains = feeds, drains
@@ -127,6 +130,8 @@ class Machine:
                 return self._bind_execute(step)
             case CopyStep():
                 return self._bind_copy(step)
+            case RemoteCopyStep():
+                return self.remote.bind(step)
             case PrintStep():
                 return lambda: self._print(step.title, self.memory.read(step.tensor), step.fmt)
             case StampStep():

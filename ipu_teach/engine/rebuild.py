@@ -15,7 +15,7 @@ import numpy as np
 
 from ipu_teach import program as p
 from ipu_teach.compile.freeze import FrozenGraph
-from ipu_teach.engine.archive import MOST_NODES, Part, unpack
+from ipu_teach.engine.archive import MOST_NODES, VERSION, Part, unpack
 from ipu_teach.engine.codelets import DTYPES, resolve
 from ipu_teach.engine.options import parsed
 from ipu_teach.errors import ExecutableLoadError, IPUTeachError, did_you_mean, shown
@@ -294,6 +294,11 @@ class _Reader:
             make = self.graph.create_host_write if part.flag(2) else self.graph.create_host_read
             make(part.text(0), self._named_tensor(part, 1))
 
+        # Version 1 had none.
+        for part in self.header.items("remote_buffers") if self.header.whole("version", 1, VERSION) > 1 else ():
+            size, rows = part.whole(2, 1, MOST_BYTES), part.whole(3, 1, MOST_BYTES)
+            self.graph.add_remote_buffer(part.text(0), self._dtype(part, 1), size, rows)
+
     def _programs(self) -> list[p.Program]:
         self._steps: list[p.Program] = [self._step(part) for part in self.header.items("steps")]
         self._nodes: list[p.Program] = []
@@ -355,6 +360,10 @@ class _Reader:
                 return p.Execute(self._at(part, "compute_set", self.graph.compute_sets), self._maybe(part, "out"))
             case "Copy":
                 return p.Copy(self._side(part, "source"), self._side(part, "destination"))
+            case "RemoteCopy":
+                tensor, offset = self._named_tensor(part, "tensor"), self._maybe(part, "offset")
+                buffer = self.graph.remote_buffers.get(part.text("buffer")) or part["buffer"].fail("a remote buffer")
+                return p.Copy(tensor, buffer, offset) if part.flag("store") else p.Copy(buffer, tensor, offset)
             case "PrintTensor":
                 fmt = part["fmt"]
                 numbers = [fmt.whole(i, 0, 2**31) for i in range(4)]

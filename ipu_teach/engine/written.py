@@ -20,6 +20,7 @@ from ipu_teach.compile.programs import (
     ExecuteStep,
     Node,
     PrintStep,
+    RemoteCopyStep,
     StampStep,
     Step,
     SyncStep,
@@ -101,6 +102,9 @@ class _Writer:
                 for s in self.compiled.streams.values()
             ],
             "host_accesses": [[a.handle, self._tensor(a.tensor), a.write] for a in self.compiled.host_accesses.values()],
+            "remote_buffers": [
+                [b.handle, b.dtype.__name__, b.num_elements, b.repeats] for b in self.compiled.remote_buffers.values()
+            ],
             "steps": [self._step(step) for step in self.compiled.steps],
             "programs": [self._program(node) for node in self.compiled.programs],
         }
@@ -192,6 +196,10 @@ class _Writer:
                 return {"kind": "Execute", "compute_set": step.compute_set, "out": maybe(step.out)}
             case CopyStep():
                 return {"kind": "Copy", "source": side(step.source), "destination": side(step.destination)}
+            case RemoteCopyStep():
+                tensor, offset = self._tensor(step.tensor), maybe(step.offset)
+                named = {"tensor": tensor, "buffer": step.buffer.handle, "offset": offset}
+                return {"kind": "RemoteCopy", **named, "store": step.store}
             case PrintStep():
                 return {"kind": "PrintTensor", "title": step.title, "tensor": maybe(step.tensor), "fmt": astuple(step.fmt)}
             case UndefStep():

@@ -6,6 +6,7 @@ from ipu_teach.graph.debug import DebugContext
 from ipu_teach.graph.graph import ComputeSet, Graph
 from ipu_teach.graph.join import append, same_view
 from ipu_teach.graph.mapping import VariableMappingMethod
+from ipu_teach.graph.remote import RemoteBuffer
 from ipu_teach.graph.stream import DataStream, ReplicatedStreamMode
 from ipu_teach.graph.table import VertexRange, VertexRef
 from ipu_teach.graph.tensor import Tensor, UpsampleMethod, concat
@@ -13,7 +14,7 @@ from ipu_teach.graph.vector_layout import VectorLayout
 from ipu_teach.graph.vertex import InOut, Input, MultiVertex, Output, SupervisorVertex, Vector, VectorList, Vertex
 
 __all__ = [
-    "ComputeSet", "DataStream", "DebugContext", "Graph", "InOut", "Input", "MultiVertex", "Output", "ReplicatedStreamMode",
-    "SupervisorVertex", "Tensor", "TensorCloneMethod", "UpsampleMethod", "VariableMappingMethod", "Vector", "VectorLayout",
-    "VectorList", "Vertex", "VertexRange", "VertexRef", "append", "codelet", "concat", "same_view",
+    "ComputeSet", "DataStream", "DebugContext", "Graph", "InOut", "Input", "MultiVertex", "Output", "RemoteBuffer",
+    "ReplicatedStreamMode", "SupervisorVertex", "Tensor", "TensorCloneMethod", "UpsampleMethod", "VariableMappingMethod",
+    "Vector", "VectorLayout", "VectorList", "Vertex", "VertexRange", "VertexRef", "append", "codelet", "concat", "same_view",
 ]  # fmt: skip

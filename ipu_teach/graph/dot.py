@@ -15,6 +15,7 @@ import numpy as np
 
 from ipu_teach.errors import GraphObjectCreationError, shown
 from ipu_teach.graph.layouts import Layout
+from ipu_teach.graph.remote import RemoteBuffer
 from ipu_teach.graph.stream import DataStream
 from ipu_teach.graph.table import VertexTable
 from ipu_teach.graph.tensor import Tensor
@@ -135,6 +136,8 @@ def _behind(graph: Graph, tensor: Tensor) -> list[int]:
 def _ends(graph: Graph, side: Any) -> list[str]:
     if isinstance(side, DataStream):
         return [f"s{list(graph.streams).index(side.handle)}"] if side.handle in graph.streams else []
+    if isinstance(side, RemoteBuffer):
+        return [f"r{list(graph.remote_buffers).index(side.handle)}"] if side.handle in graph.remote_buffers else []
     return [f"t{variable}" for variable in _behind(graph, side)] if isinstance(side, Tensor) else []
 
 
@@ -146,6 +149,7 @@ def _text(graph: Graph, boxes: list[str], edges: list[Edge]) -> str:
         if f"t{v.id}" in touched
     ]
     nodes += [_node(f"s{i}", handle, "note") for i, handle in enumerate(graph.streams) if f"s{i}" in touched]
+    nodes += [_node(f"r{i}", b, "cylinder") for i, b in enumerate(graph.remote_buffers) if f"r{i}" in touched]
     arrows = [f"  {a} -> {b}{f' [{attributes}]' if attributes else ''};" for a, b, attributes in edges]
     return "\n".join(["digraph {", *boxes, *nodes, *arrows, "}"]) + "\n"
 

@@ -17,7 +17,6 @@ from ipu_teach.errors import (
     GraphConnectionError,
     GraphObjectCreationError,
     InvalidTileMappingError,
-    NotOfferedError,
     TensorCreationError,
     WithoutSome,
     shown,
@@ -29,6 +28,7 @@ from ipu_teach.graph.compute_set import ComputeSet, Function, foreign, table_of
 from ipu_teach.graph.debug import scoped
 from ipu_teach.graph.host import HostAccess, check_handle, register, scoped_handle
 from ipu_teach.graph.layouts import Layouts, Shape, dense, is_whole, refuse_to_list
+from ipu_teach.graph.machine import target_of
 from ipu_teach.graph.mapping import (
     EXTERNAL,
     MappingLog,
@@ -39,6 +39,7 @@ from ipu_teach.graph.mapping import (
     linear_mapping,
     pieces_by_tile,
 )
+from ipu_teach.graph.remote import RemoteBuffer, make_remote_buffer
 from ipu_teach.graph.sizes import connect_part, get_field_size, set_field_size
 from ipu_teach.graph.stream import DataStream, ReplicatedStreamMode, make_stream
 from ipu_teach.graph.table import UNCONNECTED, FieldRef, VertexRange, VertexRef, VertexTable
@@ -49,7 +50,7 @@ from ipu_teach.graph.vertex import Vertex, unknown_field
 from ipu_teach.target import Target
 from ipu_teach.types import Array, DType, as_dtype
 
-__all__ = ["ComputeSet", "DataStream", "Function", "Graph", "HostAccess", "Placement", "Variable"]
+__all__ = ["ComputeSet", "DataStream", "Function", "Graph", "HostAccess", "Placement", "RemoteBuffer", "Variable"]
 
 Placement = int | Sequence[Sequence[tuple[int, int]]]
 
@@ -73,18 +74,7 @@ class Graph(WithoutSome):
     not_here = not_here.GRAPH
 
     def __init__(self, target: Target | Device, replication_factor: int = 1) -> None:
-        if isinstance(target, Device):
-            target = target.target
-        if replication_factor != 1:
-            raise NotOfferedError(
-                f"Graph() was given the replication factor {shown(replication_factor)}; this kit has one replica.",
-                next_step="leave it out.",
-            )
-        if not isinstance(target, Target):
-            raise GraphObjectCreationError(
-                f"Graph() was given {shown(target)}, which is no target.",
-                next_step='give it a target, as in Graph(IPUModel("ipu2").create_device().target).',
-            )
+        target = target_of(target, replication_factor)
         # Virtual graphs share all that is set here, so nothing of it is rebound later.
         self.target = target
         self._top = self
@@ -102,6 +92,7 @@ class Graph(WithoutSome):
         self.compute_sets: list[ComputeSet] = []
         self.streams: dict[str, DataStream] = {}
         self.host_accesses: dict[str, HostAccess] = {}
+        self.remote_buffers: dict[str, RemoteBuffer] = {}
         self.functions: list[Function] = []
         self.codelets = Codelets()
 
@@ -501,7 +492,8 @@ class Graph(WithoutSome):
         Within a `debug_context` its handle is the whole path. Raises `GraphObjectCreationError` and `InvalidOptionError`.
         """
         handle = scoped_handle(handle, debug_context, "add_host_to_device_fifo()")
-        return register(self.streams, make_stream(handle, dtype, num_elements, True, mode, options, buffering_depth))
+        stream = make_stream(handle, dtype, num_elements, True, mode, options, buffering_depth)
+        return register(self.streams, stream, self.remote_buffers)
 
     def add_device_to_host_fifo(
         self,
@@ -517,7 +509,16 @@ class Graph(WithoutSome):
         Within a `debug_context` its handle is the whole path. Raises `GraphObjectCreationError` and `InvalidOptionError`.
         """
         handle = scoped_handle(handle, debug_context, "add_device_to_host_fifo()")
-        return register(self.streams, make_stream(handle, dtype, num_elements, False, options=options))
+        stream = make_stream(handle, dtype, num_elements, False, options=options)
+        return register(self.streams, stream, self.remote_buffers)
+
+    def add_remote_buffer(
+        self, handle: str, dtype: type[DType], num_elements: int, repeats: int = 1, *, debug_context: str | None = None
+    ) -> RemoteBuffer:
+        """`repeats` rows of `num_elements` elements in streaming memory. Raises `GraphObjectCreationError`."""
+        handle = scoped_handle(handle, debug_context, "add_remote_buffer()")
+        made = make_remote_buffer(handle, dtype, num_elements, repeats)
+        return register(self.remote_buffers, made, self.streams, self.host_accesses)
 
     def create_host_write(self, handle: str, tensor: Tensor) -> None:
         """Let the host write `tensor` under `handle`, by `Engine.write_tensor`."""
@@ -533,7 +534,7 @@ class Graph(WithoutSome):
         self._own(tensor)
         if write:
             self._variables.refuse_constant(tensor, call)
-        register(self.host_accesses, HostAccess(handle, tensor, write))
+        register(self.host_accesses, HostAccess(handle, tensor, write), self.remote_buffers)
 
     def add_function(self, program: Any, name: str | None = None) -> Function:
         """Make `program` a function, for `Call`. Its code exists once, however often it is called."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -9,10 +10,11 @@ from ipu_teach.errors import GraphObjectCreationError, shown
 from ipu_teach.graph.debug import scoped
 
 if TYPE_CHECKING:
+    from ipu_teach.graph.remote import RemoteBuffer
     from ipu_teach.graph.stream import DataStream
     from ipu_teach.graph.tensor import Tensor
 
-HasHandle = TypeVar("HasHandle", bound="DataStream | HostAccess")
+HasHandle = TypeVar("HasHandle", bound="DataStream | HostAccess | RemoteBuffer")
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,12 +35,13 @@ def scoped_handle(handle: str, debug_context: str | None, call: str) -> str:
     return scoped(handle, debug_context, call) or ""
 
 
-def register(known: dict[str, HasHandle], item: HasHandle) -> HasHandle:
-    """Add `item` under its handle, which must be new."""
-    if item.handle in known:
-        raise GraphObjectCreationError(
-            f"There is already a handle {item.handle!r}.", where=repr(known[item.handle]), next_step="choose another name."
-        )
+def register(known: dict[str, HasHandle], item: HasHandle, *others: Mapping[str, object]) -> HasHandle:
+    """Add `item` under its handle, which must be new there and in the `others`."""
+    for taken in (known, *others):
+        if item.handle in taken:
+            raise GraphObjectCreationError(
+                f"There is already a handle {item.handle!r}.", where=repr(taken[item.handle]), next_step="choose another name."
+            )
     known[item.handle] = item
     return item
 

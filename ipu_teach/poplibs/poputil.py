@@ -201,3 +201,7 @@ def template_vertex(name: str, *dtypes: type[DType]) -> str:
             next_step='give the name of a template and its dtypes: template_vertex("Scale", FLOAT).',
         )
     return template_name(name, *(as_dtype(dtype, "template_vertex()") for dtype in dtypes))
+
+
+# At the end, as it takes its checks from here.
+from ipu_teach.poplibs import graphfn as graphfn  # noqa: E402

@@ -1,0 +1,151 @@
+"""Streaming memory: the rows of a loaded machine's remote buffers, and the copies that move them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ipu_teach.compile.programs import RemoteCopyStep
+from ipu_teach.engine.memory import Memory
+from ipu_teach.errors import (
+    ApplicationRuntimeError,
+    GraphMemoryAllocationError,
+    TensorCreationError,
+    TensorIOStateError,
+    UninitialisedReadError,
+    counted,
+    did_you_mean,
+    shown,
+)
+from ipu_teach.graph.layouts import is_whole
+from ipu_teach.graph.remote import RemoteBuffer
+from ipu_teach.types import Array, poison, to_host_array
+
+
+class RemoteRows:
+    """The rows of one buffer. A row that nothing has written reads as unwritten memory does, or is an error if `strict`."""
+
+    def __init__(self, buffer: RemoteBuffer, memory: Memory, strict: bool) -> None:
+        self.buffer = buffer
+        self._strict = strict
+        # Zeros take no memory until they are touched; what counts as written stands beside them.
+        self._values = memory.backend.zeros((buffer.repeats, buffer.num_elements), buffer.dtype.numpy)
+        self._written = memory.backend.zeros((buffer.repeats,), bool)
+
+    def load(self, rows: Any, who: str) -> Array:
+        """A copy of some rows, in order. Raises `UninitialisedReadError` that says `who` reads."""
+        values: Array = self._values[rows]
+        unwritten = ~self._written[rows]
+        if unwritten.any():
+            if self._strict:
+                raise UninitialisedReadError(
+                    f"{who} reads row {int(rows[unwritten.argmax()]):,} of the remote buffer {self.buffer.handle!r}, which "
+                    "nothing has written.",
+                    where=repr(self.buffer),
+                    next_step="write it first: Copy(tensor, buffer, offset), or engine.copy_to_remote_buffer.",
+                )
+            values[unwritten] = poison(self.buffer.dtype)
+        return values
+
+    def store(self, rows: Any, values: Array) -> None:
+        """Write some rows; of a row that is named twice, the later values stay."""
+        self._values[rows] = values.reshape(len(rows), self.buffer.num_elements)
+        self._written[rows] = True
+
+
+class StreamingMemory:
+    """All remote buffers of a loaded machine. Raises `GraphMemoryAllocationError` if this computer cannot hold them."""
+
+    def __init__(self, buffers: Mapping[str, RemoteBuffer], memory: Memory, strict: bool) -> None:
+        self._memory = memory
+        try:
+            self._rows = {handle: RemoteRows(buffer, memory, strict) for handle, buffer in buffers.items()}
+        except MemoryError:
+            total = sum(b.repeats * b.num_elements * b.dtype.size for b in buffers.values())
+            raise GraphMemoryAllocationError(
+                f"The remote buffers take {total:,} bytes, which this computer does not have.",
+                where=", ".join(map(repr, buffers.values())),
+                next_step="give them fewer rows, or shorter ones.",
+            ) from None
+
+    def bind(self, step: RemoteCopyStep) -> Callable[[], None]:
+        """The function that runs a copy: row numbers are read from the device each time."""
+        memory, rows, tensor = self._memory, self._rows[step.buffer.handle], step.tensor
+        chosen = self._chooser(step)
+        if step.store:
+            return lambda: rows.store(chosen(), memory.read(tensor))
+        who = f"Copy to {tensor.graph.describe(tensor)}"
+        return lambda: memory.write(tensor, rows.load(chosen(), who))
+
+    def _chooser(self, step: RemoteCopyStep) -> Callable[[], Array]:
+        buffer, offset = step.buffer, step.offset
+        if offset is None:
+            first = self._memory.backend.zeros((1,), int)
+            return lambda: first
+        place, positions = self._memory.flat(offset.dtype), offset.positions().reshape(-1)
+
+        def chosen() -> Array:
+            rows: Array = place[positions]
+            wrong = (rows < 0) | (rows >= buffer.repeats)
+            if wrong.any():
+                number = int(wrong.argmax())
+                raise ApplicationRuntimeError(
+                    f"Copy {'to' if step.store else 'from'} the remote buffer {buffer.handle!r} was given row "
+                    f"{int(rows[number]):,}; the buffer has {counted(buffer.repeats, 'row')}.",
+                    where=f"element [{number}] of its offset {offset.graph.describe(offset)}",
+                    next_step=f"give row numbers from 0 to {buffer.repeats - 1:,}."
+                    if buffer.repeats > 1
+                    else "give row 0, or make the buffer with more rows: repeats=…",
+                )
+            return rows
+
+        return chosen
+
+    # The host's side
+
+    def host_store(self, buffer: RemoteBuffer, row: int, values: Array) -> None:
+        """The host writes a row."""
+        self._rows[buffer.handle].store([row], values)
+
+    def host_load(self, buffer: RemoteBuffer, row: int) -> Array:
+        """The host reads a row: shape (num_elements,)."""
+        found: Array = self._rows[buffer.handle].load(self._memory.backend.zeros((1,), int) + row, "The host")[0]
+        return found
+
+
+def host_values_of(values: Any, buffer: RemoteBuffer) -> Array:
+    """What the host writes into a row, as `num_elements` values of the buffer's dtype. Raises `TensorIOStateError`."""
+    call = f"copy_to_remote_buffer({buffer.handle!r})"
+    try:
+        given = to_host_array(values, buffer.dtype, call)
+    except TensorCreationError as error:
+        raise TensorIOStateError(error.tried, next_step=error.next_step) from None
+    if given.size != buffer.num_elements:
+        raise TensorIOStateError(
+            f"{call} was given {counted(given.size, 'value')} for {counted(buffer.num_elements, 'element')}.",
+            where=repr(buffer),
+            next_step="give the values of one row, and call it once for each row.",
+        )
+    return given
+
+
+def find_buffer(buffers: Mapping[str, RemoteBuffer], handle: object, row: object, call: str) -> tuple[RemoteBuffer, int]:
+    """The buffer of that handle and its row. Raises `TensorIOStateError`."""
+    buffer = buffers.get(handle) if isinstance(handle, str) else None
+    if buffer is None:
+        known = f"The remote buffers are {', '.join(map(repr, sorted(buffers)))}." if buffers else ""
+        advice = f"{did_you_mean(handle, buffers)}{known}"
+        if isinstance(handle, RemoteBuffer):
+            advice = f"name it by its handle, {handle.handle!r}."
+        raise TensorIOStateError(
+            f"{call} was given the handle {shown(handle)}, and there is no such remote buffer.",
+            next_step=advice or "make one with graph.add_remote_buffer, then the engine.",
+        )
+    if not is_whole(row) or not 0 <= row < buffer.repeats:  # type: ignore[operator]
+        raise TensorIOStateError(
+            f"{call} was given row {shown(row)} of the remote buffer {buffer.handle!r}, which has "
+            f"{counted(buffer.repeats, 'row')}.",
+            where=repr(buffer),
+            next_step=f"give a whole number from 0 to {buffer.repeats - 1:,}." if buffer.repeats > 1 else "its only row is 0.",
+        )
+    return buffer, int(row)  # type: ignore[call-overload]

@@ -1,0 +1,235 @@
+"""Parts of a program that are built once and used on many tensors: a shared body, with copies in and out around each use.
+
+    scale = graphfn.VoidFunction(graph, [graphfn.input(x, "x"), graphfn.output(y, "y")], fn)
+    scale([a, b], prog)      # copies a in, calls the body, copies its result out to b
+    scale([c, d], prog)      # the same body again: its vertices exist once
+
+The tensors of the signature say shapes, dtypes and tiles only: the body works on clones of them. `fn` is called once, when
+the function is made, with these clones in a list; calling the function afterwards appends copies and a `Call`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ipu_teach.errors import PoplibsError, counted, shown
+from ipu_teach.graph.graph import Graph
+from ipu_teach.graph.tensor import Tensor
+from ipu_teach.poplibs.poputil import check_call, check_same, check_tensor
+from ipu_teach.program import Call, Copy, Program
+from ipu_teach.program import Sequence as Steps
+
+Args = Sequence[Tensor | None]
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One place in a signature: made by `input`, `output`, `inout` and `created`. `tensor` is what the body's clone is like."""
+
+    kind: str
+    tensor: Tensor | None
+    name: str
+
+    def __repr__(self) -> str:
+        return f"{self.kind}({self.name!r})"
+
+
+def input(tensor: Tensor, name: str = "") -> Argument:
+    """A tensor that the body reads: copied in."""
+    return _argument("input", tensor, name)
+
+
+def output(tensor: Tensor, name: str = "") -> Argument:
+    """A tensor that the body writes, all of it: copied out."""
+    return _argument("output", tensor, name)
+
+
+def inout(tensor: Tensor, name: str = "") -> Argument:
+    """A tensor that the body reads and writes: copied in, and out again."""
+    return _argument("inout", tensor, name)
+
+
+def created(name: str = "") -> Argument:
+    """A tensor that `fn` makes and puts into its place of the list. In a call, None there is replaced by a new tensor."""
+    _check_name("created", name)
+    return Argument("created", None, name)
+
+
+def _argument(kind: str, tensor: Tensor, name: str) -> Argument:
+    if not isinstance(tensor, Tensor):
+        raise PoplibsError(f"{kind}() was given {shown(tensor)}.", next_step="give a tensor like the ones of the calls.")
+    _check_name(kind, name)
+    return Argument(kind, tensor, name)
+
+
+def _check_name(kind: str, name: object) -> None:
+    if not isinstance(name, str):
+        raise PoplibsError(f"{kind}() was given the name {shown(name)}.", next_step="a name is text, in quotes.")
+
+
+class _GraphFunction:
+    """The clones of a signature, and the function of the graph that works on them."""
+
+    def __init__(self, graph: Graph, signature: Sequence[Argument], fn: Callable[..., Any], debug_context: str = "") -> None:
+        self._kind = kind = type(self).__name__
+        check_call(kind, graph, Steps(), debug_context)
+        listed = isinstance(signature, (list, tuple)) and all(isinstance(a, Argument) for a in signature)
+        if not listed:
+            raise PoplibsError(
+                f"{kind}() was given the signature {shown(signature)}.",
+                next_step='give a list of arguments: [input(x, "x"), output(y, "y")].',
+            )
+        if not callable(fn):
+            raise PoplibsError(f"{kind}() was given {shown(fn)} as its function.", next_step="give a function.")
+        self._graph, self.signature = graph, tuple(signature)
+        names = [self._name(number) for number in range(len(signature))]
+        for name, argument in zip(names, signature, strict=True):
+            if argument.tensor is not None:
+                check_tensor(kind, graph, name, argument.tensor)
+        label = debug_context or "graphfn"
+        clones = [
+            None if a.tensor is None else graph.clone(a.tensor, f"{label}/{name}")
+            for name, a in zip(names, signature, strict=True)
+        ]
+        given, body = list(clones), Steps(name=label)
+        self._result = self._build(fn, given, body)
+        self._own = self._filled(clones, given)
+        self._call = Call(graph.add_function(body, label))
+
+    def _build(self, fn: Callable[..., Any], given: list[Tensor | None], body: Steps) -> Tensor | None:
+        """Let `fn` write the body. Returns the tensor that every call hands out a copy of, if there is one."""
+        fn(given, body)
+        return None
+
+    def _name(self, number: int) -> str:
+        return self.signature[number].name or f"argument{number}"
+
+    def _filled(self, clones: list[Tensor | None], given: list[Tensor | None]) -> list[Tensor]:
+        """The tensors of the body, one for each argument, after `fn` has made those that it was to make."""
+        if len(given) != len(clones):
+            raise PoplibsError(
+                f"The function of {self._kind} was handed {counted(len(clones), 'argument')} and left {len(given)}.",
+                next_step="replace nothing but the places of created arguments: args[2] = tensor.",
+            )
+        own: list[Tensor] = []
+        for number, (before, after) in enumerate(zip(clones, given, strict=True)):
+            name = self._name(number)
+            if before is None and after is None:
+                raise PoplibsError(
+                    f"The function of {self._kind} left the created argument {name!r} without a tensor.",
+                    next_step=f"put it there: args[{number}] = tensor.",
+                )
+            if before is not None and after is not before:
+                raise PoplibsError(
+                    f"The function of {self._kind} replaced its argument {name!r}, which is {self.signature[number].kind}.",
+                    next_step="write into the tensor that it is given, by a program; or make the argument created().",
+                )
+            check_tensor(self._kind, self._graph, name, after)
+            assert after is not None
+            own.append(after)
+        return own
+
+    def _append(self, args: Args, prog: Steps) -> Tensor | None:
+        """Check a call's arguments, then append copies in, the call, and copies out."""
+        kind = self._kind
+        check_call(kind, self._graph, prog, "")
+        if not isinstance(args, (list, tuple)) or len(args) != len(self.signature):
+            many = f"{counted(len(args), 'argument')}" if isinstance(args, (list, tuple)) else shown(args)
+            raise PoplibsError(
+                f"{kind} takes {counted(len(self.signature), 'argument')} and was given {many}.",
+                where=f"its signature is {list(self.signature)}",
+                next_step="give a list with one tensor for each, and None for one that is created.",
+            )
+        for number, (argument, own, tensor) in enumerate(zip(self.signature, self._own, args, strict=True)):
+            name = self._name(number)
+            if argument.kind == "created" and tensor is None:
+                if not isinstance(args, list):
+                    raise PoplibsError(
+                        f"{kind} makes {name!r}, and was given a tuple, which cannot receive it.",
+                        next_step="give a list; the new tensor takes the place of None.",
+                    )
+                continue
+            check_tensor(kind, self._graph, name, tensor)
+            assert tensor is not None
+            advice = "a body is built for one shape and one dtype; make another function for another."
+            check_same(kind, "shapes", own.shape, tensor.shape, f"argument {name!r}", advice)
+            check_same(kind, "dtypes", own.dtype.__name__, tensor.dtype.__name__, f"argument {name!r}", advice)
+        outside = [self._like(own) if tensor is None else tensor for own, tensor in zip(self._own, args, strict=True)]
+        if isinstance(args, list):
+            args[:] = outside
+        sides = list(zip(self.signature, self._own, outside, strict=True))
+        for argument, own, tensor in sides:
+            if argument.kind in ("input", "inout"):
+                prog.add(Copy(tensor, own))
+        prog.add(self._call)
+        for argument, own, tensor in sides:
+            if argument.kind != "input":
+                prog.add(Copy(own, tensor))
+        if self._result is None:
+            return None
+        handed = self._like(self._result)
+        prog.add(Copy(self._result, handed))
+        return handed
+
+    def _like(self, tensor: Tensor) -> Tensor:
+        return self._graph.clone(tensor, f"{self._call.function.name}/result")
+
+    def __repr__(self) -> str:
+        return f"{self._kind}({', '.join(map(repr, self.signature))})"
+
+
+class VoidFunction(_GraphFunction):
+    """`VoidFunction(graph, signature, fn)`: a body that works on its arguments. Raises `PoplibsError`.
+
+    `signature`: a list of `input`, `output`, `inout` and `created`. `fn(args, prog)` appends the body to the Sequence `prog`.
+    `debug_context`: the name of the body and of its clones.
+    """
+
+    def __call__(self, args: Args, prog: Steps) -> None:
+        """Append to `prog` what works on the tensors `args`: of the shapes and dtypes of the signature, in its order."""
+        self._append(args, prog)
+
+
+class TensorFunction(_GraphFunction):
+    """`TensorFunction(graph, signature, fn)`: a body with a result, the tensor that `fn(args, prog)` returns.
+
+    Otherwise as `VoidFunction`. Each call returns a new tensor, on the same tiles, that receives a copy of the result.
+    """
+
+    def _build(self, fn: Callable[..., Any], given: list[Tensor | None], body: Steps) -> Tensor | None:
+        result = fn(given, body)
+        if not isinstance(result, Tensor):
+            raise PoplibsError(
+                f"The function of TensorFunction returned {shown(result)}.",
+                next_step="return the tensor that holds the result, or use VoidFunction.",
+            )
+        check_tensor(self._kind, self._graph, "result", result)
+        return result
+
+    def __call__(self, args: Args, prog: Steps) -> Tensor:
+        """Append to `prog` what works on the tensors `args`; returns the tensor that will hold the result."""
+        result = self._append(args, prog)
+        assert result is not None
+        return result
+
+
+class ProgramFunction(_GraphFunction):
+    """`ProgramFunction(graph, signature, fn)`: a body that `fn(args)` returns as a program. Otherwise as `VoidFunction`."""
+
+    def _build(self, fn: Callable[..., Any], given: list[Tensor | None], body: Steps) -> Tensor | None:
+        made = fn(given)
+        if not isinstance(made, Program):
+            raise PoplibsError(
+                f"The function of ProgramFunction returned {shown(made)}.",
+                next_step="return a program, such as a Sequence, or use VoidFunction.",
+            )
+        body.add(made)
+        return None
+
+    def __call__(self, args: Args) -> Steps:
+        """A program that works on the tensors `args`."""
+        made = Steps()
+        self._append(args, made)
+        return made

@@ -1,0 +1,506 @@
+"""Remote buffers: rows beside the tiles, moved by row numbers that the device reads when a copy runs."""
+
+from __future__ import annotations
+
+import io
+import json
+import textwrap
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ipu_teach import (
+    FLOAT,
+    HALF,
+    INT,
+    UNSIGNED_INT,
+    Engine,
+    Executable,
+    Graph,
+    InOut,
+    Input,
+    IPUModel,
+    Output,
+    RemoteBuffer,
+    Tensor,
+    Vector,
+    Vertex,
+    compile_graph,
+)
+from ipu_teach.errors import (
+    ApplicationRuntimeError,
+    ControlProgramError,
+    ExecutableLoadError,
+    GraphMemoryAllocationError,
+    GraphObjectCreationError,
+    PoplarTypeError,
+    TensorIOStateError,
+    UninitialisedReadError,
+)
+from ipu_teach.program import Copy, Execute, Repeat, Sequence
+from ipu_teach.types import Array
+
+
+class AddOne(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        for i in range(len(self.x)):
+            self.out[i] = self.x[i] + 1
+
+
+class Next(Vertex):
+    row: InOut[UNSIGNED_INT]
+
+    def compute(self):
+        self.row += 1
+
+
+def message(text: str) -> str:
+    return textwrap.dedent(text).strip("\n")
+
+
+class World:
+    """A small machine, and a graph on it with what the tests need."""
+
+    def __init__(self) -> None:
+        self.device = IPUModel("ipu2", tiles_per_ipu=3).create_device()
+        self.graph = Graph(self.device.target)
+        self.buffer = self.graph.add_remote_buffer("rows", FLOAT, 4, 5)
+        self.single = self.graph.add_remote_buffer("single", FLOAT, 4)
+        self.x = self.variable(FLOAT, (4,), "x")
+        self.two = self.variable(FLOAT, (2, 4), "two")
+        self.row = self.variable(UNSIGNED_INT, (1,), "row")
+        self.rows = self.variable(INT, (2,), "numbers")
+        self.alien = Graph(self.device.target)
+
+    def variable(self, dtype: Any, shape: tuple[int, ...], name: str, values: Any = None) -> Tensor:
+        tensor = self.graph.add_variable(dtype, shape, name)
+        self.graph.set_tile_mapping(tensor, 0)
+        if values is not None:
+            self.graph.set_initial_value(tensor, values)
+        return tensor
+
+    def engine(self, program: Any, **options: Any) -> Engine:
+        engine = Engine(self.graph, program, **options)
+        engine.load(self.device)
+        return engine
+
+
+@pytest.fixture
+def w() -> World:
+    return World()
+
+
+def test_a_buffer_says_what_it_is(w: World) -> None:
+    assert w.device.supports_remote_buffers
+    assert repr(w.buffer) == "RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)"
+    assert repr(w.single) == "RemoteBuffer('single', FLOAT, 1 row of 4 elements)"
+    assert repr(Copy(w.buffer, w.x, w.row)) == "Copy(rows to 'x', rows 'row')"
+    assert repr(Copy(w.x, w.single)) == "Copy('x' to single)"
+    assert w.graph.add_remote_buffer("w", HALF, 8, 2, debug_context="layer").handle == "layer/w"
+
+
+def test_without_an_offset_a_copy_moves_row_0() -> None:
+    """Poplar's own example: 128 elements in each of 10 rows, written from a tensor of (8, 16)."""
+    device = IPUModel("ipu2", tiles_per_ipu=4).create_device()
+    graph = Graph(device.target)
+    buffer = graph.add_remote_buffer("MyRemoteBuffer", FLOAT, 128, 10)
+    v = graph.add_variable(FLOAT, (8, 16), "v")
+    graph.set_tile_mapping(v, 2)
+    values = np.arange(128, dtype=np.float32).reshape(8, 16)
+    graph.set_initial_value(v, values)
+    engine = Engine(graph, Copy(v, buffer))
+    engine.load(device)
+    engine.run()
+    np.testing.assert_array_equal(engine.copy_from_remote_buffer("MyRemoteBuffer"), values.reshape(-1))
+    with pytest.raises(UninitialisedReadError):
+        engine.copy_from_remote_buffer("MyRemoteBuffer", 1)
+
+
+def ping_pong() -> tuple[Any, Graph, Sequence]:
+    """Rows go from buffer 0 to a tile, plus one back to where they were; the same through buffer 1."""
+    device = IPUModel("ipu2", tiles_per_ipu=3).create_device()
+    graph = Graph(device.target)
+    buffers = [graph.add_remote_buffer(f"b{i}", FLOAT, 6, 32) for i in range(2)]
+    cs, step = graph.add_compute_set("add"), graph.add_compute_set("next")
+    row = graph.add_variable(UNSIGNED_INT, (), "row")
+    graph.set_tile_mapping(row, 2)
+    graph.set_initial_value(row, 0)
+    copies_in, copies_out = Sequence(), Sequence()
+    for tile, buffer in enumerate(buffers):
+        x, y = graph.add_variable(FLOAT, (6,), f"x{tile}"), graph.add_variable(FLOAT, (6,), f"y{tile}")
+        v = graph.add_vertex(cs, AddOne, x=x, out=y)
+        for what in (x, y, v):
+            graph.set_tile_mapping(what, tile)
+        copies_in.add(Copy(buffer, x, row))
+        copies_out.add(Copy(y, buffer, row))
+    v = graph.add_vertex(step, Next, row=row)
+    graph.set_tile_mapping(v, 2)
+    return device, graph, Sequence(Repeat(32, Sequence(copies_in, Execute(cs), copies_out, Execute(step))))
+
+
+def rows_of(engine: Engine, device: Any) -> Array:
+    engine.load(device)
+    for row in range(32):
+        engine.copy_to_remote_buffer(np.full(6, row), "b0", row)
+        engine.copy_to_remote_buffer(np.full(6, 100 + row), "b1", row)
+    engine.run()
+    return np.array([[engine.copy_from_remote_buffer(f"b{b}", row) for row in range(32)] for b in range(2)])
+
+
+def test_ping_pong_with_a_counter_as_offset(tmp_path: Path) -> None:
+    device, graph, program = ping_pong()
+    found = rows_of(Engine(graph, program), device)
+    wanted = np.stack([np.arange(1, 33), np.arange(101, 133)]).astype(np.float32)
+    np.testing.assert_array_equal(found, np.repeat(wanted[:, :, None], 6, axis=2))
+    np.testing.assert_array_equal(rows_of(Engine(graph, program, vertex_loop=True), device), found)
+    path = tmp_path / "pingpong.ipu"
+    compile_graph(graph, program).save(path)
+    again = Executable.load(path, codelets=[AddOne, Next])
+    np.testing.assert_array_equal(rows_of(Engine(again), device), found)
+    assert again.serialize() == compile_graph(graph, program).serialize()
+
+
+def edited(data: bytes, change: Callable[[dict[str, Any]], Any]) -> bytes:
+    """A saved executable with another header."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as before, zipfile.ZipFile(out, "w") as after:
+        for name in before.namelist():
+            content = before.read(name)
+            if name == "header.json":
+                header = json.loads(content)
+                change(header)
+                content = json.dumps(header).encode()
+            after.writestr(name, content)
+    return out.getvalue()
+
+
+def first_copy(header: dict[str, Any]) -> dict[str, Any]:
+    return next(step for step in header["steps"] if step["kind"] == "RemoteCopy")
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda h: h["remote_buffers"].pop(), "'b1' is not a remote buffer"),
+        (lambda h: h["remote_buffers"][1].__setitem__(0, "b0"), "There is already a handle 'b0'"),
+        (lambda h: h["remote_buffers"][0].__setitem__(3, 0), "0 is not a whole number from 1 to"),
+        (lambda h: h["remote_buffers"][0].__setitem__(2, 7), "Copy moves 1 row of 7 elements, 7 in all"),
+        (lambda h: h.pop("remote_buffers"), "remote_buffers"),
+        (lambda h: first_copy(h).__setitem__("store", 4), "4 is not"),
+        (lambda h: first_copy(h).__setitem__("offset", first_copy(h)["tensor"]), "Copy was given the offset"),
+    ],
+)
+def test_a_damaged_executable_is_refused(change: Callable[[dict[str, Any]], Any], text: str) -> None:
+    _, graph, program = ping_pong()
+    data = edited(compile_graph(graph, program).serialize(), change)
+    with pytest.raises(ExecutableLoadError, match="The executable is damaged") as error:
+        Executable.deserialize(data, codelets=[AddOne, Next])
+    assert text in str(error.value)
+
+
+def test_an_executable_of_the_first_version_has_no_buffers() -> None:
+    device = IPUModel("ipu2", tiles_per_ipu=1).create_device()
+    data = compile_graph(Graph(device.target), Sequence()).serialize()
+    Executable.deserialize(edited(data, lambda h: (h.pop("remote_buffers"), h.update(version=1))))
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("vertex_loop", [False, True])
+def test_random_rows_equal_numpy(seed: int, vertex_loop: bool) -> None:
+    rng = Random(seed)
+    w = World()
+    size, repeats, k = rng.randint(1, 7), rng.randint(1, 9), rng.randint(1, 6)
+    dtype: Any = rng.choice([FLOAT, HALF, INT])
+    buffer = w.graph.add_remote_buffer("b", dtype, size, repeats)
+    source = np.array([rng.randint(-99, 99) for _ in range(k * size)], dtype.numpy)
+    stored = [rng.randrange(repeats) for _ in range(k)]
+    loaded = [rng.choice(stored) for _ in range(k)]
+    x = w.variable(dtype, (size, k), "source", source.reshape(size, k)[:, ::-1]).reverse(1)
+    y = w.variable(dtype, (k * size,), "destination")
+    into = w.variable(rng.choice([INT, UNSIGNED_INT]), (k,), "into", stored)
+    out = w.graph.add_constant(UNSIGNED_INT, (k,), loaded, "out")
+    w.graph.set_tile_mapping(out, 1)
+    w.graph.create_host_read("y", y)
+    engine = w.engine(Sequence(Copy(x, buffer, into), Copy(buffer, y, out)), vertex_loop=vertex_loop)
+    engine.run()
+    expected = np.zeros((repeats, size), dtype.numpy)
+    for number, values in zip(stored, source.reshape(k, size), strict=True):
+        expected[number] = values  # of a row that is named twice, the later values stay
+    np.testing.assert_array_equal(engine.read_tensor("y"), expected[loaded].reshape(-1))
+    for number in stored:
+        np.testing.assert_array_equal(engine.copy_from_remote_buffer("b", number), expected[number])
+
+
+def test_rows_stay_from_run_to_run_and_go_with_a_load(w: World) -> None:
+    w.graph.create_host_write("x", w.x)
+    engine = w.engine([Copy(w.x, w.single), Copy(w.single, w.x)])
+    engine.write_tensor("x", [1, 2, 3, 4])
+    engine.run(0)
+    engine.write_tensor("x", [0, 0, 0, 0])
+    engine.run(1)
+    assert engine.copy_from_remote_buffer("single").tolist() == [1, 2, 3, 4]
+    engine.load(w.device)
+    with pytest.raises(UninitialisedReadError):
+        engine.run(1)
+
+
+def test_what_the_host_reads_is_a_copy(w: World) -> None:
+    engine = w.engine(Copy(w.buffer, w.x))
+    engine.copy_to_remote_buffer([1, 2, 3, 4], "rows", 3)
+    engine.copy_from_remote_buffer("rows", 3)[:] = 9
+    assert engine.copy_from_remote_buffer("rows", 3).tolist() == [1, 2, 3, 4]
+    assert engine.copy_from_remote_buffer("rows", 3).dtype == np.float32
+
+
+def test_a_row_number_is_checked_each_time_a_copy_runs(w: World) -> None:
+    w.graph.create_host_write("row", w.row)
+    engine = w.engine(Copy(w.buffer, w.x, w.row))
+    engine.copy_to_remote_buffer(np.ones(4), "rows", 2)
+    engine.write_tensor("row", [2])
+    engine.run()
+    engine.write_tensor("row", [3])
+    with pytest.raises(UninitialisedReadError) as error:
+        engine.run()
+    assert str(error.value) == message("""
+        Copy to 'x' reads row 3 of the remote buffer 'rows', which nothing has written.
+          where: RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)
+          next:  write it first: Copy(tensor, buffer, offset), or engine.copy_to_remote_buffer.""")
+    engine.write_tensor("row", [5])
+    with pytest.raises(ApplicationRuntimeError) as outside:
+        engine.run()
+    assert str(outside.value) == message("""
+        Copy from the remote buffer 'rows' was given row 5; the buffer has 5 rows.
+          where: element [0] of its offset 'row'
+          next:  give row numbers from 0 to 4.""")
+
+
+def test_a_negative_row_and_the_only_row(w: World) -> None:
+    w.graph.set_initial_value(w.two, 1.0)
+    w.graph.set_initial_value(w.rows, [0, -1])
+    with pytest.raises(ApplicationRuntimeError) as error:
+        w.engine(Copy(w.two, w.single, w.rows)).run()
+    assert str(error.value) == message("""
+        Copy to the remote buffer 'single' was given row -1; the buffer has 1 row.
+          where: element [1] of its offset 'numbers'
+          next:  give row 0, or make the buffer with more rows: repeats=…""")
+
+
+def test_unwritten_tensors_and_offsets(w: World) -> None:
+    for program, element in (
+        (Copy(w.x, w.single), "Copy to the remote buffer 'single' reads element [0] of 'x'"),
+        (Copy(w.buffer, w.x, w.row), "Copy from the remote buffer 'rows' reads element [0] of 'row'"),
+    ):
+        with pytest.raises(UninitialisedReadError) as error:
+            w.engine(program).run()
+        assert str(error.value) == (
+            f"{element}, which nothing has written.\n"
+            "  next:  write it first: a Copy, a compute set, graph.set_initial_value, or Engine.write_tensor."
+        )
+
+
+def test_without_strict_an_unwritten_row_is_unwritten_memory(w: World) -> None:
+    engine = w.engine(Copy(w.single, w.x), strict=False)
+    engine.run()
+    assert np.isnan(engine.copy_from_remote_buffer("single")).all()
+
+
+def test_time_goes_to_the_host_exchange(w: World) -> None:
+    w.graph.set_initial_value(w.two, 1.0)
+    w.graph.set_initial_value(w.rows, [4, 1])
+    engine = w.engine(Repeat(3, Copy(w.two, w.buffer, w.rows)))
+    engine.run()
+    target = w.device.target
+    assert engine.report.host_bytes == 3 * 8 * 4
+    seconds = 3 * 8 * 4 / target.host_bytes_per_second
+    assert engine.report.host_exchange_cycles == pytest.approx(seconds * target.tile_clock_frequency)
+    engine.print_profile_summary(show_execution_steps=True)
+
+
+def test_a_drawing_has_the_buffer(w: World, tmp_path: Path) -> None:
+    w.graph.output_compute_graph(tmp_path / "g.dot", Copy(w.x, w.buffer))
+    text = (tmp_path / "g.dot").read_text()
+    assert "t0 -> r0 [style=dashed];" in text and 'r0 [shape=cylinder, label="rows"];' in text
+
+
+def test_a_huge_buffer_costs_nothing_until_it_is_used(w: World) -> None:
+    w.graph.add_remote_buffer("huge", FLOAT, 2**20, 2**10)
+    engine = w.engine(Sequence())
+    engine.copy_to_remote_buffer(np.ones(2**20), "huge", 1000)
+    assert engine.copy_from_remote_buffer("huge", 1000).sum() == 2**20
+
+
+def test_a_buffer_that_no_computer_holds(w: World) -> None:
+    w.graph.add_remote_buffer("far", FLOAT, 2**26, 2**20)
+    with pytest.raises(GraphMemoryAllocationError) as error:
+        w.engine(Sequence())
+    total = 2**48 + 5 * 16 + 16
+    assert str(error.value) == (
+        f"The remote buffers take {total:,} bytes, which this computer does not have.\n"
+        "  where: RemoteBuffer('rows', FLOAT, 5 rows of 4 elements), RemoteBuffer('single', FLOAT, 1 row of 4 elements), "
+        "RemoteBuffer('far', FLOAT, 1,048,576 rows of 67,108,864 elements)\n"
+        "  next:  give them fewer rows, or shorter ones."
+    )
+
+
+BUFFER = "RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)"
+LAST = "UNSIGNED_INT, LONGLONG, UNSIGNED_LONGLONG"
+
+
+def copy_to(w: World, *args: Any) -> None:
+    w.engine(Sequence()).copy_to_remote_buffer(*args)
+
+
+def copy_from(w: World, *args: Any) -> None:
+    w.engine(Sequence()).copy_from_remote_buffer(*args)
+
+
+def with_alien_buffer(w: World) -> None:
+    other = w.alien.add_remote_buffer("rows", FLOAT, 4, 5)
+    w.engine(Copy(other, w.x))
+
+
+def alien_offset(w: World) -> Tensor:
+    return w.alien.add_variable(INT, (1,), "alien")
+
+
+REFUSED: list[tuple[str, Callable[[World], Any], type[Exception], str]] = [
+    ("handle twice", lambda w: w.graph.add_remote_buffer("rows", FLOAT, 4), GraphObjectCreationError, """
+        There is already a handle 'rows'.
+          where: RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)
+          next:  choose another name."""),
+    ("stream of that handle", lambda w: w.graph.add_device_to_host_fifo("rows", FLOAT, 4), GraphObjectCreationError, """
+        There is already a handle 'rows'.
+          where: RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)
+          next:  choose another name."""),
+    ("host read of that handle", lambda w: w.graph.create_host_read("rows", w.x), GraphObjectCreationError, """
+        There is already a handle 'rows'.
+          where: RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)
+          next:  choose another name."""),
+    ("no name", lambda w: w.graph.add_remote_buffer(4, FLOAT, 4), GraphObjectCreationError, """
+        add_remote_buffer() was given the handle 4.
+          next:  a handle is a name, as in 'weights'."""),
+    ("no elements", lambda w: w.graph.add_remote_buffer("b", FLOAT, 0), GraphObjectCreationError, """
+        The remote buffer 'b' was given 0 as num_elements.
+          next:  give the elements of one row, a whole number of 1 or more."""),
+    ("half a row", lambda w: w.graph.add_remote_buffer("b", FLOAT, 4, 0.5), GraphObjectCreationError, """
+        The remote buffer 'b' was given 0.5 as repeats.
+          next:  give the number of rows, a whole number of 1 or more."""),
+    ("too large", lambda w: w.graph.add_remote_buffer("b", FLOAT, 2**40, 2**20), GraphObjectCreationError, """
+        The remote buffer 'b' is too large.
+          where: 1099511627776 elements in each of 1048576 rows; a buffer may have 281,474,976,710,656 bytes
+          next:  check num_elements and repeats."""),
+    ("no dtype", lambda w: w.graph.add_remote_buffer("b", 4, 4), PoplarTypeError, f"""
+        The remote buffer 'b' was given the element type 4.
+          next:  use one of FLOAT, HALF, BOOL, CHAR, SIGNED_CHAR, UNSIGNED_CHAR, SHORT, UNSIGNED_SHORT, INT, {LAST}."""),
+    ("copy dtypes", lambda w: Copy(w.rows, w.buffer), PoplarTypeError, """
+        Copy was given a source of INT and a destination of FLOAT.
+          where: Tensor('numbers', INT, shape (2,)) to RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)
+          next:  a copy moves bits and converts nothing; use one dtype for both, or cast with popops.cast first."""),
+    ("copy sizes", lambda w: Copy(w.two, w.buffer), ControlProgramError, """
+        Copy moves 1 row of 4 elements, 4 in all, and was given a tensor of 8.
+          where: Tensor('two', FLOAT, shape (2, 4)) to RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)
+          next:  slice the tensor, or give an offset with one number for each row: Copy(tensor, buffer, offset)."""),
+    ("copy rows", lambda w: Copy(w.buffer, w.x, w.rows), ControlProgramError, """
+        Copy moves 2 rows of 4 elements, 8 in all, and was given a tensor of 4.
+          where: RemoteBuffer('rows', FLOAT, 5 rows of 4 elements) to Tensor('x', FLOAT, shape (4,))
+          next:  slice the tensor, or give an offset with one number for each row: Copy(tensor, buffer, offset)."""),
+    ("copy buffers", lambda w: Copy(w.buffer, w.single), ControlProgramError, """
+        Copy was given a remote buffer and no tensor.
+          where: RemoteBuffer('rows', FLOAT, 5 rows of 4 elements) to RemoteBuffer('single', FLOAT, 1 row of 4 elements)
+          next:  copy from the first into a tensor, and from the tensor into the second."""),
+    ("offset without a buffer", lambda w: Copy(w.two[0], w.x, w.row), ControlProgramError, """
+        Copy was given the offset Tensor('row', UNSIGNED_INT, shape (1,)), and no remote buffer.
+          where: Tensor(a view of 'two', FLOAT, shape (4,)) to Tensor('x', FLOAT, shape (4,))
+          next:  leave it out; to move a part of a tensor, slice the tensor."""),
+    ("offset a number", lambda w: Copy(w.x, w.buffer, 2), ControlProgramError, """
+        Copy was given the offset 2.
+          where: Tensor('x', FLOAT, shape (4,)) to RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)
+          next:  give a tensor of row numbers, UNSIGNED_INT or INT; a constant will do: graph.add_constant."""),
+    ("offset of FLOAT", lambda w: Copy(w.x, w.buffer, w.x[0]), ControlProgramError, """
+        Copy was given the offset Tensor(a view of 'x', FLOAT, shape ()).
+          where: Tensor('x', FLOAT, shape (4,)) to RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)
+          next:  give a tensor of row numbers, UNSIGNED_INT or INT; a constant will do: graph.add_constant."""),
+    ("offset of another graph", lambda w: Copy(w.x, w.buffer, alien_offset(w)), ControlProgramError, """
+        Copy was given tensors of two graphs.
+          where: Tensor('x', FLOAT, shape (4,)), and the offset Tensor('alien', INT, shape (1,))
+          next:  use one graph throughout."""),
+    ("buffer of another graph", with_alien_buffer, GraphObjectCreationError, """
+        Copy(rows to 'x') uses a tensor, stream or remote buffer of another graph.
+          next:  use one graph throughout."""),
+    ("copy to a repeated view", lambda w: w.engine(Copy(w.single, w.x[:1].broadcast(4, 0))), ControlProgramError, """
+        Copy writes to a view that holds some element twice.
+          where: Copy(single to 'x')
+          next:  copy to a view in which every element appears once."""),
+    ("host, wrong handle", lambda w: copy_from(w, "row"), TensorIOStateError, """
+        copy_from_remote_buffer() was given the handle 'row', and there is no such remote buffer.
+          next:  did you mean 'rows'? The remote buffers are 'rows', 'single'."""),
+    ("host, the buffer itself", lambda w: copy_from(w, w.buffer), TensorIOStateError, f"""
+        copy_from_remote_buffer() was given the handle {BUFFER}, and there is no such remote buffer.
+          next:  name it by its handle, 'rows'."""),
+    ("host, wrong row", lambda w: copy_to(w, np.ones(4), "rows", 5), TensorIOStateError, """
+        copy_to_remote_buffer() was given row 5 of the remote buffer 'rows', which has 5 rows.
+          where: RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)
+          next:  give a whole number from 0 to 4."""),
+    ("host, only row", lambda w: copy_from(w, "single", 1), TensorIOStateError, """
+        copy_from_remote_buffer() was given row 1 of the remote buffer 'single', which has 1 row.
+          where: RemoteBuffer('single', FLOAT, 1 row of 4 elements)
+          next:  its only row is 0."""),
+    ("host, wrong size", lambda w: copy_to(w, np.ones(20), "rows"), TensorIOStateError, """
+        copy_to_remote_buffer('rows') was given 20 values for 4 elements.
+          where: RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)
+          next:  give the values of one row, and call it once for each row."""),
+    ("host, no numbers", lambda w: copy_to(w, "four", "rows"), TensorIOStateError, """
+        copy_to_remote_buffer('rows'): 'four' is no number.
+          next:  give numbers that FLOAT holds."""),
+    ("host, unwritten row", lambda w: copy_from(w, "rows", 2), UninitialisedReadError, """
+        The host reads row 2 of the remote buffer 'rows', which nothing has written.
+          where: RemoteBuffer('rows', FLOAT, 5 rows of 4 elements)
+          next:  write it first: Copy(tensor, buffer, offset), or engine.copy_to_remote_buffer."""),
+    ("host, not loaded", lambda w: Engine(w.graph, Sequence()).copy_from_remote_buffer("rows"), TensorIOStateError, """
+        The engine is not loaded: there is no machine yet.
+          next:  engine.load(device) first."""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("make", "kind", "text"), [r[1:] for r in REFUSED], ids=[r[0] for r in REFUSED])
+def test_every_refusal(w: World, make: Callable[[World], Any], kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind) as error:
+        make(w)
+    assert type(error.value) is kind
+    assert str(error.value) == message(text)
+
+
+def test_a_graph_without_buffers() -> None:
+    device = IPUModel("ipu2", tiles_per_ipu=1).create_device()
+    engine = Engine(Graph(device.target), Sequence())
+    engine.load(device)
+    with pytest.raises(TensorIOStateError) as error:
+        engine.copy_from_remote_buffer("rows")
+    assert str(error.value) == message("""
+        copy_from_remote_buffer() was given the handle 'rows', and there is no such remote buffer.
+          next:  make one with graph.add_remote_buffer, then the engine.""")
+
+
+def test_a_virtual_graph_makes_the_buffers_of_its_graph(w: World) -> None:
+    part = w.graph.create_virtual_graph(1, 3)
+    buffer = part.add_remote_buffer("part", FLOAT, 4)
+    w.graph.set_initial_value(w.x, [1, 2, 3, 4])
+    engine = w.engine(Copy(w.x, buffer))
+    engine.run()
+    assert engine.copy_from_remote_buffer("part").tolist() == [1, 2, 3, 4]
+
+
+def test_copies_of_constants_are_refused(w: World) -> None:
+    constant = w.graph.add_constant(FLOAT, (4,), 1, "c")
+    w.graph.set_tile_mapping(constant, 0)
+    assert isinstance(Copy(constant, w.single).destination, RemoteBuffer)
+    with pytest.raises(ControlProgramError, match="Copy writes to the constant 'c'"):
+        w.engine(Copy(w.single, constant))
