@@ -272,7 +272,7 @@ def _read_half(found: Mapping[str, Path], half: str) -> tuple[NDArray[np.uint8],
         raise _refused(label_file, f"holds {len(labels):,} labels for the {len(images):,} images of {image_file.name}.")
     if len(images) != _COUNTS[half]:
         raise _refused(image_file, f"holds {len(images):,} images; this half of MNIST has {_COUNTS[half]:,}.")
-    if labels.max() > 9:
+    if np.max(labels) > 9:
         first = int(np.argmax(labels > 9))
         raise _refused(label_file, f"holds labels that are no digits: label {first:,} is {labels[first]}.")
     return images, labels

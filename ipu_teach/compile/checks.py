@@ -123,13 +123,13 @@ def check_regions_fit(graph: FrozenGraph, compute_set: FrozenComputeSet, table: 
     for name, field in table.fields.items():
         found, which = np.unique(table.layouts[name], return_inverse=True)
         sizes = np.array([_elements(graph.layouts[number]) * field.dtype.size for number in found], np.int64)[which]
-        if sizes.max(initial=0) > limit:
+        if np.any(sizes > limit):
             row = int(np.argmax(sizes > limit))
             what = f"The field {name!r} of {table.codelet.__name__} takes {int(sizes[row]):,} bytes"
             where = f"{vertex_name(table, row, name)} of compute set {compute_set.name!r}"
             raise _too_large(graph, what, where, table.line(row))
         together += sizes
-    if together.max(initial=0) > limit:
+    if np.any(together > limit):
         row = int(np.argmax(together))
         what = f"The fields of one {table.codelet.__name__} take {int(together[row]):,} bytes together"
         where = f"{vertex_name(table, row)} of compute set {compute_set.name!r}"

@@ -26,7 +26,7 @@ def merged(traces: tuple[Trace, ...]) -> Trace:
     """What all workers do together: an element is written if one of them writes it. The ops are those of the first."""
     stopped = next((t.stopped for t in traces if t.stopped), "")
     roots = traces[0].written.keys() & traces[0].regions.keys()
-    written = {root: np.logical_or.reduce([t.written[root] for t in traces]) for root in roots}
+    written = {root: np.any([t.written[root] for t in traces], axis=0) for root in roots}
     return replace(traces[0], written=written, stopped=stopped)
 
 

@@ -99,8 +99,8 @@ def _work(trace: Trace, op: Op, target: Target) -> float:
     weight = _WEIGHTS.get(name, (1.0, 1.0))[0 if work.dtype.itemsize >= 4 else 1]
     if work.ndim == 0:
         width = max(1, target.data_path_width // (8 * work.dtype.itemsize))
-        return max(1.0, weight / width)
-    return _paths(work, target) * weight
+        return float(max(1.0, weight / width))
+    return float(_paths(work, target) * weight)
 
 
 def vertex_cycles(group: Group, target: Target) -> Array:

@@ -88,7 +88,7 @@ class StreamingMemory:
             rows: Array = place[positions]
             wrong = (rows < 0) | (rows >= buffer.repeats)
             if wrong.any():
-                number = int(wrong.argmax())
+                number = wrong.tolist().index(True)
                 raise ApplicationRuntimeError(
                     f"Copy {'to' if step.store else 'from'} the remote buffer {buffer.handle!r} was given row "
                     f"{int(rows[number]):,}; the buffer has {counted(buffer.repeats, 'row')}.",

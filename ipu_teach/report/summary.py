@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
+import numpy as np
+
 from ipu_teach.errors import InvalidOptionError, did_you_mean, shown
 from ipu_teach.report.report import Report
 
@@ -68,7 +70,7 @@ def _graph(report: Report) -> list[str]:
 def _memory(report: Report) -> list[str]:
     memory = report.memory
     used = memory.bytes_per_tile
-    fullest = int(used.argmax())
+    fullest = int(np.argmax(used))
     lines = [f"Total for all IPUs:     {int(used.sum()):>12,} B", "  By Data Type:"]
     lines += [f"    {name + ':':<20}{size:>12,} B" for name, size in memory.by_category().items()]
     share = 100 * int(used[fullest]) / report.target.bytes_per_tile
