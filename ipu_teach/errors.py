@@ -201,11 +201,20 @@ class NotOfferedError(PoplarError, AttributeError):
     """Something of Poplar's that this kit does not have was asked for by its name."""
 
 
-def missing(owner: str, name: str, instead: Mapping[str, str]) -> AttributeError:
+class UnknownNameError(PoplarError, AttributeError):
+    """A graph, a tensor or an engine was asked for something by a name that it has not."""
+
+
+def missing(owner: str, name: str, instead: Mapping[str, str], known: Iterable[str]) -> AttributeError:
     """The error for the attribute `name` that `owner` has not; `instead` advises on those that Poplar has there."""
     if name in instead:
         return NotOfferedError(f"{owner}.{name} is not offered by this kit.", next_step=f"use instead: {instead[name]}")
-    return AttributeError(f"{owner} has no attribute {name!r}")
+    if name.startswith("_"):  # Python and Jupyter ask for many of these, and expect this very answer
+        return AttributeError(f"{owner} has no attribute {name!r}")
+    near = did_you_mean(name, [k for k in known if not k.startswith("_")])
+    return UnknownNameError(
+        f"{owner} has no attribute {name!r}.", next_step=near.strip() or f"help({owner}) lists what it has."
+    )
 
 
 class WithoutSome:
@@ -217,7 +226,7 @@ class WithoutSome:
     if not TYPE_CHECKING:  # a type checker is to complain about unknown names
 
         def __getattr__(self, name: str) -> NoReturn:
-            raise missing(type(self).__name__, name, type(self).not_here)
+            raise missing(type(self).__name__, name, type(self).not_here, dir(type(self)))
 
 
 class ProfilingDisabledError(PoplarError):

@@ -558,4 +558,4 @@ NOT_HERE = {
 
 
 def __getattr__(name: str) -> NoReturn:
-    raise missing("ipu_teach.program", name, NOT_HERE)
+    raise missing("ipu_teach.program", name, NOT_HERE, globals())

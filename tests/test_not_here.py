@@ -6,7 +6,7 @@ import pytest
 
 import ipu_teach.program
 from ipu_teach import BOOL, FLOAT, Engine, Graph, IPUModel
-from ipu_teach.errors import NotOfferedError
+from ipu_teach.errors import NotOfferedError, UnknownNameError
 from ipu_teach.program import Block, Copy, If, Repeat, RepeatWhileTrue, Sequence, Sync
 
 
@@ -42,12 +42,24 @@ def test_every_advice_ends_in_a_full_stop_and_its_name_is_really_not_here(graph:
         assert advice.endswith(".") and name not in vars(ipu_teach.program)
 
 
-def test_a_name_that_nobody_has_is_an_ordinary_attribute_error(graph: Graph) -> None:
-    with pytest.raises(AttributeError, match="Graph has no attribute 'nonsense'") as caught:
-        _ = graph.nonsense  # type: ignore[attr-defined]
-    assert not isinstance(caught.value, NotOfferedError)
+def test_a_name_that_nobody_has_is_answered_with_the_nearest(graph: Graph) -> None:
+    for owner, name, text in (
+        (graph, "add_variabel", "Graph has no attribute 'add_variabel'.\n  next:  did you mean 'add_variable'?"),
+        (graph.add_variable(FLOAT, 2), "addd", "Tensor has no attribute 'addd'.\n  next:  help(Tensor) lists what it has."),
+        (ipu_teach.program, "Repeats", "ipu_teach.program has no attribute 'Repeats'.\n  next:  did you mean 'Repeat'?"),
+    ):
+        with pytest.raises(UnknownNameError) as caught:
+            getattr(owner, name)
+        assert str(caught.value) == text
     with pytest.raises(ImportError):
         from ipu_teach.program import Nonsense  # type: ignore[attr-defined]  # noqa: F401
+
+
+def test_what_python_and_jupyter_ask_for_is_answered_as_they_expect(graph: Graph) -> None:
+    for name in ("_repr_png_", "__array__", "_ipython_display_"):
+        with pytest.raises(AttributeError) as caught:
+            getattr(graph, name)
+        assert type(caught.value) is AttributeError
 
 
 def test_several_replicas_are_refused() -> None:
