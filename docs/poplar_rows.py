@@ -152,7 +152,7 @@ TARGET = [
     Row(
         "Device::createVirtualDevice",
         "Device.create_virtual_device",
-        "takes a number of tiles, not a list",
+        "",
         "device.create_virtual_device(2)",
     ),
     Row(
@@ -161,22 +161,22 @@ TARGET = [
         "a property; always True",
         "device.supports_remote_buffers",
     ),
-    Row("DeviceManager", "device.DeviceManager", "lends simulated devices", "ipu_teach.device.DeviceManager()"),
+    Row("DeviceManager", "DeviceManager", "lends simulated devices", "ipu_teach.DeviceManager()"),
     Row(
         "DeviceManager::createDeviceManager",
-        "device.DeviceManager.create_device_manager",
+        "DeviceManager.create_device_manager",
         "",
-        "ipu_teach.device.DeviceManager.create_device_manager()",
+        "ipu_teach.DeviceManager.create_device_manager()",
     ),
     Row(
         "DeviceManager::getDevices",
-        "device.DeviceManager.get_devices",
+        "DeviceManager.get_devices",
         "asking for hardware raises `NoHardwareError`",
-        "manager.get_devices(ipu_teach.device.TargetType.IPU_MODEL, 2)",
+        "manager.get_devices(ipu_teach.TargetType.IPU_MODEL, 2)",
     ),
-    Row("DeviceManager::getDevice", "device.DeviceManager.get_device", "", "manager.get_device(0)"),
-    Row("DeviceManager::getNumDevices", "device.DeviceManager.num_devices", "a property", "manager.num_devices"),
-    Row("TargetType", "device.TargetType", "IPU exists and is refused", "ipu_teach.device.TargetType.IPU_MODEL"),
+    Row("DeviceManager::getDevice", "DeviceManager.get_device", "", "manager.get_device(0)"),
+    Row("DeviceManager::getNumDevices", "DeviceManager.num_devices", "a property", "manager.num_devices"),
+    Row("TargetType", "TargetType", "IPU exists and is refused", "ipu_teach.TargetType.IPU_MODEL"),
 ]
 
 GRAPH = [

@@ -7,7 +7,7 @@ Start with the lessons (`python3 run.py`), or with this:
 """
 
 from ipu_teach import program
-from ipu_teach.device import Device, IPUModel
+from ipu_teach.device import Device, DeviceManager, IPUModel, TargetType
 from ipu_teach.engine import Engine, Executable, StreamCallback, compile_graph
 from ipu_teach.errors import IPUTeachError, PoplarError
 from ipu_teach.graph import (
@@ -56,9 +56,10 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BOOL", "CHAR", "FLOAT", "HALF", "INT", "LONGLONG", "SHORT", "SIGNED_CHAR", "UNSIGNED_CHAR", "UNSIGNED_INT",
-    "UNSIGNED_LONGLONG", "UNSIGNED_SHORT", "ComputeSet", "DataStream", "DebugContext", "Device", "Engine", "Executable",
-    "Graph", "IPUModel", "IPUTeachError", "InOut", "Input", "MultiVertex", "Output", "PoplarError", "RemoteBuffer",
-    "ReplicatedStreamMode", "Report", "StreamCallback", "SupervisorVertex", "Target", "Tensor", "TensorCloneMethod",
-    "UpsampleMethod", "VariableMappingMethod", "Vector", "VectorLayout", "VectorList", "Vertex", "append", "codelet",
-    "compile_graph", "concat", "print_profile_summary", "program", "same_view",
+    "UNSIGNED_LONGLONG", "UNSIGNED_SHORT", "ComputeSet", "DataStream", "DebugContext", "Device", "DeviceManager",
+    "Engine", "Executable", "Graph", "IPUModel", "IPUTeachError", "InOut", "Input", "MultiVertex", "Output",
+    "PoplarError", "RemoteBuffer", "ReplicatedStreamMode", "Report", "StreamCallback", "SupervisorVertex", "Target",
+    "TargetType", "Tensor", "TensorCloneMethod", "UpsampleMethod", "VariableMappingMethod", "Vector", "VectorLayout",
+    "VectorList", "Vertex", "append", "codelet", "compile_graph", "concat", "print_profile_summary", "program",
+    "same_view",
 ]  # fmt: skip

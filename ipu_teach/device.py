@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
 from typing import Any
@@ -62,15 +63,24 @@ class Device:
         """Give the device back."""
         self.is_attached = False
 
-    def create_virtual_device(self, tiles_per_ipu: int) -> Device:
-        """A device of the first `tiles_per_ipu` tiles of each IPU. Raises `InvalidMachineModelError`."""
-        have = self.target.tiles_per_ipu
-        whole = isinstance(tiles_per_ipu, int) and not isinstance(tiles_per_ipu, bool)
-        if not whole or not 1 <= tiles_per_ipu <= have:
+    def create_virtual_device(self, tiles: int | Sequence[int]) -> Device:
+        """A device of fewer tiles: the first `tiles` of each IPU, or of a single IPU those in a list, numbered anew.
+
+        All tiles are alike, so only how many there are matters. Raises `InvalidMachineModelError`.
+        """
+        have, single = self.target.tiles_per_ipu, self.target.num_ipus == 1
+        if isinstance(tiles, int):
+            count, fits = tiles, not isinstance(tiles, bool) and 1 <= tiles <= have
+        else:
+            listed = list(tiles) if isinstance(tiles, (list, tuple, range)) else []
+            whole = all(isinstance(n, int) and not isinstance(n, bool) and 0 <= n < have for n in listed)
+            count, fits = len(listed), single and whole and len(set(listed)) == len(listed) > 0
+        if not fits:
+            several = f", or a list of different tiles from 0 to {have - 1}" if single else ""
             raise InvalidMachineModelError(
-                f"create_virtual_device() was given {shown(tiles_per_ipu)} tiles.", next_step=f"give 1 to {have}."
+                f"create_virtual_device() was given {shown(tiles)}.", next_step=f"give a number of tiles, 1 to {have}{several}."
             )
-        return Device(replace(self.target, tiles_per_ipu=tiles_per_ipu), self.target_type)
+        return Device(replace(self.target, tiles_per_ipu=count), self.target_type)
 
     @property
     def supports_remote_buffers(self) -> bool:

@@ -136,6 +136,14 @@ def test_switch_with_bounds_checking_stops_the_run() -> None:
     )
 
 
+def test_a_default_that_is_promised_to_be_unreachable_is_checked() -> None:
+    m = Machine(x=2)
+    switch = Switch.switch_with_unreachable_default(m.numbers["x"], [(2, m.add("y", 5))])
+    assert m.values(switch) == (2, 5)
+    with pytest.raises(ApplicationRuntimeError, match="A Switch came to 2, and has no such case."):
+        m.run(Switch.switch_with_unreachable_default(m.numbers["x"], [(1, m.add("y"))]))
+
+
 def test_a_function_is_called_from_several_places() -> None:
     m = Machine()
     bump = m.graph.add_function(Sequence(m.add("x"), m.add("y", 2)))
