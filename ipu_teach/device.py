@@ -83,6 +83,11 @@ class Device:
         return Device(replace(self.target, tiles_per_ipu=count), self.target_type)
 
     @property
+    def has_gateway(self) -> bool:
+        """Whether there is a gateway between the IPUs and their host: not in this model, which has a plain host link."""
+        return False
+
+    @property
     def supports_remote_buffers(self) -> bool:
         """Whether there is memory beside the tiles, for `Graph.add_remote_buffer`: always."""
         return True

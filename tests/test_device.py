@@ -92,4 +92,4 @@ def test_virtual_devices_have_fewer_tiles_and_nothing_else_changes() -> None:
             device.create_virtual_device(bad)  # type: ignore[arg-type]
         assert "create_virtual_device() was given" in str(caught.value)
     assert str(caught.value).endswith("  next:  give a number of tiles, 1 to 9.")
-    assert single.supports_remote_buffers
+    assert single.supports_remote_buffers and not single.has_gateway

@@ -287,3 +287,24 @@ def test_arrays_of_a_report_cannot_be_changed_through_it() -> None:
     report: Report = engine.report
     report.compute_cycles_per_tile[:] = 0  # a sum made for this caller
     assert report.compute_cycles_per_tile.tolist() == [124, 180]
+
+
+def test_variables_with_their_bytes_and_tiles() -> None:
+    device = IPUModel(tiles_per_ipu=4).create_device()
+    graph = Graph(device)
+    wide, narrow = graph.add_variable(FLOAT, 8, "wide"), graph.add_variable(HALF, 3, "narrow")
+    graph.set_tile_mapping(wide, [[(0, 2)], [], [(2, 8)]])
+    graph.set_tile_mapping(narrow, 3)
+    engine = Engine(graph, Sequence())
+    out = io.StringIO()
+    print_profile_summary(engine.report, [], show_var_storage=True, file=out)
+    assert out.getvalue() == (
+        "Variable storage:\n"
+        "  wide                                       32 B on 2 tiles, 0 to 2\n"
+        "  narrow                                      6 B on tile 3\n"
+    )
+    for i in range(120):
+        graph.set_tile_mapping(graph.add_variable(FLOAT, 1, f"v{i}"), 0)
+    text = io.StringIO()
+    print_profile_summary(Engine(graph, Sequence()).report, [], show_var_storage=True, file=text)
+    assert len(text.getvalue().splitlines()) == 102 and text.getvalue().endswith("  … and 22 more\n")

@@ -42,6 +42,11 @@ class MemoryLedger:
             result[self.names[i]] = result.get(self.names[i], 0) + int(total[i])
         return result
 
+    def tiles_of(self, name: str) -> list[int]:
+        """The tiles that hold some of the variables of that name, ascending."""
+        numbers = [i for i, other in enumerate(self.names) if other == name]
+        return [int(t) for t in np.unique(self.tile[np.isin(self.variable, numbers)])]
+
     def by_category(self) -> dict[str, int]:
         """Bytes of all tiles together, by category."""
         total = {"Variables": 0, "Constants": 0, "Vertex state": 0}

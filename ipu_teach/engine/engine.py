@@ -377,9 +377,13 @@ class Engine(WithoutSome):
         """Do not record the runs from the next one on: they are in no report, and a report says how many steps are missing."""
         self._recording = False
 
-    def print_profile_summary(self, sections: Sequence[str] | None = None, *, show_execution_steps: bool = False) -> None:
+    def print_profile_summary(
+        self, sections: Sequence[str] | None = None, *, show_execution_steps: bool = False, show_var_storage: bool = False
+    ) -> None:
         """Print the profile in Poplar's words; `sections` picks some of its parts, see `report.print_profile_summary`."""
-        print_profile_summary(self.report, sections, show_execution_steps=show_execution_steps)
+        print_profile_summary(
+            self.report, sections, show_execution_steps=show_execution_steps, show_var_storage=show_var_storage
+        )
 
     def __repr__(self) -> str:
         loaded = "not loaded" if self._machine is None else f"loaded, {len(self._machine.steps_run):,} steps run"

@@ -19,11 +19,13 @@ def print_profile_summary(
     sections: Sequence[str] | None = None,
     *,
     show_execution_steps: bool = False,
+    show_var_storage: bool = False,
     file: TextIO | None = None,
 ) -> None:
     """Print `report`. `sections`: some of Target, Graph, Memory Usage, Execution, Cycles by vertex type; all if left out.
 
-    `show_execution_steps` adds the steps of the run, the first hundred of them. Cycles and times are modelled.
+    `show_execution_steps` adds the steps of the run, `show_var_storage` the variables with their bytes and tiles, largest
+    first; of each at most a hundred. Cycles and times are modelled.
     """
     if not isinstance(report, Report):
         raise InvalidOptionError(
@@ -46,6 +48,8 @@ def print_profile_summary(
                 next_step=f"{did_you_mean(name, makers)}Its sections are {', '.join(makers)}.",
             )
     blocks = [[f"{name}:", *("  " + line if line else "" for line in makers[name](report))] for name in chosen]
+    if show_var_storage:
+        blocks.append(_variables(report))
     if show_execution_steps:
         blocks.append(_steps(report))
     print("\n\n".join("\n".join(block) for block in blocks), file=file or sys.stdout)
@@ -118,6 +122,17 @@ def _vertex_types(report: Report) -> list[str]:
         value = "no estimate" if name in report.unknown_codelets else f"{cycles:,}"
         lines.append(f"{name:<{width}} ({instances[name]:>7,} instances): {value:>15}")
     return lines
+
+
+def _variables(report: Report, most: int = 100) -> list[str]:
+    memory = report.memory
+    sizes = memory.by_variable()
+    lines = ["Variable storage:"]
+    for name, size in list(sizes.items())[:most]:
+        tiles = memory.tiles_of(name)
+        where = f"tile {tiles[0]}" if len(tiles) == 1 else f"{len(tiles):,} tiles, {tiles[0]} to {tiles[-1]}"
+        lines.append(f"  {name:<32} {size:>12,} B on {where}")
+    return lines + ([f"  … and {len(sizes) - most:,} more"] if len(sizes) > most else [])
 
 
 def _steps(report: Report, most: int = 100) -> list[str]:
