@@ -6,10 +6,13 @@ Start with the lessons (`python3 run.py`), or with this:
     from ipu_teach.program import Copy, Execute, Repeat, Sequence
 """
 
+from typing import TYPE_CHECKING, NoReturn
+
 from ipu_teach import program
 from ipu_teach.device import Device, DeviceManager, IPUModel, TargetType
 from ipu_teach.engine import Engine, Executable, StreamCallback, compile_graph
 from ipu_teach.errors import IPUTeachError, PoplarError
+from ipu_teach.errors import missing as _missing
 from ipu_teach.graph import (
     ComputeSet,
     DataStream,
@@ -63,3 +66,8 @@ __all__ = [
     "VectorList", "Vertex", "append", "codelet", "compile_graph", "concat", "print_profile_summary", "program",
     "same_view",
 ]  # fmt: skip
+
+if not TYPE_CHECKING:  # a type checker is to complain about unknown names
+
+    def __getattr__(name: str) -> NoReturn:
+        raise _missing("ipu_teach", name, {"QUARTER": "HALF; there is no 8-bit float."}, __all__)

@@ -25,6 +25,8 @@ def test_names_of_poplar_that_are_not_here_say_what_to_use(graph: Graph) -> None
         (tensor, "has_metadata", "Tensor.has_metadata is not offered by this kit.\n"
          "  next:  use instead: no dtype of this kit has metadata."),
         (engine, "prepare", "Engine.prepare is not offered by this kit.\n  next:  use instead: load(device) does all of it."),
+        (ipu_teach, "QUARTER", "ipu_teach.QUARTER is not offered by this kit.\n"
+         "  next:  use instead: HALF; there is no 8-bit float."),
         (ipu_teach.program, "CrossReplicaCopy", "ipu_teach.program.CrossReplicaCopy is not offered by this kit.\n"
          "  next:  use instead: there is one replica; Copy between tensors."),
     ):  # fmt: skip
@@ -95,3 +97,19 @@ def test_a_program_as_text(graph: Graph) -> None:
             "      Copy('x' to 'y')",
         ]
     )
+
+
+def test_flops_are_not_counted(graph: Graph) -> None:
+    with pytest.raises(NotOfferedError) as caught:
+        graph.set_perf_estimate(None, 10, 20)  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        "set_perf_estimate() was given flops, which this kit does not count.\n  next:  give cycles alone."
+    )
+
+
+def test_modules_of_the_package_are_still_found() -> None:
+    from ipu_teach import datasets, show
+
+    assert datasets.digits and show.images
+    with pytest.raises(UnknownNameError, match="did you mean 'Graph'"):
+        ipu_teach.Grahp  # type: ignore[attr-defined]  # noqa: B018

@@ -425,8 +425,10 @@ class Graph(WithoutSome):
         """True if `add_vertex` would find a codelet under `name`."""
         return self.codelets.has(name)
 
-    def set_perf_estimate(self, vertex: VertexRef | VertexRange, cycles: Any) -> None:
+    def set_perf_estimate(self, vertex: VertexRef | VertexRange, cycles: Any, flops: None = None) -> None:
         """Modelled cycles of a vertex: worker cycles, or tile cycles for a SupervisorVertex. Overrides every other model."""
+        if flops is not None:
+            raise not_here.no_flops()
         if not isinstance(vertex, (VertexRef, VertexRange)):
             raise GraphObjectCreationError(
                 f"set_perf_estimate() was given {shown(vertex)}.", next_step="give the vertex that add_vertex returned."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ipu_teach.errors import NotOfferedError
+
 GRAPH = {
     "get_replication_factor": "there is one replica; build the graph once.",
     "add_replication_index_constant": "there is one replica, number 0: graph.add_constant(UNSIGNED_INT, (), 0).",
@@ -21,3 +23,10 @@ TENSOR = {
     "get_metadata": "no dtype of this kit has metadata.",
     "associate_metadata": "no dtype of this kit has metadata.",
 }
+
+
+def no_flops() -> NotOfferedError:
+    """The error for an estimate of floating-point operations, which no report counts."""
+    return NotOfferedError(
+        "set_perf_estimate() was given flops, which this kit does not count.", next_step="give cycles alone."
+    )
