@@ -14,6 +14,7 @@ import numpy as np
 
 from ipu_teach.errors import ControlProgramError, PoplarTypeError, counted, missing, shown
 from ipu_teach.graph.graph import ComputeSet, DataStream, Function, Graph
+from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.remote import RemoteBuffer
 from ipu_teach.graph.source import caller
 from ipu_teach.graph.tensor import Tensor
@@ -226,7 +227,7 @@ class Repeat(Program):
     """Run `body` `count` times; the count is fixed when the program is compiled and may be 0."""
 
     def __init__(self, count: int, body: Program) -> None:
-        if not isinstance(count, (int, np.integer)) or isinstance(count, bool) or not 0 <= count <= MOST_REPEATS:
+        if not is_whole(count) or not 0 <= count <= MOST_REPEATS:
             raise ControlProgramError(
                 f"Repeat was given the count {shown(count)}.",
                 next_step=f"give a whole number from 0 to {MOST_REPEATS:,}, and then the program: Repeat(10, body).",
@@ -335,7 +336,7 @@ class Switch(Program):
 
     def add(self, number: int, program: Program) -> Switch:
         """Append the case `number`; returns self."""
-        if not isinstance(number, (int, np.integer)) or isinstance(number, bool) or int(number) in self.cases:
+        if not is_whole(number) or int(number) in self.cases:
             raise ControlProgramError(f"Switch was given the case {shown(number)}.", next_step="give whole numbers, each once.")
         self.cases[int(number)] = _program(program, "Switch")
         return self

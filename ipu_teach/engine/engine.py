@@ -30,6 +30,7 @@ from ipu_teach.errors import (
     shown,
 )
 from ipu_teach.graph.graph import DataStream, Graph, HostAccess
+from ipu_teach.graph.layouts import is_whole
 from ipu_teach.program import Program
 from ipu_teach.report import ProgramRun, Report, print_profile_summary
 from ipu_teach.types import Array, to_host_array
@@ -175,9 +176,8 @@ class Engine(WithoutSome):
 
         Raises `StreamConnectionError` if a stream it uses is unconnected; nothing has run then.
         """
-        whole = isinstance(index, (int, np.integer)) and not isinstance(index, bool)
         count = len(self._compiled.programs)
-        if not whole or not 0 <= index < count:
+        if not is_whole(index) or not 0 <= index < count:
             raise ControlProgramError(
                 f"There is no program {shown(index)}.",
                 next_step="the engine has one program: run(0), or run()."

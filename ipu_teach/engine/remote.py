@@ -141,11 +141,11 @@ def find_buffer(buffers: Mapping[str, RemoteBuffer], handle: object, row: object
             f"{call} was given the handle {shown(handle)}, and there is no such remote buffer.",
             next_step=advice or "make one with graph.add_remote_buffer, then the engine.",
         )
-    if not is_whole(row) or not 0 <= row < buffer.repeats:  # type: ignore[operator]
+    if not is_whole(row) or not 0 <= row < buffer.repeats:
         raise TensorIOStateError(
             f"{call} was given row {shown(row)} of the remote buffer {buffer.handle!r}, which has "
             f"{counted(buffer.repeats, 'row')}.",
             where=repr(buffer),
             next_step=f"give a whole number from 0 to {buffer.repeats - 1:,}." if buffer.repeats > 1 else "its only row is 0.",
         )
-    return buffer, int(row)  # type: ignore[call-overload]
+    return buffer, int(row)

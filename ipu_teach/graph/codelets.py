@@ -28,7 +28,7 @@ from ipu_teach.errors import (
     did_you_mean,
     shown,
 )
-from ipu_teach.graph.layouts import ListLayout
+from ipu_teach.graph.layouts import ListLayout, is_whole
 from ipu_teach.graph.table import MOST_CYCLES, UNCONNECTED, VertexRef
 from ipu_teach.graph.templates import instance, placeholders, type_name
 from ipu_teach.graph.vertex import VectorList, Vertex
@@ -189,7 +189,7 @@ def said_cycles(cls: type[Vertex], estimator: Estimator | None, shapes: Shapes, 
         raise InvalidPerfEstimateError(
             f"{what} failed: {type(error).__name__}: {error}.", where=who, next_step="it knows shapes, and no values."
         ) from error
-    whole = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
+    whole = is_whole(given)
     if not whole and isinstance(given, (float, np.floating)) and np.isfinite(given):
         given, whole = int(given), True
     if not whole or not 0 <= given <= MOST_CYCLES:

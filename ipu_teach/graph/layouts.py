@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -204,7 +204,7 @@ def dense(shape: Shape) -> Shape:
     return tuple(reversed(strides))
 
 
-def is_whole(value: object) -> bool:
+def is_whole(value: object) -> TypeGuard[int]:
     """True for a whole number; True and False are none."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu_teach.errors import InvalidTileMappingError, counted, shown
-from ipu_teach.graph.layouts import as_shape
+from ipu_teach.graph.layouts import as_shape, is_whole
 from ipu_teach.graph.tile_map import UNMAPPED, TileMap, paint
 from ipu_teach.types import Array, DType
 
@@ -42,9 +42,8 @@ class Tiles:
             return tile if self.chosen is None else int(self.chosen[tile])
         if isinstance(tile, np.integer) and 0 <= tile < self.count:
             return self.number(int(tile), what)
-        whole = isinstance(tile, (int, np.integer)) and not isinstance(tile, bool)
         raise InvalidTileMappingError(
-            f"There is no tile {shown(int(tile))}." if whole else f"{shown(tile)} is no tile number.",
+            f"There is no tile {shown(int(tile))}." if is_whole(tile) else f"{shown(tile)} is no tile number.",
             where=what if isinstance(what, str) else repr(what),
             next_step="the target has a single tile, number 0."
             if self.count == 1

@@ -9,10 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ipu_teach.errors import GraphConnectionError, GraphObjectCreationError, NoSizeSpecifiedError, PoplarIndexError, shown
-from ipu_teach.graph.layouts import ListLayout
+from ipu_teach.graph.layouts import ListLayout, is_whole
 from ipu_teach.graph.table import UNCONNECTED, FieldRef, VertexTable
 from ipu_teach.graph.tensor import Tensor
 
@@ -28,7 +26,7 @@ def set_field_size(ref: FieldRef, size: Any) -> None:
     """`Graph.set_field_size`."""
     table, row, name = ref.vertex.table, ref.vertex.row, ref.name
     field = table.codelet.fields[name]
-    if not isinstance(size, (int, np.integer)) or isinstance(size, bool) or not 0 <= size <= MOST_PARTS:
+    if not is_whole(size) or not 0 <= size <= MOST_PARTS:
         raise GraphObjectCreationError(
             f"set_field_size() was given the size {shown(size)}.",
             where=repr(ref),
@@ -101,7 +99,7 @@ def connect_part(ref: FieldRef, value: Any) -> None:
     if (name, row) not in table.parts:
         raise _unsized(FieldRef(ref.vertex, name))
     parts = table.parts[name, row]
-    if not isinstance(index, (int, np.integer)) or isinstance(index, bool) or not 0 <= index < len(parts):
+    if not is_whole(index) or not 0 <= index < len(parts):
         raise PoplarIndexError(
             f"{what} has no part {shown(index)}.",
             where=repr(FieldRef(ref.vertex, name)),

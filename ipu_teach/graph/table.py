@@ -23,7 +23,7 @@ from ipu_teach.errors import (
     counted,
     shown,
 )
-from ipu_teach.graph.layouts import Layout, ListLayout
+from ipu_teach.graph.layouts import Layout, ListLayout, is_whole
 from ipu_teach.graph.source import Line, caller
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import Field, Vertex, unknown_field
@@ -271,8 +271,7 @@ class VertexRange:
         return self.stop - self.start
 
     def __getitem__(self, index: int) -> VertexRef:
-        whole = isinstance(index, (int, np.integer)) and not isinstance(index, bool)
-        if not whole or not -len(self) <= index < len(self):
+        if not is_whole(index) or not -len(self) <= index < len(self):
             raise PoplarIndexError(
                 f"There is no vertex {shown(index)} among {len(self):,}.",
                 where=repr(self),

@@ -212,7 +212,7 @@ class Tensor(WithoutSome):
             bounds = list(zip(range(self.rank), begins, ends, strict=False))
         key = [slice(None)] * self.rank
         for axis, low, high in bounds:
-            if not is_whole(low) or not is_whole(high) or not 0 <= low <= high <= self.shape[axis]:  # type: ignore[operator]
+            if not is_whole(low) or not is_whole(high) or not 0 <= low <= high <= self.shape[axis]:
                 raise PoplarIndexError(
                     f"slice({shown(low)}, {shown(high)}) does not fit dimension {axis}, "
                     f"which has {counted(self.shape[axis], 'element')}.",

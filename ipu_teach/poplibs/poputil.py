@@ -10,6 +10,7 @@ import numpy as np
 
 from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph.graph import Graph
+from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.mapping import MIN_BYTES_PER_TILE as MIN_BYTES_PER_TILE
 from ipu_teach.graph.mapping import least_elements, linear_mapping
 from ipu_teach.graph.templates import template_name
@@ -186,7 +187,7 @@ def _check_shape(function: str, given: object) -> Shape:
 
 
 def _is_count(value: object, least: int) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and int(value) >= least
+    return is_whole(value) and int(value) >= least
 
 
 def template_vertex(name: str, *dtypes: type[DType]) -> str:

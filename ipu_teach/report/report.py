@@ -10,6 +10,7 @@ import numpy as np
 from ipu_teach.cost import CostModel, StepCost
 from ipu_teach.cost.memory import MemoryLedger
 from ipu_teach.errors import PoplarIndexError, ProfilingDisabledError, shown
+from ipu_teach.graph.layouts import is_whole
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
@@ -117,7 +118,7 @@ class Report:
     def steps(self, first: int = 0, last: int | None = None) -> list[StepRun]:
         """The steps of the run from number `first` up to `last`, in order."""
         for bound in (first, 0 if last is None else last):
-            if not isinstance(bound, (int, np.integer)) or isinstance(bound, bool) or bound < 0:
+            if not is_whole(bound) or bound < 0:
                 raise PoplarIndexError(
                     f"steps({shown(first)}, {shown(last)}) was asked of a report of {self.num_steps:,} steps.",
                     next_step="give whole numbers, 0 or more.",
