@@ -6,11 +6,14 @@ const PATTERNS = {
   "/": [[-1, 7, 7, -1]], "-": [[0, 3, 6, 3]], "|": [[3, 0, 3, 6]], "x": [[0, 0, 6, 6], [6, 0, 0, 6]], ".": [[2.5, 3, 3.5, 3]],
 };
 const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+// Light and dark, as in palette.py.
+const INKS = [
+  { paper: "#ffffff", ink: "#1b1f24", soft: "#59636e", line: "#c4cbd3" },
+  { paper: "#14171a", ink: "#e8ebee", soft: "#a4adb7", line: "#444c56" },
+];
 const STYLE = `
 .ipu-view details{font:14px/1.4 system-ui,sans-serif;margin:4px 16px}
-.ipu-live{font:14px/1.4 system-ui,sans-serif;max-width:720px;color:var(--ink);background:var(--paper);border-radius:4px;padding:8px 0;
---paper:#fff;--ink:#1b1f24;--soft:#59636e;--line:#c4cbd3}
-.ipu-live.dark{--paper:#14171a;--ink:#e8ebee;--soft:#a4adb7;--line:#444c56}
+.ipu-live{font:14px/1.4 system-ui,sans-serif;max-width:720px;color:var(--ink);background:var(--paper);border-radius:4px;padding:8px 0}
 .ipu-live:focus-visible,.ipu-live button:focus-visible,.ipu-live select:focus-visible,.ipu-live input:focus-visible{outline:2px solid #2a8fd0;outline-offset:1px}
 .ipu-live canvas{display:block;width:100%;height:auto;touch-action:manipulation}
 .ipu-live p{margin:4px 16px;min-height:2.8em;color:var(--ink)}
@@ -18,7 +21,7 @@ const STYLE = `
 .ipu-live .row{display:flex;flex-wrap:wrap;gap:6px;align-items:center;margin:6px 16px}
 .ipu-live .row input{flex:1 1 100%;margin:0;accent-color:#2a8fd0}
 .ipu-live button,.ipu-live select{font:inherit;padding:2px 9px;color:var(--ink);background:var(--paper);border:1px solid var(--soft);border-radius:4px;cursor:pointer}
-.ipu-live ul{display:flex;flex-wrap:wrap;gap:4px 14px;list-style:none;margin:6px 16px;padding:0;color:var(--ink)}
+.ipu-live ul.key{display:flex;flex-wrap:wrap;gap:4px 14px;list-style:none;margin:6px 16px;padding:0;color:var(--ink)}
 .ipu-live li{display:flex;gap:5px;align-items:center;margin:0}
 .ipu-live li canvas{width:16px;height:16px;border-radius:2px}
 `;
@@ -126,7 +129,7 @@ function live(root, scene) {
   const speed = make("select", {}, ...SPEEDS.map((s) => new Option(`${s}x`, s)));
   speed.value = 1;
   speed.setAttribute("aria-label", "Speed");
-  const legend = make("ul");
+  const legend = make("ul", { className: "key" });
   const controls = make("div", { className: "row" }, scrub, button("Back", () => step(-1)), play, button("Step", () => step(1)),
     button(`Previous ${scene.group}`, () => jump(-1)), button(`Next ${scene.group}`, () => jump(1)), speed);
   box.append(status, canvas, ...(moving ? [controls] : []), said, legend,
@@ -137,13 +140,12 @@ function live(root, scene) {
 
   // --- colours ---
   const pen = canvas.getContext("2d");
-  let ratio = 1, dark = false, ink = {}, colours = [], brushes = [], cache = new Map();
+  let ratio = 1, dark = false, ink, colours = [], brushes = [], cache = new Map();
   function theme() {
     const lab = document.body.dataset.jpThemeLight;
     dark = lab ? lab === "false" : scheme.matches || document.body.classList.contains("vscode-dark");
-    box.classList.toggle("dark", dark);
-    const css = getComputedStyle(box);
-    for (const name of ["paper", "ink", "soft", "line"]) ink[name] = css.getPropertyValue(`--${name}`).trim();
+    ink = INKS[+dark];
+    for (const name in ink) box.style.setProperty(`--${name}`, ink[name]);
     ratio = Math.min(3, window.devicePixelRatio || 1);
     canvas.width = width * ratio;
     canvas.height = height * ratio;

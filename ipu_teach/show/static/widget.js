@@ -3,8 +3,13 @@ export default {
   render({ model, el }) {
     el.classList.add("ipu-view");
     // The stored picture of the first setting has done its duty: this one is alive.
-    const stored = el.closest(".jp-OutputArea")?.querySelector(".ipu-view.stored");
-    if (stored) stored.closest(".jp-OutputArea-child").style.display = "none";
+    let stored;
+    const hide = () => {
+      stored = el.closest(".jp-OutputArea")?.querySelector(".ipu-view.stored")?.closest(".jp-OutputArea-child");
+      if (stored) stored.style.display = "none";
+      else if (!el.isConnected) requestAnimationFrame(hide);
+    };
+    hide();
     const start = () => live(el, JSON.parse(model.get("scene")));
     let player = start();
     const change = () => {
@@ -17,7 +22,7 @@ export default {
     return () => {
       model.off("change:scene", change);
       player.destroy();
-      if (stored) stored.closest(".jp-OutputArea-child").style.display = "";
+      if (stored) stored.style.display = "";
     };
   },
 };
