@@ -426,7 +426,7 @@ def _parse(cls: type[Vertex], name: str, annotation: Any, default: Any) -> Field
     is_dtype = isinstance(inner, type) and issubclass(inner, DType) and inner is not DType
     if not (is_dtype or isinstance(inner, TypeVar)) or not good or depth > (1 if kind == "state" else 2):
         text = str(annotation) if get_origin(annotation) else shown(annotation)
-        for module in ("ipu_teach.graph.vertex.", "ipu_teach.graph.vector_layout.", "ipu_teach.types."):
+        for module in ("ipu_teach.graph.vertex.", "ipu_teach.graph.vector_layout.", "ipu_teach.types.dtypes."):
             text = text.replace(module, "")
         raise VertexDefinitionError(
             f"{cls.__name__}.{name} is declared as {text}, which is no field.",
