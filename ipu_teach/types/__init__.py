@@ -1,4 +1,7 @@
-"""The numbers a tile machine has."""
+"""The numbers a tile machine has: element types, rounding, 8-bit floats, and the workers' random numbers.
+
+`dtypes` is what graphs use. `half`, `quarter` and `generator` are plain functions on numpy arrays, to try a format by itself.
+"""
 
 from ipu_teach.types.dtypes import (
     ALL,
@@ -20,9 +23,12 @@ from ipu_teach.types.dtypes import (
     poison,
     to_host_array,
 )
+from ipu_teach.types.half import to_half
+from ipu_teach.types.quarter import QuarterFormat, QuarterMetadata
+from ipu_teach.types.rounding import Overflow
 
 __all__ = [
     "ALL", "BOOL", "CHAR", "FLOAT", "HALF", "INT", "LONGLONG", "SHORT", "SIGNED_CHAR", "UNSIGNED_CHAR", "UNSIGNED_INT",
-    "UNSIGNED_LONGLONG", "UNSIGNED_SHORT", "Array", "DType", "as_dtype",
-    "poison", "to_host_array",
+    "UNSIGNED_LONGLONG", "UNSIGNED_SHORT", "Array", "DType", "Overflow", "QuarterFormat", "QuarterMetadata", "as_dtype",
+    "poison", "to_half", "to_host_array",
 ]  # fmt: skip
