@@ -4,10 +4,11 @@ IEEE 754 half precision has 10 bits after the point, 2**-14 as its smallest norm
 65504 as its largest. What codelets do with halves here:
 
 - `+ - * /` and the like round after every operation, so a loop that adds up rounds at every step;
-- `np.sum` adds in single precision and rounds once for each run of elements that lie at equal distances in memory: once
-  for a whole region, and for each row where rows are summed; along any other axis every step rounds;
-- `@` multiplies halves exactly, adds in single precision in the order of the elements, and rounds once. That is what the
-  chip's f16v4sisoamp does (half in, single partials; graphcore/ipu_assembly_support), up to the order of its adder tree.
+- `np.sum` of a region, or along the rows of one, adds in single precision and rounds once for each result; along an axis
+  that is not contiguous in memory it adds row to row and rounds at every step, as a loop does;
+- `@`, `np.dot` and their kin multiply halves exactly, add in single precision in the order of the elements, and round once.
+  That is what the chip's f16v4sisoamp does (half in, single partials; graphcore/ipu_assembly_support), up to the order of
+  its adder tree.
 
 All of these are numpy's own, so the batched kernels, the plain vertex loop and `Vertex.call` give the same bits, on every
 machine: a product of two halves fits into single precision, and no BLAS reorders the sum.
