@@ -19,9 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipu_teach.errors import TensorMetadataError
-from ipu_teach.types import Overflow, QuarterFormat, QuarterMetadata, generator, to_half
+from ipu_teach.types import Overflow, QuarterFormat, QuarterMetadata, from_quarter, generator, to_half, to_quarter
 from ipu_teach.types.half import HALF_GRID
-from ipu_teach.types.quarter import decode, encode, numbers
+from ipu_teach.types.quarter import numbers
 from ipu_teach.types.rounding import Array, Grid
 
 F143, F152 = QuarterFormat.F143, QuarterFormat.F152
@@ -175,7 +175,7 @@ def test_all_256_codes(form: QuarterFormat) -> None:
     theirs = np.arange(256, dtype=np.uint8).view(THEIRS[form])
     np.testing.assert_array_equal(numbers(form), theirs.astype(np.float64))
     for scale in range(-32, 32):
-        got = decode(np.arange(256), QuarterMetadata(form, scale))
+        got = from_quarter(np.arange(256), QuarterMetadata(form, scale))
         assert got.dtype == np.float32
         np.testing.assert_array_equal(got.astype(np.float64), theirs.astype(np.float64) * 2.0**scale)
 
@@ -184,8 +184,8 @@ def test_all_256_codes(form: QuarterFormat) -> None:
 def test_all_65536_halves(form: QuarterFormat) -> None:
     with np.errstate(invalid="ignore"):
         expected = HALVES.astype(np.float32).astype(THEIRS[form]).view(np.uint8)
-    np.testing.assert_array_equal(encode(HALVES, QuarterMetadata(form)), expected)
-    np.testing.assert_array_equal(encode(HALVES.astype(np.float64), QuarterMetadata(form)), expected)
+    np.testing.assert_array_equal(to_quarter(HALVES, QuarterMetadata(form)), expected)
+    np.testing.assert_array_equal(to_quarter(HALVES.astype(np.float64), QuarterMetadata(form)), expected)
 
 
 @FORMATS
@@ -193,7 +193,7 @@ def test_all_65536_halves(form: QuarterFormat) -> None:
 def test_halves_at_a_scale(form: QuarterFormat, scale: int) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         expected = (HALVES.astype(np.float64) * 2.0**-scale).astype(np.float32).astype(THEIRS[form]).view(np.uint8)
-    np.testing.assert_array_equal(encode(HALVES, QuarterMetadata(form, scale)), expected)
+    np.testing.assert_array_equal(to_quarter(HALVES, QuarterMetadata(form, scale)), expected)
 
 
 @FORMATS
@@ -201,8 +201,8 @@ def test_codes_stay_what_they_are(form: QuarterFormat) -> None:
     codes = np.arange(256, dtype=np.uint8)
     for scale in range(-32, 32):
         metadata = QuarterMetadata(form, scale)
-        np.testing.assert_array_equal(encode(decode(codes, metadata), metadata), codes)
-        np.testing.assert_array_equal(encode(decode(codes, metadata), metadata, words=random_words(256)), codes)
+        np.testing.assert_array_equal(to_quarter(from_quarter(codes, metadata), metadata), codes)
+        np.testing.assert_array_equal(to_quarter(from_quarter(codes, metadata), metadata, words=random_words(256)), codes)
 
 
 @FORMATS
@@ -212,8 +212,8 @@ def test_quarter_by_search(form: QuarterFormat, value: float, word: int | None, 
     words = None if word is None else np.uint32(word)
     wanted = by_search(form.name, value, word, scale) * 2.0**scale
     largest = form.grid.largest * 2.0**scale
-    as_nan = float(decode(encode(np.float32(value), metadata, words=words), metadata))
-    clipped = float(decode(encode(np.float32(value), metadata, words=words, overflow=Overflow.SATURATE), metadata))
+    as_nan = float(from_quarter(to_quarter(np.float32(value), metadata, words=words), metadata))
+    clipped = float(from_quarter(to_quarter(np.float32(value), metadata, words=words, overflow=Overflow.SATURATE), metadata))
     if wanted == float("inf"):
         assert np.isnan(as_nan) and clipped == np.copysign(largest, value)
     else:
@@ -239,15 +239,15 @@ PUBLISHED = [
 @pytest.mark.parametrize(("form", "value", "scale", "expected"), PUBLISHED)
 def test_published_casts(form: QuarterFormat, value: float, scale: int, expected: float) -> None:
     for sign in (1, -1):
-        code = encode(np.float32(sign * value), QuarterMetadata(form, scale))
-        np.testing.assert_array_equal(decode(code, QuarterMetadata(form)), np.float32(sign * expected))
+        code = to_quarter(np.float32(sign * value), QuarterMetadata(form, scale))
+        np.testing.assert_array_equal(from_quarter(code, QuarterMetadata(form)), np.float32(sign * expected))
         assert expected != 0 or code == 0  # never minus zero, whose code is NaN's
 
 
 def test_published_saturation() -> None:
     for form, value, largest in ((F143, 2.0**33, 240), (F152, 2.0**46, 57344)):
-        codes = encode([value, -value, np.inf, np.nan], QuarterMetadata(form), overflow=Overflow.SATURATE)
-        np.testing.assert_array_equal(decode(codes, QuarterMetadata(form)), [largest, -largest, np.nan, np.nan])
+        codes = to_quarter([value, -value, np.inf, np.nan], QuarterMetadata(form), overflow=Overflow.SATURATE)
+        np.testing.assert_array_equal(from_quarter(codes, QuarterMetadata(form)), [largest, -largest, np.nan, np.nan])
 
 
 def test_ranges_as_published() -> None:
@@ -262,7 +262,9 @@ def test_the_mean_of_many_casts_is_the_value(form: QuarterFormat) -> None:
     count = 200_000
     for value in (3.3, -0.017, 2.0**-11, 100.1):
         metadata = QuarterMetadata(form)
-        got = decode(encode(np.full(count, value), metadata, words=random_words(count, 5)), metadata).astype(np.float64)
+        got = from_quarter(to_quarter(np.full(count, value), metadata, words=random_words(count, 5)), metadata).astype(
+            np.float64
+        )
         below, way = neighbours(form.name, abs(Fraction(value)))
         low, high = (float(v) for v in magnitudes(form.name)[below : below + 2])
         assert set(np.unique(abs(got))) <= {low, high}
@@ -278,8 +280,8 @@ def test_the_mean_of_many_casts_is_the_value(form: QuarterFormat) -> None:
   next:  give a whole number from -32 to 31; a byte stands for its number times 2**scale."""),
         (lambda: QuarterMetadata("F143"), """QuarterMetadata() was given the format 'F143'.
   next:  give QuarterFormat.F143 or QuarterFormat.F152."""),
-        (lambda: encode(1, QuarterMetadata(), overflow=Overflow.INFINITY), """\
-encode() was asked for infinities, which no 8-bit float has.
+        (lambda: to_quarter(1, QuarterMetadata(), overflow=Overflow.INFINITY), """\
+to_quarter() was asked for infinities, which no 8-bit float has.
   next:  use Overflow.NAN or Overflow.SATURATE."""),
     ],
 )  # fmt: skip

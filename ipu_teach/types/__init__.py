@@ -11,24 +11,26 @@ from ipu_teach.types.dtypes import (
     HALF,
     INT,
     LONGLONG,
+    QUARTER,
     SHORT,
     SIGNED_CHAR,
     UNSIGNED_CHAR,
     UNSIGNED_INT,
     UNSIGNED_LONGLONG,
     UNSIGNED_SHORT,
-    Array,
     DType,
     as_dtype,
+    dtype_named,
+    metadata_of,
     poison,
     to_host_array,
 )
 from ipu_teach.types.half import to_half
-from ipu_teach.types.quarter import QuarterFormat, QuarterMetadata
-from ipu_teach.types.rounding import Overflow
+from ipu_teach.types.quarter import QuarterFormat, QuarterMetadata, from_quarter, to_quarter
+from ipu_teach.types.rounding import Array, Overflow
 
 __all__ = [
-    "ALL", "BOOL", "CHAR", "FLOAT", "HALF", "INT", "LONGLONG", "SHORT", "SIGNED_CHAR", "UNSIGNED_CHAR", "UNSIGNED_INT",
-    "UNSIGNED_LONGLONG", "UNSIGNED_SHORT", "Array", "DType", "Overflow", "QuarterFormat", "QuarterMetadata", "as_dtype",
-    "poison", "to_half", "to_host_array",
+    "ALL", "BOOL", "CHAR", "FLOAT", "HALF", "INT", "LONGLONG", "QUARTER", "SHORT", "SIGNED_CHAR", "UNSIGNED_CHAR",
+    "UNSIGNED_INT", "UNSIGNED_LONGLONG", "UNSIGNED_SHORT", "Array", "DType", "Overflow", "QuarterFormat", "QuarterMetadata",
+    "as_dtype", "dtype_named", "from_quarter", "metadata_of", "poison", "to_half", "to_host_array", "to_quarter",
 ]  # fmt: skip

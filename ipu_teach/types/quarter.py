@@ -68,12 +68,13 @@ class QuarterMetadata:
                 next_step=f"give a whole number from {LEAST_SCALE} to {LARGEST_SCALE}; a byte stands for its number times "
                 "2**scale.",
             )
+        object.__setattr__(self, "scale", int(self.scale))
 
     def __repr__(self) -> str:
         return f"QuarterMetadata({self.format.name}, scale {self.scale})"
 
 
-def encode(
+def to_quarter(
     values: ArrayLike, metadata: QuarterMetadata, *, words: Array | None = None, overflow: Overflow = Overflow.NAN
 ) -> NDArray[np.uint8]:
     """`values` (numbers of any shape) as bytes of the same shape, each value / 2**scale rounded once.
@@ -84,7 +85,8 @@ def encode(
     """
     if overflow is Overflow.INFINITY:
         raise TensorMetadataError(
-            "encode() was asked for infinities, which no 8-bit float has.", next_step="use Overflow.NAN or Overflow.SATURATE."
+            "to_quarter() was asked for infinities, which no 8-bit float has.",
+            next_step="use Overflow.NAN or Overflow.SATURATE.",
         )
     given = np.asarray(values)
     if given.dtype == np.float16 and words is None:
@@ -93,7 +95,7 @@ def encode(
     return _codes(given, metadata, words, overflow)
 
 
-def decode(codes: ArrayLike, metadata: QuarterMetadata) -> NDArray[np.float32]:
+def from_quarter(codes: ArrayLike, metadata: QuarterMetadata) -> NDArray[np.float32]:
     """The numbers that `codes` (uint8, any shape) stand for: float32, exact at every scale."""
     scaled = np.ldexp(numbers(metadata.format), metadata.scale).astype(np.float32)
     return scaled[np.asarray(codes, np.uint8)]
