@@ -107,6 +107,18 @@ def normal(state: Array, count: int, mean: float = 0.0, deviation: float = 1.0) 
     return numbers
 
 
+def bernoulli(state: Array, count: int, probability: float) -> Array:
+    """The next `count` answers of every stream, each true with `probability`: bool (..., count).
+
+    A word gives four, from its 16-bit parts: true where one is below probability * 65536, rounded to a whole number. So the
+    chip's f16v4rmask keeps elements (graphcore/ipu_assembly_support); which part is for which element is not published,
+    here the lowest is first.
+    """
+    parts = draw(state, -(-count // 4)).astype("<u8").view("<u2")[..., :count]
+    answers: Array = parts < round(probability * 65536)
+    return answers
+
+
 def _mixed(bits: Array) -> Array:
     """SplitMix64's word for each state."""
     bits = bits + _GOLDEN
