@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from functools import cache
 from math import isqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -164,7 +165,8 @@ def _doubled(bit: int) -> Array:
 def _apply(matrix: Array, state: Array) -> Array:
     """Where `matrix` leads each state."""
     bits = (state[..., None] >> np.arange(64, dtype=np.uint64) & np.uint64(1)).reshape(*state.shape[:-1], 128)
-    result: Array = np.bitwise_xor.reduce(bits[..., None] * matrix, axis=-2)
+    xor: Any = np.bitwise_xor  # whose type stubs differ from release to release
+    result: Array = xor.reduce(bits[..., None] * matrix, axis=-2)
     return result
 
 
