@@ -189,18 +189,20 @@ class Odd(Vertex):
     masked: InOut[Vector[HALF]]
     wrapped: Output[Vector[HALF]]
     copied: Output[Vector[HALF]]
+    double: Output[HALF]
 
     def compute(self) -> None:
         np.add(self.masked, 1, out=self.masked, where=np.arange(len(self.x)) % 2 == 0)
         np.multiply(self.x, 1, out=self.wrapped, casting="same_kind")
         self.copied[:] = list(self.x)
+        self.double = self.x[0] * np.sqrt(2)  # a float64
 
 
 def test_other_stores() -> None:
     x = np.full((20, 30), 0.1, np.float32)
-    got = run(Odd, {"x": x, "masked": 0 * x, "wrapped": 0 * x, "copied": 0 * x}, strict=False)
+    got = run(Odd, {"x": x, "masked": 0 * x, "wrapped": 0 * x, "copied": 0 * x, "double": 0 * x[:, 0]}, strict=False)
     np.testing.assert_array_equal(got["masked"], np.broadcast_to(np.arange(30) % 2 == 0, (20, 30)))
-    assert len(np.unique(got["wrapped"])) == len(np.unique(got["copied"])) == 2
+    assert len(np.unique(got["wrapped"])) == len(np.unique(got["copied"])) == len(np.unique(got["double"])) == 2
 
 
 class Pointer(Vertex):
@@ -210,6 +212,19 @@ class Pointer(Vertex):
     def compute(self) -> None:
         for i in range(len(self.x)):
             self.out[i] = self.x[i]
+
+
+class Double(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[HALF]
+
+    def compute(self) -> None:
+        self.out = self.x[0] * np.sqrt(2)
+
+
+def test_doubles_round_too() -> None:
+    x = np.full((40, 1), 0.1, np.float32)
+    assert len(np.unique(run(Double, {"x": x, "out": 0 * x[:, 0]})["out"])) == 2
 
 
 def test_a_field_without_a_length_rounds_too() -> None:

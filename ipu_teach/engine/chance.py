@@ -1,7 +1,8 @@
 """Stochastic rounding: what codelets store in halves goes up or down by chance (option prng.enableStochasticRounding).
 
 It takes place where a codelet assigns results of single precision or wider to a HALF field. What is a half already stays,
-also the results of arithmetic on halves, and so do numbers written in the codelet's text. Vertices that do so run one by one.
+also the results of arithmetic on halves; Python's own numbers, as in the codelet's text, round to nearest. Vertices that
+store so run one by one.
 
 Each execution of a vertex, and of each worker of a MultiVertex, has a random stream of its own, which follows from the seed,
 the number of the execution since load, the number of the vertex in its compute set, and the worker. No result depends on the
@@ -47,7 +48,7 @@ class HalfByChance(OnePtrArray):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         given = np.asarray(value)
-        if self.state is not None and not isinstance(value, (int, float)) and _wide(given.dtype):
+        if self.state is not None and _wide(value, given.dtype):
             spread = np.empty(np.shape(self[key]), given.dtype)
             spread[...] = given
             words = generator.draw(self.state, spread.size).reshape(spread.shape) >> np.uint64(32)
@@ -82,11 +83,12 @@ def _narrows(trace: Trace) -> bool:
     for op in trace.ops:
         if op.kind == "store" and trace.samples[op.args[0].id].dtype == np.float16:
             value = op.args[1]
-            given = np.asarray(trace.samples[value.id] if isinstance(value, Ref) else value)
-            if _wide(given.dtype) and (isinstance(value, Ref) or not isinstance(value, (int, float))):
+            given = trace.samples[value.id] if isinstance(value, Ref) else value
+            if _wide(given, np.asarray(given).dtype):
                 return True
     return False
 
 
-def _wide(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind == "f" and dtype.itemsize > 2
+def _wide(value: Any, dtype: np.dtype[Any]) -> bool:
+    """True for a float wider than half, unless it is Python's own; numpy's float64 is a kind of that."""
+    return type(value) is not float and dtype.kind == "f" and dtype.itemsize > 2
