@@ -22,16 +22,17 @@ class Phase:
     exchange: int = -1
 
 
-def phases(step: StepCost, target: Target) -> tuple[Phase, ...]:
-    """The phases of `step` that take any time; together they last `step.cycles`."""
-    found = [Phase(SYNC, step.sync_cycles)]
+def phases(step: StepCost, target: Target, host_first: bool = False) -> tuple[Phase, ...]:
+    """The phases of `step` that take any time; together they last `step.cycles`.
+
+    What is exchanged before the vertices or the copies of a step work comes first, what they leave behind after. With
+    `host_first` data comes from the host, and the exchange brings it to its place; else the host comes last.
+    """
     busy = [t.tile_cycles(target) for t in step.exchange]
-    lasts = [int(b.max(initial=0)) for b in busy]
-    for number, (tiles, cycles) in enumerate(zip(busy, lasts, strict=True)):
-        if number == 1:  # the first exchange brings what is computed on, the second takes away what came of it
-            found.append(Phase(COMPUTE, step.compute_duration, step.compute_cycles))
-        found.append(Phase(EXCHANGE, cycles, tiles, number))
-    if len(busy) < 2:
-        found.append(Phase(COMPUTE, step.compute_duration, step.compute_cycles))
-    found += [Phase(LINKS, step.global_exchange_cycles), Phase(HOST, step.host_cycles)]
-    return tuple(p for p in found if p.cycles)
+    moves = [Phase(EXCHANGE, int(b.max(initial=0)), b, number) for number, b in enumerate(busy)]
+    work = Phase(COMPUTE, step.compute_duration, step.compute_cycles)
+    host = Phase(HOST, step.host_cycles)
+    before, after = ([host], []) if host_first else ([], [host])
+    links = Phase(LINKS, step.global_exchange_cycles)
+    order = [Phase(SYNC, step.sync_cycles), *before, *moves[:1], links, work, *moves[1:], *after]
+    return tuple(p for p in order if p.cycles)

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ipu_teach.compile.freeze import FrozenComputeSet, FrozenGraph
+from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.compile.programs import CopyStep, ExecuteStep, Step
-from ipu_teach.cost.exchange import aligned_runs, union
+from ipu_teach.cost.exchange import copy_requests, edge_requests, union
+from ipu_teach.cost.host import landing, with_host
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import TileMap, expand
 from ipu_teach.types import Array
@@ -45,35 +46,20 @@ def transfers(graph: FrozenGraph, step: Step) -> tuple[Transfers, ...]:
     """The messages of each exchange of a step, in the order of `StepCost.exchange`: before and after what it computes."""
     if isinstance(step, ExecuteStep):
         compute_set = graph.compute_sets[step.compute_set]
-        arriving = _messages(graph.tile_map, *edge_requests(graph, compute_set, written=False))
+        arriving = _messages(graph.tile_map, *edge_requests(graph, compute_set, "output"))
         # What a vertex writes on another tile travels from the vertex's tile to the owner's.
-        leaving = _pairs(graph.tile_map, *edge_requests(graph, compute_set, written=True))
-        return arriving, leaving
+        to, by, begin, end = _crossing(graph.tile_map, *edge_requests(graph, compute_set, "input"))
+        return arriving, _pairs(by, to, end - begin)
+    transfer = with_host(step)
+    if transfer is not None:
+        tensor, to_device = transfer
+        found = landing(graph, tensor)
+        away = found.owner != found.landed
+        there, here, size = found.owner[away], found.landed[away], (found.end - found.begin)[away]
+        return (_pairs(here, there, size) if to_device else _pairs(there, here, size),)
     if isinstance(step, CopyStep) and isinstance(step.source, Tensor) and isinstance(step.destination, Tensor):
         return (_messages(graph.tile_map, *copy_requests(graph, step.source, step.destination)),)
     return ()
-
-
-def edge_requests(graph: FrozenGraph, compute_set: FrozenComputeSet, written: bool) -> tuple[Array, Array, Array]:
-    """(tile, start, stop): the bytes that the vertices of each tile read, or write."""
-    tile, start, stop = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    for table in compute_set.tables:
-        for name, field in table.fields.items():
-            if field.kind == "state" or field.kind == ("input" if written else "output"):
-                continue
-            intervals = graph.intervals(table, name)
-            tile.append(table.tiles[intervals.row].astype(np.int64))
-            start.append(intervals.start)
-            stop.append(intervals.stop)
-    return np.concatenate(tile), np.concatenate(start), np.concatenate(stop)
-
-
-def copy_requests(graph: FrozenGraph, source: Tensor, destination: Tensor) -> tuple[Array, Array, Array]:
-    """(tile, start, stop): the bytes of `source` that each tile wants, which holds their places in `destination`."""
-    s_start, d_start, length = (a * source.dtype.size for a in aligned_runs(source, destination))
-    piece, d_begin, d_end, tile = graph.tile_map.split(d_start, d_start + length)
-    begin = s_start[piece] + (d_begin - d_start[piece])
-    return tile.astype(np.int64), begin, begin + (d_end - d_begin)
 
 
 def _crossing(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> tuple[Array, Array, Array, Array]:
@@ -84,12 +70,6 @@ def _crossing(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> tupl
     return owner[keep].astype(np.int64), tile[row][keep], begin[keep], end[keep]
 
 
-def _pairs(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> Transfers:
-    """One message for each pair of tiles: from the tile that writes to the owner."""
-    to, by, begin, end = _crossing(tile_map, tile, start, stop)
-    return _sorted(*_by_pair(by, to, end - begin))
-
-
 def _messages(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> Transfers:
     """One message for each owner and set of tiles that ask for the same bytes."""
     owner, to, begin, end = _crossing(tile_map, tile, start, stop)
@@ -98,7 +78,7 @@ def _messages(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> Tran
     cuts = np.unique(np.concatenate((begin, end)))
     first, last = np.searchsorted(cuts, begin), np.searchsorted(cuts, end)
     if int((last - first).sum()) > MOST_PIECES:
-        return _sorted(*_by_pair(owner, to, end - begin))
+        return _pairs(owner, to, end - begin)
     row, piece = expand(first, last - first)
     # A set of receivers is recognised by the sum of a well-mixed number for each: equal sets, equal sums.
     mixed = _mix(to.astype(np.uint64))[row]
@@ -115,10 +95,11 @@ def _messages(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> Tran
     return _sorted(sender[example], size, receivers)
 
 
-def _by_pair(source: Array, to: Array, size: Array) -> tuple[Array, Array, tuple[Array, ...]]:
+def _pairs(source: Array, to: Array, size: Array) -> Transfers:
+    """One message for each pair of tiles."""
     pairs, inverse = np.unique(np.stack((source, to), axis=1), axis=0, return_inverse=True)
     total = np.bincount(inverse.reshape(-1), size, len(pairs)).astype(np.int64)
-    return pairs[:, 0], total, tuple(pairs[:, 1:])
+    return _sorted(pairs[:, 0], total, tuple(pairs[:, 1:]))
 
 
 def _sorted(source: Array, size: Array, receivers: tuple[Array, ...]) -> Transfers:
