@@ -58,6 +58,9 @@ class Target:
         61.2, "bytes a cycle and IPU, each way", "assumed: 6 links of 16 GB/s at 85 % (PopLibs Util.cpp has the 85 %)", 1e-9
     )
     conv_units_fp32: int = _constant(16, "AMP units a tile", "derived: 62.5 TFLOP/s are 16 multiply-adds a cycle and tile", 1)
+    conv_units_fp16: int = _constant(
+        16, "AMP units a tile", "PopLibs tests, poplin/codelets/ConvPartial1x1Out.cpp; 250 TFLOP/s are 64 multiply-adds", 1
+    )
     conv_unit_pipeline_depth: int = _constant(4, "stages", "PopLibs tools, single_conv_layer.cpp (2018)", 1)
     conv_unit_coeff_load_bytes_per_cycle: int = _constant(
         8, "bytes a cycle", "PopLibs, poplin/PerformanceEstimation.hpp: 16, halved outside interleaved memory", 1
@@ -108,6 +111,7 @@ _IPU1: dict[str, tuple[Any, str]] = {
     "host_bytes_per_second": (8e9, "assumed equal to ipu2; no Mk1 figure is published"),
     "link_bytes_per_cycle": (36.5, "derived from PopLibs Util.cpp: 128 Gbit/s links at 85 %, inside one card"),
     "conv_units_fp32": (8, "derived: 31.1 TFLOP/s are 8 multiply-adds a cycle and tile"),
+    "conv_units_fp16": (8, "PopLibs tools, single_conv_layer.cpp (2018); 124.5 TFLOP/s are 32 multiply-adds"),
 }
 _BOW: dict[str, tuple[Any, str]] = {
     "ipu_version": ("bow", "Bow slides"),
