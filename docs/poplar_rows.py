@@ -321,7 +321,22 @@ TENSOR = [
         "classes, never instantiated: `FLOAT.size`, `FLOAT.numpy`; no 64-bit float on a tile",
         "FLOAT.numpy",
     ),
-    Row("QUARTER", "", "use HALF"),
+    Row(
+        "QUARTER, QuarterMetadata",
+        "QUARTER",
+        "format and scale are a part of the dtype: `QUARTER[QuarterFormat.F143, -2]`; codes on the host; `popops.cast`",
+        "graph.add_variable(QUARTER[QuarterFormat.F143, -2], 4)",
+    ),
+    Row("Tensor::hasMetadata", "Tensor.has_metadata", "", "t.has_metadata()"),
+    Row(
+        "Tensor::getMetadata",
+        "Tensor.get_metadata",
+        "of 8-bit floats",
+        "graph.add_variable(QUARTER[QuarterFormat.F152, 0], 4).get_metadata()",
+    ),
+    Row("Tensor::associateMetadata", "", "`tensor.reinterpret(QUARTER[format, scale])`"),
+    Row("convertToDeviceType", "types.to_quarter", "", "types.to_quarter([1.5], QuarterMetadata())"),
+    Row("convertFromDeviceType", "types.from_quarter", "", "types.from_quarter([0x40], QuarterMetadata())"),
 ]
 
 VERTEX = [

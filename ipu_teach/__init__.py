@@ -47,27 +47,30 @@ from ipu_teach.types import (
     HALF,
     INT,
     LONGLONG,
+    QUARTER,
     SHORT,
     SIGNED_CHAR,
     UNSIGNED_CHAR,
     UNSIGNED_INT,
     UNSIGNED_LONGLONG,
     UNSIGNED_SHORT,
+    QuarterFormat,
+    QuarterMetadata,
 )
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "BOOL", "CHAR", "FLOAT", "HALF", "INT", "LONGLONG", "SHORT", "SIGNED_CHAR", "UNSIGNED_CHAR", "UNSIGNED_INT",
-    "UNSIGNED_LONGLONG", "UNSIGNED_SHORT", "ComputeSet", "DataStream", "DebugContext", "Device", "DeviceManager",
-    "Engine", "Executable", "Graph", "IPUModel", "IPUTeachError", "InOut", "Input", "MultiVertex", "Output",
-    "PoplarError", "RemoteBuffer", "ReplicatedStreamMode", "Report", "StreamCallback", "SupervisorVertex", "Target",
-    "TargetType", "Tensor", "TensorCloneMethod", "UpsampleMethod", "VariableMappingMethod", "Vector", "VectorLayout",
-    "VectorList", "Vertex", "append", "codelet", "compile_graph", "concat", "print_profile_summary", "program",
-    "same_view",
+    "BOOL", "CHAR", "FLOAT", "HALF", "INT", "LONGLONG", "QUARTER", "SHORT", "SIGNED_CHAR", "UNSIGNED_CHAR",
+    "UNSIGNED_INT", "UNSIGNED_LONGLONG", "UNSIGNED_SHORT", "ComputeSet", "DataStream", "DebugContext", "Device",
+    "DeviceManager", "Engine", "Executable", "Graph", "IPUModel", "IPUTeachError", "InOut", "Input", "MultiVertex", "Output",
+    "PoplarError", "QuarterFormat", "QuarterMetadata", "RemoteBuffer", "ReplicatedStreamMode", "Report", "StreamCallback",
+    "SupervisorVertex", "Target", "TargetType", "Tensor", "TensorCloneMethod", "UpsampleMethod", "VariableMappingMethod",
+    "Vector", "VectorLayout", "VectorList", "Vertex", "append", "codelet", "compile_graph", "concat",
+    "print_profile_summary", "program", "same_view",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # a type checker is to complain about unknown names
 
     def __getattr__(name: str) -> NoReturn:
-        raise _missing("ipu_teach", name, {"QUARTER": "HALF; there is no 8-bit float."}, __all__)
+        raise _missing("ipu_teach", name, {}, __all__)

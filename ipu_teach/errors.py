@@ -95,6 +95,10 @@ class PoplarTypeError(PoplarError, TypeError):
     """Element types do not match, or something is no element type at all."""
 
 
+class TensorMetadataError(PoplarError):
+    """The metadata of an 8-bit float, its format and scale, is missing, superfluous or out of range."""
+
+
 class UnknownVertexTypeError(PoplarError):
     """There is no codelet of that name."""
 

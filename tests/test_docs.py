@@ -116,6 +116,7 @@ def sandbox() -> dict[str, Any]:
     names = {name: getattr(programs, name) for name in dir(programs) if not name.startswith("_")}
     names |= {name: getattr(ipu_teach, name) for name in ipu_teach.__all__}
     here = {name: value for name, value in locals().items() if name not in ("names", "variable")}
+    names |= {"types": ipu_teach.types}
     return names | here | {"target": device.target, "manager": DeviceManager(), "Sum": Sum, "np": np, "io": io} | LIBRARIES
 
 

@@ -10,6 +10,7 @@ import copy
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from fractions import Fraction
 from random import Random
 from typing import Any
 
@@ -325,6 +326,131 @@ def test_half_rounds_after_every_operation(loop: bool) -> None:
     tripled = (x.astype(np.float64) * 3).astype(np.float16)
     expected = (tripled.astype(np.float64) + 1).astype(np.float16)
     np.testing.assert_array_equal(run(HalfScale, loop, x=x, out=np.zeros((11, 13))).out, expected)
+
+
+def halves(*shape: int) -> Array:
+    """Random halves of very different sizes."""
+    return (RANDOM.standard_normal(shape) * 10.0 ** RANDOM.integers(-6, 3, shape)).astype(np.float16)
+
+
+class HalfArithmetic(Vertex):
+    a: Input[Vector[HALF]]
+    b: Input[Vector[HALF]]
+    out: Output[Vector[Vector[HALF]]]
+
+    def compute(self):
+        for i in range(len(self.a)):
+            self.out[0, i] = self.a[i] * self.b[i]
+        self.out[1] = self.a + self.b
+        self.out[2] = self.a - self.b
+        self.out[3] = self.a / self.b
+        self.out[4] = np.sqrt(self.b)
+
+
+def test_every_half_operation_rounds_once(loop: bool) -> None:
+    """Sums and products of two halves are exact in float64; quotients and roots rounded twice from 53 bits are right too."""
+    a, b = halves(40, 30), np.abs(halves(40, 30))
+    wide, other = a.astype(np.float64), b.astype(np.float64)
+    with np.errstate(all="ignore"):
+        exact = np.stack([wide * other, wide + other, wide - other, wide / other, np.sqrt(other)], 1).astype(np.float16)
+    np.testing.assert_array_equal(run(HalfArithmetic, loop, a=a, b=b, out=np.zeros((40, 5, 30))).out, exact)
+
+
+class HalfTotals(Vertex):
+    x: Input[Vector[HALF]]
+    whole: Output[HALF]
+    strided: Output[HALF]
+    stepwise: Output[HALF]
+
+    def compute(self):
+        self.whole = np.sum(self.x)
+        self.strided = np.sum(self.x[::2])
+        total = np.float16(0)
+        for value in self.x:
+            total += value
+        self.stepwise = total
+
+
+def stepwise(values: Array) -> float:
+    """The sum of halves, rounded to half at every step, in exact fractions in between."""
+    total = Fraction(0)
+    for value in values:
+        total = Fraction(float(np.float16(float(total + Fraction(float(value))))))
+    return float(total)
+
+
+@pytest.mark.parametrize("length", [1, 7, 8, 9, 127, 128, 129, 1000])
+def test_sums_of_halves(loop: bool, length: int) -> None:
+    """Multiples of 2**-9 below 4 add up in single precision without rounding, in any order, so that all is exact."""
+    x = (RANDOM.integers(-2047, 2048, (6, length)) / 512).astype(np.float16)
+    zero = np.zeros(6)
+    got = run(HalfTotals, loop, x=x, whole=zero, strided=zero, stepwise=zero)
+    wide = x.astype(np.float64)
+    np.testing.assert_array_equal(got.whole, wide.sum(1).astype(np.float16))
+    np.testing.assert_array_equal(got.strided, wide[:, ::2].sum(1).astype(np.float16))
+    np.testing.assert_array_equal(got.stepwise, [stepwise(row) for row in x])
+
+
+class HalfAxes(Vertex):
+    m: Input[Vector[Vector[HALF]]]
+    rows: Output[Vector[HALF]]
+    columns: Output[Vector[HALF]]
+
+    def compute(self):
+        self.rows = np.sum(self.m, axis=1)
+        self.columns = np.sum(self.m, axis=0)
+
+
+def test_sums_of_halves_round_once_along_rows_and_at_every_step_down_columns(loop: bool) -> None:
+    m = np.ones((2, 3000, 6), np.float16)
+    down = run(HalfAxes, loop, m=m, rows=np.zeros((2, 3000)), columns=np.zeros((2, 6)))
+    along = run(HalfAxes, loop, m=np.swapaxes(m, 1, 2), rows=np.zeros((2, 6)), columns=np.zeros((2, 3000)))
+    assert np.unique(down.columns).tolist() == [2048] and np.unique(along.rows).tolist() == [3000]
+
+
+class HalfProducts(Vertex):
+    a: Input[Vector[Vector[HALF]]]
+    b: Input[Vector[Vector[HALF]]]
+    matrix: Output[Vector[Vector[HALF]]]
+    right: Output[Vector[HALF]]
+    left: Output[Vector[HALF]]
+    single: Output[HALF]
+    turned: Output[Vector[Vector[HALF]]]
+    dotted: Output[Vector[Vector[HALF]]]
+
+    def compute(self):
+        self.matrix = self.a @ self.b
+        self.right = self.a @ self.b[:, 0]
+        self.left = self.a[0] @ self.b
+        self.single = self.a[0] @ self.b[:, 0]
+        self.turned = self.b.T @ self.a.T
+        self.dotted = np.dot(self.a, self.b)
+
+
+def in_order(a: Array, b: Array) -> Array:
+    """The product of two matrices of halves: exact products, added in order in single precision, rounded to half once."""
+    total = np.zeros((len(a), b.shape[1]), np.float32)
+    for k in range(a.shape[1]):
+        total = (total + np.outer(a[:, k].astype(np.float32), b[k].astype(np.float32))).astype(np.float32)
+    return total.astype(np.float16)
+
+
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 1, 1), (3, 17, 2), (4, 64, 4), (2, 300, 5), (8, 33, 1)])
+def test_products_of_halves_add_in_single_precision(loop: bool, m: int, k: int, n: int) -> None:
+    a, b = RANDOM.standard_normal((5, m, k)).astype(np.float16), RANDOM.standard_normal((5, k, n)).astype(np.float16)
+    expected = np.stack([in_order(x, y) for x, y in zip(a, b, strict=True)])
+    empty = {"matrix": (m, n), "right": (m,), "left": (n,), "single": (), "turned": (n, m), "dotted": (m, n)}
+    got = run(HalfProducts, loop, a=a, b=b, **{name: np.zeros((5, *shape)) for name, shape in empty.items()})
+    np.testing.assert_array_equal(got.matrix, expected)
+    np.testing.assert_array_equal(got.right, expected[:, :, 0])
+    np.testing.assert_array_equal(got.left, expected[:, 0])
+    np.testing.assert_array_equal(got.single, expected[:, 0, 0])
+    np.testing.assert_array_equal(got.turned, np.swapaxes(expected, 1, 2))
+    np.testing.assert_array_equal(got.dotted, expected)
+    # One rounding to half, and one of 2**-24 at each addition of at most 1.01 times the sum of all magnitudes.
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    sizes = np.abs(a.astype(np.float64)) @ np.abs(b.astype(np.float64))
+    assert (np.abs(got.matrix - exact) <= np.abs(exact) * 2.0**-11 + 2.0**-25 + k * 1.01 * sizes * 2.0**-24).all()
 
 
 def wrapped(number: int) -> int:

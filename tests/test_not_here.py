@@ -22,11 +22,9 @@ def test_names_of_poplar_that_are_not_here_say_what_to_use(graph: Graph) -> None
     for owner, name, text in (
         (graph, "get_replication_factor", "Graph.get_replication_factor is not offered by this kit.\n"
          "  next:  use instead: there is one replica; build the graph once."),
-        (tensor, "has_metadata", "Tensor.has_metadata is not offered by this kit.\n"
-         "  next:  use instead: no dtype of this kit has metadata."),
+        (tensor, "associate_metadata", "Tensor.associate_metadata is not offered by this kit.\n"
+         "  next:  use instead: tensor.reinterpret(QUARTER[format, scale]): format and scale are a part of the dtype."),
         (engine, "prepare", "Engine.prepare is not offered by this kit.\n  next:  use instead: load(device) does all of it."),
-        (ipu_teach, "QUARTER", "ipu_teach.QUARTER is not offered by this kit.\n"
-         "  next:  use instead: HALF; there is no 8-bit float."),
         (ipu_teach.program, "CrossReplicaCopy", "ipu_teach.program.CrossReplicaCopy is not offered by this kit.\n"
          "  next:  use instead: there is one replica; Copy between tensors."),
     ):  # fmt: skip

@@ -19,7 +19,7 @@ import numpy as np
 from ipu_teach.engine.archive import Part
 from ipu_teach.errors import ExecutableLoadError, shown
 from ipu_teach.graph.vertex import SupervisorVertex, Vertex, template
-from ipu_teach.types import ALL, DType
+from ipu_teach.types import ALL, DType, dtype_named
 
 DTYPES = {dtype.__name__: dtype for dtype in ALL}
 
@@ -150,7 +150,7 @@ def _remade(part: Part, codelets: Iterable[type[Vertex]]) -> type[Vertex] | None
     found = bases[-1]
     dtypes: dict[type[DType], type[DType]] = {}
     for field in part.items("fields"):
-        name, dtype = field.text(0), DTYPES.get(field.text(2))
+        name, dtype = field.text(0), dtype_named(field.text(2))
         if name not in found.fields or dtype is None or dtypes.setdefault(found.fields[name].dtype, dtype) is not dtype:
             return None
     constants = {name: _decoded(value) for name, value in base.entries("constants")}
@@ -189,7 +189,7 @@ def _decoded(part: Part) -> Any:
         found = getattr(np, text, None)
         found = found if isinstance(found, np.ufunc) else None
     elif kind == "dtype" and isinstance(text, str):
-        found = DTYPES.get(text)
+        found = dtype_named(text)
     elif kind == "float" and isinstance(text, str):
         found = float.fromhex(text)
     if found is None:

@@ -37,7 +37,7 @@ from ipu_teach.errors import ApplicationRuntimeError
 from ipu_teach.graph.graph import DataStream
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.program import PrintTensorFmt
-from ipu_teach.types import Array
+from ipu_teach.types import Array, from_quarter
 
 
 class Machine:
@@ -133,7 +133,7 @@ class Machine:
             case RemoteCopyStep():
                 return self.remote.bind(step)
             case PrintStep():
-                return lambda: self._print(step.title, self.memory.read(step.tensor), step.fmt)
+                return lambda: self._print(step.title, self._numbers(step.tensor), step.fmt)
             case StampStep():
                 return lambda: self._stamp(step)
             case AbortStep():
@@ -219,6 +219,10 @@ class Machine:
             low, high = self.memory.read(step.since).tolist()
             cycles -= low + (high << 32)
         self.memory.write(step.tensor, np.array([cycles & 0xFFFFFFFF, cycles >> 32], np.uint32))
+
+    def _numbers(self, tensor: Tensor) -> Array:
+        values = self.memory.read(tensor)
+        return from_quarter(values, tensor.get_metadata()) if tensor.has_metadata() else values
 
     def _print(self, title: str, values: Array, fmt: PrintTensorFmt) -> None:
         print(f"{title}: {format_tensor(values, fmt)}", file=self.print_to or sys.stderr, flush=True)

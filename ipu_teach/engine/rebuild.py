@@ -28,7 +28,7 @@ from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.variables import ALIGNMENT, MOST_BYTES
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.target import Target, make_target
-from ipu_teach.types import UNSIGNED_INT, Array, DType
+from ipu_teach.types import UNSIGNED_INT, Array, DType, dtype_named
 
 MOST_PIECES = 2**28  # elements of a view that are looked at one by one
 
@@ -111,9 +111,10 @@ class _Reader:
 
     def _dtype(self, part: Part, key: str | int) -> type[DType]:
         name = part.text(key)
-        if name not in DTYPES:
+        found = dtype_named(name)
+        if found is None:
             part[key].fail(f"a dtype ({did_you_mean(name, DTYPES)}known are {', '.join(DTYPES)})")
-        return DTYPES[name]
+        return found
 
     # Variables and views
 

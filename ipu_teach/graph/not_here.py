@@ -19,9 +19,7 @@ GRAPH = {
     "get_max_vertex_field_value": "any length up to the tile's memory.",
 }
 TENSOR = {
-    "has_metadata": "no dtype of this kit has metadata.",
-    "get_metadata": "no dtype of this kit has metadata.",
-    "associate_metadata": "no dtype of this kit has metadata.",
+    "associate_metadata": "tensor.reinterpret(QUARTER[format, scale]): format and scale are a part of the dtype.",
 }
 
 

@@ -164,7 +164,9 @@ class VertexTable:
             raise PoplarTypeError(
                 f"{what} holds {field.dtype.__name__} and was given a tensor of {tensor.dtype.__name__}.",
                 where=repr(tensor),
-                next_step=f"declare the field with {tensor.dtype.__name__}, or cast the tensor.",
+                next_step="convert it with popops.cast: codelets do not compute with 8-bit floats."
+                if tensor.has_metadata()
+                else f"declare the field with {tensor.dtype.__name__}, or cast the tensor.",
             )
         depth = field.depth - 1 if part else field.depth
         rank = tensor.rank - lead

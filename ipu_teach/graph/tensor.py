@@ -29,7 +29,7 @@ from ipu_teach.graph import not_here, text
 from ipu_teach.graph.indexing import check_key, slice_bounds, up_to
 from ipu_teach.graph.layouts import MOST_DIMENSIONS, Layout, Shape, as_shape, dense, is_whole, refuse_to_list
 from ipu_teach.graph.variables import Variable
-from ipu_teach.types import BOOL, Array, DType, as_dtype
+from ipu_teach.types import BOOL, QUARTER, Array, DType, QuarterMetadata, as_dtype, metadata_of
 
 if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
@@ -81,6 +81,14 @@ class Tensor(WithoutSome):
     @property
     def element_type(self) -> type[DType]:
         return self.dtype
+
+    def has_metadata(self) -> bool:
+        """True for an 8-bit float."""
+        return issubclass(self.dtype, QUARTER)
+
+    def get_metadata(self) -> QuarterMetadata:
+        """Format and scale of an 8-bit float, which its dtype names. Raises `TensorMetadataError` for other dtypes."""
+        return metadata_of(self.dtype, repr(self))
 
     def dim(self, axis: int) -> int:
         """Length of one dimension. Raises `PoplarIndexError`."""

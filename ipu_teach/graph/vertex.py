@@ -46,7 +46,7 @@ from ipu_teach.errors import (
     shown,
 )
 from ipu_teach.graph.vector_layout import Layout, VectorLayout, no_size, without_size
-from ipu_teach.types import DType, poison, to_host_array
+from ipu_teach.types import QUARTER, DType, poison, to_host_array
 
 T = TypeVar("T")
 if TYPE_CHECKING:
@@ -426,15 +426,26 @@ def _parse(cls: type[Vertex], name: str, annotation: Any, default: Any) -> Field
     is_dtype = isinstance(inner, type) and issubclass(inner, DType) and inner is not DType
     if not (is_dtype or isinstance(inner, TypeVar)) or not good or depth > (1 if kind == "state" else 2):
         text = str(annotation) if get_origin(annotation) else shown(annotation)
-        for module in ("ipu_teach.graph.vertex.", "ipu_teach.graph.vector_layout.", "ipu_teach.types."):
+        for module in ("ipu_teach.graph.vertex.", "ipu_teach.graph.vector_layout.", "ipu_teach.types.dtypes."):
             text = text.replace(module, "")
         raise VertexDefinitionError(
             f"{cls.__name__}.{name} is declared as {text}, which is no field.",
             next_step="write Input[T], Output[T] or InOut[T], where T is a dtype such as FLOAT, Vector[FLOAT] or "
             "Vector[Vector[FLOAT]]; or a bare dtype, or Vector[FLOAT], for state.",
         )
+    _refuse_quarter(f"{cls.__name__}.{name}", inner)
     said = tuple(layouts) if any(layouts) else ()
     return _checked_default(cls, Field(name, kind, inner, depth, default, form, said))
+
+
+def _refuse_quarter(field: str, dtype: object) -> None:
+    """Raise `VertexDefinitionError` for a field of 8-bit floats, with which no codelet can compute."""
+    if isinstance(dtype, type) and issubclass(dtype, QUARTER):
+        raise VertexDefinitionError(
+            f"{field} is a field of {dtype}, and codelets do not compute with 8-bit floats.",
+            next_step="convert with popops.cast, and declare HALF or FLOAT; for the codes themselves declare UNSIGNED_CHAR "
+            "and connect tensor.reinterpret(UNSIGNED_CHAR).",
+        )
 
 
 def _checked_default(cls: type[Vertex], field: Field) -> Field:
@@ -558,6 +569,8 @@ def template(codelet: type[Vertex], name: str, dtypes: Mapping[Any, type[DType]]
 
     `attributes` are set on the new class, where `compute` finds them as `self.…`.
     """
+    for field in codelet.fields.values():
+        _refuse_quarter(f"{name}.{field.name}", dtypes.get(field.dtype))
     made: Any = type(name, (codelet,), attributes)
     changed = {n: replace(f, dtype=dtypes.get(f.dtype, f.dtype)) for n, f in codelet.fields.items()}
     made.fields = {n: _checked_default(made, f) for n, f in changed.items()}

@@ -39,7 +39,7 @@ from ipu_teach.poplibs.poputil import (
 from ipu_teach.program import Execute
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
-from ipu_teach.types import BOOL, FLOAT, HALF, DType, as_dtype
+from ipu_teach.types import BOOL, FLOAT, HALF, QUARTER, UNSIGNED_CHAR, DType, as_dtype, from_quarter, to_quarter
 
 Operand = Tensor | float | int
 
@@ -135,6 +135,34 @@ class Cast1D(SupervisorVertex):
         return int(vertices.cast_1d(len(self.x), self.fields["x"].dtype, self.fields["out"].dtype, target))
 
 
+class ToQuarter(SupervisorVertex):
+    """out = the codes of x. FLOAT stands for the source; `quarter` is the 8-bit dtype."""
+
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[UNSIGNED_CHAR]]
+    quarter: ClassVar[type[QUARTER]]
+
+    def compute(self) -> None:
+        self.out = to_quarter(self.x, self.quarter.metadata)
+
+    def cycles(self, target: Target) -> int:
+        return vertices.cast_1d(len(self.x), self.fields["x"].dtype, self.quarter, target)
+
+
+class FromQuarter(SupervisorVertex):
+    """out = the numbers of the codes x. HALF stands for the destination; `quarter` is the 8-bit dtype."""
+
+    x: Input[Vector[UNSIGNED_CHAR]]
+    out: Output[Vector[HALF]]
+    quarter: ClassVar[type[QUARTER]]
+
+    def compute(self) -> None:
+        self.out = from_quarter(self.x, self.quarter.metadata)
+
+    def cycles(self, target: Target) -> int:
+        return vertices.cast_1d(len(self.x), self.quarter, self.fields["out"].dtype, target)
+
+
 class Fill(Vertex):
     """out = value."""
 
@@ -180,6 +208,11 @@ CAST = "cast one of them with popops.cast."
 @cache
 def _codelet(base: type[Vertex], dtype: type[DType], op: str = "", destination: type[DType] = HALF) -> type[Vertex]:
     """`base` for a dtype and an operation, under a name that a profile's reader recognises."""
+    if issubclass(dtype, QUARTER):
+        raise PoplibsError(
+            f"popops::{base.__name__} does not compute with {dtype}.",
+            next_step="convert to HALF or FLOAT with popops.cast first.",
+        )
     parts = [op] if op else []
     parts.append(dtype.__name__.lower())
     if base is Cast1D:
@@ -301,11 +334,42 @@ def scaled_add_to(graph: Graph, a: Tensor, b: Tensor, k: float, prog: Program, d
 
 
 def cast(graph: Graph, x: Tensor, dtype: type[DType], prog: Program, debug_context: str = "cast") -> Tensor:
-    """x converted to `dtype`, with x's mapping. Floats round to nearest; to an integer they are cut towards zero."""
+    """x converted to `dtype`, with x's mapping. Floats round to nearest; to an integer they are cut towards zero.
+
+    To and from an 8-bit float, `QUARTER[format, scale]`, convert HALF and FLOAT alone; what is too large for one becomes NaN.
+    """
     check_call("cast", graph, prog, debug_context)
     check_tensor("cast", graph, "x", x)
-    out = clone(graph, x, f"{debug_context}/out", as_dtype(dtype, "cast()"))
+    dtype = as_dtype(dtype, "cast()")
+    if issubclass(x.dtype, QUARTER) or issubclass(dtype, QUARTER):
+        return _cast_quarter(graph, x, dtype, prog, debug_context)
+    out = clone(graph, x, f"{debug_context}/out", dtype)
     _per_tile(graph, _codelet(Cast1D, x.dtype, "", dtype), out, {"x": x, "out": out}, prog, debug_context)
+    return out
+
+
+@cache
+def _quarter_codelet(base: type[Vertex], other: type[DType], quarter: type[DType]) -> type[Vertex]:
+    """ToQuarter or FromQuarter, between `quarter` and `other`."""
+    sides = (other, quarter) if base is ToQuarter else (quarter, other)
+    name = f"popops::Cast1D<{','.join(s.__name__.lower() for s in sides)}>"
+    return template(base, name, {FLOAT: other, HALF: other}, quarter=quarter)
+
+
+def _cast_quarter(graph: Graph, x: Tensor, dtype: type[DType], prog: Program, name: str) -> Tensor:
+    """x converted to or from an 8-bit float, on its codes."""
+    other = x.dtype if issubclass(dtype, QUARTER) else dtype
+    if other not in (HALF, FLOAT):
+        raise PoplibsError(
+            f"cast() converts {x.dtype} to {dtype} in two steps.",
+            where=repr(x),
+            next_step="cast to HALF or FLOAT first, and the result again.",
+        )
+    out = clone(graph, x, f"{name}/out", dtype)
+    base, quarter = (ToQuarter, dtype) if issubclass(dtype, QUARTER) else (FromQuarter, x.dtype)
+    codelet = _quarter_codelet(base, other, quarter)
+    sides = {n: t.reinterpret(UNSIGNED_CHAR) if t.has_metadata() else t for n, t in (("x", x), ("out", out))}
+    _per_tile(graph, codelet, sides["out"], sides, prog, name)
     return out
 
 

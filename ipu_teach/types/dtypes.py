@@ -9,14 +9,16 @@ There is no double precision on a tile. Sizes: the Poplar API's type sizes, http
 
 from __future__ import annotations
 
+import re
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from ipu_teach.errors import PoplarTypeError, TensorCreationError, shown
-
-Array = NDArray[Any]
+from ipu_teach.errors import PoplarTypeError, TensorCreationError, TensorMetadataError, shown
+from ipu_teach.types.quarter import LARGEST_SCALE, LEAST_SCALE, NAN_CODE, QuarterFormat, QuarterMetadata, to_quarter
+from ipu_teach.types.rounding import Array
 
 
 class _DTypeMeta(type):
@@ -127,6 +129,37 @@ class UNSIGNED_LONGLONG(DType):
     size = 8
 
 
+class _QuarterMeta(_DTypeMeta):
+    """Makes QUARTER[QuarterFormat.F143, -2] a dtype."""
+
+    def __getitem__(cls, given: Any) -> type[QUARTER]:
+        if isinstance(given, QuarterMetadata):
+            return _quarter(given)
+        return _quarter(QuarterMetadata(*given) if isinstance(given, tuple) and len(given) <= 2 else QuarterMetadata(given))
+
+
+class QUARTER(DType, metaclass=_QuarterMeta):
+    """An 8-bit float, 1 byte. It needs a format and a scale: `QUARTER[QuarterFormat.F143, -2]`, or `QUARTER[metadata]`.
+
+    In Poplar they are metadata that go beside each tensor, and may change while a program runs; here they are a part of the
+    dtype, so that tensors of different formats or scales have different dtypes, and no copy confuses them. Graphs hold,
+    copy and stream such tensors; to compute, convert them to HALF or FLOAT with `popops.cast`.
+    On the host they are codes, uint8: `from_quarter(codes, tensor.get_metadata())` gives the numbers. Where the host gives
+    values, uint8 arrays are taken as codes and anything else as numbers, rounded to nearest.
+    """
+
+    numpy = np.dtype(np.uint8)
+    size = 1
+    metadata: ClassVar[QuarterMetadata]
+
+
+@cache
+def _quarter(metadata: QuarterMetadata) -> type[QUARTER]:
+    made: Any = _QuarterMeta(f"QUARTER[{metadata.format.name}, {metadata.scale}]", (QUARTER,), {"metadata": metadata})
+    result: type[QUARTER] = made
+    return result
+
+
 ALL: tuple[type[DType], ...] = (
     FLOAT, HALF, BOOL, CHAR, SIGNED_CHAR, UNSIGNED_CHAR, SHORT, UNSIGNED_SHORT, INT, UNSIGNED_INT, LONGLONG,
     UNSIGNED_LONGLONG,
@@ -135,9 +168,23 @@ ALL: tuple[type[DType], ...] = (
 
 def as_dtype(given: object, what: str) -> type[DType]:
     """`given` if it is one of the kit's dtypes; else `PoplarTypeError` that suggests the one meant. `what` names the place."""
+    if given is QUARTER:
+        raise PoplarTypeError(
+            f"{what} was given QUARTER without a format and a scale.",
+            next_step="write QUARTER[QuarterFormat.F143, 0]: 4 exponent bits, 3 mantissa bits, and numbers times 2**0.",
+        )
     if isinstance(given, type) and issubclass(given, DType) and given is not DType:
         return given
     raise PoplarTypeError(f"{what} was given the element type {shown(given)}.", next_step=_meant(given))
+
+
+def dtype_named(name: str) -> type[DType] | None:
+    """The dtype that prints as `name`, such as "FLOAT" or "QUARTER[F143, -2]"; None if there is none."""
+    found = re.fullmatch(r"QUARTER\[(F143|F152), (-?[0-9]{1,2})\]", name)
+    if found is None:
+        return next((t for t in ALL if t.__name__ == name), None)
+    scale = int(found[2])
+    return QUARTER[QuarterFormat[found[1]], scale] if LEAST_SCALE <= scale <= LARGEST_SCALE else None
 
 
 def _meant(given: object) -> str:
@@ -159,17 +206,31 @@ def _meant(given: object) -> str:
     return f"use one of {', '.join(names)}."
 
 
+def metadata_of(dtype: type[DType], where: str) -> QuarterMetadata:
+    """Format and scale of an 8-bit dtype. Raises `TensorMetadataError`, which names `where`, for other dtypes."""
+    if issubclass(dtype, QUARTER):
+        return dtype.metadata
+    raise TensorMetadataError(
+        f"{dtype} has no metadata.",
+        where=where,
+        next_step="only 8-bit floats have a format and a scale: QUARTER[QuarterFormat.F143, 0].",
+    )
+
+
 def poison(dtype: type[DType]) -> Any:
     """What memory holds before anything was written to it: NaN, the smallest integer, or true."""
     if dtype.numpy.kind == "f":
         return np.nan
+    if issubclass(dtype, QUARTER):
+        return NAN_CODE
     return True if dtype is BOOL else np.iinfo(dtype.numpy).min
 
 
 def to_host_array(values: ArrayLike, dtype: type[DType], what: str) -> Array:
     """`values` as a new numpy array of `dtype`, refusing what the dtype cannot hold.
 
-    Floats are rounded to nearest when a narrower float type is asked for. Integers must fit; a float is never
+    Floats are rounded to nearest when a narrower float type is asked for; for a QUARTER, uint8 values are codes already.
+    Integers must fit; a float is never
     silently cut to an integer, nor turned into infinity. Raises `TensorCreationError`, which names `what`.
     """
     try:
@@ -186,7 +247,7 @@ def to_host_array(values: ArrayLike, dtype: type[DType], what: str) -> Array:
     if array.dtype.kind not in "buif" and not huge:
         odd = f"holds {_kind(array)}, not numbers" if array.ndim else "is no number"
         raise TensorCreationError(f"{what}: {shown(values)} {odd}.", next_step=f"give numbers that {dtype} holds.")
-    result, unfit = _converted(array, want, huge)
+    result, unfit = _converted(array, dtype, huge)
     if unfit.any():
         number = int(np.flatnonzero(unfit)[0])
         place = ", ".join(str(i) for i in np.unravel_index(number, array.shape))
@@ -198,12 +259,16 @@ def to_host_array(values: ArrayLike, dtype: type[DType], what: str) -> Array:
     return result
 
 
-def _converted(array: Array, want: np.dtype[Any], huge: bool) -> tuple[Array, Array]:
-    """(`array` in the dtype `want`, where it does not fit)."""
+def _converted(array: Array, dtype: type[DType], huge: bool) -> tuple[Array, Array]:
+    """(`array` in the dtype, where it does not fit)."""
+    want = dtype.numpy
     with np.errstate(all="ignore"):
+        if huge and (want.kind == "f" or issubclass(dtype, QUARTER)):
+            array = np.array([float(max(-(2**999), min(2**999, v))) for v in array.flat]).reshape(array.shape)
+        if issubclass(dtype, QUARTER):
+            codes = to_quarter(array, dtype.metadata)
+            return codes, (codes == NAN_CODE) & ~np.isnan(array)
         if want.kind == "f":
-            if huge:
-                array = np.array([float(max(-(2**999), min(2**999, v))) for v in array.flat]).reshape(array.shape)
             result = array.astype(want)
             return result, np.isinf(result) & np.isfinite(array)
         if want.kind == "b":
@@ -228,6 +293,9 @@ def _kind(array: Array) -> str:
 def _range(dtype: type[DType]) -> str:
     """What a dtype can hold, in words."""
     kind = dtype.numpy.kind
+    if issubclass(dtype, QUARTER):
+        largest = dtype.metadata.format.grid.largest * 2.0**dtype.metadata.scale
+        return f"numbers up to {largest:,.6g}"
     if kind == "b":
         return "True and False, or 1 and 0"
     if kind == "f":

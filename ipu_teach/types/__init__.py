@@ -1,0 +1,36 @@
+"""The numbers a tile machine has: element types, rounding, 8-bit floats, and the workers' random numbers.
+
+`dtypes` is what graphs use. `half`, `quarter` and `generator` are plain functions on numpy arrays, to try a format by itself.
+"""
+
+from ipu_teach.types.dtypes import (
+    ALL,
+    BOOL,
+    CHAR,
+    FLOAT,
+    HALF,
+    INT,
+    LONGLONG,
+    QUARTER,
+    SHORT,
+    SIGNED_CHAR,
+    UNSIGNED_CHAR,
+    UNSIGNED_INT,
+    UNSIGNED_LONGLONG,
+    UNSIGNED_SHORT,
+    DType,
+    as_dtype,
+    dtype_named,
+    metadata_of,
+    poison,
+    to_host_array,
+)
+from ipu_teach.types.half import to_half
+from ipu_teach.types.quarter import QuarterFormat, QuarterMetadata, from_quarter, to_quarter
+from ipu_teach.types.rounding import Array, Overflow
+
+__all__ = [
+    "ALL", "BOOL", "CHAR", "FLOAT", "HALF", "INT", "LONGLONG", "QUARTER", "SHORT", "SIGNED_CHAR", "UNSIGNED_CHAR",
+    "UNSIGNED_INT", "UNSIGNED_LONGLONG", "UNSIGNED_SHORT", "Array", "DType", "Overflow", "QuarterFormat", "QuarterMetadata",
+    "as_dtype", "dtype_named", "from_quarter", "metadata_of", "poison", "to_half", "to_host_array", "to_quarter",
+]  # fmt: skip
