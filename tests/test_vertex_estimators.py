@@ -17,6 +17,7 @@ from ipu_teach import (
     HALF,
     INT,
     LONGLONG,
+    QUARTER,
     SHORT,
     UNSIGNED_CHAR,
     UNSIGNED_INT,
@@ -178,6 +179,9 @@ BY_HAND: list[tuple[Any, int]] = [
     (vertices.cast_1d(18, INT, LONGLONG, IPU2), 12 + 6 * (18 + 3 + 15)),
     (vertices.cast_1d(78, UNSIGNED_CHAR, HALF, IPU2), 12 + 6 * (18 + 4 + 14 + 18 + 12)),
     (vertices.cast_1d(60, HALF, UNSIGNED_CHAR, IPU2), 12 + 6 * (18 + 8 + 19 + 16 + 21)),
+    # 8-bit floats as if one size down: eights in 2 cycles, fours in 1
+    (vertices.cast_1d(78, HALF, QUARTER, IPU2), 12 + 6 * (37 + 2 + 3 + 1 + 3)),
+    (vertices.cast_1d(78, QUARTER, HALF, IPU2), 12 + 6 * (37 + 3 + 3 + 1)),
     (vertices.cast_1d_single_worker(8, FLOAT, HALF, IPU2), 5 + 19 + 4 + 2),
     (vertices.cast_2d([8, 4], FLOAT, HALF, IPU2), 5 + 11 + 19 + 4 + 2 + 11 + 19 + 2 + 2),
     # 28 + n/4 below 64 bytes, 39 + n/8 from there; 5 + n for 64 bits; halves 15 and 21 for one and two

@@ -120,8 +120,3 @@ def fabric() -> list[Row]:
         not_modelled("ResNet-50 on IPU-POD16, MLPerf 1.1 (minutes)", SILICON, "Graphcore, Performance at scale (2021)", 28.3,
                      "frameworks, replicas and pipelines of that size are beyond the kit"),
     ]  # fmt: skip
-
-
-def rows() -> list[Row]:
-    """All of them."""
-    return peaks() + memories() + fabric()

@@ -80,8 +80,3 @@ def on_the_chip() -> list[Row]:
         not_modelled(f"{set_up}: total (cycles)", SILICON, README, 25_444_984,
                      "nine tenths are the host's preparation of the streams, of which the kit has no model"),
     ]  # fmt: skip
-
-
-def rows() -> list[Row]:
-    """All of them."""
-    return planner() + on_the_model() + on_the_chip()

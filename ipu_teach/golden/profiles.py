@@ -73,8 +73,3 @@ def two_operations() -> list[Row]:
         not_modelled(f"{set_up}: middle of a StreamCopy (cycles)", SILICON, LIGHT, 1_513,
                      "the host's latency is not modelled, its rate is"),
     ]  # fmt: skip
-
-
-def rows() -> list[Row]:
-    """All of them."""
-    return halos() + products() + two_operations()

@@ -72,8 +72,3 @@ def launches() -> list[Row]:
         Row("sync of several IPUs, SDK value for a C600 (cycles)", MODEL, C600, 600, machine("ipu2").global_sync_cycles, 0,
             "is global_sync_cycles of ipu2", calibrates=True),
     ]  # fmt: skip
-
-
-def rows() -> list[Row]:
-    """All of them."""
-    return amp() + guesses() + launches()

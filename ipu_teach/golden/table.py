@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-from ipu_teach.golden import chips, matrix_vector, profiles, single_vertices
+from ipu_teach.golden import chips, matrix_vector, number_formats, profiles, single_vertices
 from ipu_teach.golden.row import OUTSIDE, VERDICTS, Row
 
 HELP = "print every published figure beside what the kit models, and why the two differ"
@@ -22,6 +22,8 @@ FAMILIES: tuple[tuple[str, Callable[[], list[Row]]], ...] = (
     ("The AMP units of a chip", single_vertices.amp),
     ("A dot product", single_vertices.guesses),
     ("Launches", single_vertices.launches),
+    ("8-bit floats", number_formats.quarters),
+    ("Random numbers", number_formats.generators),
     ("Peaks", chips.peaks),
     ("Memories", chips.memories),
     ("Threads, exchange, links, and systems", chips.fabric),

@@ -146,7 +146,7 @@ class ToQuarter(SupervisorVertex):
         self.out = to_quarter(self.x, self.quarter.metadata)
 
     def cycles(self, target: Target) -> int:
-        return vertices.cast_1d(len(self.x), self.fields["x"].dtype, self.quarter, target)
+        return int(vertices.cast_1d(len(self.x), self.fields["x"].dtype, self.quarter, target))
 
 
 class FromQuarter(SupervisorVertex):
@@ -160,7 +160,7 @@ class FromQuarter(SupervisorVertex):
         self.out = from_quarter(self.x, self.quarter.metadata)
 
     def cycles(self, target: Target) -> int:
-        return vertices.cast_1d(len(self.x), self.quarter, self.fields["out"].dtype, target)
+        return int(vertices.cast_1d(len(self.x), self.quarter, self.fields["out"].dtype, target))
 
 
 class Fill(Vertex):

@@ -22,7 +22,7 @@ from ipu_teach.cost.vertices.parts import (
 )
 from ipu_teach.cost.vertices.rates import BINARY, BROADCAST, UNARY, UNARY_IN_PLACE
 from ipu_teach.target import Target
-from ipu_teach.types import FLOAT, HALF, LONGLONG, UNSIGNED_CHAR, UNSIGNED_LONGLONG, DType
+from ipu_teach.types import BOOL, FLOAT, HALF, LONGLONG, QUARTER, UNSIGNED_CHAR, UNSIGNED_LONGLONG, DType
 
 _FAST = ("ADD", "SUBTRACT", "MULTIPLY")  # written in assembly for FLOAT and HALF
 
@@ -172,10 +172,11 @@ def _cast(n: Size, source: type[DType], destination: type[DType], target: Target
         return 3 + n * (5 if source.numpy.kind == "i" else 4)
     if source is UNSIGNED_CHAR and destination is HALF:
         return 4 + _in_fours(n, 14, 9, (2, 12, 14, 22))
-    if source is HALF and destination.size == 1 and destination.numpy.kind in "iu":
+    floats = all(is_float(t) or issubclass(t, QUARTER) for t in (source, destination))
+    if source is HALF and destination.size == 1 and not floats and destination is not BOOL:
         return 8 + _in_fours(n, 19, 16, (2, 14, 21, 29))
     loads, stores = target.get_vector_width(source), target.get_vector_width(destination)
-    if not (is_float(source) and is_float(destination)):
+    if not floats:
         return 19 + 2 * n
     group = min(2 * loads, stores)  # two loads and one store a cycle
     cycles = max(group // min(group, loads), group // min(group, stores))
