@@ -195,7 +195,8 @@ def test_a_cast_lies_where_its_source_lies(bench: Bench) -> None:
 def test_a_cast_costs_what_its_loads_and_stores_do(bench: Bench) -> None:
     """As between FLOAT and HALF, one size down (PopLibs' Cast1D): 167 of 1,000 elements for the busiest worker.
 
-    From HALF in groups of 8 that take 2 cycles: 12 + 6 * (18 + 19 + 2 * 20 + 9). To FLOAT in pairs: 12 + 6 * (18 + 19 + 83 + 3).
+    From HALF in groups of 8 that take 2 cycles: 12 + 6 * (18 + 19 + 2 * 20 + 9). To FLOAT in pairs, each a cycle:
+    12 + 6 * (18 + 19 + 83 + 3).
     """
     codes = popops.cast(bench.graph, bench.variable(HALF, 1000, 1), SMALL, bench.prog)
     popops.cast(bench.graph, codes, FLOAT, bench.prog)
