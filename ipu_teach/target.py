@@ -14,6 +14,7 @@ Where a figure was derived from a published one, or assumed, its source says so.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -43,6 +44,22 @@ class Target:
     exchange_bytes_per_cycle: int = _constant(
         4, "bytes a cycle and tile, each way", "derived from tut6: its planner costs come out only with 4", 1
     )
+    shared_bus_speedup: int = _constant(
+        2, "times the rate, for what both tiles of a pair hear", "PopLibs, popops/ExchangeEstimator.cpp: two tiles a bus", 1, 64
+    )
+    exchange_latency_cycles: int = _constant(
+        54,
+        "cycles from the start of an exchange to its first word",
+        "osmarks/ipu-stack, EXCHANGE_INSTRUCTION_REFERENCE.md: decoded from a program of Poplar's SDK 3.4, row 0",
+    )
+    exchange_cycles_per_row: int = _constant(
+        2, "cycles a row of tiles", "osmarks/ipu-stack, EXCHANGE_INSTRUCTION_REFERENCE.md: 52 + 2 x row after the selection"
+    )
+    exchange_rows: int = _constant(23, "rows of tiles", "osmarks/ipu-stack, topology.rs", 1)
+    exchange_setup_instructions: int = _constant(
+        3, "instructions to turn to another sender", "osmarks/ipu-stack, EXCHANGE_INSTRUCTION_REFERENCE.md"
+    )
+    exchange_send_words: int = _constant(64, "words of 4 bytes a SEND", "IPU1 study; osmarks/ipu-stack agrees", 1)
     memcpy_bytes_per_cycle: int = _constant(8, "bytes a cycle and tile", "PopLibs tools, single_conv_layer.cpp (2018)", 1)
     data_path_width: int = _constant(64, "bits", "PopLibs tools, single_conv_layer.cpp (2018)", 8)
     relative_sync_delay: str = _constant("AUTO", "AUTO or NO_DELAY", "Poplar docs, IPUModel::relativeSyncDelay")
@@ -51,11 +68,21 @@ class Target:
         100, "cycles a sync under AUTO", "assumed: the Mk1 model shows 166, hardware 64 to 117 (LBM); no Mk2 figure"
     )
     global_sync_cycles: int = _constant(600, "cycles a sync of several IPUs", "osmarks/ipu-stack, cost.rs (SDK value)")
+    global_sync_seconds_per_hop: float = _constant(
+        30e-9, "seconds for each further link that a sync of several IPUs passes", "PopLibs Util.cpp: 15 ns each way", 0, 1
+    )
     host_bytes_per_second: float = _constant(
         8e9, "bytes a second", "derived from tut6: 40,044,000 bytes in 6,663,550.8 cycles of Poplar's model", 1
     )
+    silicon_host_bytes_per_second: float = _constant(
+        20.2e9, "bytes a second of a real machine, for what_if", "derived from tut6: the same in 2,641,488.4 cycles", 1
+    )
+    host_packet_bytes: int = _constant(1024, "bytes a packet", "PopLibs, popops/HostSliceTensor.cpp; IPU1 study agrees", 1)
     link_bytes_per_cycle: float = _constant(
         61.2, "bytes a cycle and IPU, each way", "assumed: 6 links of 16 GB/s at 85 % (PopLibs Util.cpp has the 85 %)", 1e-9
+    )
+    rail_bytes_per_cycle: float = _constant(
+        30.6, "bytes a cycle, each way, to the next pair of IPUs", "assumed half of the links in a pair, as in Util.cpp", 1e-9
     )
     conv_units_fp32: int = _constant(16, "AMP units a tile", "derived: 62.5 TFLOP/s are 16 multiply-adds a cycle and tile", 1)
     conv_units_fp16: int = _constant(
@@ -87,6 +114,12 @@ class Target:
         return self.min_ipu_sync_delay + (self.auto_sync_delay if self.relative_sync_delay == "AUTO" else 0)
 
     @property
+    def external_sync_cycles(self) -> int:
+        """Cycles that a sync of several IPUs takes beyond that inside each: more, the longer the ladder of IPUs."""
+        further = self.num_ipus // 2 // 2  # links after the first (PopLibs Util.cpp)
+        return self.global_sync_cycles + math.ceil(further * self.global_sync_seconds_per_hop * self.tile_clock_frequency)
+
+    @property
     def host_bytes_per_cycle(self) -> float:
         """Bytes that cross the host link in one tile cycle."""
         return self.host_bytes_per_second / self.tile_clock_frequency
@@ -106,10 +139,12 @@ _IPU1: dict[str, tuple[Any, str]] = {
     "tiles_per_ipu": (1216, "IPU1 study: 1,280 tiles, 64 of them spare"),
     "memory_bytes_per_tile": (262_144, "IPU1 study: 256 KiB"),
     "tile_clock_frequency": (1.6e9, "UoB-HPC/ipu-hpc-cookbook, timing-program-execution; boards run at 1.3e9"),
-    "auto_sync_delay": (166, "derived from LBM: 3,328 cycles over 20 supersteps of Poplar's Mk1 model"),
+    "exchange_rows": (19, "IPU1 study: 19 usable rows of four tiles in each column"),
+    "auto_sync_delay": (148, "derived from LBM: 3,328 cycles of sync in 20 supersteps, less the waiting modelled here"),
     "global_sync_cycles": (48, "derived from PopLibs Util.cpp: 15 ns each way between two IPUs at 1.6 GHz"),
     "host_bytes_per_second": (8e9, "assumed equal to ipu2; no Mk1 figure is published"),
     "link_bytes_per_cycle": (36.5, "derived from PopLibs Util.cpp: 128 Gbit/s links at 85 %, inside one card"),
+    "rail_bytes_per_cycle": (18.3, "derived from PopLibs Util.cpp: two of the links, where a card has four"),
     "conv_units_fp32": (8, "derived: 31.1 TFLOP/s are 8 multiply-adds a cycle and tile"),
     "conv_units_fp16": (8, "PopLibs tools, single_conv_layer.cpp (2018); 124.5 TFLOP/s are 32 multiply-adds"),
 }
@@ -118,6 +153,7 @@ _BOW: dict[str, tuple[Any, str]] = {
     "tile_clock_frequency": (1.85e9, "graphcore-research/tessellate-ipu, notebook IPU Peak Flops"),
     "host_bytes_per_second": (8e9, "assumed equal to ipu2; no Bow figure is published"),
     "link_bytes_per_cycle": (44.2, "assumed: the links of ipu2 seen from a clock of 1.85 GHz"),
+    "rail_bytes_per_cycle": (22.1, "assumed: the links of ipu2 seen from a clock of 1.85 GHz"),
 }
 PRESETS: dict[str, dict[str, tuple[Any, str]]] = {"ipu1": _IPU1, "ipu2": {}, "bow": _BOW}
 

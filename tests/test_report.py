@@ -59,12 +59,13 @@ def small_engine() -> Engine:
 #
 #   step            sync  exchange                      compute: tile 0           tile 1            host     sum
 #   stream to x      100                                                                            32/4=8   108
-#   work             100  32 B of x to tile 1: 32/4=8   7 of 10: 2 rounds, 6*20   1 of 30: 6*30                100+8+180=288
-#   x to y           100  32 B of x to tile 1: 8                                                             108
+#   work             100  32 B of x to tile 1: 54+32/4  7 of 10: 2 rounds, 6*20   1 of 30: 6*30                100+62+180=342
+#   x to y           100  32 B of x to tile 1: 62                                                            162
 #   x to z           100                                32 B at 8 a cycle: 4                                 104
-#                                                                                                    total: 608
+#                                                                                                    total: 716
+#   The stream is one packet, all of it for tile 0: it goes straight there. A tile's first word comes after 54 cycles.
 #   compute, idle threads included: tile 0 120+4, tile 1 180; excluded: tile 0 70+4, tile 1 30
-#   exchange: both tiles 8+8; host 8; sync, the rest: 608-152-16-8 = 432 on average
+#   exchange: tile 0 sends for 8+8, tile 1 is done after 62+62; host 8; sync, the rest: 716-152-70-8 = 486 on average
 #
 # Bytes: tile 0 x 32, z 32, out 28, the state of 7 vertices 28; tile 1 y 32, out 4, half 4, the state of a vertex 4.
 SUMMARY = """\
@@ -91,13 +92,13 @@ Memory Usage:
   Fullest tile:                    120 B (5.9% of tile 0)
 
 Execution:
-  Total cycles:                                         608 (approx 0.6 microseconds, modelled)
-  Tile average compute cycles (including idle threads): 152.0 (25.0% of total)
-  Tile average compute cycles (excluding idle threads): 52.0 (8.6% of total)
-  Tile average IPU exchange cycles:                     16.0 (2.6% of total)
+  Total cycles:                                         716 (approx 0.7 microseconds, modelled)
+  Tile average compute cycles (including idle threads): 152.0 (21.2% of total)
+  Tile average compute cycles (excluding idle threads): 52.0 (7.3% of total)
+  Tile average IPU exchange cycles:                     70.0 (9.8% of total)
   Tile average global exchange cycles:                  0.0 (0.0% of total)
-  Tile average host exchange cycles:                    8.0 (1.3% of total)
-  Tile average sync cycles:                             432.0 (71.1% of total)
+  Tile average host exchange cycles:                    8.0 (1.1% of total)
+  Tile average sync cycles:                             486.0 (67.9% of total)
 
 Cycles by vertex type:
   Work (      8 instances):             100
@@ -106,9 +107,9 @@ Cycles by vertex type:
 STEPS = """
 Execution steps:
        0               0           108  StreamCopy  in
-       1             108           288  Execute     work
-       2             396           108  Copy        'x' to 'y'
-       3             504           104  Copy        'x' to 'z'
+       1             108           342  Execute     work
+       2             450           162  Copy        'x' to 'y'
+       3             612           104  Copy        'x' to 'z'
 """
 
 
@@ -182,15 +183,15 @@ def test_the_report_as_data() -> None:
     engine.run()
     engine.run(1)
     report = engine.report
-    assert repr(report) == "Report(5 steps, 896 modelled cycles, 2 tiles of ipu2)"
-    assert report.total_cycles == 608 + 288 and report.total_seconds == pytest.approx(896e-9)
+    assert repr(report) == "Report(5 steps, 1,058 modelled cycles, 2 tiles of ipu2)"
+    assert report.total_cycles == 716 + 342 and report.total_seconds == pytest.approx(1058e-9)
     assert report.compute_cycles_per_tile.tolist() == [244, 360]
     assert report.active_cycles_per_tile.tolist() == [144, 60]
-    assert report.exchange_cycles_per_tile.tolist() == [24, 24]
+    assert report.exchange_cycles_per_tile.tolist() == [24, 186]
     received, sent = report.exchange_bytes_per_tile
     assert received.tolist() == [0, 96] and sent.tolist() == [96, 0]
     assert report.host_bytes == 32 and report.host_exchange_cycles == 8 and report.global_exchange_cycles == 0
-    assert report.sync_cycles_per_tile.tolist() == [896 - 244 - 24 - 8, 896 - 360 - 24 - 8]
+    assert report.sync_cycles_per_tile.tolist() == [1058 - 244 - 24 - 8, 1058 - 360 - 186 - 8]
     assert report.memory.bytes_per_tile.tolist() == [120, 44]
     assert report.vertex_counts() == {"Work": 8} and report.cycles_by_codelet() == {"Work": 200}
     assert report.graph_size() == {"vertices": 8, "edges": 16, "variables": 5, "compute sets": 1}
@@ -208,9 +209,9 @@ def test_steps_of_the_run() -> None:
     found = [(s.index, s.kind, s.name, s.start, s.cycles) for s in report.steps()]
     assert found == [
         (0, "StreamCopy", "in", 0, 108),
-        (1, "Execute", "work", 108, 288),
-        (2, "Copy", "'x' to 'y'", 396, 108),
-        (3, "Copy", "'x' to 'z'", 504, 104),
+        (1, "Execute", "work", 108, 342),
+        (2, "Copy", "'x' to 'y'", 450, 162),
+        (3, "Copy", "'x' to 'z'", 612, 104),
     ]
     assert [s.index for s in report.steps(1, 3)] == [1, 2] and report.steps(1, 3)[0].start == 108
     assert [s.index for s in report.steps(3, 99)] == [3] and report.steps(9) == []

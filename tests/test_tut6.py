@@ -101,7 +101,9 @@ def test_the_graph(ran: Ran) -> None:
     [
         ("Tile average compute cycles (including idle threads)", 3_801.8, 0.005),
         ("Tile average compute cycles (excluding idle threads)", 3_717.6, 0.001),
+        ("Tile average IPU exchange cycles", 8_697.4, 0.12),
         ("Tile average host exchange cycles", 6_663_550.8, 0.002),
+        ("Tile average sync cycles", 1_134.8, 0.05),
     ],
 )
 def test_the_published_profile(
@@ -110,12 +112,25 @@ def test_the_published_profile(
     modelled = {
         "Tile average compute cycles (including idle threads)": ran.report.compute_cycles_per_tile.mean(),
         "Tile average compute cycles (excluding idle threads)": ran.report.active_cycles_per_tile.mean(),
+        "Tile average IPU exchange cycles": ran.report.exchange_cycles_per_tile.mean(),
         "Tile average host exchange cycles": ran.report.host_exchange_cycles,
+        "Tile average sync cycles": ran.report.sync_cycles_per_tile.mean(),
     }[figure]
     assert modelled == pytest.approx(published, rel=within)
     print_profile_summary(ran.report, ["Execution"])
     line = next(line for line in capsys.readouterr().out.splitlines() if line.strip().startswith(figure))
     assert f" {modelled:,.1f} " in line
+
+
+def test_the_exchange_is_mostly_the_streamed_matrix(ran: Ran) -> None:
+    """Each tile gets its 6,794 numbers from where the host's packets landed; that is most of what is published."""
+    matrix = next(step for step in ran.report.steps() if step.name == "matrix")
+    (exchange,) = matrix.cost.exchange
+    # All but what happened to land on its own tile: one part in 1,472, more or less.
+    assert 0.99 * 4 * ROWS * COLS < exchange.total < 4 * ROWS * COLS
+    assert exchange.received.max() <= 4 * 48 * 143  # 48 pieces of a row at most
+    assert matrix.cost.exchange_cycles.mean() > 0.85 * ran.report.exchange_cycles_per_tile.mean()
+    assert ran.report.total_cycles == pytest.approx(6_681_766, rel=0.003)
 
 
 def test_the_model_agrees_with_the_plan(ran: Ran) -> None:

@@ -116,7 +116,7 @@ class Bench:
 
 
 def cycles(bench: Bench) -> list[int]:
-    return [int(c) for c in bench.engine()._cost.step(0).compute_cycles]
+    return [int(c) for c in bench.engine().report.compute_sets[0].cycles_per_tile]
 
 
 # --- spellings of a field ---------------------------------------------------------------------------------------------

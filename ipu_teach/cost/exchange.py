@@ -2,32 +2,52 @@
 
 A vertex that reads an element of another tile receives it once, however many vertices of its tile read it (the union for
 each destination). The owner sends it once, however many tiles receive it: a send may be heard by any number of tiles. Each
-tile sends and receives at the same time, `exchange_bytes_per_cycle` each way, and the phase lasts as long as its busiest
-tile. Rounding as in PopLibs' planner (lib/poplin/ExchangeEstimator.hpp): ceil(16 x bytes / round(16 x bytes a cycle)).
-Not modelled yet: fixed overheads, distance, and pairs of tiles that share a bus.
+tile sends and receives at the same time, `exchange_bytes_per_cycle` each way. Two tiles share a bus: what both of them hear
+at once comes at `shared_bus_speedup` times that rate, if no tile outside such a pair listens too. A tile is also held up by
+its own instructions: a SEND moves at most `exchange_send_words`, and turning to another sender takes
+`exchange_setup_instructions`. The first word comes `exchange_latency_cycles` after the phase began, later on far rows. The
+phase lasts as long as its busiest tile. Rounding as in PopLibs' planner (lib/poplin/ExchangeEstimator.hpp):
+ceil(16 x bytes / round(16 x bytes a cycle)).
+
+Not modelled: two senders that want one receiver at the same time. The schedule is taken to be perfect, so that data which is
+scattered a lot comes out too fast.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ipu_teach.compile.freeze import FrozenComputeSet, FrozenGraph
+from ipu_teach.cost.links import link_cycles
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import TileMap
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
+WORD = 4  # bytes that an exchange bus carries at once
+
 
 @dataclass(frozen=True, eq=False)
 class Traffic:
-    """Bytes that each tile receives and sends (int64[tiles]), and those of them that cross between IPUs (int64[ipus])."""
+    """One exchange. int64[tiles] unless it says otherwise.
+
+    `received` and `sent`: bytes; `together_received` and `together_sent`: those of them that both tiles of a pair hear.
+    `sources`: how often a tile turns to another sender; `sends`: SEND instructions. `link_received` and `link_sent`
+    (int64[ipus]): bytes that its tiles get from other IPUs, and that they send there. `links` (int64[ipus, ipus], from and
+    to): bytes on their way, where what several tiles of an IPU want crosses once.
+    """
 
     received: Array
     sent: Array
+    together_received: Array
+    together_sent: Array
+    sources: Array
+    sends: Array
     link_received: Array
     link_sent: Array
+    links: Array
 
     @property
     def total(self) -> int:
@@ -35,13 +55,19 @@ class Traffic:
         return int(self.received.sum())
 
     def tile_cycles(self, target: Target) -> Array:
-        """int64[tiles]: cycles that each tile needs to send and receive its bytes."""
-        return exchange_cycles(np.maximum(self.received, self.sent), target)
+        """int64[tiles]: cycles until each tile has sent and received its bytes. 0 for a tile that takes no part."""
+        moving = np.maximum(
+            exchange_cycles(_effective(self.received, self.together_received, target), target),
+            exchange_cycles(_effective(self.sent, self.together_sent, target), target),
+        )
+        issuing = self.sources * target.exchange_setup_instructions + self.sends
+        waiting: Array = np.where(self.received > 0, arrival_cycles(target), 0)
+        busy: Array = np.maximum(moving, issuing)
+        return waiting + busy
 
     def link_cycles(self, target: Target) -> int:
-        """Cycles that the busiest IPU needs for what crosses to other IPUs."""
-        most = max(int(self.link_received.max()), int(self.link_sent.max()))
-        return int(np.ceil(most / target.link_bytes_per_cycle))
+        """Cycles that the busiest link between two IPUs needs."""
+        return link_cycles(self.links, target)
 
 
 def exchange_cycles(num_bytes: int | Array, target: Target) -> Array:
@@ -50,53 +76,117 @@ def exchange_cycles(num_bytes: int | Array, target: Target) -> Array:
     return -(-16 * np.asarray(num_bytes) // rate)
 
 
+def arrival_cycles(target: Target) -> Array:
+    """int64[tiles]: cycles from the start of a phase to the first word that a tile can receive.
+
+    Pairs of tiles stand on rows, `exchange_rows` to a block, up one block and down the next (osmarks/ipu-stack, topology.rs).
+    """
+    block, row = np.divmod(np.arange(target.tiles_per_ipu) // 2, target.exchange_rows)
+    row = np.where(block % 2 == 1, target.exchange_rows - 1 - row, row)
+    first: Array = target.exchange_latency_cycles + target.exchange_cycles_per_row * row
+    return np.tile(first, target.num_ipus)
+
+
+def _effective(total: Array, together: Array, target: Target) -> Array:
+    """Bytes that take as long, with those at the higher rate counted for less."""
+    shortened: Array = -(-together // target.shared_bus_speedup)
+    return total - together + shortened
+
+
 def traffic(tile_map: TileMap, target: Target, tile: Array, start: Array, stop: Array) -> Traffic:
     """The traffic when tile `tile[i]` wants the bytes [start[i], stop[i]), wherever they lie."""
-    tile, start, stop = _union(tile.astype(np.int64), start, stop)
+    tile, start, stop = union(tile.astype(np.int64), start, stop)
     source, begin, end, owner = tile_map.split(start, stop)
     wanted_by = tile[source]
     crossing = (owner != wanted_by) & (end > begin)
     owner, wanted_by = owner[crossing].astype(np.int64), wanted_by[crossing]
     begin, end = begin[crossing], end[crossing]
-    size = end - begin
-    tiles, ipus, per_ipu = target.num_tiles, target.num_ipus, target.tiles_per_ipu
-    received = _sum(wanted_by, size, tiles)
     # Each byte leaves its owner once: the union over all who want it.
-    sender, s_begin, s_end = _union(owner, begin, end)
-    sent = _sum(sender, s_end - s_begin, tiles)
-    abroad = owner // per_ipu != wanted_by // per_ipu
-    link_received = _sum(wanted_by[abroad] // per_ipu, size[abroad], ipus)
-    exporter, e_begin, e_end = _union(owner[abroad], begin[abroad], end[abroad])
-    link_sent = _sum(exporter // per_ipu, e_end - e_begin, ipus)
-    return Traffic(received, sent, link_received, link_sent)
+    sender, s_begin, s_end = union(owner, begin, end)
+    found = moved(target, owner, wanted_by, end - begin)
+    together_received, together_sent = _heard_together(tile_map, target, wanted_by, begin, end)
+    abroad = owner // target.tiles_per_ipu != wanted_by // target.tiles_per_ipu
+    exporter, e_begin, e_end = union(owner[abroad], begin[abroad], end[abroad])
+    way = owner[abroad] // target.tiles_per_ipu * target.num_ipus + wanted_by[abroad] // target.tiles_per_ipu
+    way, w_begin, w_end = union(way, begin[abroad], end[abroad])
+    return replace(
+        found,
+        sent=total_of(sender, s_end - s_begin, target.num_tiles),
+        together_received=together_received,
+        together_sent=together_sent,
+        sends=sends(tile_map, target, sender, s_begin, s_end),
+        link_sent=total_of(exporter // target.tiles_per_ipu, e_end - e_begin, target.num_ipus),
+        links=total_of(way, w_end - w_begin, target.num_ipus**2).reshape(target.num_ipus, -1),
+    )
+
+
+def moved(target: Target, source: Array, destination: Array, size: Array) -> Traffic:
+    """The traffic of pieces of `size` bytes, each from one tile to another, in the order in which they arrive at each.
+
+    Nothing in it is heard by two. `sends` counts as if all that a tile sends lay side by side in its memory.
+    """
+    none = np.zeros(target.num_tiles, np.int64)
+    sent = total_of(source, size, target.num_tiles)
+    order = np.argsort(destination, kind="stable")
+    turns = np.flatnonzero(np.append(True, np.diff(destination[order]) | np.diff(source[order]))[: len(order)])
+    ipus, home, away = target.num_ipus, source // target.tiles_per_ipu, destination // target.tiles_per_ipu
+    links = total_of(home * ipus + away, np.where(home == away, 0, size), ipus**2).reshape(ipus, ipus)
+    return Traffic(
+        received=total_of(destination, size, target.num_tiles),
+        sent=sent,
+        together_received=none,
+        together_sent=none,
+        sources=np.bincount(destination[order][turns], minlength=target.num_tiles).astype(np.int64),
+        sends=-(-sent // (WORD * target.exchange_send_words)),
+        link_received=links.sum(0),
+        link_sent=links.sum(1),
+        links=links,
+    )
+
+
+def sends(tile_map: TileMap, target: Target, sender: Array, begin: Array, end: Array) -> Array:
+    """int64[tiles]: SEND instructions for the bytes [begin, end), sorted by sender, then by address.
+
+    Pieces that are neighbours in the memory of their tile go in one, up to its limit of words.
+    """
+    piece = np.searchsorted(tile_map.start, begin, "right") - 1
+    stop = np.append(tile_map.start, np.iinfo(np.int64).max)[piece + 1]
+    number = tile_map.number_on_tile[piece]
+    whole = (end[:-1] == stop[:-1]) & (begin[1:] == tile_map.start[piece[1:]]) & (number[1:] == number[:-1] + 1)
+    first = np.flatnonzero(np.append(True, ~(whole & (sender[1:] == sender[:-1])))[: len(begin)])
+    if not len(first):
+        return np.zeros(target.num_tiles, np.int64)
+    run = np.add.reduceat(end - begin, first)
+    return total_of(sender[first], -(-run // (WORD * target.exchange_send_words)), target.num_tiles)
 
 
 def reads(graph: FrozenGraph, compute_set: FrozenComputeSet) -> Traffic:
     """What must arrive before a compute set may compute."""
-    return _edges(graph, compute_set, written=False)
+    return traffic(graph.tile_map, graph.target, *_edges(graph, compute_set, "output"))
 
 
 def writes(graph: FrozenGraph, compute_set: FrozenComputeSet) -> Traffic:
     """What leaves after it: results that belong on another tile than the vertex that made them."""
-    return _edges(graph, compute_set, written=True)
+    tile, start, stop = union(*_edges(graph, compute_set, "input"))
+    source, begin, end, owner = graph.tile_map.split(start, stop)
+    leaving = (owner != tile[source]) & (end > begin)
+    made_on, begin, end, owner = tile[source][leaving], begin[leaving], end[leaving], owner[leaving].astype(np.int64)
+    order = np.argsort(begin, kind="stable")
+    return moved(graph.target, made_on[order], owner[order], (end - begin)[order])
 
 
-def _edges(graph: FrozenGraph, compute_set: FrozenComputeSet, written: bool) -> Traffic:
-    tile, start, stop = [], [], []
+def _edges(graph: FrozenGraph, compute_set: FrozenComputeSet, without: str) -> tuple[Array, Array, Array]:
+    """(tile, start, stop) of the bytes behind every edge of a compute set, except the fields of the kind `without`."""
+    none = np.zeros(0, np.int64)
+    tile, start, stop = [none], [none], [none]
     for table in compute_set.tables:
         for name, field in table.fields.items():
-            if field.kind == "state" or field.kind == ("input" if written else "output"):
-                continue
-            intervals = graph.intervals(table, name)
-            tile.append(table.tiles[intervals.row])
-            start.append(intervals.start)
-            stop.append(intervals.stop)
-    if not tile:
-        tile, start, stop = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-    found = traffic(graph.tile_map, graph.target, np.concatenate(tile), np.concatenate(start), np.concatenate(stop))
-    if written:
-        return Traffic(found.sent, found.received, found.link_sent, found.link_received)
-    return found
+            if field.kind not in ("state", without):
+                intervals = graph.intervals(table, name)
+                tile.append(table.tiles[intervals.row].astype(np.int64))
+                start.append(intervals.start)
+                stop.append(intervals.stop)
+    return np.concatenate(tile), np.concatenate(start), np.concatenate(stop)
 
 
 def copy_traffic(graph: FrozenGraph, source: Tensor, destination: Tensor) -> tuple[Traffic, Array]:
@@ -110,7 +200,7 @@ def copy_traffic(graph: FrozenGraph, source: Tensor, destination: Tensor) -> tup
     found = traffic(graph.tile_map, graph.target, tile, s_begin, s_end)
     part, begin, end, owner = graph.tile_map.split(s_begin, s_end)
     local = owner == tile[part]
-    inside = _sum(owner[local].astype(np.int64), (end - begin)[local], graph.target.num_tiles)
+    inside = total_of(owner[local].astype(np.int64), (end - begin)[local], graph.target.num_tiles)
     return found, inside
 
 
@@ -125,7 +215,43 @@ def aligned_runs(a: Tensor, b: Tensor) -> tuple[Array, Array, Array]:
     return a.offset + a_start[i] + cuts - a_first[i], b.offset + b_start[j] + cuts - b_first[j], length
 
 
-def _union(key: Array, start: Array, stop: Array) -> tuple[Array, Array, Array]:
+def _heard_together(tile_map: TileMap, target: Target, tile: Array, begin: Array, end: Array) -> tuple[Array, Array]:
+    """(received, sent), int64[tiles] each: bytes that only whole pairs of tiles hear. A tile's intervals are disjoint."""
+    none = np.zeros(target.num_tiles, np.int64)
+    if not len(tile):
+        return none, none
+    ipu, local = np.divmod(tile, target.tiles_per_ipu)
+    pairs = -(-target.tiles_per_ipu // 2)
+    span = int(end.max()) + 1
+    base = (ipu * pairs + local // 2) * span
+    edge, step = np.concatenate((base + begin, base + end)), np.repeat((1, -1), len(tile))
+    order = np.argsort(edge, kind="stable")
+    edge, listening = edge[order], np.cumsum(step[order])
+    pair, start = np.divmod(edge[:-1], span)
+    stop = start + np.diff(edge)
+    alone = (listening[:-1] == 1) & (stop > start)
+    both = (listening[:-1] == 2) & (stop > start)
+    # What one tile hears without its partner is sent at the plain rate, for whoever else hears it.
+    slow, s_start, s_stop = union(np.zeros(int(alone.sum()), np.int64), start[alone], stop[alone])
+    pair, start, stop = pair[both], start[both], stop[both]
+    fast = stop - start - (_covered(s_start, s_stop, stop) - _covered(s_start, s_stop, start))
+    first = pair // pairs * target.tiles_per_ipu + pair % pairs * 2
+    received = total_of(first, fast, target.num_tiles) + total_of(first + 1, fast, target.num_tiles)
+    _, u_start, u_stop = union(np.zeros(len(start), np.int64), start, stop)
+    piece, u_start, u_stop, owner = tile_map.split(u_start, u_stop)
+    fast = u_stop - u_start - (_covered(s_start, s_stop, u_stop) - _covered(s_start, s_stop, u_start))
+    return received, total_of(owner.astype(np.int64), fast, target.num_tiles)
+
+
+def _covered(start: Array, stop: Array, place: Array) -> Array:
+    """How much of [0, place) the disjoint, ascending intervals [start, stop) cover."""
+    before = np.concatenate(([0], np.cumsum(stop - start)))
+    number = np.searchsorted(start, place, "right")
+    inside = np.where(number > 0, np.append(stop, 0)[number - 1] - place, 0)
+    return before[number] - np.maximum(inside, 0)
+
+
+def union(key: Array, start: Array, stop: Array) -> tuple[Array, Array, Array]:
     """For each key the union of its intervals, as disjoint intervals."""
     keep = stop > start
     key, start, stop = key[keep], start[keep], stop[keep]
@@ -142,7 +268,6 @@ def _union(key: Array, start: Array, stop: Array) -> tuple[Array, Array, Array]:
     return merged, low[first] - merged * span, furthest[last] - merged * span
 
 
-def _sum(key: Array, size: Array, length: int) -> Array:
-    total = np.zeros(length, np.int64)
-    np.add.at(total, key, size)
-    return total
+def total_of(key: Array, size: Array, length: int) -> Array:
+    """int64[length]: `size` summed by `key`."""
+    return np.bincount(key, size, length).astype(np.int64)

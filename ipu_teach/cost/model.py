@@ -24,6 +24,7 @@ from ipu_teach.compile.programs import (
 )
 from ipu_teach.cost.codelets import UNKNOWN, vertex_cycles
 from ipu_teach.cost.exchange import Traffic, copy_traffic, reads, writes
+from ipu_teach.cost.host import host_cycles, host_traffic
 from ipu_teach.cost.memory import MemoryLedger, check, ledger
 from ipu_teach.cost.schedule import busiest_worker
 from ipu_teach.errors import MissingPerfEstimateError
@@ -149,10 +150,9 @@ class CostModel:
             case CopyStep():
                 return self._copy(step)
             case RemoteCopyStep():
-                return self._remote_copy(step)
+                return self._host("RemoteCopy", step.buffer.handle, step.tensor, not step.store)
             case PrintStep():
-                size = step.tensor.num_elements * step.tensor.dtype.size
-                return self._cost("PrintTensor", step.title, (), host_bytes=size)
+                return self._host("PrintTensor", step.title, step.tensor, False)
             case SyncStep():
                 return self._cost("Sync", step.sync_type.value, (), sync=self._sync(step.sync_type is not SyncType.INTERNAL))
             case UndefStep():
@@ -164,7 +164,7 @@ class CostModel:
 
     def _sync(self, external: bool) -> int:
         """Cycles of one sync: of one IPU, or of all."""
-        return self.target.internal_sync_cycles + (self.target.global_sync_cycles if external else 0)
+        return self.target.internal_sync_cycles + (self.target.external_sync_cycles if external else 0)
 
     def _copy(self, step: CopyStep) -> StepCost:
         target = self.target
@@ -173,17 +173,14 @@ class CostModel:
             found, inside = copy_traffic(self.compiled.graph, source, destination)
             moved = -(-inside // target.memcpy_bytes_per_cycle)
             return self._cost("Copy", _name(step), (found,), compute=moved, active=moved)
-        stream = source if isinstance(source, DataStream) else destination
-        num_bytes = stream.num_elements * stream.dtype.size
-        return self._cost("StreamCopy", stream.handle, (), host_bytes=num_bytes)  # type: ignore[union-attr]
+        if isinstance(source, DataStream):
+            return self._host("StreamCopy", source.handle, destination, True)  # type: ignore[arg-type]
+        return self._host("StreamCopy", destination.handle, source, False)  # type: ignore[union-attr]
 
-    def _remote_copy(self, step: RemoteCopyStep) -> StepCost:
-        """Rows to or from streaming memory, at `Target.host_bytes_per_second`.
-
-        That rate is assumed: no rate of streaming memory is published, and like the host it lies beyond the host link.
-        """
-        num_bytes = step.tensor.num_elements * step.tensor.dtype.size
-        return self._cost("RemoteCopy", step.buffer.handle, (), host_bytes=num_bytes)
+    def _host(self, kind: str, name: str, tensor: Tensor, to_device: bool) -> StepCost:
+        """A transfer between tiles and host, or streaming memory."""
+        num_bytes = tensor.num_elements * tensor.dtype.size
+        return self._cost(kind, name, (host_traffic(self.compiled.graph, tensor, to_device),), host_bytes=num_bytes)
 
     def _cost(
         self,
@@ -210,15 +207,28 @@ class CostModel:
             sum(links),
             none if compute is None else compute,
             none if active is None else active,
-            host_bytes / target.host_bytes_per_cycle,
+            host_cycles(host_bytes, target),
             host_bytes,
             unknown,
         )
 
-    def codelet_cycles(self, compute_set: int) -> dict[str, int]:
-        """Cycles of one execution of a compute set, summed by codelet; unknown ones count nothing."""
+    # What a report asks of the compiled program
+
+    @property
+    def num_steps(self) -> int:
+        """Steps of the compiled programs, each counted once however often it runs."""
+        return len(self.compiled.steps)
+
+    def compute_set(self, number: int) -> FrozenComputeSet | None:
+        """The compute set that step `number` executes, if it does."""
+        step = self.compiled.steps[number]
+        return self.compiled.graph.compute_sets[step.compute_set] if isinstance(step, ExecuteStep) else None
+
+    def codelet_cycles(self, number: int) -> dict[str, int]:
+        """Cycles of one execution of step `number`, summed by codelet; unknown ones count nothing."""
         totals: dict[str, int] = {}
-        for group in self.compiled.groups[compute_set]:
+        compute_set = self.compute_set(number)
+        for group in self.compiled.groups[compute_set.id] if compute_set is not None else ():
             name = group.table.codelet.__name__
             totals[name] = totals.get(name, 0) + int(np.maximum(vertex_cycles(group, self.target), 0).sum())
         return totals
@@ -229,6 +239,22 @@ class CostModel:
         for _, table in self.compiled.graph.tables():
             counts[table.codelet.__name__] += len(table)
         return dict(counts.most_common())
+
+    def unbatched(self) -> dict[str, str]:
+        """Codelets whose vertices run one by one: for each the line and the reason."""
+        groups = [g for found in self.compiled.groups.values() for g in found]
+        return {g.table.codelet.__name__: g.unbatched for g in groups if g.unbatched}
+
+    def graph_size(self) -> dict[str, int]:
+        """Numbers of vertices, edges, variables and compute sets."""
+        graph = self.compiled.graph
+        edges = sum(len(t) * sum(f.kind != "state" for f in t.fields.values()) for _, t in graph.tables())
+        return {
+            "vertices": sum(cs.num_vertices for cs in graph.compute_sets),
+            "edges": edges,
+            "variables": sum(not v.state for v in graph.variables),
+            "compute sets": len(graph.compute_sets),
+        }
 
 
 def _name(step: CopyStep) -> str:

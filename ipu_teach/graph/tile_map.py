@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,15 @@ class TileMap:
 
     start: Array
     tile: Array
+
+    @cached_property
+    def number_on_tile(self) -> Array:
+        """int64[pieces]: how many pieces of the same tile lie before each, in the order of addresses."""
+        order = np.argsort(self.tile, kind="stable")
+        first = np.append(True, np.diff(self.tile[order]) != 0)
+        number = np.empty(len(order), np.int64)
+        number[order] = np.arange(len(order)) - np.flatnonzero(first)[np.cumsum(first) - 1]
+        return number
 
     def at(self, byte: Array) -> Array:
         """The tile of each byte address."""

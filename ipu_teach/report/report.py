@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -38,13 +38,17 @@ class ComputeSetProfile:
 
 @dataclass(frozen=True)
 class StepRun:
-    """One step of the run: when it started and how long it took, in modelled cycles since the run began."""
+    """One step of the run: when it started and how long it took, in modelled cycles since the run began.
+
+    `cost` has its phases by tile; every execution of one step has the same.
+    """
 
     index: int
     kind: str
     name: str
     start: float
     cycles: float
+    cost: StepCost = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ class Report:
                 f"step{'s' if self.unrecorded_steps > 1 else ''} ran while profiling was disabled.",
                 next_step="engine.enable_execution_profiling(), or the option debug.instrument, and run again.",
             )
-        return np.bincount(self._steps, minlength=len(self._cost.compiled.steps)).astype(np.int64)
+        return np.bincount(self._steps, minlength=self._cost.num_steps).astype(np.int64)
 
     @cached_property
     def _ran(self) -> list[tuple[int, StepCost]]:
@@ -105,13 +109,13 @@ class Report:
     def compute_sets(self) -> tuple[ComputeSetProfile, ...]:
         """Every compute set that some program executes, in the order of their making."""
         found: dict[int, ComputeSetProfile] = {}
-        for number, step in enumerate(self._cost.compiled.steps):
-            compute_set = getattr(step, "compute_set", None)
+        for number, executions in enumerate(self._executions.tolist()):
+            compute_set = self._cost.compute_set(number)
             if compute_set is not None:
-                frozen = self._cost.compiled.graph.compute_sets[compute_set]
-                vertices = {t.codelet.__name__: len(t) for t in frozen.tables}
-                found[compute_set] = ComputeSetProfile(
-                    frozen.name, int(self._executions[number]), vertices, self._cost.step(number)
+                before = found[compute_set.id].executions if compute_set.id in found else 0
+                vertices = {t.codelet.__name__: len(t) for t in compute_set.tables}
+                found[compute_set.id] = ComputeSetProfile(
+                    compute_set.name, before + executions, vertices, self._cost.step(number)
                 )
         return tuple(found[i] for i in sorted(found))
 
@@ -128,7 +132,7 @@ class Report:
         result = []
         for index in range(first, len(self._steps) if last is None else min(last, len(self._steps))):
             step = self._cost.step(int(self._steps[index]))
-            result.append(StepRun(index, step.kind, step.name, start, step.cycles))
+            result.append(StepRun(index, step.kind, step.name, start, step.cycles, step))
             start += step.cycles
         return result
 
@@ -193,19 +197,11 @@ class Report:
 
     def unbatched(self) -> dict[str, str]:
         """Codelets that ran vertex by vertex: for each the line and the reason that prevented a batch."""
-        groups = [g for found in self._cost.compiled.groups.values() for g in found]
-        return {g.table.codelet.__name__: g.unbatched for g in groups if g.unbatched}
+        return self._cost.unbatched()
 
     def graph_size(self) -> dict[str, int]:
         """Numbers of vertices, edges, variables and compute sets."""
-        graph = self._cost.compiled.graph
-        edges = sum(len(t) * sum(f.kind != "state" for f in t.fields.values()) for _, t in graph.tables())
-        return {
-            "vertices": sum(cs.num_vertices for cs in graph.compute_sets),
-            "edges": edges,
-            "variables": sum(not v.state for v in graph.variables),
-            "compute sets": len(graph.compute_sets),
-        }
+        return self._cost.graph_size()
 
     def vertex_counts(self) -> dict[str, int]:
         """Number of vertices of each codelet, most first."""
@@ -215,10 +211,7 @@ class Report:
         """Worker cycles (tile cycles for supervisor vertices) of the run, by codelet, most first."""
         totals: dict[str, int] = {}
         for number, n in enumerate(self._executions.tolist()):
-            compute_set = getattr(self._cost.compiled.steps[number], "compute_set", None)
-            if not n or compute_set is None:
-                continue
-            for name, cycles in self._cost.codelet_cycles(compute_set).items():
+            for name, cycles in self._cost.codelet_cycles(number).items() if n else ():
                 totals[name] = totals.get(name, 0) + n * cycles
         return dict(sorted(totals.items(), key=lambda item: (-item[1], item[0])))
 

@@ -1,0 +1,38 @@
+"""The links between IPUs: a ladder, as PopLibs' tools model it (lib/poplibs_test/Util.cpp).
+
+IPUs 2k and 2k + 1 share a card and make a rung; rails join IPU i with i + 2 and i - 2. A message goes along a rail and
+crosses on the lower of the two rungs. Links work at the same time, each way; the exchange between IPUs lasts as long as its
+busiest link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ipu_teach.target import Target
+from ipu_teach.types import Array
+
+
+def route(source: int, destination: int) -> Iterator[tuple[int, int]]:
+    """The links on the way from one IPU to another, as pairs of neighbours."""
+    here = source
+    crossed = here % 2 == destination % 2
+    while here != destination:
+        if not crossed and here // 2 <= destination // 2:
+            there, crossed = here ^ 1, True
+        else:
+            there = here + (2 if here // 2 < destination // 2 else -2)
+        yield here, there
+        here = there
+
+
+def link_cycles(flows: Array, target: Target) -> int:
+    """Cycles of the busiest link. `flows`: bytes from each IPU (first axis) to each other one."""
+    load: dict[tuple[int, int], int] = {}
+    for source, destination in np.argwhere(flows).tolist():
+        for link in route(source, destination):
+            load[link] = load.get(link, 0) + int(flows[source, destination])
+    rung, rail = target.link_bytes_per_cycle, target.rail_bytes_per_cycle
+    return max((int(np.ceil(size / (rung if a ^ b == 1 else rail))) for (a, b), size in load.items()), default=0)

@@ -1,0 +1,88 @@
+"""The halo exchange whose profile is published: thorbenlouw/lbm-graphcore, experiments/halo-exchange-approaches, "implicit".
+
+A grid of 608 x 2 blocks, one a tile, with edges of zeros. What each block reads of its neighbours is as in that program
+(main/HaloRegionApproaches.cpp), oddities included: from the south it takes a single element, from the other sides one less
+than a block is wide. Its vertices are given 100 cycles each and compute nothing of interest.
+"""
+
+from __future__ import annotations
+
+from ipu_teach import FLOAT, ComputeSet, Graph, Input, Output, Tensor, Vector, Vertex, concat
+from ipu_teach.program import Execute, Repeat, Sequence
+
+COLUMNS = 2
+
+
+class ExtraHalos(Vertex):
+    """`inner` is a block, the others what it sees of its eight neighbours."""
+
+    inner: Input[Vector[Vector[FLOAT]]]
+    north: Input[Vector[FLOAT]]
+    south: Input[Vector[FLOAT]]
+    east: Input[Vector[FLOAT]]
+    west: Input[Vector[FLOAT]]
+    corners: Input[Vector[FLOAT]]
+    out: Output[Vector[Vector[FLOAT]]]
+
+    def compute(self):
+        self.out = self.inner * 1
+
+
+def build(graph: Graph, block: int = 100, pairs: int = 10) -> Repeat:
+    """2 x `pairs` steps, forth and back between two buffers."""
+    rows = graph.target.num_tiles // COLUMNS
+    here, there = (graph.add_variable(FLOAT, (rows * block, COLUMNS * block), name) for name in ("in", "out"))
+    for tile in range(rows * COLUMNS):
+        for grid in (here, there):
+            graph.set_tile_mapping(_block(grid, block, *divmod(tile, COLUMNS)), tile)
+    zeros = graph.add_constant(FLOAT, (rows * COLUMNS, block), 0, "zeros")
+    for tile in range(rows * COLUMNS):
+        graph.set_tile_mapping(zeros[tile], tile)
+    graph.set_initial_value(here, 1)
+    steps = []
+    for source, into, name in ((here, there, "forth"), (there, here, "back")):
+        compute_set = graph.add_compute_set(name)
+        for tile in range(rows * COLUMNS):
+            _vertex(graph, compute_set, source, into, zeros[tile], block, tile)
+        steps.append(Execute(compute_set))
+    return Repeat(pairs, Sequence(*steps))
+
+
+def _block(grid: Tensor, block: int, row: int, column: int) -> Tensor:
+    return grid[row * block : (row + 1) * block, column * block : (column + 1) * block]
+
+
+def _vertex(graph: Graph, compute_set: ComputeSet, source: Tensor, into: Tensor, zeros: Tensor, block: int, tile: int) -> None:
+    row, column = divmod(tile, COLUMNS)
+    rows = source.shape[0] // block
+
+    def near(down: int, right: int) -> Tensor | None:
+        inside = 0 <= row + down < rows and 0 <= column + right < COLUMNS
+        return _block(source, block, row + down, column + right) if inside else None
+
+    def side(neighbour: Tensor | None, *part: object) -> Tensor:
+        return zeros if neighbour is None else neighbour[part].flatten()
+
+    def corner(neighbour: Tensor | None, i: int, j: int) -> Tensor:
+        return zeros[0] if neighbour is None else neighbour[i, j]
+
+    last = block - 1
+    corners = [corner(near(-1, -1), last, last), corner(near(-1, 1), last, 0),
+               corner(near(1, -1), 0, last), corner(near(1, 1), 0, 0)]  # fmt: skip
+    vertex = graph.add_vertex(
+        compute_set,
+        ExtraHalos,
+        inner=_block(source, block, row, column),
+        north=side(near(-1, 0), last, slice(1, None)),
+        south=side(near(1, 0), 0, slice(last, None)),
+        east=side(near(0, 1), slice(1, None), 0),
+        west=side(near(0, -1), slice(1, None), last),
+        corners=_joined(corners),
+        out=_block(into, block, row, column),
+    )
+    graph.set_tile_mapping(vertex, tile)
+    graph.set_perf_estimate(vertex, 100)
+
+
+def _joined(numbers: list[Tensor]) -> Tensor:
+    return concat([n.reshape((1,)) for n in numbers])

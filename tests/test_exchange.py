@@ -1,0 +1,301 @@
+"""What an exchange costs, against sets of elements, plain loops, and the profiles that are published."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import groupby
+from random import Random
+
+import numpy as np
+import pytest
+from codelets import Sum
+from graphs import Placed, Space, View, add, random_copy, random_superstep, random_view
+from hypothesis import given
+from hypothesis import strategies as st
+from programs import lbm
+from test_brute_force import RANDOMLY, cost_of, some_device, some_space, touched_by_tile
+
+from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, Target
+from ipu_teach.compile.freeze import FrozenGraph
+from ipu_teach.cost.exchange import Traffic, arrival_cycles, moved
+from ipu_teach.cost.host import host_traffic, landing_bytes
+from ipu_teach.cost.links import link_cycles, route
+from ipu_teach.program import Copy, Execute
+from ipu_teach.target import changed, make_target
+from ipu_teach.types import Array
+
+# --- who hears what ---------------------------------------------------------------------------------------------------
+
+
+def together(space: Space, wanted: list[set[int]], per_ipu: int) -> list[list[int]]:
+    """[received, sent] by tile in bytes: elements whose every listener shares its bus with another listener."""
+    listeners: dict[int, set[int]] = defaultdict(set)
+    for tile, elements in enumerate(wanted):
+        for e in elements:
+            if space.tile[e] != tile:
+                listeners[e].add(tile)
+
+    def partner(tile: int) -> int:
+        local = tile % per_ipu ^ 1
+        return tile - tile % per_ipu + local if local < per_ipu else -1
+
+    fast = {e for e, tiles in listeners.items() if all(partner(t) in tiles for t in tiles)}
+    received = [space.bytes_of({e for e in fast if t in listeners[e]}) for t in range(len(wanted))]
+    return [received, [space.bytes_of({e for e in fast if space.tile[e] == t}) for t in range(len(wanted))]]
+
+
+@RANDOMLY
+@given(st.randoms(use_true_random=False))
+def test_what_pairs_of_tiles_hear_together(rng: Random) -> None:
+    device = some_device(rng)
+    space = some_space(rng, device)
+    step = random_superstep(rng, space)
+    everywhere = random_view(rng, rng.choice([v for v in space.variables.values() if v.tensor.dtype is FLOAT] or
+                                             [space.variable(FLOAT, (7,))])).flat()  # fmt: skip
+    out = space.variable(FLOAT, (space.tiles,))
+    if not everywhere.elements & {e for v in step.vertices for part in v.touched(("output", "inout")) for e in part}:
+        for tile in range(space.tiles):
+            placed = Placed(Sum, tile, {"x": [everywhere], "out": [out[tile]]})
+            add(space, step.compute_set, placed)
+            step.vertices.append(placed)
+    reads, writes = cost_of(space, Execute(step.compute_set)).exchange
+    wanted = touched_by_tile(space, step, ("input", "inout"))
+    expected = together(space, wanted, device.target.tiles_per_ipu)
+    assert [reads.together_received.tolist(), reads.together_sent.tolist()] == expected
+    assert not writes.together_received.any() and not writes.together_sent.any()
+
+
+def test_a_pair_of_tiles_hears_one_thing_at_twice_the_rate() -> None:
+    """Tile 0 owns 100 numbers. Tiles 2 and 3 read all of them, or tile 5 alone reads half of them as well."""
+    space = Space(IPUModel(tiles_per_ipu=6, exchange_latency_cycles=0, exchange_cycles_per_row=0).create_device(), Random(0))
+    x, out = space.variable(FLOAT, (100,)), space.variable(FLOAT, (8,))
+    space.map(x, 0)
+    pair, both = space.graph.add_compute_set(), space.graph.add_compute_set()
+    for number, (compute_set, tile, part) in enumerate(
+        [(pair, 2, x), (pair, 3, x), (both, 2, x), (both, 3, x), (both, 5, x[:50])]
+    ):
+        space.map(out[number], tile)
+        add(space, compute_set, Placed(Sum, tile, {"x": [part], "out": [out[number]]}))
+    assert cost_of(space, Execute(pair)).exchange_cycles.tolist() == [50, 0, 50, 50, 0, 0]
+    assert cost_of(space, Execute(both)).exchange_cycles.tolist() == [75, 0, 75, 75, 0, 50]
+
+
+# --- instructions and distance ----------------------------------------------------------------------------------------
+
+
+def local_addresses(space: Space) -> list[int]:
+    """Where each element lies in the memory of its tile, if every tile keeps its elements in the order of the graph."""
+    used = [0] * space.tiles
+    result = []
+    for element, tile in enumerate(space.tile):
+        result.append(used[tile])
+        used[tile] += space.size[element]
+    return result
+
+
+@RANDOMLY
+@given(st.randoms(use_true_random=False))
+def test_sends_and_turns_are_counted(rng: Random) -> None:
+    """SENDs: stretches of a tile's memory, cut at 64 words. Turns: how often the next element comes from another tile."""
+    space = some_space(rng, some_device(rng))
+    copy, source, destination = random_copy(rng, space)
+    found = cost_of(space, copy).exchange[0]
+    wanted: list[set[int]] = [set() for _ in range(space.tiles)]
+    for s, d in zip(source.ids.reshape(-1).tolist(), destination.ids.reshape(-1).tolist(), strict=True):
+        wanted[space.tile[d]].add(s)
+    address = local_addresses(space)
+    for tile in range(space.tiles):
+        senders = [space.tile[e] for e in sorted(wanted[tile]) if space.tile[e] != tile]
+        assert found.sources[tile] == len(list(groupby(senders)))
+        sent = sorted({e for t, elements in enumerate(wanted) for e in elements if space.tile[e] == tile != t})
+        count, stretch, end = 0, 0, -1
+        for e in sent:
+            # The same stretch of memory, as long as no other element of the tile comes between.
+            stretch = stretch + space.size[e] if address[e] == end else space.size[e]
+            end = address[e] + space.size[e]
+            count += stretch <= space.size[e] or (stretch - space.size[e]) // 256 < (stretch - 1) // 256
+        assert found.sends[tile] == count
+
+
+def test_instructions_hold_up_a_tile_that_gathers_crumbs() -> None:
+    """Ten numbers from ten tiles: three instructions each, which take longer than the words."""
+    space = Space(IPUModel(tiles_per_ipu=11, exchange_latency_cycles=0, exchange_cycles_per_row=0).create_device(), Random(0))
+    x, y = space.variable(FLOAT, (10,)), space.variable(FLOAT, (10,))
+    for i in range(10):
+        space.map(x[i], i)
+    space.map(y, 10)
+    cost = cost_of(space, Copy(x.tensor, y.tensor))
+    assert cost.exchange_cycles.tolist() == [1] * 10 + [30]
+
+
+def test_far_tiles_hear_later() -> None:
+    """Pairs of tiles stand on 23 rows, up and down again; the first word comes after 54 cycles and 2 for each row."""
+    found = arrival_cycles(make_target("ipu2"))
+    assert found[:4].tolist() == [54, 54, 56, 56]
+    assert found[44:48].tolist() == [98, 98, 98, 98]  # the last pair of the first block, and the first of the second
+    assert (found.min(), found.max(), len(found)) == (54, 98, 1472)
+    assert arrival_cycles(make_target("ipu1")).max() == 54 + 2 * 18
+    assert arrival_cycles(make_target("ipu2", num_ipus=2, tiles_per_ipu=3)).tolist() == [54, 54, 56] * 2
+
+
+# --- the host's data --------------------------------------------------------------------------------------------------
+
+
+def plain_host_traffic(space: Space, view: View, target: Target) -> dict[tuple[int, int], int]:
+    """Bytes from the tile where a packet lands to that where they belong, byte for byte."""
+    moves: dict[tuple[int, int], int] = defaultdict(int)
+    for ipu in range(target.num_ipus):
+        owners = [space.tile[e] for e in view.ids.reshape(-1).tolist() for _ in range(space.size[e])]
+        owners = [t for t in owners if t // target.tiles_per_ipu == ipu]
+        packets = [owners[i : i + target.host_packet_bytes] for i in range(0, len(owners), target.host_packet_bytes)]
+        mixed = [p for p in packets if len(set(p)) > 1]
+        places = [t for t in range(target.tiles_per_ipu) for _ in range(len(range(t, len(mixed), target.tiles_per_ipu)))]
+        for packet, place in zip(mixed, places, strict=True):
+            for owner in packet:
+                moves[ipu * target.tiles_per_ipu + place, owner] += 1
+    return {way: size for way, size in moves.items() if way[0] != way[1]}
+
+
+@RANDOMLY
+@given(st.randoms(use_true_random=False), st.integers(1, 24))
+def test_the_hosts_packets_land_and_are_moved(rng: Random, packet: int) -> None:
+    device = some_device(rng, host_packet_bytes=packet)
+    space = some_space(rng, device)
+    view = random_view(rng, rng.choice(list(space.variables.values())))
+    graph = FrozenGraph(space.graph)
+    expected = plain_host_traffic(space, view, device.target)
+    for to_device in (True, False):
+        found = host_traffic(graph, view.tensor, to_device)
+        here, there = (found.sent, found.received) if to_device else (found.received, found.sent)
+        for tile in range(space.tiles):
+            assert here[tile] == sum(size for (a, _), size in expected.items() if a == tile)
+            assert there[tile] == sum(size for (_, b), size in expected.items() if b == tile)
+        assert not found.links.any() and not found.together_received.any()
+    assert landing_bytes(graph, view.tensor).tolist() == here.tolist()
+
+
+def test_whole_packets_need_no_rearrangement() -> None:
+    """512 numbers, two packets: on one tile each they go straight there; row by row they land first."""
+    space = Space(IPUModel(tiles_per_ipu=4).create_device(), Random(0))
+    whole, rows = space.variable(FLOAT, (512,)), space.variable(FLOAT, (4, 128))
+    for tile in range(4):
+        space.map(rows[tile], tile)
+    space.map(whole[:256], 2)
+    space.map(whole[256:], 3)
+    graph = FrozenGraph(space.graph)
+    assert host_traffic(graph, whole.tensor, True).total == 0
+    found = host_traffic(graph, rows.tensor, True)
+    # The first packet lands on tile 0, which keeps a half; the second on tile 1, which passes both on.
+    assert found.received.tolist() == [0, 512, 512, 512] and found.sent.tolist() == [512, 1024, 0, 0]
+
+
+# --- links ------------------------------------------------------------------------------------------------------------
+
+
+def test_messages_take_the_ladder() -> None:
+    """Along a rail, and across on the lower of the two rungs, which is there even if the last IPU stands alone."""
+    assert list(route(0, 1)) == [(0, 1)]
+    assert list(route(0, 4)) == [(0, 2), (2, 4)]
+    assert list(route(1, 4)) == [(1, 0), (0, 2), (2, 4)]
+    assert list(route(4, 1)) == [(4, 2), (2, 0), (0, 1)]
+    assert list(route(2, 3)) == [(2, 3)] and list(route(3, 3)) == []
+    for a in range(9):
+        for b in range(9):
+            steps = list(route(a, b))
+            assert [s for s, _ in steps[1:]] == [t for _, t in steps[:-1]]
+            assert (steps[0][0], steps[-1][1]) == (a, b) if steps else a == b
+            assert all(max(s) < 9 for s in steps)
+
+
+def test_the_busiest_link_decides() -> None:
+    target = make_target("ipu1", num_ipus=4)
+    flows = np.zeros((4, 4), np.int64)
+    flows[0, 1] = 3650
+    assert link_cycles(flows, target) == 100
+    flows[0, 3] = 1830  # over 0-1, then 1-3
+    assert link_cycles(flows, target) == -(-(3650 + 1830) // 36.5)
+    flows[:] = 0
+    flows[0, 2] = flows[2, 0] = 1830  # each way has its own wires
+    assert link_cycles(flows, target) == 100
+    assert link_cycles(np.zeros((4, 4), np.int64), target) == 0
+
+
+def test_what_an_ipu_wants_crosses_to_it_once() -> None:
+    space = Space(IPUModel(tiles_per_ipu=3, num_ipus=3).create_device(), Random(0))
+    x, out = space.variable(FLOAT, (10,)), space.variable(FLOAT, (9,))
+    space.map(x, 0)
+    compute_set = space.graph.add_compute_set()
+    for tile in range(9):
+        space.map(out[tile], tile)
+        add(space, compute_set, Placed(Sum, tile, {"x": [x if tile % 3 else x[:4]], "out": [out[tile]]}))
+    found = cost_of(space, Execute(compute_set)).exchange[0]
+    assert found.links.tolist() == [[0, 40, 40], [0, 0, 0], [0, 0, 0]]
+
+
+def test_a_sync_of_many_ipus_takes_longer() -> None:
+    assert [make_target("ipu1", num_ipus=n).external_sync_cycles for n in (2, 3, 4, 8, 16)] == [48, 48, 96, 144, 240]
+
+
+# --- laws -------------------------------------------------------------------------------------------------------------
+
+
+def random_moves(rng: Random, target: Target, count: int) -> tuple[Array, Array, Array]:
+    tiles = target.num_tiles
+    return tuple(np.array([rng.randrange(most) for _ in range(count)], np.int64) for most in (tiles, tiles, 999))  # type: ignore[return-value]
+
+
+@RANDOMLY
+@given(st.randoms(use_true_random=False), st.integers(0, 30))
+def test_more_bytes_are_never_cheaper(rng: Random, count: int) -> None:
+    target = some_device(rng).target
+    source, destination, size = random_moves(rng, target, count)
+    before = moved(target, source, destination, size)
+    for after in (
+        moved(
+            target, *(np.append(a, b) for a, b in zip((source, destination, size), random_moves(rng, target, 1), strict=True))
+        ),
+        moved(target, source, destination, size + rng.randrange(50)),
+    ):
+        assert np.all(after.tile_cycles(target) >= before.tile_cycles(target))
+        assert after.link_cycles(target) >= before.link_cycles(target)
+
+
+FASTER = {
+    "exchange_bytes_per_cycle": 8, "shared_bus_speedup": 4, "exchange_latency_cycles": 0, "exchange_cycles_per_row": 0,
+    "exchange_setup_instructions": 0, "link_bytes_per_cycle": 1e6, "rail_bytes_per_cycle": 1e6,
+}  # fmt: skip
+
+
+@RANDOMLY
+@given(st.randoms(use_true_random=False), st.sampled_from(sorted(FASTER)))
+def test_faster_is_never_slower(rng: Random, field: str) -> None:
+    device = some_device(rng)
+    space = some_space(rng, device)
+    quick = changed(device.target, **{field: FASTER[field]})
+    exchanges: tuple[Traffic, ...] = cost_of(space, Execute(random_superstep(rng, space).compute_set)).exchange
+    for found in exchanges:
+        assert np.all(found.tile_cycles(quick) <= found.tile_cycles(device.target))
+        assert found.link_cycles(quick) <= found.link_cycles(device.target)
+
+
+# --- published --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def halo() -> Report:
+    """The published halo exchange on the full first-generation chip. Its step is costed, not computed, twenty times."""
+    graph = Graph(IPUModel("ipu1").create_device().target)
+    engine = Engine(graph, lbm.build(graph, pairs=1))
+    return engine.executable.report
+
+
+def test_the_published_halo_exchange(halo: Report) -> None:
+    """LBM's "implicit" profile: 5,682.0 cycles of exchange and 3,328.0 of sync in 20 steps, 21,010 in all."""
+    steps = [profile.cost for profile in halo.compute_sets]
+    assert len(steps) == 2
+    forth = steps[0].exchange[0]
+    # Inside the grid: 99 numbers from the north, 99 from the one neighbour at the side, 1 from the south, 2 corners.
+    assert int(forth.received[600]) == 4 * (99 + 99 + 1 + 2)
+    exchange = 10 * sum(float(s.exchange_cycles.mean()) for s in steps)
+    assert exchange == pytest.approx(5_682.0, rel=0.05)
+    assert 10 * sum(s.cycles for s in steps) == pytest.approx(21_010, rel=0.015)
