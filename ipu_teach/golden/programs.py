@@ -15,10 +15,9 @@ from ipu_teach.compile.programs import Node
 from ipu_teach.cost import CostModel
 from ipu_teach.device import IPUModel
 from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex import Input, Output, SupervisorVertex, Vector, Vertex
+from ipu_teach.graph.vertex import SupervisorVertex
 from ipu_teach.poplibs import poplin, poputil
-from ipu_teach.program import Execute, Program, Repeat, Sequence
+from ipu_teach.program import Execute, Program, Sequence
 from ipu_teach.report import Report
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT
@@ -42,70 +41,6 @@ def _steps(node: Node) -> Iterator[int]:
         for _ in range(node.count if node.kind == "Repeat" else 1):
             for child in node.children:
                 yield from _steps(child)
-
-
-# --- halo exchange: thorbenlouw/lbm-graphcore, main/HaloRegionApproaches.cpp, strategy "implicit" ---------------------
-
-
-class ExtraHalos(Vertex):
-    """A block and what its eight neighbours border it with."""
-
-    block: Input[Vector[Vector[FLOAT]]]
-    out: Output[Vector[Vector[FLOAT]]]
-    n: Input[Vector[FLOAT]]
-    s: Input[Vector[FLOAT]]
-    e: Input[Vector[FLOAT]]
-    w: Input[Vector[FLOAT]]
-    nw: Input[FLOAT]
-    ne: Input[FLOAT]
-    sw: Input[FLOAT]
-    se: Input[FLOAT]
-
-    def compute(self) -> None:
-        self.out = self.block
-
-
-def halo(target: Target, block: int = 100, iterations: int = 10, columns: int = 2) -> tuple[Graph, Program]:
-    """A grid two tiles wide, a block each, and steps forth and back between two grids; every vertex is said to take 100.
-
-    Two columns are what the published list of vertices tells: a zeroing of 2 rows of blocks, and of the outer column of
-    every block.
-    """
-    graph = Graph(target)
-    rows = target.num_tiles // columns
-    grids = [graph.add_variable(FLOAT, (rows * block, columns * block), name) for name in ("in", "out")]
-    blocks = [[grid[r * block : (r + 1) * block, c * block : (c + 1) * block] for r in range(rows) for c in range(columns)]
-              for grid in grids]  # fmt: skip
-    zeros = graph.add_constant(FLOAT, (target.num_tiles, block), 0, "zeros")
-    for tile in range(target.num_tiles):
-        for part in (blocks[0][tile], blocks[1][tile], zeros[tile]):
-            graph.set_tile_mapping(part, tile)
-    sets = []
-    for source, result in ((0, 1), (1, 0)):
-        compute_set = graph.add_compute_set(f"implicit {source}")
-        for tile in range(target.num_tiles):
-            edges = {"block": blocks[source][tile], "out": blocks[result][tile]}
-            edges |= _ring(blocks[source], zeros[tile], tile, rows, columns)
-            vertex = graph.add_vertex(compute_set, ExtraHalos, edges)
-            graph.set_tile_mapping(vertex, tile)
-            graph.set_perf_estimate(vertex, 100)
-        sets.append(Execute(compute_set))
-    return graph, Repeat(iterations, Sequence(*sets))
-
-
-def _ring(blocks: list[Tensor], zeros: Tensor, tile: int, rows: int, columns: int) -> dict[str, Tensor]:
-    """What borders a block, from the neighbours that there are; zeros where the grid ends."""
-    row, column = divmod(tile, columns)
-    places = {"nw": (-1, -1), "n": (-1, 0), "ne": (-1, 1), "w": (0, -1), "e": (0, 1), "sw": (1, -1), "s": (1, 0), "se": (1, 1)}
-    # What lies above is bordered by its last row, what lies to the left by its last column.
-    part = {-1: -1, 0: slice(None), 1: 0}
-    ring = {}
-    for name, (down, right) in places.items():
-        if 0 <= row + down < rows and 0 <= column + right < columns:
-            ring[name] = blocks[tile + down * columns + right][part[down], part[right]]
-        else:
-            ring[name] = zeros[0] if down and right else zeros
-    return ring
 
 
 # --- profiling: graphcore/tutorials, tutorials/poplar/tut4_profiling --------------------------------------------------

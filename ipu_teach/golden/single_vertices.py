@@ -30,11 +30,8 @@ def amp() -> list[Row]:
         cycles = float(vertices.conv_partial_1x1(n, 16, 16, HALF, target))
         rate = 2 * n * 16 * 16 * target.num_tiles * target.tile_clock_frequency / cycles / 1e12
         fixed = n == 64
-        why = (
-            "fixed the loading of weights: 8 bytes a cycle, not 16"
-            if fixed
-            else "PopLibs' estimate, with weights loaded at 8 bytes a cycle"
-        )
+        why = "PopLibs' estimate, with weights loaded at 8 bytes a cycle"
+        why = "fixed conv_unit_coeff_load_bytes_per_cycle: 8, not 16" if fixed else why
         rows.append(Row(f"ConvPartial1x1 half, {n} x 16 by 16 x 16, Bow chip (TFLOP/s)", SILICON, NOTEBOOK, published, rate,
                         0.002 if n >= 512 else 0.02, why, calibrates=fixed))  # fmt: skip
     return rows
