@@ -208,3 +208,90 @@ def test_traced_cycles_grow_with_the_vectors(codelet: type[Vertex]) -> None:
 def test_an_exponential_costs_more_than_an_addition() -> None:
     """PopLibs: six cycles for two FLOAT, against one."""
     assert 5 <= (traced(Exponential, 1000) - 5) / (traced(VectorAdd, 1000) - 5) <= 7
+
+
+def codelet(compute: Callable[[Any], None], **annotations: Any) -> type[Vertex]:
+    """A vertex class with these fields and this compute()."""
+    return type("Made", (Vertex,), {"__annotations__": annotations, "compute": compute})
+
+
+def scalars(self: Any) -> None:
+    self.out = self.a * self.b
+
+
+def scaled(self: Any) -> None:
+    self.out = self.k * self.x
+
+
+def copied(self: Any) -> None:
+    self.out = self.x
+
+
+def copied_by_a_loop(self: Any) -> None:
+    for i in range(len(self.x)):
+        self.out[i] = self.x[i]
+
+
+def square_and_root(self: Any) -> None:
+    self.out = self.x**2 + np.sqrt(self.x)
+
+
+def root_of_each(self: Any) -> None:
+    for i in range(len(self.x)):
+        self.out[i] = np.sqrt(self.x[i])
+
+
+def exponentials(self: Any) -> None:
+    self.out = np.exp(self.x)
+
+
+def chosen(self: Any) -> None:
+    self.out = np.where(self.x > 0, self.x, 0)
+
+
+def clipped(self: Any) -> None:
+    self.out = np.clip(self.x, 0, 1)
+
+
+def added(self: Any) -> None:
+    self.out = self.x + self.x
+
+
+def halved(self: Any) -> None:
+    self.out = self.x // 2
+
+
+def largest(self: Any) -> None:
+    self.out = np.max(self.x)
+
+
+def sorted_(self: Any) -> None:
+    self.out = np.sort(self.x)
+
+
+X, OUT = Input[Vector[FLOAT]], Output[Vector[FLOAT]]
+HX, HOUT = Input[Vector[HALF]], Output[Vector[HALF]]
+IX, IOUT = Input[Vector[INT]], Output[Vector[INT]]
+
+
+@pytest.mark.parametrize(
+    ("compute", "fields", "cycles"),
+    [
+        # docs/model.md, row by row, for vectors of 100: 50 data paths of FLOAT, 25 of HALF; 5 to start
+        (scalars, {"a": Input[FLOAT], "b": Input[FLOAT], "out": Output[FLOAT]}, 5 + 2 + 1 + 1),
+        (scaled, {"k": Input[FLOAT], "x": X, "out": OUT}, 5 + 1 + 50),
+        (copied, {"x": X, "out": OUT}, 5 + 50),
+        (copied_by_a_loop, {"x": X, "out": OUT}, 5 + 200),
+        (square_and_root, {"x": X, "out": OUT}, 5 + 50 * (1 + 10 + 1)),
+        (root_of_each, {"x": X, "out": OUT}, 5 + 100 * (1 + 5 + 1)),
+        (exponentials, {"x": HX, "out": HOUT}, 5 + 25 * 4),
+        (chosen, {"x": X, "out": OUT}, 5 + 100 + 100 * 5),
+        (clipped, {"x": X, "out": OUT}, 5 + 50 * 2),
+        (added, {"x": IX, "out": IOUT}, 5 + 100),
+        (halved, {"x": IX, "out": IOUT}, 5 + 100 * 277),
+        (largest, {"x": X, "out": Output[FLOAT]}, 5 + 50 + 1),
+        (sorted_, {"x": X, "out": OUT}, 5 + 100 * 3),
+    ],
+)  # fmt: skip
+def test_the_table_of_learners_codelets(compute: Callable[[Any], None], fields: dict[str, Any], cycles: int) -> None:
+    assert traced(codelet(compute, **fields), 100) == cycles

@@ -63,7 +63,9 @@ def lines(title: str, rows: Sequence[Row]) -> Iterator[str]:
 def summary(rows: Sequence[Row]) -> str:
     """How many rows there are of each verdict."""
     count = Counter(row.verdict for row in rows)
-    return f"{len(rows)} rows: " + ", ".join(f"{count[verdict]} {verdict}" for verdict in VERDICTS if count[verdict])
+    return f"{len(rows)} row{'' if len(rows) == 1 else 's'}: " + ", ".join(
+        f"{count[verdict]} {verdict}" for verdict in VERDICTS if count[verdict]
+    )
 
 
 def main(arguments: Sequence[str]) -> int:
