@@ -421,7 +421,11 @@ PROGRAM = [
     Row("ErrorProgram", "program.ErrorProgram", "", 'ErrorProgram("why", PrintTensor(t))'),
     Row("cycleCount", "program.cycle_count", "modelled cycles, always the same", "cycle_count(graph, prog, 0)"),
     Row("cycleStamp", "program.cycle_stamp", "modelled cycles since load", "cycle_stamp(graph, prog, 0)"),
-    Row("setFloatingPointBehaviour, setStochasticRounding", "", "arithmetic rounds to nearest and never traps"),
+    Row(
+        "setFloatingPointBehaviour, setStochasticRounding",
+        "",
+        '`options={"prng.enableStochasticRounding": True}`, for all runs of an engine; arithmetic never traps',
+    ),
     Row("dumpProgram, prettyPrint", "program.Program.to_string", "", "Sequence(Execute(cs)).to_string()"),
 ]
 

@@ -554,7 +554,7 @@ NOT_HERE = {
     "AssumeEqualAcrossReplicas": "there is one replica; use the tensor itself.",
     "Loop": "Repeat, RepeatWhileTrue or RepeatWhileFalse.",
     "set_floating_point_behaviour": "arithmetic rounds to nearest and never traps; test for NaN in a codelet.",
-    "set_stochastic_rounding": "arithmetic rounds to nearest.",
+    "set_stochastic_rounding": "the engine's option prng.enableStochasticRounding, for all of its runs.",
 }
 
 

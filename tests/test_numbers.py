@@ -423,6 +423,17 @@ def test_uniform_numbers() -> None:
     np.testing.assert_array_equal(shifted, got[:7] * 4 - 2)
 
 
+def test_kept_elements() -> None:
+    words = generator.draw(generator.seeded(9), 3).tolist()
+    parts = [word >> 16 * k & 0xFFFF for word in words for k in range(4)]
+    for probability in (0.0, 0.1, 0.5, 1.0):
+        got = generator.bernoulli(generator.seeded(9), 11, probability)
+        assert got.dtype == np.bool_
+        assert got.tolist() == [part < round(probability * 65536) for part in parts[:11]]
+    share = generator.bernoulli(generator.worker_states(2, 3, 6), 60_000, 0.3).mean()
+    assert abs(share - round(0.3 * 65536) / 65536) <= 4 * (0.3 * 0.7 / (18 * 60_000)) ** 0.5
+
+
 def test_normal_numbers() -> None:
     """The sum of twelve 5-bit numbers: its distribution is known exactly, and close to the normal one."""
     got = generator.normal(generator.seeded(9), COUNT)

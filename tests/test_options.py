@@ -118,7 +118,6 @@ def test_wrong_options() -> None:
         "debug.nanOverflowMode",
         "debug.trace",
         "prng.enable",
-        "prng.enableStochasticRounding",
         "target.extendedMemory",
     ],
 )
@@ -128,10 +127,13 @@ def test_what_is_not_here_is_refused_when_switched_on(name: str) -> None:
     assert text.startswith(f"{name} = True is not offered by this kit.\n  next:  ")
 
 
-def test_a_seed_is_refused() -> None:
-    assert message({"prng.seed": 7}, NotOfferedError) == (
-        "prng.seed = 7 is not offered by this kit.\n"
-        "  next:  draw random numbers on the host, with numpy's generators and a seed."
+def test_stochastic_rounding_and_its_seed() -> None:
+    found = options({"prng.enableStochasticRounding": "true", "prng.seed": "7"})
+    assert (found["prng.enableStochasticRounding"], found["prng.seed"]) == (True, 7)
+    found = options(None)
+    assert (found["prng.enableStochasticRounding"], found["prng.seed"]) == (False, 0)
+    assert message({"prng.seed": -1}) == (
+        "The engine option 'prng.seed' was given -1.\n  next:  give a whole number, 0 or more."
     )
 
 

@@ -147,6 +147,7 @@ class Engine(WithoutSome):
             vertex_loop=self._vertex_loop,
             check_reads=self._checks["uninitialised"],
             shuffle=self._shuffle,
+            seed=int(self._options["prng.seed"] or 0) if self._options["prng.enableStochasticRounding"] else None,
         )
         self._machine.print_to = self._print_to
         self._device = device

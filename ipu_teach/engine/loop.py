@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.tracer import failed, located, source_line
+from ipu_teach.engine.chance import Chance, HalfByChance
 from ipu_teach.engine.memory import Memory
 from ipu_teach.errors import CodeletError
 from ipu_teach.graph.tensor import Layout
 from ipu_teach.graph.vertex import VectorList
-from ipu_teach.types import Array
+from ipu_teach.types import HALF, Array
 
 
-def run_loop(group: Group, layouts: tuple[Any, ...], memory: Memory, returned: Array | None = None) -> None:
+def run_loop(
+    group: Group, layouts: tuple[Any, ...], memory: Memory, returned: Array | None = None, chance: Chance | None = None
+) -> None:
     """Run `compute()` of every vertex of `group`. Raises `CodeletError` that names line, vertex and tile.
 
-    `returned`: bool[vertices], receives what each `compute()` returned; nothing counts as true.
+    `returned`: bool[vertices], receives what each `compute()` returned; nothing counts as true. `chance`: rounds what is
+    stored in halves stochastically.
     """
     table = group.table
+    states = None if chance is None else chance.states()
+    stream = np.zeros(2, np.uint64)  # of the worker that runs now
     calls: list[tuple[int, ...]] = [(worker,) for worker, _ in group.workers] or [()]
     for number, row in enumerate(group.rows.tolist()):
         regions: dict[str, Any] = {}
@@ -34,13 +42,20 @@ def run_loop(group: Group, layouts: tuple[Any, ...], memory: Memory, returned: A
                 where: Any = slice(start, start + part.size) if part.contiguous else start + part.positions.reshape(-1)
                 array = flat[where].copy().reshape(() if declared.depth == 0 else part.shape)
                 array.flags.writeable = declared.written
+                if states is not None and declared.dtype is HALF:
+                    array = array.view(HalfByChance)
+                    array.state = stream
                 if declared.written:
                     back.append((flat, where, array))
                 local.append(array)
             regions[name] = local[0] if isinstance(layout, Layout) else VectorList(local)
         try:
             vertex = table.codelet.bind(regions, max(1, len(group.workers)))
-            results = [vertex.compute(*call) for call in calls]
+            results = []
+            for call in calls:
+                if states is not None:
+                    stream[...] = states[number][call or 0]
+                results.append(vertex.compute(*call))
             if returned is not None:
                 returned[number] = all(result is None or bool(result) for result in results)
         except CodeletError as error:

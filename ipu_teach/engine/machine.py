@@ -6,6 +6,7 @@ import sys
 from array import array
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from typing import Any, TextIO
 
 import numpy as np
@@ -26,6 +27,7 @@ from ipu_teach.compile.programs import (
 )
 from ipu_teach.cost import CostModel
 from ipu_teach.engine.backend import Backend
+from ipu_teach.engine.chance import Chance, rounds
 from ipu_teach.engine.definedness import Definedness
 from ipu_teach.engine.loop import run_loop
 from ipu_teach.engine.memory import Memory
@@ -41,7 +43,10 @@ from ipu_teach.types import Array, from_quarter
 
 
 class Machine:
-    """What `Engine.load` makes. `feeds` and `drains` are the engine's connected streams, looked up at each transfer."""
+    """What `Engine.load` makes. `feeds` and `drains` are the engine's connected streams, looked up at each transfer.
+
+    `seed`: of stochastic rounding; None rounds to nearest.
+    """
 
     def __init__(
         self,
@@ -53,6 +58,7 @@ class Machine:
         vertex_loop: bool,
         check_reads: bool,
         shuffle: int | None,
+        seed: int | None,
     ) -> None:
         self.compiled = compiled
         self.cost = cost
@@ -63,6 +69,7 @@ class Machine:
         self._feeds, self._drains = feeds, drains
         self._vertex_loop = vertex_loop
         self._shuffle = shuffle
+        self._seed, self._executions = seed, count()
         self._defined = Definedness(compiled) if check_reads else None
         self._clock = (0, 0.0)  # steps summed up so far, and their modelled cycles
         self._actions = [self._bind(step) for step in compiled.steps]
@@ -152,8 +159,9 @@ class Machine:
             returned = np.ones(len(group.rows), bool) if step.out is not None else None
             if returned is not None:
                 answers.append(returned)
-            if group.unbatched or self._vertex_loop:
-                calls.append((run_loop, (group, layouts, self.memory, returned)))
+            chance = None if self._seed is None or not rounds(group) else Chance(self._seed, self._executions, group)
+            if group.unbatched or self._vertex_loop or chance is not None:
+                calls.append((run_loop, (group, layouts, self.memory, returned, chance)))
             else:
                 calls.extend(bind(group, layouts, self.memory, returned))
 

@@ -76,7 +76,7 @@ class OnePtrArray(np.ndarray[Any, np.dtype[Any]]):
 
 def without_size(region: Any, name: str) -> Any:
     """`region` such that asking for its length raises. `name`: the field, as the error is to call it."""
-    if isinstance(region, np.ndarray):
+    if isinstance(region, np.ndarray) and not isinstance(region, OnePtrArray):
         region = region.view(OnePtrArray)
     region.without_size = name
     return region

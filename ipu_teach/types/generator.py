@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from functools import cache
 from math import isqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +23,7 @@ from ipu_teach.types.rounding import Array
 WARM_UP = 12  # draws thrown away after seeding, as jameshanlon/prng-testing does
 STREAM_BITS = 64  # the streams of two workers start 2**64 draws apart
 
+_GOLDEN = np.uint64(0x9E37_79B9_7F4A_7C15)  # SplitMix64's step
 _SHIFT_A, _SHIFT_B, _SHIFT_C = 55, 14, 36
 _MOST_LOOPED = 64  # draws of one stream beyond which its pieces are drawn side by side
 
@@ -44,6 +46,18 @@ def worker_states(seed: int, tiles: int, workers: int) -> Array:
     """
     first = advance(seeded(seed), WARM_UP)
     return _spaced(first, 1 << STREAM_BITS, tiles * workers).reshape(tiles, workers, 2)
+
+
+def keyed(*keys: ArrayLike) -> Array:
+    """A state for each combination of keys: whole numbers of at most 64 bits, broadcast against each other.
+
+    For streams that are found by what they are for, not by a worker. Each key in turn is added to the bits so far and mixed
+    by SplitMix64 (Steele, Lea and Flood, 2014), whose next two words are the state, as Vigna advises for this family.
+    """
+    bits: Array = np.zeros(1, np.uint64)
+    for key in keys:
+        bits = _mixed(bits + np.asarray(key).astype(np.uint64))
+    return np.stack([_mixed(bits), _mixed(bits + _GOLDEN)], -1)
 
 
 def advance(state: Array, steps: int) -> Array:
@@ -94,6 +108,27 @@ def normal(state: Array, count: int, mean: float = 0.0, deviation: float = 1.0) 
     return numbers
 
 
+def bernoulli(state: Array, count: int, probability: float) -> Array:
+    """The next `count` answers of every stream, each true with `probability`: bool (..., count).
+
+    A word gives four, from its 16-bit parts: true where one is below probability * 65536, rounded to a whole number. So the
+    chip's f16v4rmask keeps elements (graphcore/ipu_assembly_support); which part is for which element is not published,
+    here the lowest is first.
+    """
+    parts = draw(state, -(-count // 4)).astype("<u8").view("<u2")[..., :count]
+    answers: Array = parts < round(probability * 65536)
+    return answers
+
+
+def _mixed(bits: Array) -> Array:
+    """SplitMix64's word for each state."""
+    bits = bits + _GOLDEN
+    bits = (bits ^ bits >> 30) * np.uint64(0xBF58_476D_1CE4_E5B9)
+    bits = (bits ^ bits >> 27) * np.uint64(0x94D0_49BB_1331_11EB)
+    mixed: Array = bits ^ bits >> 31
+    return mixed
+
+
 def _loop(state: Array, count: int) -> Array:
     words = np.empty((*state.shape[:-1], count), np.uint64)
     s0, s1 = state[..., 0].copy(), state[..., 1].copy()
@@ -130,7 +165,8 @@ def _doubled(bit: int) -> Array:
 def _apply(matrix: Array, state: Array) -> Array:
     """Where `matrix` leads each state."""
     bits = (state[..., None] >> np.arange(64, dtype=np.uint64) & np.uint64(1)).reshape(*state.shape[:-1], 128)
-    result: Array = np.bitwise_xor.reduce(bits[..., None] * matrix, axis=-2)
+    xor: Any = np.bitwise_xor  # whose type stubs differ from release to release
+    result: Array = xor.reduce(bits[..., None] * matrix, axis=-2)
     return result
 
 

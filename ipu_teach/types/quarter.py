@@ -102,15 +102,15 @@ def from_quarter(codes: ArrayLike, metadata: QuarterMetadata) -> NDArray[np.floa
 
 
 @cache
-def numbers(format: QuarterFormat) -> NDArray[np.float64]:
-    """What the 256 codes of a format stand for at scale 0, in the order of the codes."""
+def numbers(format: QuarterFormat) -> Array:
+    """What the 256 codes of a format stand for at scale 0, in the order of the codes: float64."""
     grid = format.grid
     code = np.arange(128)
     exponent, mantissa = code >> grid.mantissa_bits, code & (1 << grid.mantissa_bits) - 1
     normal = exponent > 0
     steps = mantissa + (normal << grid.mantissa_bits)
     positive = np.ldexp(steps.astype(np.float64), np.maximum(exponent, 1) - 1 + grid.least_exponent - grid.mantissa_bits)
-    result = np.concatenate([positive, -positive])
+    result: Array = np.concatenate([positive, -positive])
     result[NAN_CODE] = np.nan
     result.flags.writeable = False
     return result
