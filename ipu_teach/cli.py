@@ -1,4 +1,4 @@
-"""The command line: `ipu-teach lab | run | doctor`, and the same as `python -m ipu_teach`.
+"""The command line: `ipu-teach lab | run | doctor | golden`, and the same as `python -m ipu_teach`.
 
 `lab` opens the learner's notebook where there is one, `run` the solved one, for it goes to its end by itself. Exit
 status: 0 done, 1 a lesson failed or something is missing, 2 the request made no sense, 130 stopped by Ctrl-C.
@@ -501,6 +501,9 @@ def build_parser() -> argparse.ArgumentParser:
 
     text = "say what is installed, what is missing, and what to do about it"
     commands.add_parser("doctor", help=text, description=text)
+
+    text = "print every published figure beside what the kit models; golden --json prints them as data"
+    commands.add_parser("golden", help=text, add_help=False)  # `ipu_teach.golden` reads its own words
     return parser
 
 
@@ -511,8 +514,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[:1] == ["lab"] and words[1:2] not in (["-h"], ["--help"]):
         split = 1 if len(words) < 2 or words[1].startswith("-") else 2  # a value of JupyterLab's is no lesson
         words, to_jupyter = words[:split], words[split:]
-    arguments = build_parser().parse_args(words)
+    arguments = build_parser().parse_args(words[:1] if words[:1] == ["golden"] else words)
     try:
+        if arguments.command == "golden":
+            from ipu_teach import golden
+
+            return golden.main(words[1:])
         if arguments.command == "lab":
             return lab(arguments.lesson, to_jupyter)
         if arguments.command == "run":

@@ -99,6 +99,9 @@ class Target:
         30.6, "bytes a cycle, each way, to the next pair of IPUs", "assumed half of the links in a pair, as in Util.cpp", 1e-9
     )
     conv_units_fp32: int = _constant(16, "AMP units a tile", "derived: 62.5 TFLOP/s are 16 multiply-adds a cycle and tile", 1)
+    conv_units_fp16: int = _constant(
+        16, "AMP units a tile", "PopLibs tests, poplin/codelets/ConvPartial1x1Out.cpp; 250 TFLOP/s are 64 multiply-adds", 1
+    )
     conv_unit_pipeline_depth: int = _constant(4, "stages", "PopLibs tools, single_conv_layer.cpp (2018)", 1)
     conv_unit_coeff_load_bytes_per_cycle: int = _constant(
         8, "bytes a cycle", "PopLibs, poplin/PerformanceEstimation.hpp: 16, halved outside interleaved memory", 1
@@ -158,6 +161,7 @@ _IPU1: dict[str, tuple[Any, str]] = {
     "link_bytes_per_cycle": (36.5, "derived from PopLibs Util.cpp: 128 Gbit/s links at 85 %, inside one card"),
     "rail_bytes_per_cycle": (18.3, "derived from PopLibs Util.cpp: two of the links, where a card has four"),
     "conv_units_fp32": (8, "derived: 31.1 TFLOP/s are 8 multiply-adds a cycle and tile"),
+    "conv_units_fp16": (8, "PopLibs tools, single_conv_layer.cpp (2018); 124.5 TFLOP/s are 32 multiply-adds"),
 }
 _BOW: dict[str, tuple[Any, str]] = {
     "ipu_version": ("bow", "Bow slides"),

@@ -12,7 +12,6 @@ from codelets import Sum
 from graphs import Placed, Space, View, add, random_copy, random_superstep, random_view
 from hypothesis import given
 from hypothesis import strategies as st
-from programs import lbm
 from test_brute_force import RANDOMLY, cost_of, some_device, some_space, touched_by_tile
 
 from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, Target
@@ -20,6 +19,7 @@ from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.cost.exchange import Traffic, arrival_cycles, moved
 from ipu_teach.cost.host import host_traffic
 from ipu_teach.cost.links import link_cycles, route
+from ipu_teach.golden import halo as halo_exchange
 from ipu_teach.program import Copy, Execute
 from ipu_teach.target import changed, make_target
 from ipu_teach.types import Array
@@ -284,7 +284,7 @@ def test_faster_is_never_slower(rng: Random, field: str) -> None:
 def halo() -> Report:
     """The published halo exchange on the full first-generation chip. Its step is costed, not computed, twenty times."""
     graph = Graph(IPUModel("ipu1").create_device().target)
-    engine = Engine(graph, lbm.build(graph, pairs=1))
+    engine = Engine(graph, halo_exchange.build(graph, pairs=1))
     return engine.executable.report
 
 

@@ -642,11 +642,11 @@ def every_plan(m: int, k: int, n: int, target: Target) -> Iterator[int]:
             for columns in range(1, min(n, tiles // (rows * inner)) + 1):
                 bm, bk, bn = -(-m // rows), -(-k // inner), -(-n // columns)
                 cycles = -(-4 * (bm * bk + bk * bn) // target.exchange_bytes_per_cycle)
-                cycles += vertices.conv_partial_1x1_float(bm, bk, bn, target)
+                cycles += int(vertices.conv_partial_1x1(bm, bk, bn, FLOAT, target))
                 if inner > 1:
                     share = max(-(-m * n // tiles), min(m * n, 32))
                     cycles += -(-4 * share * inner // target.exchange_bytes_per_cycle) + target.internal_sync_cycles
-                    cycles += vertices.reduce_partials(share, inner, FLOAT, target)
+                    cycles += vertices.conv_reduce(share, inner, FLOAT, target)
                 yield cycles
 
 
@@ -697,8 +697,8 @@ def test_the_report_costs_a_product_as_its_plan_does() -> None:
     target, plan = bench.device.target, poplin.plan_mat_mul(50, 784, 10, bench.device.target)
     multiply, add_up = bench.report.compute_sets
     assert multiply.vertices == {"poplin::ConvPartial1x1<float>": plan.num_blocks}
-    assert multiply.cost.compute_duration == vertices.conv_partial_1x1_float(50, 61, 10, target)
-    assert add_up.cost.compute_duration == vertices.reduce_partials(40, 13, FLOAT, target)
+    assert multiply.cost.compute_duration == vertices.conv_partial_1x1(50, 61, 10, FLOAT, target)
+    assert add_up.cost.compute_duration == vertices.conv_reduce(40, 13, FLOAT, target)
     assert 0.8 * plan.cycles <= bench.report.total_cycles - 100 <= 1.01 * plan.cycles
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from programs import tut6
 
 from ipu_teach import Engine, Graph, IPUModel, Report, Target, print_profile_summary
+from ipu_teach.golden import tut6
 from ipu_teach.types import Array
 
 ROWS, COLS = 10_000, 1_000

@@ -4,14 +4,14 @@ In this order: the vertex's own `set_perf_estimate`; the estimator registered fo
 `cycles(self, target)`; the operations that were written down when it was traced. Units: worker cycles (a worker issues once
 every six tile cycles), for a SupervisorVertex and a MultiVertex tile cycles: of a MultiVertex, six times its slowest worker.
 
-The counts of a trace become cycles like this:
+The counts of a trace become cycles by the table in docs/model.md:
 
 - A vertex costs `VERTEX_OVERHEAD` to start (5: tut5 and tut6 of graphcore/examples guess the same).
-- Work on single elements issues one instruction a cycle: each load, each store, each operation of weight 1 is one cycle.
+- Work on single elements issues one instruction a cycle: each load, each store, each operation of weight 1 is one cycle. A
+  loop costs nothing more: the chip repeats instructions without a branch (`rpt`), and loads step their own addresses.
 - Work on vectors moves a data path of elements a cycle (2 FLOAT, 4 HALF). Loads and stores go beside the arithmetic (dual
   issue), two loads and one store a cycle (`ld2xst64pace`), so a codelet's vector part takes the longer of the two.
-- An operation's weight is its cycles for one data path, from the inner loops of PopLibs' estimators
-  (graphcore/poplibs, lib/popops/popopsCycleEstimators.cpp).
+- What is more than one instruction costs what the inner loop of PopLibs' vertex does (`vertices.rates`).
 """
 
 from __future__ import annotations
@@ -23,24 +23,42 @@ import numpy as np
 from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.trace import Op, Ref, Trace
+from ipu_teach.cost.vertices.rates import BINARY, UNARY
 from ipu_teach.graph.codelets import said_cycles
 from ipu_teach.target import Target
-from ipu_teach.types import Array
+from ipu_teach.types import FLOAT, HALF, INT, Array
 
 VERTEX_OVERHEAD = 5
 UNKNOWN = -1
 
-# (FLOAT, HALF) cycles for one 64-bit data path; PopLibs gives "10@2" for 10 cycles for 2 elements.
-_WEIGHTS: dict[str, tuple[float, float]] = {
-    "divide": (10, 21), "reciprocal": (6, 15), "sqrt": (10, 23), "exp": (6, 4), "exp2": (6, 4), "log": (12, 4),
-    "log1p": (18, 18), "expm1": (8, 20), "tanh": (12, 4), "sin": (4600, 100), "cos": (4600, 100), "tan": (10200, 22800),
-    "arcsin": (204, 408), "arctan2": (272, 578), "power": (624, 1300), "remainder": (133, 300), "fmod": (133, 300),
-    "floor_divide": (12, 23), "cbrt": (54, 68), "floor": (2, 2), "ceil": (2, 2), "rint": (2, 2), "trunc": (3, 11),
-    "sign": (5, 5), "where": (5, 5), "clip": (2, 2),
+# numpy's functions that are more than one instruction, and the operations of PopLibs that they are made of.
+OPERATIONS: dict[str, tuple[str, ...]] = {
+    "divide": ("DIVIDE",), "reciprocal": ("INVERSE",), "sqrt": ("SQRT",), "exp": ("EXPONENT",), "exp2": ("EXPONENT2",),
+    "log": ("LOGARITHM",), "log1p": ("LOGARITHM_ONE_PLUS",), "expm1": ("EXPONENT_MINUS_ONE",), "tanh": ("TANH",),
+    "sin": ("SIN",), "cos": ("COS",), "tan": ("TAN",), "arcsin": ("ASIN",), "arctan2": ("ATAN2",), "power": ("POWER",),
+    "remainder": ("REMAINDER",), "fmod": ("REMAINDER",), "floor_divide": ("DIVIDE", "FLOOR"),
+    "cbrt": ("CBRT",), "floor": ("FLOOR",), "ceil": ("CEIL",), "rint": ("ROUND",), "trunc": ("TRUNC",), "sign": ("SIGNUM",),
 }  # fmt: skip
-# Cycles for one element of an integer type.
-_INTEGER_WEIGHTS = {"divide": 277, "floor_divide": 277, "remainder": 292, "power": 32, "sqrt": 110, "sign": 5}
+_WHOLE_OPERATIONS = {"divide": "DIVIDE", "floor_divide": "DIVIDE", "remainder": "REMAINDER", "power": "POWER",
+                     "sqrt": "SQRT", "sign": "SIGNUM"}  # fmt: skip
+_POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal"}
+_SELECT_WEIGHT = 5  # cycles an element of PopLibs' Select, which np.where is
+_CLIP_WEIGHT = 2  # a minimum and a maximum, for a data path
 _EACH_WEIGHT = 3  # functions without a row of their own: the three cycles an element of PopLibs' argmax
+
+
+def weight(name: str, dtype: np.dtype[Any], width: int) -> float:
+    """Cycles of numpy's function `name` for a data path, which holds `width` elements of `dtype`."""
+    if name == "where":
+        return _SELECT_WEIGHT * width
+    if name == "clip":
+        return _CLIP_WEIGHT
+    if dtype.kind != "f":  # integers have no vectors
+        rate = (UNARY | BINARY).get((_WHOLE_OPERATIONS.get(name, ""), INT))
+        return width * (rate.cycles / rate.elements if rate else 1)
+    kind = HALF if dtype.itemsize == 2 else FLOAT
+    rates = [(UNARY | BINARY)[op, kind] for op in OPERATIONS.get(name, ())]
+    return sum(rate.cycles * width / (rate.elements or width) for rate in rates) or 1.0
 
 
 def trace_cycles(trace: Trace, target: Target) -> int:
@@ -65,11 +83,15 @@ def trace_cycles(trace: Trace, target: Target) -> int:
     return int(VERTEX_OVERHEAD + np.ceil(scalar + max(vector, loads / 2, stores)))
 
 
+def _width(sample: Array, target: Target) -> int:
+    """Elements of its type that fill the data path."""
+    return max(1, target.data_path_width // (8 * sample.dtype.itemsize))
+
+
 def _paths(sample: Any, target: Target) -> float:
     """Data paths that an array fills: 64-bit loads, stores or operations."""
     sample = np.asarray(sample)
-    width = max(1, target.data_path_width // (8 * sample.dtype.itemsize))
-    return float(-(-sample.size // width))
+    return float(-(-sample.size // _width(sample, target)))
 
 
 def _loaded(trace: Trace, argument: Ref, op: Op, target: Target) -> float:
@@ -85,22 +107,27 @@ def _loaded(trace: Trace, argument: Ref, op: Op, target: Target) -> float:
 def _work(trace: Trace, op: Op, target: Target) -> float:
     """Issue cycles of one operation: data paths (or single elements) times weight."""
     result = np.asarray(trace.samples[op.result])
-    name = getattr(op.fn, "__name__", "")
     sources = [np.asarray(trace.samples[a.id]) for a in op.args if isinstance(a, Ref)]
     if op.kind == "product":
-        inner = sources[0].shape[-1]
-        width = max(1, target.data_path_width // (8 * result.dtype.itemsize))
-        return float(result.size * -(-inner // width))
-    if op.kind == "each":
+        return float(result.size * -(-sources[0].shape[-1] // _width(result, target)))
+    name = _name(op)
+    if op.kind == "each" and name not in ("power", *_POWERS.values()):
         return float(_EACH_WEIGHT * max(s.size for s in sources))
     work = sources[0] if op.kind == "reduce" else result
-    if work.dtype.kind != "f":
-        return float(work.size * _INTEGER_WEIGHTS.get(name, 1))
-    weight = _WEIGHTS.get(name, (1.0, 1.0))[0 if work.dtype.itemsize >= 4 else 1]
+    width = _width(work, target)
+    cycles = weight(name, work.dtype, width)
     if work.ndim == 0:
-        width = max(1, target.data_path_width // (8 * work.dtype.itemsize))
-        return float(max(1.0, weight / width))
-    return float(_paths(work, target) * weight)
+        return max(1.0, cycles / width)
+    return (_paths(work, target) if work.dtype.kind == "f" else work.size / width) * cycles
+
+
+def _name(op: Op) -> str:
+    """The function of an operation, as numpy calls it. Three powers have instructions of their own."""
+    name = str(getattr(op.fn, "__name__", ""))
+    if name not in ("pow", "power"):
+        return name
+    exponent = op.args[1]
+    return "power" if isinstance(exponent, Ref) or np.ndim(exponent) else _POWERS.get(exponent, "power")
 
 
 def vertex_cycles(group: Group, target: Target) -> Array:

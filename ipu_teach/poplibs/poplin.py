@@ -46,7 +46,7 @@ class MatMulPartial(SupervisorVertex):
         self.out = self.a @ self.b
 
     def cycles(self, target: Target) -> int:
-        return vertices.conv_partial_1x1_float(len(self.a), self.a.shape[1], self.out.shape[1], target)
+        return int(vertices.conv_partial_1x1(len(self.a), self.a.shape[1], self.out.shape[1], FLOAT, target))
 
 
 MatMulPartial.__name__ = "poplin::ConvPartial1x1<float>"
@@ -109,11 +109,11 @@ def _plan_cycles(m: int, k: int, n: int, rows: int, inner: int, columns: int, ta
     """Modelled cycles of a plan, as if every block of A and B came from another tile."""
     bm, bk, bn = -(-m // rows), -(-k // inner), -(-n // columns)
     cycles = int(exchange_cycles((bm * bk + bk * bn) * FLOAT.size, target))
-    cycles += vertices.conv_partial_1x1_float(bm, bk, bn, target)
+    cycles += int(vertices.conv_partial_1x1(bm, bk, bn, FLOAT, target))
     if inner > 1:
         outputs = max(-(-m * n // target.num_tiles), min(m * n, 32))  # what the linear mapping puts on a tile
         cycles += int(exchange_cycles(outputs * inner * FLOAT.size, target)) + target.internal_sync_cycles
-        cycles += vertices.reduce_partials(outputs, inner, FLOAT, target)
+        cycles += int(vertices.conv_reduce(outputs, inner, FLOAT, target))
     return cycles
 
 

@@ -32,6 +32,9 @@ class Softmax(Vertex):
         e = np.exp(self.x - np.max(self.x, axis=1, keepdims=True))
         self.out = e / np.sum(e, axis=1, keepdims=True)
 
+    def cycles(self, target: Target) -> int:
+        return int(vertices.softmax(len(self.x), self.x.shape[1], FLOAT, target))
+
 
 class CrossEntropy(Vertex):
     """loss = -log of the expected class's probability; deltas = probabilities, less 1 at the expected class."""
@@ -49,7 +52,7 @@ class CrossEntropy(Vertex):
         self.loss = -np.log(np.maximum(picked, SMALLEST_PROBABILITY))
 
     def cycles(self, target: Target) -> int:
-        return vertices.cross_entropy(self.probabilities.size, FLOAT)
+        return int(vertices.loss_cross_entropy(self.probabilities.size, FLOAT))
 
 
 class CountCorrect(Vertex):
@@ -63,7 +66,7 @@ class CountCorrect(Vertex):
         self.count = np.sum(np.argmax(self.x, axis=1) == self.expected)
 
     def cycles(self, target: Target) -> int:
-        return len(self.x) * vertices.arg_max_gather(self.x.shape[1])
+        return int(len(self.x) * vertices.max_class(self.x.shape[1]) + vertices.calc_accuracy(len(self.x)))
 
 
 class AddCounts(Vertex):

@@ -53,12 +53,13 @@ class BinaryOp1D(SupervisorVertex):
     b: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
     op: ClassVar[np.ufunc]
+    operation: ClassVar[str]
 
     def compute(self) -> None:
         self.out = self.op(self.a, self.b)
 
     def cycles(self, target: Target) -> int:
-        return vertices.binary_op_1d(len(self.out), self.fields["out"].dtype, target)
+        return int(vertices.binary_op_1d(self.operation, len(self.out), self.fields["out"].dtype, target))
 
 
 class BinaryOp1DInPlace(SupervisorVertex):
@@ -67,12 +68,13 @@ class BinaryOp1DInPlace(SupervisorVertex):
     a: InOut[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
     op: ClassVar[np.ufunc]
+    operation: ClassVar[str]
 
     def compute(self) -> None:
         self.a = self.op(self.a, self.b)
 
     def cycles(self, target: Target) -> int:
-        return vertices.binary_op_1d(len(self.a), self.fields["a"].dtype, target, in_place=True)
+        return int(vertices.binary_op_1d(self.operation, len(self.a), self.fields["a"].dtype, target, in_place=True))
 
 
 class BroadcastScalar1D(SupervisorVertex):
@@ -82,12 +84,13 @@ class BroadcastScalar1D(SupervisorVertex):
     b: FLOAT
     out: Output[Vector[FLOAT]]
     op: ClassVar[np.ufunc]
+    operation: ClassVar[str]
 
     def compute(self) -> None:
         self.out = self.op(self.a, self.b)
 
     def cycles(self, target: Target) -> int:
-        return vertices.broadcast_scalar_1d(len(self.out), self.fields["out"].dtype, target)
+        return int(vertices.broadcast_scalar_1d(self.operation, len(self.out), self.fields["out"].dtype, target))
 
 
 class BroadcastScalar1DInPlace(SupervisorVertex):
@@ -96,12 +99,13 @@ class BroadcastScalar1DInPlace(SupervisorVertex):
     a: InOut[Vector[FLOAT]]
     b: FLOAT
     op: ClassVar[np.ufunc]
+    operation: ClassVar[str]
 
     def compute(self) -> None:
         self.a = self.op(self.a, self.b)
 
     def cycles(self, target: Target) -> int:
-        return vertices.broadcast_scalar_1d(len(self.a), self.fields["a"].dtype, target)
+        return int(vertices.broadcast_scalar_1d(self.operation, len(self.a), self.fields["a"].dtype, target))
 
 
 class ScaledAdd(SupervisorVertex):
@@ -115,7 +119,7 @@ class ScaledAdd(SupervisorVertex):
         self.a += self.k * self.b
 
     def cycles(self, target: Target) -> int:
-        return vertices.scaled_add(len(self.a), self.fields["a"].dtype, target)
+        return int(vertices.scaled_add(len(self.a), self.fields["a"].dtype, target))
 
 
 class Cast1D(SupervisorVertex):
@@ -128,7 +132,7 @@ class Cast1D(SupervisorVertex):
         self.out = self.x
 
     def cycles(self, target: Target) -> int:
-        return vertices.cast_1d(len(self.x), self.fields["x"].dtype, self.fields["out"].dtype, target)
+        return int(vertices.cast_1d(len(self.x), self.fields["x"].dtype, self.fields["out"].dtype, target))
 
 
 class ToQuarter(SupervisorVertex):
@@ -142,7 +146,7 @@ class ToQuarter(SupervisorVertex):
         self.out = to_quarter(self.x, self.quarter.metadata)
 
     def cycles(self, target: Target) -> int:
-        return vertices.cast_1d(len(self.x), self.fields["x"].dtype, self.quarter, target)
+        return int(vertices.cast_1d(len(self.x), self.fields["x"].dtype, self.quarter, target))
 
 
 class FromQuarter(SupervisorVertex):
@@ -156,7 +160,7 @@ class FromQuarter(SupervisorVertex):
         self.out = from_quarter(self.x, self.quarter.metadata)
 
     def cycles(self, target: Target) -> int:
-        return vertices.cast_1d(len(self.x), self.quarter, self.fields["out"].dtype, target)
+        return int(vertices.cast_1d(len(self.x), self.quarter, self.fields["out"].dtype, target))
 
 
 class Fill(Vertex):
@@ -169,7 +173,7 @@ class Fill(Vertex):
         self.out = self.value
 
     def cycles(self, target: Target) -> int:
-        return vertices.fill(len(self.out), self.fields["out"].dtype)
+        return int(vertices.fill(len(self.out), self.fields["out"].dtype))
 
 
 class ReduceRows(SupervisorVertex):
@@ -186,7 +190,7 @@ class ReduceRows(SupervisorVertex):
             self.out = self.op.reduce(self.x, axis=0)
 
     def cycles(self, target: Target) -> int:
-        return vertices.reduce_partials(len(self.out), len(self.x), self.fields["x"].dtype, target)
+        return int(vertices.conv_reduce(len(self.out), len(self.x), self.fields["x"].dtype, target))
 
 
 _UFUNCS = {
@@ -214,7 +218,7 @@ def _codelet(base: type[Vertex], dtype: type[DType], op: str = "", destination: 
     if base is Cast1D:
         parts.append(destination.__name__.lower())
     name = f"popops::{base.__name__}<{','.join(parts)}>"
-    attributes: dict[str, Any] = {"op": _UFUNCS[op]} if op else {}
+    attributes: dict[str, Any] = {"op": _UFUNCS[op], "operation": op} if op else {}
     return template(base, name, {FLOAT: dtype, HALF: destination}, **attributes)
 
 
@@ -427,11 +431,11 @@ def _reduce_cycles(rows: int, columns: int, blocks: int, dtype: type[DType], tar
     """The last stage, on the columns that the linear mapping puts on a tile; if there are blocks, first one of them a tile."""
     share = max(-(-columns // target.num_tiles), min(columns, MIN_BYTES_PER_TILE // dtype.size))
     parts = rows if blocks == 1 else blocks
-    cycles = int(exchange_cycles(parts * share * dtype.size, target)) + vertices.reduce_partials(share, parts, dtype, target)
+    cycles = int(exchange_cycles(parts * share * dtype.size, target) + vertices.conv_reduce(share, parts, dtype, target))
     if blocks > 1:
         block = -(-rows // blocks)
         cycles += int(exchange_cycles(block * columns * dtype.size, target)) + target.internal_sync_cycles
-        cycles += vertices.reduce_partials(columns, block, dtype, target)
+        cycles += int(vertices.conv_reduce(columns, block, dtype, target))
     return cycles
 
 

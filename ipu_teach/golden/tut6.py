@@ -10,12 +10,53 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from codelets import DotProduct, Sum
 
-from ipu_teach import FLOAT, Graph, Target, Tensor
 from ipu_teach.cost.exchange import exchange_cycles
 from ipu_teach.cost.schedule import even_tile_cycles
+from ipu_teach.graph.graph import Graph
+from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph.vertex import Input, Output, Vector, Vertex
 from ipu_teach.program import Copy, Execute, Sequence
+from ipu_teach.target import Target
+from ipu_teach.types import FLOAT
+
+
+class DotProduct(Vertex):
+    """out = a b, written as one operation on vectors."""
+
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self) -> None:
+        self.out = self.a @ self.b
+
+
+class LoopDotProduct(Vertex):
+    """The same as a loop over single elements, which is what the tutorial's C++ vertex says."""
+
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self) -> None:
+        total = np.float32(0)
+        for i in range(len(self.a)):
+            total += self.a[i] * self.b[i]
+        self.out = total
+
+
+class Sum(Vertex):
+    """out = the sum of x, element by element."""
+
+    x: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self) -> None:
+        total = np.float32(0)
+        for value in self.x:
+            total += value
+        self.out = total
 
 
 def dot_cycles(elements: int) -> int:
@@ -38,17 +79,13 @@ class Plan:
         return self.multiply + self.exchange + self.reduce_exchange + self.reduce
 
 
-def ceil(a: int, b: int) -> int:
-    return -(-a // b)
-
-
 def estimate(rows: int, cols: int, split: int, target: Target) -> Plan:
     """What a row cut into `split` pieces would cost, on the tile with most to do."""
     workers = target.num_worker_contexts
-    pieces, piece = ceil(rows * split, target.num_tiles), ceil(cols, split)
+    pieces, piece = -(-rows * split // target.num_tiles), -(-cols // split)
     # Pieces of different rows that start at the same column share their part of the vector.
-    received = ceil(pieces, rows) * piece * FLOAT.size
-    sums = ceil(rows, target.num_tiles)
+    received = -(-pieces // rows) * piece * FLOAT.size
+    sums = -(-rows // target.num_tiles)
     return Plan(
         split,
         even_tile_cycles(pieces, dot_cycles(piece), workers),
@@ -67,8 +104,11 @@ def best_plan(rows: int, cols: int, target: Target) -> Plan:
     return min(plans(rows, cols, target), key=lambda plan: plan.total)
 
 
-def build(graph: Graph, rows: int, cols: int, split: int) -> Sequence:
-    """The program, with streams "matrix", "vector" and "result" to the host."""
+def build(graph: Graph, rows: int, cols: int, split: int, multiplier: type[Vertex] | None = None) -> Sequence:
+    """The program, with streams "matrix", "vector" and "result" to the host.
+
+    Vertices cost what the tutorial guesses; with a `multiplier` of one's own, what their operations cost.
+    """
     tiles = graph.target.num_tiles
     matrix, vector = graph.add_variable(FLOAT, (rows, cols), "matrix"), graph.add_variable(FLOAT, (cols,), "vector")
     partials, result = graph.add_variable(FLOAT, (rows, split), "partials"), graph.add_variable(FLOAT, (rows,), "result")
@@ -79,16 +119,18 @@ def build(graph: Graph, rows: int, cols: int, split: int) -> Sequence:
         begin, end = piece * cols // split, (piece + 1) * cols // split
         for row in range(rows):
             a, out = matrix[row, begin:end], partials[row, piece]
-            vertex = graph.add_vertex(multiply, DotProduct, a=a, b=vector[begin:end], out=out)
+            vertex = graph.add_vertex(multiply, multiplier or DotProduct, a=a, b=vector[begin:end], out=out)
             tile = (piece * rows + row) * tiles // (split * rows)
             for what in (vertex, a, out):
                 graph.set_tile_mapping(what, tile)
-            graph.set_perf_estimate(vertex, dot_cycles(end - begin))
+            if multiplier is None:
+                graph.set_perf_estimate(vertex, dot_cycles(end - begin))
     for row in range(rows):
         vertex = graph.add_vertex(reduce, Sum, x=partials[row], out=result[row])
         for what in (vertex, result[row]):
             graph.set_tile_mapping(what, row * tiles // rows)
-        graph.set_perf_estimate(vertex, dot_cycles(split))
+        if multiplier is None:
+            graph.set_perf_estimate(vertex, dot_cycles(split))
     return Sequence(
         _from_host(graph, vector, "vector"),
         _from_host(graph, matrix, "matrix"),

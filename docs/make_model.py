@@ -1,0 +1,86 @@
+"""Make the tables in docs/model.md from the package: `python docs/make_model.py`, or with `--check`.
+
+The page is written by hand; between `<!-- name -->` and `<!-- end -->` stands what the function of that name makes.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import fields
+from pathlib import Path
+
+import numpy as np
+
+from ipu_teach.cost.codelets import OPERATIONS, weight
+from ipu_teach.golden import table
+from ipu_teach.target import PRESETS, Target, make_target, source
+
+PAGE = Path(__file__).with_name("model.md")
+
+
+def cells(*values: str) -> str:
+    return "| " + " | ".join(value.replace("|", "\\|") for value in values) + " |"
+
+
+def functions() -> Iterator[str]:
+    """numpy's functions that cost more than one cycle for a data path, cheapest first."""
+    yield cells("numpy", "PopLibs' operation", "2 FLOAT", "4 HALF")
+    yield "|---|---|---|---|"
+    single, half = np.dtype(np.float32), np.dtype(np.float16)
+    for name in sorted(OPERATIONS, key=lambda name: weight(name, single, 2)):
+        costs = (f"{weight(name, dtype, width):g}" for dtype, width in ((single, 2), (half, 4)))
+        yield cells(f"`{name}`", " and ".join(OPERATIONS[name]), *costs)
+
+
+def constants() -> Iterator[str]:
+    """Every figure of a machine, with its source; a preset that differs has a line of its own."""
+    yield cells("constant", "machine", "value", "unit", "source")
+    yield "|---|---|---|---|---|"
+    for field in fields(Target):
+        if field.name in ("ipu_version", "num_ipus"):
+            continue
+        for version in ("ipu2", *(v for v in PRESETS if field.name in PRESETS[v])):
+            value = getattr(make_target(version), field.name)
+            written = value if isinstance(value, str) else f"{value:,}" if isinstance(value, int) else f"{value:g}"
+            yield cells(f"`{field.name}`", version, written, str(field.metadata["unit"]), source(version, field.name))
+
+
+def golden() -> Iterator[str]:
+    """What `ipu-teach golden` prints."""
+    found = [row for _, rows in table.families() for row in rows]
+    yield table.summary(found) + "."
+    yield ""
+    yield cells("figure", "kind", "published", "modelled", "error", "within", "verdict", "why", "source")
+    yield "|---|---|---|---|---|---|---|---|---|"
+    for row in found:
+        error, within = ("", "") if row.error is None else (f"{row.error:+.2%}", f"{row.tolerance:.2%}")
+        figures = (table.number(row.published), table.number(row.modelled), error, within)
+        yield cells(row.name, row.kind, *figures, row.verdict, row.why, row.source)
+
+
+TABLES: dict[str, Callable[[], Iterator[str]]] = {"functions": functions, "constants": constants, "golden": golden}
+
+
+def page(text: str) -> str:
+    """`text` with every table made anew."""
+    for name, make in TABLES.items():
+        made = "\n".join(make())
+        text = re.sub(rf"(<!-- {name} -->\n).*?(<!-- end -->)", lambda m, made=made: f"{m[1]}{made}\n{m[2]}", text, flags=re.S)
+    return text
+
+
+def main(arguments: list[str]) -> int:
+    text = PAGE.read_text(encoding="utf-8")
+    if "--check" in arguments:
+        if text == page(text):
+            return 0
+        print("The tables in docs/model.md are not what docs/make_model.py makes; run it.", file=sys.stderr)
+        return 1
+    PAGE.write_text(page(text), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,110 @@
+"""What the estimators are made of: sizes that are one number or many, shares of six workers, and costs of inner loops.
+
+A size is an int, or an int64 array with an entry for each vertex. The estimators use nothing but whole-number arithmetic and
+the helpers here, so one call costs one vertex or a million, and both ways give the same cycles.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ipu_teach.errors import MissingPerfEstimateError, did_you_mean, shown
+from ipu_teach.target import Target
+from ipu_teach.types import BOOL, FLOAT, HALF, INT, LONGLONG, UNSIGNED_INT, Array, DType
+
+Size: TypeAlias = int | Array
+
+# Cycles of a tile's supervisor around a 1-D vertex: popops/PerformanceEstimation.cpp, basicOpSupervisorOverhead.
+SUPERVISOR_OVERHEAD = 11
+
+
+def ceil_div(a: Size, b: Size) -> Size:
+    """a / b, rounded up."""
+    return -(-a // b)
+
+
+def share(n: Size, target: Target) -> Size:
+    """What the busiest worker of a tile gets of `n` things."""
+    return ceil_div(n, target.num_worker_contexts)
+
+
+def either(condition: Any, then: Size, otherwise: Size) -> Size:
+    """`then` where the condition holds, else `otherwise`."""
+    if isinstance(condition, np.ndarray):
+        return np.where(condition, then, otherwise)
+    return then if condition else otherwise
+
+
+def larger(a: Size, b: Size) -> Size:
+    """The larger one."""
+    return np.maximum(a, b) if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) else max(a, b)
+
+
+def bit(n: Size, value: int) -> Size:
+    """1 where the bit of that value is set in `n`, else 0."""
+    return n // value % 2
+
+
+def loop(n: Size, width: int, cycles: int) -> Size:
+    """`cycles` for every `width` elements: popops/PerformanceEstimation.cpp, basicOpLoopCycles, which rounds the product."""
+    return cycles * (n + width - 1) // width
+
+
+def is_float(dtype: type[DType]) -> bool:
+    """Whether arithmetic on `dtype` is the floating point unit's."""
+    return dtype in (FLOAT, HALF)
+
+
+@dataclass(frozen=True)
+class Rate:
+    """What an inner loop costs: `cycles` for every `elements` of them; 0 elements means a data path (2 FLOAT, 4 HALF).
+
+    `bare`: the library adds the instructions around the loop, which are the vertex's own, to the cycles.
+    """
+
+    cycles: int
+    elements: int
+    bare: bool = True
+
+    def width(self, dtype: type[DType], target: Target) -> int:
+        """Elements of one turn of the loop."""
+        return self.elements or target.get_vector_width(dtype)
+
+
+def unrolled(cycles: int, elements: int) -> Rate:
+    """`cycles` for `elements`, the whole loop counted."""
+    return Rate(cycles, elements, bare=False)
+
+
+def vector(cycles: int) -> Rate:
+    """`cycles` for a data path of elements, and what the vertex's loop adds."""
+    return Rate(cycles, 0)
+
+
+def scalar(cycles: int) -> Rate:
+    """`cycles` for an element, and what the vertex's loop adds."""
+    return Rate(cycles, 1)
+
+
+Rates: TypeAlias = dict[tuple[str, type[DType]], Rate]
+
+
+def find(rates: Rates, op: str, dtype: type[DType], vertex: str) -> Rate:
+    """The rate of `op`; an integer type without a row of its own takes that of 32 or 64 bits.
+
+    Raises `MissingPerfEstimateError` for an operation, or a type, that PopLibs has no estimate of.
+    """
+    substitutes = (LONGLONG,) if dtype.size == 8 else (INT,) if dtype.numpy.kind == "i" else (UNSIGNED_INT, INT)
+    for kind in (dtype,) if is_float(dtype) or dtype is BOOL else (dtype, *substitutes):
+        if (op, kind) in rates:
+            return rates[op, kind]
+    same_type = {name for name, kind in rates if kind is dtype}
+    known = sorted(same_type or {name for name, _ in rates})
+    raise MissingPerfEstimateError(
+        f"PopLibs has no estimate of {shown(op)} for {dtype.__name__}.",
+        where=vertex,
+        next_step=f"{did_you_mean(op, known)}It has {', '.join(known)}.",
+    )

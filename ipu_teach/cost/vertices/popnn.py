@@ -1,0 +1,102 @@
+"""Vertices of neural networks (graphcore/poplibs, lib/popnn/popnnCycleEstimators.cpp and PerformanceEstimation.hpp)."""
+
+from __future__ import annotations
+
+from ipu_teach.cost.vertices.parts import Size, bit, either, share
+from ipu_teach.cost.vertices.popops import binary_op_2d, unary_op_2d
+from ipu_teach.cost.vertices.reduce import reduce_contiguous
+from ipu_teach.target import Target
+from ipu_teach.types import FLOAT, HALF, DType
+
+# (cycles to fill the pipeline, cycles a vector), FLOAT and HALF.
+_OP = {
+    "RELU": ((1, 1), (1, 1)),
+    "SIGMOID": ((5, 10), (2, 4)),
+    "TANH": ((5, 10), (1, 2)),
+    "GELU": ((10, 10), (5, 5)),
+    "GELU_ERF": ((30, 30), (15, 15)),
+    "SWISH": ((6, 11), (3, 5)),
+}
+NON_LINEARITIES = tuple(_OP)
+_GRADIENT = {"RELU": (3, 3), "SIGMOID": (3, 3), "TANH": (3, 3), "GELU": (10, 5), "SWISH": (15, 9)}
+
+
+def non_linearity_1d(kind: str, n: Size, dtype: type[DType], target: Target, *, unpack: int = 0) -> Size:
+    """Tile cycles of NonLinearity1D: `kind`, such as "GELU", of `n` elements. `unpack`: cycles to unpack its pointers."""
+    first, turn = _OP[kind][dtype is HALF]
+    width = target.get_vector_width(dtype)
+    steps, rest = share(n // width, target), n % width
+    body = either(steps == 0, 0, 2 + first + (steps - 1) * turn + 1 + first)
+    tail = 3 + rest * (2 + first) if dtype is FLOAT else 4 + bit(rest, 2) * (2 + first) + bit(rest, 1) * (3 + first)
+    return 9 + target.num_worker_contexts * (20 + unpack + body + tail)
+
+
+def non_linearity_grad_1d(kind: str, n: Size, dtype: type[DType], target: Target) -> Size:
+    """Tile cycles of NonLinearityGrad1D: the gradient of `kind` for `n` elements."""
+    turn = _GRADIENT[kind][dtype is HALF]
+    width = target.get_vector_width(dtype)
+    steps, rest = share(n // width, target), n % width
+    body = either(steps == 0, 0, 4 + (steps - 1) * turn + 1)
+    tail = 4 + rest * (turn + 1) if dtype is FLOAT else 6 + bit(rest, 2) * (turn + 2) + bit(rest, 1) * (turn + 4)
+    return 9 + target.num_worker_contexts * (20 + body + tail)
+
+
+def softmax(rows: int, classes: int, dtype: type[DType], target: Target) -> Size:
+    """Worker cycles of the six steps of softmax on [rows, classes], one worker doing all (popnn/NonLinearity.cpp).
+
+    The maximum of a row is subtracted, the exponentials are summed, and each is multiplied by the inverse of the sum.
+    """
+    regions = [classes] * rows
+    reduction = reduce_contiguous(rows + 1, classes, dtype, target)  # its estimator takes one output off
+    return (
+        2 * reduction
+        + binary_op_2d("SUBTRACT", regions, dtype, target)
+        + unary_op_2d("EXPONENT", regions, dtype, target)
+        + unary_op_2d("INVERSE", [rows], dtype, target)
+        + binary_op_2d("MULTIPLY", regions, dtype, target)
+    )
+
+
+def loss_cross_entropy(n: Size, dtype: type[DType]) -> Size:
+    """Worker cycles of LossCrossEntropyTransform: loss and gradient of `n` probabilities."""
+    return _loss(n, dtype, 6, 9)
+
+
+def loss_sum_squared(n: Size, dtype: type[DType]) -> Size:
+    """Worker cycles of LossSumSquaredTransform: loss and gradient of `n` values."""
+    return _loss(n, dtype, 5, 4)
+
+
+def _loss(n: Size, dtype: type[DType], pointers: int, each: int) -> Size:
+    if dtype is HALF:
+        return 5 + pointers + 5 + 1 + 2 + 1 + each * n // 2 + 2 + 11 * (n % 2) + 1
+    return 5 + pointers + 5 + 2 + 1 + each * n + 1
+
+
+def reduce_max_class_gather(n: Size, target: Target) -> Size:
+    """Tile cycles of ReduceMaxClassGather: each worker's largest of its share of `n` values."""
+    return 9 + target.num_worker_contexts * max_class(share(n, target))
+
+
+def max_class(n: Size) -> Size:
+    """Worker cycles of one worker's part of ReduceMaxClassGather: the largest of `n`."""
+    return 30 + 3 * (either(n > 1, n, 1) - 1)
+
+
+def reduce_max_class_sparse(n: Size) -> Size:
+    """Worker cycles of ReduceMaxClassSparse: the largest of `n` candidates with their places."""
+    return 27 + 3 * (n - 1)
+
+
+def calc_accuracy(rows: Size) -> Size:
+    """Worker cycles of CalcAccuracy: the class found against the class expected, for each row of a batch."""
+    return 14 + 4 * rows
+
+
+def pooling(kind: str, vectors: Size, target: Target, *, rows: Size = 1, items: Size = 1) -> Size:
+    """Tile cycles of MaxPooling ("MAX"), SumPooling ("AVG") or MaxPoolingGrad ("GRAD").
+
+    The busiest worker has `rows` rows of `items` pieces of work, `vectors` data paths in each.
+    """
+    start, turn = {"MAX": (4, 3), "AVG": (5, 3), "GRAD": (7, 5)}[kind]
+    return 7 + target.num_worker_contexts * (rows * (13 + items * (20 + start + turn * vectors)) + 6)

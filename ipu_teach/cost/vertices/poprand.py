@@ -1,0 +1,54 @@
+"""Vertices that draw random numbers (graphcore/poplibs, lib/poprand/poprandCycleEstimators.cpp).
+
+Tile cycles for `n` elements.
+"""
+
+from __future__ import annotations
+
+from ipu_teach.cost.vertices.parts import Size, ceil_div, either, loop
+from ipu_teach.target import Target
+from ipu_teach.types import HALF, DType
+
+
+def set_seed(target: Target) -> int:
+    """Tile cycles of SetSeed: the generators of all workers."""
+    return 14 + 27 * target.num_worker_contexts
+
+
+def normal(n: Size, dtype: type[DType], target: Target) -> Size:
+    """Tile cycles of Normal."""
+    width = target.get_vector_width(dtype)
+    start, rest = (24, 12) if dtype is HALF else (22, 3)
+    return 4 + loop(n, width, 4) + start * target.num_worker_contexts + either(n % width == 0, 0, rest)
+
+
+def truncated_normal(n: Size, iterations: int, dtype: type[DType], target: Target) -> Size:
+    """Tile cycles of TruncatedNormal: numbers outside the bounds are drawn again, `iterations` times."""
+    turn, start = (12, 28) if dtype is HALF else (11, 26)
+    return 4 + loop(n, target.get_vector_width(dtype), turn * iterations + 5) + start * target.num_worker_contexts
+
+
+def dropout(n: Size, dtype: type[DType], target: Target) -> Size:
+    """Tile cycles of Dropout."""
+    width = target.get_vector_width(dtype)
+    rest = either(n % width == 0, 0, 9 if dtype is HALF else 1)
+    return 6 + 24 * target.num_worker_contexts + loop(n, width, 2) + rest
+
+
+def _optimistic_width(dtype: type[DType]) -> int:
+    """PopLibs divides 64 by 4 and by 2 where bytes were meant to be bits: its two estimates below are too low."""
+    return 16 if dtype is HALF else 32
+
+
+def uniform(n: Size, dtype: type[DType], target: Target) -> Size:
+    """Tile cycles of Uniform, as optimistic as PopLibs'."""
+    width = _optimistic_width(dtype)
+    start, rest = (24, 12) if dtype is HALF else (22, 4)
+    return 4 + loop(n, width, 4) + start * target.num_worker_contexts + either(n % width == 0, 0, rest)
+
+
+def bernoulli(n: Size, dtype: type[DType], target: Target) -> Size:
+    """Tile cycles of Bernoulli, as optimistic as PopLibs'."""
+    width = _optimistic_width(dtype)
+    start, rest = (23, 1) if dtype is HALF else (21, 9)
+    return 4 + ceil_div(n, width) + start * target.num_worker_contexts + either(n % width == 0, 0, rest)

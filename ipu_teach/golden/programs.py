@@ -1,0 +1,80 @@
+"""The programs behind the published profiles, built anew, and their profiles without a run.
+
+A profile needs no values: a program is compiled, and the costs of its steps are added up in the order in which they would
+run. So a program of gigabytes costs its graph alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ipu_teach.compile import compile_graph
+from ipu_teach.compile.programs import Node
+from ipu_teach.cost import CostModel
+from ipu_teach.device import IPUModel
+from ipu_teach.graph.graph import Graph
+from ipu_teach.graph.vertex import SupervisorVertex
+from ipu_teach.poplibs import poplin, poputil
+from ipu_teach.program import Execute, Program, Sequence
+from ipu_teach.report import Report
+from ipu_teach.target import Target
+from ipu_teach.types import FLOAT
+
+
+def machine(version: str, **changes: object) -> Target:
+    """The whole chip of that version."""
+    return IPUModel(version, **changes).create_device().target
+
+
+def profile(graph: Graph, program: Program) -> Report:
+    """The report of `program` as if it had run once. It has no choices: sequences and counted loops alone."""
+    compiled = compile_graph(graph, [program])
+    return Report(CostModel(compiled), np.fromiter(_steps(compiled.programs[0]), np.int32))
+
+
+def _steps(node: Node) -> Iterator[int]:
+    if node.step >= 0:
+        yield node.step
+    else:
+        for _ in range(node.count if node.kind == "Repeat" else 1):
+            for child in node.children:
+                yield from _steps(child)
+
+
+# --- profiling: graphcore/tutorials, tutorials/poplar/tut4_profiling --------------------------------------------------
+
+
+def chained_products(target: Target) -> tuple[Graph, Program]:
+    """Three matrices multiplied in a chain: 800 x 500, 500 x 400, 400 x 200."""
+    graph, program = Graph(target), Sequence()
+    matrices = []
+    for name, shape in (("m1", (800, 500)), ("m2", (500, 400)), ("m3", (400, 200))):
+        matrices.append(graph.add_variable(FLOAT, shape, name))
+        poputil.map_tensor_linearly(graph, matrices[-1])
+    m4 = poplin.mat_mul(graph, matrices[0], matrices[1], program, "m4")
+    poplin.mat_mul(graph, m4, matrices[2], program, "m5")
+    return graph, program
+
+
+# --- lightweight profiling: graphcore/examples, tutorials/popvision/lightweight_profiling -----------------------------
+
+
+class Busy(SupervisorVertex):
+    """A vertex that counts to a hundred and leaves nothing."""
+
+    def compute(self) -> None:
+        return
+
+
+def operations(target: Target, count: int, cycles: int = 3600) -> tuple[Graph, Program]:
+    """Compute sets that follow each other, each with one vertex on tile 0 that is said to take `cycles`."""
+    graph, program = Graph(target), Sequence()
+    for number in range(count):
+        compute_set = graph.add_compute_set(f"op{number + 1}")
+        vertex = graph.add_vertex(compute_set, Busy)
+        graph.set_tile_mapping(vertex, 0)
+        graph.set_perf_estimate(vertex, cycles)
+        program.add(Execute(compute_set))
+    return graph, program

@@ -1,0 +1,71 @@
+"""Single vertices: the AMP units on a Bow, the tutorials' guess for a dot product, launches on a C600."""
+
+from __future__ import annotations
+
+from ipu_teach.compile import compile_graph
+from ipu_teach.cost import vertices
+from ipu_teach.cost.codelets import trace_cycles
+from ipu_teach.cost.vertices.parts import SUPERVISOR_OVERHEAD
+from ipu_teach.golden.programs import machine
+from ipu_teach.golden.row import MODEL, SILICON, Row, not_modelled
+from ipu_teach.golden.tut6 import DotProduct, dot_cycles
+from ipu_teach.graph.graph import Graph
+from ipu_teach.graph.vertex import Vertex
+from ipu_teach.program import Execute
+from ipu_teach.types import FLOAT, HALF
+
+NOTEBOOK = "graphcore-research/tessellate-ipu, notebook IPU Peak Flops"
+TUTORIALS = "graphcore/examples, tutorials/poplar/tut5_matrix_vector and tut6_matrix_vector_opt"
+C600 = "osmarks/ipu-stack, crates/ipu-codegen/src/cost.rs, measured on a C600"
+
+# TFLOP/s of 1,472 tiles, each with [N, 16] x [16, 16] HALF.
+MEASURED = {16: 55.494, 64: 152.798, 256: 264.005, 512: 299.776, 1024: 322.726, 2048: 334.94}
+
+
+def amp() -> list[Row]:
+    """The notebook's sweep. One size fixed the rate at which weights are loaded."""
+    target = machine("bow")
+    rows = []
+    for n, published in MEASURED.items():
+        cycles = float(vertices.conv_partial_1x1(n, 16, 16, HALF, target))
+        rate = 2 * n * 16 * 16 * target.num_tiles * target.tile_clock_frequency / cycles / 1e12
+        fixed = n == 64
+        why = "PopLibs' estimate, with weights loaded at 8 bytes a cycle"
+        why = "fixed conv_unit_coeff_load_bytes_per_cycle: 8, not 16" if fixed else why
+        rows.append(Row(f"ConvPartial1x1 half, {n} x 16 by 16 x 16, Bow chip (TFLOP/s)", SILICON, NOTEBOOK, published, rate,
+                        0.002 if n >= 512 else 0.02, why, calibrates=fixed))  # fmt: skip
+    return rows
+
+
+def traced_cycles(codelet: type[Vertex], elements: int) -> int:
+    """Worker cycles of one vertex with vectors of `elements` FLOAT, counted from its trace."""
+    graph = Graph(machine("ipu2"))
+    fields = {f.name: graph.add_variable(FLOAT, (elements,) * f.depth) for f in codelet.fields.values()}
+    compute_set = graph.add_compute_set("one")
+    graph.set_tile_mapping(graph.add_vertex(compute_set, codelet, fields), 0)
+    for tensor in fields.values():
+        graph.set_tile_mapping(tensor, 0)
+    (group,) = compile_graph(graph, [Execute(compute_set)]).groups[compute_set.id]
+    return trace_cycles(group.trace, graph.target)
+
+
+def guesses() -> list[Row]:
+    """The tutorials' formula for a dot product, against the operations of `self.a @ self.b`."""
+    why = "counted: a start of 5, two elements a cycle, and the store of the result, which the guess leaves out"
+    return [
+        Row(f"dot product of {n} float, the tutorials' guess (worker cycles)", MODEL, TUTORIALS, dot_cycles(n),
+            traced_cycles(DotProduct, n), 0.05, why)
+        for n in (143, 1000)
+    ]  # fmt: skip
+
+
+def launches() -> list[Row]:
+    """What a supervisor spends around its workers."""
+    return [
+        Row("launch of six workers, C600 chip (cycles)", SILICON, C600, 11, SUPERVISOR_OVERHEAD, 0,
+            "PopLibs' estimators say the same"),
+        not_modelled("local copy by six workers, C600 chip (cycles)", SILICON, C600, 288,
+                     "the size that was copied is not given"),
+        Row("sync of several IPUs, SDK value for a C600 (cycles)", MODEL, C600, 600, machine("ipu2").global_sync_cycles, 0,
+            "is global_sync_cycles of ipu2", calibrates=True),
+    ]  # fmt: skip
