@@ -1,0 +1,1 @@
+"""The lessons: where they lie, and how they run without a browser."""
