@@ -1,7 +1,8 @@
-"""The command line: `ipu-teach lab | run | doctor`, and the same as `python -m ipu_teach`.
+"""The command line: `ipu-teach lab | run | reset | doctor | learner`, and the same as `python -m ipu_teach`.
 
-`lab` opens the learner's notebook where there is one, `run` the solved one, for it goes to its end by itself. Exit
-status: 0 done, 1 a lesson failed or something is missing, 2 the request made no sense, 130 stopped by Ctrl-C.
+`lab` opens the learner's notebook where there is one, `run` the solved one, for it goes to its end by itself. A command
+is one parser in `build_parser`, with what it does. Exit status: 0 done, 1 a lesson failed or something is missing, 2 the
+request made no sense, 130 stopped by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ipu_teach.errors import DatasetError, IPUTeachError, LessonError
+from ipu_teach.lessons import learner
 from ipu_teach.lessons.headless import run
-from ipu_teach.lessons.shelf import ROOT, find_lesson, install_line, learners_copy, need, work_folder
+from ipu_teach.lessons.shelf import ROOT, find_lesson, install_line, learners_copies, need, work_folder
 
 MEMINFO = Path("/proc/meminfo")
 STOPPED = 130  # what a shell shows for a program that Ctrl-C ended
@@ -35,7 +37,7 @@ NO_NEWS = '{"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"
 def lab(word: str | None, jupyter_arguments: Sequence[str]) -> int:
     """Open the learner's copy of a lesson in JupyterLab."""
     need("jupyterlab", "lab")
-    copy = learners_copy(find_lesson(word))
+    copy = learners_copies(find_lesson(word))
     settings = copy.parent / ".jupyter" / "labconfig" / "default_setting_overrides.json"
     if not settings.exists():
         settings.parent.mkdir(parents=True, exist_ok=True)
@@ -169,7 +171,7 @@ def _version() -> str:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Every command with its help."""
+    """Every command with its help; `do` is what it does with its arguments."""
     parser = argparse.ArgumentParser(prog="ipu-teach", description="Learn to program a tile machine, in Jupyter.")
     parser.add_argument("--version", action="version", version=f"ipu-teach {_version()}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -177,7 +179,8 @@ def build_parser() -> argparse.ArgumentParser:
 
     text = "open a lesson in JupyterLab, as your own copy in the work folder"
     command = commands.add_parser("lab", help=text, description=text, epilog="Further options go to JupyterLab.")
-    command.add_argument("lesson", nargs="?", metavar="LESSON", help=f"{lesson}; without it, the first lesson")
+    command.add_argument("lesson", nargs="?", metavar="LESSON", help=f"{lesson}, or index; without it, the first lesson")
+    command.set_defaults(do=lambda given: lab(given.lesson, given.to_jupyter), to_jupyter=[])
 
     text = "run a solved lesson, or a notebook file of yours, without a browser"
     command = commands.add_parser("run", help=text, description=text)
@@ -185,9 +188,21 @@ def build_parser() -> argparse.ArgumentParser:
     command.add_argument("--data", choices=("digits", "mnist"), help="what a lesson that has the choice trains on")
     command.add_argument("--html", metavar="FILE", help="write the executed notebook as a page")
     command.add_argument("--store", action="store_true", help="keep the outputs in the notebook file itself (authors)")
+    command.set_defaults(do=lambda given: run(given.lesson, given.data, given.html, given.store))
+
+    text = "put a fresh copy of a lesson into the work folder; your old one is kept beside it"
+    command = commands.add_parser("reset", help=text, description=text)
+    command.add_argument("lesson", metavar="LESSON", help=f"{lesson}, or index")
+    command.set_defaults(do=lambda given: learner.reset(given.lesson))
 
     text = "say what is installed, what is missing, and what to do about it"
-    commands.add_parser("doctor", help=text, description=text)
+    command = commands.add_parser("doctor", help=text, description=text)
+    command.set_defaults(do=lambda given: doctor())
+
+    text = "write the learner's notebooks from the solved ones (authors)"
+    command = commands.add_parser("learner", help=text, description=text)
+    command.add_argument("--check", action="store_true", help="write nothing; exit 1 where one is not what it should be")
+    command.set_defaults(do=lambda given: learner.check() if given.check else learner.write())
     return parser
 
 
@@ -199,12 +214,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         split = 1 if len(words) < 2 or words[1].startswith("-") else 2  # a value of JupyterLab's is no lesson
         words, to_jupyter = words[:split], words[split:]
     arguments = build_parser().parse_args(words)
+    if to_jupyter:
+        arguments.to_jupyter = to_jupyter
     try:
-        if arguments.command == "lab":
-            return lab(arguments.lesson, to_jupyter)
-        if arguments.command == "run":
-            return run(arguments.lesson, arguments.data, arguments.html, arguments.store)
-        return doctor()
+        status: int = arguments.do(arguments)
+        return status
     except IPUTeachError as error:
         print(error, file=sys.stderr)
         return 2 if isinstance(error, LessonError) else 1

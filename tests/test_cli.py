@@ -397,14 +397,14 @@ def test_module_and_command_are_the_same() -> None:
     assert [point.value for point in points if point.name == "ipu-teach"] == ["ipu_teach.cli:main"]
 
 
-@pytest.mark.parametrize("words", [["--help"], ["lab", "--help"], ["run", "--help"], ["doctor", "--help"]])
+@pytest.mark.parametrize("words", [["--help"], *([name, "--help"] for name in ("lab", "run", "reset", "doctor", "learner"))])
 def test_every_command_has_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         cli.main(words)
     assert caught.value.code == 0 and "usage: ipu-teach" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("words", [[], ["nonsense"], ["run"], ["run", "7", "--data", "cifar"]])
+@pytest.mark.parametrize("words", [[], ["nonsense"], ["run"], ["reset"], ["run", "7", "--data", "cifar"]])
 def test_requests_without_sense_end_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         cli.main(words)

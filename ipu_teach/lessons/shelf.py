@@ -1,6 +1,7 @@
 """Where the lessons lie, and the learner's own copies of them.
 
-A lesson has two forms: `notebooks/solutions` holds it solved and run, `notebooks` as a learner gets it.
+A lesson has two forms: `notebooks/solutions` holds it solved and run, `notebooks` as a learner gets it. The learner's
+own copies lie in the work folder.
 """
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import time
 from pathlib import Path
 
 from ipu_teach.errors import LessonError
 
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
+INDEX = "index.ipynb"  # the map of the lessons
 ALIASES = {"mnist": "07"}
 
 
@@ -27,7 +30,7 @@ def lessons(solved: bool = False) -> list[Path]:
 
 
 def find_lesson(word: str | None, solved: bool = False) -> Path:
-    """The lesson that `word` means: a number, the beginning of a name, or `mnist`; without one, the first."""
+    """The lesson that `word` means: a number, the beginning of a name, `mnist` or `index`; without one, the first."""
     known = lessons(solved)
     if not known:
         raise LessonError(
@@ -37,6 +40,9 @@ def find_lesson(word: str | None, solved: bool = False) -> Path:
         )
     if word is None:
         return known[0]
+    index = NOTEBOOKS / INDEX
+    if word.lower().removesuffix(".ipynb") == index.stem and index.exists():
+        return index
     wanted = ALIASES.get(word.lower(), word.lower())
     if wanted.isdecimal():
         hits = [path for path in known if int(path.stem[:2]) == int(wanted)]
@@ -51,9 +57,14 @@ def find_lesson(word: str | None, solved: bool = False) -> Path:
     raise LessonError(many, next_step=f"choose one by number or name:{names}")
 
 
+def work_path() -> Path:
+    """Where the learner's own copies and progress live, whether it exists or not."""
+    return Path(os.environ.get("IPU_TEACH_WORK") or ROOT / "work").expanduser().absolute()
+
+
 def work_folder() -> Path:
-    """Where the learner's own copies and progress live; made if need be."""
-    folder = Path(os.environ.get("IPU_TEACH_WORK") or ROOT / "work").expanduser().absolute()
+    """`work_path`, made if need be."""
+    folder = work_path()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -65,6 +76,17 @@ def work_folder() -> Path:
     return folder
 
 
+def set_aside(file: Path, word: str) -> Path:
+    """Rename `file`, with the word and the time in its new name, which is returned."""
+    stamp = time.strftime(f"{word}-%Y%m%d-%H%M%S")
+    for number in range(1, 1000):
+        kept = file.with_name(f"{file.stem}.{stamp}{f'-{number}' if number > 1 else ''}{file.suffix}")
+        if not kept.exists():
+            break
+    os.replace(file, kept)
+    return kept
+
+
 def learners_copy(lesson: Path) -> Path:
     """The copy of `lesson` in the work folder, made on the first call and never overwritten."""
     copy = work_folder() / lesson.name
@@ -74,6 +96,15 @@ def learners_copy(lesson: Path) -> Path:
         except OSError as error:
             raise LessonError(f"The lesson could not be copied: {error.strerror}.", where=str(copy)) from error
         _trust(copy)
+    return copy
+
+
+def learners_copies(lesson: Path) -> Path:
+    """The copy of `lesson`, as `learners_copy` makes it; and copies of the others, so that links between them lead on."""
+    copy = learners_copy(lesson)
+    for other in (*lessons(), NOTEBOOKS / INDEX):
+        if other.exists():
+            learners_copy(other)
     return copy
 
 
