@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.errors import IPUTeachError, shown
+from ipu_teach.errors import LONGEST, IPUTeachError, shown
 from ipu_teach.graph.source import in_words
 from ipu_teach.lessons.panel import Bars, number
 
@@ -68,7 +68,8 @@ class Broken(Exception):
         found: tuple[tuple[str, str], ...]
         if isinstance(error, IPUTeachError):
             came = f"{type(error).__name__}: {error.tried}"
-            found = (("where", error.where), ("line", error.line or line), ("next", error.next_step))
+            own = "" if "check(" in error.line else error.line  # which is what called all of this
+            found = (("where", error.where), ("line", own or line), ("next", error.next_step))
         else:
             came = f"{type(error).__name__}: {shown_text(str(error))}".removesuffix(": ")
             found = (("line", line), ("next", "mend that line, or call your answer by itself to see more."))
@@ -117,9 +118,22 @@ def is_blank(answer: object) -> bool:
 
 def call_text(answer: object, arguments: Sequence[object]) -> str:
     """A call as a verdict quotes it: the answer's name and its arguments, in one line."""
-    given = ", ".join(shown(np.asarray(a).tolist() if isinstance(a, np.ndarray) else a) for a in arguments)
+    given = ", ".join(quoted(a) for a in arguments)
     text = f"{getattr(answer, '__name__', 'answer')}({given})"
     return text if len(text) <= LONGEST_CALL else text[: LONGEST_CALL - 2] + "…)"
+
+
+def quoted(value: object) -> str:
+    """A value as a verdict quotes it: numbers, alone or in a row, with 4 significant digits, and never a long line."""
+    if isinstance(value, (int, float, np.number)) and not isinstance(value, (bool, complex)):
+        try:
+            return number(float(value))
+        except OverflowError:  # a whole number beyond all floats
+            return shown(value)
+    if isinstance(value, (list, np.ndarray)) and np.asarray(value).ndim == 1:
+        text = f"[{', '.join(quoted(v) for v in value)}]"
+        return text if len(text) <= LONGEST else f"{text[: LONGEST - 2]}…]"
+    return shown(value)
 
 
 def call(answer: Callable[..., Any], *arguments: Any) -> Any:
@@ -140,8 +154,8 @@ def call(answer: Callable[..., Any], *arguments: Any) -> Any:
         if difference(after, before):
             raise NotYet(
                 tried,
-                came=f"the call changed its argument {parameter}: it is {shown(after)} now",
-                expected=f"{parameter} left as it was: {shown(before)}",
+                came=f"the call changed its argument {parameter}: it is {quoted(after)} now",
+                expected=f"{parameter} left as it was: {quoted(before)}",
                 next_step=f"work on a copy, as {parameter.rstrip('s')}_copy = list({parameter}), or make a new list.",
             )
     return result
@@ -170,10 +184,10 @@ def difference(got: object, expected: object) -> str:
         if not isinstance(got, (int, float, np.number)) or isinstance(got, complex):
             return "nothing: is there a `return`?" if got is None else f"{shown(got)}, which is no number"
         try:
-            mine_is = float(got)
+            close_by = abs(float(got) - float(expected)) <= TOLERANCE * abs(float(expected))
         except OverflowError:  # a whole number beyond all floats
-            return shown(got)
-        return "" if abs(mine_is - float(expected)) <= TOLERANCE * abs(float(expected)) else number(mine_is)
+            close_by = False
+        return "" if close_by else quoted(got)
     return "" if got == expected else shown(got)
 
 
@@ -204,7 +218,7 @@ def compare(
         raise NotYet(
             call_text(answer, case),
             came=where,
-            expected=number(right) if isinstance(right, (int, float)) else shown(right),
+            expected=quoted(right),
             why=known.why if known else "",
             next_step=known.next_step if known else next_step,
         )

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach import FLOAT, Engine, Graph, IPUModel, Tensor, program
-from ipu_teach.errors import ComputeSetRaceError, UninitialisedReadError, did_you_mean, shown
+from ipu_teach.errors import ComputeSetRaceError, UninitialisedReadError, counted, did_you_mean, shown
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.lessons.exercise import Exercise, Lesson, Part, Question
 from ipu_teach.lessons.judging import (
@@ -24,6 +24,7 @@ from ipu_teach.lessons.judging import (
     call_text,
     compare,
     difference,
+    quoted,
 )
 from ipu_teach.lessons.panel import Bars, number
 
@@ -179,7 +180,7 @@ def _all_placed(tried: str, jobs: Row, tiles: int, placed: Any) -> None:
     if len(placed) != len(jobs):
         raise NotYet(
             tried,
-            f"{len(placed)} tile numbers for {len(jobs)} jobs",
+            f"{counted(len(placed), 'tile number')} for {counted(len(jobs), 'job')}",
             why="a job without a tile is never done." if len(placed) < len(jobs) else "there are more tiles than jobs.",
             next_step="return one tile number for each job, in the order of jobs.",
         )
@@ -263,7 +264,7 @@ def _two_supersteps(answer: Callable[..., Any], values: Any) -> int:
             graph.set_tile_mapping(named[name][i], i % TILES)
         graph.create_host_read(name, named[name])
     graph.set_initial_value(named["readings"], values)
-    tried = f"a program for {count} readings"
+    tried = f"a program for {counted(count, 'reading')}"
     with answering(tried):
         made = answer(graph, *named.values())
     if made is ...:
@@ -283,11 +284,11 @@ def _two_supersteps(answer: Callable[..., Any], values: Any) -> int:
         came = engine.read_tensor(name)
         if np.isnan(came).all():
             why = "no vertex writes it: merging supersteps keeps all of the work."
-            raise NotYet(tried, f"{name} holds nothing", shown(expected.tolist()), why, f"put the vertices of {name} back.")
+            raise NotYet(tried, f"{name} holds nothing", quoted(expected), why, f"put the vertices of {name} back.")
         where = difference(came, expected)
         if where:
             why = "it was made from readings, and not from doubled." if name == "pairs" else "the wrong vertices write it."
-            raise NotYet(tried, f"{name}: {where}", shown(expected.tolist()), why, "compare with the three supersteps.")
+            raise NotYet(tried, f"{name}: {where}", quoted(expected), why, "compare with the three supersteps.")
     if len(kinds) > 2:
         why = "two of these steps do not need each other, and could share a compute set."
         advice = "which of the three reads only what was there from the beginning?"
@@ -337,13 +338,14 @@ def _culprit(answer: Any, graph: Any) -> Passed:
         raise NotYet(tried, "the detector finds nothing in this graph", next_step="run the cell that builds the graph again.")
     pair = {int(v) for v in re.findall(r"vertex (\d+)", race.where)}
     if answer[0] != name:
-        known = ("shift", "mirror", name)
-        unknown = f"there is no compute set of that name: {did_you_mean(answer[0], known)}".rstrip(": ")
+        came = f"{answer[0]!r}, and the detector names another"
+        if answer[0] in INNOCENT:
+            raise NotYet(
+                tried, came, "", INNOCENT[answer[0]], "look for a compute set in which two ranges of *outputs* overlap."
+            )
+        near = did_you_mean(answer[0], (*INNOCENT, name))
         raise NotYet(
-            tried,
-            f"{answer[0]!r}, and the detector names another",
-            why=INNOCENT.get(answer[0], unknown),
-            next_step="look for a compute set in which two ranges of *outputs* overlap.",
+            tried, came, "", "there is no compute set of that name.", near + "Names are those that the graph was given."
         )
     if set(answer[1:]) != pair:
         raise NotYet(

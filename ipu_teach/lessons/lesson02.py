@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ipu_teach import FLOAT, INT, Engine, Graph, IPUModel, Tensor
-from ipu_teach.errors import InvalidTileMappingError, StreamConnectionError, UninitialisedReadError, shown
+from ipu_teach.errors import InvalidTileMappingError, StreamConnectionError, UninitialisedReadError, counted, shown
 from ipu_teach.lessons.exercise import Exercise, Lesson, Part, Question
-from ipu_teach.lessons.judging import Broken, NotAttempted, NotYet, Passed, answering, difference
+from ipu_teach.lessons.judging import Broken, NotAttempted, NotYet, Passed, answering, difference, quoted
 from ipu_teach.lessons.panel import Bars, number
 from ipu_teach.program import Copy, Program, Repeat, RepeatWhileFalse, RepeatWhileTrue, Sequence
 
@@ -58,7 +58,7 @@ def _linear(answer: Callable[..., Any]) -> Passed:
     for shape, grain, tiles in cases:
         graph = _graph(tiles)
         tensor = graph.add_variable(FLOAT, shape, "data")
-        tried = f"{tensor.num_elements} elements in grains of {grain}, on {tiles} tiles"
+        tried = f"{counted(tensor.num_elements, 'element')} in grains of {grain}, on {tiles} tiles"
         with answering(tried):
             result = answer(graph, tensor, grain)
         if result is ...:
@@ -78,7 +78,7 @@ def _balanced_grains(tried: str, mapping: list[list[tuple[int, int]]], count: in
         why = "the tail was left: dividing with // drops what does not come out even." if tail else ""
         raise NotYet(
             tried,
-            f"{count - sum(sizes)} elements are on no tile, the first of them element {missing}",
+            f"{counted(count - sum(sizes), 'element')} on no tile, the first of them element {missing}",
             why=why,
             next_step="count the grains, rounded up, and see that the last one has a tile too.",
         )
@@ -92,6 +92,14 @@ def _balanced_grains(tried: str, mapping: list[list[tuple[int, int]]], count: in
                     "a grain was cut in two: the tiles were given equal numbers of elements, and not of grains.",
                     "deal out grains: grain g holds elements g * grain up to (g + 1) * grain, or the end.",
                 )
+    held = [(begin, tile) for tile, pieces in enumerate(mapping) for begin, _ in pieces]
+    if [tile for _, tile in sorted(held)] != [tile for _, tile in held]:
+        why = "the elements lie in another order: a linear mapping gives each tile one piece, and the pieces follow each other."
+        place = next(tile for (_, tile), (_, other) in zip(sorted(held), held, strict=True) if tile != other)
+        advice = "tile 0 takes the first grains, tile 1 those after them, and so on."
+        raise NotYet(
+            tried, f"tile {place} holds elements {mapping[place][0][0]} to {mapping[place][0][1] - 1}", "", why, advice
+        )
     grains = [-(-size // grain) for size in sizes]
     if max(grains) - min(grains) > 1:
         full, empty = grains.index(max(grains)), grains.index(min(grains))
@@ -100,10 +108,10 @@ def _balanced_grains(tried: str, mapping: list[list[tuple[int, int]]], count: in
             why = "everything lies on one tile, and the others have nothing to do."
         raise NotYet(
             tried,
-            f"tile {full} holds {grains[full]} grains and tile {empty} holds {grains[empty]}",
+            f"tile {full} holds {grains[full]} grains, and tile {empty} holds {grains[empty]}",
             "numbers of grains that differ by 1 at most",
             why,
-            "tile t takes the grains from t * grains // tiles up to (t + 1) * grains // tiles.",
+            "every tile gets grains // tiles of them, and some of the tiles get one of those that remain.",
         )
 
 
@@ -114,7 +122,7 @@ def _sum_program(answer: Callable[..., Any], count: int) -> tuple[Graph, Program
     graph = _graph()
     numbers = graph.add_host_to_device_fifo("numbers", FLOAT, 1)
     sums = graph.add_device_to_host_fifo("sums", FLOAT, 1)
-    tried = f"a program for {count} numbers"
+    tried = f"a program for {counted(count, 'number')}"
     return graph, _program(answer, tried, graph, numbers, sums, count), tried
 
 
@@ -153,7 +161,12 @@ def _sums_are_right(tried: str, values: Any, received: Any) -> None:
     right = np.cumsum(values.astype(float))
     if len(received) < len(values):
         why = "the loop is still on the host: the program does one round, and somebody would have to call run again and again."
-        raise NotYet(tried, f"{len(received)} of {len(values)} sums", why=why, next_step="put the round into Repeat(count, …).")
+        raise NotYet(
+            tried,
+            f"{len(received)} of {counted(len(values), 'sum')}",
+            why=why,
+            next_step="put the round into Repeat(count, …).",
+        )
     where = difference(received, right)
     if where:
         why = "what came back are the numbers themselves: the total begins at 0 in every round." if not difference(
@@ -162,7 +175,7 @@ def _sums_are_right(tried: str, values: Any, received: Any) -> None:
         advice = (
             "write the 0 once, before the Repeat: graph.set_initial_value(total, 0)." if why else "follow the first two rounds."
         )
-        raise NotYet(tried, where, shown(right.tolist()), why, advice)
+        raise NotYet(tried, where, quoted(right), why, advice)
 
 
 # --- 02.3 -------------------------------------------------------------------------------------------------------------
@@ -253,9 +266,9 @@ def _countdown(answer: Callable[..., Any]) -> Passed:
         except Broken:
             if rounds[0] <= MOST_ROUNDS:
                 raise
-        counted, rest = int(engine.read_tensor("ticks/read")), int(engine.read_tensor("left/read"))
-        if (counted, rest) != (start, 0) or rounds[0] > MOST_ROUNDS:
-            wrong.append((start, MOST_ROUNDS + 1 if rounds[0] > MOST_ROUNDS else counted, rest))
+        done, rest = int(engine.read_tensor("ticks/read")), int(engine.read_tensor("left/read"))
+        if (done, rest) != (start, 0) or rounds[0] > MOST_ROUNDS:
+            wrong.append((start, MOST_ROUNDS + 1 if rounds[0] > MOST_ROUNDS else done, rest))
     if wrong:
         raise _counted_wrongly(wrong, starts, program)
     return Passed("countdowns from 0, 1, 5, 10 and 17, all with one compiled program")
@@ -270,23 +283,23 @@ def _guard(graph: Graph, program: Program) -> None:
 
 
 def _counted_wrongly(wrong: list[tuple[int, int, int]], starts: tuple[int, ...], program: Program) -> NotYet:
-    start, counted, rest = wrong[0]
+    start, ticks, rest = wrong[0]
     tried = f"countdowns from {', '.join(map(str, starts))}, one after another"
-    endless = counted > MOST_ROUNDS
+    endless = ticks > MOST_ROUNDS
     came = f"from {start}: " + (
-        f"still running after {MOST_ROUNDS:,} rounds" if endless else f"{number(counted)} ticks, and {number(rest)} left"
+        f"still running after {MOST_ROUNDS:,} rounds" if endless else f"{counted(ticks, 'tick')}, and {number(rest)} left"
     )
-    expected = f"{start} ticks, and 0 left"
+    expected = f"{counted(start, 'tick')}, and 0 left"
     why, advice = "", "follow a countdown from 1 by hand."
-    if any(isinstance(p, Repeat) for p in _all_of(program)) and len({counted for _, counted, _ in wrong}) == 1:
-        why = f"it ticks {counted} times whatever it is given: the number of rounds was fixed when the program was written."
+    if any(isinstance(p, Repeat) for p in _all_of(program)) and len({done for _, done, _ in wrong}) == 1:
+        why = f"it ticks {ticks} times whatever it is given: the number of rounds was fixed when the program was written."
         advice = "let the device look: RepeatWhileTrue(condition, left, round)."
     elif start == 0 and len(wrong) == 1:
         why = "the first tick comes before the first look, so a countdown from 0 goes wrong."
         advice = "put the round into the body, which runs only after a look at left."
     elif endless:
         why, advice = "what the loop looks at never becomes 0.", "take 1 from left in every round."
-    elif rest == 0 and counted == 0:
+    elif rest == 0 and ticks == 0:
         why, advice = "left goes down, and nobody counts.", "add 1 to ticks in every round."
     return NotYet(tried, came, expected, why, advice)
 
@@ -305,7 +318,7 @@ def _faults(answer: Callable[..., Any]) -> Passed:
         fired = _fired(answer, mapped, written, tried)
         if fired is None:
             why = f"this is the case in which {what}, and the machine had nothing to object to."
-            raise NotYet(tried, "no error", kind.__name__, why, f"leave that one line out when it is {'un'}wanted: use an if.")
+            raise NotYet(tried, "no error", kind.__name__, why, "leave that line out when it is not wanted: use an if.")
         if not isinstance(fired, kind):
             why = f"another error came first. Only one thing may be missing here: {what}."
             raise NotYet(tried, f"{type(fired).__name__}: {getattr(fired, 'tried', fired)}", kind.__name__, why, "do the rest.")
@@ -334,7 +347,7 @@ def _fired(answer: Callable[..., Any], mapped: bool, written: bool, tried: str) 
         raise
     where = difference(engine.read_tensor("target"), values)
     if where:
-        raise NotYet(tried, f"target: {where}", shown(values.tolist()), next_step="copy source into target.")
+        raise NotYet(tried, f"target: {where}", quoted(values), next_step="copy source into target.")
     return None
 
 

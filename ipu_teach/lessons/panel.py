@@ -34,7 +34,7 @@ class Bars:
     def _lines(self) -> list[tuple[str, float, str]]:
         over = ""
         if self.yours > self.budget:
-            over = f", {number(100 * (self.yours / self.budget - 1))} % over" if self.budget else ", over"
+            over = f", {number(round(100 * (self.yours / self.budget - 1), 1))} % over" if self.budget else ", over"
         return [("budget", self.budget, ""), ("yours", self.yours, over)]
 
     def _share(self, value: float) -> float:
