@@ -328,7 +328,8 @@ def _culprit(answer: Any, graph: Any) -> Passed:
     tried = f"the detector on every compute set, beside {shown(answer)}"
     if not isinstance(graph, Graph):
         raise NotYet(tried, f"{shown(graph)} is no graph", next_step='check("01.5", culprit, graph).')
-    if not isinstance(answer, (tuple, list)) or len(answer) != 3 or not isinstance(answer[0], str):
+    fits = isinstance(answer, (tuple, list)) and len(answer) == 3 and isinstance(answer[0], str)
+    if not fits or not all(is_whole(vertex) for vertex in answer[1:]):
         raise NotYet(tried, shown(answer), '("name of the compute set", one vertex, the other)', next_step="give those three.")
     try:
         Engine(graph, program.Sequence())
