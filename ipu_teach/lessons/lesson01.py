@@ -341,9 +341,7 @@ def _culprit(answer: Any, graph: Any) -> Passed:
     if answer[0] != name:
         came = f"{answer[0]!r}, and the detector names another"
         if answer[0] in INNOCENT:
-            raise NotYet(
-                tried, came, "", INNOCENT[answer[0]], "look for a compute set in which two ranges of *outputs* overlap."
-            )
+            raise NotYet(tried, came, "", INNOCENT[answer[0]], "look for a compute set in which two ranges of outputs overlap.")
         near = did_you_mean(answer[0], (*INNOCENT, name))
         raise NotYet(
             tried, came, "", "there is no compute set of that name.", near + "Names are those that the graph was given."
@@ -388,13 +386,13 @@ LESSON = Lesson(
                 "numbers in any order you like, and result[number] = tile puts each answer in its place.",
             ),
         ),
-        Question("01.3", "Who is last, and how much is waiting?", (
+        Question("01.3", "The last tile, and the share of waiting", (
             Part("tile", whole=True, low=0, high=TILES - 1),
             Part("waiting share", low=0, high=1),
         )),
         Exercise(
             "01.3",
-            "The share of waiting",
+            "The share of waiting, worked out",
             ("a function",),
             _share,
             (
@@ -420,7 +418,7 @@ LESSON = Lesson(
             ("a value", "a graph"),
             _culprit,
             (
-                "A race needs a writer. Compute sets in which vertices only *read* the same element are innocent.",
+                "A race needs a writer. Compute sets in which vertices only read the same element are innocent.",
                 "Follow the code for the last two vertices of each compute set: ends are where ranges go wrong.",
                 "min(3 * i, 10) is there so that the last range does not run over the end. Where does it begin, and where did "
                 "the one before it end?",

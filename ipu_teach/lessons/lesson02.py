@@ -216,7 +216,7 @@ def _why_crossing(graph: Graph, a: Tensor, b: Tensor) -> tuple[str, str]:
     there, here = graph.get_tile_mapping(a), graph.get_tile_mapping(b)
     if there == here:
         return (
-            "b has the same tiles as a, in b's own order. But row i of a is *column* i of b.",
+            "b has the same tiles as a, in b's own order. But row i of a is column i of b.",
             "b.transpose() has the shape of a. Map that view.",
         )
     if sum(bool(pieces) for pieces in here) == 1:

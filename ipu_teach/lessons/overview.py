@@ -11,7 +11,7 @@ from ipu_teach.lessons.exercise import Lesson, Question, catalogue
 from ipu_teach.lessons.panel import FRAME, LABEL, VALUE
 from ipu_teach.lessons.state import Record, learned
 
-HEADS = ("exercise", "", "done", "attempts", "hints")
+HEADS = ("exercise", "about", "done", "attempts", "hints")
 OPEN = "–"
 SIGNS = {"solved": "✓ solved", "given": "→ given", "not yet": "✗ not yet"}
 
@@ -35,7 +35,8 @@ class Overview:
             cells = "".join(f'<td style="{VALUE}">{escape(part)}</td>' for part in rest)
             body += f'<tr><th scope="row" style="{LABEL}">{escape(name)}</th>{cells}</tr>'
         caption = f'<caption style="text-align:left;font-weight:600;caption-side:top">{escape(self.caption)}</caption>'
-        table = f'<table style="border-collapse:collapse">{caption}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>'
+        table = f"{caption}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody>"
+        table = f'<table style="border-collapse:collapse;color:inherit">{table}</table>'
         return f'<div class="ipu-view" style="{FRAME}">{table}</div>'
 
 

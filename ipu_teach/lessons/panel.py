@@ -88,7 +88,7 @@ class Panel:
             for label, text in self.rows
         )
         rows += self.bars.html() if self.bars else ""
-        table = f'<table style="border-collapse:collapse;margin:.3em 0 0">{rows}</table>' if rows else ""
+        table = f'<table style="border-collapse:collapse;margin:.3em 0 0;color:inherit">{rows}</table>' if rows else ""
         return (
             f'<div class="ipu-view" role="group" aria-label="{escape(self.heading)}" style="{FRAME}">'
             f"<strong>{sign}{escape(self.heading)}</strong>{table}</div>"

@@ -105,7 +105,7 @@ def test_a_verdict_as_html_says_the_same() -> None:
         words = "".join(parsed.text.split())
         for label, text in verdict.rows:
             assert label in words and "".join(text.split()) in words
-        assert "<b>&" not in html and not re.search(r"(?<!-)color:", html)  # the page's own colours, light or dark
+        assert "<b>&" not in html and not re.search(r"(?<!-)color:(?!inherit)", html)  # the page's own colours, light or dark
         hidden = [a for a in parsed.attributes if a.get("aria-hidden") == "true"]
         assert hidden, "signs and bars are for the eye only; their words stand beside them"
 
@@ -242,7 +242,7 @@ Prediction 01.0 was given 'long'.
     (lambda: predict("01.0", True), AnswerKindError, "Prediction 01.0 was given True."),
     (lambda: predict("01.3", 5), AnswerKindError, """\
 Prediction 01.3 was given 5.
-  where: Who is last, and how much is waiting?
+  where: The last tile, and the share of waiting
   next:  give (tile, waiting share); tile: a whole number from 0 to 12 and waiting share: a number from 0 to 1."""),
     (lambda: predict("01.3", (13, 0.5)), AnswerKindError, "Prediction 01.3 was given (13, 0.5)."),
     (lambda: predict("01.3", (5, 40)), AnswerKindError, "Prediction 01.3 was given (5, 40)."),
@@ -283,7 +283,7 @@ def test_a_prediction_is_locked_and_compared() -> None:
     assert "predict first" in repr(predict("01.3", actual=(5, 0.54)))
     first = repr(predict("01.3", (4, 0.25)))
     assert first == (
-        "01.3 Who is last, and how much is waiting?: locked\n"
+        "01.3 The last tile, and the share of waiting: locked\n"
         "  you guessed: tile 4, waiting share 0.25\n"
         "  next:        now run it and see."
     )
