@@ -56,7 +56,9 @@ class Bars:
             bar = f'<div style="width:{100 * self._share(value):.4g}%;height:100%;background:{look};opacity:.7"></div>'
             box = f'<div aria-hidden="true" style="width:16em;height:.8em;border:1px solid;margin:.2em 0">{bar}</div>'
             words = escape(f"{number(value)} {self.unit}{over}")
-            rows.append(f'<tr><th scope="row" style="{LABEL}">{label}</th><td style="{VALUE}">{box}{words}</td></tr>')
+            rows.append(
+                f'<tr style="background:none"><th scope="row" style="{LABEL}">{label}</th><td style="{VALUE}">{box}{words}</td></tr>'
+            )
         return "".join(rows)
 
 
@@ -84,7 +86,7 @@ class Panel:
     def _repr_html_(self) -> str:
         sign = f'<span aria-hidden="true">{escape(self.mark)} </span>' if self.mark else ""
         rows = "".join(
-            f'<tr><th scope="row" style="{LABEL}">{escape(label)}</th><td style="{VALUE}">{escape(text)}</td></tr>'
+            f'<tr style="background:none"><th scope="row" style="{LABEL}">{escape(label)}</th><td style="{VALUE}">{escape(text)}</td></tr>'
             for label, text in self.rows
         )
         rows += self.bars.html() if self.bars else ""
