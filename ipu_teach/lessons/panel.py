@@ -23,6 +23,12 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:.4g}"
 
 
+def _row(label: str, content: str) -> str:
+    """A table row; notebooks shade every second one, which would say something that is not meant."""
+    head = f'<th scope="row" style="{LABEL}">{escape(label)}</th>'
+    return f'<tr style="background:none">{head}<td style="{VALUE}">{content}</td></tr>'
+
+
 @dataclass(frozen=True)
 class Bars:
     """A cost beside its budget, both in `unit`."""
@@ -56,9 +62,7 @@ class Bars:
             bar = f'<div style="width:{100 * self._share(value):.4g}%;height:100%;background:{look};opacity:.7"></div>'
             box = f'<div aria-hidden="true" style="width:16em;height:.8em;border:1px solid;margin:.2em 0">{bar}</div>'
             words = escape(f"{number(value)} {self.unit}{over}")
-            rows.append(
-                f'<tr style="background:none"><th scope="row" style="{LABEL}">{label}</th><td style="{VALUE}">{box}{words}</td></tr>'
-            )
+            rows.append(_row(label, box + words))
         return "".join(rows)
 
 
@@ -85,10 +89,7 @@ class Panel:
 
     def _repr_html_(self) -> str:
         sign = f'<span aria-hidden="true">{escape(self.mark)} </span>' if self.mark else ""
-        rows = "".join(
-            f'<tr style="background:none"><th scope="row" style="{LABEL}">{escape(label)}</th><td style="{VALUE}">{escape(text)}</td></tr>'
-            for label, text in self.rows
-        )
+        rows = "".join(_row(label, escape(text)) for label, text in self.rows)
         rows += self.bars.html() if self.bars else ""
         table = f'<table style="border-collapse:collapse;margin:.3em 0 0;color:inherit">{rows}</table>' if rows else ""
         return (
