@@ -55,10 +55,10 @@ class Bars:
 
     def html(self) -> str:
         """Two table rows. What the bars show stands beside them in words, so the bars themselves are not read out."""
-        fill = "repeating-linear-gradient(45deg,currentColor 0 2px,transparent 2px 5px)"
+        hatch = "repeating-linear-gradient(45deg,currentColor 0 2px,transparent 2px 5px)"
         rows = []
         for label, value, over in self._lines():
-            look = fill if over else "currentColor"
+            look = hatch if over else "currentColor"
             bar = f'<div style="width:{100 * self._share(value):.4g}%;height:100%;background:{look};opacity:.7"></div>'
             box = f'<div aria-hidden="true" style="width:16em;height:.8em;border:1px solid;margin:.2em 0">{bar}</div>'
             words = escape(f"{number(value)} {self.unit}{over}")

@@ -204,17 +204,39 @@ def test_the_learners_notebook_is_the_solved_one_without_its_gaps(solved: Path, 
     assert "SOLUTION" not in target.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("path", [*(target for _, target in PAIRS), NOTEBOOKS / "index.ipynb"], ids=lambda path: path.stem)
-def test_the_learners_notebook_runs_to_its_end(path: Path, tmp_path: Path) -> None:
+def executed(path: Path, work: Path) -> Any:
+    """The notebook after a run of all its cells, with nothing done before."""
     from nbclient import NotebookClient
 
     found = nbformat.read(path, as_version=4)
-    environment = dict(os.environ, IPU_TEACH_WORK=str(tmp_path))
     client = NotebookClient(found, timeout=120, resources={"metadata": {"path": str(path.parent)}})
-    client.execute(env=environment)
+    client.execute(env=dict(os.environ, IPU_TEACH_WORK=str(work)))
+    return found
+
+
+@pytest.mark.parametrize("path", [target for _, target in PAIRS], ids=lambda path: path.stem)
+def test_the_learners_notebook_runs_to_its_end(path: Path, tmp_path: Path) -> None:
+    found = executed(path, tmp_path)
     asked = [cell for cell in found.cells if cell.cell_type == "code" and cell.source.startswith("check(")]
     for cell in asked:
         assert "not attempted" in cell.outputs[0]["data"]["text/plain"], cell.source
+
+
+def test_the_map_shows_every_lesson_and_what_a_newcomer_has_done(tmp_path: Path) -> None:
+    path = NOTEBOOKS / "index.ipynb"
+    stored = nbformat.read(path, as_version=4)
+    assert executed(path, tmp_path).cells[-1].outputs == stored.cells[-1].outputs
+    text = stored.cells[0].source
+    assert re.findall(r"\]\((\d\d_\w+\.ipynb)\)", text) == [target.name for _, target in PAIRS]
+    for lesson in catalogue():
+        assert re.search(rf"\[{lesson.number} {lesson.title}\]\(\S+\) \| {lesson.minutes} \|", text)
+
+
+def test_links_between_notebooks_lead_somewhere() -> None:
+    for path in NOTEBOOKS.glob("*.ipynb"):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        for link in re.findall(r"\]\(([\w.]+\.ipynb)\)", "".join(source_of(cell) for cell in cells)):
+            assert (NOTEBOOKS / link).is_file(), f"{path.name} links to {link}"
 
 
 @pytest.mark.parametrize("lesson", catalogue(), ids=lambda lesson: lesson.number)
