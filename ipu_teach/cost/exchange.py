@@ -52,7 +52,7 @@ def exchange_cycles(num_bytes: int | Array, target: Target) -> Array:
 
 def traffic(tile_map: TileMap, target: Target, tile: Array, start: Array, stop: Array) -> Traffic:
     """The traffic when tile `tile[i]` wants the bytes [start[i], stop[i]), wherever they lie."""
-    tile, start, stop = _union(tile.astype(np.int64), start, stop)
+    tile, start, stop = union(tile.astype(np.int64), start, stop)
     source, begin, end, owner = tile_map.split(start, stop)
     wanted_by = tile[source]
     crossing = (owner != wanted_by) & (end > begin)
@@ -62,11 +62,11 @@ def traffic(tile_map: TileMap, target: Target, tile: Array, start: Array, stop: 
     tiles, ipus, per_ipu = target.num_tiles, target.num_ipus, target.tiles_per_ipu
     received = _sum(wanted_by, size, tiles)
     # Each byte leaves its owner once: the union over all who want it.
-    sender, s_begin, s_end = _union(owner, begin, end)
+    sender, s_begin, s_end = union(owner, begin, end)
     sent = _sum(sender, s_end - s_begin, tiles)
     abroad = owner // per_ipu != wanted_by // per_ipu
     link_received = _sum(wanted_by[abroad] // per_ipu, size[abroad], ipus)
-    exporter, e_begin, e_end = _union(owner[abroad], begin[abroad], end[abroad])
+    exporter, e_begin, e_end = union(owner[abroad], begin[abroad], end[abroad])
     link_sent = _sum(exporter // per_ipu, e_end - e_begin, ipus)
     return Traffic(received, sent, link_received, link_sent)
 
@@ -125,7 +125,7 @@ def aligned_runs(a: Tensor, b: Tensor) -> tuple[Array, Array, Array]:
     return a.offset + a_start[i] + cuts - a_first[i], b.offset + b_start[j] + cuts - b_first[j], length
 
 
-def _union(key: Array, start: Array, stop: Array) -> tuple[Array, Array, Array]:
+def union(key: Array, start: Array, stop: Array) -> tuple[Array, Array, Array]:
     """For each key the union of its intervals, as disjoint intervals."""
     keep = stop > start
     key, start, stop = key[keep], start[keep], stop[keep]

@@ -9,6 +9,8 @@ import numpy as np
 
 from ipu_teach.cost import CostModel, StepCost
 from ipu_teach.cost.memory import MemoryLedger
+from ipu_teach.cost.phases import Phase, phases
+from ipu_teach.cost.transfers import Transfers, transfers
 from ipu_teach.errors import PoplarIndexError, ProfilingDisabledError, shown
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.target import Target
@@ -131,6 +133,24 @@ class Report:
             result.append(StepRun(index, step.kind, step.name, start, step.cycles))
             start += step.cycles
         return result
+
+    @property
+    def step_numbers(self) -> Array:
+        """int64[num_steps]: which compiled step ran, in the order of the run. Read-only."""
+        return self._steps
+
+    def step_cost(self, number: int) -> StepCost:
+        """The modelled cost of one execution of compiled step `number`."""
+        return self._cost.step(number)
+
+    def phases(self, number: int) -> tuple[Phase, ...]:
+        """The phases of one execution of compiled step `number`, in order; together they last its `cycles`."""
+        return phases(self.step_cost(number), self.target)
+
+    def transfers(self, number: int) -> tuple[Transfers, ...]:
+        """Who sends what to whom in compiled step `number`: one entry for each of its exchanges, as in `StepCost.exchange`."""
+        compiled = self._cost.compiled
+        return transfers(compiled.graph, compiled.steps[number])
 
     # Sums over the run. "Average" is over the tiles.
 

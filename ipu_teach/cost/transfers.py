@@ -1,0 +1,135 @@
+"""Who sends what to whom in one exchange.
+
+A tile that wants bytes of another tile receives them once, whatever it does with them; bytes that several tiles want are
+sent once and heard by all of them. So an exchange is a list of messages, each with one sender, the set of its receivers
+and a size. Messages with the same sender and the same receivers are one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ipu_teach.compile.freeze import FrozenComputeSet, FrozenGraph
+from ipu_teach.compile.programs import CopyStep, ExecuteStep, Step
+from ipu_teach.cost.exchange import aligned_runs, union
+from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph.tile_map import TileMap, expand
+from ipu_teach.types import Array
+
+MOST_PIECES = 4_000_000  # of memory, counted once for each receiver; beyond that every receiver is its own message
+
+
+@dataclass(frozen=True, eq=False)
+class Transfers:
+    """The messages of one exchange, largest first. Message i goes from tile `source[i]` to the tiles `receivers[i]`."""
+
+    source: Array
+    size: Array
+    receivers: tuple[Array, ...]
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    @property
+    def received(self) -> int:
+        """Bytes that arrive, all tiles together."""
+        return sum(int(size) * len(to) for size, to in zip(self.size, self.receivers, strict=True))
+
+
+NOTHING = Transfers(np.zeros(0, np.int64), np.zeros(0, np.int64), ())
+
+
+def transfers(graph: FrozenGraph, step: Step) -> tuple[Transfers, ...]:
+    """The messages of each exchange of a step, in the order of `StepCost.exchange`: before and after what it computes."""
+    if isinstance(step, ExecuteStep):
+        compute_set = graph.compute_sets[step.compute_set]
+        arriving = _messages(graph.tile_map, *edge_requests(graph, compute_set, written=False))
+        # What a vertex writes on another tile travels from the vertex's tile to the owner's.
+        leaving = _pairs(graph.tile_map, *edge_requests(graph, compute_set, written=True))
+        return arriving, leaving
+    if isinstance(step, CopyStep) and isinstance(step.source, Tensor) and isinstance(step.destination, Tensor):
+        return (_messages(graph.tile_map, *copy_requests(graph, step.source, step.destination)),)
+    return ()
+
+
+def edge_requests(graph: FrozenGraph, compute_set: FrozenComputeSet, written: bool) -> tuple[Array, Array, Array]:
+    """(tile, start, stop): the bytes that the vertices of each tile read, or write."""
+    tile, start, stop = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for table in compute_set.tables:
+        for name, field in table.fields.items():
+            if field.kind == "state" or field.kind == ("input" if written else "output"):
+                continue
+            intervals = graph.intervals(table, name)
+            tile.append(table.tiles[intervals.row].astype(np.int64))
+            start.append(intervals.start)
+            stop.append(intervals.stop)
+    return np.concatenate(tile), np.concatenate(start), np.concatenate(stop)
+
+
+def copy_requests(graph: FrozenGraph, source: Tensor, destination: Tensor) -> tuple[Array, Array, Array]:
+    """(tile, start, stop): the bytes of `source` that each tile wants, which holds their places in `destination`."""
+    s_start, d_start, length = (a * source.dtype.size for a in aligned_runs(source, destination))
+    piece, d_begin, d_end, tile = graph.tile_map.split(d_start, d_start + length)
+    begin = s_start[piece] + (d_begin - d_start[piece])
+    return tile.astype(np.int64), begin, begin + (d_end - d_begin)
+
+
+def _crossing(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> tuple[Array, Array, Array, Array]:
+    """(owner, tile that asks, start, stop) of what is asked for and lies on another tile, each byte once for each asker."""
+    tile, start, stop = union(tile, start, stop)
+    row, begin, end, owner = tile_map.split(start, stop)
+    keep = (owner != tile[row]) & (owner >= 0) & (end > begin)
+    return owner[keep].astype(np.int64), tile[row][keep], begin[keep], end[keep]
+
+
+def _pairs(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> Transfers:
+    """One message for each pair of tiles: from the tile that writes to the owner."""
+    to, by, begin, end = _crossing(tile_map, tile, start, stop)
+    return _sorted(*_by_pair(by, to, end - begin))
+
+
+def _messages(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> Transfers:
+    """One message for each owner and set of tiles that ask for the same bytes."""
+    owner, to, begin, end = _crossing(tile_map, tile, start, stop)
+    if not len(owner):
+        return NOTHING
+    cuts = np.unique(np.concatenate((begin, end)))
+    first, last = np.searchsorted(cuts, begin), np.searchsorted(cuts, end)
+    if int((last - first).sum()) > MOST_PIECES:
+        return _sorted(*_by_pair(owner, to, end - begin))
+    row, piece = expand(first, last - first)
+    # A set of receivers is recognised by the sum of a well-mixed number for each: equal sets, equal sums.
+    mixed = _mix(to.astype(np.uint64))[row]
+    order = np.argsort(piece, kind="stable")
+    edges = np.flatnonzero(np.append(True, piece[order][1:] != piece[order][:-1]))
+    sums = np.add.reduceat(mixed[order], edges)
+    count = np.diff(np.append(edges, len(order)))
+    number = piece[order][edges]
+    sender = owner[row][order][edges]
+    key = np.stack((sender.astype(np.uint64), sums, count.astype(np.uint64)), axis=1)
+    _, example, group = np.unique(key, axis=0, return_index=True, return_inverse=True)
+    size = np.bincount(group.reshape(-1), (cuts[1:] - cuts[:-1])[number]).astype(np.int64)
+    receivers = tuple(np.sort(to[row][order][edges[i] : edges[i] + count[i]]) for i in example.tolist())
+    return _sorted(sender[example], size, receivers)
+
+
+def _by_pair(source: Array, to: Array, size: Array) -> tuple[Array, Array, tuple[Array, ...]]:
+    pairs, inverse = np.unique(np.stack((source, to), axis=1), axis=0, return_inverse=True)
+    total = np.bincount(inverse.reshape(-1), size, len(pairs)).astype(np.int64)
+    return pairs[:, 0], total, tuple(pairs[:, 1:])
+
+
+def _sorted(source: Array, size: Array, receivers: tuple[Array, ...]) -> Transfers:
+    order = np.lexsort((source, -size))
+    return Transfers(source[order], size[order], tuple(receivers[i] for i in order.tolist()))
+
+
+def _mix(x: Array) -> Array:
+    """A number with its bits spread over 64, never the same for two (the finaliser of splitmix64, which is a bijection)."""
+    x = (x + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: Array = x ^ (x >> np.uint64(31))
+    return mixed

@@ -1,0 +1,125 @@
+"""A view with sliders: move one, and Python builds, runs and shows the program anew.
+
+The picture of the first setting is stored in the notebook, so that a reader without a kernel sees it too; where a kernel
+runs, a widget with the same player takes its place. Needs ipywidgets and anywidget, which come with the extra `lab`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from html import escape
+from typing import Any
+
+from ipu_teach.errors import InvalidOptionError, IPUTeachError, shown
+from ipu_teach.show.view import View, player
+
+Setting = Sequence[Any]
+
+
+class Explore:
+    """What `explore` returns: a notebook shows it as the last value of a cell. `view` is the picture of the first setting."""
+
+    def __init__(self, build: Callable[..., View], settings: dict[str, Setting], view: View) -> None:
+        self._build = build
+        self._settings = settings
+        self.view = view
+
+    def __repr__(self) -> str:
+        return f"{self.view} {self._offer()}"
+
+    def _offer(self) -> str:
+        parts = [f"{name.replace('_', ' ')} ({_words(setting)})" for name, setting in self._settings.items()]
+        return f"Where a kernel runs, sliders change {', '.join(parts)}."
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import display
+
+        html = self.view.html("stored")
+        display({"text/plain": repr(self.view), "text/html": html}, raw=True)  # type: ignore[no-untyped-call]
+        live: dict[str, Any] = {}
+        with suppress(ImportError):  # without ipywidgets the stored picture is all there is
+            live = dict(widget(self._build, self._settings, self.view)._repr_mimebundle_())
+        display(live | {"text/plain": self._offer()}, raw=True)  # type: ignore[no-untyped-call]
+
+
+def explore(build: Callable[..., View], **settings: Setting) -> Explore:
+    """A picture that is made anew as sliders move.
+
+    `build` is called with a value for each setting, by name, and returns a view, say `show.bsp(engine.report)`. A setting is
+    (lowest, highest) of whole numbers, (lowest, highest, step) of numbers, or a list of choices; it begins with its lowest,
+    or the first choice. Raises `InvalidOptionError` for settings that are none of these, and if `build` returns no view.
+    """
+    if not settings:
+        raise InvalidOptionError(
+            "explore() was given no setting to change.", next_step="name one with its range: explore(build, work=(1, 10))."
+        )
+    for name, setting in settings.items():
+        _check(name, setting)
+    return Explore(build, settings, _built(build, {name: setting[0] for name, setting in settings.items()}))
+
+
+def _built(build: Callable[..., View], values: dict[str, Any]) -> View:
+    view = build(**values)
+    if not isinstance(view, View):
+        raise InvalidOptionError(
+            f"The function given to explore() returned {shown(view)}.",
+            next_step="let it return a view, such as show.bsp(engine.report).",
+        )
+    return view
+
+
+def _check(name: str, setting: Setting) -> None:
+    numbers = isinstance(setting, tuple) and len(setting) in (2, 3) and all(_is_number(v) for v in setting)
+    if numbers and setting[0] < setting[1] and (len(setting) == 2 or setting[2] > 0):
+        return
+    if isinstance(setting, list) and len(setting) > 1:
+        return
+    raise InvalidOptionError(
+        f"explore() was given {shown(setting)} for {name!r}.",
+        next_step="give (lowest, highest), (lowest, highest, step), or a list of at least two choices.",
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _words(setting: Setting) -> str:
+    return f"{setting[0]} to {setting[1]}" if isinstance(setting, tuple) else ", ".join(str(s) for s in setting)
+
+
+def widget(build: Callable[..., View], settings: dict[str, Setting], view: View) -> Any:
+    """The sliders above the player, as an ipywidgets box."""
+    import anywidget
+    import ipywidgets as w
+    import traitlets
+
+    class Player(anywidget.AnyWidget):
+        _esm = f"{player()}\n{player('widget.js')}"
+        scene = traitlets.Unicode().tag(sync=True)
+
+    shown_ = Player(scene=view.scene.json())
+    trouble = w.HTML()
+    sliders = {name: _slider(w, name, setting) for name, setting in settings.items()}
+
+    def again(_: object) -> None:
+        try:
+            shown_.scene = _built(build, {name: slider.value for name, slider in sliders.items()}).scene.json()
+            trouble.value = ""
+        except IPUTeachError as error:  # part of the lesson: the sliders may lead there
+            trouble.value = f'<pre role="alert" style="white-space:pre-wrap">{escape(str(error))}</pre>'
+
+    for slider in sliders.values():
+        slider.observe(again, "value")
+    return w.VBox([*sliders.values(), trouble, shown_])
+
+
+def _slider(w: Any, name: str, setting: Setting) -> Any:
+    look = {"description": name.replace("_", " "), "style": {"description_width": "initial"}, "layout": {"width": "420px"}}
+    if isinstance(setting, list):
+        return w.SelectionSlider(options=setting, value=setting[0], **look)
+    whole = all(isinstance(v, int) for v in setting)
+    kind = w.IntSlider if whole else w.FloatSlider
+    step = setting[2] if len(setting) == 3 else 1 if whole else (setting[1] - setting[0]) / 100
+    return kind(value=setting[0], min=setting[0], max=setting[1], step=step, **look)

@@ -1,0 +1,102 @@
+"""A scene drawn by matplotlib: png and pdf for slides, and gif. Imported when one of them is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.collections import PatchCollection
+from matplotlib.colors import ListedColormap
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch, PathPatch, Rectangle
+from matplotlib.path import Path as Curve
+
+from ipu_teach.show.paint import Boxes, Line, Raster, Shape, Words, caption, paint
+from ipu_teach.show.palette import LIGHT, Code, ink_on
+from ipu_teach.show.scene import WIDTH, Scene
+from ipu_teach.show.svg import CAPTION
+
+POINT = 72 / 96  # points to a unit of the drawing, which is a pixel at 96 to the inch
+HATCH = {"": "", "/": "////", ".": "..", "-": "---", "|": "|||", "x": "xxx"}
+STEPS = 4  # pictures of a gif for each frame of the scene
+MOST_PICTURES = 400
+
+
+def figure(scene: Scene, frame: int | None = None, progress: float = 1.0) -> Figure:
+    """A frame as a matplotlib figure, 7.5 inches wide; left out, it is the poster."""
+    chosen = scene.poster if frame is None else frame
+    height = scene.height + CAPTION
+    made = Figure(figsize=(WIDTH / 96, height / 96), facecolor=LIGHT["paper"])
+    FigureCanvasAgg(made)
+    axes = made.add_axes((0, 0, 1, 1))
+    axes.set_xlim(0, WIDTH)
+    axes.set_ylim(height, 0)
+    axes.set_axis_off()
+    for shape in (*paint(scene, chosen, progress, whole=frame is None), *caption(scene, chosen)):
+        _add(axes, shape, scene.codes)
+    return made
+
+
+def write(scene: Scene, path: Path, ending: str, frame: int | None) -> None:
+    """Write `path`: png or pdf of one frame, or a gif of them all with a progress bar. Equal scenes give equal files."""
+    if ending != "gif":
+        nothing = {"CreationDate": None, "Producer": None, "Creator": None} if ending == "pdf" else {"Software": None}
+        figure(scene, frame).savefig(path, format=ending, dpi=144, metadata=nothing)
+        return
+    from PIL import Image
+    from tqdm import tqdm
+
+    places = list(_places(len(scene.frames)))
+    pictures = []
+    for number, progress in tqdm(places, desc=path.name, unit="picture", leave=False):
+        drawn = figure(scene, number, progress)
+        drawn.set_dpi(96)
+        drawn.canvas.draw()
+        pixels = np.asarray(drawn.canvas.buffer_rgba())[:, :, :3]  # type: ignore[attr-defined]
+        pictures.append(Image.fromarray(pixels).quantize(64))
+    pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=180, loop=0)
+
+
+def _places(frames: int) -> Iterator[tuple[int, float]]:
+    """(frame, progress) of every picture of a gif; of a long run only the ends of evenly chosen frames."""
+    if frames * STEPS <= MOST_PICTURES:
+        yield from ((f, (k + 1) / STEPS) for f in range(frames) for k in range(STEPS))
+    else:
+        yield from ((int(f), 1.0) for f in np.unique(np.linspace(0, frames - 1, MOST_PICTURES).astype(int)))
+
+
+def _add(axes: Any, shape: Shape, codes: tuple[Code, ...]) -> None:
+    match shape:
+        case Boxes():
+            code = codes[shape.code]
+            patches = [Rectangle((x, y), w, h) for x, y, w, h in shape.boxes.tolist()]
+            axes.add_collection(
+                PatchCollection(patches, facecolor=code.light, edgecolor="#00000055", linewidth=0, hatch=HATCH[code.pattern])
+            )
+        case Raster():
+            found = np.unique(shape.codes)
+            colours = ListedColormap([LIGHT["paper"] if c < 0 else codes[c].light for c in found.tolist()])
+            extent = (shape.x, shape.x + shape.width, shape.y + shape.height, shape.y)
+            pixels = np.searchsorted(found, shape.codes)
+            most = max(1, len(found) - 1)
+            axes.imshow(
+                pixels, cmap=colours, vmin=0, vmax=most, extent=extent, interpolation="nearest", aspect="auto", zorder=1
+            )
+            axes.set_xlim(0, WIDTH)
+            axes.set_ylim(max(axes.get_ylim()), 0)
+        case Words():
+            colour = ink_on(codes[shape.ink].light) if isinstance(shape.ink, int) else LIGHT[shape.ink]
+            anchor = {"start": "left", "middle": "center", "end": "right"}[shape.anchor]
+            words = shape.text.replace("$", r"\$")  # a name is no formula
+            axes.text(shape.x, shape.y, words, fontsize=shape.size * POINT, color=colour, ha=anchor, va="baseline", zorder=4)
+        case Line():
+            kinds = [Curve.MOVETO, Curve.LINETO] if len(shape.points) == 2 else [Curve.MOVETO, Curve.CURVE3, Curve.CURVE3]
+            curve = Curve(shape.points, kinds)
+            style: dict[str, Any] = {"color": LIGHT[shape.role], "linewidth": shape.width * POINT, "zorder": 3}
+            if shape.arrow:
+                axes.add_patch(FancyArrowPatch(path=curve, arrowstyle="-|>", mutation_scale=7, **style))
+            else:
+                axes.add_patch(PathPatch(curve, fill=False, **style))

@@ -1,0 +1,60 @@
+"""Numbers as short text, the same text everywhere: what a picture carries along must be small, and equal for equal runs.
+
+Four forms, whichever is shortest: one number if all are equal; runs, as in "3*5,4" for five threes and a four; steps, "d" and
+then the runs of the differences between neighbours, the first of them from zero; or bits, "b" + lowest + ":" + bits for each
++ ":" + the differences from the lowest, six bits a character. No compressor is used: their output changes from build to build.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ipu_teach.types import Array
+
+ALPHABET = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
+
+
+def pack(values: Array) -> int | str:
+    """`values` (whole numbers, any shape, read row by row) in the shortest of the forms; "" if there are none."""
+    flat = np.asarray(values, np.int64).reshape(-1)
+    if not len(flat):
+        return ""
+    lowest, highest = int(flat.min()), int(flat.max())
+    if lowest == highest:
+        return lowest
+    return min(_runs(flat), "d" + _runs(np.diff(flat, prepend=0)), _bits(flat, lowest, highest), key=len)
+
+
+def unpack(text: int | str, count: int) -> Array:
+    """The `count` numbers that `pack` was given, int64."""
+    if isinstance(text, int):
+        return np.full(count, text, np.int64)
+    if text.startswith("d"):
+        return np.cumsum(unpack(text[1:], count))
+    if not text.startswith("b"):
+        parts = [part.split("*") for part in text.split(",") if part]
+        repeats = [int(p[1]) if len(p) > 1 else 1 for p in parts]
+        return np.repeat(np.array([int(p[0]) for p in parts], np.int64), repeats)
+    lowest, width, letters = text[1:].split(":")
+    value = np.zeros(256, np.uint8)
+    value[ALPHABET] = np.arange(64)
+    sixes = value[np.frombuffer(letters.encode("ascii"), np.uint8)]
+    flat = np.unpackbits(sixes[:, None], axis=1)[:, 2:].reshape(-1)[: count * int(width)]
+    weights = np.int64(1) << np.arange(int(width))[::-1].astype(np.int64)
+    result: Array = flat.reshape(count, int(width)).astype(np.int64) @ weights + int(lowest)
+    return result
+
+
+def _runs(flat: Array) -> str:
+    first = np.flatnonzero(np.append(True, flat[1:] != flat[:-1]))
+    length = np.diff(np.append(first, len(flat)))
+    return ",".join(f"{v}*{n}" if n > 1 else f"{v}" for v, n in zip(flat[first].tolist(), length.tolist(), strict=True))
+
+
+def _bits(flat: Array, lowest: int, highest: int) -> str:
+    width = (highest - lowest).bit_length()
+    each = ((flat - lowest)[:, None] >> np.arange(width)[::-1]) & 1
+    stream = each.reshape(-1).astype(np.uint8)
+    padded = np.append(stream, np.zeros(-len(stream) % 6, np.uint8)).reshape(-1, 6)
+    sixes = padded @ np.array([32, 16, 8, 4, 2, 1], np.uint8)
+    return f"b{lowest}:{width}:{ALPHABET[sixes].tobytes().decode('ascii')}"

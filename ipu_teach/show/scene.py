@@ -1,0 +1,253 @@
+"""What a picture shows, before anybody draws it: marks with their places, and for each frame what they say.
+
+A `Scene` is drawn by three renderers: `svg` (posters and stills), `mpl` (png, gif and pdf for slides) and `static/player.js`
+(live, in the notebook). Marks are placed once. What changes from frame to frame are *channels*: the code (colour, letter,
+pattern) of each cell and how long it keeps it, the bars of each lane, the messages that fly, the words. A *still* is one
+such set of channels; a frame is the number of a still, so what a program repeats a thousand times is stored once.
+
+Lengths are in units of the drawing, 720 wide; a frame lasts `cycles` modelled cycles.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.show.pack import pack
+from ipu_teach.show.palette import Code
+from ipu_teach.types import Array
+
+WIDTH = 720
+VERSION = 1
+LONGEST_LABEL = 80
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Equal squares in rows of `columns`, `block` of them to a block, blocks `across` to a row.
+
+    `key` (one for each cell): cells, and lanes, with equal keys light up together. `same`: a second key, which marks the
+    partner in another group, such as the same element in another view. `labels`: a word for each, drawn where there is
+    room. `say` and `values`, if given, take the place of the still's for these cells.
+    """
+
+    name: str
+    heading: str
+    x: float
+    y: float
+    side: float
+    columns: int
+    count: int
+    block: int
+    across: int = 1
+    key: Array | None = None
+    same: Array | None = None
+    labels: tuple[str, ...] = ()
+    say: str = ""
+    values: Mapping[str, Array] = field(default_factory=dict)
+
+    def place(self, numbers: Array) -> tuple[Array, Array]:
+        """(x, y) of the upper left corner of each cell."""
+        block, within = numbers // self.block, numbers % self.block
+        rows = -(-self.block // self.columns)
+        x = within % self.columns + block % self.across * (self.columns + GAP)
+        y = within // self.columns + block // self.across * (rows + GAP)
+        return self.x + x * self.side, self.y + y * self.side
+
+
+GAP = 0.6  # between blocks, in cells
+
+
+@dataclass(frozen=True, eq=False)
+class Lanes:
+    """Horizontal lanes, one below the other, with bars in them. `key` and `labels` as for `Cells`."""
+
+    name: str
+    heading: str
+    x: float
+    y: float
+    width: float
+    height: float
+    count: int
+    key: Array | None = None
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Bar:
+    """In every lane a bar from `start`, `length` long, and from there to `end` another that says `rest` (a code, -1: none)."""
+
+    code: int | Array
+    start: float
+    length: float | Array
+    end: float
+    rest: int = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """What all lanes show together. `span` is what their whole width stands for; `unit` is its noun."""
+
+    span: float
+    bars: tuple[Bar, ...]
+    unit: str
+
+
+@dataclass(frozen=True, eq=False)
+class Flows:
+    """Messages between the cells of the group `between`."""
+
+    name: str
+    between: str
+
+
+@dataclass(frozen=True, eq=False)
+class Track:
+    """The whole run as one strip, with a cursor."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+
+
+Mark = Cells | Lanes | Flows | Track
+
+
+@dataclass(frozen=True, eq=False)
+class Message:
+    """`size` bytes from one cell to `receivers`."""
+
+    source: int
+    receivers: Array
+    size: int
+
+
+@dataclass(frozen=True, eq=False)
+class Still:
+    """One set of channels.
+
+    `cells`: for each group (code, how long in cycles, code afterwards), numbers or arrays. `lanes`: for each group (number
+    of its drawing, from, to): the part that appears during the frame. `flows`: for each group its messages. `values` are
+    arrays that `say` quotes for one cell: "{i}" is its number, "{name}" its value, "{-name}" what is left of the cycles.
+    """
+
+    label: str
+    note: str
+    code: int
+    cycles: float
+    first: bool
+    cells: Mapping[str, tuple[int | Array, float | Array, int]] = field(default_factory=dict)
+    lanes: Mapping[str, tuple[int, float, float]] = field(default_factory=dict)
+    flows: Mapping[str, tuple[Message, ...]] = field(default_factory=dict)
+    values: Mapping[str, Array] = field(default_factory=dict)
+    say: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """A picture. `sentence` says in words what it shows, with its numbers; `table` says it in full: (headings, rows).
+
+    `poster` is the frame that stands for the whole. `notes` say what was left out or put together. `group` is what a
+    sequence of frames up to the next `first` one is called.
+    """
+
+    view: str
+    title: str
+    sentence: str
+    height: float
+    codes: tuple[Code, ...]
+    marks: tuple[Mark, ...]
+    stills: tuple[Still, ...]
+    frames: Array
+    table: tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]
+    drawings: tuple[Drawing, ...] = ()
+    poster: int = 0
+    notes: tuple[str, ...] = ()
+    group: str = "superstep"
+
+    def json(self) -> str:
+        """The scene as the player reads it: one line of ASCII that may stand inside a script element."""
+        data = {
+            "v": VERSION,
+            "view": self.view,
+            "title": self.title,
+            "size": [WIDTH, self.height],
+            "codes": [[c.name, c.letter, c.light, c.dark, c.pattern] for c in self.codes],
+            "marks": [_mark(m) for m in self.marks],
+            "drawings": [_drawing(d) for d in self.drawings],
+            "stills": [_still(s) for s in self.stills],
+            "frames": [len(self.frames), pack(self.frames)],
+            "poster": self.poster,
+            "notes": self.notes,
+            "group": self.group,
+        }
+        text = json.dumps(data, separators=(",", ":"))
+        return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+    def mark(self, name: str) -> Mark:
+        """The mark of that name."""
+        return next(m for m in self.marks if not isinstance(m, Track) and m.name == name)
+
+
+def label(text: object, longest: int = LONGEST_LABEL) -> str:
+    """A name as a picture shows it: on one line, without characters that cannot be seen, shortened if need be."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
+    return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+def number(value: float) -> str:
+    """Cycles as text: whole, or with one digit after the point where they are not."""
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
+
+
+def _numbers(value: float | Array) -> Any:
+    if isinstance(value, np.ndarray):
+        return pack(value)
+    return int(value) if float(value).is_integer() else value
+
+
+def _mark(mark: Mark) -> dict[str, Any]:
+    """The fields of a mark that say something."""
+    found: dict[str, Any] = {"kind": type(mark).__name__.lower()}
+    for name, value in vars(mark).items():
+        if isinstance(value, np.ndarray):
+            found[name] = pack(value)
+        elif isinstance(value, Mapping):
+            found |= {name: {k: pack(v) for k, v in value.items()}} if value else {}
+        elif value not in (None, (), ""):
+            found[name] = round(value, 3) if isinstance(value, float) else value
+    return found
+
+
+def _drawing(drawing: Drawing) -> list[Any]:
+    bars = [[_numbers(b.code), _numbers(b.start), _numbers(b.length), _numbers(b.end), b.rest] for b in drawing.bars]
+    return [_numbers(drawing.span), drawing.unit, bars]
+
+
+def _still(still: Still) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "label": still.label,
+        "note": still.note,
+        "code": still.code,
+        "cycles": _numbers(still.cycles),
+        "first": int(still.first),
+        "say": still.say,
+    }
+    channels: dict[str, Mapping[str, Any]] = {
+        "cells": {k: [_numbers(code), _numbers(until), then] for k, (code, until, then) in still.cells.items()},
+        "lanes": {k: [n, _numbers(start), _numbers(stop)] for k, (n, start, stop) in still.lanes.items()},
+        "flows": {k: [[m.source, m.size, _receivers(m)] for m in ms] for k, ms in still.flows.items()},
+        "values": {k: pack(v) for k, v in still.values.items()},
+    }
+    return found | {k: v for k, v in channels.items() if v}
+
+
+def _receivers(message: Message) -> Any:
+    """One cell as a number, several as [how many, packed]."""
+    to = message.receivers
+    return int(to[0]) if len(to) == 1 else [len(to), pack(to)]

@@ -1,0 +1,545 @@
+// The live form of every view: draws a scene (see scene.py) on a canvas, with controls, keys and words.
+// `live(root, scene)` puts the player into `root`, in place of the picture there, and returns what controls it.
+// Nothing is fetched, and no id is used.
+
+const PATTERNS = {
+  "/": [[-1, 7, 7, -1]], "-": [[0, 3, 6, 3]], "|": [[3, 0, 3, 6]], "x": [[0, 0, 6, 6], [6, 0, 0, 6]], ".": [[2.5, 3, 3.5, 3]],
+};
+const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+// Light and dark, as in palette.py.
+const INKS = [
+  { paper: "#ffffff", ink: "#1b1f24", soft: "#59636e", line: "#c4cbd3" },
+  { paper: "#14171a", ink: "#e8ebee", soft: "#a4adb7", line: "#444c56" },
+];
+const STYLE = `
+.ipu-view details{font:14px/1.4 system-ui,sans-serif;margin:4px 16px}
+.ipu-live{font:14px/1.4 system-ui,sans-serif;max-width:720px;color:var(--ink);background:var(--paper);border-radius:4px;padding:8px 0}
+.ipu-live:focus-visible,.ipu-live button:focus-visible,.ipu-live select:focus-visible,.ipu-live input:focus-visible{outline:2px solid #2a8fd0;outline-offset:1px}
+.ipu-live canvas{display:block;width:100%;height:auto;touch-action:manipulation}
+.ipu-live p{margin:4px 16px;min-height:2.8em;color:var(--ink)}
+.ipu-live .soft{color:var(--soft);min-height:1.4em}
+.ipu-live .row{display:flex;flex-wrap:wrap;gap:6px;align-items:center;margin:6px 16px}
+.ipu-live .row input{flex:1 1 100%;margin:0;accent-color:#2a8fd0}
+.ipu-live button,.ipu-live select{font:inherit;padding:2px 9px;color:var(--ink);background:var(--paper);border:1px solid var(--soft);border-radius:4px;cursor:pointer}
+.ipu-live ul.key{display:flex;flex-wrap:wrap;gap:4px 14px;list-style:none;margin:6px 16px;padding:0;color:var(--ink)}
+.ipu-live li{display:flex;gap:5px;align-items:center;margin:0}
+.ipu-live li canvas{width:16px;height:16px;border-radius:2px}
+`;
+
+// --- numbers ---
+
+// The inverse of pack.py: one number for all, runs ("3*5,4"), "d" and runs of steps, or bits ("b" lowest ":" width ":" letters).
+function unpack(text, count) {
+  if (typeof text === "number") return new Float64Array(count).fill(text);
+  const out = new Float64Array(count);
+  if (text[0] === "d") {
+    let sum = 0;
+    return unpack(text.slice(1), count).map((by) => (sum += by));
+  }
+  if (text[0] !== "b") {
+    let at = 0;
+    for (const part of text ? text.split(",") : []) {
+      const [value, times] = part.split("*");
+      out.fill(+value, at, at += +(times || 1));
+    }
+    return out;
+  }
+  const [lowest, width, letters] = text.slice(1).split(":");
+  for (let i = 0, bit = 0; i < count; i++) {
+    let value = 0;
+    for (let k = 0; k < width; k++, bit++) {
+      value = value * 2 + (LETTERS.indexOf(letters[bit / 6 | 0]) >> (5 - bit % 6) & 1);
+    }
+    out[i] = value + +lowest;
+  }
+  return out;
+}
+
+const words = (n) => n.toLocaleString("en-US", { maximumFractionDigits: 1 });
+
+// Black or white, whichever is easier to read on a colour: palette.py has the same rule.
+function inkOn(colour) {
+  const [r, g, b] = [1, 3, 5].map((i) => parseInt(colour.slice(i, i + 2), 16) / 255)
+    .map((p) => (p <= 0.04045 ? p / 12.92 : ((p + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000" : "#fff";
+}
+
+// --- the player ---
+
+function live(root, scene) {
+  const make = (tag, properties = {}, ...children) => {
+    const node = Object.assign(document.createElement(tag), properties);
+    node.append(...children);
+    return node;
+  };
+  const [width, height] = scene.size;
+  const marks = Object.fromEntries(scene.marks.map((m) => [m.name || m.kind, m]));
+  const frames = unpack(scene.frames[1], scene.frames[0]);
+  const count = frames.length;
+  const still = (frame) => scene.stills[frames[frame]];
+  const starts = [];  // frames that begin a superstep
+  const begin = [0];  // modelled cycles before each frame
+  for (let f = 0; f < count; f++) {
+    if (still(f).first) starts.push(f);
+    begin.push(begin[f] + still(f).cycles);
+  }
+  const groupOf = (frame) => {
+    let low = 0, high = starts.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (starts[middle] <= frame) low = middle + 1; else high = middle;
+    }
+    return low - 1;
+  };
+  const total = begin[count] || 1;
+  const moving = count > 1;
+
+  // Unpacked when first drawn.
+  const unpacked = new Map();
+  function array(owner, name, value, size) {
+    if (typeof value === "number") return value;
+    let found = unpacked.get(owner);
+    if (!found) unpacked.set(owner, found = {});
+    return found[name] || (found[name] = unpack(value, size));
+  }
+  const of = (value, i) => (typeof value === "number" ? value : value[i]);
+  const keyOf = (mark, i) => ("key" in mark ? of(array(mark, "key", mark.key, mark.count), i) : -1 - i);
+  const sameOf = (mark, i) => ("same" in mark ? of(array(mark, "same", mark.same, mark.count), i) : NaN);
+
+  // --- elements ---
+  const reduced = matchMedia("(prefers-reduced-motion: reduce)");
+  const scheme = matchMedia("(prefers-color-scheme: dark)");
+  const style = make("style", { textContent: STYLE });
+  const box = make("div", { className: "ipu-live", tabIndex: 0 });
+  box.setAttribute("role", "group");
+  box.setAttribute("aria-label", `${scene.title}. ${moving ? "Keys: space plays, left and right step, page up and down go by "
+    + scene.group + ", home, end, plus and minus for speed, " : "Keys: "}up and down go through the parts.`);
+  box.setAttribute("data-lm-suppress-shortcuts", "true");  // JupyterLab's own keys would insert and delete cells
+  const status = make("p");
+  const canvas = make("canvas");
+  canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", scene.title);
+  const said = make("p", { className: "soft" });
+  said.setAttribute("aria-live", "polite");
+  const button = (text, act) => make("button", { type: "button", textContent: text, onclick: act });
+  const play = button("Play", () => toggle());
+  const scrub = make("input", { type: "range", min: 0, max: count, step: 1, oninput: () => { pause(); go(+scrub.value); } });
+  scrub.setAttribute("aria-label", "Phase");
+  const SPEEDS = [0.25, 0.5, 1, 2, 4];
+  const speed = make("select", {}, ...SPEEDS.map((s) => new Option(`${s}x`, s)));
+  speed.value = 1;
+  speed.setAttribute("aria-label", "Speed");
+  const legend = make("ul", { className: "key" });
+  const controls = make("div", { className: "row" }, scrub, button("Back", () => step(-1)), play, button("Step", () => step(1)),
+    button(`Previous ${scene.group}`, () => jump(-1)), button(`Next ${scene.group}`, () => jump(1)), speed);
+  box.append(status, canvas, ...(moving ? [controls] : []), said, legend,
+    ...scene.notes.map((note) => make("p", { className: "soft", textContent: note })));
+  const picture = root.querySelector("img");
+  if (picture) picture.style.display = "none";
+  root.prepend(style, box);
+
+  // --- colours ---
+  const pen = canvas.getContext("2d");
+  let ratio = 1, dark = false, ink, colours = [], brushes = [], cache = new Map();
+  function theme() {
+    const lab = document.body.dataset.jpThemeLight;
+    dark = lab ? lab === "false" : scheme.matches || document.body.classList.contains("vscode-dark");
+    ink = INKS[+dark];
+    for (const name in ink) box.style.setProperty(`--${name}`, ink[name]);
+    ratio = Math.min(3, window.devicePixelRatio || 1);
+    canvas.width = width * ratio;
+    canvas.height = height * ratio;
+    colours = scene.codes.map((c) => c[dark ? 3 : 2]);
+    brushes = scene.codes.map((c, i) => {
+      const tile = make("canvas", { width: 6 * ratio, height: 6 * ratio });
+      const p = tile.getContext("2d");
+      p.scale(ratio, ratio);
+      hatch(p, i);
+      const brush = pen.createPattern(tile, "repeat");
+      brush.setTransform(new DOMMatrix([1 / ratio, 0, 0, 1 / ratio, 0, 0]));
+      return brush;
+    });
+    cache = new Map();
+    const used = new Set();
+    for (const s of scene.stills) used.add(s.code);
+    for (const [, , bars] of scene.drawings) for (const b of bars) { if (b[4] >= 0) used.add(b[4]); }
+    legend.replaceChildren(...scene.codes.flatMap(([name, letter], i) => {
+      if (!letter || !used.has(i)) return [];
+      const chip = make("canvas", { width: 32, height: 32 });
+      const p = chip.getContext("2d");
+      for (let x = 0; x < 36; x += 6) for (let y = 0; y < 36; y += 6) { p.setTransform(2, 0, 0, 2, 2 * x, 2 * y); hatch(p, i); }
+      chip.setAttribute("aria-hidden", "true");
+      return [make("li", {}, chip, `${letter} ${name}`)];
+    }));
+  }
+  function hatch(p, code) {
+    p.fillStyle = colours[code];
+    p.fillRect(0, 0, 6, 6);
+    p.strokeStyle = "rgba(0,0,0,.35)";
+    p.lineWidth = scene.codes[code][4] === "." ? 2 : 1;
+    for (const [a, b, c, d] of PATTERNS[scene.codes[code][4]] || []) {
+      p.beginPath();
+      p.moveTo(a, b);
+      p.lineTo(c, d);
+      p.stroke();
+    }
+  }
+  function text(p, string, x, y, size, align, colour) {
+    p.font = `${size}px system-ui, sans-serif`;
+    p.textAlign = align;
+    p.fillStyle = colour;
+    p.fillText(string, x, y);
+  }
+
+  // --- places: the same formulae as in scene.py and paint.py ---
+  const GAP = 0.6;
+  function place(mark, i) {
+    const block = Math.floor(i / mark.block), within = i % mark.block, rows = Math.ceil(mark.block / mark.columns);
+    const x = within % mark.columns + block % mark.across * (mark.columns + GAP);
+    const y = Math.floor(within / mark.columns) + Math.floor(block / mark.across) * (rows + GAP);
+    return [mark.x + x * mark.side, mark.y + y * mark.side];
+  }
+  function hit(mark, x, y) {
+    if (mark.kind === "lanes") {
+      const inside = x > mark.x - 24 && x < mark.x + mark.width && y > mark.y && y < mark.y + mark.height;
+      return inside ? Math.floor((y - mark.y) / mark.height * mark.count) : -1;
+    }
+    const rows = Math.ceil(mark.block / mark.columns), blocks = Math.ceil(mark.count / mark.block);
+    const u = (x - mark.x) / mark.side, v = (y - mark.y) / mark.side;
+    const bx = Math.floor(u / (mark.columns + GAP)), by = Math.floor(v / (rows + GAP));
+    const cx = Math.floor(u - bx * (mark.columns + GAP)), cy = Math.floor(v - by * (rows + GAP));
+    if (u < 0 || v < 0 || cx >= mark.columns || cy >= rows || bx >= mark.across) return -1;
+    const block = by * mark.across + bx, within = cy * mark.columns + cx, i = block * mark.block + within;
+    return block < blocks && within < mark.block && i < mark.count ? i : -1;
+  }
+
+  // --- drawing ---
+  let at = 0, playing = false, clock = 0, chosen = null;  // `at`: frames that are over, with the part of the current one
+  const frameAt = () => Math.max(0, Math.ceil(at - 1e-9) - 1);
+
+  function draw() {
+    const frame = frameAt(), progress = Math.min(1, at - frame), s = still(frame);
+    pen.setTransform(ratio, 0, 0, ratio, 0, 0);
+    pen.clearRect(0, 0, width, height);
+    pen.textBaseline = "alphabetic";
+    for (const mark of scene.marks) DRAW[mark.kind](mark, s, progress, frame);
+    if (chosen) for (const mark of scene.marks) light(mark);
+  }
+
+  const DRAW = {
+    cells(mark, s, progress) {
+      const channel = s.cells && s.cells[mark.name];
+      if (!channel) return;
+      text(pen, mark.heading || "", mark.x, mark.y - 8, 12, "left", ink.soft);
+      const first = array(channel, 0, channel[0], mark.count), until = array(channel, 1, channel[1], mark.count);
+      const now = progress * s.cycles, byCode = new Map(), large = mark.side >= 8;
+      const inset = mark.count > 64 ? (mark.side > 3 ? 0.9 : 1) : 0.94, side = mark.side * inset;
+      const codes = new Uint8Array(mark.count);
+      for (let i = 0; i < mark.count; i++) {
+        const u = of(until, i), code = u > 0 && u >= now ? of(first, i) : channel[2];
+        codes[i] = code;
+        let path = byCode.get(code);
+        if (!path) byCode.set(code, path = new Path2D());
+        const [x, y] = place(mark, i);
+        path.rect(x, y, side, side);
+      }
+      for (const [code, path] of byCode) {
+        pen.fillStyle = large ? brushes[code] : colours[code];
+        pen.fill(path);
+      }
+      if (mark.side < 13) return;
+      for (let i = 0; i < mark.count; i++) {
+        const [x, y] = place(mark, i), letter = scene.codes[codes[i]][1], tall = mark.side >= 26;
+        const name = mark.labels ? mark.labels[i] : `${i}`, shown = tall || !letter ? name : letter;
+        const size = Math.min(12, mark.side * 0.42, 1.5 * mark.side / Math.max(1, shown.length)), colour = inkOn(colours[codes[i]]);
+        text(pen, shown, x + side / 2, y + mark.side * (tall && letter ? 0.42 : 0.6), size, "center", colour);
+        if (tall && letter) text(pen, letter, x + side / 2, y + mark.side * 0.78, size, "center", colour);
+      }
+    },
+
+    lanes(mark, s, progress) {
+      const channel = s.lanes && s.lanes[mark.name];
+      if (!channel) return;
+      const [number, from, to] = channel, [span, unit] = scene.drawings[number];
+      text(pen, mark.heading, mark.x, mark.y - 8, 12, "left", ink.soft);
+      text(pen, `${words(span)} ${unit}`, mark.x + mark.width, mark.y - 8, 12, "right", ink.soft);
+      pen.strokeStyle = ink.line;
+      pen.lineWidth = 1;
+      pen.strokeRect(mark.x, mark.y, mark.width, mark.height);
+      const part = span ? (from + progress * (to - from)) / span : 0;
+      const picture = lanesOf(mark, number);
+      const w = Math.round(picture.width * part);
+      if (w) pen.drawImage(picture, 0, 0, w, picture.height, mark.x, mark.y, mark.width * w / picture.width, mark.height);
+      if (moving && part > 0 && part < 1) {
+        pen.fillStyle = ink.ink;
+        pen.fillRect(mark.x + mark.width * part - 0.75, mark.y - 3, 1.5, mark.height + 6);
+      }
+      const pitch = mark.height / mark.count;
+      if (pitch >= 9) {
+        for (let i = 0; i < mark.count; i++) {
+          const name = mark.labels ? mark.labels[i] : `${i}`;
+          text(pen, name, mark.x - 5, mark.y + (i + 0.72) * pitch, Math.min(11, pitch * 0.8), "right", ink.soft);
+        }
+      }
+    },
+
+    flows(mark, s, progress) {
+      const messages = s.flows && s.flows[mark.name];
+      if (!messages) return;
+      const cells = marks[mark.between], most = Math.max(...messages.map((m) => m[1]));
+      const middle = (i) => place(cells, i).map((v) => v + cells.side * 0.47);
+      pen.strokeStyle = pen.fillStyle = ink.ink;
+      pen.setLineDash(playing && !reduced.matches ? [7, 4] : []);
+      pen.lineDashOffset = -progress * 66;
+      for (const [source, size, receivers] of messages) {
+        const start = middle(source), thick = 1 + 2.5 * Math.sqrt(size / most);
+        if (typeof receivers === "number") {
+          const end = middle(receivers), [x, y] = start, [u, v] = end;
+          arrow(start, [(x + u) / 2 + 0.18 * (v - y), (y + v) / 2 - 0.18 * (u - x)], end, thick, true);
+          continue;
+        }
+        const ends = Array.from(array(receivers, 1, receivers[1], receivers[0]), middle);
+        const mean = [0, 1].map((k) => ends.reduce((sum, e) => sum + e[k], 0) / ends.length);
+        const fork = start.map((v, k) => v + 0.45 * (mean[k] - v));
+        arrow(start, start, fork, thick + 0.5, false);
+        if (ends.length <= 24) {
+          for (const end of ends) arrow(fork, fork, end, 0.8, true);
+        } else {
+          const h = cells.side / 2, xs = ends.map((e) => e[0]), ys = ends.map((e) => e[1]);
+          const left = Math.min(...xs) - h, top = Math.min(...ys) - h;
+          pen.lineWidth = 1.5;
+          pen.strokeRect(left, top, Math.max(...xs) + h - left, Math.max(...ys) + h - top);
+        }
+      }
+      pen.setLineDash([]);
+    },
+
+    track(mark, s, progress, frame) {
+      const picture = trackOf(mark);
+      pen.drawImage(picture, mark.x, mark.y, mark.width, mark.height);
+      const edge = (f) => mark.x + begin[f] / total * mark.width;
+      const x = edge(frame) + progress * (edge(frame + 1) - edge(frame));
+      pen.fillStyle = ink.ink;
+      pen.fillRect(x - 1, mark.y - 4, 2, mark.height + 8);
+      text(pen, "0", mark.x, mark.y + mark.height + 16, 11, "left", ink.soft);
+      text(pen, `${words(begin[count])} modelled cycles`, mark.x + mark.width, mark.y + mark.height + 16, 11, "right", ink.soft);
+    },
+  };
+
+  function arrow(start, bend, end, thick, head) {
+    pen.lineWidth = thick;
+    pen.beginPath();
+    pen.moveTo(...start);
+    pen.quadraticCurveTo(...bend, ...end);
+    pen.stroke();
+    if (!head) return;
+    const angle = Math.atan2(end[1] - bend[1], end[0] - bend[0]), size = 4 + thick;
+    pen.beginPath();
+    pen.moveTo(...end);
+    for (const turn of [2.7, -2.7]) pen.lineTo(end[0] + size * Math.cos(angle + turn), end[1] + size * Math.sin(angle + turn));
+    pen.fill();
+  }
+
+  // Lanes and track are drawn once and then copied.
+  function keep(name, w, h, paint) {
+    let found = cache.get(name);
+    if (!found) {
+      if (cache.size > 24) cache.clear();
+      cache.set(name, found = make("canvas", { width: Math.ceil(w * ratio), height: Math.ceil(h * ratio) }));
+      const p = found.getContext("2d");
+      p.scale(ratio, ratio);
+      paint(p);
+    }
+    return found;
+  }
+  const lanesOf = (mark, number) => keep(`${mark.name} ${number}`, mark.width, mark.height, (p) => {
+    const [span, , bars] = scene.drawings[number];
+    const pitch = mark.height / mark.count, scale = span ? mark.width / span : 0, rim = pitch > 5 ? 0.08 * pitch : 0;
+    for (const bar of bars) {
+      const codes = array(bar, 0, bar[0], mark.count), length = array(bar, 2, bar[2], mark.count), [, start, , end, rest] = bar;
+      for (let i = 0; i < mark.count; i++) {
+        const split = start + of(length, i), y = i * pitch + rim, h = Math.max(pitch - 2 * rim, 0.5), code = of(codes, i);
+        p.fillStyle = pitch > 5 ? brushes[code] : colours[code];
+        p.fillRect(start * scale, y, (split - start) * scale, h);
+        if (rest >= 0) {
+          p.fillStyle = pitch > 5 ? brushes[rest] : colours[rest];
+          p.fillRect(split * scale, y, (end - split) * scale, h);
+        }
+      }
+    }
+  });
+  const trackOf = (mark) => keep("track", mark.width, mark.height, (p) => {
+    for (let f = 0; f < count; f++) {
+      const x = begin[f] / total * mark.width, w = still(f).cycles / total * mark.width;
+      p.fillStyle = w > 5 ? brushes[still(f).code] : colours[still(f).code];
+      p.fillRect(x, 0, w, mark.height);
+    }
+  });
+
+  function light(mark) {
+    if (mark.kind !== "cells" && mark.kind !== "lanes") return;
+    for (let i = 0; i < mark.count; i++) {
+      const itself = mark === chosen.mark && i === chosen.i;
+      if (!itself && keyOf(mark, i) !== chosen.key) continue;
+      pen.strokeStyle = ink.ink;
+      pen.lineWidth = itself || sameOf(mark, i) === chosen.same ? 4 : 1.5;
+      if (mark.kind === "cells") {
+        const [x, y] = place(mark, i);
+        pen.strokeRect(x, y, mark.side * 0.94, mark.side * 0.94);
+      } else {
+        const pitch = mark.height / mark.count;
+        pen.strokeRect(mark.x, mark.y + i * pitch, mark.width, Math.max(pitch, 1));
+      }
+    }
+  }
+
+  // --- words ---
+  function say() {
+    const frame = frameAt(), s = still(frame);
+    if (moving) {
+      const group = groupOf(frame), last = group + 1 < starts.length ? starts[group + 1] : count;
+      const where = `${scene.group} ${words(group + 1)} of ${words(starts.length)}, phase ${frame - starts[group] + 1} of ${last - starts[group]}`;
+      status.textContent = `${where[0].toUpperCase()}${where.slice(1)}. ${s.label}, ${words(s.cycles)} modelled cycles${s.note && `; ${s.note}`}.`;
+    } else {
+      status.textContent = s.note || scene.title;
+    }
+    scrub.value = Math.round(at);
+    scrub.setAttribute("aria-valuetext", status.textContent.split(". ")[0]);
+    said.textContent = chosen ? about(s, chosen) : "Point at a part of the picture, or press up and down, for its numbers.";
+  }
+  function about(s, { mark, i }) {
+    const { say, values = {} } = mark.say ? mark : s;
+    const value = (name) => of(array(values, name, values[name], mark.count), i);
+    return say.replace(/\{(-?)(\w+)\}/g, (_, minus, name) =>
+      name === "i" ? i : minus ? words(s.cycles - value(name)) : value(name) < 0 ? "none" : words(value(name)));
+  }
+  function choose(mark, i) {
+    chosen = mark ? { mark, i, key: keyOf(mark, i), same: sameOf(mark, i) } : null;
+    refresh();
+  }
+  function refresh() {
+    say();
+    draw();
+  }
+
+  // --- time ---
+  const pace = Math.min(1.1, Math.max(0.05, 40 / count));  // seconds a frame at 1x: a long run is over in under a minute
+  function go(position) {
+    at = Math.min(count, Math.max(0, position));
+    refresh();
+  }
+  function step(by) {
+    pause();
+    go(by > 0 ? Math.floor(at + 1e-9) + 1 : Math.ceil(at - 1e-9) - 1);
+  }
+  function jump(by) {
+    pause();
+    const group = groupOf(frameAt()), end = starts[group + 1] ?? count;
+    if (by > 0) go(at < end ? end : starts[group + 2] ?? count);
+    else go(at > starts[group] + 1 ? starts[group] + 1 : (starts[group - 1] ?? -1) + 1);
+  }
+  function toggle() {
+    if (playing) return pause();
+    if (at >= count || fresh) at = 0;
+    fresh = false;
+    playing = true;
+    play.textContent = "Pause";
+    status.removeAttribute("aria-live");
+    clock = performance.now();
+    requestAnimationFrame(tick);
+  }
+  function pause() {
+    fresh = false;
+    if (!playing) return;
+    playing = false;
+    play.textContent = "Play";
+    status.setAttribute("aria-live", "polite");
+    refresh();
+  }
+  function tick(now) {
+    if (!playing) return;
+    if (!box.isConnected) return destroy();
+    const passed = Math.max(0, now - clock) / 1000 * speed.value / pace;
+    if (reduced.matches ? passed >= 1 : true) {
+      const before = frameAt();
+      at = Math.min(count, reduced.matches ? Math.floor(at + 1e-9) + 1 : at + passed);
+      clock = now;
+      if (at >= count) return pause();
+      if (frameAt() !== before || at === 0) say();
+      draw();
+    }
+    requestAnimationFrame(tick);
+  }
+
+  // --- events ---
+  const readable = scene.marks.filter((m) => m.kind === "cells" || m.kind === "lanes");
+  function through(by) {
+    const now = chosen || { mark: readable[0], i: by > 0 ? -1 : readable[0].count };
+    let i = now.i + by, group = readable.indexOf(now.mark);
+    if (i < 0 || i >= now.mark.count) {
+      group = (group + by + readable.length) % readable.length;
+      i = by > 0 ? 0 : readable[group].count - 1;
+    }
+    choose(readable[group], i);
+  }
+  const KEYS = {
+    ArrowUp: () => through(-1), ArrowDown: () => through(1), Escape: () => choose(null),
+    ...(moving && {
+      " ": toggle, ArrowRight: () => step(1), ArrowLeft: () => step(-1), PageDown: () => jump(1), PageUp: () => jump(-1),
+      Home: () => { pause(); go(0); }, End: () => { pause(); go(count); },
+      "+": () => faster(1), "=": () => faster(1), "-": () => faster(-1),
+    }),
+  };
+  const faster = (by) => { speed.value = SPEEDS[Math.min(4, Math.max(0, SPEEDS.indexOf(+speed.value) + by))]; };
+  box.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.altKey || event.metaKey) return;
+    event.stopPropagation();
+    const native = { SELECT: true, BUTTON: event.key === " ", INPUT: /^(Arrow|Page|Home|End)/.test(event.key) };
+    if (native[event.target.tagName] || !KEYS[event.key]) return;
+    event.preventDefault();
+    KEYS[event.key]();
+  });
+  function point(event) {
+    const rim = canvas.getBoundingClientRect();
+    const x = (event.clientX - rim.left) / rim.width * width, y = (event.clientY - rim.top) / rim.height * height;
+    for (const mark of readable) {
+      const i = hit(mark, x, y);
+      if (i >= 0) return chosen && chosen.mark === mark && chosen.i === i ? undefined : choose(mark, i);
+    }
+    const track = marks.track;
+    if (event.type === "click" && track && moving && y > track.y - 6 && y < track.y + track.height + 6) {
+      const cycles = (x - track.x) / track.width * total;
+      let f = begin.findIndex((b) => b >= cycles);
+      if (f < 0) f = count;
+      pause();
+      return go(f);
+    }
+    if (chosen) choose(null);
+  }
+  canvas.addEventListener("pointermove", point);
+  canvas.addEventListener("click", point);
+  const retheme = () => { theme(); refresh(); };
+  const still_ = () => { if (reduced.matches) pause(); };
+  const watch = new MutationObserver(retheme);
+  watch.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "class"] });
+  scheme.addEventListener("change", retheme);
+  reduced.addEventListener("change", still_);
+  function destroy() {
+    playing = false;
+    watch.disconnect();
+    scheme.removeEventListener("change", retheme);
+    reduced.removeEventListener("change", still_);
+    box.remove();
+    style.remove();
+  }
+
+  let fresh = true;  // nothing was touched yet: the first Play begins at the beginning
+  at = moving ? Math.min(count, scene.poster + 1) : 1;
+  status.setAttribute("aria-live", "polite");
+  theme();
+  refresh();
+  const player = { destroy, draw, go, toggle, count,
+    get at() { return at; }, get playing() { return playing; }, get touched() { return !fresh; } };
+  box.ipuPlayer = player;  // for tests and measurements
+  return player;
+}

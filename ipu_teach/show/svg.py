@@ -1,0 +1,131 @@
+"""A frame of a scene as an SVG file: the poster of a live view, and stills for documents.
+
+It follows the reader's light or dark setting by itself. Equal scenes give equal bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from html import escape
+from itertools import groupby
+
+import numpy as np
+
+from ipu_teach.show.paint import Boxes, Line, Raster, Shape, Words, caption, colours_of, paint
+from ipu_teach.show.palette import DARK, LIGHT, Code, ink_on
+from ipu_teach.show.png import indexed_png
+from ipu_teach.show.scene import WIDTH, Scene
+from ipu_teach.types import Array
+
+# What a pattern draws in a square of 6 by 6.
+STROKES = {
+    "/": "M-1 7L7-1",
+    ".": "M2.5 3h1",
+    "-": "M0 3h6",
+    "|": "M3 0v6",
+    "x": "M0 0L6 6M6 0L0 6",
+}
+
+
+CAPTION = 68.0  # height of the words and the legend below the drawing
+
+
+def svg(scene: Scene, frame: int | None = None) -> str:
+    """The SVG source of a frame at its end. Left out, it is the poster: the chosen frame, with all of its superstep's lanes."""
+    chosen = scene.poster if frame is None else frame
+    shapes = [*paint(scene, chosen, whole=frame is None), *caption(scene, chosen)]
+    used = sorted(colours_of(shapes))
+    body = "".join(_together(list(part), scene.codes) for _, part in groupby(shapes, _kind))
+    height = _n(scene.height + CAPTION)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">'
+        f"<title>{escape(scene.title)}</title><style>{_style(scene.codes, used)}</style>"
+        f"<defs>{''.join(_pattern(i, scene.codes[i]) for i in used if scene.codes[i].pattern)}{ARROW}</defs>"
+        f'<rect class="p" width="100%" height="100%" rx="4"/>{body}</svg>'
+    )
+
+
+ARROW = (
+    '<marker id="a" viewBox="0 0 6 6" refX="5" refY="3" markerWidth="5" markerHeight="5" orient="auto">'
+    '<path class="i" d="M0 0L6 3L0 6z"/></marker>'
+)
+
+
+def _style(codes: Sequence[Code], used: Sequence[int]) -> str:
+    def theme(ink: dict[str, str], dark: bool) -> str:
+        rules = f".p{{fill:{ink['paper']}}}.i,path.i{{fill:{ink['ink']}}}.s{{fill:{ink['soft']}}}"
+        rules += f".l{{stroke:{ink['line']}}}.k{{stroke:{ink['ink']}}}"
+        for i in used:
+            colour = codes[i].dark if dark else codes[i].light
+            rules += f"path.c{i}{{fill:{colour}}}.t{i}{{fill:{ink_on(colour)}}}"
+            if not codes[i].pattern:
+                rules += f".b{i}{{stroke:{colour}}}"
+        return rules
+
+    return (
+        "g{font:12px system-ui,sans-serif}path{fill:none}.m{text-anchor:middle}.e{text-anchor:end}"
+        + theme(LIGHT, False)
+        + f"@media(prefers-color-scheme:dark){{{theme(DARK, True)}}}"
+    )
+
+
+def _pattern(number: int, code: Code) -> str:
+    width = 2 if code.pattern == "." else 1
+    stroke = f'<path d="{STROKES[code.pattern]}" stroke="#000" stroke-opacity=".35" stroke-width="{width}"/>'
+    ground = f'<path class="c{number}" d="M0 0h6v6h-6z"/>'
+    return f'<pattern id="h{number}" width="6" height="6" patternUnits="userSpaceOnUse">{ground}{stroke}</pattern>'
+
+
+def _kind(shape: Shape) -> object:
+    """Equal for shapes that can share an element."""
+    return (shape.ink, shape.anchor, shape.size) if isinstance(shape, Words) else id(shape)
+
+
+def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
+    """Neighbouring words of one kind say their style once."""
+    first = shapes[0]
+    if not isinstance(first, Words):
+        return _shape(first, codes)
+    role = {"ink": "i", "soft": "s"}.get(str(first.ink), f"t{first.ink}")
+    role += {"start": "", "middle": " m", "end": " e"}[first.anchor]
+    size = "" if first.size == 12 else f' style="font-size:{_n(first.size)}px"'
+    texts = [
+        f"<text x=\"{_n(w.x)}\" y=\"{_n(w.y)}\">{escape(w.text)}</text>" for w in shapes if isinstance(w, Words)
+    ]  # fmt: skip
+    return f'<g class="{role}"{size}>{"".join(texts)}</g>'
+
+
+def _shape(shape: Shape, codes: Sequence[Code]) -> str:
+    match shape:
+        case Boxes():
+            # A box is a thick stroke along its middle, which takes half as many letters as its outline.
+            paint = f' style="stroke:url(#h{shape.code})"' if codes[shape.code].pattern else f' class="b{shape.code}"'
+            d = "".join(f"M{_n(x)} {_n(y + h / 2)}h{_n(w)}" for x, y, w, h in shape.boxes.tolist())
+            return f'<path{paint} stroke-width="{_n(shape.boxes[0, 3])}" d="{d}"/>'
+        case Raster():
+            data = base64.b64encode(raster_png(shape.codes, codes)).decode("ascii")
+            box = f'x="{_n(shape.x)}" y="{_n(shape.y)}" width="{_n(shape.width)}" height="{_n(shape.height)}"'
+            keep = 'preserveAspectRatio="none" style="image-rendering:pixelated"'
+            return f'<image {box} {keep} href="data:image/png;base64,{data}"/>'
+        case Line():
+            (x, y), *rest = shape.points
+            how = "L" if len(rest) == 1 else "Q"
+            d = f"M{_n(x)} {_n(y)}{how}" + " ".join(f"{_n(a)} {_n(b)}" for a, b in rest)
+            role, head = "k" if shape.role == "ink" else "l", ' marker-end="url(#a)"' if shape.arrow else ""
+            return f'<path class="{role}" stroke-width="{_n(shape.width)}" d="{d}"{head}/>'
+        case Words():
+            return _together([shape], codes)
+
+
+def raster_png(pixels: Array, codes: Sequence[Code]) -> bytes:
+    """A raster of codes as PNG; -1 is paper. At most 15 codes may occur."""
+    found = np.unique(pixels)
+    colours = [LIGHT["paper"] if c < 0 else codes[c].light for c in found.tolist()]
+    return indexed_png(np.searchsorted(found, pixels), colours)
+
+
+def _n(value: float) -> str:
+    """A length with at most one digit after the point."""
+    text = f"{value:.1f}"
+    return text[:-2] if text.endswith(".0") else text

@@ -1,0 +1,197 @@
+"""The view `tiles`: where each element of a tensor lives.
+
+Above, the elements of one view or of two, each with the number of its tile; below, the tiles and the bytes that they hold
+of what is shown. Pointing at an element lights its tile, and at a tile its elements; in two views of one variable the same
+element lights in both.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from ipu_teach.cost.exchange import union
+from ipu_teach.errors import InvalidOptionError, counted, shown
+from ipu_teach.graph import Tensor
+from ipu_teach.show import palette
+from ipu_teach.show.scene import GAP, WIDTH, Bar, Cells, Drawing, Lanes, Scene, Still, label
+from ipu_teach.show.view import View
+from ipu_teach.types import Array
+
+CODES = (*palette.HUES, palette.REST, palette.NOWHERE)
+REST, NOWHERE = CODES.index(palette.REST), CODES.index(palette.NOWHERE)
+
+MOST_ACROSS = 64  # cells in a row, and rows, of elements; beyond that one cell stands for several
+LINE = 32  # elements of a one-dimensional tensor in a row of the picture
+LARGEST = 36.0  # side of a cell
+PANEL_HEIGHT = 230.0
+TILES = 190.0  # side of the square that holds the tiles
+
+
+def tiles(tensor: Tensor, other: Tensor | None = None) -> View:
+    """Where the elements of `tensor` live, and beside it those of `other`, say another view of the same variable.
+
+    A tensor of several dimensions is drawn with its last one across and the others down, one of one dimension in rows of 32.
+    More than 64 by 64 elements are drawn several to a cell, which shows the tile of the first. Raises `InvalidOptionError`
+    for something that is no tensor, is empty, or belongs to another graph than the first.
+    """
+    shown_ = [tensor] if other is None else [tensor, other]
+    for one in shown_:
+        if not isinstance(one, Tensor):
+            raise InvalidOptionError(
+                f"show.tiles() was given {shown(one)}, which is no tensor.",
+                next_step="give it a variable of a graph, or a view of one.",
+            )
+        if not one.num_elements:
+            raise InvalidOptionError(
+                f"show.tiles() was given {shown(one)}, which has no elements.", next_step="give it one that has some."
+            )
+        if one.graph is not tensor.graph:
+            raise InvalidOptionError("show.tiles() was given tensors of two graphs.", next_step="show them in two pictures.")
+    return View(_scene(shown_))
+
+
+def _scene(tensors: list[Tensor]) -> Scene:
+    target = tensors[0].graph.target
+    notes: list[str] = []
+    room = (WIDTH - 32 - 24 * (len(tensors) - 1)) / len(tensors)
+    panels: list[Cells] = []
+    channels: dict[str, tuple[int | Array, float | Array, int]] = {}
+    for number, tensor in enumerate(tensors):
+        panel, where = _elements(tensor, f"elements {number}", 16 + number * (room + 24), room, notes)
+        panels.append(panel)
+        channels[panel.name] = (_code(where), 1, NOWHERE)
+    height = 34 + max(-(-p.count // p.columns) * p.side for p in panels) + 34
+    sizes = bytes_by_tile(tensors)
+    numbers = np.arange(target.num_tiles)
+    held = np.where(sizes > 0, _code(numbers), REST)
+    across, columns = int(np.ceil(np.sqrt(target.num_ipus))), int(np.ceil(np.sqrt(target.tiles_per_ipu)))
+    side = round(min(LARGEST, TILES / (across * columns + GAP * (across - 1))), 3)
+    say, values = "tile {i}: {bytes} bytes", {"bytes": sizes}
+    heading = counted(target.num_tiles, "tile") + (f" on {target.num_ipus} IPUs" if target.num_ipus > 1 else "")
+    grid = Cells(
+        "tiles",
+        heading,
+        16,
+        height,
+        side,
+        columns,
+        target.num_tiles,
+        target.tiles_per_ipu,
+        across,
+        numbers,
+        say=say,
+        values=values,
+    )
+    most = int(sizes.max())
+    lanes = Lanes("bytes", "bytes, tile by tile", 260, height, WIDTH - 276, TILES, target.num_tiles, numbers)
+    drawing = Drawing(most, (Bar(_code(numbers), 0, sizes, most),), "bytes")
+    still = Still(
+        " and ".join(_words(t) for t in tensors),
+        _note(sizes),
+        REST,
+        0,
+        True,
+        {**channels, "tiles": (held, 1, REST)},
+        {"bytes": (0, 0, most)},
+        values=values,
+        say=say,
+    )
+    title = "Where " + " and ".join(_name(t) for t in tensors) + (" lives" if len(tensors) == 1 else " live")
+    return Scene(
+        "tiles",
+        title,
+        f"{title}: {still.label}; {still.note}",
+        height + TILES + 12,
+        CODES,
+        (*panels, grid, lanes),
+        (still,),
+        np.zeros(1, np.int64),
+        _table(tensors),
+        (drawing,),
+        notes=tuple(notes),
+    )
+
+
+def _elements(tensor: Tensor, name: str, x: float, room: float, notes: list[str]) -> tuple[Cells, Array]:
+    """(the cells of a tensor's elements, the tile of each, -1 for none)."""
+    shape = tensor.shape if tensor.rank > 1 else (-(-tensor.num_elements // LINE), min(LINE, tensor.num_elements))
+    if tensor.num_elements > MOST_ACROSS**2 and tensor.rank <= 1:
+        shape = (1, tensor.num_elements)
+    rows, columns = prod(shape[:-1]), shape[-1]
+    wide, tall = -(-columns // MOST_ACROSS), -(-rows // MOST_ACROSS)
+    if wide * tall > 1:
+        notes.append(
+            f"A cell of {_name(tensor)} stands for up to {tall:,} x {wide:,} elements and shows the tile of the first."
+        )
+    chosen = (np.arange(0, rows, tall)[:, None] * columns + np.arange(0, columns, wide)).reshape(-1)
+    chosen = chosen[chosen < tensor.num_elements]
+    byte = (tensor.offset + _positions(tensor, chosen)) * tensor.dtype.size
+    where = tensor.graph.tile_map().at(byte).astype(np.int64)
+    across = -(-columns // wide)
+    side = round(min(LARGEST, room / across, PANEL_HEIGHT / -(-len(chosen) // across)), 3)
+    starts = np.array([v.start for v in tensor.graph.variables], np.int64)
+    if tensor.rank > 1:
+        say, values = "{row}, {column}", {"row": chosen // columns, "column": chosen % columns}
+    else:
+        say, values = "{element}", {"element": chosen}
+    say = f"element [{say}] of {_name(tensor)}: byte {{byte}} of its variable, tile {{tile}}"
+    values |= {"byte": byte - starts[tensor.graph.variable_map().at(byte)], "tile": where}
+    labels = tuple("?" if t < 0 else f"{t}" for t in where.tolist()) if side >= 13 else ()
+    return Cells(
+        name, _words(tensor), x, 34, side, across, len(chosen), len(chosen), 1, where, byte, labels, say, values
+    ), where
+
+
+def _positions(tensor: Tensor, chosen: Array) -> Array:
+    """Where the elements with these numbers, counted in the order of the view, lie relative to its first one."""
+    layout = tensor.layout
+    if layout.strides is None:
+        return layout.positions.reshape(-1)[chosen]
+    index = np.unravel_index(chosen, layout.shape) if layout.shape else ()
+    found = np.zeros(len(chosen), np.int64)
+    for stride, along in zip(layout.strides, index, strict=True):
+        found += stride * along
+    return found
+
+
+def bytes_by_tile(tensors: list[Tensor]) -> Array:
+    """int64[tiles]: bytes of the memory behind the tensors on each tile, each byte once."""
+    graph = tensors[0].graph
+    start, stop = (np.concatenate(ends) for ends in zip(*(t.byte_extent() for t in tensors), strict=True))
+    _, start, stop = union(np.zeros(len(start), np.int64), start, stop)
+    _, start, stop, tile = graph.tile_map().split(start, stop)
+    mapped = tile >= 0
+    return np.bincount(tile[mapped], (stop - start)[mapped], graph.target.num_tiles).astype(np.int64)
+
+
+def _code(where: Array) -> Array:
+    return np.where(where < 0, NOWHERE, where % len(palette.HUES))
+
+
+def _name(tensor: Tensor) -> str:
+    return label(tensor.graph.describe(tensor).replace("'", ""), 32)
+
+
+def _words(tensor: Tensor) -> str:
+    shape = " x ".join(f"{n:,}" for n in tensor.shape) or "one"
+    return f"{_name(tensor)}, {shape} {tensor.dtype.__name__}"
+
+
+def _note(sizes: Array) -> str:
+    """How evenly the bytes are spread."""
+    total, holding = int(sizes.sum()), int((sizes > 0).sum())
+    if not holding:
+        return "none of it is on a tile yet"
+    fullest = int(np.argmax(sizes))
+    text = f"{total:,} bytes on {counted(holding, 'tile')}, the most {sizes[fullest]:,} on tile {fullest}"
+    least = int(sizes[sizes > 0].min())
+    return text if least == sizes[fullest] else text + f", the least {least:,}"
+
+
+def _table(tensors: list[Tensor]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    each = [bytes_by_tile([t]) for t in tensors]
+    some = np.flatnonzero(sum(each))
+    names = tuple(f"bytes of {_name(t)}" for t in tensors)
+    return ("tile", *names), tuple((f"{t}", *(f"{sizes[t]:,}" for sizes in each)) for t in some.tolist())

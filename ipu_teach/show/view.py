@@ -1,0 +1,112 @@
+"""A scene in a notebook: a sentence, a picture with a table, and where scripts may run, the live player.
+
+The HTML is one element. Its picture is an `<img>` that needs no script and no trust, and works with no kernel and no
+network; the script beside it puts the player in its place. Nothing in it changes from run to run.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from functools import cache
+from html import escape
+from importlib import resources
+from pathlib import Path
+
+from ipu_teach.errors import InvalidOptionError, did_you_mean, shown
+from ipu_teach.show.scene import Scene
+from ipu_teach.show.svg import svg
+
+MOST_ROWS = 24  # of the table in a page
+FORMATS = ("html", "svg", "png", "pdf", "gif")
+
+
+class View:
+    """A picture of a program or a run. A notebook shows it as the last value of a cell; `repr` says it in a sentence."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+
+    def __repr__(self) -> str:
+        return self.scene.sentence
+
+    @property
+    def alt(self) -> str:
+        """The sentence that stands for the picture."""
+        return self.scene.sentence
+
+    @property
+    def data(self) -> list[dict[str, str]]:
+        """The table beside the picture, a dictionary for each row."""
+        headings, rows = self.scene.table
+        return [dict(zip(headings, row, strict=True)) for row in rows]
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+    def html(self, role: str = "") -> str:
+        """The view as an HTML element; `role` is one more class for it."""
+        poster = base64.b64encode(svg(self.scene).encode("utf-8")).decode("ascii")
+        image = (
+            f'<img src="data:image/svg+xml;base64,{poster}" alt="{escape(self.alt, quote=True)}" '
+            'style="max-width:100%;height:auto">'
+        )
+        script = (
+            f"<script>(function(r){{{player()}\nlive(r,{self.scene.json()})}})(document.currentScript.parentElement)</script>"
+        )
+        return f'<div class="ipu-view{" " + role if role else ""}">{image}{table(self.scene)}{script}</div>'
+
+    def save(self, path: str | Path, *, frame: int | None = None) -> Path:
+        """Write the picture: html (live, one file), svg, png, pdf (frame number `frame`, else the poster) or gif (all frames).
+
+        The ending of `path` decides. png, pdf and gif are drawn by matplotlib. Returns the path. Raises `InvalidOptionError`.
+        """
+        target = Path(path)
+        ending = target.suffix.lower().lstrip(".")
+        if ending not in FORMATS:
+            raise InvalidOptionError(
+                f"save() was given {shown(str(path))}, whose ending says no format.",
+                next_step=f"{did_you_mean(ending, FORMATS)}End it with one of {', '.join('.' + f for f in FORMATS)}.",
+            )
+        count = len(self.scene.frames)
+        if frame is not None and (isinstance(frame, bool) or not isinstance(frame, int) or not 0 <= frame < count):
+            raise InvalidOptionError(
+                f"save() was asked for frame {shown(frame)}.", next_step=f"give a whole number from 0 to {count - 1:,}."
+            )
+        if ending == "html":
+            target.write_text(page(self), encoding="utf-8")
+        elif ending == "svg":
+            target.write_text(svg(self.scene, frame), encoding="utf-8")
+        else:
+            from ipu_teach.show import mpl
+
+            mpl.write(self.scene, target, ending, frame)
+        return target
+
+
+def page(view: View) -> str:
+    """A whole HTML page with the view in it."""
+    metas = ('charset="utf-8"', 'name="viewport" content="width=device-width"', 'name="color-scheme" content="light dark"')
+    head = "".join(f"<meta {m}>" for m in metas) + f"<title>{escape(view.scene.title)}</title>"
+    return f'<!doctype html><html lang="en"><head>{head}</head><body><main>{view._repr_html_()}</main></body></html>\n'
+
+
+def table(scene: Scene) -> str:
+    """The table of a scene, folded away, with what was left out of the picture below it."""
+    headings, rows = scene.table
+    head = "".join(f'<th scope="col">{escape(h)}</th>' for h in headings)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows[:MOST_ROWS]
+    )  # fmt: skip
+    more = [f"{len(rows) - MOST_ROWS:,} more rows are in the view's data."] if len(rows) > MOST_ROWS else []
+    notes = "".join(f"<p>{escape(note)}</p>" for note in (*scene.notes, *more))
+    cells = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f"<details><summary>Show as table</summary>{cells}{notes}</details>"
+
+
+@cache
+def player(name: str = "player.js") -> str:
+    """The source of a script without its comments and indentation."""
+    source = resources.files("ipu_teach.show").joinpath("static").joinpath(name).read_text(encoding="utf-8")
+    lines = (line.strip() for line in source.splitlines())
+    return re.sub(r"\n+", "\n", "\n".join(line for line in lines if not line.startswith("//"))).strip()

@@ -1,0 +1,142 @@
+"""A real browser and a real JupyterLab, for the tests that look at a view as a person does.
+
+They need the extra `e2e` (Playwright) and Chromium on PATH, and skip where one is missing.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CHROMIUM = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+FLAGS = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """Chromium, driven by Playwright."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is missing: pip install -e .[e2e]")
+    if CHROMIUM is None:
+        pytest.skip("Chromium is missing")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(chromium: Any) -> Iterator[Any]:
+    """A page that may speak to this machine only, and whose errors are those of the test."""
+    context = chromium.new_context(viewport={"width": 1200, "height": 1400})
+    opened = context.new_page()
+    opened.set_default_timeout(20_000)
+    opened.errors = []
+    opened.on("pageerror", lambda error: opened.errors.append(str(error)))
+    opened.route("**/*", lambda route: route.continue_() if _is_here(route.request.url) else route.abort())
+    yield opened
+    context.close()
+    assert opened.errors == []
+
+
+def _is_here(url: str) -> bool:
+    return url.startswith(("http://127.0.0.1", "file:", "data:", "blob:"))
+
+
+class Lab:
+    """A running JupyterLab: its folder, and how to open a notebook of it."""
+
+    def __init__(self, folder: Path, address: str) -> None:
+        self.folder = folder
+        self.address = address
+
+    def write(self, name: str, cells: list[str], outputs: list[list[Any]] | None = None) -> Path:
+        """A notebook of code cells, with outputs where they are given."""
+        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells])
+        notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        for cell, stored in zip(notebook.cells, outputs or [], strict=False):
+            cell.outputs, cell.execution_count = stored, 1
+        path = self.folder / name
+        nbformat.write(notebook, path)
+        return path
+
+    def open(self, page: Any, name: str) -> None:
+        """Open the notebook and wait until its kernel is idle."""
+        page.goto(f"{self.address}/lab/tree/{name}?reset")
+        page.wait_for_selector(".jp-Notebook .jp-Cell")
+        page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]', timeout=90_000)
+
+    def run(self, page: Any) -> None:
+        """Run every cell, and wait for the last."""
+        page.locator(".jp-Notebook .jp-CodeCell .cm-content").first.click()
+        page.get_by_role("menuitem", name="Run", exact=True).click()
+        page.get_by_text("Run All Cells", exact=True).click()
+        page.wait_for_function(
+            "[...document.querySelectorAll('.jp-Notebook .jp-CodeCell .jp-InputPrompt')].every(p => /\\d/.test(p.textContent))",
+            timeout=90_000,
+        )
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """JupyterLab with an empty home."""
+    pytest.importorskip("playwright.sync_api", reason="Playwright is missing: pip install -e .[e2e]")
+    home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("notebooks")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    env = os.environ | {
+        "HOME": str(home),
+        "JUPYTER_CONFIG_DIR": str(home / "config"),
+        "JUPYTER_DATA_DIR": str(home / "data"),
+        "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+        "IPU_TEACH_WORK": str(folder / "work"),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+    }
+    options = ["--no-browser", "--allow-root", f"--port={port}"]
+    options += ["--IdentityProvider.token=", "--ServerApp.password="]
+    with (home / "log").open("w") as log:
+        server = subprocess.Popen(
+            [sys.executable, "-m", "jupyterlab", *options, f"--ServerApp.root_dir={folder}"],
+            env=env,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        _wait(address, server, home / "log")
+        yield Lab(folder, address)
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+def _wait(address: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    for _ in range(300):
+        if server.poll() is not None:
+            break
+        try:
+            urllib.request.urlopen(f"{address}/api", timeout=2).close()
+            return
+        except OSError:
+            time.sleep(0.2)
+    pytest.fail(f"JupyterLab did not start:\n{log.read_text()[-2000:]}")

@@ -1,0 +1,58 @@
+"""Programs that the browser tests run twice: here, and in a notebook's kernel."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ipu_teach import FLOAT, Engine, Graph, Input, IPUModel, Output, Report, Tensor, Vector, Vertex
+from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
+
+
+class Total(Vertex):
+    """The sum of a region."""
+
+    values: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self) -> None:
+        self.out = np.sum(self.values)
+
+
+def uneven(tiles: int = 13, rows: int = 26, repeats: int = 3, name: str = "total") -> Report:
+    """Rows of different lengths are summed; the sums go to other tiles, and a vector from one tile to all."""
+    device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
+    graph = Graph(device.target)
+    matrix, sums = graph.add_variable(FLOAT, (rows, 64), "matrix"), graph.add_variable(FLOAT, (rows,), "sums")
+    vector, totals = graph.add_variable(FLOAT, (64,), "vector"), graph.add_variable(FLOAT, (tiles,), "totals")
+    graph.set_tile_mapping(vector, 0)
+    graph.set_initial_value(vector, 1.0)
+    first, second = graph.add_compute_set(name), graph.add_compute_set("everywhere")
+    for row in range(rows):
+        tile = row * tiles // rows
+        graph.set_tile_mapping(matrix[row], tile)
+        graph.set_tile_mapping(sums[row], (row * 5 + 1) % tiles)
+        vertex = graph.add_vertex(first, Total, values=matrix[row][: 64 - row % 32], out=sums[row])
+        graph.set_tile_mapping(vertex, tile)
+    for tile in range(tiles):
+        graph.set_tile_mapping(totals[tile], tile)
+        graph.set_tile_mapping(graph.add_vertex(second, Total, values=vector, out=totals[tile]), tile)
+    stream = graph.add_host_to_device_fifo("rows", FLOAT, rows * 64)
+    body = Sequence(Execute(first), Execute(second))
+    return _run(graph, device, Sequence(Copy(stream, matrix), Repeat(repeats, body)), np.ones(rows * 64, np.float32))
+
+
+def _run(graph: Graph, device: object, program: Program, values: object) -> Report:
+    engine = Engine(graph, program)
+    engine.load(device)  # type: ignore[arg-type]
+    engine.connect_stream("rows", values)  # type: ignore[arg-type]
+    engine.run()
+    return engine.report
+
+
+def by_rows(name: str = "matrix") -> Tensor:
+    """A matrix of 8 by 12 with two rows on each of the first four tiles."""
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=13).create_device().target)
+    matrix = graph.add_variable(FLOAT, (8, 12), name)
+    for row in range(8):
+        graph.set_tile_mapping(matrix[row], row // 2)
+    return matrix

@@ -1,0 +1,228 @@
+"""The views in JupyterLab and in exported pages: what is on screen, under the mouse and under the keys."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+from nbconvert import HTMLExporter
+
+from ipu_teach import show
+from ipu_teach.show.scene import number
+
+from . import programs
+from .conftest import ROOT, Lab
+
+SETUP = f"import sys; sys.path.insert(0, {str(ROOT)!r})\nfrom ipu_teach import show\nfrom tests.browser import programs"
+BSP = "show.bsp(programs.uneven())"
+TILES = "matrix = programs.by_rows()\nshow.tiles(matrix, matrix.transpose())"
+HOSTILE = "<script>hacked = 1</script> \"quotes\" 'more' & 😀 " + "long " * 2_000
+
+
+def playing(page: Any) -> bool:
+    return bool(page.evaluate("document.querySelector('.ipu-live').ipuPlayer.playing"))
+
+
+def place(page: Any) -> float:
+    return float(page.evaluate("document.querySelector('.ipu-live').ipuPlayer.at"))
+
+
+def status(page: Any) -> str:
+    return str(page.locator(".ipu-live p").first.inner_text())
+
+
+def test_a_run_in_jupyterlab(lab: Lab, page: Any) -> None:
+    lab.write("bsp.ipynb", [SETUP, BSP, "1 + 1"])
+    lab.open(page, "bsp.ipynb")
+    lab.run(page)
+    box = page.locator(".ipu-live")
+    box.wait_for()
+    assert page.locator(".ipu-view > img").is_hidden()
+    cells = page.locator(".jp-Notebook .jp-Cell").count()
+    scene = show.bsp(programs.uneven()).scene
+    frames = len(scene.frames)
+
+    # The keys, and nothing but the keys: JupyterLab's own would insert, cut and run cells.
+    box.focus()
+    page.keyboard.press("Home")
+    assert place(page) == 0
+    for step in range(1, 4):
+        page.keyboard.press("ArrowRight")
+        assert place(page) == step
+        still = scene.stills[int(scene.frames[step - 1])]
+        assert f"{still.label}, {number(still.cycles)} modelled cycles" in status(page)
+    page.keyboard.press("ArrowLeft")
+    assert place(page) == 2
+    for key in ("a", "b", "x", "d", "d", "y", "m", "Enter", "z"):
+        page.keyboard.press(key)
+    assert page.locator(".jp-Notebook .jp-Cell").count() == cells
+    page.keyboard.press("End")
+    assert place(page) == frames
+    page.keyboard.press("PageUp")
+    firsts = [f for f in range(frames) if scene.stills[int(scene.frames[f])].first]
+    assert place(page) == firsts[-1] + 1
+    page.keyboard.press("PageUp")
+    assert place(page) == firsts[-2] + 1
+    page.keyboard.press("PageDown")
+    assert place(page) == firsts[-1]  # the end of the superstep before
+
+    # Buttons say the same.
+    page.get_by_role("button", name="Step", exact=True).click()
+    assert place(page) == firsts[-1] + 1
+    page.get_by_role("button", name="Back", exact=True).click()
+    assert place(page) == firsts[-1]
+    page.get_by_role("button", name="Previous superstep").click()
+    page.get_by_role("button", name="Next superstep").click()
+    assert place(page) == firsts[-1]
+
+    # Play goes forward in time, and pause stops where it is.
+    page.keyboard.press("Tab")
+    box.focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("+")
+    page.keyboard.press("+")
+    assert page.get_by_label("Speed").input_value() == "4"
+    page.keyboard.press(" ")
+    page.wait_for_function("document.querySelector('.ipu-live').ipuPlayer.at > 2")
+    assert playing(page)
+    page.keyboard.press(" ")
+    stopped = place(page)
+    assert not playing(page) and 2 < stopped < frames
+    page.wait_for_timeout(300)
+    assert place(page) == stopped
+    page.keyboard.press(" ")
+    page.wait_for_function(f"document.querySelector('.ipu-live').ipuPlayer.at === {frames}", timeout=60_000)
+    assert not playing(page)
+
+    # The slider goes anywhere, and so does a click on the strip of the whole run.
+    slider = page.locator(".ipu-live input[type=range]")
+    slider.fill("5")
+    assert place(page) == 5
+    canvas = page.locator(".ipu-live > canvas")
+    rim = canvas.bounding_box()
+    track = next(m for m in scene.marks if type(m).__name__ == "Track")
+    scale = rim["width"] / 720
+    canvas.click(position={"x": (track.x + track.width - 2) * scale, "y": (track.y + 10) * scale})
+    assert place(page) == frames
+
+    # Reduced motion stops what moves.
+    box.focus()
+    page.keyboard.press("Home")
+    page.keyboard.press(" ")
+    assert playing(page)
+    page.emulate_media(reduced_motion="reduce")
+    page.wait_for_function("!document.querySelector('.ipu-live').ipuPlayer.playing")
+    page.keyboard.press(" ")
+    page.wait_for_timeout(400)
+    assert place(page) == int(place(page))  # it goes from still to still
+    page.emulate_media(reduced_motion="no-preference")
+
+
+def test_the_numbers_on_screen_are_those_of_the_report(lab: Lab, page: Any) -> None:
+    report = programs.uneven()
+    lab.write("numbers.ipynb", [SETUP, BSP])
+    lab.open(page, "numbers.ipynb")
+    lab.run(page)
+    box = page.locator(".ipu-live")
+    box.focus()
+    step = next(n for n in report.step_numbers.tolist() if report.step_cost(n).name == "total")
+    cost = report.step_cost(step)
+    page.wait_for_function("/compute: total/.test(document.querySelector('.ipu-live p').textContent)")
+    assert f"{cost.compute_duration:,} modelled cycles" in status(page)
+    assert f"tile {int(cost.compute_cycles.argmax())} is the slowest" in status(page)
+    for tile in range(13):
+        page.keyboard.press("ArrowDown")
+        busy = int(cost.compute_cycles[tile])
+        expected = f"tile {tile}: compute, {busy:,} modelled cycles, then waits {cost.compute_duration - busy:,}"
+        assert page.locator(".ipu-live p.soft").first.inner_text() == expected
+    page.locator(".ipu-view summary").first.click()
+    text = page.locator(".ipu-view table").first.inner_text()
+    assert re.search(rf"total\s+{report.compute_sets[0].executions}\s", text)
+
+
+def test_an_element_lights_its_tile(lab: Lab, page: Any) -> None:
+    lab.write("tiles.ipynb", [SETUP, TILES])
+    lab.open(page, "tiles.ipynb")
+    lab.run(page)
+    canvas = page.locator(".ipu-live > canvas")
+    canvas.wait_for()
+    before = canvas.screenshot()
+    rim = canvas.bounding_box()
+    first = show.tiles(m := programs.by_rows(), m.transpose()).scene.marks[0]
+    at = {"x": (first.x + 2.5 * first.side) * rim["width"] / 720, "y": (first.y + 5.5 * first.side) * rim["width"] / 720}
+    canvas.hover(position=at)
+    said = page.locator(".ipu-live p.soft").first
+    assert said.inner_text() == "element [5, 2] of matrix: byte 248 of its variable, tile 2"
+    assert canvas.screenshot() != before
+
+
+def test_an_exported_page_plays_with_no_kernel_and_no_network(page: Any, tmp_path: Path) -> None:
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(s) for s in (SETUP, BSP, TILES)])
+    NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    exported, _ = HTMLExporter().from_notebook_node(notebook)
+    path = tmp_path / "page.html"
+    path.write_text(exported, encoding="utf-8")
+    page.context.set_offline(True)
+    page.goto(path.as_uri())
+    assert page.locator(".ipu-live").count() == 2
+    page.locator(".ipu-live").first.focus()
+    page.keyboard.press("Home")
+    page.keyboard.press("ArrowRight")
+    assert place(page) == 1 and status(page).startswith("Superstep 1 of ")
+
+
+def test_an_untrusted_notebook_shows_a_picture(lab: Lab, page: Any) -> None:
+    view = show.bsp(programs.uneven())
+    output = nbformat.v4.new_output(
+        "execute_result", {"text/html": view._repr_html_(), "text/plain": repr(view)}, execution_count=1
+    )
+    lab.write("foreign.ipynb", [BSP], [[output]])
+    lab.open(page, "foreign.ipynb")
+    picture = page.locator(".jp-OutputArea img")
+    picture.wait_for()
+    assert page.locator(".ipu-live").count() == 0
+    assert picture.get_attribute("alt") == repr(view)
+    assert page.evaluate("document.querySelector('.jp-OutputArea img').naturalWidth") == 720
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_names_are_text_and_axe_finds_nothing(page: Any, tmp_path: Path, dark: bool) -> None:
+    axe = os.environ.get("IPU_TEACH_AXE")
+    if not axe:
+        pytest.skip("IPU_TEACH_AXE is unset: it names axe-core's axe.min.js")
+    page.emulate_media(color_scheme="dark" if dark else "light")
+    for which, view in enumerate((show.bsp(programs.uneven(name=HOSTILE)), show.tiles(programs.by_rows(HOSTILE)))):
+        path = view.save(tmp_path / f"{which}.html")
+        page.goto(path.as_uri())
+        page.locator(".ipu-live").wait_for()
+        page.locator("summary").click()
+        assert page.evaluate("typeof hacked") == "undefined"
+        assert "<script>hacked" in page.locator(".ipu-view").inner_text()
+        page.add_script_tag(path=axe)
+        found = page.evaluate("axe.run('.ipu-view').then(r => r.violations.map(v => [v.id, v.nodes.map(n => n.html)]))")
+        assert found == []
+
+
+def test_sliders_make_the_picture_anew(lab: Lab, page: Any) -> None:
+    build = "def build(rows):\n    return show.bsp(programs.uneven(rows=rows))\nshow.explore(build, rows=(13, 39, 13))"
+    lab.write("explore.ipynb", [SETUP, build])
+    lab.open(page, "explore.ipynb")
+    lab.run(page)
+    page.wait_for_selector(".widget-slider, .widget-hslider")
+    page.wait_for_function("[...document.querySelectorAll('.ipu-live')].filter(b => b.offsetParent).length === 1")
+    handle = page.locator(".widget-hslider [role=slider], .widget-slider [role=slider]").first
+    for rows in (13, 26, 39):
+        scene = show.bsp(programs.uneven(rows=rows)).scene
+        still = scene.stills[int(scene.frames[scene.poster])]
+        assert still.label == "compute: total"
+        page.wait_for_function(
+            "t => document.querySelector('.widget-vbox .ipu-live p').textContent.includes(t)",
+            arg=f"{number(still.cycles)} modelled cycles; {still.note}",
+        )
+        handle.focus()
+        page.keyboard.press("ArrowRight")
