@@ -182,6 +182,13 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
     return 1 if task.result() else 0
 
 
+def drop_widgets(notebook: NotebookNode) -> None:
+    """Keep of a widget's output only its other forms: its model ends with the kernel, and is numbered anew in every run."""
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
+
+
 def page_of(notebook: NotebookNode, name: str) -> str:
     """The executed notebook as one HTML page that fetches nothing, except to set formulas where it has some."""
     from nbconvert import HTMLExporter
@@ -223,5 +230,6 @@ def run(word: str, data: str | None = None, html: str | None = None, store: bool
     if target and status == 0:
         write_whole(target, page_of(notebook, path.stem))
     if store and status == 0:
+        drop_widgets(notebook)
         write_whole(path, nbformat.writes(notebook) + "\n")
     return status
