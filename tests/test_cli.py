@@ -236,13 +236,15 @@ def test_outputs_are_stored_on_request_and_alike_each_time(shelf: Shelf, tmp_pat
     widget += (
         "display({'application/vnd.jupyter.widget-view+json': {'model_id': uuid.uuid4().hex}, 'text/plain': 'w'}, raw=True)"
     )
-    lesson = shelf("05_cost", "import os\nprint(os.environ['OMP_NUM_THREADS'])", "", "6 * 7", widget)
+    pieces = "import time\nprint('a', flush=True)\ntime.sleep(0.5)\nprint('b')"
+    lesson = shelf("05_cost", "import os\nprint(os.environ['OMP_NUM_THREADS'])", "", "6 * 7", widget, pieces)
     assert cli.main(["run", "5", "--store"]) == 0
     stored = lesson.read_bytes()
     cells = [cell for cell in nbformat.read(lesson, as_version=4).cells if cell.cell_type == "code"]
-    assert [cell.execution_count for cell in cells] == [1, None, 2, 3]
+    assert [cell.execution_count for cell in cells] == [1, None, 2, 3, 4]
     assert cells[0].outputs[0].text == "1\n" and cells[2].outputs[0].data["text/plain"] == "42"
     assert "execution" not in cells[0].metadata
+    assert cells[3].outputs[0].data == {"text/plain": "w"} and [out.text for out in cells[4].outputs] == ["a\nb\n"]
     assert cli.main(["run", "5", "--store"]) == 0
     assert lesson.read_bytes() == stored
 

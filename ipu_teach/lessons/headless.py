@@ -182,11 +182,22 @@ def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]
     return 1 if task.result() else 0
 
 
-def drop_widgets(notebook: NotebookNode) -> None:
-    """Keep of a widget's output only its other forms: its model ends with the kernel, and is numbered anew in every run."""
+def settle(notebook: NotebookNode) -> None:
+    """Make the outputs the same for every run: what was printed in pieces is joined, and widgets keep their other forms.
+
+    A widget's model ends with the kernel and has another number in each.
+    """
     for cell in notebook.cells:
+        settled: list[Any] = []
         for output in cell.get("outputs", ()):
+            last = settled[-1] if settled else {}
+            if output.output_type == "stream" and last.get("name") == output.name:
+                last.text += output.text
+                continue
             output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
+            settled.append(output)
+        if cell.cell_type == "code":
+            cell.outputs = settled
 
 
 def page_of(notebook: NotebookNode, name: str) -> str:
@@ -230,6 +241,6 @@ def run(word: str, data: str | None = None, html: str | None = None, store: bool
     if target and status == 0:
         write_whole(target, page_of(notebook, path.stem))
     if store and status == 0:
-        drop_widgets(notebook)
+        settle(notebook)
         write_whole(path, nbformat.writes(notebook) + "\n")
     return status
