@@ -190,7 +190,7 @@ def settle(notebook: NotebookNode) -> None:
     for cell in notebook.cells:
         settled: list[Any] = []
         for output in cell.get("outputs", ()):
-            last = settled[-1] if settled else {}
+            last: Any = settled[-1] if settled else {}
             if output.output_type == "stream" and last.get("name") == output.name:
                 last.text += output.text
                 continue
