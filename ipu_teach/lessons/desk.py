@@ -16,8 +16,8 @@ from ipu_teach.lessons.judging import Broken, NotAttempted, NotYet, is_blank
 from ipu_teach.lessons.panel import Panel
 from ipu_teach.lessons.state import Record, learned
 
-_passed: dict[str, tuple[Any, ...]] = {}  # the answers that passed in this kernel, by exercise
-_handed_out: dict[str, tuple[Any, ...]] = {}  # the reference answers that given() returned
+_passed: dict[str, Any] = {}  # the answers that passed in this kernel, by exercise
+_handed_out: dict[str, Any] = {}  # the reference answers that given() returned
 
 
 class Kind(Enum):
@@ -45,15 +45,17 @@ class Verdict(Panel):
 def check(name: str, *answers: Any) -> Verdict:
     """Try an answer to the exercise `name`: `check("01.1", superstep_cycles)`.
 
+    The first of `answers` is the learner's; a few exercises take something of the lesson's beside it.
+
     Returns the verdict, which a notebook shows if it is the last line of a cell. An answer's own error is part of the
     verdict; nothing is raised for it. Raises `UnknownExerciseError`, and `AnswerKindError` for answers of another kind.
     """
     exercise = find_exercise(name, "check")
     refuse_other_kinds(exercise, answers)
-    given_out = any(a is b for a in answers for b in _handed_out.get(name, ()))
+    given_out = name in _handed_out and answers[0] is _handed_out[name]
     verdict = _judged(exercise, answers, given_out)
     if verdict and not given_out:
-        _passed[name] = answers
+        _passed[name] = answers[0]
     if verdict.kind is not Kind.NOT_ATTEMPTED and not given_out:
         learned().change(name, lambda record: _count(record, "solved" if verdict else "not yet"))
     return verdict
@@ -150,13 +152,12 @@ def given(name: str) -> Any:
     find_exercise(name, "given")
     if name in _passed:
         print(f"{name}: your own answer, which passed.")
-        answers = _passed[name]
+        answer = _passed[name]
     else:
-        answers = _run_reference(name, sys._getframe(1).f_globals)
-        _handed_out[name] = answers
+        answer = _handed_out[name] = _run_reference(name, sys._getframe(1).f_globals)[0]
         learned().change(name, _as_given)
         print(f"{name}: the reference answer, so that the lesson goes on. Yours takes its place once it passes.")
-    return answers[0] if len(answers) == 1 else answers
+    return answer
 
 
 def _as_given(record: Record) -> None:

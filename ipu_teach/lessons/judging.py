@@ -167,7 +167,7 @@ def difference(got: object, expected: object) -> str:
         right = np.asarray(expected)
         try:
             mine = np.asarray(got)
-        except ValueError:  # a ragged list
+        except Exception:  # a ragged list, or something that refuses to be an array
             mine = np.asarray(None)
         if mine.dtype.kind not in "biuf":
             return f"{shown(got)} is not a row of numbers"

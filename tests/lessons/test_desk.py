@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from answers import EXERCISES, Names
 
+from ipu_teach import FLOAT, Graph, IPUModel
 from ipu_teach.errors import AnswerKindError, LessonError, UnknownExerciseError
 from ipu_teach.lessons import check, desk, given, hint, predict, progress
 from ipu_teach.lessons.judging import Suspect, compare, difference, is_blank
@@ -189,6 +190,7 @@ def test_tolerance_is_scaled_to_the_answer() -> None:
     assert difference([1, 2, 4], [1, 2, 3]) == "4 at 2, not 3"
     assert difference([[1, 2], [3, 5]], np.array([[1, 2], [3, 4]])) == "5 at (1, 1), not 4"
     assert difference([1, 2], [1, 2, 3]) == "2 numbers, not 3"
+    assert "not a row of numbers" in difference(Graph(IPUModel("ipu2").create_device()).add_variable(FLOAT, 1), [1])
     assert difference(0, 0.0) == "" and difference("a", "a") == "" and difference("a", "b") == "'b'".replace("b", "a")
 
 
@@ -319,6 +321,15 @@ def test_given_is_the_reference_until_ones_own_passes(capsys: pytest.CaptureFixt
     assert given("01.1") is right
     assert capsys.readouterr().out == "01.1: your own answer, which passed.\n"
     assert learned().record("01.1")["state"] == "solved"
+
+
+def test_an_answer_of_ones_own_counts_beside_what_the_lesson_gave(names_of: Callable[[str], Names]) -> None:
+    graph = names_of("01")["graph"]
+    handed = eval("given('01.5')", {**names_of("01"), "given": given})
+    assert handed == ("thirds", 3, 4)
+    assert "with the reference answer" in repr(check("01.5", handed, graph))
+    assert "with the reference answer" not in repr(check("01.5", ("thirds", 4, int("3")), graph))
+    assert learned().record("01.5")["state"] == "solved"
 
 
 def test_given_says_which_names_are_missing() -> None:
