@@ -1,7 +1,8 @@
-"""The command line: `ipu-teach lab | run | doctor | golden`, and the same as `python -m ipu_teach`.
+"""The command line: `ipu-teach lab | run | reset | doctor | golden | learner`, and the same as `python -m ipu_teach`.
 
-`lab` opens the learner's notebook where there is one, `run` the solved one, for it goes to its end by itself. Exit
-status: 0 done, 1 a lesson failed or something is missing, 2 the request made no sense, 130 stopped by Ctrl-C.
+`lab` opens the learner's notebook where there is one, `run` the solved one, for it goes to its end by itself. A command
+is one parser in `build_parser`, with what it does. Exit status: 0 done, 1 a lesson failed or something is missing, 2 the
+request made no sense, 130 stopped by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib.metadata
-import importlib.util
 import io
 import os
 import re
@@ -18,102 +18,15 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ipu_teach.errors import DatasetError, IPUTeachError, LessonError
+from ipu_teach.lessons import learner
+from ipu_teach.lessons.headless import run
+from ipu_teach.lessons.shelf import ROOT, find_lesson, install_line, learners_copies, need, work_folder
 
-if TYPE_CHECKING:
-    from nbformat import NotebookNode
-
-ROOT = Path(__file__).resolve().parents[1]
-NOTEBOOKS = ROOT / "notebooks"
 MEMINFO = Path("/proc/meminfo")
-ALIASES = {"mnist": "07"}
 STOPPED = 130  # what a shell shows for a program that Ctrl-C ended
-
-# --- lessons ----------------------------------------------------------------------------------------------------------
-
-
-def lessons(solved: bool = False) -> list[Path]:
-    """The lessons in order: the learner's form of each where there is one, with `solved` the solved form first."""
-    folders = [NOTEBOOKS / "solutions", NOTEBOOKS]
-    found: dict[str, Path] = {}
-    for folder in reversed(folders) if solved else folders:
-        found.update((path.stem, path) for path in folder.glob("[0-9][0-9]_*.ipynb"))
-    return [found[name] for name in sorted(found)]
-
-
-def find_lesson(word: str | None, solved: bool = False) -> Path:
-    """The lesson that `word` means: a number, the beginning of a name, or `mnist`; without one, the first."""
-    known = lessons(solved)
-    if not known:
-        raise LessonError(
-            "There are no lessons here.",
-            where=str(NOTEBOOKS),
-            next_step="run this from a whole copy of the repository, installed with `python -m pip install -e .[lab]`",
-        )
-    if word is None:
-        return known[0]
-    wanted = ALIASES.get(word.lower(), word.lower())
-    if wanted.isdecimal():
-        hits = [path for path in known if int(path.stem[:2]) == int(wanted)]
-    else:
-        wanted = wanted.removesuffix(".ipynb")
-        hits = [path for path in known if path.stem.lower().startswith(wanted) or path.stem[3:].startswith(wanted)]
-        hits = [path for path in hits if wanted in (path.stem.lower(), path.stem[3:].lower())] or hits
-    if len(hits) == 1:
-        return hits[0]
-    names = "".join(f"\n    {path.stem}" for path in hits or known)
-    many = f"{word!r} is the beginning of several lessons." if hits else f"There is no lesson {word!r}."
-    raise LessonError(many, next_step=f"choose one by number or name:{names}")
-
-
-def work_folder() -> Path:
-    """Where the learner's own copies and progress live; made if need be."""
-    folder = Path(os.environ.get("IPU_TEACH_WORK") or ROOT / "work").expanduser().absolute()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise LessonError(
-            f"The work folder cannot be made: {error.strerror}.",
-            where=str(folder),
-            next_step="set IPU_TEACH_WORK to a folder that you may write",
-        ) from error
-    return folder
-
-
-def learners_copy(lesson: Path) -> Path:
-    """The copy of `lesson` in the work folder, made on the first call and never overwritten."""
-    copy = work_folder() / lesson.name
-    if not copy.exists():
-        try:
-            _write(copy, lesson.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise LessonError(f"The lesson could not be copied: {error.strerror}.", where=str(copy)) from error
-        _trust(copy)
-    return copy
-
-
-def _trust(notebook: Path) -> None:
-    """Sign a copy we just made: its stored pictures then move before the first run, and stand still otherwise."""
-    try:
-        import nbformat
-        from nbformat.sign import NotebookNotary
-
-        NotebookNotary().sign(nbformat.read(notebook, as_version=nbformat.NO_CONVERT))
-    except Exception as error:  # a convenience: whatever is wrong with the signature store, the lesson opens
-        print(f"the copy could not be marked as trusted ({error}); its pictures move after a run", file=sys.stderr)
-
-
-def _need(module: str, extra: str) -> None:
-    if importlib.util.find_spec(module) is None:
-        raise LessonError(f"{module} is not installed.", next_step=_install(f"ipu_teach[{extra}]"))
-
-
-def _install(requirement: str) -> str:
-    return f"{sys.executable} -m pip install '{requirement}'"
-
 
 # --- lab --------------------------------------------------------------------------------------------------------------
 
@@ -123,8 +36,8 @@ NO_NEWS = '{"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"
 
 def lab(word: str | None, jupyter_arguments: Sequence[str]) -> int:
     """Open the learner's copy of a lesson in JupyterLab."""
-    _need("jupyterlab", "lab")
-    copy = learners_copy(find_lesson(word))
+    need("jupyterlab", "lab")
+    copy = learners_copies(find_lesson(word))
     settings = copy.parent / ".jupyter" / "labconfig" / "default_setting_overrides.json"
     if not settings.exists():
         settings.parent.mkdir(parents=True, exist_ok=True)
@@ -148,230 +61,6 @@ def _become(command: list[str], env: dict[str, str]) -> int:
             return process.wait()
         except KeyboardInterrupt:  # JupyterLab has had it too, and asks whether it should stop
             continue
-
-
-# --- run --------------------------------------------------------------------------------------------------------------
-
-
-class Screen:
-    """What a headless run shows: the notebook's stdout on ours, line by line; all progress on stderr.
-
-    On a terminal one bar counts the cells and carries the bar that the running cell draws. Elsewhere, in a log, each
-    cell and each finished bar is one line.
-    """
-
-    def __init__(self, name: str, cells: int) -> None:
-        from tqdm import tqdm
-
-        self.live = sys.stderr.isatty()
-        layout = "{desc} cell {n_fmt}/{total_fmt} |{bar:6}| {elapsed}{postfix}"
-        self.bar = tqdm(total=cells, desc=name, bar_format=layout, leave=False, dynamic_ncols=True, disable=not self.live)
-        self.cells = cells
-        self.pending = {"stdout": "", "stderr": ""}  # the unfinished last line of each stream
-        self.moving = False  # whether that line of stderr has been drawn over: a progress bar
-
-    def _print(self, text: str, stream: str) -> None:
-        target = sys.stdout if stream == "stdout" else sys.stderr
-        self.bar.write(text, file=target)
-        target.flush()
-
-    def show(self, stream: str, text: str) -> None:
-        """Take a piece of the kernel's stdout or stderr."""
-        *lines, last = (self.pending[stream] + text).split("\n")
-        if stream == "stdout":
-            if lines:
-                self._print("\n".join(lines), stream)
-        else:
-            for line in lines:
-                drawn = line.rstrip("\r").rpartition("\r")[2].rstrip()
-                if drawn and not (self.live and (self.moving or "\r" in line)):
-                    self._print(drawn, stream)
-                self.moving = False
-            self.moving = self.moving or "\r" in last
-            last = last.rpartition("\r")[2]
-            self.bar.set_postfix_str(last.strip() if self.moving else "", refresh=self.live)
-        self.pending[stream] = last
-
-    def flush(self) -> None:
-        """End the lines that a cell left unfinished."""
-        for stream, text in self.pending.items():
-            if text.strip():
-                self.show(stream, "\n")
-
-    def cell_done(self, number: int) -> None:
-        """Count a cell that came to its end."""
-        self.flush()
-        self.bar.update()
-        self.bar.refresh()
-        if not self.live:
-            print(f"cell {number} of {self.cells} done", file=sys.stderr, flush=True)
-
-    def close(self) -> None:
-        """Remove the bar; the last line on stdout is then the notebook's own."""
-        self.flush()
-        self.bar.close()
-
-
-def choose_data(notebook: NotebookNode, data: str, name: str) -> None:
-    """Replace `DATA = "digits"` in the cell tagged `parameters`."""
-    for cell in notebook.cells:
-        if cell.cell_type == "code" and "parameters" in cell.metadata.get("tags", []):
-            assignment = re.compile(r"""^(\s*DATA\s*=\s*)(["'])digits\2""", re.MULTILINE)
-            cell.source, count = assignment.subn(lambda hit: f'{hit[1]}"{data}"', cell.source)
-            if count:
-                return
-    raise LessonError(
-        f"Lesson {name} has no choice of data.",
-        next_step='leave --data away; a lesson that has one says DATA = "digits" in its cell tagged "parameters"',
-    )
-
-
-def cell_error(cell: NotebookNode, number: int, name: str, ename: str, evalue: str) -> str:
-    """Where a cell failed, the line, and last the error as the learner would meet it."""
-    tracebacks = ["\n".join(out.traceback) for out in cell.outputs if out.output_type == "error"]
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", tracebacks[-1] if tracebacks else "")
-    line = re.search(r"Cell In\s?\[\d+\], line (\d+)", plain)
-    where, source = "", ""
-    if line and int(line[1]) <= len(cell.source.splitlines()):
-        where = f", line {line[1]}"
-        source = f"    {cell.source.splitlines()[int(line[1]) - 1].strip()}\n"
-    return f"{name}: code cell {number}{where} failed\n{source}{ename}: {evalue}"
-
-
-def execute(notebook: NotebookNode, folder: Path, name: str, env: dict[str, str]) -> int:
-    """Run every cell in a kernel of this very Python, in `folder`; the outputs go into `notebook`."""
-    import asyncio
-    import signal
-
-    from jupyter_client.kernelspec import KernelSpecManager
-    from jupyter_client.manager import AsyncKernelManager
-    from nbclient import NotebookClient
-    from nbclient.exceptions import CellExecutionError, DeadKernelError
-
-    cells = [(i, cell) for i, cell in enumerate(notebook.cells) if cell.cell_type == "code" and cell.source.strip()]
-    screen = Screen(name, len(cells))
-
-    class Client(NotebookClient):
-        async def async_start_new_kernel(self, **kwargs: Any) -> None:
-            with contextlib.suppress(RuntimeError):  # raised on Windows, and outside the main thread
-                loop.add_signal_handler(signal.SIGINT, stop)  # in place of nbclient's, which reports a dead kernel
-            await super().async_start_new_kernel(**kwargs)
-
-        def process_message(self, msg: dict[str, Any], cell: NotebookNode, cell_index: int) -> NotebookNode | None:
-            if msg["msg_type"] == "stream":
-                screen.show(msg["content"]["name"], msg["content"]["text"])
-            return super().process_message(msg, cell, cell_index)
-
-    # No folder to look in leaves the one kernel that jupyter_client makes of this interpreter.
-    manager = AsyncKernelManager(kernel_name="python3", kernel_spec_manager=KernelSpecManager(kernel_dirs=[]))
-    client = Client(
-        notebook,
-        km=manager,
-        timeout=None,
-        startup_timeout=120,
-        extra_arguments=["--IPKernelApp.log_level=ERROR"],  # its warnings are for servers, not for learners
-        record_timing=False,
-        store_widget_state=False,
-        resources={"metadata": {"path": str(folder)}},
-    )
-
-    async def run_cells() -> str:
-        try:
-            async with client.async_setup_kernel(cleanup_kc=True, env=env):
-                for number, (index, cell) in enumerate(cells, start=1):
-                    await client.async_execute_cell(cell, index, execution_count=number)
-                    screen.cell_done(number)
-        except CellExecutionError as error:
-            return cell_error(cell, number, name, error.ename, error.evalue)
-        except DeadKernelError:  # what nbclient makes of a cancelled task, too
-            return f"{name}: the kernel died in code cell {number}; most often memory ran out"
-        except RuntimeError as error:
-            return f"{name}: the kernel did not start: {error}"
-        finally:
-            if await manager.is_alive():  # stopped while it started
-                await manager.shutdown_kernel(now=True)
-        return ""
-
-    def stop() -> None:
-        client.shutdown_kernel = "immediate"
-        stopped.append(True)
-        task.cancel()
-
-    stopped: list[bool] = []
-    loop = asyncio.SelectorEventLoop()  # on Windows the default loop cannot wait for the kernel's sockets
-    task = loop.create_task(run_cells())
-    try:
-        loop.run_until_complete(asyncio.wait([task]))
-    except KeyboardInterrupt:  # before the handler stands, or on Windows, which has none
-        stop()
-        loop.run_until_complete(asyncio.wait([task]))
-    finally:
-        screen.close()
-        for leftover in asyncio.all_tasks(loop):
-            leftover.cancel()
-            loop.run_until_complete(asyncio.wait([leftover]))
-        loop.close()
-    if stopped:
-        raise KeyboardInterrupt
-    if task.result():
-        print(task.result(), file=sys.stderr)
-    return 1 if task.result() else 0
-
-
-def _write(target: Path, text: str) -> None:
-    """Write a whole file or none."""
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        with open(part, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        os.replace(part, target)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def page_of(notebook: NotebookNode, name: str) -> str:
-    """The executed notebook as one HTML page that fetches nothing, except to set formulas where it has some."""
-    from nbconvert import HTMLExporter
-
-    formulas = any(cell.cell_type == "markdown" and "$" in cell.source for cell in notebook.cells)
-    blocks = ["requirejs", "mermaidjs"] + ([] if formulas else ["mathjax"])
-    emptied = "".join(f"{{% block html_head_js_{block} %}}{{% endblock %}}" for block in blocks)
-    exporter = HTMLExporter(raw_template="{% extends 'lab/index.html.j2' %}" + emptied)
-    page: str = exporter.from_notebook_node(notebook, resources={"metadata": {"name": name}})[0]
-    return page
-
-
-def run(word: str, data: str | None = None, html: str | None = None, store: bool = False) -> int:
-    """Run a lesson, or a notebook file of one's own, headless. The file stays as it is unless `store` is set."""
-    _need("nbclient", "lab")
-    import nbformat
-
-    own = Path(word)
-    bundled = not (own.suffix == ".ipynb" and own.is_file())
-    path = find_lesson(word, solved=True) if bundled else own.absolute()
-    target = Path(html).absolute() if html else None
-    if target and (target.is_dir() or not os.access(target.parent, os.W_OK)):
-        raise LessonError(f"The page cannot be written to {target}.", next_step="name a file in a folder that exists")
-    notebook = nbformat.read(path, as_version=4)
-    if data:
-        choose_data(notebook, data, path.stem)
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a console that cannot show a character shows "?"
-    with tempfile.TemporaryDirectory(prefix="ipu_teach-", ignore_cleanup_errors=True) as scratch:
-        env = dict(os.environ)
-        if bundled or store:  # a solved lesson must not tick off the learner's exercises
-            env["IPU_TEACH_WORK"] = scratch
-        if store:  # as the tests will run it again
-            env.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
-        else:
-            env.setdefault("TQDM_NCOLS", "48")  # the bars of a cell share a line with ours
-        status = execute(notebook, path.parent, path.stem, env)
-    if target and status == 0:
-        _write(target, page_of(notebook, path.stem))
-    if store and status == 0:
-        _write(path, nbformat.writes(notebook) + "\n")
-    return status
 
 
 # --- doctor -----------------------------------------------------------------------------------------------------------
@@ -400,10 +89,10 @@ def check_packages() -> Iterator[Row]:
         try:
             version = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            yield bad, name, f"missing: {_install(name + '>=' + least)}{why}"
+            yield bad, name, f"missing: {install_line(name + '>=' + least)}{why}"
             continue
         if _numbers(version) < _numbers(least):
-            yield bad, name, f"{version} is too old: {_install(name + '>=' + least)}{why}"
+            yield bad, name, f"{version} is too old: {install_line(name + '>=' + least)}{why}"
         else:
             yield "ok", name, version
 
@@ -471,6 +160,13 @@ def doctor() -> int:
     return 1 if faults else 0
 
 
+def golden(words: Sequence[str]) -> int:
+    """Print the golden table; the status says whether every row is within its tolerance."""
+    from ipu_teach import golden as table
+
+    return table.main(words)
+
+
 # --- the words --------------------------------------------------------------------------------------------------------
 
 
@@ -482,7 +178,7 @@ def _version() -> str:
 
 
 def build_parser() -> argparse.ArgumentParser:
-    """Every command with its help."""
+    """Every command with its help; `do` is what it does with its arguments."""
     parser = argparse.ArgumentParser(prog="ipu-teach", description="Learn to program a tile machine, in Jupyter.")
     parser.add_argument("--version", action="version", version=f"ipu-teach {_version()}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
@@ -490,7 +186,8 @@ def build_parser() -> argparse.ArgumentParser:
 
     text = "open a lesson in JupyterLab, as your own copy in the work folder"
     command = commands.add_parser("lab", help=text, description=text, epilog="Further options go to JupyterLab.")
-    command.add_argument("lesson", nargs="?", metavar="LESSON", help=f"{lesson}; without it, the first lesson")
+    command.add_argument("lesson", nargs="?", metavar="LESSON", help=f"{lesson}, or index; without it, the first lesson")
+    command.set_defaults(do=lambda given: lab(given.lesson, given.to_jupyter), to_jupyter=[])
 
     text = "run a solved lesson, or a notebook file of yours, without a browser"
     command = commands.add_parser("run", help=text, description=text)
@@ -498,12 +195,26 @@ def build_parser() -> argparse.ArgumentParser:
     command.add_argument("--data", choices=("digits", "mnist"), help="what a lesson that has the choice trains on")
     command.add_argument("--html", metavar="FILE", help="write the executed notebook as a page")
     command.add_argument("--store", action="store_true", help="keep the outputs in the notebook file itself (authors)")
+    command.set_defaults(do=lambda given: run(given.lesson, given.data, given.html, given.store))
+
+    text = "put a fresh copy of a lesson into the work folder; your old one is kept beside it"
+    command = commands.add_parser("reset", help=text, description=text)
+    command.add_argument("lesson", metavar="LESSON", help=f"{lesson}, or index")
+    command.set_defaults(do=lambda given: learner.reset(given.lesson))
 
     text = "say what is installed, what is missing, and what to do about it"
-    commands.add_parser("doctor", help=text, description=text)
+    command = commands.add_parser("doctor", help=text, description=text)
+    command.set_defaults(do=lambda given: doctor())
 
-    text = "print every published figure beside what the kit models; golden --json prints them as data"
-    commands.add_parser("golden", help=text, add_help=False)  # `ipu_teach.golden` reads its own words
+    text = "print every published figure beside what the kit models"
+    command = commands.add_parser("golden", help=text, description=text)
+    command.add_argument("--json", action="store_true", help="print the rows as data")
+    command.set_defaults(do=lambda given: golden(["--json"] if given.json else []))
+
+    text = "write the learner's notebooks from the solved ones (authors)"
+    command = commands.add_parser("learner", help=text, description=text)
+    command.add_argument("--check", action="store_true", help="write nothing; exit 1 where one is not what it should be")
+    command.set_defaults(do=lambda given: learner.check() if given.check else learner.write())
     return parser
 
 
@@ -514,17 +225,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[:1] == ["lab"] and words[1:2] not in (["-h"], ["--help"]):
         split = 1 if len(words) < 2 or words[1].startswith("-") else 2  # a value of JupyterLab's is no lesson
         words, to_jupyter = words[:split], words[split:]
-    arguments = build_parser().parse_args(words[:1] if words[:1] == ["golden"] else words)
+    arguments = build_parser().parse_args(words)
+    if to_jupyter:
+        arguments.to_jupyter = to_jupyter
     try:
-        if arguments.command == "golden":
-            from ipu_teach import golden
-
-            return golden.main(words[1:])
-        if arguments.command == "lab":
-            return lab(arguments.lesson, to_jupyter)
-        if arguments.command == "run":
-            return run(arguments.lesson, arguments.data, arguments.html, arguments.store)
-        return doctor()
+        status: int = arguments.do(arguments)
+        return status
     except IPUTeachError as error:
         print(error, file=sys.stderr)
         return 2 if isinstance(error, LessonError) else 1

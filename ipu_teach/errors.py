@@ -79,6 +79,18 @@ class LessonError(IPUTeachError):
     """A lesson was asked for that does not exist, or could not be run to its end."""
 
 
+class UnknownExerciseError(LessonError):
+    """There is no exercise or prediction of that name."""
+
+
+class AnswerKindError(LessonError):
+    """check() or predict() was given another kind of thing than the exercise asks for."""
+
+
+class LessonSourceError(LessonError):
+    """A lesson's source cannot be used: a gap has no end, or names no exercise."""
+
+
 class GraphObjectCreationError(PoplarError):
     """A call to a Graph was given arguments it cannot use."""
 

@@ -18,6 +18,8 @@ import pytest
 
 from ipu_teach import cli, datasets
 from ipu_teach.errors import LessonError
+from ipu_teach.lessons import headless
+from ipu_teach.lessons import shelf as shelves
 
 nbformat = pytest.importorskip("nbformat")
 
@@ -28,7 +30,7 @@ Shelf = Callable[..., Path]
 @pytest.fixture
 def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shelf:
     """Lessons of our own: shelf("07_x", cell, ..., solved=True) writes one and gives its path."""
-    monkeypatch.setattr(cli, "NOTEBOOKS", tmp_path / "notebooks")
+    monkeypatch.setattr(shelves, "NOTEBOOKS", tmp_path / "notebooks")
     monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path / "work"))
 
     def write(name: str, *sources: str, solved: bool = True) -> Path:
@@ -52,8 +54,8 @@ def test_learners_form_is_opened_and_solved_form_is_run(shelf: Shelf) -> None:
     shelf("00_a")
     shelf("01_b", solved=False)
     shelf("index", solved=False)
-    assert [path.parent.name + "/" + path.stem for path in cli.lessons()] == ["solutions/00_a", "notebooks/01_b"]
-    assert [path.parent.name for path in cli.lessons(solved=True)] == ["solutions", "solutions"]
+    assert [path.parent.name + "/" + path.stem for path in shelves.lessons()] == ["solutions/00_a", "notebooks/01_b"]
+    assert [path.parent.name for path in shelves.lessons(solved=True)] == ["solutions", "solutions"]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,7 @@ def test_learners_form_is_opened_and_solved_form_is_run(shelf: Shelf) -> None:
 def test_words_for_a_lesson(shelf: Shelf, word: str | None, name: str) -> None:
     for lesson in ("00_first_steps", "03_tile", "04_tile_mapping", "07_logistic"):
         shelf(lesson)
-    assert cli.find_lesson(word).stem == name
+    assert shelves.find_lesson(word).stem == name
 
 
 def test_an_unknown_lesson_lists_those_there_are(shelf: Shelf, capsys: pytest.CaptureFixture[str]) -> None:
@@ -91,7 +93,7 @@ def test_an_ambiguous_beginning_lists_what_it_may_mean(shelf: Shelf) -> None:
     for lesson in ("03_tiles", "04_tile_mapping", "05_cost"):
         shelf(lesson)
     with pytest.raises(LessonError, match="beginning of several") as caught:
-        cli.find_lesson("tile")
+        shelves.find_lesson("tile")
     assert "03_tiles" in str(caught.value) and "05_cost" not in str(caught.value)
 
 
@@ -230,13 +232,19 @@ def test_a_notebook_of_ones_own_runs_by_its_path(
 
 
 def test_outputs_are_stored_on_request_and_alike_each_time(shelf: Shelf, tmp_path: Path) -> None:
-    lesson = shelf("05_cost", "import os\nprint(os.environ['OMP_NUM_THREADS'])", "", "6 * 7")
+    widget = "import uuid\nfrom IPython.display import display\n"
+    widget += (
+        "display({'application/vnd.jupyter.widget-view+json': {'model_id': uuid.uuid4().hex}, 'text/plain': 'w'}, raw=True)"
+    )
+    pieces = "import time\nprint('a', flush=True)\ntime.sleep(0.5)\nprint('b')"
+    lesson = shelf("05_cost", "import os\nprint(os.environ['OMP_NUM_THREADS'])", "", "6 * 7", widget, pieces)
     assert cli.main(["run", "5", "--store"]) == 0
     stored = lesson.read_bytes()
     cells = [cell for cell in nbformat.read(lesson, as_version=4).cells if cell.cell_type == "code"]
-    assert [cell.execution_count for cell in cells] == [1, None, 2]
+    assert [cell.execution_count for cell in cells] == [1, None, 2, 3, 4]
     assert cells[0].outputs[0].text == "1\n" and cells[2].outputs[0].data["text/plain"] == "42"
     assert "execution" not in cells[0].metadata
+    assert cells[3].outputs[0].data == {"text/plain": "w"} and [out.text for out in cells[4].outputs] == ["a\nb\n"]
     assert cli.main(["run", "5", "--store"]) == 0
     assert lesson.read_bytes() == stored
 
@@ -244,7 +252,8 @@ def test_outputs_are_stored_on_request_and_alike_each_time(shelf: Shelf, tmp_pat
 @pytest.mark.skipif(os.name == "nt", reason="a test cannot press Ctrl-C there")
 def test_ctrl_c_ends_the_kernel_too(shelf: Shelf, tmp_path: Path) -> None:
     shelf("01_slow", "import os, time\nprint(os.getpid(), flush=True)\ntime.sleep(100)")
-    program = "import sys, pathlib; from ipu_teach import cli; cli.NOTEBOOKS = pathlib.Path(sys.argv[1]); "
+    program = "import sys, pathlib; from ipu_teach import cli; from ipu_teach.lessons import shelf; "
+    program += "shelf.NOTEBOOKS = pathlib.Path(sys.argv[1]); "
     program += "sys.exit(cli.main(['run', '1']))"
     with subprocess.Popen(
         [sys.executable, "-c", program, str(tmp_path / "notebooks")],
@@ -287,9 +296,9 @@ def test_only_the_assignment_is_replaced(source: str, chosen: str | None) -> Non
     notebook = nbformat.v4.new_notebook(cells=[cell])
     if chosen is None:
         with pytest.raises(LessonError):
-            cli.choose_data(notebook, "mnist", "x")
+            headless.choose_data(notebook, "mnist", "x")
     else:
-        cli.choose_data(notebook, "mnist", "x")
+        headless.choose_data(notebook, "mnist", "x")
         assert cell.source == chosen
 
 
@@ -315,7 +324,7 @@ def test_on_a_terminal_the_cells_bar_carries_the_epochs(
 ) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    screen = cli.Screen("07_logistic", 2)
+    screen = headless.Screen("07_logistic", 2)
     screen.show("stderr", "\r  0%|  | 0/9")
     screen.show("stderr", "\r 33%|# | 3/9")
     screen.show("stdout", "loss 0.5\nlo")
@@ -394,14 +403,14 @@ def test_module_and_command_are_the_same() -> None:
     assert [point.value for point in points if point.name == "ipu-teach"] == ["ipu_teach.cli:main"]
 
 
-@pytest.mark.parametrize("words", [["--help"], ["lab", "--help"], ["run", "--help"], ["doctor", "--help"]])
+@pytest.mark.parametrize("words", [["--help"], *([name, "--help"] for name in ("lab", "run", "reset", "doctor", "learner"))])
 def test_every_command_has_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         cli.main(words)
     assert caught.value.code == 0 and "usage: ipu-teach" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("words", [[], ["nonsense"], ["run"], ["run", "7", "--data", "cifar"]])
+@pytest.mark.parametrize("words", [[], ["nonsense"], ["run"], ["reset"], ["run", "7", "--data", "cifar"]])
 def test_requests_without_sense_end_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         cli.main(words)

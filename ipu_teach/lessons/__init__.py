@@ -1,0 +1,11 @@
+"""The lessons: checks, hints, predictions and progress, and the notebooks themselves.
+
+    from ipu_teach.lessons import check, given, hint, predict, progress
+
+`exercise` says what an exercise is, `lesson01` and its like hold those of a lesson, `judging` what all checks share.
+"""
+
+from ipu_teach.lessons.desk import check, given, hint, predict
+from ipu_teach.lessons.overview import progress
+
+__all__ = ["check", "given", "hint", "predict", "progress"]

@@ -1,0 +1,182 @@
+"""The learner's desk: check, hint, predict, given, progress. Each is a plain call, and answers in the cell below it."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from ipu_teach.errors import AnswerKindError, LessonError
+from ipu_teach.graph.layouts import is_whole
+from ipu_teach.lessons.exercise import Exercise, find_exercise, find_question, refuse_other_kinds
+from ipu_teach.lessons.gaps import names_needed, reference
+from ipu_teach.lessons.judging import Broken, NotAttempted, NotYet, is_blank
+from ipu_teach.lessons.panel import Panel
+from ipu_teach.lessons.state import Record, learned
+
+_passed: dict[str, Any] = {}  # the answers that passed in this kernel, by exercise
+_handed_out: dict[str, Any] = {}  # the reference answers that given() returned
+
+
+class Kind(Enum):
+    """How a check ended, and the sign of it."""
+
+    PASSED = "passed"
+    NOT_YET = "not yet"
+    NOT_ATTEMPTED = "not attempted"
+    ERROR = "error in the answer"
+
+
+SIGNS = {Kind.PASSED: "✓", Kind.NOT_YET: "✗", Kind.NOT_ATTEMPTED: "○", Kind.ERROR: "!"}
+
+
+@dataclass(frozen=True, repr=False)
+class Verdict(Panel):
+    """What check() found. True if the answer passed."""
+
+    kind: Kind = Kind.NOT_ATTEMPTED
+
+    def __bool__(self) -> bool:
+        return self.kind is Kind.PASSED
+
+
+def check(name: str, *answers: Any) -> Verdict:
+    """Try an answer to the exercise `name`: `check("01.1", superstep_cycles)`.
+
+    The first of `answers` is the learner's; a few exercises take something of the lesson's beside it.
+
+    Returns the verdict, which a notebook shows if it is the last line of a cell. An answer's own error is part of the
+    verdict; nothing is raised for it. Raises `UnknownExerciseError`, and `AnswerKindError` for answers of another kind.
+    """
+    exercise = find_exercise(name, "check")
+    refuse_other_kinds(exercise, answers)
+    given_out = name in _handed_out and answers[0] is _handed_out[name]
+    verdict = _judged(exercise, answers, given_out)
+    if verdict and not given_out:
+        _passed[name] = answers[0]
+    if verdict.kind is not Kind.NOT_ATTEMPTED and not given_out:
+        learned().change(name, lambda record: _count(record, "solved" if verdict else "not yet"))
+    return verdict
+
+
+def _count(record: Record, outcome: str) -> None:
+    record["attempts"] = _whole(record.get("attempts")) + 1
+    if outcome == "solved" or record.get("state") not in ("solved", "given"):
+        record["state"] = outcome
+
+
+def _whole(value: object) -> int:
+    return value if is_whole(value) and value >= 0 else 0
+
+
+def _judged(exercise: Exercise, answers: tuple[Any, ...], given_out: bool) -> Verdict:
+    kind, bars = Kind.NOT_ATTEMPTED, None
+    rows: tuple[tuple[str, str], ...] = (("next", f'fill the gap; hint("{exercise.name}") helps.'),)
+    try:
+        if any(is_blank(answer) for answer in answers):
+            raise NotAttempted
+        passed = exercise.judge(*answers)
+        kind, rows, bars = Kind.PASSED, (("tried", passed.tried),), passed.bars
+    except NotAttempted:
+        pass
+    except NotYet as found:
+        kind, rows, bars = Kind.NOT_YET, found.rows, found.bars
+    except Broken as found:
+        kind, rows = Kind.ERROR, found.rows
+    said = f"{kind.value}, with the reference answer" if given_out and kind is Kind.PASSED else kind.value
+    filled = tuple((label, text) for label, text in rows if text)
+    return Verdict(f"{exercise.name} {exercise.title}: {said}", SIGNS[kind], filled, bars, kind)
+
+
+def hint(name: str) -> Panel:
+    """The next hint for an exercise, below those that were shown before. How many were shown is remembered."""
+    exercise = find_exercise(name, "hint")
+
+    def show_one_more(record: Record) -> None:
+        record["hints"] = min(_whole(record.get("hints")) + 1, len(exercise.hints))
+
+    learned().change(name, show_one_more)
+    shown_now = _whole(learned().record(name).get("hints")) or 1
+    rows = [(f"hint {i}", text) for i, text in enumerate(exercise.hints[:shown_now], start=1)]
+    if shown_now == len(exercise.hints):
+        rows.append(("then", f'that was the last. given("{name}") goes on with the reference answer.'))
+    else:
+        rows.append(("then", f'hint("{name}") again gives the next.'))
+    return Panel(f"{name} {exercise.title}: hint {shown_now} of {len(exercise.hints)}", "→", tuple(rows))
+
+
+_MISSING: Any = object()
+
+
+def predict(name: str, value: Any = _MISSING, *, actual: Any = _MISSING) -> Panel:
+    """Say what will come before you run it: `predict("01.0", 250)`; afterwards compare: `predict("01.0", actual=cycles)`.
+
+    The first prediction is locked and stays. It is marked for being made, never for being right. Raises
+    `UnknownExerciseError`, and `AnswerKindError` for what is no prediction.
+    """
+    question = find_question(name)
+    stored = learned().record(name).get("prediction")
+    try:
+        locked = question.values(stored)
+    except AnswerKindError:  # there is none, or the file was edited
+        locked = ()
+    head = f"{name} {question.title}"
+    if actual is not _MISSING:
+        if not locked:
+            return Panel(f"{head}: no prediction yet", "○", (("next", "predict first; then run this cell again."),))
+        came = question.values(actual)
+        rows = (("you guessed", question.said(locked)), ("it is", question.said(came)))
+        return Panel(f"{head}: {'as you guessed' if locked == came else 'compared'}", "=", rows)
+    if value is _MISSING or is_blank(value):
+        if locked:
+            return Panel(f"{head}: locked", "■", (("you guessed", question.said(locked)),))
+        asks = " and ".join(f"{part.label or 'your guess'}: {part.asks()}" for part in question.parts)
+        return Panel(f"{head}: no prediction yet", "○", (("next", f"put your guess in place of the dots ({asks})."),))
+    values = question.values(value)
+    if locked:
+        said = "it is made and locked; a second guess would not be one" if locked != values else "it is locked already"
+        return Panel(f"{head}: locked", "■", (("you guessed", question.said(locked)), ("kept", said)))
+    learned().change(name, lambda record: record.setdefault("prediction", list(values)))
+    return Panel(f"{head}: locked", "■", (("you guessed", question.said(values)), ("next", "now run it and see.")))
+
+
+def given(name: str) -> Any:
+    """An answer with which the lesson goes on: yours if it passed in this kernel, else the reference answer.
+
+    Says in the cell which of the two it is. `progress()` lists an exercise of the second kind as given. The reference is
+    read from the solved notebook and run among the names of the caller's notebook. Raises `UnknownExerciseError` and
+    `LessonError`.
+    """
+    find_exercise(name, "given")
+    if name in _passed:
+        print(f"{name}: your own answer, which passed.")
+        answer = _passed[name]
+    else:
+        answer = _handed_out[name] = _run_reference(name, sys._getframe(1).f_globals)[0]
+        learned().change(name, _as_given)
+        print(f"{name}: the reference answer, so that the lesson goes on. Yours takes its place once it passes.")
+    return answer
+
+
+def _as_given(record: Record) -> None:
+    if record.get("state") != "solved":
+        record["state"] = "given"
+
+
+def _run_reference(name: str, names: dict[str, Any]) -> tuple[Any, ...]:
+    found = reference(name)
+    missing = sorted(names_needed(found.cell) - names.keys())
+    if missing:
+        raise LessonError(
+            f"The reference answer to {name} needs {', '.join(missing)}, and this notebook has not made that yet.",
+            where=found.path.name,
+            next_step="run the cells above this one first.",
+        )
+    path = f"<reference {name}>"
+    # So that the kit can quote its lines, as it does with a learner's.
+    linecache.cache[path] = (len(found.cell), None, found.cell.splitlines(keepends=True), path)
+    scope = dict(names)
+    exec(compile(found.cell, path, "exec"), scope)
+    return tuple(eval(answer, scope) for answer in found.answers)

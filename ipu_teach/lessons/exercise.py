@@ -1,0 +1,155 @@
+"""What an exercise and a prediction are, and finding one by its name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from ipu_teach.errors import AnswerKindError, UnknownExerciseError, counted, did_you_mean, shown
+from ipu_teach.graph.layouts import is_whole
+from ipu_teach.lessons.judging import Passed
+from ipu_teach.lessons.panel import number
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """One exercise.
+
+    `takes`: for each answer that check() is given, what it is: "a function", or words for a value. `judge` gets the
+    answers. `hints` go from a nudge to nearly there; the last one leaves the writing to the learner.
+    """
+
+    name: str
+    title: str
+    takes: tuple[str, ...]
+    judge: Callable[..., Passed]
+    hints: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One thing that a prediction says: its label, its unit, and what may be said."""
+
+    label: str
+    unit: str = ""
+    choices: tuple[str, ...] = ()
+    whole: bool = False
+    low: float = 0
+    high: float = float("inf")
+
+    def accepts(self, value: object) -> bool:
+        """Whether `value` is an answer at all; being right is another matter."""
+        if self.choices:
+            return value in self.choices
+        if self.whole and not is_whole(value):
+            return False
+        return isinstance(value, (int, float)) and not isinstance(value, bool) and self.low <= value <= self.high
+
+    def asks(self) -> str:
+        """What it asks for, in words."""
+        if self.choices:
+            return " or ".join(repr(choice) for choice in self.choices)
+        bounds = f" from {number(self.low)}" + (f" to {number(self.high)}" if self.high < float("inf") else " on")
+        return f"{'a whole number' if self.whole else 'a number'}{bounds}"
+
+    def said(self, value: Any) -> str:
+        """A value with its label and unit."""
+        text = value if isinstance(value, str) else number(value)
+        return f"{self.label} {text}{' ' if self.unit else ''}{self.unit}".strip()
+
+
+@dataclass(frozen=True)
+class Question:
+    """A prediction: what is asked, and the parts of an answer."""
+
+    name: str
+    title: str
+    parts: tuple[Part, ...]
+
+    def values(self, given: Any) -> tuple[Any, ...]:
+        """`given` as one value for each part. Raises `AnswerKindError` for what is no prediction."""
+        values = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+        fits = len(values) == len(self.parts) and all(p.accepts(v) for p, v in zip(self.parts, values, strict=True))
+        if not fits:
+            asks = " and ".join(f"{part.label or 'the answer'}: {part.asks()}" for part in self.parts)
+            shape = f"({', '.join(part.label for part in self.parts)})" if len(self.parts) > 1 else "one value"
+            raise AnswerKindError(
+                f"Prediction {self.name} was given {shown(given)}.", where=self.title, next_step=f"give {shape}; {asks}."
+            )
+        return values
+
+    def said(self, values: tuple[Any, ...]) -> str:
+        """An answer in words."""
+        return ", ".join(part.said(value) for part, value in zip(self.parts, values, strict=True))
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A lesson's number, title and minutes, with its exercises and predictions in the order of the notebook."""
+
+    number: str
+    title: str
+    minutes: int
+    items: tuple[Exercise | Question, ...]
+
+
+@cache
+def catalogue() -> tuple[Lesson, ...]:
+    """Every lesson that has exercises, in order."""
+    from ipu_teach.lessons import lesson01, lesson02
+
+    return (lesson01.LESSON, lesson02.LESSON)
+
+
+def _named(name: object, kind: type[Any], what: str, call: str) -> Any:
+    found = {item.name: item for lesson in catalogue() for item in lesson.items if isinstance(item, kind)}
+    if isinstance(name, str) and name in found:
+        return found[name]
+    other = any(item.name == name for lesson in catalogue() for item in lesson.items)
+    if other:
+        instead = "predict" if kind is Exercise else "check"
+        raise UnknownExerciseError(
+            f"{name} is {'a prediction' if kind is Exercise else 'an exercise'}, and {call}() is for the other kind.",
+            next_step=f'{instead}("{name}", …).',
+        )
+    digits = re.findall(r"\d+", str(name)) if isinstance(name, (str, float)) else []
+    padded = f"{int(digits[0]):02}.{digits[1]}" if len(digits) == 2 and len(digits[0]) < 9 else ""
+    near = f"did you mean {padded!r}? " if padded in found else did_you_mean(name, found)
+    numbers = ", ".join(lesson.number for lesson in catalogue())
+    raise UnknownExerciseError(
+        f"There is no {what} {shown(name)}.",
+        next_step=f"{near}Names are text, as {next(iter(found))!r}; there are some for the lessons {numbers}.",
+    )
+
+
+def find_exercise(name: object, call: str) -> Exercise:
+    """The exercise of that name. Raises `UnknownExerciseError` with the nearest name."""
+    found: Exercise = _named(name, Exercise, "exercise", call)
+    return found
+
+
+def find_question(name: object) -> Question:
+    """The prediction of that name. Raises `UnknownExerciseError` with the nearest name."""
+    found: Question = _named(name, Question, "prediction", "predict")
+    return found
+
+
+def refuse_other_kinds(exercise: Exercise, answers: tuple[object, ...]) -> None:
+    """Raise `AnswerKindError` unless there are as many answers as asked for, and functions where a function is."""
+    wanted = " and ".join(exercise.takes)
+    if len(answers) != len(exercise.takes):
+        raise AnswerKindError(
+            f"check({exercise.name!r}) was given {counted(len(answers), 'answer')}; it takes {len(exercise.takes)}.",
+            where=exercise.title,
+            next_step=f"give it {wanted}.",
+        )
+    for answer, kind in zip(answers, exercise.takes, strict=True):
+        if kind == "a function" and answer is not ... and answer is not None and not callable(answer):
+            raise AnswerKindError(
+                f"check({exercise.name!r}) takes a function and was given {shown(answer)}.",
+                where=exercise.title,
+                next_step="give the function itself, without brackets: the check calls it.",
+            )

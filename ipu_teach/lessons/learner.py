@@ -1,0 +1,108 @@
+"""The learner's form of each lesson, derived from the solved one: the same cells, with its gaps blank.
+
+Outputs stay up to the first gap; after it there are none, for they would give the answers away.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+from ipu_teach.errors import LessonError
+from ipu_teach.lessons import shelf
+from ipu_teach.lessons.gaps import blanked, gaps_in, read_notebook, source_of
+
+Notebook = dict[str, Any]
+
+
+def learners_form(solved: Notebook, name: str = "") -> Notebook:
+    """A solved notebook as a learner gets it. A lesson without gaps comes back as it is."""
+    made = deepcopy(solved)
+    code = [cell for cell in made["cells"] if cell["cell_type"] == "code"]
+    sources = [source_of(cell) for cell in code]
+    open_yet = True
+    for number, (cell, source) in enumerate(zip(code, sources, strict=True)):
+        if gaps_in(source, name):
+            open_yet = False
+            cell["source"] = blanked(source, sources[number + 1 :], name).splitlines(keepends=True)
+        if not open_yet:
+            cell["outputs"], cell["execution_count"] = [], None
+    return made
+
+
+def as_text(notebook: Notebook) -> str:
+    """A notebook as a file holds it, in the form that nbformat gives it."""
+    return json.dumps(notebook, ensure_ascii=False, indent=1, sort_keys=True) + "\n"
+
+
+def pairs() -> list[tuple[Path, Path]]:
+    """(solved, learner's) for every solved lesson; the second may not exist yet."""
+    solved = sorted((shelf.NOTEBOOKS / "solutions").glob("[0-9][0-9]_*.ipynb"))
+    return [(path, shelf.NOTEBOOKS / path.name) for path in solved]
+
+
+def write() -> int:
+    """Derive every learner's notebook anew. Returns 0."""
+    for solved, target in pairs():
+        text = as_text(learners_form(read_notebook(solved), solved.name))
+        same = target.exists() and target.read_text(encoding="utf-8") == text
+        if not same:
+            shelf.write_whole(target, text)
+        print(f"{target.name}: {'as it was' if same else 'written'}")
+    return 0
+
+
+def check() -> int:
+    """Say where a learner's notebook is not what its solved one makes it; 1 if any is not, else 0."""
+    faults = [fault for solved, target in pairs() for fault in differences(solved, target)]
+    known = {solved.name for solved, _ in pairs()}
+    strays = [path.name for path in sorted(shelf.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb")) if path.name not in known]
+    faults += [f"{name}: there is no solved notebook of this name" for name in strays]
+    for fault in faults:
+        print(fault, file=sys.stderr)
+    if faults:
+        print("run `ipu-teach learner`, and edit the solved notebooks only", file=sys.stderr)
+        return 1
+    print(f"{len(known)} learner's notebooks are as their solved ones make them")
+    return 0
+
+
+def differences(solved: Path, target: Path) -> list[str]:
+    """In words, cell by cell, what differs between a learner's notebook and what it should be."""
+    if not target.exists():
+        return [f"{target.name}: not there"]
+    wanted, found = learners_form(read_notebook(solved), solved.name), read_notebook(target)
+    if wanted == found:
+        return []
+    faults = []
+    if len(wanted["cells"]) != len(found["cells"]):
+        faults.append(f"{target.name}: {len(found['cells'])} cells, and {len(wanted['cells'])} in the solved notebook")
+    for number, (right, cell) in enumerate(zip(wanted["cells"], found["cells"], strict=False), start=1):
+        if source_of(right) != source_of(cell):
+            lines = source_of(cell).splitlines()
+            line = next((n for n, text in enumerate(source_of(right).splitlines()) if lines[n : n + 1] != [text]), 0)
+            faults.append(
+                f"{target.name}: cell {number} differs in line {line + 1}: {''.join(lines[line : line + 1]).strip()!r}"
+            )
+        elif right != cell:
+            what = "its outputs" if right.get("outputs") != cell.get("outputs") else "its metadata, kind, id or number"
+            faults.append(f"{target.name}: cell {number} differs in {what}")
+    return faults or [f"{target.name}: the notebook's metadata differ"]
+
+
+def reset(word: str) -> int:
+    """Put a fresh copy of a lesson into the work folder; an edited one is kept under another name. Returns 0."""
+    lesson = shelf.find_lesson(word)
+    copy = shelf.work_folder() / lesson.name
+    kept = None
+    if copy.exists() and copy.read_bytes() != lesson.read_bytes():
+        try:
+            kept = shelf.set_aside(copy, "kept")
+        except OSError as error:
+            raise LessonError(f"The old copy could not be renamed: {error.strerror}.", where=str(copy)) from error
+    shelf.learners_copy(lesson)
+    print(f"{copy} is fresh" + (f"; your old one is {kept.name}" if kept else ""))
+    return 0

@@ -1,0 +1,422 @@
+"""The exercises of lesson 02, Variables, mapping, programs: what is asked, what is right, and known mistakes by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ipu_teach import FLOAT, INT, Engine, Graph, IPUModel, Tensor
+from ipu_teach.errors import InvalidTileMappingError, StreamConnectionError, UninitialisedReadError, counted, shown
+from ipu_teach.lessons.exercise import Exercise, Lesson, Part, Question
+from ipu_teach.lessons.judging import Broken, NotAttempted, NotYet, Passed, answering, difference, quoted
+from ipu_teach.lessons.panel import Bars, number
+from ipu_teach.program import Copy, Program, Repeat, RepeatWhileFalse, RepeatWhileTrue, Sequence
+
+TILES = 13
+MOST_ROUNDS = 1000  # of a loop whose end the device decides: then the check calls it endless
+
+
+def _graph(tiles: int = TILES) -> Graph:
+    return Graph(IPUModel("ipu2", tiles_per_ipu=tiles).create_device())
+
+
+def _loaded(graph: Graph, program: Any, tried: str) -> Engine:
+    with answering(tried):
+        engine = Engine(graph, program)
+        engine.load(IPUModel("ipu2", tiles_per_ipu=graph.target.num_tiles).create_device())
+    return engine
+
+
+def _program(answer: Callable[..., Any], tried: str, *arguments: Any) -> Program:
+    """The program that an answer builds."""
+    with answering(tried):
+        made = answer(*arguments)
+    if made is ...:
+        raise NotAttempted
+    if not isinstance(made, Program):
+        came = "nothing: is there a `return`?" if made is None else shown(made)
+        raise NotYet(tried, came, "a program", next_step="return the program: a Repeat, a Sequence, …")
+    return made
+
+
+def _all_of(program: Program) -> Iterator[Program]:
+    """A program and every program inside it."""
+    yield program
+    for child in program.children():
+        yield from _all_of(child)
+
+
+# --- 02.1 -------------------------------------------------------------------------------------------------------------
+
+
+def _linear(answer: Callable[..., Any]) -> Passed:
+    draw = np.random.default_rng(201)
+    cases = [((1,), 4, TILES), ((5,), 2, TILES), ((101,), 4, TILES), ((26, 8), 8, TILES), ((14,), 1, TILES), ((53,), 7, 4)]
+    cases += [((int(draw.integers(30, 400)),), int(draw.integers(1, 9)), TILES) for _ in range(3)]
+    for shape, grain, tiles in cases:
+        graph = _graph(tiles)
+        tensor = graph.add_variable(FLOAT, shape, "data")
+        tried = f"{counted(tensor.num_elements, 'element')} in grains of {grain}, on {tiles} tiles"
+        with answering(tried):
+            result = answer(graph, tensor, grain)
+        if result is ...:
+            raise NotAttempted
+        _balanced_grains(tried, graph.get_tile_mapping(tensor, require_complete=False), tensor.num_elements, grain)
+    return Passed(f"{len(cases)} variables of several shapes and grains")
+
+
+def _balanced_grains(tried: str, mapping: list[list[tuple[int, int]]], count: int, grain: int) -> None:
+    sizes = [sum(end - begin for begin, end in pieces) for pieces in mapping]
+    if sum(sizes) < count:
+        covered = np.zeros(count, bool)
+        for begin, end in (piece for pieces in mapping for piece in pieces):
+            covered[begin:end] = True
+        missing = int(np.argmin(covered))
+        tail = bool(covered[:missing].all() and not covered[missing:].any()) and missing
+        why = "the tail was left: dividing with // drops what does not come out even." if tail else ""
+        raise NotYet(
+            tried,
+            f"{counted(count - sum(sizes), 'element')} on no tile, the first of them element {missing}",
+            why=why,
+            next_step="count the grains, rounded up, and see that the last one has a tile too.",
+        )
+    for tile, pieces in enumerate(mapping):
+        for begin, end in pieces:
+            if begin % grain or (end % grain and end != count):
+                raise NotYet(
+                    tried,
+                    f"tile {tile} holds elements {begin} to {end - 1}",
+                    f"ranges that begin at a multiple of {grain}",
+                    "a grain was cut in two: the tiles were given equal numbers of elements, and not of grains.",
+                    "deal out grains: grain g holds elements g * grain up to (g + 1) * grain, or the end.",
+                )
+    held = [(begin, tile) for tile, pieces in enumerate(mapping) for begin, _ in pieces]
+    if [tile for _, tile in sorted(held)] != [tile for _, tile in held]:
+        why = "the elements lie in another order: a linear mapping gives each tile one piece, and the pieces follow each other."
+        place = next(tile for (_, tile), (_, other) in zip(sorted(held), held, strict=True) if tile != other)
+        advice = "tile 0 takes the first grains, tile 1 those after them, and so on."
+        raise NotYet(
+            tried, f"tile {place} holds elements {mapping[place][0][0]} to {mapping[place][0][1] - 1}", "", why, advice
+        )
+    grains = [-(-size // grain) for size in sizes]
+    if max(grains) - min(grains) > 1:
+        full, empty = grains.index(max(grains)), grains.index(min(grains))
+        why = "the number of grains per tile was rounded up, so the first tiles take all before the last are reached."
+        if max(grains) == sum(grains):
+            why = "everything lies on one tile, and the others have nothing to do."
+        raise NotYet(
+            tried,
+            f"tile {full} holds {grains[full]} grains, and tile {empty} holds {grains[empty]}",
+            "numbers of grains that differ by 1 at most",
+            why,
+            "every tile gets grains // tiles of them, and some of the tiles get one of those that remain.",
+        )
+
+
+# --- 02.2 -------------------------------------------------------------------------------------------------------------
+
+
+def _sum_program(answer: Callable[..., Any], count: int) -> tuple[Graph, Program, str]:
+    graph = _graph()
+    numbers = graph.add_host_to_device_fifo("numbers", FLOAT, 1)
+    sums = graph.add_device_to_host_fifo("sums", FLOAT, 1)
+    tried = f"a program for {counted(count, 'number')}"
+    return graph, _program(answer, tried, graph, numbers, sums, count), tried
+
+
+def _running_sum(answer: Callable[..., Any]) -> Passed:
+    draw = np.random.default_rng(202)
+    sizes = {count: sum(1 for _ in _all_of(_sum_program(answer, count)[1])) for count in (2, 23)}
+    for count in (1, 7, 23):
+        graph, program, tried = _sum_program(answer, count)
+        values = draw.integers(-50, 50, count).astype(np.float32)
+        received: list[Any] = []
+        engine = _loaded(graph, program, tried)
+        with answering(tried):
+            engine.connect_stream("numbers", iter(values.reshape(-1, 1)))  # an array would go round
+            engine.connect_stream("sums", received)
+        try:
+            with answering(f"{tried}, and one engine.run()"):
+                engine.run()
+        except Broken as broken:
+            if isinstance(broken.error, StreamConnectionError):
+                why = "the program asks for more numbers than there are."
+                raise NotYet(broken.tried, broken.error.tried, why=why, next_step="repeat it count times.") from None
+            raise
+        _sums_are_right(f"{tried}, and one engine.run()", values, np.array(received).reshape(-1))
+    if sizes[23] > sizes[2]:
+        raise NotYet(
+            "how large the program is",
+            f"{sizes[2]} steps written down for 2 numbers and {sizes[23]} for 23",
+            "as many for 23 as for 2",
+            "a Python loop wrote every round down. On the machine, each of them would take memory for its code.",
+            "write one round down, and say Repeat(count, round).",
+        )
+    return Passed("1, 7 and 23 numbers, each list in one engine run, with a program that does not grow")
+
+
+def _sums_are_right(tried: str, values: Any, received: Any) -> None:
+    right = np.cumsum(values.astype(float))
+    if len(received) < len(values):
+        why = "the loop is still on the host: the program does one round, and somebody would have to call run again and again."
+        raise NotYet(
+            tried,
+            f"{len(received)} of {counted(len(values), 'sum')}",
+            why=why,
+            next_step="put the round into Repeat(count, …).",
+        )
+    where = difference(received, right)
+    if where:
+        why = "what came back are the numbers themselves: the total begins at 0 in every round." if not difference(
+            received, values
+        ) else ""  # fmt: skip
+        advice = (
+            "write the 0 once, before the Repeat: graph.set_initial_value(total, 0)." if why else "follow the first two rounds."
+        )
+        raise NotYet(tried, where, quoted(right), why, advice)
+
+
+# --- 02.3 -------------------------------------------------------------------------------------------------------------
+
+
+def _no_exchange(answer: Callable[..., Any]) -> Passed:
+    draw = np.random.default_rng(203)
+    crossing = 0
+    for rows, columns in ((TILES, 4), (7, 5), (1, 1), (3, 2), (29, 8)):
+        graph = _graph()
+        a = graph.add_variable(FLOAT, (rows, columns), "a")
+        b = graph.add_variable(FLOAT, (columns, rows), "b")
+        for row in range(rows):
+            graph.set_tile_mapping(a[row], int(draw.integers(TILES)))
+        before = graph.get_tile_mapping(a)
+        tried = f"Copy(a.transpose(), b) with {rows} rows of {columns}"
+        with answering(tried):
+            result = answer(graph, a, b)
+        if result is ...:
+            raise NotAttempted
+        if graph.get_tile_mapping(a) != before:
+            why = "a was moved. Others count on where it lies; only b is yours to place."
+            raise NotYet(tried, "another mapping of a", "a where it was", why, "call set_tile_mapping for parts of b only.")
+        graph.create_host_read("b", b)
+        values = draw.normal(size=(rows, columns)).astype(np.float32)
+        graph.set_initial_value(a, values)
+        engine = _loaded(graph, Copy(a.transpose(), b), tried)
+        engine.run()
+        assert np.array_equal(engine.read_tensor("b"), values.T)  # a mapping never changes a value
+        received, _ = engine.report.exchange_bytes_per_tile
+        crossing = max(crossing, int(received.sum()))
+        if crossing:
+            raise NotYet(tried, "", "", *_why_crossing(graph, a, b), bars=Bars(0, crossing, "bytes exchanged"))
+    return Passed("5 matrices whose rows lie on tiles drawn at random", Bars(0, 0, "bytes exchanged"))
+
+
+def _why_crossing(graph: Graph, a: Tensor, b: Tensor) -> tuple[str, str]:
+    there, here = graph.get_tile_mapping(a), graph.get_tile_mapping(b)
+    if there == here:
+        return (
+            "b has the same tiles as a, in b's own order. But row i of a is column i of b.",
+            "b.transpose() has the shape of a. Map that view.",
+        )
+    if sum(bool(pieces) for pieces in here) == 1:
+        return "b lies on one tile, and everything has to come there.", "put each part of b where its source lies."
+    return (
+        "the two sides were placed without a look at each other, so elements have to cross.",
+        "ask where a lies: graph.get_tile_mapping(a), or its rows one by one.",
+    )
+
+
+# --- 02.4 -------------------------------------------------------------------------------------------------------------
+
+
+class _Endless(Exception):
+    """A loop went on for too long."""
+
+
+def _countdown(answer: Callable[..., Any]) -> Passed:
+    graph = _graph()
+    left, ticks = graph.add_variable(INT, (), "left"), graph.add_variable(INT, (), "ticks")
+    for name, tensor in (("left", left), ("ticks", ticks)):
+        graph.set_tile_mapping(tensor, 0)
+        graph.create_host_write(f"{name}/write", tensor)
+        graph.create_host_read(f"{name}/read", tensor)
+    tried = "a countdown"
+    program = _program(answer, tried, graph, left, ticks)
+    _guard(graph, program)
+    engine = _loaded(graph, program, tried)
+    rounds = [0]
+
+    def tick(_: Any) -> None:
+        rounds[0] += 1
+        if rounds[0] > MOST_ROUNDS:
+            raise _Endless
+
+    for stream in engine.list_streams():
+        engine.connect_stream_to_callback(stream.handle, tick)
+    wrong: list[tuple[int, int, int]] = []
+    starts = (0, 1, 5, 10, 17)
+    for start in starts:
+        rounds[0] = 0
+        engine.write_tensor("left/write", start)
+        engine.write_tensor("ticks/write", 0)
+        try:
+            with answering(f"a countdown from {start}"):
+                engine.run()
+        except Broken:
+            if rounds[0] <= MOST_ROUNDS:
+                raise
+        done, rest = int(engine.read_tensor("ticks/read")), int(engine.read_tensor("left/read"))
+        if (done, rest) != (start, 0) or rounds[0] > MOST_ROUNDS:
+            wrong.append((start, MOST_ROUNDS + 1 if rounds[0] > MOST_ROUNDS else done, rest))
+    if wrong:
+        raise _counted_wrongly(wrong, starts, program)
+    return Passed("countdowns from 0, 1, 5, 10 and 17, all with one compiled program")
+
+
+def _guard(graph: Graph, program: Program) -> None:
+    """Let every loop whose end the device decides report its rounds, so that an endless one can be stopped."""
+    pulse = graph.add_constant(INT, (1,), [0], "check/pulse")
+    graph.set_tile_mapping(pulse, 0)
+    for number_, loop in enumerate([p for p in _all_of(program) if isinstance(p, (RepeatWhileTrue, RepeatWhileFalse))]):
+        loop.body = Sequence(loop.body, Copy(pulse, graph.add_device_to_host_fifo(f"check/rounds{number_}", INT, 1)))
+
+
+def _counted_wrongly(wrong: list[tuple[int, int, int]], starts: tuple[int, ...], program: Program) -> NotYet:
+    start, ticks, rest = wrong[0]
+    tried = f"countdowns from {', '.join(map(str, starts))}, one after another"
+    endless = ticks > MOST_ROUNDS
+    came = f"from {start}: " + (
+        f"still running after {MOST_ROUNDS:,} rounds" if endless else f"{counted(ticks, 'tick')}, and {number(rest)} left"
+    )
+    expected = f"{counted(start, 'tick')}, and 0 left"
+    why, advice = "", "follow a countdown from 1 by hand."
+    if any(isinstance(p, Repeat) for p in _all_of(program)) and len({done for _, done, _ in wrong}) == 1:
+        why = f"it ticks {ticks} times whatever it is given: the number of rounds was fixed when the program was written."
+        advice = "let the device look: RepeatWhileTrue(condition, left, round)."
+    elif start == 0 and len(wrong) == 1:
+        why = "the first tick comes before the first look, so a countdown from 0 goes wrong."
+        advice = "put the round into the body, which runs only after a look at left."
+    elif endless:
+        why, advice = "what the loop looks at never becomes 0.", "take 1 from left in every round."
+    elif rest == 0 and ticks == 0:
+        why, advice = "left goes down, and nobody counts.", "add 1 to ticks in every round."
+    return NotYet(tried, came, expected, why, advice)
+
+
+# --- 02.5 -------------------------------------------------------------------------------------------------------------
+
+FAULTS = {
+    (False, True): (InvalidTileMappingError, "source has no tile"),
+    (True, False): (UninitialisedReadError, "nothing was written into source"),
+}
+
+
+def _faults(answer: Callable[..., Any]) -> Passed:
+    for (mapped, written), (kind, what) in FAULTS.items():
+        tried = f"the program with mapped={mapped}, written={written}"
+        fired = _fired(answer, mapped, written, tried)
+        if fired is None:
+            why = f"this is the case in which {what}, and the machine had nothing to object to."
+            raise NotYet(tried, "no error", kind.__name__, why, "leave that line out when it is not wanted: use an if.")
+        if not isinstance(fired, kind):
+            why = f"another error came first. Only one thing may be missing here: {what}."
+            raise NotYet(tried, f"{type(fired).__name__}: {getattr(fired, 'tried', fired)}", kind.__name__, why, "do the rest.")
+    tried = "the program with mapped=True, written=True"
+    fired = _fired(answer, True, True, tried)
+    if fired is not None:
+        why = "with both done, neither error may come. One of the two lines is still missing."
+        raise NotYet(tried, f"{type(fired).__name__}: {getattr(fired, 'tried', fired)}", "no error", why, "do both.")
+    return Passed("each error in turn, and then neither")
+
+
+def _fired(answer: Callable[..., Any], mapped: bool, written: bool, tried: str) -> Exception | None:
+    """The error of building, compiling and running the program, or None. The values must be right if there is none."""
+    graph = _graph()
+    values = np.random.default_rng(205).normal(size=7).astype(np.float32)
+    source, target = graph.add_variable(FLOAT, 7, "source"), graph.add_variable(FLOAT, 7, "target")
+    graph.create_host_read("target", target)
+    try:
+        program = _program(answer, tried, graph, source, target, values, mapped, written)
+        engine = _loaded(graph, program, tried)
+        with answering(tried):
+            engine.run()
+    except Broken as broken:
+        if isinstance(broken.error, (InvalidTileMappingError, UninitialisedReadError)):
+            return broken.error
+        raise
+    where = difference(engine.read_tensor("target"), values)
+    if where:
+        raise NotYet(tried, f"target: {where}", quoted(values), next_step="copy source into target.")
+    return None
+
+
+LESSON = Lesson(
+    "02",
+    "Variables, mapping, programs",
+    50,
+    (
+        Question("02.0", "What a transpose moves", (Part("", "bytes", whole=True),)),
+        Exercise(
+            "02.1",
+            "A linear mapping with grain",
+            ("a function",),
+            _linear,
+            (
+                "First count the grains. 101 elements in grains of 4 are 26 grains, and the last one is not full.",
+                "Deal out grains and not elements. If grains cannot be divided evenly, some tiles get one more.",
+                "With n grains, tile t takes those from t * n // tiles up to (t + 1) * n // tiles. Times grain gives elements; "
+                "the end must not pass tensor.num_elements. tensor.flatten()[begin:end] is the part to map.",
+            ),
+        ),
+        Exercise(
+            "02.2",
+            "A running sum over a stream",
+            ("a function",),
+            _running_sum,
+            (
+                "One round: a number comes from the stream, it is added to the total, the total goes back. Write it down once.",
+                "The total must hold 0 before the first round, and only then: graph.set_initial_value(total, 0).",
+                "popops.add_in_place(graph, total, number, round) appends the addition to the program round. Both variables "
+                "need a tile. Repeat(count, round) is what to return.",
+            ),
+        ),
+        Exercise(
+            "02.3",
+            "The same copy, and nothing crosses",
+            ("a function",),
+            _no_exchange,
+            (
+                "An element crosses if its source and its destination lie on different tiles. a stays; so b must follow.",
+                "b.transpose() is b seen in the shape of a: element [i, j] of it receives a[i, j].",
+                "graph.get_tile_mapping(a) is a list of intervals for each tile, and set_tile_mapping takes such a list too. "
+                "A mapping asked of one view may be given to another of the same shape.",
+            ),
+        ),
+        Exercise(
+            "02.4",
+            "A countdown that decides on the device",
+            ("a function",),
+            _countdown,
+            (
+                "Repeat needs its number when the program is written. Here the number is in a variable, and only the device "
+                "knows it.",
+                "RepeatWhileTrue(condition, predicate, body) looks at predicate before every round. left is 0 when it is over, "
+                "and 0 counts as false.",
+                "Nothing has to be prepared before the look, so the condition is an empty Sequence(). The body takes 1 from "
+                "left and adds 1 to ticks: popops.sub_in_place and popops.add_in_place.",
+            ),
+        ),
+        Exercise(
+            "02.5",
+            "Provoke two errors, then neither",
+            ("a function",),
+            _faults,
+            (
+                "The function gets two switches. Each of them guards one line.",
+                "if mapped: source gets a tile. if written: source gets its values. target gets a tile in any case.",
+                "graph.set_tile_mapping and graph.set_initial_value are the two lines to guard; the program is one Copy.",
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,74 @@
+"""progress(): what is done, as a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+
+from ipu_teach.errors import UnknownExerciseError, counted, shown
+from ipu_teach.graph.layouts import is_whole
+from ipu_teach.lessons.exercise import Lesson, Question, catalogue
+from ipu_teach.lessons.panel import FRAME, LABEL, VALUE
+from ipu_teach.lessons.state import Record, learned
+
+HEADS = ("exercise", "about", "done", "attempts", "hints")
+OPEN = "–"
+SIGNS = {"solved": "✓ solved", "given": "→ given", "not yet": "✗ not yet"}
+
+
+@dataclass(frozen=True, repr=False)
+class Overview:
+    """A table of exercises and predictions: (name, title, what is done, attempts, hints)."""
+
+    caption: str
+    rows: tuple[tuple[str, ...], ...]
+
+    def __repr__(self) -> str:
+        widths = [max(map(len, column)) for column in zip(HEADS, *self.rows, strict=True)]
+        lines = ["  ".join(f"{part:{w}}" for part, w in zip(row, widths, strict=True)) for row in (HEADS, *self.rows)]
+        return "\n".join([self.caption, *(line.rstrip() for line in lines)])
+
+    def _repr_html_(self) -> str:
+        heads = "".join(f'<th scope="col" style="{LABEL}">{head}</th>' for head in HEADS)
+        body = ""
+        for name, *rest in self.rows:
+            cells = "".join(f'<td style="{VALUE}">{escape(part)}</td>' for part in rest)
+            body += f'<tr><th scope="row" style="{LABEL}">{escape(name)}</th>{cells}</tr>'
+        caption = f'<caption style="text-align:left;font-weight:600;caption-side:top">{escape(self.caption)}</caption>'
+        table = f"{caption}<thead><tr>{heads}</tr></thead><tbody>{body}</tbody>"
+        table = f'<table style="border-collapse:collapse;color:inherit">{table}</table>'
+        return f'<div class="ipu-view" style="{FRAME}">{table}</div>'
+
+
+def progress(lesson: str | int | None = None) -> Overview:
+    """What is done, in every lesson or in one: `progress("01")`. Raises `UnknownExerciseError` for a lesson without any."""
+    chosen = [known for known in catalogue() if lesson is None or _means(lesson, known)]
+    if not chosen:
+        numbers = ", ".join(known.number for known in catalogue())
+        raise UnknownExerciseError(
+            f"There are no exercises for the lesson {shown(lesson)}.", next_step=f"there are some for the lessons {numbers}."
+        )
+    records = learned().records()
+    rows, states = [], []
+    for item in (item for known in chosen for item in known.items):
+        record = records.get(item.name, {})
+        state = _prediction(record) if isinstance(item, Question) else str(record.get("state", OPEN))
+        states += [] if isinstance(item, Question) else [state]
+        counts = ("", "") if isinstance(item, Question) else (_count(record, "attempts"), _count(record, "hints"))
+        rows.append((item.name, item.title, SIGNS.get(state, state), *counts))
+    solved, handed = states.count("solved"), states.count("given")
+    caption = f"{solved} of {counted(len(states), 'exercise')} solved" + (f", {handed} given" if handed else "")
+    return Overview(caption, tuple(rows))
+
+
+def _means(lesson: object, known: Lesson) -> bool:
+    return str(lesson).isdecimal() and int(str(lesson)) == int(known.number)
+
+
+def _prediction(record: Record) -> str:
+    return "✓ predicted" if "prediction" in record else OPEN
+
+
+def _count(record: Record, what: str) -> str:
+    value = record.get(what)
+    return str(value) if is_whole(value) and value > 0 else ""

@@ -1,0 +1,139 @@
+"""Where the lessons lie, and the learner's own copies of them.
+
+A lesson has two forms: `notebooks/solutions` holds it solved and run, `notebooks` as a learner gets it. The learner's
+own copies lie in the work folder.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import time
+from pathlib import Path
+
+from ipu_teach.errors import LessonError
+
+ROOT = Path(__file__).resolve().parents[2]
+NOTEBOOKS = ROOT / "notebooks"
+INDEX = "index.ipynb"  # the map of the lessons
+ALIASES = {"mnist": "07"}
+
+
+def lessons(solved: bool = False) -> list[Path]:
+    """The lessons in order: the learner's form of each where there is one, with `solved` the solved form first."""
+    folders = [NOTEBOOKS / "solutions", NOTEBOOKS]
+    found: dict[str, Path] = {}
+    for folder in reversed(folders) if solved else folders:
+        found.update((path.stem, path) for path in folder.glob("[0-9][0-9]_*.ipynb"))
+    return [found[name] for name in sorted(found)]
+
+
+def find_lesson(word: str | None, solved: bool = False) -> Path:
+    """The lesson that `word` means: a number, the beginning of a name, `mnist` or `index`; without one, the first."""
+    known = lessons(solved)
+    if not known:
+        raise LessonError(
+            "There are no lessons here.",
+            where=str(NOTEBOOKS),
+            next_step="run this from a whole copy of the repository, installed with `python -m pip install -e .[lab]`",
+        )
+    if word is None:
+        return known[0]
+    index = NOTEBOOKS / INDEX
+    if word.lower().removesuffix(".ipynb") == index.stem and index.exists():
+        return index
+    wanted = ALIASES.get(word.lower(), word.lower())
+    if wanted.isdecimal():
+        hits = [path for path in known if int(path.stem[:2]) == int(wanted)]
+    else:
+        wanted = wanted.removesuffix(".ipynb")
+        hits = [path for path in known if path.stem.lower().startswith(wanted) or path.stem[3:].startswith(wanted)]
+        hits = [path for path in hits if wanted in (path.stem.lower(), path.stem[3:].lower())] or hits
+    if len(hits) == 1:
+        return hits[0]
+    names = "".join(f"\n    {path.stem}" for path in hits or known)
+    many = f"{word!r} is the beginning of several lessons." if hits else f"There is no lesson {word!r}."
+    raise LessonError(many, next_step=f"choose one by number or name:{names}")
+
+
+def work_path() -> Path:
+    """Where the learner's own copies and progress live, whether it exists or not."""
+    return Path(os.environ.get("IPU_TEACH_WORK") or ROOT / "work").expanduser().absolute()
+
+
+def work_folder() -> Path:
+    """`work_path`, made if need be."""
+    folder = work_path()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LessonError(
+            f"The work folder cannot be made: {error.strerror}.",
+            where=str(folder),
+            next_step="set IPU_TEACH_WORK to a folder that you may write",
+        ) from error
+    return folder
+
+
+def set_aside(file: Path, word: str) -> Path:
+    """Rename `file`, with the word and the time in its new name, which is returned."""
+    stamp = time.strftime(f"{word}-%Y%m%d-%H%M%S")
+    for number in range(1, 1000):
+        kept = file.with_name(f"{file.stem}.{stamp}{f'-{number}' if number > 1 else ''}{file.suffix}")
+        if not kept.exists():
+            break
+    os.replace(file, kept)
+    return kept
+
+
+def learners_copy(lesson: Path) -> Path:
+    """The copy of `lesson` in the work folder, made on the first call and never overwritten."""
+    copy = work_folder() / lesson.name
+    if not copy.exists():
+        try:
+            write_whole(copy, lesson.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise LessonError(f"The lesson could not be copied: {error.strerror}.", where=str(copy)) from error
+        _trust(copy)
+    return copy
+
+
+def learners_copies(lesson: Path) -> Path:
+    """The copy of `lesson`, as `learners_copy` makes it; and copies of the others, so that links between them lead on."""
+    copy = learners_copy(lesson)
+    for other in (*lessons(), NOTEBOOKS / INDEX):
+        if other.exists():
+            learners_copy(other)
+    return copy
+
+
+def _trust(notebook: Path) -> None:
+    """Sign a copy we just made: its stored pictures then move before the first run, and stand still otherwise."""
+    try:
+        import nbformat
+        from nbformat.sign import NotebookNotary
+
+        NotebookNotary().sign(nbformat.read(notebook, as_version=nbformat.NO_CONVERT))
+    except Exception as error:  # a convenience: whatever is wrong with the signature store, the lesson opens
+        print(f"the copy could not be marked as trusted ({error}); its pictures move after a run", file=sys.stderr)
+
+
+def need(module: str, extra: str) -> None:
+    if importlib.util.find_spec(module) is None:
+        raise LessonError(f"{module} is not installed.", next_step=install_line(f"ipu_teach[{extra}]"))
+
+
+def install_line(requirement: str) -> str:
+    return f"{sys.executable} -m pip install '{requirement}'"
+
+
+def write_whole(target: Path, text: str) -> None:
+    """Write a whole file, or none and leave what was there."""
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with open(part, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        os.replace(part, target)
+    finally:
+        part.unlink(missing_ok=True)

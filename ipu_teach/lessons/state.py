@@ -1,0 +1,126 @@
+"""What the learner has done, in one file: `progress.json` in the work folder.
+
+Each change reads the file anew, changes one record and writes the whole file in one stroke; so two kernels may write, and
+what a newer version put in stays in. A damaged file is set aside and a new one begun. Where nothing can be written, the
+changes are kept in memory and tried again with the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ipu_teach.errors import LessonError
+from ipu_teach.graph.layouts import is_whole
+from ipu_teach.lessons.shelf import set_aside, work_folder, work_path, write_whole
+
+FORMAT = 1
+FILE = "progress.json"
+
+Record = dict[str, Any]
+
+
+class Progress:
+    """The records of one work folder, by name of exercise or prediction."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / FILE
+        self._pending: list[tuple[str, Callable[[Record], None]]] = []
+        self._said: set[str] = set()
+
+    def records(self) -> dict[str, Record]:
+        """Every record there is."""
+        return {name: record for name, record in self._current()["records"].items() if isinstance(record, dict)}
+
+    def record(self, name: str) -> Record:
+        """The record of one exercise; empty if there is none."""
+        return self.records().get(name, {})
+
+    def change(self, name: str, change: Callable[[Record], None]) -> None:
+        """Apply `change` to the record of `name` and keep it, in the file if that can be written."""
+        self._pending.append((name, change))
+        try:
+            work_folder()
+            with _locked(self.file.parent):
+                data = self._current()
+                if data["format"] == FORMAT:  # a newer file is left as it is
+                    write_whole(self.file, json.dumps(data, indent=1) + "\n")
+                    self._pending.clear()
+        except (LessonError, OSError) as error:
+            reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+            self._say(f"Your progress cannot be kept ({self.file}: {reason}). The lesson goes on; it is forgotten at its end.")
+
+    def _current(self) -> Record:
+        data = self._load()
+        for name, change in self._pending:
+            if not isinstance(data["records"].get(name), dict):
+                data["records"][name] = {}
+            change(data["records"][name])
+        return data
+
+    def _load(self) -> Record:
+        try:
+            data = json.loads(self.file.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return _new()
+        except OSError as error:
+            self._say(f"Your progress cannot be read ({self.file}: {error.strerror}). The lesson goes on without it.")
+            return _new()
+        except (ValueError, RecursionError):  # also what is no UTF-8
+            return self._begin_anew()
+        if not isinstance(data, dict) or not isinstance(data.get("records"), dict):
+            return self._begin_anew()
+        if not is_whole(data.get("format")) or data["format"] < 1:
+            return self._begin_anew()
+        if data["format"] > FORMAT:
+            self._say(f"{self.file} was written by a newer version of this kit. It is read and left as it is.")
+        return data
+
+    def _begin_anew(self) -> Record:
+        try:
+            kept = set_aside(self.file, "damaged")
+        except OSError:
+            self._say(f"{self.file} is damaged. The lesson goes on without it.")
+        else:
+            self._say(f"{self.file} was damaged: it is kept as {kept.name}, and a new one is begun.")
+        return _new()
+
+    def _say(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            print(text)
+
+
+def _new() -> Record:
+    return {"format": FORMAT, "records": {}}
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """One writer at a time, where the system can lock a folder; elsewhere the last of two writes at once wins."""
+    try:
+        import fcntl
+
+        handle = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError):
+        yield
+        return
+    try:
+        with contextlib.suppress(OSError):  # some network folders cannot be locked
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+_kept = cache(Progress)
+
+
+def learned() -> Progress:
+    """The progress kept in the work folder of this moment."""
+    return _kept(work_path())

@@ -1,0 +1,52 @@
+"""Where the exercises' tests get answers from: the solved lessons, cell by cell."""
+
+from __future__ import annotations
+
+import io
+import json
+import linecache
+from contextlib import redirect_stdout
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ipu_teach.lessons.exercise import Exercise, catalogue
+from ipu_teach.lessons.gaps import read_notebook, reference, source_of
+from ipu_teach.lessons.learner import learners_form
+
+SOLUTIONS = Path(__file__).resolve().parents[2] / "notebooks" / "solutions"
+SHOWING = ("show.", "check(", "predict(", "given(", "progress(")
+EXERCISES = [item for lesson in catalogue() for item in lesson.items if isinstance(item, Exercise)]
+
+Names = dict[str, Any]
+
+
+def blank_cell(exercise: str) -> str:
+    """The cell of an exercise's gap, as a learner gets it."""
+    (path,) = SOLUTIONS.glob(f"{exercise[:2]}_*.ipynb")
+    solved = read_notebook(path)
+    sources = [source_of(cell) for cell in solved["cells"]]
+    return source_of(learners_form(solved)["cells"][sources.index(reference(exercise).cell)])
+
+
+@cache
+def definitions(lesson: str) -> Names:
+    """What the cells of a solved lesson define, without those that only show or check something."""
+    (path,) = SOLUTIONS.glob(f"{lesson}_*.ipynb")
+    names: Names = {"__name__": "__main__"}
+    for number, cell in enumerate(json.loads(path.read_text(encoding="utf-8"))["cells"]):
+        source = source_of(cell)
+        if cell["cell_type"] == "code" and not any(word in source for word in SHOWING):
+            file = f"<cell {number} of {lesson}>"
+            linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+            with redirect_stdout(io.StringIO()):
+                exec(compile(source, file, "exec"), names)
+    return names
+
+
+def run_cell(code: str, names: Names, exercise: str) -> tuple[Any, ...]:
+    """Run the code of a gap's cell as a notebook would; the answers that its check is given."""
+    file = "<an answer>"
+    linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)
+    exec(compile(code, file, "exec"), names)
+    return tuple(eval(answer, names) for answer in reference(exercise).answers)

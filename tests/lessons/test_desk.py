@@ -1,0 +1,371 @@
+"""check, hint, predict, given, progress: what each says, and what it remembers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from answers import EXERCISES, Names
+
+from ipu_teach import FLOAT, Graph, IPUModel
+from ipu_teach.errors import AnswerKindError, LessonError, UnknownExerciseError
+from ipu_teach.lessons import check, desk, given, hint, predict, progress
+from ipu_teach.lessons.judging import Suspect, compare, difference, is_blank
+from ipu_teach.lessons.panel import Bars, Panel
+from ipu_teach.lessons.state import learned
+
+
+def right(work: list[int], bytes_in: list[int], bytes_out: list[int], sync: int) -> int:
+    return sync + -(-max([*bytes_in, *bytes_out]) // 4) + max(work)
+
+
+def blank(work: Any, bytes_in: Any, bytes_out: Any, sync: Any) -> Any:
+    """With a docstring, as it comes."""
+    ...
+
+
+class Tags(HTMLParser):
+    """The text of an HTML piece, and whether every tag in it is closed."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.text = ""
+        self.attributes: list[dict[str, str | None]] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.open.append(tag)
+        self.attributes.append(dict(attrs))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+# --- check ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_verdict_as_text() -> None:
+    assert repr(check("01.1", right)) == (
+        "01.1 The time of a superstep: passed\n  tried: right on 7 sets of numbers, drawn at random"
+    )
+    assert repr(check("01.1", blank)) == (
+        '01.1 The time of a superstep: not attempted\n  next: fill the gap; hint("01.1") helps.'
+    )
+    assert repr(check("01.1", lambda work, i, o, sync: sync + -(-max(*i, *o) // 4) + sum(work))) == (
+        "01.1 The time of a superstep: not yet\n"
+        "  tried:    <lambda>([68, 392], [359, 532], [557, 265], 85)\n"
+        "  came:     685\n"  # 85 + ceil(557 / 4) + 68 + 392
+        "  expected: 617\n"  # 85 + ceil(557 / 4) + 392
+        "  why:      the work of all tiles was added up. They work at the same time, so only the slowest\n"
+        "            counts.\n"
+        "  next:     take the largest of work, not the sum."
+    )
+
+
+def test_an_answers_own_error_is_a_verdict_with_its_line() -> None:
+    def broken(work: Any, bytes_in: Any, bytes_out: Any, sync: Any) -> Any:
+        return work["sync"]
+
+    text = repr(check("01.1", broken))
+    assert "error in the answer" in text and "TypeError: list indices must be integers or slices, not str" in text
+    assert re.search(r'line: +test_desk\.py, line \d+: return work\["sync"\]', text) and "Traceback" not in text
+
+
+def test_an_error_of_the_kit_keeps_its_advice(names_of: Callable[[str], Names]) -> None:
+    def off_the_chip(graph: Any, tensor: Any, grain: Any) -> None:
+        graph.set_tile_mapping(tensor, 99)
+
+    text = " ".join(repr(check("02.1", off_the_chip)).split())
+    assert "InvalidTileMappingError: There is no tile 99." in text and "next:" in text
+    assert "test_desk.py" in text and "graph.set_tile_mapping(tensor, 99)" in text
+
+
+def test_stopping_a_check_stops_it() -> None:
+    def stopped(work: Any, bytes_in: Any, bytes_out: Any, sync: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        check("01.1", stopped)
+    assert learned().record("01.1") == {}
+
+
+def test_a_verdict_as_html_says_the_same() -> None:
+    for verdict in (check("01.1", right), check("01.1", lambda *a: "<b>&"), check("01.2", lambda jobs, tiles: [0] * len(jobs))):
+        html = verdict._repr_html_()
+        parsed = Tags(html)
+        assert parsed.open == [] and html.startswith('<div class="ipu-view" role="group" aria-label="')
+        words = "".join(parsed.text.split())
+        for label, text in verdict.rows:
+            assert label in words and "".join(text.split()) in words
+        assert "<b>&" not in html and not re.search(r"(?<!-)color:(?!inherit)", html)  # the page's own colours, light or dark
+        hidden = [a for a in parsed.attributes if a.get("aria-hidden") == "true"]
+        assert hidden, "signs and bars are for the eye only; their words stand beside them"
+
+
+def test_a_cost_shows_its_budget_and_the_bar_between() -> None:
+    text = repr(check("01.2", lambda jobs, tiles: [0] * len(jobs)))
+    budget, yours = (line for line in text.splitlines() if "|" in line)
+    assert budget.count("#") < yours.count("#") == 30 and "% over" in yours and "over" not in budget
+    assert "modelled cycles" in budget and "modelled cycles" in yours
+    assert repr(Panel("x", bars=Bars(0, 8, "bytes"))).endswith(f"  yours:  |{'#' * 30}| 8 bytes, over")
+    assert f"|{' ' * 30}| 0 bytes" in repr(Panel("x", bars=Bars(0, 0, "bytes")))
+    assert "width:50%" in Bars(10, 20, "bytes").html() and "100 % over" in Bars(10, 20, "bytes").html()
+
+
+def test_attempts_are_counted_and_solved_stays_solved() -> None:
+    check("01.1", blank)
+    assert learned().record("01.1") == {}
+    check("01.1", lambda *a: 0)
+    assert learned().record("01.1") == {"attempts": 1, "state": "not yet"}
+    check("01.1", right)
+    check("01.1", lambda *a: 0)
+    assert learned().record("01.1") == {"attempts": 3, "state": "solved"}
+
+
+def test_records_that_were_edited_by_hand_do_no_harm() -> None:
+    learned().change("01.1", lambda r: r.update(attempts="many", hints=-3, prediction={}, state=[]))
+    learned().change("01.3", lambda r: r.update(prediction=["x", None]))
+    check("01.1", right)
+    assert "hint 1 of 3" in repr(hint("01.1"))
+    assert "no prediction yet" in repr(predict("01.3", ...))
+    assert "✓ solved" in repr(progress())
+    assert learned().record("01.1")["attempts"] == 1
+
+
+@pytest.mark.parametrize("value", [..., None, blank, lambda: None, (1, ...)])
+def test_what_counts_as_blank(value: object) -> None:
+    assert is_blank(value)
+
+
+def test_what_does_not_count_as_blank() -> None:
+    def named(a: Any) -> Any:
+        return a
+
+    def loop() -> None:
+        for _ in ():
+            pass
+
+    for value in (right, named, loop, 0, "", (), [], np.zeros(3), print, lambda: 0):
+        assert not is_blank(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        "7",
+        b"7",
+        [7],
+        {7},
+        {"a": 7},
+        7j,
+        True,
+        np.array([7, 7]),
+        [[1], [2, 3]],
+        object(),
+        float("nan"),
+        float("inf"),
+        10**400,
+    ],
+    ids=lambda value: f"{type(value).__name__} {str(value)[:9]}",
+)
+def test_no_return_value_upsets_a_comparison(value: Any) -> None:
+    text = repr(check("01.1", lambda *a: value))
+    assert "not yet" in text and "expected: " in text
+
+
+def test_tolerance_is_scaled_to_the_answer() -> None:
+    assert difference(1e-12, 2e-12) and not difference(1e12 + 1, 1e12)
+    assert not difference(np.float32(0.1), 0.1) and difference(0.1001, 0.1)
+    assert difference([1e-9, 0], [0, 0]) and not difference([1, 1e-9], [1, 0])
+    assert difference([1, 2, 4], [1, 2, 3]) == "4 at 2, not 3"
+    assert difference([[1, 2], [3, 5]], np.array([[1, 2], [3, 4]])) == "5 at (1, 1), not 4"
+    assert difference([1, 2], [1, 2, 3]) == "2 numbers, not 3"
+    assert "not a row of numbers" in difference(Graph(IPUModel("ipu2").create_device()).add_variable(FLOAT, 1), [1])
+    assert difference(0, 0.0) == "" and difference("a", "a") == "" and difference("a", "b") == "'b'".replace("b", "a")
+
+
+def test_a_suspect_must_explain_every_case() -> None:
+    cases = [(1,), (2,), (5,)]
+    suspect = Suspect(lambda x: x + 1, "one too many", "take one away")
+    from ipu_teach.lessons.judging import NotYet
+
+    with pytest.raises(NotYet, match="one too many"):
+        compare(lambda x: x + 1, lambda x: x, cases, [suspect])
+    with pytest.raises(NotYet) as caught:
+        compare(lambda x: x + 1 + (x > 4), lambda x: x, cases, [suspect])
+    assert "one too many" not in str(caught.value)
+
+
+# --- wrong calls ------------------------------------------------------------------------------------------------------
+
+REFUSED = [
+    (lambda: check("1.1", right), UnknownExerciseError, """\
+There is no exercise '1.1'.
+  next:  did you mean '01.1'? Names are text, as '01.1'; there are some for the lessons 01, 02."""),
+    (lambda: check(1.1, right), UnknownExerciseError, """\
+There is no exercise 1.1.
+  next:  did you mean '01.1'? Names are text, as '01.1'; there are some for the lessons 01, 02."""),  # type: ignore[arg-type]
+    (lambda: hint("01.9"), UnknownExerciseError, "There is no exercise '01.9'."),
+    (lambda: given(None), UnknownExerciseError, "There is no exercise None."),  # type: ignore[arg-type]
+    (lambda: check("01.0", 5), UnknownExerciseError, """\
+01.0 is a prediction, and check() is for the other kind.
+  next:  predict("01.0", …)."""),
+    (lambda: predict("01.1", 5), UnknownExerciseError, """\
+01.1 is an exercise, and predict() is for the other kind.
+  next:  check("01.1", …)."""),
+    (lambda: predict("01.7", 5), UnknownExerciseError, "There is no prediction '01.7'."),
+    (lambda: check("01.1"), AnswerKindError, """\
+check('01.1') was given 0 answers; it takes 1.
+  where: The time of a superstep
+  next:  give it a function."""),
+    (lambda: check("01.1", 5), AnswerKindError, """\
+check('01.1') takes a function and was given 5.
+  where: The time of a superstep
+  next:  give the function itself, without brackets: the check calls it."""),
+    (lambda: check("01.5", ("thirds", 3, 4)), AnswerKindError, """\
+check('01.5') was given 1 answer; it takes 2.
+  where: Point at the race
+  next:  give it a value and a graph."""),
+    (lambda: predict("01.0", "long"), AnswerKindError, """\
+Prediction 01.0 was given 'long'.
+  where: One slow tile
+  next:  give one value; the answer: a number from 0 on."""),
+    (lambda: predict("01.0", float("nan")), AnswerKindError, "Prediction 01.0 was given nan."),
+    (lambda: predict("01.0", True), AnswerKindError, "Prediction 01.0 was given True."),
+    (lambda: predict("01.3", 5), AnswerKindError, """\
+Prediction 01.3 was given 5.
+  where: The last tile, and the share of waiting
+  next:  give (tile, waiting share); tile: a whole number from 0 to 12 and waiting share: a number from 0 to 1."""),
+    (lambda: predict("01.3", (13, 0.5)), AnswerKindError, "Prediction 01.3 was given (13, 0.5)."),
+    (lambda: predict("01.3", (5, 40)), AnswerKindError, "Prediction 01.3 was given (5, 40)."),
+    (lambda: progress("09"), UnknownExerciseError, """\
+There are no exercises for the lesson '09'.
+  next:  there are some for the lessons 01, 02."""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "kind", "text"), REFUSED, ids=[text.splitlines()[0] for _, _, text in REFUSED])
+def test_calls_without_sense_say_what_to_do(call: Callable[[], Any], kind: type[LessonError], text: str) -> None:
+    with pytest.raises(kind) as caught:
+        call()
+    said = str(caught.value)
+    assert said == text if "\n" in text else said.splitlines()[0] == text
+
+
+# --- hint -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.name)
+def test_hints_come_one_at_a_time_and_are_remembered(exercise: Any) -> None:
+    count = len(exercise.hints)
+    for number in range(1, count + 2):
+        text = " ".join(repr(hint(exercise.name)).split())
+        last = min(number, count)
+        assert f"hint {last} of {count}" in text
+        assert [" ".join(step.split()) in text for step in exercise.hints] == [i < last for i in range(count)]
+        assert ("that was the last" in text) == (last == count)
+    assert learned().record(exercise.name)["hints"] == count
+
+
+# --- predict ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_prediction_is_locked_and_compared() -> None:
+    assert "put your guess in place of the dots" in repr(predict("01.3", ...))
+    assert "predict first" in repr(predict("01.3", actual=(5, 0.54)))
+    first = repr(predict("01.3", (4, 0.25)))
+    assert first == (
+        "01.3 The last tile, and the share of waiting: locked\n"
+        "  you guessed: tile 4, waiting share 0.25\n"
+        "  next:        now run it and see."
+    )
+    second = " ".join(repr(predict("01.3", (5, 0.5))).split())
+    assert "you guessed: tile 4, waiting share 0.25" in second and "a second guess would not be one" in second
+    assert "locked already" in repr(predict("01.3", (4, 0.25)))
+    assert "you guessed: tile 4" in " ".join(repr(predict("01.3", ...)).split())
+    compared = repr(predict("01.3", actual=(5, 0.54)))
+    assert compared.endswith("  you guessed: tile 4, waiting share 0.25\n  it is:       tile 5, waiting share 0.54")
+    assert learned().record("01.3") == {"prediction": [4, 0.25]}
+
+
+def test_a_prediction_counts_for_being_made() -> None:
+    predict("01.0", 1)
+    row = next(line for line in repr(progress("01")).splitlines() if line.startswith("01.0"))
+    assert row.split("One slow tile")[1].strip() == "✓ predicted"
+
+
+# --- given ------------------------------------------------------------------------------------------------------------
+
+
+def test_given_is_the_reference_until_ones_own_passes(capsys: pytest.CaptureFixture[str]) -> None:
+    handed = given("01.1")
+    assert handed([3, 9], [8, 0], [0, 5], 10) == 21
+    assert capsys.readouterr().out == (
+        "01.1: the reference answer, so that the lesson goes on. Yours takes its place once it passes.\n"
+    )
+    assert learned().record("01.1") == {"state": "given"}
+    verdict = check("01.1", handed)
+    assert verdict and "passed, with the reference answer" in repr(verdict)
+    assert learned().record("01.1") == {"state": "given"}  # which is not solved
+    check("01.1", right)
+    assert given("01.1") is right
+    assert capsys.readouterr().out == "01.1: your own answer, which passed.\n"
+    assert learned().record("01.1")["state"] == "solved"
+
+
+def test_an_answer_of_ones_own_counts_beside_what_the_lesson_gave(names_of: Callable[[str], Names]) -> None:
+    graph = names_of("01")["graph"]
+    handed = eval("given('01.5')", {**names_of("01"), "given": given})
+    assert handed == ("thirds", 3, 4)
+    assert "with the reference answer" in repr(check("01.5", handed, graph))
+    assert "with the reference answer" not in repr(check("01.5", ("thirds", 4, int("3")), graph))
+    assert learned().record("01.5")["state"] == "solved"
+
+
+def test_given_says_which_names_are_missing() -> None:
+    with pytest.raises(LessonError) as caught:
+        given("01.4")
+    assert str(caught.value) == (
+        "The reference answer to 01.4 needs Double, Execute, Flip, Pair, Sequence, neighbours, place, "
+        "and this notebook has not made that yet.\n"
+        "  where: 01_bulk_synchronous_parallel.ipynb\n"
+        "  next:  run the cells above this one first."
+    )
+
+
+def test_given_without_the_solved_notebook(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from ipu_teach.lessons import shelf
+
+    monkeypatch.setattr(shelf, "NOTEBOOKS", tmp_path)
+    with pytest.raises(UnknownExerciseError, match="is not here, so there is no reference answer"):
+        given("01.1")
+
+
+# --- progress ---------------------------------------------------------------------------------------------------------
+
+
+def test_progress_is_a_table() -> None:
+    check("01.1", right)
+    check("01.2", lambda jobs, tiles: [0] * len(jobs))
+    hint("01.2")
+    desk.given("01.3")
+    text = repr(progress("01"))
+    lines = {line[:4]: line for line in text.splitlines()}
+    assert text.splitlines()[0] == "1 of 5 exercises solved, 1 given"
+    assert lines["01.1"].split()[-3:] == ["✓", "solved", "1"]
+    assert lines["01.2"].split()[-4:] == ["not", "yet", "1", "1"]
+    assert lines["01.3"].split()[-2:] == ["→", "given"]
+    assert lines["01.4"].split()[-1] == "–"
+    assert progress(1).rows == progress("01").rows and len(progress().rows) > len(progress(1).rows)
+    parsed = Tags(progress()._repr_html_())
+    assert parsed.open == [] and sum(a.get("scope") == "col" for a in parsed.attributes) == 5

@@ -1,0 +1,66 @@
+"""Every exercise: a blank is not attempted, the reference passes, and known mistakes fail, each in words of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from answers import EXERCISES, Names, blank_cell, run_cell
+from wrong import WRONG, Wrong
+
+from ipu_teach.lessons import check
+from ipu_teach.lessons.desk import Kind, Verdict
+from ipu_teach.lessons.exercise import Exercise
+from ipu_teach.lessons.gaps import gaps_in, reference
+
+NamesOf = Callable[[str], Names]
+
+
+def verdict_on(wrong: Wrong, names_of: NamesOf) -> Verdict:
+    names = names_of(wrong.exercise[:2])
+    if wrong.exercise == "02.4":
+        exec("from ipu_teach.program import RepeatWhileFalse", names)
+    return check(wrong.exercise, *run_cell(wrong.code, names, wrong.exercise))
+
+
+@pytest.mark.parametrize("name", [e.name for e in EXERCISES])
+def test_a_blank_is_not_attempted(name: str, names_of: NamesOf) -> None:
+    verdict = check(name, *run_cell(blank_cell(name), names_of(name[:2]), name))
+    assert verdict.kind is Kind.NOT_ATTEMPTED and not verdict
+    assert f'hint("{name}")' in repr(verdict)
+
+
+@pytest.mark.parametrize("name", [e.name for e in EXERCISES])
+def test_the_reference_passes(name: str, solution: Callable[[str], tuple[Any, ...]]) -> None:
+    verdict = check(name, *solution(name))
+    assert verdict.kind is Kind.PASSED and verdict, repr(verdict)
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda w: f"{w.exercise} {w.about}")
+def test_a_known_mistake_is_called_by_its_name(wrong: Wrong, names_of: NamesOf) -> None:
+    verdict = verdict_on(wrong, names_of)
+    text = " ".join(repr(verdict).split())
+    assert verdict.kind.value == wrong.kind, text
+    assert wrong.says in text, text
+    assert not verdict and text.startswith(f"{wrong.exercise} ")
+    assert repr(verdict_on(wrong, names_of)) == repr(verdict)  # and the same every time
+
+
+@pytest.mark.parametrize("name", [e.name for e in EXERCISES])
+def test_no_two_mistakes_are_answered_alike(name: str, names_of: NamesOf) -> None:
+    mine = [wrong for wrong in WRONG if wrong.exercise == name]
+    assert len(mine) >= 2
+    for wrong in mine:
+        text = " ".join(repr(verdict_on(wrong, names_of)).split())
+        others = [other.about for other in mine if other is not wrong and other.says in text]
+        assert others == [], f"{wrong.about} is answered like {others}: {text}"
+
+
+@pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.name)
+def test_hints_go_on_step_by_step_and_leave_something_to_do(exercise: Exercise) -> None:
+    assert len(exercise.hints) >= 3 and len(set(exercise.hints)) == len(exercise.hints)
+    (gap,) = gaps_in(reference(exercise.name).cell)
+    statements = {"".join(line.split()) for line in gap.answer.splitlines()}
+    given_away = {s for s in statements if len(s) > 12 and any(s in "".join(hint.split()) for hint in exercise.hints)}
+    assert len(given_away) <= len(statements) / 2

@@ -1,0 +1,273 @@
+"""The learner's notebooks: derived from the solved ones, equal to them outside the gaps, and running to their end."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ipu_teach import cli
+from ipu_teach.errors import LessonSourceError
+from ipu_teach.lessons import shelf
+from ipu_teach.lessons.exercise import Exercise, catalogue
+from ipu_teach.lessons.gaps import blanked, gaps_in, names_needed, reference, source_of
+from ipu_teach.lessons.learner import as_text, differences, learners_form, pairs
+
+nbformat = pytest.importorskip("nbformat")
+
+NOTEBOOKS = shelf.NOTEBOOKS
+
+
+# --- gaps -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("solved", "blank"),
+    [
+        (
+            "def f(x):\n    # BEGIN SOLUTION 01.1: return twice x.\n    y = 2 * x\n    return y\n    # END SOLUTION",
+            "def f(x):\n    # 01.1 Your turn: return twice x.\n    ...",
+        ),
+        (
+            "def f(x):\n    # BEGIN SOLUTION 01.1: make y.\n    z = x\n    y = 2 * z\n    # END SOLUTION\n    return y",
+            "def f(x):\n    # 01.1 Your turn: make y.\n    y = ...\n    return y",
+        ),
+        ("# BEGIN SOLUTION 01.3: x?\nx = 4\n# END SOLUTION\nprint(x)", "# 01.3 Your turn: x?\nx = ...\nprint(x)"),
+        ("# BEGIN SOLUTION 01.3: x?\na = 1\nb, c = a, a\n# END SOLUTION\nb, c", "# 01.3 Your turn: x?\nb = ...\nc = ...\nb, c"),
+        (
+            "# BEGIN SOLUTION 01.1: f.\ndef f():\n    return 1\n# END SOLUTION\n\n"
+            "x = 1\n# BEGIN SOLUTION 01.1: y.\ny = x\n# END SOLUTION\nf(y)",
+            "# 01.1 Your turn: f.\nf = ...\n\nx = 1\n# 01.1 Your turn: y.\ny = ...\nf(y)",
+        ),
+    ],
+)  # fmt: skip
+def test_a_gap_leaves_running_code(solved: str, blank: str) -> None:
+    assert blanked(solved) == blank
+    compile(blank, "cell", "exec")
+
+
+def test_a_name_that_a_later_cell_needs_is_left_to_it() -> None:
+    solved = "# BEGIN SOLUTION 01.5: who?\nculprit = 1\n# END SOLUTION"
+    assert blanked(solved, ["check('01.5', culprit)"]) == "# 01.5 Your turn: who?\nculprit = ..."
+    assert blanked(solved, ["something else"]) == "# 01.5 Your turn: who?\n..."
+    inner = "def f():\n    # BEGIN SOLUTION 01.1: y\n    y = 1\n    # END SOLUTION"
+    assert blanked(inner, ["y"]).endswith("    ...")  # a function's own names are nobody else's
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("# BEGIN SOLUTION 01.1: x\n1", "A gap has no end: '# BEGIN SOLUTION 01.1: x'."),
+        ("# END SOLUTION", "marks do not pair at '# END SOLUTION'"),
+        ("# BEGIN SOLUTION 01.1: x\n# BEGIN SOLUTION 01.2: y\n# END SOLUTION", "marks do not pair"),
+        ("# BEGIN SOLUTION\n# END SOLUTION", "marks do not pair at '# BEGIN SOLUTION'"),
+        ("#BEGIN SOLUTION 01.1: x\n# END SOLUTION", "marks do not pair"),
+    ],
+)
+def test_marks_that_do_not_pair_are_refused(source: str, says: str) -> None:
+    with pytest.raises(LessonSourceError) as caught:
+        gaps_in(source, "01_x.ipynb")
+    assert says in str(caught.value) and "where: 01_x.ipynb" in str(caught.value)
+
+
+def test_names_that_a_cell_needs() -> None:
+    assert names_needed("import a.b as c\nfrom d import e\ndef f(g, *h):\n    i = [j for j in k]\n    return c + len(l)") == {
+        "k",
+        "l",
+    }
+
+
+# --- deriving ---------------------------------------------------------------------------------------------------------
+
+
+def notebook(*sources: str) -> dict[str, Any]:
+    cells: list[dict[str, Any]] = [{"cell_type": "markdown", "id": "text-00", "metadata": {}, "source": ["# Title"]}]
+    for number, source in enumerate(sources, start=1):
+        out = {"name": "stdout", "output_type": "stream", "text": [f"{number}\n"]}
+        cells.append({"cell_type": "code", "id": f"code-{number:02}", "metadata": {}, "execution_count": number,
+                      "outputs": [out], "source": source.splitlines(keepends=True)})  # fmt: skip
+    return {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+
+
+GAP = "# BEGIN SOLUTION 01.1: a number\nx = 7\n# END SOLUTION"
+
+
+def test_outputs_stay_up_to_the_first_gap_and_no_further() -> None:
+    solved = notebook("1", GAP, "print(x)")
+    before = as_text(solved)
+    made = learners_form(solved)
+    assert [cell.get("execution_count") for cell in made["cells"]] == [None, 1, None, None]
+    assert [len(cell.get("outputs", [])) for cell in made["cells"]] == [0, 1, 0, 0]
+    assert source_of(made["cells"][2]) == "# 01.1 Your turn: a number\nx = ..."
+    assert as_text(solved) == before
+    nbformat.validate(nbformat.from_dict(made))
+
+
+def test_a_lesson_without_gaps_stays_as_it_is() -> None:
+    solved = notebook("1", "2")
+    assert learners_form(solved) == solved
+
+
+@pytest.fixture
+def course(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A course of one solved lesson."""
+    monkeypatch.setattr(shelf, "NOTEBOOKS", tmp_path / "notebooks")
+    monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path / "work"))
+    (tmp_path / "notebooks" / "solutions").mkdir(parents=True)
+    (tmp_path / "notebooks" / "solutions" / "01_x.ipynb").write_text(as_text(notebook("1", GAP, "x")), encoding="utf-8")
+    return tmp_path / "notebooks"
+
+
+def test_the_command_writes_and_checks(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["learner", "--check"]) == 1
+    assert "01_x.ipynb: not there" in capsys.readouterr().err
+    assert cli.main(["learner"]) == 0
+    assert capsys.readouterr().out == "01_x.ipynb: written\n"
+    assert cli.main(["learner"]) == 0
+    assert capsys.readouterr().out == "01_x.ipynb: as it was\n"
+    assert cli.main(["learner", "--check"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda cells: cells[0].update(source=["# Another"]), "cell 1 differs in line 1: '# Another'"),
+        (lambda cells: cells[2].update(source=["# 01.1 Your turn: a number\n", "x = 8"]), "cell 3 differs in line 2: 'x = 8'"),
+        (lambda cells: cells[1].update(outputs=[]), "cell 2 differs in its outputs"),
+        (lambda cells: cells[1].update(execution_count=9), "cell 2 differs in its metadata, kind, id or number"),
+        (lambda cells: cells.pop(), "3 cells, and 4 in the solved notebook"),
+    ],
+)
+def test_the_check_names_the_cell(course: Path, capsys: pytest.CaptureFixture[str], change: Any, says: str) -> None:
+    assert cli.main(["learner"]) == 0
+    path = course / "01_x.ipynb"
+    data = json.loads(path.read_text(encoding="utf-8"))
+    change(data["cells"])
+    path.write_text(as_text(data), encoding="utf-8")
+    assert cli.main(["learner", "--check"]) == 1
+    err = capsys.readouterr().err
+    assert f"01_x.ipynb: {says}" in err and "edit the solved notebooks only" in err
+
+
+def test_a_learners_notebook_without_its_solved_one_is_named(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (course / "09_old.ipynb").write_text(as_text(notebook("1")), encoding="utf-8")
+    assert cli.main(["learner", "--check"]) == 1
+    assert "09_old.ipynb: there is no solved notebook" in capsys.readouterr().err
+
+
+def test_a_file_that_is_no_notebook_is_refused(course: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (course / "solutions" / "02_y.ipynb").write_text("[]", encoding="utf-8")
+    assert cli.main(["learner"]) == 2
+    assert "02_y.ipynb is no notebook" in capsys.readouterr().err
+
+
+def test_reset_gives_a_fresh_copy_and_keeps_the_old(course: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["learner"]) == 0
+    copy = tmp_path / "work" / "01_x.ipynb"
+    assert cli.main(["reset", "1"]) == 0
+    assert copy.read_bytes() == (course / "01_x.ipynb").read_bytes()
+    assert cli.main(["reset", "1"]) == 0  # nothing was edited: nothing is kept
+    assert [path.name for path in copy.parent.iterdir()] == ["01_x.ipynb"]
+    copy.write_text("edited", encoding="utf-8")
+    capsys.readouterr()
+    assert cli.main(["reset", "01"]) == 0
+    (kept,) = copy.parent.glob("01_x.kept-*.ipynb")
+    assert kept.read_text(encoding="utf-8") == "edited" and kept.name in capsys.readouterr().out
+    assert re.fullmatch(r"01_x\.kept-\d{8}-\d{6}\.ipynb", kept.name)
+    assert copy.read_bytes() == (course / "01_x.ipynb").read_bytes()
+    assert cli.main(["reset", "77"]) == 2
+
+
+def test_opening_one_lesson_brings_the_others_so_that_links_lead_on(
+    course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli, "_become", lambda command, env: 0)
+    assert cli.main(["learner"]) == 0
+    (course / "index.ipynb").write_text(as_text(notebook("1")), encoding="utf-8")
+    assert cli.main(["lab", "index"]) == 0
+    assert {path.name for path in (tmp_path / "work").glob("*.ipynb")} == {"index.ipynb", "01_x.ipynb"}
+
+
+# --- the lessons there are --------------------------------------------------------------------------------------------
+
+PAIRS = pairs()
+
+
+@pytest.mark.parametrize(("solved", "target"), PAIRS, ids=[solved.stem for solved, _ in PAIRS])
+def test_the_learners_notebook_is_the_solved_one_without_its_gaps(solved: Path, target: Path) -> None:
+    assert differences(solved, target) == []
+    assert "SOLUTION" not in target.read_text(encoding="utf-8")
+
+
+def executed(path: Path, work: Path) -> Any:
+    """The notebook after a run of all its cells, with nothing done before."""
+    from nbclient import NotebookClient
+
+    found = nbformat.read(path, as_version=4)
+    client = NotebookClient(found, timeout=120, resources={"metadata": {"path": str(path.parent)}})
+    client.execute(env=dict(os.environ, IPU_TEACH_WORK=str(work)))
+    return found
+
+
+@pytest.mark.parametrize("path", [target for _, target in PAIRS], ids=lambda path: path.stem)
+def test_the_learners_notebook_runs_to_its_end(path: Path, tmp_path: Path) -> None:
+    found = executed(path, tmp_path)
+    asked = [cell for cell in found.cells if cell.cell_type == "code" and cell.source.startswith("check(")]
+    for cell in asked:
+        assert "not attempted" in cell.outputs[0]["data"]["text/plain"], cell.source
+
+
+def test_the_map_shows_every_lesson_and_what_a_newcomer_has_done(tmp_path: Path) -> None:
+    path = NOTEBOOKS / "index.ipynb"
+    stored = nbformat.read(path, as_version=4)
+    assert executed(path, tmp_path).cells[-1].outputs == stored.cells[-1].outputs
+    text = stored.cells[0].source
+    assert re.findall(r"\]\((\d\d_\w+\.ipynb)\)", text) == [target.name for _, target in PAIRS]
+    for lesson in catalogue():
+        assert re.search(rf"\[{lesson.number} {lesson.title}\]\(\S+\) \| {lesson.minutes} \|", text)
+
+
+def test_links_between_notebooks_lead_somewhere() -> None:
+    for path in NOTEBOOKS.glob("*.ipynb"):
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        for link in re.findall(r"\]\(([\w.]+\.ipynb)\)", "".join(source_of(cell) for cell in cells)):
+            assert (NOTEBOOKS / link).is_file(), f"{path.name} links to {link}"
+
+
+@pytest.mark.parametrize("lesson", catalogue(), ids=lambda lesson: lesson.number)
+def test_every_exercise_is_in_its_lesson_once(lesson: Any) -> None:
+    (path,) = (solved for solved, _ in PAIRS if solved.stem.startswith(lesson.number))
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    code = [source_of(cell) for cell in cells if cell["cell_type"] == "code"]
+    prose = "\n".join(source_of(cell) for cell in cells if cell["cell_type"] == "markdown")
+    assert f"# {lesson.number} {lesson.title}" in prose and f"*{lesson.minutes} minutes." in prose
+    for item in lesson.items:
+        call = "check" if isinstance(item, Exercise) else "predict"
+        alone = [source for source in code if re.match(rf'{call}\("{item.name}"', source.splitlines()[-1])]
+        assert len(alone) >= 1, item.name
+        if isinstance(item, Exercise):
+            assert len(alone) == 1 and f"Exercise {item.name}" in prose
+            assert names_of_answers(alone[0]) <= names_bound(reference(item.name).cell, code)
+    known = {item.name for item in lesson.items}
+    assert {gap.exercise for source in code for gap in gaps_in(source)} <= known
+    assert [item.name for item in lesson.items] == sorted(item.name for item in lesson.items)
+
+
+def names_of_answers(call: str) -> set[str]:
+    tree = ast.parse(call)
+    return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - {"check"}
+
+
+def names_bound(cell: str, code: list[str]) -> set[str]:
+    """What the gap's cell and those above it bind at their outer level."""
+    names: set[str] = set()
+    for source in code[: code.index(cell) + 1]:
+        for statement in ast.parse(source).body:
+            names |= {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+            names |= {getattr(statement, "name", "")}
+    return names
