@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -30,6 +32,7 @@ from ipu_teach.show.tiles import bytes_by_tile
 from ipu_teach.show.view import View, player
 from tests.browser import programs
 
+ROOT = Path(__file__).resolve().parents[1]
 NODE = shutil.which("node")
 ENV = dict(os.environ)
 
@@ -337,13 +340,12 @@ def hashes() -> list[str]:
 
 
 def test_the_same_bytes_in_another_process() -> None:
-    root = Path(__file__).resolve().parents[1]
     code = "from tests.test_views import hashes\nprint(*hashes())"
     here = hashes()
     for seed in ("0", "1"):
         there = subprocess.run(
             [sys.executable, "-c", code],
-            cwd=root,
+            cwd=ROOT,
             capture_output=True,
             text=True,
             check=True,
@@ -365,6 +367,19 @@ def test_a_gif_moves(tmp_path: Path) -> None:
 
     with Image.open(show.bsp(programs.uneven(tiles=2, rows=2, repeats=1)).save(tmp_path / "run.gif")) as picture:
         assert getattr(picture, "n_frames", 1) > 8
+
+
+@pytest.mark.parametrize("name", ["bsp.svg", "bsp_chip.svg", "tiles.svg"])
+def test_the_gallery_is_what_its_script_makes(name: str) -> None:
+    folder = ROOT / "docs" / "gallery"
+    spec = importlib.util.spec_from_file_location("make_gallery", folder / "make_gallery.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert svg(module.VIEWS[name]().scene) == (folder / name).read_text(encoding="utf-8")
+    page = (folder / "README.md").read_text(encoding="utf-8")
+    for alt, target in re.findall(r"!\[(.*?)\]\((.*?)\)", page):
+        assert len(alt) > 20 and (folder / target).is_file()
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------
@@ -423,6 +438,20 @@ def test_explore_shows_the_first_setting_and_says_what_moves() -> None:
     assert repr(made).endswith("Where a kernel runs, sliders change rows (4 to 8), kind (a, b).")
 
 
+def test_a_slider_begins_where_the_function_does() -> None:
+    seen = []
+
+    def build(rows: int = 6, kind: str = "b", other: int = 1) -> View:
+        seen.append((rows, kind, other))
+        return show.tiles(programs.by_rows())
+
+    show.explore(build, rows=(4, 8, 2), kind=["a", "b"])
+    assert seen == [(6, "b", 1)]
+    assert told(lambda: show.explore(build, rows=(10, 20))) == (
+        "explore() was given (10, 20) for 'rows', whose default is 6.\n  next:  choose a default that the slider can reach."
+    )
+
+
 def test_sliders_rebuild_and_errors_are_shown() -> None:
     pytest.importorskip("anywidget", reason="the extra lab is not installed")
     from ipu_teach.show.explore import widget
@@ -432,7 +461,7 @@ def test_sliders_rebuild_and_errors_are_shown() -> None:
             raise InvalidOptionError("Three rows <are> too many.", next_step="take two.")
         return show.bsp(programs.uneven(tiles=2, rows=rows))
 
-    box = widget(build, {"rows": (1, 3)}, build(1))
+    box = widget(build, {"rows": (1, 3)}, {"rows": 1}, build(1))
     slider, trouble, shown = box.children
     before = shown.scene
     slider.value = 2

@@ -6,6 +6,7 @@ runs, a widget with the same player takes its place. Needs ipywidgets and anywid
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from html import escape
@@ -20,9 +21,10 @@ Setting = Sequence[Any]
 class Explore:
     """What `explore` returns: a notebook shows it as the last value of a cell. `view` is the picture of the first setting."""
 
-    def __init__(self, build: Callable[..., View], settings: dict[str, Setting], view: View) -> None:
+    def __init__(self, build: Callable[..., View], settings: dict[str, Setting], start: dict[str, Any], view: View) -> None:
         self._build = build
         self._settings = settings
+        self._start = start
         self.view = view
 
     def __repr__(self) -> str:
@@ -39,7 +41,7 @@ class Explore:
         display({"text/plain": repr(self.view), "text/html": html}, raw=True)  # type: ignore[no-untyped-call]
         live: dict[str, Any] = {}
         with suppress(ImportError):  # without ipywidgets the stored picture is all there is
-            live = dict(widget(self._build, self._settings, self.view)._repr_mimebundle_())
+            live = dict(widget(self._build, self._settings, self._start, self.view)._repr_mimebundle_())
         display(live | {"text/plain": self._offer()}, raw=True)  # type: ignore[no-untyped-call]
 
 
@@ -47,8 +49,9 @@ def explore(build: Callable[..., View], **settings: Setting) -> Explore:
     """A picture that is made anew as sliders move.
 
     `build` is called with a value for each setting, by name, and returns a view, say `show.bsp(engine.report)`. A setting is
-    (lowest, highest) of whole numbers, (lowest, highest, step) of numbers, or a list of choices; it begins with its lowest,
-    or the first choice. Raises `InvalidOptionError` for settings that are none of these, and if `build` returns no view.
+    (lowest, highest) of whole numbers, (lowest, highest, step) of numbers, or a list of choices. It begins with the default
+    that `build` has for it, else with its lowest or first. Raises `InvalidOptionError` for settings that are none of these,
+    for a default that is none of them, and if `build` returns no view.
     """
     if not settings:
         raise InvalidOptionError(
@@ -56,7 +59,23 @@ def explore(build: Callable[..., View], **settings: Setting) -> Explore:
         )
     for name, setting in settings.items():
         _check(name, setting)
-    return Explore(build, settings, _built(build, {name: setting[0] for name, setting in settings.items()}))
+    start = {name: _start(build, name, setting) for name, setting in settings.items()}
+    return Explore(build, settings, start, _built(build, start))
+
+
+def _start(build: Callable[..., View], name: str, setting: Setting) -> Any:
+    """The value with which a setting begins."""
+    parameters = inspect.signature(build).parameters
+    default = parameters[name].default if name in parameters else inspect.Parameter.empty
+    if default is inspect.Parameter.empty:
+        return setting[0]
+    among = setting[0] <= default <= setting[1] if isinstance(setting, tuple) else default in setting
+    if not among:
+        raise InvalidOptionError(
+            f"explore() was given {shown(setting)} for {name!r}, whose default is {shown(default)}.",
+            next_step="choose a default that the slider can reach.",
+        )
+    return default
 
 
 def _built(build: Callable[..., View], values: dict[str, Any]) -> View:
@@ -89,7 +108,7 @@ def _words(setting: Setting) -> str:
     return f"{setting[0]} to {setting[1]}" if isinstance(setting, tuple) else ", ".join(str(s) for s in setting)
 
 
-def widget(build: Callable[..., View], settings: dict[str, Setting], view: View) -> Any:
+def widget(build: Callable[..., View], settings: dict[str, Setting], start: dict[str, Any], view: View) -> Any:
     """The sliders above the player, as an ipywidgets box."""
     import anywidget
     import ipywidgets as w
@@ -101,7 +120,7 @@ def widget(build: Callable[..., View], settings: dict[str, Setting], view: View)
 
     shown_ = Player(scene=view.scene.json())
     trouble = w.HTML()
-    sliders = {name: _slider(w, name, setting) for name, setting in settings.items()}
+    sliders = {name: _slider(w, name, setting, start[name]) for name, setting in settings.items()}
 
     def again(_: object) -> None:
         try:
@@ -115,11 +134,11 @@ def widget(build: Callable[..., View], settings: dict[str, Setting], view: View)
     return w.VBox([*sliders.values(), trouble, shown_])
 
 
-def _slider(w: Any, name: str, setting: Setting) -> Any:
+def _slider(w: Any, name: str, setting: Setting, value: Any) -> Any:
     look = {"description": name.replace("_", " "), "style": {"description_width": "initial"}, "layout": {"width": "420px"}}
     if isinstance(setting, list):
-        return w.SelectionSlider(options=setting, value=setting[0], **look)
+        return w.SelectionSlider(options=setting, value=value, **look)
     whole = all(isinstance(v, int) for v in setting)
     kind = w.IntSlider if whole else w.FloatSlider
     step = setting[2] if len(setting) == 3 else 1 if whole else (setting[1] - setting[0]) / 100
-    return kind(value=setting[0], min=setting[0], max=setting[1], step=step, **look)
+    return kind(value=value, min=setting[0], max=setting[1], step=step, **look)

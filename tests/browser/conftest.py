@@ -62,6 +62,14 @@ def _is_here(url: str) -> bool:
     return url.startswith(("http://127.0.0.1", "file:", "data:", "blob:"))
 
 
+def violations(page: Any) -> list[Any]:
+    """What axe-core finds inside our outputs: [rule, the elements]."""
+    page.add_script_tag(path=os.environ["IPU_TEACH_AXE"])
+    script = "axe.run('.ipu-view').then(r => r.violations.map(v => [v.id, v.nodes.map(n => n.html)]))"
+    found: list[Any] = page.evaluate(script)
+    return found
+
+
 class Lab:
     """A running JupyterLab: its folder, and how to open a notebook of it."""
 

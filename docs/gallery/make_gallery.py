@@ -1,0 +1,105 @@
+"""Makes the pictures of the gallery: python docs/gallery/make_gallery.py [--lessons]
+
+The views are SVG files and come out the same everywhere; a test compares them. `--lessons` photographs both lessons in
+Chromium, light and dark, for which Playwright (the extra `e2e`) and Chromium are needed.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from ipu_teach import FLOAT, Engine, Graph, Input, IPUModel, Output, Vector, Vertex, show
+from ipu_teach.program import Copy, Execute, Repeat, Sequence
+from ipu_teach.show import View
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+LESSONS = ("01_bulk_synchronous_parallel", "02_variables_mapping_programs")
+
+
+class Total(Vertex):
+    """The sum of a region."""
+
+    values: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self) -> None:
+        self.out = np.sum(self.values)
+
+
+def rows_of_different_lengths(tiles: int) -> View:
+    """Two rows a tile are summed, some shorter than others; the sums travel to other tiles."""
+    device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
+    graph = Graph(device.target)
+    rows, sums = graph.add_variable(FLOAT, (2 * tiles, 256), "rows"), graph.add_variable(FLOAT, (2 * tiles,), "sums")
+    again = graph.add_variable(FLOAT, (2 * tiles,), "sums again")
+    compute_set = graph.add_compute_set("total")
+    for row in range(2 * tiles):
+        graph.set_tile_mapping(rows[row], row // 2)
+        graph.set_tile_mapping(sums[row], row // 2)
+        graph.set_tile_mapping(again[row], (row * 5 + 3) % tiles)
+        vertex = graph.add_vertex(compute_set, Total, values=rows[row, : 256 - row * 37 % 200], out=sums[row])
+        graph.set_tile_mapping(vertex, row // 2)
+    graph.set_initial_value(rows, 1.0)
+    engine = Engine(graph, Repeat(3, Sequence(Execute(compute_set), Copy(sums, again))))
+    engine.load(device)
+    engine.run()
+    return show.bsp(engine.report)
+
+
+def a_matrix_and_its_transpose() -> View:
+    """One variable in two views, two rows to a tile."""
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=13).create_device().target)
+    matrix = graph.add_variable(FLOAT, (8, 14), "matrix")
+    for row in range(8):
+        graph.set_tile_mapping(matrix[row], row // 2)
+    return show.tiles(matrix, matrix.transpose())
+
+
+VIEWS = {
+    "bsp.svg": lambda: rows_of_different_lengths(13),
+    "bsp_chip.svg": lambda: rows_of_different_lengths(1472),
+    "tiles.svg": a_matrix_and_its_transpose,
+}
+
+
+def photograph_lessons() -> None:
+    """Each lesson's first view with what stands around it, light and dark."""
+    from nbconvert import HTMLExporter
+    from nbformat import read
+    from playwright.sync_api import sync_playwright
+
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    with sync_playwright() as driver, tempfile.TemporaryDirectory() as folder:
+        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        for lesson in LESSONS:
+            notebook = read(ROOT / "notebooks" / "solutions" / f"{lesson}.ipynb", as_version=4)
+            for theme in ("light", "dark"):
+                text, _ = HTMLExporter(theme=theme).from_notebook_node(notebook)
+                path = Path(folder) / "lesson.html"
+                path.write_text(text, encoding="utf-8")
+                page = browser.new_page(viewport={"width": 900, "height": 1000}, color_scheme=theme)
+                page.route("http*://**", lambda route: route.abort())
+                page.goto(path.as_uri())
+                page.locator(".ipu-live").first.evaluate("box => scrollTo(0, box.getBoundingClientRect().top - 280)")
+                page.wait_for_timeout(300)
+                page.screenshot(path=HERE / f"lesson_{lesson[:2]}_{theme}.png")
+                page.close()
+        browser.close()
+
+
+def main() -> None:
+    """Make the views, and with `--lessons` the photographs too."""
+    for name, make in VIEWS.items():
+        make().save(HERE / name)
+    if "--lessons" in sys.argv[1:]:
+        photograph_lessons()
+
+
+if __name__ == "__main__":
+    main()
