@@ -262,10 +262,13 @@ def _pointer_bytes(field: Field, layout: Layout | ListLayout, target: Target) ->
     half = (VectorLayout.SCALED_PTR32, VectorLayout.SCALED_PTR64, VectorLayout.SCALED_PTR128)
     inner = field.layouts[-1] if field.layouts else None
     one = word // 2 if inner in half else word if inner in (VectorLayout.ONE_PTR, VectorLayout.SHORT_SPAN) else 2 * word
+    if field.depth == 1 and field.form == "edges":
+        elements = layout.size if isinstance(layout, Layout) else sum(part.size for _, part in layout.parts)
+        return elements * word + 2 * word  # an address for each
     if field.depth == 1:
         return one
     rows = layout.shape[0] if isinstance(layout, Layout) else len(layout.parts)
-    return rows * one + 2 * word
+    return rows * (word if field.form == "list" else one) + 2 * word  # a VectorList packs distance and length into a word
 
 
 def check(memory: MemoryLedger) -> None:

@@ -41,8 +41,9 @@ from ipu_teach.types import Array
 class StepCost:
     """One execution of one step. Arrays have an entry for each tile; cycles are modelled tile cycles.
 
-    The step's phases follow each other: sync, exchange in, compute, exchange out, host. Each lasts as long as its slowest
-    tile; what another tile waits meanwhile counts as sync, as Poplar's profile books it.
+    The step's phases follow each other: sync, exchange in, compute, exchange out; or sync, and the host's transfer with the
+    exchange that rearranges it. Each lasts as long as its slowest tile; what another tile waits meanwhile counts as sync, as
+    Poplar's profile books it.
     """
 
     kind: str
@@ -57,6 +58,7 @@ class StepCost:
     host_cycles: float
     host_bytes: int
     unknown: tuple[str, ...] = ()
+    exchange_phases: tuple[Array, ...] = ()  # int64[tiles] for each of `exchange`; `exchange_cycles` is their sum
 
     @property
     def compute_duration(self) -> int:
@@ -229,6 +231,7 @@ class CostModel:
             host_cycles(host_bytes, target),
             host_bytes,
             unknown,
+            tuple(per_tile),
         )
 
     # What a report asks of the compiled program
