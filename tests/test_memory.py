@@ -401,3 +401,5 @@ def test_memory_in_a_report_at_another_size() -> None:
     small = report.what_if(memory_bytes_per_tile=1000)
     assert np.array_equal(small.memory.bytes_per_tile, report.memory.bytes_per_tile)
     assert small.memory.by_region()["Overflow"] > 0 == report.memory.by_region()["Overflow"]
+    stacked = report.what_if(supervisor_stack_bytes=1000)
+    assert (stacked.memory.bytes_per_tile - report.memory.bytes_per_tile).tolist() == [872, 872]

@@ -58,7 +58,6 @@ class StepCost:
     host_cycles: float
     host_bytes: int
     unknown: tuple[str, ...] = ()
-    exchange_phases: tuple[Array, ...] = ()  # int64[tiles] for each of `exchange`; `exchange_cycles` is their sum
 
     @property
     def compute_duration(self) -> int:
@@ -101,7 +100,7 @@ class CostModel:
     @cached_property
     def memory(self) -> MemoryLedger:
         """The byte ledger."""
-        return replace(ledger(self.compiled, [self.exchange(n) for n in range(self.num_steps)]), target=self.target)
+        return ledger(self.compiled, [self.exchange(n) for n in range(self.num_steps)], self.target)
 
     def check_memory(self) -> None:
         """Raise `GraphMemoryAllocationError` if a tile is over its memory."""
@@ -231,7 +230,6 @@ class CostModel:
             host_cycles(host_bytes, target),
             host_bytes,
             unknown,
-            tuple(per_tile),
         )
 
     # What a report asks of the compiled program
