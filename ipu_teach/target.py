@@ -23,7 +23,7 @@ import numpy as np
 from ipu_teach.errors import InvalidMachineModelError, UnknownMachineFieldError, did_you_mean, shown
 from ipu_teach.types import DType
 
-MOST_TILES = 2**24  # of all IPUs together: 11,397 full ones, whose tables by tile still fit a laptop
+MOST_TILES = 2**22  # of all IPUs together: 2,849 full ones, whose tables by tile still fit a laptop
 
 
 def _constant(default: Any, unit: str, source: str, least: float = 0, most: float = 1e15) -> Any:

@@ -16,7 +16,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_brute_force import RANDOMLY, some_device
 
-from ipu_teach import BOOL, FLOAT, HALF, INT, Engine, Input, IPUModel, Output, Vector, VectorLayout, Vertex, compile_graph
+from ipu_teach import (
+    BOOL,
+    FLOAT,
+    HALF,
+    INT,
+    Engine,
+    Input,
+    IPUModel,
+    Output,
+    Vector,
+    VectorLayout,
+    VectorList,
+    Vertex,
+    compile_graph,
+)
 from ipu_teach.cost.memory import CATEGORIES, MemoryLedger
 from ipu_teach.errors import GraphMemoryAllocationError
 from ipu_teach.program import Call, Copy, Execute, If, Program, Repeat, RepeatWhileTrue, Sequence, Switch, WriteUndef
@@ -309,6 +323,8 @@ class Layouts(Vertex):
     short: Input[Vector[FLOAT, VectorLayout.SHORT_SPAN]]
     pointer: Input[Vector[FLOAT, VectorLayout.ONE_PTR]]
     scaled: Input[Vector[FLOAT, VectorLayout.SCALED_PTR64]]
+    rows: Input[VectorList[FLOAT, VectorLayout.DELTAN]]
+    scattered: Vector[Input[FLOAT]]
     out: Output[FLOAT]
     k: HALF = 1
 
@@ -321,13 +337,19 @@ def test_pointers_take_what_their_layouts_say() -> None:
     graph, x, out = space.graph, space.variable(FLOAT, (8,)), space.variable(FLOAT, (3,))
     compute_set = graph.add_compute_set()
     tensor = x.tensor
-    v = graph.add_vertex(compute_set, Layouts, span=tensor, short=tensor, pointer=tensor, scaled=tensor, out=out[0].tensor)
+    same = dict.fromkeys(("span", "short", "pointer", "scaled"), tensor)
+    rows, scattered = x.reshaped((4, 2)).tensor, [tensor[3], tensor[0], tensor[7]]
+    v = graph.add_vertex(compute_set, Layouts, {**same, "rows": rows, "scattered": scattered, "out": out[0].tensor})
     graph.set_tile_mapping(v, 0)
     add(space, compute_set, Placed(DotProduct, 1, {"a": [x], "b": [x], "out": [out[1]]}))
     add(space, compute_set, Placed(SumOfParts, 1, {"parts": [x[:3], x[3:]], "out": [out[2]]}))
     memory = memory_of(space, Execute(compute_set))
-    # A span is two words, a short span and a pointer one, a scaled pointer half of one; a number has a pointer.
-    assert memory.always["Edge pointers"].tolist() == [8 + 4 + 4 + 2 + 4, (8 + 8 + 4) + (2 * 8 + 8 + 4)]
+    # A span is two words, a short span and a pointer one, a scaled pointer half of one; a number has a pointer. A VectorList
+    # has a word for each vector, a Vector of Vectors a span, one of Inputs a pointer, and all three a span of their own.
+    assert memory.always["Edge pointers"].tolist() == [
+        8 + 4 + 4 + 2 + (4 * 4 + 8) + (3 * 4 + 8) + 4,
+        (8 + 8 + 4) + (2 * 8 + 8 + 4),
+    ]
     assert memory.by_category()["Vertex state"] == 2
 
 
@@ -379,3 +401,5 @@ def test_memory_in_a_report_at_another_size() -> None:
     small = report.what_if(memory_bytes_per_tile=1000)
     assert np.array_equal(small.memory.bytes_per_tile, report.memory.bytes_per_tile)
     assert small.memory.by_region()["Overflow"] > 0 == report.memory.by_region()["Overflow"]
+    stacked = report.what_if(supervisor_stack_bytes=1000)
+    assert (stacked.memory.bytes_per_tile - report.memory.bytes_per_tile).tolist() == [872, 872]

@@ -168,11 +168,11 @@ FIELDS = ", ".join(f.name for f in fields(Target))
         (lambda: setattr(IPUModel(), "ipu_version", "bow"),
          "The version of a machine cannot be changed.\n  next:  make another model: IPUModel('bow')."),
         (lambda: IPUModel(tiles_per_ipu=0),
-         "tiles_per_ipu is 0.\n  next:  give a whole number from 1 to 16,777,216 (tiles)."),
+         "tiles_per_ipu is 0.\n  next:  give a whole number from 1 to 4,194,304 (tiles)."),
         (lambda: IPUModel(tiles_per_ipu=2.5),
-         "tiles_per_ipu is 2.5.\n  next:  give a whole number from 1 to 16,777,216 (tiles)."),
+         "tiles_per_ipu is 2.5.\n  next:  give a whole number from 1 to 4,194,304 (tiles)."),
         (lambda: IPUModel(num_ipus=True),
-         "num_ipus is True.\n  next:  give a whole number from 1 to 16,777,216 (IPUs)."),
+         "num_ipus is True.\n  next:  give a whole number from 1 to 4,194,304 (IPUs)."),
         (lambda: IPUModel(num_worker_contexts=10**6),
          "num_worker_contexts is 1000000.\n  next:  give a whole number from 1 to 1,024 (workers a tile)."),
         (lambda: IPUModel(tile_clock_frequency=float("nan")),
@@ -184,7 +184,7 @@ FIELDS = ", ".join(f.name for f in fields(Target))
          "  next:  give a whole number from 1 to 1,000,000,000,000,000 (bytes a cycle and tile, each way)."),
         (lambda: IPUModel(relative_sync_delay="SOME"), "relative_sync_delay is 'SOME'.\n  next:  use 'AUTO' or 'NO_DELAY'."),
         (lambda: IPUModel(num_ipus=100_000, tiles_per_ipu=1000),
-         "100,000 IPUs of 1,000 tiles are 100,000,000 tiles.\n  next:  a model has at most 16,777,216 tiles."),
+         "100,000 IPUs of 1,000 tiles are 100,000,000 tiles.\n  next:  a model has at most 4,194,304 tiles."),
     ],
 )  # fmt: skip
 def test_bad_machines(call: Any, text: str) -> None:

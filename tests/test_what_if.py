@@ -78,9 +78,12 @@ def test_the_phases_of_every_tile_are_the_total(rng: Random) -> None:
     assert report.total_cycles == pytest.approx(sum(step.cycles for step in report.steps()))
     for step in report.steps():
         cost = step.cost
-        phases = cost.sync_cycles + cost.exchange_duration + cost.global_exchange_cycles + cost.compute_duration
-        assert step.cycles == phases + cost.host_cycles
+        device = cost.sync_cycles + cost.exchange_duration + cost.global_exchange_cycles + cost.compute_duration
+        assert step.cycles == device + cost.host_cycles
         assert np.all(cost.exchange_cycles <= cost.exchange_duration)
+        phases = [found.tile_cycles(report.target) for found in cost.exchange]
+        assert cost.exchange_duration == sum(int(phase.max()) for phase in phases)
+        assert np.array_equal(cost.exchange_cycles, sum(phases, np.zeros(report.target.num_tiles, np.int64)))
     by_tile = report.compute_cycles_per_tile + report.exchange_cycles_per_tile + report.sync_cycles_per_tile
     np.testing.assert_allclose(by_tile + report.global_exchange_cycles + report.host_exchange_cycles, report.total_cycles)
     assert np.all(report.sync_cycles_per_tile > -1e-6)

@@ -177,41 +177,41 @@ class MemoryLedger:
         return result
 
 
-def ledger(compiled: Compiled, exchanges: list[tuple[Traffic, ...]]) -> MemoryLedger:
-    """The ledger of a compiled program, whose step i exchanges `exchanges[i]`."""
+def ledger(compiled: Compiled, exchanges: list[tuple[Traffic, ...]], target: Target) -> MemoryLedger:
+    """The ledger of a compiled program, whose step i exchanges `exchanges[i]`, at the sizes of `target`."""
     graph = compiled.graph
     start = np.array([v.start for v in graph.variables], np.int64)
     stop = np.array([v.stop for v in graph.variables], np.int64)
     piece, begin, end, owner = graph.tile_map.split(start, stop)
     keep = (owner >= 0) & (end > begin)
     # A row for each variable and tile, variable by variable.
-    key = piece[keep] * graph.target.num_tiles + owner[keep]
+    key = piece[keep] * target.num_tiles + owner[keep]
     found, row = np.unique(key, return_inverse=True)
-    variable, tile = np.divmod(found, graph.target.num_tiles)
+    variable, tile = np.divmod(found, target.num_tiles)
     found_live = liveness(compiled)
     by_step = [_passing(graph, step, exchanges[number]) for number, step in enumerate(compiled.steps)]
     return MemoryLedger(
-        graph.target,
+        target,
         tuple(v.name for v in graph.variables),
         tuple(CONSTANTS if v.constant else STATE if v.state else VARIABLES for v in graph.variables),
         tile,
         variable,
         total_of(row, (end - begin)[keep], len(found)),
-        _always(compiled, exchanges),
+        _always(compiled, exchanges, target),
         tuple(by_step[node.step] for node in found_live.places),
         found_live,
     )
 
 
-def _always(compiled: Compiled, exchanges: list[tuple[Traffic, ...]]) -> dict[str, Array]:
+def _always(compiled: Compiled, exchanges: list[tuple[Traffic, ...]], target: Target) -> dict[str, Array]:
     """Category to int64[tiles]: what every tile holds for its vertices and for its part of the programs."""
-    graph, target = compiled.graph, compiled.graph.target
+    graph = compiled.graph
     pointers, code, stacks, headers, moving = (np.zeros(target.num_tiles, np.int64) for _ in range(5))
     codelets: dict[object, Array] = {}
     for _, table in graph.tables():
         here = total_of(table.tiles, np.ones(len(table)), target.num_tiles) > 0
         codelets[table.codelet] = codelets.get(table.codelet, False) | here
-        pointers += total_of(table.tiles, pointer_bytes(graph, table), target.num_tiles)
+        pointers += total_of(table.tiles, pointer_bytes(graph, table, target), target.num_tiles)
     for here in codelets.values():
         code += here * target.vertex_code_bytes
         stacks = np.maximum(stacks, here * target.num_worker_contexts * target.worker_stack_bytes)
@@ -243,14 +243,14 @@ def _passing(graph: FrozenGraph, step: Step, exchange: tuple[Traffic, ...]) -> d
     return {LANDING: moved.sent if to_device else moved.received}
 
 
-def pointer_bytes(graph: FrozenGraph, table: FrozenTable) -> Array:
+def pointer_bytes(graph: FrozenGraph, table: FrozenTable, target: Target) -> Array:
     """int64[vertices]: bytes of the addresses and lengths in each vertex, as `VectorLayout` describes them."""
     total = np.zeros(len(table), np.int64)
     for name, field in table.fields.items():
         if field.kind == "state":
             continue
         layouts, which = np.unique(table.layouts[name], return_inverse=True)
-        sizes = [_pointer_bytes(field, graph.layouts[number], graph.target) for number in layouts]
+        sizes = [_pointer_bytes(field, graph.layouts[number], target) for number in layouts]
         total += np.array(sizes, np.int64)[which.reshape(-1)]
     return total
 
@@ -262,10 +262,13 @@ def _pointer_bytes(field: Field, layout: Layout | ListLayout, target: Target) ->
     half = (VectorLayout.SCALED_PTR32, VectorLayout.SCALED_PTR64, VectorLayout.SCALED_PTR128)
     inner = field.layouts[-1] if field.layouts else None
     one = word // 2 if inner in half else word if inner in (VectorLayout.ONE_PTR, VectorLayout.SHORT_SPAN) else 2 * word
+    if field.depth == 1 and field.form == "edges":
+        elements = layout.size if isinstance(layout, Layout) else sum(part.size for _, part in layout.parts)
+        return elements * word + 2 * word  # an address for each
     if field.depth == 1:
         return one
     rows = layout.shape[0] if isinstance(layout, Layout) else len(layout.parts)
-    return rows * one + 2 * word
+    return rows * (word if field.form == "list" else one) + 2 * word  # a VectorList packs distance and length into a word
 
 
 def check(memory: MemoryLedger) -> None:

@@ -41,8 +41,9 @@ from ipu_teach.types import Array
 class StepCost:
     """One execution of one step. Arrays have an entry for each tile; cycles are modelled tile cycles.
 
-    The step's phases follow each other: sync, exchange in, compute, exchange out, host. Each lasts as long as its slowest
-    tile; what another tile waits meanwhile counts as sync, as Poplar's profile books it.
+    The step's phases follow each other: sync, exchange in, compute, exchange out; or sync, and the host's transfer with the
+    exchange that rearranges it. Each lasts as long as its slowest tile; what another tile waits meanwhile counts as sync, as
+    Poplar's profile books it.
     """
 
     kind: str
@@ -99,7 +100,7 @@ class CostModel:
     @cached_property
     def memory(self) -> MemoryLedger:
         """The byte ledger."""
-        return replace(ledger(self.compiled, [self.exchange(n) for n in range(self.num_steps)]), target=self.target)
+        return ledger(self.compiled, [self.exchange(n) for n in range(self.num_steps)], self.target)
 
     def check_memory(self) -> None:
         """Raise `GraphMemoryAllocationError` if a tile is over its memory."""
