@@ -177,7 +177,7 @@ def _cast(n: Size, source: type[DType], destination: type[DType], target: Target
     if source is HALF and destination.size == 1 and not floats and destination is not BOOL:
         return 8 + _in_fours(n, 19, 16, (2, 14, 21, 29))
     eights = {(True, True): 13, (True, False): 28, (False, True): 37}.get((_is_quarter(source), _is_quarter(destination)))
-    if eights is not None and source.size == destination.size == 1:  # the first eight, which cost more, as the others
+    if eights is not None and source.size == destination.size == 1:  # nothing is said of the first eight
         return 4 + eights * ceil_div(n, 8)
     loads, stores = target.get_vector_width(source), target.get_vector_width(destination)
     if not floats:
