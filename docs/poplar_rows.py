@@ -520,7 +520,7 @@ ERRORS = [
     Row("graph_connection_error (data race)", "errors.ComputeSetRaceError", "a kind of its own"),
     Row("invalid_tile_mapping", "errors.InvalidTileMappingError"),
     Row("control_program_error", "errors.ControlProgramError"),
-    Row("graph_memory_allocation_error", "errors.GraphMemoryAllocationError", "carries `bytes_per_tile`"),
+    Row("graph_memory_allocation_error", "errors.GraphMemoryAllocationError", "carries `bytes_per_tile` and the `report`"),
     Row("graph_replication_error", "", "there is one replica"),
     Row("invalid_option", "errors.InvalidOptionError"),
     Row("invalid_machine_model", "errors.InvalidMachineModelError"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from ipu_teach import program
 from ipu_teach.device import Device, DeviceManager, IPUModel, TargetType
-from ipu_teach.engine import Engine, Executable, StreamCallback, compile_graph
+from ipu_teach.engine import Engine, Executable, StreamCallback, Sweep, compile_graph, sweep
 from ipu_teach.errors import IPUTeachError, PoplarError
 from ipu_teach.errors import missing as _missing
 from ipu_teach.graph import (
@@ -63,11 +63,11 @@ __version__ = "0.1.0"
 __all__ = [
     "BOOL", "CHAR", "FLOAT", "HALF", "INT", "LONGLONG", "QUARTER", "SHORT", "SIGNED_CHAR", "UNSIGNED_CHAR",
     "UNSIGNED_INT", "UNSIGNED_LONGLONG", "UNSIGNED_SHORT", "ComputeSet", "DataStream", "DebugContext", "Device",
-    "DeviceManager", "Engine", "Executable", "Graph", "IPUModel", "IPUTeachError", "InOut", "Input", "MultiVertex", "Output",
-    "PoplarError", "QuarterFormat", "QuarterMetadata", "RemoteBuffer", "ReplicatedStreamMode", "Report", "StreamCallback",
-    "SupervisorVertex", "Target", "TargetType", "Tensor", "TensorCloneMethod", "UpsampleMethod", "VariableMappingMethod",
-    "Vector", "VectorLayout", "VectorList", "Vertex", "append", "codelet", "compile_graph", "concat",
-    "print_profile_summary", "program", "same_view",
+    "DeviceManager", "Engine", "Executable", "Graph", "IPUModel", "IPUTeachError", "InOut", "Input", "MultiVertex",
+    "Output", "PoplarError", "QuarterFormat", "QuarterMetadata", "RemoteBuffer", "ReplicatedStreamMode", "Report",
+    "StreamCallback", "SupervisorVertex", "Sweep", "Target", "TargetType", "Tensor", "TensorCloneMethod",
+    "UpsampleMethod", "VariableMappingMethod", "Vector", "VectorLayout", "VectorList", "Vertex", "append", "codelet",
+    "compile_graph", "concat", "print_profile_summary", "program", "same_view", "sweep",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # a type checker is to complain about unknown names

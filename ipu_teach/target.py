@@ -40,6 +40,20 @@ class Target:
     tiles_per_ipu: int = _constant(1472, "tiles", "simehaa/IPU README: GC200 has 1,472 tiles", 1, MOST_TILES)
     num_worker_contexts: int = _constant(6, "workers a tile", "IPU1 study; 8,832 threads an IPU in the Bow slides", 1, 1024)
     memory_bytes_per_tile: int = _constant(638_976, "bytes", "osmarks/ipu-stack, memory.rs; 624 kB in tut4's profile", 1)
+    non_interleaved_bytes_per_tile: int = _constant(
+        212_992, "bytes, where code may lie", "osmarks/ipu-stack, memory.rs: 208 KiB; the rest is interleaved"
+    )
+    instruction_bytes: int = _constant(4, "bytes an instruction", "Graphcore, Tile Vertex ISA: 32-bit instructions")
+    pointer_bytes: int = _constant(4, "bytes an address or a length in a vertex", "Poplar docs, VectorLayout: words")
+    worker_stack_bytes: int = _constant(512, "bytes a worker", "PopLibs tools, single_conv_layer.cpp (2018)")
+    supervisor_stack_bytes: int = _constant(128, "bytes a tile", "PopLibs tools, single_conv_layer.cpp (2018)")
+    vertex_code_bytes: int = _constant(
+        440, "bytes a codelet and tile", "assumed: tut4's matMul has 1,770 bytes of code a tile for its four or so codelets"
+    )
+    control_code_bytes_per_step: int = _constant(
+        16, "bytes a step of a program and tile", "assumed: four instructions, to sync, exchange, start the workers, and return"
+    )
+    host_packet_header_bytes: int = _constant(4, "bytes a packet", "assumed: one word; tut4's profile shows 12.1 kB in all")
     tile_clock_frequency: float = _constant(1.33e9, "Hz", "derived from tut6: 6,681,766 cycles are 5,023.9 microseconds", 1)
     exchange_bytes_per_cycle: int = _constant(
         4, "bytes a cycle and tile, each way", "derived from tut6: its planner costs come out only with 4", 1
@@ -138,6 +152,7 @@ _IPU1: dict[str, tuple[Any, str]] = {
     "ipu_version": ("ipu1", "Poplar docs, IPUModel constructor"),
     "tiles_per_ipu": (1216, "IPU1 study: 1,280 tiles, 64 of them spare"),
     "memory_bytes_per_tile": (262_144, "IPU1 study: 256 KiB"),
+    "non_interleaved_bytes_per_tile": (131_072, "IPU1 study: 128 KiB"),
     "tile_clock_frequency": (1.6e9, "UoB-HPC/ipu-hpc-cookbook, timing-program-execution; boards run at 1.3e9"),
     "exchange_rows": (19, "IPU1 study: 19 usable rows of four tiles in each column"),
     "auto_sync_delay": (148, "derived from LBM: 3,328 cycles of sync in 20 supersteps, less the waiting modelled here"),

@@ -230,7 +230,7 @@ def test_what_happens_to_the_graph_later_does_not_reach_the_engine() -> None:
     stream = graph.add_device_to_host_fifo("out", FLOAT, 4)
     program.add(Copy(bench.x, stream))
     engine = bench.engine(program, load=False)
-    before = engine.report.memory.bytes_per_tile.tolist()
+    before = engine.report.memory.variable_bytes_per_tile.tolist()
 
     graph.connect(v["x"], bench.x[2:])
     graph.set_tile_mapping(v, 1)
@@ -248,7 +248,7 @@ def test_what_happens_to_the_graph_later_does_not_reach_the_engine() -> None:
         engine.connect_stream("more", got)
     engine.load_and_run(bench.device)
     assert [a.tolist() for a in got] == [[1, 2, 2, 3]]
-    assert engine.report.memory.bytes_per_tile.tolist() == before == [0, 0, 16]
+    assert engine.report.memory.variable_bytes_per_tile.tolist() == before == [0, 0, 16]
     assert engine.report.num_steps == 2 and engine.report.total_cycles < 10**6
 
 

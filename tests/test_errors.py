@@ -1102,11 +1102,11 @@ RACES: list[Case] = [
 MEMORY: list[Case] = [
     ("tile overflow", lambda w: (w.big(1100, 1), w.big(10, 1, HALF), w.compile(Sequence())), GraphMemoryAllocationError, r"""
         Out of memory: Cannot fit all variable data onto one or more tiles. 1 of 3 tiles holds too much.
-          where: the fullest is tile 1: 4,468 of 4,096 bytes, most of them 'more on 1' 4,420, 'y' 48
+          where: the fullest is tile 1: 4,600 of 4,096 bytes. Its variables: 'more on 1' 4,420, 'y' 48. Besides: stacks 128.
           next:  spread the variables over more tiles (poputil.map_tensor_linearly), use a smaller dtype, or more tiles."""),
     ("tiles overflow", lambda w: (w.big(1100, 0), w.big(1100, 1), w.compile(Sequence())), GraphMemoryAllocationError, r"""
         Out of memory: Cannot fit all variable data onto one or more tiles. 2 of 3 tiles hold too much.
-          where: the fullest is tile 0: 4,448 of 4,096 bytes, most of them 'more on 0' 4,400, 'x' 48
+          where: the fullest is tile 0: 4,576 of 4,096 bytes. Its variables: 'more on 0' 4,400, 'x' 48. Besides: stacks 128.
           next:  spread the variables over more tiles (poputil.map_tensor_linearly), use a smaller dtype, or more tiles."""),
     ("a field larger than a tile", lambda w: w.wide(Bump), GraphMemoryAllocationError, r"""
         The field 'x' of Bump takes 8,000 bytes; a tile has 4,096.

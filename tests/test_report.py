@@ -35,7 +35,7 @@ class Untraced(Vertex):
 
 def small_engine() -> Engine:
     """Two tiles that exchange 4 bytes a cycle, a host link of 4 bytes a cycle, 100 cycles a sync, a clock of 1 GHz."""
-    model = IPUModel(tiles_per_ipu=2, memory_bytes_per_tile=2048, tile_clock_frequency=1e9, host_bytes_per_second=4e9)
+    model = IPUModel(tiles_per_ipu=2, memory_bytes_per_tile=8192, tile_clock_frequency=1e9, host_bytes_per_second=4e9)
     device = model.create_device()
     graph = Graph(device)
     x, y, z = (graph.add_variable(FLOAT, 8, name) for name in "xyz")
@@ -67,13 +67,27 @@ def small_engine() -> Engine:
 #   compute, idle threads included: tile 0 120+4, tile 1 180; excluded: tile 0 70+4, tile 1 30
 #   exchange: tile 0 sends for 8+8, tile 1 is done after 62+62; host 8; sync, the rest: 716-152-70-8 = 486 on average
 #
-# Bytes: tile 0 x 32, z 32, out 28, the state of 7 vertices 28; tile 1 y 32, out 4, half 4, the state of a vertex 4.
+# Bytes. Always live: x, which the second program reads without writing it; the constant; and what belongs to the vertices.
+#
+#                 tile 0                                tile 1
+#   variables     x 32                                  half 4
+#   state         7 vertices of 4                       1 of 4
+#   pointers      7 of 12: x has address and length     1 of 12
+#   vertex code   440                                   440
+#   exchange      a SEND for the work, one for y: 8     3 instructions to turn to tile 0, twice: 24
+#   control       4 steps of 16                         64
+#   stacks        6 x 512 + 128                         3,200
+#   headers       the stream's packet 4
+#   together      3,860                                 3,748
+#
+# The others come and go: in the work out, 28 and 4, and 32 on tile 1 for the x that it reads; in the copies y, 32 on tile 1,
+# then z, 32 on tile 0. So the fullest moment of tile 0 is the copy to z, 3,892; that of tile 1 the work, 3,784.
 SUMMARY = """\
 Target:
   Number of IPUs:         1
   Tiles per IPU:          2
   Total Tiles:            2
-  Memory Per-Tile:        2.0 kB
+  Memory Per-Tile:        8.0 kB
   Total Memory:           0.0 MB
   Clock Speed (approx):   1,000.0 MHz
 
@@ -84,12 +98,19 @@ Graph:
   Number of compute sets:              1
 
 Memory Usage:
-  Total for all IPUs:              164 B
+  Total for all IPUs:            7,676 B (7,608 B always live)
     By Data Type:
-      Variables:                   128 B
+      Variables:                    68 B
       Constants:                     4 B
       Vertex state:                 32 B
-  Fullest tile:                    120 B (5.9% of tile 0)
+      Edge pointers:                96 B
+      Vertex code:                 880 B
+      Exchange code:                32 B
+      Control code:                128 B
+      Stacks:                    6,400 B
+      Host packet headers:           4 B
+      Exchange buffers:             32 B
+  Fullest tile:                  3,892 B (47.5% of tile 0)
 
 Execution:
   Total cycles:                                         716 (approx 0.7 microseconds, modelled)
@@ -192,7 +213,7 @@ def test_the_report_as_data() -> None:
     assert received.tolist() == [0, 96] and sent.tolist() == [96, 0]
     assert report.host_bytes == 32 and report.host_exchange_cycles == 8 and report.global_exchange_cycles == 0
     assert report.sync_cycles_per_tile.tolist() == [1058 - 244 - 24 - 8, 1058 - 360 - 186 - 8]
-    assert report.memory.bytes_per_tile.tolist() == [120, 44]
+    assert report.memory.bytes_per_tile.tolist() == [3892, 3784]
     assert report.vertex_counts() == {"Work": 8} and report.cycles_by_codelet() == {"Work": 200}
     assert report.graph_size() == {"vertices": 8, "edges": 16, "variables": 5, "compute sets": 1}
     assert report.unknown_codelets == () and report.unbatched() == {}

@@ -449,7 +449,7 @@ def test_a_report_of_an_unrecorded_run_says_so(capsys: pytest.CaptureFixture[str
         )
     engine.print_profile_summary(["Execution", "Cycles by vertex type"], show_execution_steps=True)
     assert capsys.readouterr().out.count("15 steps ran unrecorded, with profiling disabled.") == 3
-    assert engine.report.memory.bytes_per_tile.tolist() == [32, 0, 0]
+    assert engine.report.memory.variable_bytes_per_tile.tolist() == [32, 0, 0]
 
 
 def test_a_run_that_fails_is_recorded_as_far_as_it_came() -> None:

@@ -133,6 +133,15 @@ def test_the_exchange_is_mostly_the_streamed_matrix(ran: Ran) -> None:
     assert ran.report.total_cycles == pytest.approx(6_681_766, rel=0.003)
 
 
+def test_the_host_link_of_a_real_machine(ran: Ran) -> None:
+    """The same program on hardware: 2,641,488.4 cycles of host exchange. This is the figure that fixed the rate."""
+    real = ran.report.what_if(host_bytes_per_second=ran.report.target.silicon_host_bytes_per_second)
+    assert real.host_exchange_cycles == pytest.approx(2_641_488.4, rel=0.005)
+    assert real.total_cycles - real.host_exchange_cycles == pytest.approx(
+        ran.report.total_cycles - ran.report.host_exchange_cycles
+    )
+
+
 def test_the_model_agrees_with_the_plan(ran: Ran) -> None:
     """The slowest tile computes as long as planned."""
     multiply, reduce = ran.report.compute_sets

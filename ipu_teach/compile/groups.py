@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -86,3 +86,12 @@ class Grouper:
         if table.codelet.context != "multi":
             return Group(table, rows, shapes, traces[0], estimator=estimator)
         return Group(table, rows, shapes, merged(traces), tuple(enumerate(traces)), estimator)
+
+
+def with_workers(group: Group, num_workers: int) -> Group:
+    """`group` as it would be on a tile with `num_workers` workers: the vertices of a MultiVertex divide their work anew."""
+    if not group.workers:
+        return group
+    codelet, who = group.table.codelet, vertex_name(group.table, int(group.rows[0]))
+    traces = tuple(trace_codelet(codelet, group.shapes, who, num_workers, worker) for worker in workers(codelet, num_workers))
+    return replace(group, trace=merged(traces), workers=tuple(enumerate(traces)))

@@ -36,7 +36,8 @@ class Traffic:
     `received` and `sent`: bytes; `together_received` and `together_sent`: those of them that both tiles of a pair hear.
     `sources`: how often a tile turns to another sender; `sends`: SEND instructions. `link_received` and `link_sent`
     (int64[ipus]): bytes that its tiles get from other IPUs, and that they send there. `links` (int64[ipus, ipus], from and
-    to): bytes on their way, where what several tiles of an IPU want crosses once.
+    to): bytes on their way, where what several tiles of an IPU want crosses once. `stayed`: bytes of a Copy that their tile
+    moves by itself.
     """
 
     received: Array
@@ -48,6 +49,7 @@ class Traffic:
     link_received: Array
     link_sent: Array
     links: Array
+    stayed: Array
 
     @property
     def total(self) -> int:
@@ -141,6 +143,7 @@ def moved(target: Target, source: Array, destination: Array, size: Array) -> Tra
         link_received=links.sum(0),
         link_sent=links.sum(1),
         links=links,
+        stayed=none,
     )
 
 
@@ -189,8 +192,8 @@ def _edges(graph: FrozenGraph, compute_set: FrozenComputeSet, without: str) -> t
     return np.concatenate(tile), np.concatenate(start), np.concatenate(stop)
 
 
-def copy_traffic(graph: FrozenGraph, source: Tensor, destination: Tensor) -> tuple[Traffic, Array]:
-    """(what a Copy exchanges, int64[tiles] bytes that it moves inside tiles)."""
+def copy_traffic(graph: FrozenGraph, source: Tensor, destination: Tensor) -> Traffic:
+    """What a Copy exchanges, and what it moves inside tiles."""
     s_start, d_start, length = aligned_runs(source, destination)
     size = source.dtype.size
     s_start, d_start, length = s_start * size, d_start * size, length * size
@@ -200,8 +203,7 @@ def copy_traffic(graph: FrozenGraph, source: Tensor, destination: Tensor) -> tup
     found = traffic(graph.tile_map, graph.target, tile, s_begin, s_end)
     part, begin, end, owner = graph.tile_map.split(s_begin, s_end)
     local = owner == tile[part]
-    inside = total_of(owner[local].astype(np.int64), (end - begin)[local], graph.target.num_tiles)
-    return found, inside
+    return replace(found, stayed=total_of(owner[local].astype(np.int64), (end - begin)[local], graph.target.num_tiles))
 
 
 def aligned_runs(a: Tensor, b: Tensor) -> tuple[Array, Array, Array]:
@@ -234,16 +236,16 @@ def _heard_together(tile_map: TileMap, target: Target, tile: Array, begin: Array
     # What one tile hears without its partner is sent at the plain rate, for whoever else hears it.
     slow, s_start, s_stop = union(np.zeros(int(alone.sum()), np.int64), start[alone], stop[alone])
     pair, start, stop = pair[both], start[both], stop[both]
-    fast = stop - start - (_covered(s_start, s_stop, stop) - _covered(s_start, s_stop, start))
+    fast = stop - start - (covered(s_start, s_stop, stop) - covered(s_start, s_stop, start))
     first = pair // pairs * target.tiles_per_ipu + pair % pairs * 2
     received = total_of(first, fast, target.num_tiles) + total_of(first + 1, fast, target.num_tiles)
     _, u_start, u_stop = union(np.zeros(len(start), np.int64), start, stop)
     piece, u_start, u_stop, owner = tile_map.split(u_start, u_stop)
-    fast = u_stop - u_start - (_covered(s_start, s_stop, u_stop) - _covered(s_start, s_stop, u_start))
+    fast = u_stop - u_start - (covered(s_start, s_stop, u_stop) - covered(s_start, s_stop, u_start))
     return received, total_of(owner.astype(np.int64), fast, target.num_tiles)
 
 
-def _covered(start: Array, stop: Array, place: Array) -> Array:
+def covered(start: Array, stop: Array, place: Array) -> Array:
     """How much of [0, place) the disjoint, ascending intervals [start, stop) cover."""
     before = np.concatenate(([0], np.cumsum(stop - start)))
     number = np.searchsorted(start, place, "right")

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ipu_teach.compile.freeze import FrozenGraph
-from ipu_teach.cost.exchange import Traffic, moved, sends, total_of
+from ipu_teach.compile.programs import CopyStep, PrintStep, RemoteCopyStep, Step
+from ipu_teach.cost.exchange import Traffic, moved, sends
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import expand
 from ipu_teach.target import Target
@@ -88,11 +89,18 @@ def host_traffic(graph: FrozenGraph, tensor: Tensor, to_device: bool) -> Traffic
     return replace(moved(graph.target, owner, landed, end - begin), sends=issued)
 
 
-def landing_bytes(graph: FrozenGraph, tensor: Tensor) -> Array:
-    """int64[tiles]: bytes of the packets that land away from where their parts belong, and need room until they are moved."""
-    found = landing(graph, tensor)
-    away = found.owner != found.landed
-    return total_of(found.landed[away], (found.end - found.begin)[away], graph.target.num_tiles)
+def with_host(step: Step) -> tuple[Tensor, bool] | None:
+    """(the tensor, whether data comes to it) of a step that transfers between tiles and host or a remote buffer."""
+    match step:
+        case RemoteCopyStep():
+            return step.tensor, not step.store
+        case PrintStep():
+            return step.tensor, False
+        case CopyStep(source=Tensor() as source) if not isinstance(step.destination, Tensor):
+            return source, False
+        case CopyStep(destination=Tensor() as destination) if not isinstance(step.source, Tensor):
+            return destination, True
+    return None
 
 
 def host_cycles(num_bytes: int, target: Target) -> float:

@@ -1,87 +1,293 @@
-"""Bytes on every tile: variables, constants, and the state of vertices.
+"""Bytes on every tile, at every place of the programs.
 
-Not modelled yet: code, edge pointers, stacks and exchange buffers. So a program that fits here may not fit a chip; one that
-does not fit here fits no chip.
+What is always there: constants, the state of vertices, their edge pointers, code, stacks, headers of packets, and the
+variables that are always live (see `liveness`). What comes and goes: the other variables, copies of other tiles' data that a
+compute set reads, results on their way to another tile, and the host's packets that landed away from their place. What is
+dead leaves its bytes to what is live. So a tile is as full as at its fullest moment.
+
+Each variable starts on a whole data path; the bytes that this leaves between them are counted apart, as gaps. Code can only
+run from non-interleaved memory, and everything else goes there too as long as there is room, as in Poplar, which keeps
+interleaved memory for what asks for it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ipu_teach.compile.freeze import FrozenGraph
-from ipu_teach.errors import GraphMemoryAllocationError
+from ipu_teach.compile.freeze import FrozenGraph, FrozenTable
+from ipu_teach.compile.programs import ExecuteStep, Step
+from ipu_teach.cost.exchange import Traffic, total_of
+from ipu_teach.cost.host import landing, with_host
+from ipu_teach.cost.liveness import Liveness, liveness
+from ipu_teach.errors import GraphMemoryAllocationError, counted
+from ipu_teach.graph.layouts import Layout, ListLayout
+from ipu_teach.graph.vector_layout import VectorLayout
+from ipu_teach.graph.vertex import Field
+from ipu_teach.target import Target
 from ipu_teach.types import Array
+
+if TYPE_CHECKING:
+    from ipu_teach.compile import Compiled
+
+VARIABLES, CONSTANTS, STATE = "Variables", "Constants", "Vertex state"
+POINTERS, CODE, EXCHANGE_CODE, CONTROL = "Edge pointers", "Vertex code", "Exchange code", "Control code"
+STACKS, HEADERS, BUFFERS, LANDING = "Stacks", "Host packet headers", "Exchange buffers", "Host buffers"
+CATEGORIES = (VARIABLES, CONSTANTS, STATE, POINTERS, CODE, EXCHANGE_CODE, CONTROL, STACKS, HEADERS, BUFFERS, LANDING)
+EXECUTABLE = (CODE, EXCHANGE_CODE, CONTROL)
 
 
 @dataclass(frozen=True, eq=False)
 class MemoryLedger:
-    """What lies where. `tile`, `variable` and `size` (bytes) are parallel: one row for each piece on one tile."""
+    """What lies where.
 
+    `tile`, `variable` and `size` (bytes) are parallel: one row for each variable and tile that holds some of it. `names`
+    and `categories` are by variable. `always` (category to int64[tiles]): what is always there besides variables.
+    `passing` (by place of the programs, category to int64[tiles]): what is there only at that place. `liveness` says which
+    variables are live where.
+    """
+
+    target: Target
     names: tuple[str, ...]
     categories: tuple[str, ...]
-    num_tiles: int
     tile: Array
     variable: Array
     size: Array
+    always: dict[str, Array]
+    passing: tuple[dict[str, Array], ...]
+    liveness: Liveness
+
+    @property
+    def num_tiles(self) -> int:
+        """Tiles of all IPUs together."""
+        return self.target.num_tiles
+
+    @cached_property
+    def variable_bytes_per_tile(self) -> Array:
+        """int64[tiles]: bytes of variables, constants and state, as if none shared its place with another."""
+        return total_of(self.tile, self.size, self.num_tiles)
+
+    @cached_property
+    def always_live_bytes_per_tile(self) -> Array:
+        """int64[tiles]: bytes that are there from the first step to the last."""
+        rows = self.liveness.always[self.variable]
+        return total_of(self.tile[rows], self.size[rows], self.num_tiles) + sum(self.always.values())
+
+    @cached_property
+    def _peak(self) -> tuple[Array, Array, Array]:
+        """(bytes by tile of what is not always live, at most; the place at which that is; bytes of all tiles by place)."""
+        count, live = self.num_tiles, self.liveness.live
+        now, most, place = (np.zeros(count, np.int64) for _ in range(3))
+        by_place = np.zeros(len(live), np.int64)
+        before = np.zeros(live.shape[1], bool)
+        first = np.searchsorted(self.variable, np.arange(live.shape[1] + 1))
+        for number, here in enumerate(live):
+            for changed in np.flatnonzero(here != before).tolist():
+                rows = slice(first[changed], first[changed + 1])
+                now[self.tile[rows]] += self.size[rows] if here[changed] else -self.size[rows]
+            before = here
+            with_passing = now + sum(self.passing[number].values())
+            by_place[number] = with_passing.sum()
+            place[with_passing > most] = number
+            most = np.maximum(most, with_passing)
+        return most, place, by_place
+
+    @property
+    def not_always_live_bytes_per_tile(self) -> Array:
+        """int64[tiles]: bytes of what comes and goes, at each tile's fullest moment."""
+        return self._peak[0]
 
     @cached_property
     def bytes_per_tile(self) -> Array:
-        """int64[tiles]: modelled bytes on each tile."""
-        return np.bincount(self.tile, self.size, self.num_tiles).astype(np.int64)
+        """int64[tiles]: modelled bytes on each tile at its fullest moment, without gaps."""
+        return self.always_live_bytes_per_tile + self.not_always_live_bytes_per_tile
+
+    @cached_property
+    def _held(self) -> Array:
+        """bool[rows]: what is there at the fullest moment of its tile."""
+        held: Array = self.liveness.always[self.variable]
+        if len(self.liveness.live):
+            held = held | self.liveness.live[self._peak[1][self.tile], self.variable]
+        return held
+
+    @cached_property
+    def gaps_per_tile(self) -> Array:
+        """int64[tiles]: bytes lost because a variable starts on a whole data path, at each tile's fullest moment."""
+        path = self.target.data_path_width // 8
+        return total_of(self.tile[self._held], -self.size[self._held] % path, self.num_tiles)
+
+    def by_region(self) -> dict[str, int]:
+        """Bytes of all tiles together, gaps included, in non-interleaved memory, in interleaved memory, and too many."""
+        whole = self.bytes_per_tile + self.gaps_per_tile
+        limit = self.target.bytes_per_tile
+        plain = np.minimum(whole, min(self.target.non_interleaved_bytes_per_tile, limit))
+        fits = np.minimum(whole, limit)
+        return {
+            "Non-interleaved": int(plain.sum()),
+            "Interleaved": int((fits - plain).sum()),
+            "Overflow": int((whole - fits).sum()),
+        }
 
     def by_variable(self, tile: int | None = None) -> dict[str, int]:
-        """Bytes by variable name, largest first, on one tile or on all."""
+        """Bytes by variable name, largest first, on one tile or on all, whether live or not."""
         rows = slice(None) if tile is None else self.tile == tile
-        total = np.bincount(self.variable[rows], self.size[rows], len(self.names)).astype(np.int64)
-        order = np.argsort(-total, kind="stable")
-        result: dict[str, int] = {}
-        for i in order[total[order] > 0].tolist():
-            result[self.names[i]] = result.get(self.names[i], 0) + int(total[i])
-        return result
+        return self._named(self.variable[rows], self.size[rows])
+
+    def at_fullest(self, tile: int) -> dict[str, int]:
+        """As `by_variable`, of what is on a tile at its fullest moment."""
+        rows = self._held & (self.tile == tile)
+        return self._named(self.variable[rows], self.size[rows])
+
+    def live_at(self, place: int, tile: int | None = None) -> dict[str, int]:
+        """As `by_variable`, of those variables that are not always live and live at a place of the programs."""
+        rows = self.liveness.live[place, self.variable] & (True if tile is None else self.tile == tile)
+        return self._named(self.variable[rows], self.size[rows])
+
+    def bytes_by_place(self) -> list[tuple[str, int]]:
+        """What comes and goes: for each leaf of the programs, in order, its name and the bytes on all tiles."""
+        return [(node.name, size) for node, size in zip(self.liveness.places, self._peak[2].tolist(), strict=True)]
 
     def tiles_of(self, name: str) -> list[int]:
         """The tiles that hold some of the variables of that name, ascending."""
         numbers = [i for i, other in enumerate(self.names) if other == name]
         return [int(t) for t in np.unique(self.tile[np.isin(self.variable, numbers)])]
 
-    def by_category(self) -> dict[str, int]:
-        """Bytes of all tiles together, by category."""
-        total = {"Variables": 0, "Constants": 0, "Vertex state": 0}
-        sums = np.bincount(self.variable, self.size, len(self.names))
-        for category, size in zip(self.categories, sums.tolist(), strict=True):
-            total[category] += int(size)
+    def by_category(self, tile: int | None = None) -> dict[str, int]:
+        """Bytes by category, of one tile or of all together, at each tile's fullest moment. They add up to `bytes_per_tile`."""
+        total = {}
+        kind = np.array([CATEGORIES.index(c) for c in self.categories], np.int64)[self.variable]
+        for number, category in enumerate(CATEGORIES):
+            rows = self._held & (kind == number)
+            found = total_of(self.tile[rows], self.size[rows], self.num_tiles) + self.always.get(category, 0)
+            for place, passing in enumerate(self.passing):
+                if category in passing:
+                    found = found + np.where((self._peak[1] == place) & (self._peak[0] > 0), passing[category], 0)
+            total[category] = int(found.sum() if tile is None else found[tile])
         return total
 
+    def _named(self, variable: Array, size: Array) -> dict[str, int]:
+        total = total_of(variable, size, len(self.names))
+        order = np.argsort(-total, kind="stable")
+        result: dict[str, int] = {}
+        for i in order[total[order] > 0].tolist():
+            result[self.names[i]] = result.get(self.names[i], 0) + int(total[i])
+        return result
 
-def ledger(graph: FrozenGraph) -> MemoryLedger:
-    """The ledger of a frozen graph."""
+
+def ledger(compiled: Compiled, exchanges: list[tuple[Traffic, ...]]) -> MemoryLedger:
+    """The ledger of a compiled program, whose step i exchanges `exchanges[i]`."""
+    graph = compiled.graph
     start = np.array([v.start for v in graph.variables], np.int64)
     stop = np.array([v.stop for v in graph.variables], np.int64)
-    variable, begin, end, tile = graph.tile_map.split(start, stop)
-    keep = (tile >= 0) & (end > begin)
-    categories = tuple("Constants" if v.constant else "Vertex state" if v.state else "Variables" for v in graph.variables)
-    names = tuple(v.name for v in graph.variables)
+    piece, begin, end, owner = graph.tile_map.split(start, stop)
+    keep = (owner >= 0) & (end > begin)
+    # A row for each variable and tile, variable by variable.
+    key = piece[keep] * graph.target.num_tiles + owner[keep]
+    found, row = np.unique(key, return_inverse=True)
+    variable, tile = np.divmod(found, graph.target.num_tiles)
+    found_live = liveness(compiled)
+    by_step = [_passing(graph, step, exchanges[number]) for number, step in enumerate(compiled.steps)]
     return MemoryLedger(
-        names, categories, graph.target.num_tiles, tile[keep].astype(np.int64), variable[keep], (end - begin)[keep]
+        graph.target,
+        tuple(v.name for v in graph.variables),
+        tuple(CONSTANTS if v.constant else STATE if v.state else VARIABLES for v in graph.variables),
+        tile,
+        variable,
+        total_of(row, (end - begin)[keep], len(found)),
+        _always(compiled, exchanges),
+        tuple(by_step[node.step] for node in found_live.places),
+        found_live,
     )
 
 
-def check(memory: MemoryLedger, limit: int) -> None:
-    """Raise `GraphMemoryAllocationError` if a tile holds more than `limit` bytes."""
-    used = memory.bytes_per_tile
-    full = int(np.argmax(used)) if len(used) else 0
-    if len(used) and used[full] > limit:
-        over = int(np.count_nonzero(used > limit))
-        largest = list(memory.by_variable(full).items())[:3]
-        error = GraphMemoryAllocationError(
-            "Out of memory: Cannot fit all variable data onto one or more tiles. "
-            f"{over} of {memory.num_tiles} tiles {'holds' if over == 1 else 'hold'} too much.",
-            where=f"the fullest is tile {full}: {int(used[full]):,} of {limit:,} bytes, most of them "
-            + ", ".join(f"{name!r} {size:,}" for name, size in largest),
-            next_step="spread the variables over more tiles (poputil.map_tensor_linearly), use a smaller dtype, or more tiles.",
-        )
-        error.bytes_per_tile = used
-        raise error
+def _always(compiled: Compiled, exchanges: list[tuple[Traffic, ...]]) -> dict[str, Array]:
+    """Category to int64[tiles]: what every tile holds for its vertices and for its part of the programs."""
+    graph, target = compiled.graph, compiled.graph.target
+    pointers, code, stacks, headers, moving = (np.zeros(target.num_tiles, np.int64) for _ in range(5))
+    codelets: dict[object, Array] = {}
+    for _, table in graph.tables():
+        here = total_of(table.tiles, np.ones(len(table)), target.num_tiles) > 0
+        codelets[table.codelet] = codelets.get(table.codelet, False) | here
+        pointers += total_of(table.tiles, pointer_bytes(graph, table), target.num_tiles)
+    for here in codelets.values():
+        code += here * target.vertex_code_bytes
+        stacks = np.maximum(stacks, here * target.num_worker_contexts * target.worker_stack_bytes)
+    for exchange in (e for listed in exchanges for e in listed):
+        moving += (exchange.sends + target.exchange_setup_instructions * exchange.sources) * target.instruction_bytes
+    for step in compiled.steps:
+        transfer = with_host(step)
+        if transfer is not None:
+            headers += landing(graph, transfer[0]).packets * target.host_packet_header_bytes
+    return {
+        POINTERS: pointers,
+        CODE: code,
+        EXCHANGE_CODE: moving,
+        CONTROL: np.full(target.num_tiles, len(compiled.steps) * target.control_code_bytes_per_step),
+        STACKS: stacks + target.supervisor_stack_bytes,
+        HEADERS: headers,
+    }
+
+
+def _passing(graph: FrozenGraph, step: Step, exchange: tuple[Traffic, ...]) -> dict[str, Array]:
+    """Category to int64[tiles]: what is there while a step runs, and no longer."""
+    if isinstance(step, ExecuteStep):
+        reads, writes = exchange
+        return {BUFFERS: reads.received + writes.sent}
+    transfer = with_host(step)
+    if transfer is None:
+        return {}
+    (moved,), (_, to_device) = exchange, transfer
+    return {LANDING: moved.sent if to_device else moved.received}
+
+
+def pointer_bytes(graph: FrozenGraph, table: FrozenTable) -> Array:
+    """int64[vertices]: bytes of the addresses and lengths in each vertex, as `VectorLayout` describes them."""
+    total = np.zeros(len(table), np.int64)
+    for name, field in table.fields.items():
+        if field.kind == "state":
+            continue
+        layouts, which = np.unique(table.layouts[name], return_inverse=True)
+        sizes = [_pointer_bytes(field, graph.layouts[number], graph.target) for number in layouts]
+        total += np.array(sizes, np.int64)[which.reshape(-1)]
+    return total
+
+
+def _pointer_bytes(field: Field, layout: Layout | ListLayout, target: Target) -> int:
+    word = target.pointer_bytes
+    if field.depth == 0:
+        return word
+    half = (VectorLayout.SCALED_PTR32, VectorLayout.SCALED_PTR64, VectorLayout.SCALED_PTR128)
+    inner = field.layouts[-1] if field.layouts else None
+    one = word // 2 if inner in half else word if inner in (VectorLayout.ONE_PTR, VectorLayout.SHORT_SPAN) else 2 * word
+    if field.depth == 1 and field.form == "edges":
+        elements = layout.size if isinstance(layout, Layout) else sum(part.size for _, part in layout.parts)
+        return elements * word + 2 * word  # an address for each
+    if field.depth == 1:
+        return one
+    rows = layout.shape[0] if isinstance(layout, Layout) else len(layout.parts)
+    return rows * (word if field.form == "list" else one) + 2 * word  # a VectorList packs distance and length into a word
+
+
+def check(memory: MemoryLedger) -> None:
+    """Raise `GraphMemoryAllocationError` if a tile holds more than it has."""
+    used, limit = memory.bytes_per_tile + memory.gaps_per_tile, memory.target.bytes_per_tile
+    full = int(np.argmax(used))
+    if used[full] <= limit:
+        return
+    over = int(np.count_nonzero(used > limit))
+    largest = [f"{name!r} {size:,}" for name, size in memory.at_fullest(full).items()]
+    held = [f"{name.lower()} {size:,}" for name, size in memory.by_category(full).items() if size and name != VARIABLES]
+    more = f", and {counted(len(largest) - 10, 'smaller one')}" if len(largest) > 10 else ""
+    error = GraphMemoryAllocationError(
+        "Out of memory: Cannot fit all variable data onto one or more tiles. "
+        f"{over} of {memory.num_tiles} tiles {'holds' if over == 1 else 'hold'} too much.",
+        where=f"the fullest is tile {full}: {int(used[full]):,} of {limit:,} bytes. Its variables: "
+        + (", ".join(largest[:10]) + more or "none")
+        + (f". Besides: {', '.join(held)}." if held else "."),
+        next_step="spread the variables over more tiles (poputil.map_tensor_linearly), use a smaller dtype, or more tiles.",
+    )
+    error.bytes_per_tile = used
+    raise error

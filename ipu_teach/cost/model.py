@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from ipu_teach.compile import Compiled
 from ipu_teach.compile.checks import vertex_name
-from ipu_teach.compile.freeze import FrozenComputeSet
+from ipu_teach.compile.freeze import FrozenComputeSet, FrozenGraph
+from ipu_teach.compile.groups import with_workers
 from ipu_teach.compile.programs import (
     AbortStep,
     CopyStep,
@@ -24,7 +25,7 @@ from ipu_teach.compile.programs import (
 )
 from ipu_teach.cost.codelets import UNKNOWN, vertex_cycles
 from ipu_teach.cost.exchange import Traffic, copy_traffic, reads, writes
-from ipu_teach.cost.host import host_cycles, host_traffic
+from ipu_teach.cost.host import host_cycles, host_traffic, with_host
 from ipu_teach.cost.memory import MemoryLedger, check, ledger
 from ipu_teach.cost.schedule import busiest_worker
 from ipu_teach.errors import MissingPerfEstimateError
@@ -40,8 +41,9 @@ from ipu_teach.types import Array
 class StepCost:
     """One execution of one step. Arrays have an entry for each tile; cycles are modelled tile cycles.
 
-    The step's phases follow each other: sync, exchange in, compute, exchange out, host. Each lasts as long as its slowest
-    tile; what another tile waits meanwhile counts as sync, as Poplar's profile books it.
+    The step's phases follow each other: sync, exchange in, compute, exchange out; or sync, and the host's transfer with the
+    exchange that rearranges it. Each lasts as long as its slowest tile; what another tile waits meanwhile counts as sync, as
+    Poplar's profile books it.
     """
 
     kind: str
@@ -56,6 +58,7 @@ class StepCost:
     host_cycles: float
     host_bytes: int
     unknown: tuple[str, ...] = ()
+    exchange_phases: tuple[Array, ...] = ()  # int64[tiles] for each of `exchange`; `exchange_cycles` is their sum
 
     @property
     def compute_duration(self) -> int:
@@ -77,15 +80,32 @@ class CostModel:
         self.compiled = compiled
         self.target: Target = compiled.graph.target
         self._steps: dict[int, StepCost] = {}
+        self._exchanges: dict[object, tuple[Traffic, ...]] = {}  # what moves, which no rate changes
+
+    def at(self, target: Target) -> CostModel:
+        """The costs of the same compiled program on a machine of as many tiles, at the rates of `target`.
+
+        A MultiVertex is traced again if `target` has another number of workers.
+        """
+        other = CostModel(self.compiled)
+        other.target = target
+        other._exchanges = self._exchanges
+        if target.num_worker_contexts != self.compiled.graph.target.num_worker_contexts:
+            groups = {
+                number: tuple(with_workers(group, target.num_worker_contexts) for group in listed)
+                for number, listed in self.compiled.groups.items()
+            }
+            other.compiled = replace(self.compiled, groups=groups)
+        return other
 
     @cached_property
     def memory(self) -> MemoryLedger:
         """The byte ledger."""
-        return ledger(self.compiled.graph)
+        return replace(ledger(self.compiled, [self.exchange(n) for n in range(self.num_steps)]), target=self.target)
 
     def check_memory(self) -> None:
         """Raise `GraphMemoryAllocationError` if a tile is over its memory."""
-        check(self.memory, self.target.bytes_per_tile)
+        check(self.memory)
 
     def check_estimates(self) -> None:
         """Raise `MissingPerfEstimateError` for a codelet that could not be traced and has no estimate."""
@@ -107,8 +127,7 @@ class CostModel:
     def step(self, number: int) -> StepCost:
         """The cost of one execution of step `number` of `Compiled.steps`."""
         if number not in self._steps:
-            step = self.compiled.steps[number]
-            self._steps[number] = self._cost_of(step)
+            self._steps[number] = self._cost_of(self.compiled.steps[number], self.exchange(number))
         return self._steps[number]
 
     def vertex_cycles(self, compute_set: FrozenComputeSet) -> tuple[Array, Array, Array, Array]:
@@ -124,9 +143,9 @@ class CostModel:
         sorting = np.argsort(order, kind="stable")
         return cycles[sorting], tiles[sorting], alone[sorting], order[sorting]
 
-    def _execute(self, step: ExecuteStep) -> StepCost:
-        graph, target = self.compiled.graph, self.target
-        compute_set = graph.compute_sets[step.compute_set]
+    def _execute(self, step: ExecuteStep, exchange: tuple[Traffic, ...]) -> StepCost:
+        target = self.target
+        compute_set = self.compiled.graph.compute_sets[step.compute_set]
         cycles, tiles, alone, _ = self.vertex_cycles(compute_set)
         known = np.maximum(cycles, 0)
         busiest = busiest_worker(known[~alone], tiles[~alone], target.num_tiles, target.num_worker_contexts)
@@ -137,50 +156,52 @@ class CostModel:
         return self._cost(
             "Execute",
             compute_set.name,
-            (reads(graph, compute_set), writes(graph, compute_set)),
+            exchange,
             compute=busiest * target.num_worker_contexts + supervised,
             active=worked + supervised,
             unknown=tuple(sorted(unknown)),
         )
 
-    def _cost_of(self, step: Step) -> StepCost:
+    def _cost_of(self, step: Step, exchange: tuple[Traffic, ...]) -> StepCost:
         match step:
             case ExecuteStep():
-                return self._execute(step)
+                return self._execute(step, exchange)
             case CopyStep():
-                return self._copy(step)
+                return self._copy(step, exchange)
             case RemoteCopyStep():
-                return self._host("RemoteCopy", step.buffer.handle, step.tensor, not step.store)
+                return self._cost("RemoteCopy", step.buffer.handle, exchange, host_bytes=_size(step.tensor))
             case PrintStep():
-                return self._host("PrintTensor", step.title, step.tensor, False)
+                return self._cost("PrintTensor", step.title, exchange, host_bytes=_size(step.tensor))
             case SyncStep():
-                return self._cost("Sync", step.sync_type.value, (), sync=self._sync(step.sync_type is not SyncType.INTERNAL))
+                sync = self._sync(step.sync_type is not SyncType.INTERNAL)
+                return self._cost("Sync", step.sync_type.value, exchange, sync=sync)
             case UndefStep():
-                return self._cost("WriteUndef", step.tensor.graph.describe(step.tensor), (), sync=0)
+                return self._cost("WriteUndef", step.tensor.graph.describe(step.tensor), exchange, sync=0)
             case AbortStep():
-                return self._cost("Abort", step.message, (), sync=0)
+                return self._cost("Abort", step.message, exchange, sync=0)
             case StampStep():
-                return self._cost("CycleStamp", step.tensor.graph.describe(step.tensor), (), sync=0)
+                return self._cost("CycleStamp", step.tensor.graph.describe(step.tensor), exchange, sync=0)
 
     def _sync(self, external: bool) -> int:
         """Cycles of one sync: of one IPU, or of all."""
         return self.target.internal_sync_cycles + (self.target.external_sync_cycles if external else 0)
 
-    def _copy(self, step: CopyStep) -> StepCost:
-        target = self.target
+    def _copy(self, step: CopyStep, exchange: tuple[Traffic, ...]) -> StepCost:
         source, destination = step.source, step.destination
-        if isinstance(source, Tensor) and isinstance(destination, Tensor):
-            found, inside = copy_traffic(self.compiled.graph, source, destination)
-            moved = -(-inside // target.memcpy_bytes_per_cycle)
-            return self._cost("Copy", _name(step), (found,), compute=moved, active=moved)
         if isinstance(source, DataStream):
-            return self._host("StreamCopy", source.handle, destination, True)  # type: ignore[arg-type]
-        return self._host("StreamCopy", destination.handle, source, False)  # type: ignore[union-attr]
+            return self._cost("StreamCopy", source.handle, exchange, host_bytes=_size(source))
+        if isinstance(destination, DataStream):
+            return self._cost("StreamCopy", destination.handle, exchange, host_bytes=_size(destination))
+        moved = -(-exchange[0].stayed // self.target.memcpy_bytes_per_cycle)
+        return self._cost("Copy", _name(step), exchange, compute=moved, active=moved)
 
-    def _host(self, kind: str, name: str, tensor: Tensor, to_device: bool) -> StepCost:
-        """A transfer between tiles and host, or streaming memory."""
-        num_bytes = tensor.num_elements * tensor.dtype.size
-        return self._cost(kind, name, (host_traffic(self.compiled.graph, tensor, to_device),), host_bytes=num_bytes)
+    def exchange(self, number: int) -> tuple[Traffic, ...]:
+        """What step `number` moves between tiles, found once for all rates."""
+        step = self.compiled.steps[number]
+        key = step.compute_set if isinstance(step, ExecuteStep) else step
+        if key not in self._exchanges:
+            self._exchanges[key] = exchange_of(self.compiled.graph, step)
+        return self._exchanges[key]
 
     def _cost(
         self,
@@ -210,6 +231,7 @@ class CostModel:
             host_cycles(host_bytes, target),
             host_bytes,
             unknown,
+            tuple(per_tile),
         )
 
     # What a report asks of the compiled program
@@ -255,6 +277,24 @@ class CostModel:
             "variables": sum(not v.state for v in graph.variables),
             "compute sets": len(graph.compute_sets),
         }
+
+
+def exchange_of(graph: FrozenGraph, step: Step) -> tuple[Traffic, ...]:
+    """What a step moves between tiles: of a compute set what comes before it, and what leaves after."""
+    if isinstance(step, ExecuteStep):
+        compute_set = graph.compute_sets[step.compute_set]
+        return reads(graph, compute_set), writes(graph, compute_set)
+    transfer = with_host(step)
+    if transfer is not None:
+        return (host_traffic(graph, *transfer),)
+    if isinstance(step, CopyStep) and isinstance(step.source, Tensor) and isinstance(step.destination, Tensor):
+        return (copy_traffic(graph, step.source, step.destination),)
+    return ()
+
+
+def _size(data: Tensor | DataStream) -> int:
+    """Bytes of one transfer."""
+    return data.num_elements * data.dtype.size
 
 
 def _name(step: CopyStep) -> str:

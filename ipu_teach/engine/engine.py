@@ -157,6 +157,11 @@ class Engine(WithoutSome):
             if isinstance(connected, CallbackFeed):
                 connected.invalidate()
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether `load` has been called, on a device that no other engine was loaded on since."""
+        return self._machine is not None and self._device is not None and self._device.program is self._ticket
+
     def _loaded(self) -> Machine:
         if self._machine is None or self._device is None:
             raise TensorIOStateError(

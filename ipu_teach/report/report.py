@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from ipu_teach.cost import CostModel, StepCost
 from ipu_teach.cost.memory import MemoryLedger
-from ipu_teach.errors import PoplarIndexError, ProfilingDisabledError, shown
+from ipu_teach.errors import InvalidMachineModelError, PoplarIndexError, ProfilingDisabledError, shown
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.target import Target
+from ipu_teach.target import Target, changed
 from ipu_teach.types import Array
+
+# Fields of a machine that decide what is compiled, and not only how long it takes.
+COMPILED_FOR = ("num_ipus", "num_tiles", "tiles_per_ipu", "exchange_send_words", "host_packet_bytes")
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +139,23 @@ class Report:
             result.append(StepRun(index, step.kind, step.name, start, step.cycles, step))
             start += step.cycles
         return result
+
+    def what_if(self, **changes: Any) -> Report:
+        """The same compiled program and the same run, at other rates: `report.what_if(exchange_bytes_per_cycle=8)`.
+
+        `changes`: fields of `Target`, by name. Nothing is compiled or run again, so what decides where things lie cannot
+        change. Cycles that were given by number, with `set_perf_estimate`, stay what they are. Raises
+        `InvalidMachineModelError`, for a number of tiles or IPUs too: `sweep` compiles for each.
+        """
+        for name in changes:
+            if name in COMPILED_FOR:
+                raise InvalidMachineModelError(
+                    f"what_if() cannot change {name}: the program was compiled for {getattr(self.target, name):,}.",
+                    next_step="sweep(build, num_tiles=[…]) builds and compiles for each number of tiles."
+                    if name.startswith(("num", "tiles"))
+                    else f"compile for another machine: IPUModel({self.target.ipu_version!r}, {name}=…).",
+                )
+        return Report(self._cost.at(changed(self.target, **changes)), self._steps, self.runs, self.unrecorded_steps)
 
     # Sums over the run. "Average" is over the tiles.
 

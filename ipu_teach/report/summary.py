@@ -75,8 +75,9 @@ def _memory(report: Report) -> list[str]:
     memory = report.memory
     used = memory.bytes_per_tile
     fullest = int(np.argmax(used))
-    lines = [f"Total for all IPUs:     {int(used.sum()):>12,} B", "  By Data Type:"]
-    lines += [f"    {name + ':':<20}{size:>12,} B" for name, size in memory.by_category().items()]
+    always = int(memory.always_live_bytes_per_tile.sum())
+    lines = [f"Total for all IPUs:     {int(used.sum()):>12,} B ({always:,} B always live)", "  By Data Type:"]
+    lines += [f"    {name + ':':<20}{size:>12,} B" for name, size in memory.by_category().items() if size]
     share = 100 * int(used[fullest]) / report.target.bytes_per_tile
     lines.append(f"Fullest tile:           {int(used[fullest]):>12,} B ({share:.1f}% of tile {fullest})")
     return lines

@@ -1,0 +1,220 @@
+"""Which variables hold something that is still needed, at every place of the programs.
+
+A variable is always live if the host reads or writes it, if it is a constant or a vertex's state, if no program uses it, or
+if some program may read it before writing all of it: then it carries something from one run to the next. Any other one is
+live from the step that writes all of it to the last that reads it, and its bytes serve others before and after. A step that
+writes a part of a variable kills nothing, so a variable that is put together in parts counts as always live. An Output field
+writes all of its region. Where a program branches, what any branch needs is live.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ipu_teach.compile.freeze import FrozenGraph
+from ipu_teach.compile.programs import (
+    AbortStep,
+    CopyStep,
+    ExecuteStep,
+    Node,
+    PrintStep,
+    RemoteCopyStep,
+    StampStep,
+    Step,
+    SyncStep,
+    UndefStep,
+)
+from ipu_teach.cost.exchange import covered, union
+from ipu_teach.graph.tensor import Tensor
+from ipu_teach.types import Array
+
+if TYPE_CHECKING:
+    from ipu_teach.compile import Compiled
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """Flags by variable: what a step reads, what it writes, and what it writes from end to end."""
+
+    reads: Array
+    writes: Array
+    fills: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Liveness:
+    """`always`: bool[variables]. `places`: the leaves of all programs, in order. `live`: bool[places, variables], of the
+    others: what is needed before, during or after that leaf."""
+
+    always: Array
+    places: tuple[Node, ...]
+    live: Array
+
+
+class Accesses:
+    """What every step of a compiled program reads and writes."""
+
+    def __init__(self, compiled: Compiled) -> None:
+        self.compiled = compiled
+        self.graph: FrozenGraph = compiled.graph
+        self.start = np.array([v.start for v in self.graph.variables], np.int64)
+        self.stop = np.array([v.stop for v in self.graph.variables], np.int64)
+        self._found: dict[int, Access] = {}
+
+    def none(self) -> Array:
+        """No variable."""
+        return np.zeros(len(self.start), bool)
+
+    def of(self, number: int) -> Access:
+        """The access of step `number`."""
+        if number not in self._found:
+            self._found[number] = self._access(self.compiled.steps[number])
+        return self._found[number]
+
+    def touched(self, *tensors: Tensor | None) -> Array:
+        """The variables of which some element is in one of the tensors."""
+        return self._touched(*_bytes(tensors))
+
+    def _access(self, step: Step) -> Access:
+        match step:
+            case ExecuteStep():
+                return self._execute(step)
+            case CopyStep():
+                source = step.source if isinstance(step.source, Tensor) else None
+                return self._moved((source,), step.destination if isinstance(step.destination, Tensor) else None)
+            case RemoteCopyStep():
+                return self._moved((step.offset, step.tensor if step.store else None), None if step.store else step.tensor)
+            case PrintStep():
+                return self._moved((step.tensor,), None)
+            case UndefStep():
+                return self._moved((), step.tensor)
+            case AbortStep():
+                return self._moved((step.predicate,), None)
+            case StampStep():
+                return self._moved((step.since,), step.tensor)
+            case SyncStep():
+                return self._moved((), None)
+
+    def _moved(self, sources: tuple[Tensor | None, ...], destination: Tensor | None) -> Access:
+        start, stop = _bytes((destination,))
+        return Access(self.touched(*sources), self._touched(start, stop), self._filled(start, stop))
+
+    def _execute(self, step: ExecuteStep) -> Access:
+        read, written = [_bytes(())], [_bytes((step.out,))]
+        for table in self.graph.compute_sets[step.compute_set].tables:
+            for name, field in table.fields.items():
+                if field.kind != "state":
+                    found = self.graph.intervals(table, name)
+                    if field.kind != "output":
+                        read.append((found.start, found.stop))
+                    if field.written:
+                        written.append((found.start, found.stop))
+        reads, writes = (tuple(np.concatenate(side) for side in zip(*parts, strict=True)) for parts in (read, written))
+        return Access(self._touched(*reads), self._touched(*writes), self._filled(*writes))
+
+    def _touched(self, start: Array, stop: Array) -> Array:
+        keep = stop > start
+        first = np.searchsorted(self.start, start[keep], "right") - 1
+        last = np.searchsorted(self.start, stop[keep], "left")
+        change = np.bincount(first, minlength=len(self.start) + 1) - np.bincount(last, minlength=len(self.start) + 1)
+        found: Array = np.cumsum(change)[:-1] > 0
+        return found
+
+    def _filled(self, start: Array, stop: Array) -> Array:
+        _, start, stop = union(np.zeros(len(start), np.int64), start, stop)
+        written = covered(start, stop, self.stop) - covered(start, stop, self.start)
+        filled: Array = (written == self.stop - self.start) & (written > 0)
+        return filled
+
+
+def _bytes(tensors: tuple[Tensor | None, ...]) -> tuple[Array, Array]:
+    """(start, stop) of the bytes of some tensors."""
+    start, stop = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for tensor in tensors:
+        if tensor is not None:
+            first, length = tensor.layout.extent
+            start.append((tensor.offset + first) * tensor.dtype.size)
+            stop.append((tensor.offset + first + length) * tensor.dtype.size)
+    return np.concatenate(start), np.concatenate(stop)
+
+
+class _Place:
+    """A node of a program, with what it needs (`uses`) and what it makes unneeded (`fills`), whatever comes after."""
+
+    def __init__(self, node: Node, accesses: Accesses) -> None:
+        self.node = node
+        self.children = tuple(_Place(child, accesses) for child in node.children)
+        self.predicate = accesses.touched(node.predicate)
+        self.live = accesses.none()  # of a leaf that never runs
+        if node.step >= 0:
+            access = accesses.of(node.step)
+            self.uses, self.fills, self.writes = access.reads, access.fills & ~access.reads, access.writes
+        else:
+            self.uses, self.fills = self._together(accesses)
+
+    def _together(self, accesses: Accesses) -> tuple[Array, Array]:
+        kind, parts = self.node.kind, self.children
+        if kind == "Repeat" and self.node.count == 0:
+            return accesses.none(), accesses.none()
+        if kind in ("If", "Switch"):
+            return self.predicate | np.any([p.uses for p in parts], axis=0), np.all([p.fills for p in parts], axis=0)
+        if kind in ("RepeatWhileTrue", "RepeatWhileFalse"):
+            condition, _ = parts
+            return condition.uses | (self._after_condition() & ~condition.fills), condition.fills
+        uses, fills = accesses.none(), accesses.none()
+        for part in reversed(parts):
+            uses, fills = part.uses | (uses & ~part.fills), fills | part.fills
+        return uses, fills
+
+    def _after_condition(self) -> Array:
+        """What a while loop needs when its predicate is read, besides what is needed after the loop."""
+        condition, body = self.children
+        needed: Array = self.predicate | body.uses | (condition.uses & ~body.fills)
+        return needed
+
+    def flow(self, after: Array) -> None:
+        """Note what is live at each leaf below, if `after` is needed after this node."""
+        kind, parts = self.node.kind, self.children
+        if self.node.step >= 0:
+            self.live = after | self.uses | self.writes
+        elif kind in ("If", "Switch"):
+            for part in parts:
+                part.flow(after)
+        elif kind in ("RepeatWhileTrue", "RepeatWhileFalse"):
+            condition, body = parts
+            between = after | self._after_condition()
+            condition.flow(between)
+            body.flow(condition.uses | (between & ~condition.fills))
+        elif kind != "Repeat" or self.node.count > 0:
+            if kind == "Repeat" and self.node.count > 1:
+                after = after | self.uses
+            for part in reversed(parts):
+                part.flow(after)
+                after = part.uses | (after & ~part.fills)
+
+    def leaves(self) -> list[_Place]:
+        """The leaves below, in order."""
+        return [self] if self.node.step >= 0 else [leaf for child in self.children for leaf in child.leaves()]
+
+
+def liveness(compiled: Compiled) -> Liveness:
+    """The liveness of every variable of a compiled program."""
+    accesses = Accesses(compiled)
+    roots = [_Place(program, accesses) for program in compiled.programs]
+    always = np.array([v.constant or v.state for v in compiled.graph.variables], bool)
+    always |= accesses.touched(*(access.tensor for access in compiled.host_accesses.values()))
+    used = accesses.none()
+    for root in roots:
+        always |= root.uses
+        for place in root.leaves():
+            used |= place.uses | place.writes
+    always |= ~used
+    leaves: list[_Place] = []
+    for root in roots:
+        root.flow(always)
+        leaves += root.leaves()
+    live = np.array([leaf.live & ~always for leaf in leaves], bool).reshape(len(leaves), len(always))
+    return Liveness(always, tuple(leaf.node for leaf in leaves), live)
