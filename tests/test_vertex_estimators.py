@@ -182,6 +182,9 @@ BY_HAND: list[tuple[Any, int]] = [
     # 8-bit floats as if one size down: eights in 2 cycles, fours in 1
     (vertices.cast_1d(78, HALF, QUARTER, IPU2), 12 + 6 * (37 + 2 + 3 + 1 + 3)),
     (vertices.cast_1d(78, QUARTER, HALF, IPU2), 12 + 6 * (37 + 3 + 3 + 1)),
+    (vertices.cast_1d(78, QUARTER, QUARTER, IPU2), 12 + 6 * (18 + 4 + 26)),
+    (vertices.cast_1d(78, QUARTER, CHAR, IPU2), 12 + 6 * (18 + 4 + 56)),
+    (vertices.cast_1d(78, CHAR, QUARTER, IPU2), 12 + 6 * (18 + 4 + 74)),
     (vertices.cast_1d_single_worker(8, FLOAT, HALF, IPU2), 5 + 19 + 4 + 2),
     (vertices.cast_2d([8, 4], FLOAT, HALF, IPU2), 5 + 11 + 19 + 4 + 2 + 11 + 19 + 2 + 2),
     # 28 + n/4 below 64 bytes, 39 + n/8 from there; 5 + n for 64 bits; halves 15 and 21 for one and two
@@ -304,20 +307,33 @@ def test_values_by_hand(found: int, wanted: int) -> None:
 
 def test_an_operation_that_poplibs_does_not_have() -> None:
     with pytest.raises(MissingPerfEstimateError) as error:
-        vertices.unary_op_1d("TANN", 10, FLOAT, IPU2)
-    assert str(error.value).startswith("PopLibs has no estimate of 'TANN' for FLOAT.")
-    assert "where: UnaryOp1D" in " ".join(str(error.value).split())
-    assert "did you mean 'TAN'?" in str(error.value)
-    with pytest.raises(MissingPerfEstimateError, match="no estimate of 'ERF' for INT"):
-        vertices.unary_op_1d("ERF", 10, INT, IPU2)
-    with pytest.raises(MissingPerfEstimateError, match="no estimate of 'ADD' for BOOL"):
-        vertices.binary_op_1d("ADD", 10, BOOL, IPU2)
+        vertices.pooling("MEAN", 10, IPU2)
+    assert str(error.value) == (
+        "PopLibs has no estimate of 'MEAN'.\n  where: Pooling\n  next:  It has AVG, GRAD, MAX."
+    )  # fmt: skip
 
 
-@pytest.mark.parametrize("shape", [(3, 4), (4, 6), (0, 4)])
-def test_a_transpose_without_whole_grains(shape: tuple[int, int]) -> None:
-    with pytest.raises(ValueError, match="no grains of 4 x 4"):
-        vertices.transpose(1, shape, HALF, IPU2)
+@pytest.mark.parametrize(
+    ("call", "name", "where"),
+    [
+        (lambda: vertices.unary_op_1d("TANN", 10, FLOAT, IPU2), "'TANN'", "UnaryOp1D of FLOAT\n  next:  did you mean 'TAN'?"),
+        (lambda: vertices.unary_op_1d("ERF", 10, INT, IPU2), "'ERF'", "UnaryOp1D of INT"),
+        (lambda: vertices.binary_op_1d("ADD", 10, BOOL, IPU2), "'ADD'", "BinaryOp1D of BOOL"),
+        (lambda: vertices.non_linearity_1d("ELU", 10, FLOAT, IPU2), "'ELU'", "NonLinearity1D"),
+        (lambda: vertices.non_linearity_grad_1d("GELU_ERF", 10, FLOAT, IPU2), "'GELU_ERF'", "NonLinearityGrad1D"),
+        (lambda: vertices.scaled_add(10, FLOAT, IPU2, operation="AX"), "'AX'", "ScaledAdd"),
+        (lambda: vertices.reduce_regions(10, 10, FLOAT, FLOAT, IPU2, op="AND"), "'AND'", "Reduce"),
+        (lambda: vertices.reduce_strided(10, 10, 10, FLOAT, FLOAT, IPU2, op="MUL"), "'MUL'", "Reduce, strided"),
+        (lambda: vertices.transpose(1, (3, 4), HALF, IPU2), "transposing 3 x 4 elements of 2 bytes", "Transpose"),
+        (lambda: vertices.transpose(1, (4, 6), HALF, IPU2), "transposing 4 x 6 elements of 2 bytes", "Transpose"),
+        (lambda: vertices.transpose(1, (0, 4), HALF, IPU2), "transposing 0 x 4 elements of 2 bytes", "Transpose"),
+        (lambda: vertices.transpose(1, (4, 4), CHAR, IPU2), "transposing 4 x 4 elements of 1 bytes", "Transpose"),
+    ],
+)
+def test_what_poplibs_does_not_have(call: Callable[[], Any], name: str, where: str) -> None:
+    with pytest.raises(MissingPerfEstimateError) as error:
+        call()
+    assert str(error.value).startswith(f"PopLibs has no estimate of {name}.\n  where: {where}")
 
 
 # --- what must hold of any of them ------------------------------------------------------------------------------------

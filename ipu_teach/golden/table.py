@@ -73,10 +73,12 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="ipu-teach golden", description=HELP)
     parser.add_argument("--json", action="store_true", help="print the rows as data")
     as_json = parser.parse_args(arguments).json
-    found: list[Row] = []
-    for title, rows in families():
-        found += rows
-        if not as_json:
-            print("\n".join(lines(title, rows)))
-    print(json.dumps({"rows": [row.as_dict() for row in found]}, indent=1) if as_json else summary(found))
-    return int(any(row.verdict == OUTSIDE for row in found))
+    found = list(families())
+    rows = [row for _, members in found for row in members]
+    if as_json:
+        print(json.dumps({"rows": [row.as_dict() for row in rows]}, indent=1))
+    else:
+        for title, members in found:
+            print("\n".join(lines(title, members)))
+        print(summary(rows))
+    return int(any(row.verdict == OUTSIDE for row in rows))

@@ -16,7 +16,6 @@ from ipu_teach.cost.vertices.poplin import (
     transpose,
 )
 from ipu_teach.cost.vertices.popnn import (
-    NON_LINEARITIES,
     calc_accuracy,
     loss_cross_entropy,
     loss_sum_squared,
@@ -50,7 +49,6 @@ from ipu_teach.cost.vertices.poprand import bernoulli, dropout, normal, set_seed
 from ipu_teach.cost.vertices.reduce import conv_reduce, reduce_contiguous, reduce_regions, reduce_strided, reduce_to_scalar
 
 __all__ = [
-    "NON_LINEARITIES",
     "bernoulli",
     "binary_op_1d",
     "binary_op_2d",

@@ -6,8 +6,9 @@ the helpers here, so one call costs one vertex or a million, and both ways give 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -101,10 +102,20 @@ def find(rates: Rates, op: str, dtype: type[DType], vertex: str) -> Rate:
     for kind in (dtype,) if is_float(dtype) or dtype is BOOL else (dtype, *substitutes):
         if (op, kind) in rates:
             return rates[op, kind]
-    same_type = {name for name, kind in rates if kind is dtype}
-    known = sorted(same_type or {name for name, _ in rates})
+    same_type = {name: rate for (name, kind), rate in rates.items() if kind is dtype}
+    known = same_type or {name: rate for (name, _), rate in rates.items()}
+    return known_row(known, op, f"{vertex} of {dtype.__name__}")
+
+
+T = TypeVar("T")
+
+
+def known_row(rows: Mapping[str, T], name: str, vertex: str) -> T:
+    """The row of that name. Raises `MissingPerfEstimateError` if PopLibs has none."""
+    if name in rows:
+        return rows[name]
     raise MissingPerfEstimateError(
-        f"PopLibs has no estimate of {shown(op)} for {dtype.__name__}.",
+        f"PopLibs has no estimate of {shown(name)}.",
         where=vertex,
-        next_step=f"{did_you_mean(op, known)}It has {', '.join(known)}.",
+        next_step=f"{did_you_mean(name, rows)}It has {', '.join(sorted(rows))}.",
     )

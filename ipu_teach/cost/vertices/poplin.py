@@ -11,6 +11,7 @@ from __future__ import annotations
 from math import prod
 
 from ipu_teach.cost.vertices.parts import Size, ceil_div, either, larger
+from ipu_teach.errors import MissingPerfEstimateError
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType
 
@@ -211,11 +212,15 @@ def cast_after_conv(n: Size, source: type[DType], destination: type[DType], targ
 def transpose(matrices: Size, shape: tuple[int, int], dtype: type[DType], target: Target) -> Size:
     """Tile cycles of transposing `matrices` matrices of `shape`, in grains of 4 x 4 (2 bytes) or 2 x 2 (4 bytes).
 
-    Only for shapes that are whole grains. Raises `ValueError` for others, which PopLibs transposes another way.
+    Raises `MissingPerfEstimateError` for shapes that are no whole grains: PopLibs transposes them another way.
     """
     grain = 4 if dtype.size == 2 else 2
     if dtype.size not in (2, 4) or any(n % grain for n in shape) or not prod(shape):
-        raise ValueError(f"no grains of {grain} x {grain} in {shape}")
+        raise MissingPerfEstimateError(
+            f"PopLibs has no estimate of transposing {shape[0]} x {shape[1]} elements of {dtype.size} bytes.",
+            where="Transpose",
+            next_step="it has those of 2 bytes in whole grains of 4 x 4, and of 4 bytes in grains of 2 x 2.",
+        )
     rows, columns = shape[0] // grain, shape[1] // grain
     k = 4 if grain == 4 else 3
     mine = ceil_div(matrices, target.num_worker_contexts)

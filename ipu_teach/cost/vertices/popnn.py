@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipu_teach.cost.vertices.parts import Size, bit, either, share
+from ipu_teach.cost.vertices.parts import Size, bit, either, known_row, share
 from ipu_teach.cost.vertices.popops import binary_op_2d, unary_op_2d
 from ipu_teach.cost.vertices.reduce import reduce_contiguous
 from ipu_teach.target import Target
@@ -17,13 +17,12 @@ _OP = {
     "GELU_ERF": ((30, 30), (15, 15)),
     "SWISH": ((6, 11), (3, 5)),
 }
-NON_LINEARITIES = tuple(_OP)
 _GRADIENT = {"RELU": (3, 3), "SIGMOID": (3, 3), "TANH": (3, 3), "GELU": (10, 5), "SWISH": (15, 9)}
 
 
 def non_linearity_1d(kind: str, n: Size, dtype: type[DType], target: Target, *, unpack: int = 0) -> Size:
     """Tile cycles of NonLinearity1D: `kind`, such as "GELU", of `n` elements. `unpack`: cycles to unpack its pointers."""
-    first, turn = _OP[kind][dtype is HALF]
+    first, turn = known_row(_OP, kind, "NonLinearity1D")[dtype is HALF]
     width = target.get_vector_width(dtype)
     steps, rest = share(n // width, target), n % width
     body = either(steps == 0, 0, 2 + first + (steps - 1) * turn + 1 + first)
@@ -33,7 +32,7 @@ def non_linearity_1d(kind: str, n: Size, dtype: type[DType], target: Target, *, 
 
 def non_linearity_grad_1d(kind: str, n: Size, dtype: type[DType], target: Target) -> Size:
     """Tile cycles of NonLinearityGrad1D: the gradient of `kind` for `n` elements."""
-    turn = _GRADIENT[kind][dtype is HALF]
+    turn = known_row(_GRADIENT, kind, "NonLinearityGrad1D")[dtype is HALF]
     width = target.get_vector_width(dtype)
     steps, rest = share(n // width, target), n % width
     body = either(steps == 0, 0, 4 + (steps - 1) * turn + 1)
@@ -98,5 +97,5 @@ def pooling(kind: str, vectors: Size, target: Target, *, rows: Size = 1, items: 
 
     The busiest worker has `rows` rows of `items` pieces of work, `vectors` data paths in each.
     """
-    start, turn = {"MAX": (4, 3), "AVG": (5, 3), "GRAD": (7, 5)}[kind]
+    start, turn = known_row({"MAX": (4, 3), "AVG": (5, 3), "GRAD": (7, 5)}, kind, "Pooling")
     return 7 + target.num_worker_contexts * (rows * (13 + items * (20 + start + turn * vectors)) + 6)

@@ -17,6 +17,7 @@ from ipu_teach.cost.vertices.parts import (
     either,
     find,
     is_float,
+    known_row,
     loop,
     share,
 )
@@ -138,7 +139,7 @@ def scaled_add(
         return 53 + 26 * (n // 3) + 6 + either(n % 3 == 0, 0, 26 * (n % 3) + 14)
     rest, steps = n % width, n // width // workers
     supervisor = 21 + (6 if scaled_pointer else 0) + SUPERVISOR_OVERHEAD + either(rest == 0, 7, 13) + 12 + 6
-    supervisor += {"ADD": 0, "SUBTRACT": 7, "AXPBY": 12}[operation]
+    supervisor += known_row({"ADD": 0, "SUBTRACT": 7, "AXPBY": 12}, operation, "ScaledAdd")
     turn: Size = 3 if other in (None, dtype) else 4
     if memory_constrained:
         turn = either(steps >= 16, 1, 2)
@@ -172,9 +173,12 @@ def _cast(n: Size, source: type[DType], destination: type[DType], target: Target
         return 3 + n * (5 if source.numpy.kind == "i" else 4)
     if source is UNSIGNED_CHAR and destination is HALF:
         return 4 + _in_fours(n, 14, 9, (2, 12, 14, 22))
-    floats = all(is_float(t) or issubclass(t, QUARTER) for t in (source, destination))
+    floats = all(is_float(t) or _is_quarter(t) for t in (source, destination))
     if source is HALF and destination.size == 1 and not floats and destination is not BOOL:
         return 8 + _in_fours(n, 19, 16, (2, 14, 21, 29))
+    eights = {(True, True): 13, (True, False): 28, (False, True): 37}.get((_is_quarter(source), _is_quarter(destination)))
+    if eights is not None and source.size == destination.size == 1:  # nothing is said of the first eight
+        return 4 + eights * ceil_div(n, 8)
     loads, stores = target.get_vector_width(source), target.get_vector_width(destination)
     if not floats:
         return 19 + 2 * n
@@ -185,6 +189,10 @@ def _cast(n: Size, source: type[DType], destination: type[DType], target: Target
     for value in (2**i for i in range((group - 1).bit_length())):
         tail = tail + 1 + 2 * bit(rest, value)
     return 19 + cycles * (n // group) + tail
+
+
+def _is_quarter(dtype: type[DType]) -> bool:
+    return issubclass(dtype, QUARTER)
 
 
 def _in_fours(n: Size, first: int, further: int, tails: tuple[int, int, int, int]) -> Size:

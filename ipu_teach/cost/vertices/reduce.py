@@ -8,10 +8,16 @@ from __future__ import annotations
 
 from math import gcd
 
-from ipu_teach.cost.vertices.parts import Size, bit, ceil_div, share
+from ipu_teach.cost.vertices.parts import Size, bit, ceil_div, known_row, share
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType
 
+# Whether the general vertex is written in C++ for an operation, and whether it uses the accumulators.
+_REGION_OPS = {
+    **dict.fromkeys(("LOG_ADD", "LOGICAL_AND", "LOGICAL_OR"), (True, False)),
+    **dict.fromkeys(("ADD", "SQUARE_ADD"), (False, True)),
+    **dict.fromkeys(("MAX", "MIN", "MUL"), (False, False)),
+}
 _LOG_ADD_CYCLES = {FLOAT: 23, HALF: 13}  # for a data path: maximum, minimum, exponent and logarithm
 
 
@@ -56,8 +62,8 @@ def reduce_strided(
 
     `op`: "ADD", "MAX", "MIN" or "LOG_ADD". `outer_strides`: groups of rows that follow each other at another distance.
     """
-    each = _LOG_ADD_CYCLES[dtype] if op == "LOG_ADD" else 1
-    column = 3 + _store(dtype, out, op, update) + outer_strides * (3 + each * (parts - 1))
+    per_part = known_row({"ADD": 1, "MAX": 1, "MIN": 1, "LOG_ADD": _LOG_ADD_CYCLES[dtype]}, op, "Reduce, strided")
+    column = 3 + _store(dtype, out, op, update) + outer_strides * (3 + per_part * (parts - 1))
     return 2 + 2 + 6 + 5 + 1 + ceil_div(outputs, gcd(_loaded(dtype, target), stride)) * column
 
 
@@ -87,10 +93,10 @@ def reduce_regions(
     `op`: "ADD" and "SQUARE_ADD" use the accumulators, "MAX", "MIN" and "MUL" do not; "LOG_ADD", "LOGICAL_AND" and
     "LOGICAL_OR" are written in C++.
     """
-    if op in ("LOG_ADD", "LOGICAL_AND", "LOGICAL_OR"):
+    in_c, accumulates = known_row(_REGION_OPS, op, "Reduce")
+    if in_c:
         converted = 0 if out is dtype else 1
         return 7 + 24 + 8 + 22 * regions + (24 + (12 if op == "LOG_ADD" else 1) + converted) * parts * outputs
-    accumulates = op in ("ADD", "SQUARE_ADD")
     width, loaded = accumulator_width(dtype), _loaded(dtype, target)
     checks = (width - 1).bit_length()
 
