@@ -24,6 +24,7 @@ from ipu_teach.compile import compile_graph
 from ipu_teach.cost import CostModel, StepCost
 from ipu_teach.cost.exchange import Traffic
 from ipu_teach.cost.schedule import busiest_worker, even_tile_cycles
+from ipu_teach.cost.transfers import Transfers, transfers
 from ipu_teach.errors import ComputeSetRaceError, ControlProgramError, GraphMemoryAllocationError
 from ipu_teach.program import Copy, Execute, Program, Repeat
 
@@ -168,6 +169,54 @@ def test_a_copys_traffic_is_a_count_of_pairs(rng: Random) -> None:
             inside[space.tile[s]] += space.size[s]
     assert figures(cost.exchange[0]) == moved(space, wanted, device.target.tiles_per_ipu)
     assert cost.compute_cycles.tolist() == [-(-n // device.target.memcpy_bytes_per_cycle) for n in inside]
+
+
+def messages(found: Transfers) -> dict[tuple[int, tuple[int, ...]], int]:
+    return {
+        (source, tuple(to.tolist())): size
+        for source, size, to in zip(found.source.tolist(), found.size.tolist(), found.receivers, strict=True)
+    }
+
+
+def heard(space: Space, wanted: Sequence[set[int]]) -> dict[tuple[int, tuple[int, ...]], int]:
+    """Bytes by sender and set of receivers, element by element, if tile t must get the elements `wanted[t]`."""
+    result: dict[tuple[int, tuple[int, ...]], int] = {}
+    for element in set().union(*wanted):
+        owner = space.tile[element]
+        receivers = tuple(t for t in range(len(wanted)) if element in wanted[t] and t != owner)
+        if receivers:
+            result[owner, receivers] = result.get((owner, receivers), 0) + space.size[element]
+    return result
+
+
+@RANDOMLY
+@given(st.randoms(use_true_random=False))
+def test_a_compute_sets_messages_are_a_count_of_elements(rng: Random) -> None:
+    space = some_space(rng, some_device(rng))
+    step = random_superstep(rng, space)
+    compiled = compile_graph(space.graph, [Execute(step.compute_set)])
+    reads, writes = transfers(compiled.graph, compiled.steps[0])
+    assert messages(reads) == heard(space, touched_by_tile(space, step, ("input", "inout")))
+    # What is written goes from the vertex's tile to each owner.
+    back: dict[tuple[int, tuple[int, ...]], int] = {}
+    for tile, elements in enumerate(touched_by_tile(space, step, ("output", "inout"))):
+        for element in elements:
+            if space.tile[element] != tile:
+                back[tile, (space.tile[element],)] = back.get((tile, (space.tile[element],)), 0) + space.size[element]
+    assert messages(writes) == back
+    assert reads.size.tolist() == sorted(reads.size.tolist(), reverse=True)
+
+
+@RANDOMLY
+@given(st.randoms(use_true_random=False))
+def test_a_copys_messages_are_a_count_of_elements(rng: Random) -> None:
+    space = some_space(rng, some_device(rng))
+    copy, source, destination = random_copy(rng, space)
+    compiled = compile_graph(space.graph, [copy])
+    wanted: list[set[int]] = [set() for _ in range(space.tiles)]
+    for s, d in zip(source.ids.reshape(-1).tolist(), destination.ids.reshape(-1).tolist(), strict=True):
+        wanted[space.tile[d]].add(s)
+    assert messages(transfers(compiled.graph, compiled.steps[0])[0]) == heard(space, wanted)
 
 
 def test_a_broadcast_is_sent_once_and_received_by_each_tile() -> None:

@@ -86,7 +86,7 @@ def test_a_run_in_jupyterlab(lab: Lab, page: Any) -> None:
     page.keyboard.press("Home")
     page.keyboard.press("+")
     page.keyboard.press("+")
-    assert page.get_by_label("Speed").input_value() == "4"
+    assert page.get_by_label("Speed", exact=True).input_value() == "4"
     page.keyboard.press(" ")
     page.wait_for_function("document.querySelector('.ipu-live').ipuPlayer.at > 2")
     assert playing(page)
