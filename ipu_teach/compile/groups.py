@@ -9,7 +9,7 @@ import numpy as np
 from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.freeze import FrozenGraph, FrozenTable
 from ipu_teach.compile.trace import Trace
-from ipu_teach.compile.tracer import FieldShape, trace_codelet
+from ipu_teach.compile.tracer import FieldShape, fork_codelet, trace_codelet
 from ipu_teach.compile.workers import merged
 from ipu_teach.graph.codelets import Estimator
 from ipu_teach.graph.tensor import Layout
@@ -31,14 +31,21 @@ class Group:
     trace: Trace
     workers: tuple[tuple[int, Trace], ...] = ()
     estimator: Estimator | None = None
+    # For a codelet with a few branches that depend on data: a trace for each way through them.
+    paths: tuple[Trace, ...] = ()
 
     # Why these vertices may not run side by side, although their codelet could be traced.
     apart: str = ""
 
     @property
     def unbatched(self) -> str:
-        """Why these vertices run one by one: the line and what prevented the trace, or a race. Empty if they are batched."""
+        """Why these vertices do not run as one batch: the line and what prevented the trace, or a race. Empty if they do."""
         return self.trace.stopped or self.apart
+
+    @property
+    def way(self) -> str:
+        """How they run: "batch", "fork" (a batch for each way through the branches), or "loop" (one by one)."""
+        return "loop" if self.apart else "batch" if not self.trace.stopped else "fork" if self.paths else "loop"
 
 
 class Grouper:
@@ -47,6 +54,7 @@ class Grouper:
     def __init__(self, graph: FrozenGraph) -> None:
         self.graph = graph
         self._traces: dict[object, tuple[Trace, ...]] = {}
+        self._paths: dict[object, tuple[Trace, ...]] = {}
         self._shapes: list[FieldShape] = []
         numbers: dict[FieldShape, int] = {}
         ids = []
@@ -84,5 +92,12 @@ class Grouper:
             )
         traces, estimator = self._traces[key], self.graph.estimators.get(table.codelet)
         if table.codelet.context != "multi":
-            return Group(table, rows, shapes, traces[0], estimator=estimator)
+            paths = self._forks(key, table, shapes, row) if traces[0].stopped else ()
+            return Group(table, rows, shapes, traces[0], estimator=estimator, paths=paths)
         return Group(table, rows, shapes, merged(traces), tuple(enumerate(traces)), estimator)
+
+    def _forks(self, key: object, table: FrozenTable, shapes: dict[str, FieldShape], row: int) -> tuple[Trace, ...]:
+        if key not in self._paths:
+            count = self.graph.target.num_worker_contexts
+            self._paths[key] = fork_codelet(table.codelet, shapes, vertex_name(table, row), count)
+        return self._paths[key]

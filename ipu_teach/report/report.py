@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ipu_teach.compile.programs import ExecuteStep
 from ipu_teach.cost import CostModel, StepCost
 from ipu_teach.cost.memory import MemoryLedger
 from ipu_teach.errors import PoplarIndexError, ProfilingDisabledError, shown
@@ -110,9 +111,12 @@ class Report:
             if compute_set is not None:
                 frozen = self._cost.compiled.graph.compute_sets[compute_set]
                 vertices = {t.codelet.__name__: len(t) for t in frozen.tables}
-                found[compute_set] = ComputeSetProfile(
-                    frozen.name, int(self._executions[number]), vertices, self._cost.step(number)
-                )
+                ran = int(self._executions[number])
+                before = found.get(compute_set)
+                # Where cycles depend on data there is a step for each way it ran; the last one stands for all.
+                if before is None or ran:
+                    ran += before.executions if before is not None else 0
+                    found[compute_set] = ComputeSetProfile(frozen.name, ran, vertices, self._cost.step(number))
         return tuple(found[i] for i in sorted(found))
 
     def steps(self, first: int = 0, last: int | None = None) -> list[StepRun]:
@@ -191,8 +195,21 @@ class Report:
         """Codelets that ran without a cost model; their cycles are missing from every sum."""
         return tuple(sorted({name for _, step in self._ran for name in step.unknown}))
 
+    def ways(self) -> dict[str, str]:
+        """How the host runs each codelet, all its vertices at once if it can.
+
+        "batch"; "fork": a batch for each way through its branches; "lanes": a masked lane for each vertex; "loop": vertex by
+        vertex, in plain Python. Of a codelet that is run in several ways, the slowest.
+        """
+        order = ("batch", "fork", "lanes", "loop")
+        found: dict[str, str] = {}
+        for group in (g for listed in self._cost.compiled.groups.values() for g in listed):
+            name = group.table.codelet.__name__
+            found[name] = max(found.get(name, "batch"), group.way, key=order.index)
+        return found
+
     def unbatched(self) -> dict[str, str]:
-        """Codelets that ran vertex by vertex: for each the line and the reason that prevented a batch."""
+        """Codelets that did not run as one batch: for each the line and the reason that prevented it."""
         groups = [g for found in self._cost.compiled.groups.values() for g in found]
         return {g.table.codelet.__name__: g.unbatched for g in groups if g.unbatched}
 
@@ -215,10 +232,10 @@ class Report:
         """Worker cycles (tile cycles for supervisor vertices) of the run, by codelet, most first."""
         totals: dict[str, int] = {}
         for number, n in enumerate(self._executions.tolist()):
-            compute_set = getattr(self._cost.compiled.steps[number], "compute_set", None)
-            if not n or compute_set is None:
+            step = self._cost.compiled.steps[number]
+            if not n or not isinstance(step, ExecuteStep):
                 continue
-            for name, cycles in self._cost.codelet_cycles(compute_set).items():
+            for name, cycles in self._cost.codelet_cycles(step).items():
                 totals[name] = totals.get(name, 0) + n * cycles
         return dict(sorted(totals.items(), key=lambda item: (-item[1], item[0])))
 
