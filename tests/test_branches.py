@@ -141,3 +141,299 @@ class Shared(Vertex):
 def test_a_branch_on_what_all_vertices_share(flag: float) -> None:
     x = normal(6, 5)
     np.testing.assert_array_equal(both(Shared, "fork", flag=[flag], x=x).x, x if flag == 0 else x * 2)
+
+
+# --- masked lanes -----------------------------------------------------------------------------------------------------
+
+
+class Collatz(Vertex):
+    n: Input[INT]
+    out: Output[INT]
+
+    def compute(self):
+        n = self.n
+        steps = 0
+        while n != 1:
+            if n % 2 == 0:
+                n //= 2
+            else:
+                n = 3 * n + 1
+            steps += 1
+        self.out = steps
+
+
+class FirstPast(Vertex):
+    x: Input[Vector[FLOAT]]
+    limit: Input[FLOAT]
+    out: Output[INT]
+
+    def compute(self):
+        total = 0.0
+        self.out = len(self.x)
+        for i in range(len(self.x)):
+            total += self.x[i]
+            if total > self.limit:
+                self.out = i
+                break
+
+
+class ThreeWays(Vertex):
+    x: Input[Vector[FLOAT]]
+    y: Output[Vector[FLOAT]]
+
+    def compute(self):
+        for i in range(len(self.x)):
+            v = self.x[i]
+            if v < -0.5:
+                self.y[i] = -1.0
+            elif v > 0.5:
+                self.y[i] = v * v
+            else:
+                self.y[i] = v / 3
+
+
+class SelectionSort(Vertex):
+    x: InOut[Vector[FLOAT]]
+
+    def compute(self):
+        n = len(self.x)
+        for i in range(n):
+            least = i
+            for j in range(i + 1, n):
+                if self.x[j] < self.x[least]:
+                    least = j
+            t = self.x[i]
+            self.x[i] = self.x[least]
+            self.x[least] = t
+
+
+class NestedWhile(Vertex):
+    """A while in a while, chained comparisons, `and`, `continue` and `break`."""
+
+    x: Input[Vector[INT]]
+    out: Output[Vector[INT]]
+
+    def compute(self):
+        k = 0
+        while k < len(self.x):
+            v = self.x[k]
+            k += 1
+            if v < 0:
+                continue
+            count = 0
+            while 0 < v <= 1000 and count < 20:
+                v = v * 3 - 5
+                count += 1
+                if v % 7 == 0 or v % 11 == 3:
+                    break
+            self.out[k - 1] = count * 1000 + v % 1000
+
+
+class MixedTotal(Vertex):
+    """A Python number until something is added, and a numpy number after: 0.1 * 0.7 is not the same for both."""
+
+    x: Input[Vector[FLOAT]]
+    flags: Input[Vector[INT]]
+    out: Output[FLOAT]
+    wide: Output[FLOAT]
+
+    def compute(self):
+        total = 0.1
+        for value, flag in zip(self.x, self.flags, strict=True):
+            if flag:
+                total += value
+        self.out = total * 0.7 + total
+        self.wide = total if total > 0.1 else -total
+
+
+class CountTo(Vertex):
+    n: Input[INT]
+    x: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+    last: Output[INT]
+
+    def compute(self):
+        best = self.x[0]
+        k = -1
+        for k in range(1, self.n):
+            best = max(best, self.x[k])
+        self.out = best
+        self.last = k
+
+
+class Returns(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = -1
+        for i, value in enumerate(self.x):
+            while value > 0:
+                if i > 2:
+                    self.out = i
+                    return
+                value -= 1
+        self.out = 9 if self.x[0] > self.x[1] else self.x[1]
+
+
+class Histogram(Vertex):
+    x: Input[Vector[INT]]
+    out: Output[Vector[INT]]
+
+    def compute(self):
+        bins = np.zeros(4, np.int32)
+        for value in self.x:
+            bins[int(value) % 4] += 1
+        for k in range(4):
+            self.out[k] = bins[k]
+
+
+class RowOf(Vertex):
+    m: Input[Vector[Vector[FLOAT]]]
+    i: Input[Vector[INT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = np.sqrt(abs(self.m[self.i[0], self.i[1]])) + np.float32(self.i[0]) ** 1.5
+
+
+COUNTS = [1, 7, 300, 2000]
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_lanes_equal_the_loop(count: int) -> None:
+    source = np.random.default_rng(count)
+
+    def floats(*shape: int) -> Array:
+        return source.standard_normal((count, *shape)).astype(np.float32)
+
+    def ints(low: int, high: int, *shape: int) -> Array:
+        return source.integers(low, high, (count, *shape)).astype(np.int32)
+
+    zero = np.zeros(count)
+    got = both(Collatz, "lanes", n=ints(1, 1000), out=zero)
+    assert got.report.unknown_codelets == ()
+    x = np.abs(floats(30))
+    both(FirstPast, "lanes", x=x, limit=np.abs(floats()) * 20, out=zero)
+    both(ThreeWays, "lanes", x=floats(20), y=floats(20))
+    sorted_ = both(SelectionSort, "lanes", x=floats(9)).x
+    assert np.all(np.diff(sorted_) >= 0)
+    both(NestedWhile, "lanes", x=ints(-5, 400, 6), out=ints(0, 9, 6))
+    both(MixedTotal, "lanes", x=floats(9), flags=ints(0, 5, 9) // 4, out=zero, wide=zero)
+    both(CountTo, "lanes", n=ints(-1, 12), x=floats(12), out=zero, last=zero)
+    both(Returns, "lanes", x=floats(6), out=zero)
+    histogram = both(Histogram, "lanes", x=ints(-9, 9, 11), out=ints(0, 1, 4)).out
+    assert histogram.sum(axis=1).tolist() == [11] * count
+    both(RowOf, "lanes", m=floats(3, 5), i=ints(-3, 3, 2), out=zero)
+
+
+def collatz(n: int) -> tuple[int, int]:
+    """(steps, cycles): start 5, load, store; each turn compare, branch, modulo 292, compare, branch, and count."""
+    steps, cycles = 0, 5 + 1 + 1
+    while n != 1:
+        cycles += 2 + 292 + 2 + 1 + (277 if n % 2 == 0 else 2)
+        n = n // 2 if n % 2 == 0 else 3 * n + 1
+        steps += 1
+    return steps, cycles + 2
+
+
+def test_a_lane_costs_what_its_vertex_did() -> None:
+    numbers = list(range(1, 400))
+    got = run(Collatz, False, n=numbers, out=[0] * len(numbers))
+    expected = [collatz(n) for n in numbers]
+    assert got.out.tolist() == [steps for steps, _ in expected]
+    assert got.report.cycles_by_codelet() == {"Collatz": sum(cycles for _, cycles in expected)}
+
+
+class Unlikely(Vertex):
+    """What lanes that wait would do wrong if they did it."""
+
+    x: Input[Vector[INT]]
+    out: Output[INT]
+
+    def compute(self):
+        self.out = 0
+        for i in range(len(self.x)):
+            d = int(self.x[i])
+            if d != 0 and 12 // d > 2:
+                self.out = 12 // d + self.x[d % 2]
+            elif d < -100:
+                raise ValueError("too cold")
+
+
+def test_lanes_that_wait_raise_nothing_and_those_that_work_name_their_vertex() -> None:
+    x = np.array([[0, 1], [3, 0], [-7, 5], [0, 0], [12, 4]])
+    assert both(Unlikely, "lanes", x=x, out=[9] * 5).out.tolist() == [13, 4, 0, 0, 15]
+    x[3, 1] = -200
+    for loop in (False, True):
+        with pytest.raises(CodeletError, match="too cold") as caught:
+            run(Unlikely, loop, strict=False, x=x, out=[0] * 5)
+        assert "vertex 3 (Unlikely" in caught.value.where
+        assert f"line {line_of(Unlikely, 'raise ValueError')}" in caught.value.where
+
+
+class Beyond(Vertex):
+    x: Input[Vector[FLOAT]]
+    i: Input[INT]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.x[self.i]
+
+
+def test_an_index_out_of_bounds_is_found_in_lanes_too() -> None:
+    x = normal(5, 4)
+    got = both(Beyond, "lanes", x=x, i=[0, 3, -1, -4, 2], out=[0] * 5)
+    np.testing.assert_array_equal(got.out, x[range(5), [0, 3, 3, 0, 2]])
+    with pytest.raises(CodeletError, match="IndexError") as caught:
+        run(Beyond, False, x=x, i=[0, 3, 4, 0, 0], out=[0] * 5)
+    assert "vertex 2 (Beyond" in caught.value.where
+
+
+class Endless(Vertex):
+    """Python's integers have no end."""
+
+    n: Input[INT]
+    out: Output[INT]
+
+    def compute(self):
+        product = 1
+        for _ in range(self.n):
+            product = product * 1_000_003
+        self.out = product % 1009
+
+
+def test_what_lanes_cannot_do_runs_in_the_loop_and_says_so() -> None:
+    n = [3, 2, 0, 30]
+    with pytest.warns(RuntimeWarning, match="Endless runs vertex by vertex: an integer beyond 62 bits"):
+        got = run(Endless, False, n=n, out=[0] * 4)
+    assert got.out.tolist() == [pow(1_000_003, k, 1009) for k in n]
+    assert got.report.unknown_codelets == ("Endless",)
+
+
+REFUSED = {
+    "while self.x[0] > 0:\n   self.x -= 1": "whole Vector",
+    "for i in range(9):\n   self.x[i:][0] = 0 if self.x[i] > 0 else 1": "a slice",
+    "for v in sorted(self.x): self.x[0] = v": "sorted()",
+    "while self.x[0] > 0:\n   self.x[0] -= 1\n  else: self.x[0] = 3": "a loop's else",
+    "while self.x[0] > 0: self.x[0] -= self.x @ self.x": "@",
+    "while True:\n   if self.x[0] > 3: return 5\n   self.x[0] += 1": "returns",
+}
+
+
+@pytest.mark.parametrize("body", REFUSED)
+def test_why_a_codelet_does_not_run_in_lanes(body: str, tmp_path: pytest.TempPathFactory) -> None:
+    import importlib.util
+    from pathlib import Path
+
+    from ipu_teach.compile.lanes import lane_code
+
+    file = Path(str(tmp_path)) / "refused.py"
+    text = f"from ipu_teach import *\nclass Refused(Vertex):\n x: InOut[Vector[FLOAT]]\n def compute(self):\n  {body}\n"
+    file.write_text(text, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location("refused", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    reason = lane_code(module.Refused)
+    assert isinstance(reason, str) and REFUSED[body] in reason and "refused.py, line" in reason

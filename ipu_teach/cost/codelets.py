@@ -94,13 +94,20 @@ def _work(trace: Trace, op: Op, target: Target) -> float:
     if op.kind == "each":
         return float(_EACH_WEIGHT * max(s.size for s in sources))
     work = sources[0] if op.kind == "reduce" else result
+    if work.ndim == 0:
+        return single_cycles(name, work.dtype, target)
     if work.dtype.kind != "f":
         return float(work.size * _INTEGER_WEIGHTS.get(name, 1))
     weight = _WEIGHTS.get(name, (1.0, 1.0))[0 if work.dtype.itemsize >= 4 else 1]
-    if work.ndim == 0:
-        width = max(1, target.data_path_width // (8 * work.dtype.itemsize))
-        return float(max(1.0, weight / width))
     return float(_paths(work, target) * weight)
+
+
+def single_cycles(name: str, dtype: Any, target: Target) -> float:
+    """Issue cycles of one operation, by numpy's name for it, whose result is a single element of a numpy dtype."""
+    if dtype.kind != "f":
+        return float(_INTEGER_WEIGHTS.get(name, 1))
+    width = max(1, target.data_path_width // (8 * dtype.itemsize))
+    return float(max(1.0, _WEIGHTS.get(name, (1.0, 1.0))[0 if dtype.itemsize >= 4 else 1] / width))
 
 
 def path_cycles(trace: Trace, target: Target) -> int:

@@ -31,6 +31,7 @@ from ipu_teach.cost.codelets import depends_on_data, path_cycles
 from ipu_teach.engine.backend import Backend
 from ipu_teach.engine.definedness import Definedness
 from ipu_teach.engine.kernels import Call
+from ipu_teach.engine.lane_run import bind_lanes
 from ipu_teach.engine.loop import run_loop
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.plan import bind
@@ -192,7 +193,10 @@ class Machine:
                     cycles = np.zeros(len(group.rows), np.int64)
                     measured[index] = cycles, order
                 costs = tuple(path_cycles(trace, target) for trace in group.paths)
-                calls.extend(bind(group, layouts, self.memory, returned, exact=self._exact, cycles=cycles, costs=costs))
+                if group.way == "lanes":
+                    calls += bind_lanes(group, layouts, self.memory, returned, cycles, target)
+                else:
+                    calls += bind(group, layouts, self.memory, returned, exact=self._exact, cycles=cycles, costs=costs)
 
         def execute() -> None:
             for function, args in calls:
