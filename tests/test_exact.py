@@ -49,7 +49,7 @@ from hypothesis import strategies as st
 
 import ipu_teach
 from ipu_teach import BOOL, FLOAT, HALF, INT, Engine, Graph, InOut, Input, IPUModel, Output, Report, Vector, Vertex
-from ipu_teach.engine import plan, views
+from ipu_teach.engine import flat, plan, views
 from ipu_teach.errors import CodeletError, MissingPerfEstimateError
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.types import Array
@@ -1049,7 +1049,9 @@ def cut(rng: Random) -> Iterator[None]:
     """Small chunks, short runs and short windows, so that a few vertices take all the ways that a million would."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "CHUNK_BYTES", rng.choice([1, 300, 4096, 524288]))
-        patch.setattr(views, "LEAST_RUN", rng.choice([1, 2, 8, 1000]))
+        run = rng.choice([1, 2, 8, 1000])
+        patch.setattr(views, "LEAST_RUN", run)
+        patch.setattr(flat, "LEAST_RUN", run)
         patch.setattr(plan, "LANES", rng.choice([1, 3, 4096]))
         patch.setattr(plan, "WINDOW", rng.choice([1, 4, 16, 1000]))
         yield

@@ -7,11 +7,13 @@ from array import array
 from collections.abc import Callable
 from dataclasses import replace
 from hashlib import blake2b
+from itertools import groupby
 from typing import Any, TextIO
 
 import numpy as np
 
 from ipu_teach.compile import Compiled
+from ipu_teach.compile.freeze import FrozenTable
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.programs import (
     AbortStep,
@@ -30,6 +32,7 @@ from ipu_teach.cost import CostModel
 from ipu_teach.cost.codelets import depends_on_data, path_cycles
 from ipu_teach.engine.backend import Backend
 from ipu_teach.engine.definedness import Definedness
+from ipu_teach.engine.flat import bind_flat
 from ipu_teach.engine.kernels import Call
 from ipu_teach.engine.lane_run import bind_lanes
 from ipu_teach.engine.loop import run_loop
@@ -180,7 +183,16 @@ class Machine:
         measured = self._cycles.setdefault(number, {})
         calls: list[Call] = []
         answers: list[Array] = []
-        for index, group in enumerate(self.compiled.groups[step.compute_set]):
+        groups = self.compiled.groups[step.compute_set]
+        flat: dict[FrozenTable, bool] = {}  # tables whose vertices run as one
+        if not self._vertex_loop and step.out is None:
+            for table, members in groupby(groups, key=lambda group: group.table):
+                found = bind_flat(list(members), layouts, self.memory)
+                flat[table] = found is not None
+                calls.extend(found or ())
+        for index, group in enumerate(groups):
+            if flat.get(group.table):
+                continue
             group, order = self._shuffled(group)
             returned = np.ones(len(group.rows), bool) if step.out is not None else None
             if returned is not None:

@@ -26,7 +26,7 @@ from ipu_teach.compile.trace import ELEMENTWISE, Op, Ref, Trace, item_of, steady
 from ipu_teach.engine.fold import folded
 from ipu_teach.engine.kernels import Call, apply, call_each, check_fits, gather_windows, merge, scatter
 from ipu_teach.engine.memory import Memory
-from ipu_teach.engine.uses import delicate_roots, last_uses, only_numbers, soft_roots
+from ipu_teach.engine.uses import delicate_roots, last_uses, live_bytes, only_numbers, soft_roots
 from ipu_teach.engine.views import Nest, Region, find_nests, running_order, single_row
 from ipu_teach.types import Array
 
@@ -162,6 +162,10 @@ class _Binder:
                     continue
             self.here.append(i)
         self.strided = {i for i in self.here if not self.regions[i].contiguous}
+        # If nothing depends on how elements lie, results lie as the strided region does that has most axes: numpy then
+        # goes through all of them row by row, across the vertices' boundaries.
+        able = self.strided and not self.lanes_last and soft >= set(self.trace.roots)
+        self.model = max(self.strided, key=lambda i: np.ndim(self.trace.samples[i])) if able else None
 
     def _packs(self, root: int, nest: Nest) -> bool:
         """True for a region that vertices of a nest share and that cannot be used in place: it is laid out ahead of them."""
@@ -175,11 +179,15 @@ class _Binder:
     def _bytes_per_vertex(self) -> int:
         own = [i for i in self.regions if i not in self.here and not all(self._packs(i, nest) for nest in self.nests)]
         copied = sum(self.regions[i].size * self.regions[i].field.dtype.size for i in own)
-        made = [self.trace.samples[op.result] for op in self.trace.ops if op.kind not in ("region", "view", "read", "store")]
+        made = [op for op in self.trace.ops if op.kind not in ("region", "view", "read", "store")]
         stored = [self.trace.roots[op.args[0].id] for op in self.trace.ops if op.kind == "store"]
-        if len(made) == len(stored) == 1 and not copied and not self.trace.branches and stored[0] not in self.strided:
+        direct = len(made) == len(stored) == 1 and (stored[0] not in self.strided or not self.exact)
+        if direct and not copied and not self.trace.branches:
             return 0  # the one result goes straight to its place
-        return copied + sum(np.asarray(sample).nbytes for sample in made)
+        # What is gone through element by element counts too; a product cuts its operands for itself.
+        through = self.here if self.model is not None else []
+        touched = sum(self.regions[i].size * self.regions[i].field.dtype.size for i in through)
+        return copied + live_bytes(self.trace, self.last) + touched if copied or made else 0
 
     # One chunk
 
@@ -199,6 +207,10 @@ class _Binder:
         self._buffers: dict[int, tuple[Any, Array]] = {}
         self._spread: dict[int, int] = {}
         self._rows = slice(piece.first, piece.first + piece.count)
+        self._order: list[int] = []
+        self._ordered: set[int] = set()
+        if self.model is not None:
+            self._order = [int(a) for a in np.argsort([-abs(s) for s in self._place(self.model, piece).strides], kind="stable")]
         self._mask: Array | None = None
         if self.gone is not None:
             self._mask = self.xp.empty(self._lead, bool)
@@ -271,6 +283,8 @@ class _Binder:
         leads = [self._values[a.id].shape[: self._axes] for a in op.args if isinstance(a, Ref)]
         lead = np.broadcast_shapes(*leads) if leads else self._lead
         store = self._direct(number, op)
+        if store is None and lead == self._lead:
+            self._hand_over(number, op)
         if store is not None and lead == self._lead:
             done.add(store)
             out = self._values[self.trace.ops[store].args[0].id]
@@ -345,13 +359,31 @@ class _Binder:
         count = int(np.prod(lead, dtype=np.int64))
         used, inverse = whole[: count * sample.size], [int(a) for a in np.argsort(order)]
         axes = len(lead)
-        if self.lanes_last:  # one element of all vertices side by side
+        if len(self._order) == axes + sample.ndim:
+            self._ordered.add(value)
+            shape = (*lead, *sample.shape)
+            buffer: Array = used.reshape([shape[a] for a in self._order])
+            turned = [int(a) for a in np.argsort(self._order)]
+        elif self.lanes_last:  # one element of all vertices side by side
             self._spread[value] = count
-            turned = [*range(sample.ndim, sample.ndim + axes), *inverse]
-            buffer: Array = used.reshape(*ordered, *lead).transpose(turned)
+            buffer, turned = used.reshape(*ordered, *lead), [*range(sample.ndim, sample.ndim + axes), *inverse]
         else:
-            buffer = used.reshape(*lead, *ordered).transpose([*range(axes), *(axes + i for i in inverse)])
-        return buffer
+            buffer, turned = used.reshape(*lead, *ordered), [*range(axes), *(axes + i for i in inverse)]
+        view: Array = buffer.transpose(turned)
+        return view
+
+    def _hand_over(self, number: int, op: Op) -> None:
+        """Give back the buffer of an operand that dies here: element by element, the result may take its place."""
+        sample = np.asarray(self.trace.samples[op.result])
+        if op.kind != "ufunc" or not steady(op.fn, sample.dtype):
+            return
+        for root in {a.id for a in op.args if isinstance(a, Ref)} & self._buffers.keys() - self.regions.keys():
+            own = np.asarray(self.trace.samples[root])
+            alike = own.shape == sample.shape and own.strides == sample.strides and own.dtype == sample.dtype
+            if alike and self.last[root] == number and self._values[root].shape[: self._axes] == self._lead:
+                key, buffer = self._buffers.pop(root)
+                self.pool[key].append(buffer)
+                return
 
     def _release(self, number: int) -> None:
         """Give back the buffers whose last use this was."""
@@ -367,7 +399,7 @@ class _Binder:
         lead, steps = base.shape[:axes], base.strides[:axes]
         if sample.size == 0:
             return self.xp.empty((*lead, *sample.shape), sample.dtype)  # type: ignore[no-any-return]
-        if root in self.strided:
+        if root in self.strided or root in self._ordered:
             source: Array = self._values[op.args[0].id]
             if op.fn is item_of:
                 key = op.args[1]

@@ -41,7 +41,7 @@ def delicate_roots(trace: Trace, exact: bool) -> set[int]:
 
 
 def soft_roots(trace: Trace, exact: bool) -> set[int]:
-    """Regions of which it does not matter how their elements lie: they meet slices and operations on single elements only."""
+    """Roots of which it does not matter how their elements lie: they meet slices and operations on single elements only."""
     hard: set[int] = set()
     for op in trace.ops:
         if op.kind == "view":
@@ -54,7 +54,22 @@ def soft_roots(trace: Trace, exact: bool) -> set[int]:
             soft = op.kind in ("read", "store", "region") or (op.kind == "product" and not exact)
         if not soft:
             hard |= {trace.roots[a.id] for a in op.args if isinstance(a, Ref)}
-    return set(trace.regions) - hard
+            hard.add(trace.roots[op.result])
+    return set(trace.roots) - hard
+
+
+def live_bytes(trace: Trace, last: dict[int, int]) -> int:
+    """Bytes that the results of one vertex take at the time when they take most."""
+    live = most = 0
+    ends: dict[int, int] = defaultdict(int)
+    for number, op in enumerate(trace.ops):
+        if op.kind not in ("region", "view", "read", "store"):
+            size = np.asarray(trace.samples[op.result]).nbytes
+            live += size
+            ends[last[op.result]] += size
+        most = max(most, live)
+        live -= ends[number]
+    return most
 
 
 def only_numbers(trace: Trace) -> bool:
