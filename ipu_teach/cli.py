@@ -1,4 +1,4 @@
-"""The command line: `ipu-teach lab | run | doctor`, and the same as `python -m ipu_teach`.
+"""The command line: `ipu-teach lab | run | doctor | bench`, and the same as `python -m ipu_teach`.
 
 `lab` opens the learner's notebook where there is one, `run` the solved one, for it goes to its end by itself. Exit
 status: 0 done, 1 a lesson failed or something is missing, 2 the request made no sense, 130 stopped by Ctrl-C.
@@ -501,6 +501,11 @@ def build_parser() -> argparse.ArgumentParser:
 
     text = "say what is installed, what is missing, and what to do about it"
     commands.add_parser("doctor", help=text, description=text)
+
+    from ipu_teach import bench
+
+    text = "measure how fast the kit is on this machine, each figure beside a floor"
+    bench.add_arguments(commands.add_parser("bench", help=text, description=text))
     return parser
 
 
@@ -517,6 +522,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             return lab(arguments.lesson, to_jupyter)
         if arguments.command == "run":
             return run(arguments.lesson, arguments.data, arguments.html, arguments.store)
+        if arguments.command == "bench":
+            from ipu_teach import bench
+
+            return bench.main(arguments)
         return doctor()
     except IPUTeachError as error:
         print(error, file=sys.stderr)
