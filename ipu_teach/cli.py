@@ -1,4 +1,4 @@
-"""The command line: `ipu-teach lab | run | reset | doctor | golden | learner`, and the same as `python -m ipu_teach`.
+"""The command line: `ipu-teach lab | run | reset | doctor | golden | bench | learner`, and `python -m ipu_teach`.
 
 `lab` opens the learner's notebook where there is one, `run` the solved one, for it goes to its end by itself. A command
 is one parser in `build_parser`, with what it does. Exit status: 0 done, 1 a lesson failed or something is missing, 2 the
@@ -210,6 +210,13 @@ def build_parser() -> argparse.ArgumentParser:
     command = commands.add_parser("golden", help=text, description=text)
     command.add_argument("--json", action="store_true", help="print the rows as data")
     command.set_defaults(do=lambda given: golden(["--json"] if given.json else []))
+
+    from ipu_teach import bench
+
+    text = "measure how fast the kit is on this machine, each figure beside a floor"
+    command = commands.add_parser("bench", help=text, description=text)
+    bench.add_arguments(command)
+    command.set_defaults(do=bench.main)
 
     text = "write the learner's notebooks from the solved ones (authors)"
     command = commands.add_parser("learner", help=text, description=text)

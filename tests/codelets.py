@@ -143,7 +143,7 @@ class HalfScale(Vertex):
 
 
 class FlipWhereNegative(Vertex):
-    """Its branch depends on data, so it runs vertex by vertex."""
+    """Its branch depends on data, so it runs one way at a time."""
 
     x: InOut[FLOAT]
 

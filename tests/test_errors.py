@@ -47,7 +47,6 @@ from ipu_teach.errors import (
     GraphMemoryAllocationError,
     GraphObjectCreationError,
     InvalidMachineModelError,
-    InvalidOptionError,
     InvalidTileMappingError,
     MissingPerfEstimateError,
     PoplarIndexError,
@@ -1280,9 +1279,6 @@ PROGRAMS: list[Case] = [
     ("engine with arguments exchanged", lambda w: Engine(Execute(w.cs), w.graph), ControlProgramError, r"""
         Engine was given Execute(cs) as its graph.
           next:  write Engine(graph, program), in this order."""),
-    ("engine not exact", lambda w: Engine(w.graph, Sequence(), exact=False), InvalidOptionError, r"""
-        exact=False is not offered yet: every result equals the plain vertex loop.
-          next:  leave it out."""),
     ("program within itself", lambda w: w.compile(within_itself()), ControlProgramError, r"""
         Sequence(1 program) contains itself.
           next:  build a new Sequence for the inner one."""),

@@ -21,7 +21,6 @@ from codelets import (
     Counter,
     DotProduct,
     Evens,
-    FlipWhereNegative,
     Gather,
     HalfScale,
     IntegerMix,
@@ -51,7 +50,7 @@ from hypothesis import strategies as st
 
 import ipu_teach
 from ipu_teach import BOOL, FLOAT, HALF, INT, Engine, Graph, InOut, Input, IPUModel, Output, Report, Vector, Vertex
-from ipu_teach.engine import plan
+from ipu_teach.engine import flat, plan, views
 from ipu_teach.errors import CodeletError, MissingPerfEstimateError
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.types import Array
@@ -688,18 +687,25 @@ class Doubled(Vertex):
         self.out = self.x * 2
 
 
-def test_a_branch_runs_vertex_by_vertex_and_says_why() -> None:
+class PlainFloat(Vertex):
+    x: InOut[FLOAT]
+
+    def compute(self):
+        self.x = abs(float(self.x))
+
+
+def test_what_depends_on_data_runs_vertex_by_vertex_and_says_why() -> None:
     x = normal(20)
     with pytest.raises(MissingPerfEstimateError) as caught:
-        run(FlipWhereNegative, False, x=x)
-    line = f"codelets.py, line {line_of(FlipWhereNegative, 'if self.x')} (FlipWhereNegative.compute)"
+        run(PlainFloat, False, x=x)
+    line = f"test_exact.py, line {line_of(PlainFloat, 'float(')} (PlainFloat.compute)"
     assert line in caught.value.where
-    batched, looped = (run(FlipWhereNegative, way, strict=False, x=x) for way in (False, True))
+    batched, looped = (run(PlainFloat, way, strict=False, x=x) for way in (False, True))
     np.testing.assert_array_equal(batched.x, np.abs(x))
     np.testing.assert_array_equal(looped.x, np.abs(x))
     reasons = batched.report.unbatched()
-    assert list(reasons) == ["FlipWhereNegative"]
-    assert line in reasons["FlipWhereNegative"] and "depends on data" in reasons["FlipWhereNegative"]
+    assert list(reasons) == ["PlainFloat"] and batched.report.ways() == {"PlainFloat": "loop"}
+    assert line in reasons["PlainFloat"] and "depends on data" in reasons["PlainFloat"]
 
 
 def test_codelets_that_can_be_batched_are() -> None:
@@ -1169,7 +1175,10 @@ def cut(rng: Random) -> Iterator[None]:
     """Small chunks, short runs and short windows, so that a few vertices take all the ways that a million would."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plan, "CHUNK_BYTES", rng.choice([1, 300, 4096, 524288]))
-        patch.setattr(plan, "LEAST_RUN", rng.choice([1, 2, 8, 1000]))
+        run = rng.choice([1, 2, 8, 1000])
+        patch.setattr(views, "LEAST_RUN", run)
+        patch.setattr(flat, "LEAST_RUN", run)
+        patch.setattr(plan, "LANES", rng.choice([1, 3, 4096]))
         patch.setattr(plan, "WINDOW", rng.choice([1, 4, 16, 1000]))
         yield
 

@@ -8,12 +8,13 @@ import numpy as np
 
 from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.freeze import FrozenGraph, FrozenTable
+from ipu_teach.compile.lanes import LaneCode, lane_code
 from ipu_teach.compile.trace import Trace
-from ipu_teach.compile.tracer import FieldShape, trace_codelet
+from ipu_teach.compile.tracer import FieldShape, fork_codelet, trace_codelet
 from ipu_teach.compile.workers import merged
 from ipu_teach.graph.codelets import Estimator
 from ipu_teach.graph.tensor import Layout
-from ipu_teach.graph.vertex import workers
+from ipu_teach.graph.vertex import Vertex, workers
 from ipu_teach.types import Array
 
 
@@ -31,14 +32,28 @@ class Group:
     trace: Trace
     workers: tuple[tuple[int, Trace], ...] = ()
     estimator: Estimator | None = None
+    # For a codelet with a few branches that depend on data: a trace for each way through them.
+    paths: tuple[Trace, ...] = ()
+    # For one with more of them, its text if that can run in lanes; else why it cannot.
+    lanes: LaneCode | None = None
+    no_lanes: str = ""
 
     # Why these vertices may not run side by side, although their codelet could be traced.
     apart: str = ""
 
     @property
     def unbatched(self) -> str:
-        """Why these vertices run one by one: the line and what prevented the trace, or a race. Empty if they are batched."""
+        """Why these vertices do not run as one batch: the line and what prevented the trace, or a race. Empty if they do."""
         return self.trace.stopped or self.apart
+
+    @property
+    def way(self) -> str:
+        """How they run: "batch", "fork" (a batch for each way through the branches), "lanes", or "loop" (one by one)."""
+        if self.apart:
+            return "loop"
+        if not self.trace.stopped:
+            return "batch"
+        return "fork" if self.paths else "lanes" if self.lanes is not None else "loop"
 
 
 class Grouper:
@@ -47,6 +62,8 @@ class Grouper:
     def __init__(self, graph: FrozenGraph) -> None:
         self.graph = graph
         self._traces: dict[object, tuple[Trace, ...]] = {}
+        self._paths: dict[object, tuple[Trace, ...]] = {}
+        self._lanes: dict[type[Vertex], LaneCode | str] = {}
         self._shapes: list[FieldShape] = []
         numbers: dict[FieldShape, int] = {}
         ids = []
@@ -84,8 +101,23 @@ class Grouper:
             )
         traces, estimator = self._traces[key], self.graph.estimators.get(table.codelet)
         if table.codelet.context != "multi":
-            return Group(table, rows, shapes, traces[0], estimator=estimator)
+            paths = self._forks(key, table, shapes, row) if traces[0].stopped else ()
+            group = Group(table, rows, shapes, traces[0], estimator=estimator, paths=paths)
+            return self._in_lanes(group) if traces[0].stopped and not paths else group
         return Group(table, rows, shapes, merged(traces), tuple(enumerate(traces)), estimator)
+
+    def _forks(self, key: object, table: FrozenTable, shapes: dict[str, FieldShape], row: int) -> tuple[Trace, ...]:
+        if key not in self._paths:
+            count = self.graph.target.num_worker_contexts
+            self._paths[key] = fork_codelet(table.codelet, shapes, vertex_name(table, row), count)
+        return self._paths[key]
+
+    def _in_lanes(self, group: Group) -> Group:
+        codelet = group.table.codelet
+        if codelet not in self._lanes:
+            self._lanes[codelet] = lane_code(codelet)
+        found = self._lanes[codelet]
+        return replace(group, no_lanes=found) if isinstance(found, str) else replace(group, lanes=found)
 
 
 def with_workers(group: Group, num_workers: int) -> Group:

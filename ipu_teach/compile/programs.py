@@ -6,7 +6,7 @@ A leaf of the tree is a step, which does something; the other nodes decide what 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ipu_teach import program as p
 from ipu_teach.errors import ControlProgramError, GraphObjectCreationError
@@ -14,6 +14,7 @@ from ipu_teach.graph.graph import ComputeSet, DataStream, Graph
 from ipu_teach.graph.remote import RemoteBuffer
 from ipu_teach.graph.source import NOWHERE, Line
 from ipu_teach.graph.tensor import Tensor
+from ipu_teach.types import Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +23,16 @@ class ExecuteStep:
 
     compute_set: int
     out: Tensor | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredStep(ExecuteStep):
+    """An ExecuteStep as it once ran, where vertices went ways that depend on data.
+
+    `cycles`: by number of the group, worker cycles of each of its vertices, in the order of its rows; -1 if unknown.
+    """
+
+    cycles: dict[int, Array] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

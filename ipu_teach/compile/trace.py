@@ -5,7 +5,8 @@ dtypes and memory order by numpy's own rules. Every array operation becomes an `
 engine replays for all vertices at once, and the tally from which the cost model counts cycles.
 
 What depends on data cannot be written down once for all vertices: a branch, a loop count, an index. There the trace stops
-with the line and the reason, and the engine runs that codelet vertex by vertex.
+with the line and the reason. A few branches can still be followed one way at a time, one trace for each way through them
+(`tracer.fork_codelet`); such a trace is given its `decisions`, and notes at which value each one was taken.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from ipu_teach.graph.vertex import Vertex
 from ipu_teach.types import Array
 
 NO_VALUE: Any = vars(np)["_NoValue"]  # what numpy hands on for an argument that was not given
+MOST_PATHS = 8  # ways through a codelet's branches that are followed
 MAX_OPS = 20_000  # a longer trace costs more to compile than the vertex loop costs to run
 
 # Functions that never fail and whose result has a shape that depends on shapes alone; they run vertex by vertex inside the
@@ -91,6 +93,15 @@ class Op:
     result: int
 
 
+@dataclass(frozen=True)
+class Branch:
+    """Ahead of op number `at` the way goes on only for vertices in which the truth of value `value` is `taken`."""
+
+    at: int
+    value: int
+    taken: bool
+
+
 @dataclass
 class Trace:
     """A codelet written down: its ops, the sample of every value, and which value is a view of which."""
@@ -107,6 +118,20 @@ class Trace:
     # Plain arrays among the arguments, and what was in them: the kernel reads them when it runs.
     fixed: list[tuple[Array, Array]] = field(default_factory=list)
     stopped: str = ""
+    # How the first branches go, or None if a branch stops the trace; and the branches that were met.
+    decisions: tuple[bool, ...] | None = None
+    branches: list[Branch] = field(default_factory=list)
+
+    def decide(self, value: int) -> bool:
+        """Which way this trace goes where value number `value` decides: as it was told, and true after that."""
+        if self.decisions is None:
+            raise TraceStopped("a branch or a loop condition depends on data")
+        met = len(self.branches)
+        if met >= MOST_PATHS:
+            raise TraceStopped(f"there are more than {MOST_PATHS} ways through its branches")
+        taken = self.decisions[met] if met < len(self.decisions) else True
+        self.branches.append(Branch(len(self.ops), value, taken))
+        return taken
 
     def line(self) -> str:
         """Where in compute() the trace is now."""
@@ -247,15 +272,15 @@ class Traced(NDArrayOperatorsMixin):
             return self  # number[()]
         if not isinstance(sample, np.ndarray):
             operand(self._place(key))
-            return self._trace.add("read", _getitem, (Ref(self._id), key), {}, sample)
+            return self._trace.add("read", item_of, (Ref(self._id), key), {}, sample)
         if sample.size and not np.may_share_memory(sample, self._sample):
-            return self._trace.add("each", _getitem, (operand(self), key), {}, sample)
-        return self._view(_getitem, key)
+            return self._trace.add("each", item_of, (operand(self), key), {}, sample)
+        return self._view(item_of, key)
 
     def _place(self, key: Any) -> Traced:
         """What `key` selects, as a view to write to, also if it is a single element."""
         keys = key if isinstance(key, tuple) else (key,)
-        return self._view(_getitem, keys if any(k is Ellipsis for k in keys) else (*keys, Ellipsis))
+        return self._view(item_of, keys if any(k is Ellipsis for k in keys) else (*keys, Ellipsis))
 
     def __setitem__(self, key: Any, value: Any) -> None:
         stop_unless_static(key, "an index")
@@ -411,7 +436,8 @@ class Traced(NDArrayOperatorsMixin):
     # What would need a value
 
     def __bool__(self) -> bool:
-        raise TraceStopped("a branch or a loop condition depends on data")
+        bool(self._sample)  # numpy raises here what it would raise there
+        return self._trace.decide(self._id)
 
     def __int__(self) -> int:
         raise TraceStopped("int() of a value that depends on data")
@@ -442,7 +468,7 @@ class Traced(NDArrayOperatorsMixin):
         return f"<one {self.dtype} value of shape {self.shape} for every vertex>"
 
 
-def _getitem(array: Any, key: Any) -> Any:
+def item_of(array: Any, key: Any) -> Any:
     return array[key]
 
 

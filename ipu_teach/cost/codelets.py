@@ -114,10 +114,10 @@ def _work(trace: Trace, op: Op, target: Target) -> float:
     if op.kind == "each" and name not in ("power", *_POWERS.values()):
         return float(_EACH_WEIGHT * max(s.size for s in sources))
     work = sources[0] if op.kind == "reduce" else result
+    if work.ndim == 0:
+        return single_cycles(name, work.dtype, target)
     width = _width(work, target)
     cycles = weight(name, work.dtype, width)
-    if work.ndim == 0:
-        return max(1.0, cycles / width)
     return (_paths(work, target) if work.dtype.kind == "f" else work.size / width) * cycles
 
 
@@ -130,18 +130,41 @@ def _name(op: Op) -> str:
     return "power" if isinstance(exponent, Ref) or np.ndim(exponent) else _POWERS.get(exponent, "power")
 
 
-def vertex_cycles(group: Group, target: Target) -> Array:
+def single_cycles(name: str, dtype: np.dtype[Any], target: Target) -> float:
+    """Issue cycles of one operation, by numpy's name for it, whose result is a single element of a numpy dtype."""
+    width = max(1, target.data_path_width // (8 * dtype.itemsize))
+    return max(1.0, weight(name, dtype, width) / width)
+
+
+def path_cycles(trace: Trace, target: Target) -> int:
+    """Worker cycles of a vertex that goes this way through its branches: each branch is one instruction more."""
+    return trace_cycles(trace, target) + len(trace.branches)
+
+
+def depends_on_data(group: Group) -> bool:
+    """True if the cycles of a vertex of `group` are known only when it has run."""
+    if group.way not in ("fork", "lanes") or group.estimator is not None or hasattr(group.table.codelet, "cycles"):
+        return False
+    return bool(np.any(group.table.estimates[group.rows] < 0))
+
+
+def vertex_cycles(group: Group, target: Target, measured: Array | None = None) -> Array:
     """int64, one entry for each vertex of `group`: its modelled cycles, or `UNKNOWN`.
 
+    `measured`: worker cycles of each vertex in one execution, where they depend on data.
     Raises `InvalidPerfEstimateError` if an estimator, or the codelet's own `cycles`, fails or gives no number of cycles.
     """
     given = group.table.estimates[group.rows]
     if np.all(given >= 0):
         return given
     codelet = group.table.codelet
+    modelled: int | Array
     said = said_cycles(codelet, group.estimator, group.shapes, target, vertex_name(group.table, int(group.rows[0])))
     if said is not None:
         modelled = said
+    elif measured is not None:
+        modelled = measured * target.num_worker_contexts if codelet.context == "supervisor" else measured
+        modelled = np.where(measured < 0, UNKNOWN, modelled)
     elif group.trace.stopped:
         modelled = UNKNOWN
     elif group.workers:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -16,6 +17,7 @@ from ipu_teach.compile.programs import (
     AbortStep,
     CopyStep,
     ExecuteStep,
+    MeasuredStep,
     PrintStep,
     RemoteCopyStep,
     StampStep,
@@ -23,7 +25,7 @@ from ipu_teach.compile.programs import (
     SyncStep,
     UndefStep,
 )
-from ipu_teach.cost.codelets import UNKNOWN, vertex_cycles
+from ipu_teach.cost.codelets import UNKNOWN, depends_on_data, vertex_cycles
 from ipu_teach.cost.exchange import Traffic, copy_traffic, reads, writes
 from ipu_teach.cost.host import host_cycles, host_traffic, with_host
 from ipu_teach.cost.memory import MemoryLedger, check, ledger
@@ -110,7 +112,8 @@ class CostModel:
         """Raise `MissingPerfEstimateError` for a codelet that could not be traced and has no estimate."""
         for compute_set in self.compiled.graph.compute_sets:
             for group in self.compiled.groups[compute_set.id]:
-                if group.trace.stopped and group.estimator is None and not hasattr(group.table.codelet, "cycles"):
+                known = group.estimator is not None or hasattr(group.table.codelet, "cycles") or depends_on_data(group)
+                if group.trace.stopped and not known:
                     missing = np.flatnonzero(group.table.estimates[group.rows] < 0)
                     if missing.size:
                         name = group.table.codelet.__name__
@@ -129,13 +132,27 @@ class CostModel:
             self._steps[number] = self._cost_of(self.compiled.steps[number], self.exchange(number))
         return self._steps[number]
 
-    def vertex_cycles(self, compute_set: FrozenComputeSet) -> tuple[Array, Array, Array, Array]:
-        """(cycles, tiles, takes the whole tile, order) of every vertex of a compute set; unknown cycles are `UNKNOWN`."""
+    def with_steps(self, steps: Sequence[Step]) -> CostModel:
+        """The costs of the same program with `steps` after its own: those whose cycles were measured in a run."""
+        more = CostModel(replace(self.compiled, steps=(*self.compiled.steps, *steps)))
+        more.target, more._exchanges = self.target, self._exchanges
+        more._steps.update(self._steps)
+        more.__dict__["memory"] = self.memory
+        return more
+
+    def vertex_cycles(
+        self, compute_set: FrozenComputeSet, measured: Mapping[int, Array] | None = None
+    ) -> tuple[Array, Array, Array, Array]:
+        """(cycles, tiles, takes the whole tile, order) of every vertex of a compute set; unknown cycles are `UNKNOWN`.
+
+        `measured`: see `MeasuredStep.cycles`.
+        """
         groups = self.compiled.groups[compute_set.id]
         if not groups:
             empty = np.zeros(0, np.int64)
             return empty, empty, empty.astype(bool), empty
-        cycles = np.concatenate([vertex_cycles(g, self.target) for g in groups])
+        seen = measured or {}
+        cycles = np.concatenate([vertex_cycles(g, self.target, seen.get(i)) for i, g in enumerate(groups)])
         tiles = np.concatenate([g.table.tiles[g.rows] for g in groups]).astype(np.int64)
         alone = np.concatenate([np.full(len(g.rows), g.table.codelet.context != "worker") for g in groups])
         order = np.concatenate([g.table.order[g.rows] for g in groups])
@@ -145,13 +162,14 @@ class CostModel:
     def _execute(self, step: ExecuteStep, exchange: tuple[Traffic, ...]) -> StepCost:
         target = self.target
         compute_set = self.compiled.graph.compute_sets[step.compute_set]
-        cycles, tiles, alone, _ = self.vertex_cycles(compute_set)
+        measured = step.cycles if isinstance(step, MeasuredStep) else {}
+        cycles, tiles, alone, _ = self.vertex_cycles(compute_set, measured)
         known = np.maximum(cycles, 0)
         busiest = busiest_worker(known[~alone], tiles[~alone], target.num_tiles, target.num_worker_contexts)
         supervised = np.bincount(tiles[alone], known[alone], target.num_tiles).astype(np.int64)
         worked = np.bincount(tiles[~alone], known[~alone], target.num_tiles).astype(np.int64)
-        unknown = {g.table.codelet.__name__ for g in self.compiled.groups[compute_set.id]
-                   if UNKNOWN in vertex_cycles(g, target)}  # fmt: skip
+        unknown = {g.table.codelet.__name__ for i, g in enumerate(self.compiled.groups[compute_set.id])
+                   if UNKNOWN in vertex_cycles(g, target, measured.get(i))}  # fmt: skip
         return self._cost(
             "Execute",
             compute_set.name,
@@ -248,9 +266,13 @@ class CostModel:
         """Cycles of one execution of step `number`, summed by codelet; unknown ones count nothing."""
         totals: dict[str, int] = {}
         compute_set = self.compute_set(number)
-        for group in self.compiled.groups[compute_set.id] if compute_set is not None else ():
+        step = self.compiled.steps[number]
+        measured = step.cycles if isinstance(step, MeasuredStep) else {}
+        for place, group in enumerate(self.compiled.groups[compute_set.id] if compute_set is not None else ()):
             name = group.table.codelet.__name__
-            totals[name] = totals.get(name, 0) + int(np.maximum(vertex_cycles(group, self.target), 0).sum())
+            totals[name] = totals.get(name, 0) + int(
+                np.maximum(vertex_cycles(group, self.target, measured.get(place)), 0).sum()
+            )
         return totals
 
     def vertices_by_codelet(self) -> dict[str, int]:
@@ -260,8 +282,17 @@ class CostModel:
             counts[table.codelet.__name__] += len(table)
         return dict(counts.most_common())
 
+    def ways(self) -> dict[str, str]:
+        """How each codelet runs: "batch", "fork", "lanes" or "loop"; if in several ways, the slowest."""
+        order = ("batch", "fork", "lanes", "loop")
+        found: dict[str, str] = {}
+        for group in (g for listed in self.compiled.groups.values() for g in listed):
+            name = group.table.codelet.__name__
+            found[name] = max(found.get(name, "batch"), group.way, key=order.index)
+        return found
+
     def unbatched(self) -> dict[str, str]:
-        """Codelets whose vertices run one by one: for each the line and the reason."""
+        """Codelets that do not run as one batch: for each the line and the reason."""
         groups = [g for found in self.compiled.groups.values() for g in found]
         return {g.table.codelet.__name__: g.unbatched for g in groups if g.unbatched}
 

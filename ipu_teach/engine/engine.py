@@ -58,8 +58,10 @@ class Engine(WithoutSome):
     codelets of unknown cost are errors. `strict=False` lets all three pass; `strict={"races": False}` one of them (`races`,
     `uninitialised`, `estimates`). A compute set that races then runs vertex by vertex, so that the last vertex wins.
     `shuffle`: a seed; vertices of a compute set run in an order drawn from it, which no result of a right program depends
-    on. `exact`: no sum is reordered; results equal the plain vertex loop bit for bit on the same machine (the only mode so
-    far). `vertex_loop`: run every vertex by itself in plain Python, slowly; it is what the fast paths are compared with.
+    on. `exact`: no sum is reordered; results equal the plain vertex loop bit for bit on the same machine. With `exact=False`
+    products of matrices may be joined into larger ones, which BLAS adds up in another order: a FLOAT product of k terms is
+    then off by less than k * 6e-8 of the sum of their sizes. `vertex_loop`: run every vertex by itself in plain Python,
+    slowly; it is what the fast paths are compared with.
 
     The order of Poplar's first releases is understood too: `Engine(device, graph, programs)` is loaded on that device by the
     first `run`.
@@ -87,10 +89,7 @@ class Engine(WithoutSome):
                 f"Engine was given one argument too many: {shown(older_options)}.",
                 next_step="write Engine(graph, programs, options).",
             )
-        if not exact:
-            raise InvalidOptionError(
-                "exact=False is not offered yet: every result equals the plain vertex loop.", next_step="leave it out."
-            )
+        self._exact = bool(exact)
         self._vertex_loop = vertex_loop
         self._shuffle = shuffle
         if isinstance(graph, Executable):
@@ -148,6 +147,7 @@ class Engine(WithoutSome):
             check_reads=self._checks["uninitialised"],
             shuffle=self._shuffle,
             seed=int(self._options["prng.seed"] or 0) if self._options["prng.enableStochasticRounding"] else None,
+            exact=self._exact,
         )
         self._machine.print_to = self._print_to
         self._device = device
@@ -354,7 +354,7 @@ class Engine(WithoutSome):
         parts = [ran[run.first : run.last] for run in self._runs]
         ends = np.cumsum([0, *map(len, parts)]).tolist()
         runs = [ProgramRun(r.program, r.name, a, b) for r, a, b in zip(self._runs, ends, ends[1:], strict=False)]
-        return Report(self._cost, np.concatenate([ran[:0], *parts]), tuple(runs), self._unrecorded)
+        return Report(self._machine.cost, np.concatenate([ran[:0], *parts]), tuple(runs), self._unrecorded)
 
     def get_report(self) -> Report:
         """`report`, by Poplar's name."""

@@ -6,17 +6,20 @@ import sys
 from array import array
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import count
+from hashlib import blake2b
+from itertools import count, groupby
 from typing import Any, TextIO
 
 import numpy as np
 
 from ipu_teach.compile import Compiled
+from ipu_teach.compile.freeze import FrozenTable
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.programs import (
     AbortStep,
     CopyStep,
     ExecuteStep,
+    MeasuredStep,
     Node,
     PrintStep,
     RemoteCopyStep,
@@ -26,12 +29,16 @@ from ipu_teach.compile.programs import (
     UndefStep,
 )
 from ipu_teach.cost import CostModel
+from ipu_teach.cost.codelets import depends_on_data, path_cycles
 from ipu_teach.engine.backend import Backend
 from ipu_teach.engine.chance import Chance, rounds
 from ipu_teach.engine.definedness import Definedness
+from ipu_teach.engine.flat import bind_flat
+from ipu_teach.engine.kernels import Call
+from ipu_teach.engine.lane_run import bind_lanes
 from ipu_teach.engine.loop import run_loop
 from ipu_teach.engine.memory import Memory
-from ipu_teach.engine.plan import Call, bind
+from ipu_teach.engine.plan import bind
 from ipu_teach.engine.remote import StreamingMemory
 from ipu_teach.engine.streams import Drain, Feed
 from ipu_teach.engine.walk import Action, build, single
@@ -59,20 +66,25 @@ class Machine:
         check_reads: bool,
         shuffle: int | None,
         seed: int | None,
+        exact: bool,
     ) -> None:
         self.compiled = compiled
-        self.cost = cost
+        self._cost = cost
+        self._measured: dict[object, int] = {}  # steps that ran with cycles of their own, and their numbers
+        self._measured_steps: list[MeasuredStep] = []
         self.memory = Memory(compiled.graph, Backend())
         self.remote = StreamingMemory(compiled.remote_buffers, self.memory, check_reads)
         self.steps_run: array[int] = array("i")
         self.print_to: TextIO | None = None
         self._feeds, self._drains = feeds, drains
         self._vertex_loop = vertex_loop
-        self._shuffle = shuffle
+        self._shuffle, self._exact = shuffle, exact
         self._seed, self._executions = seed, count()
+        # By step and group: the cycles of each vertex in the last execution, and the order of the vertices.
+        self._cycles: dict[int, dict[int, tuple[Array, Array]]] = {}
         self._defined = Definedness(compiled) if check_reads else None
         self._clock = (0, 0.0)  # steps summed up so far, and their modelled cycles
-        self._actions = [self._bind(step) for step in compiled.steps]
+        self._actions = [self._bind(number, step) for number, step in enumerate(compiled.steps)]
         self._programs: dict[int, Action] = {}
 
     def run(self, index: int) -> None:
@@ -84,9 +96,30 @@ class Machine:
     def cycles(self) -> float:
         """Modelled cycles since load."""
         done, total = self._clock
-        total += sum(self.cost.step(step).cycles for step in self.steps_run[done:])
+        cost = self.cost
+        total += sum(cost.step(step).cycles for step in self.steps_run[done:])
         self._clock = (len(self.steps_run), total)
         return total
+
+    @property
+    def cost(self) -> CostModel:
+        """The costs of every step in `steps_run`."""
+        known = len(self._cost.compiled.steps) - len(self.compiled.steps)
+        if len(self._measured_steps) > known:
+            self._cost = self._cost.with_steps(self._measured_steps[known:])
+        return self._cost
+
+    def _measure(self, number: int) -> int:
+        """The number under which to write down an execution of step `number` whose cycles have just been measured."""
+        cycles = self._cycles[number]
+        key = (number, *(blake2b(array.tobytes()).digest() for array, _ in cycles.values()))
+        if key not in self._measured:
+            step = self.compiled.steps[number]
+            assert isinstance(step, ExecuteStep)
+            copies = {group: array[np.argsort(order)].astype(np.int32) for group, (array, order) in cycles.items()}
+            self._measured[key] = len(self.compiled.steps) + len(self._measured_steps)
+            self._measured_steps.append(MeasuredStep(step.compute_set, step.out, copies))
+        return self._measured[key]
 
     def host_write(self, tensor: Tensor, values: Array) -> None:
         """The host puts values into a tensor."""
@@ -96,7 +129,8 @@ class Machine:
 
     def _leaf(self, number: int) -> Action:
         """Run a step and write its number down; the first time, check what it reads."""
-        action, note = self._actions[number], self.steps_run.append
+        action, append, measure = self._actions[number], self.steps_run.append, self._measure
+        note = (lambda step: append(measure(step))) if self._cycles.get(number) else append
         defined = self._defined
 
         if defined is None:
@@ -131,10 +165,10 @@ class Machine:
 
     # Steps
 
-    def _bind(self, step: Step) -> Action:
+    def _bind(self, number: int, step: Step) -> Action:
         match step:
             case ExecuteStep():
-                return self._bind_execute(step)
+                return self._bind_execute(number, step)
             case CopyStep():
                 return self._bind_copy(step)
             case RemoteCopyStep():
@@ -150,20 +184,38 @@ class Machine:
             case SyncStep():
                 return lambda: None
 
-    def _bind_execute(self, step: ExecuteStep) -> Action:
-        layouts = self.compiled.graph.layouts
+    def _bind_execute(self, number: int, step: ExecuteStep) -> Action:
+        layouts, target = self.compiled.graph.layouts, self.compiled.graph.target
+        measured = self._cycles.setdefault(number, {})
         calls: list[Call] = []
         answers: list[Array] = []
-        for group in self.compiled.groups[step.compute_set]:
-            group = self._shuffled(group)
+        groups = self.compiled.groups[step.compute_set]
+        flat: dict[FrozenTable, bool] = {}  # tables whose vertices run as one
+        if not self._vertex_loop and step.out is None:
+            for table, members in groupby(groups, key=lambda group: group.table):
+                found = bind_flat(list(members), layouts, self.memory)
+                flat[table] = found is not None
+                calls.extend(found or ())
+        for index, group in enumerate(groups):
+            if flat.get(group.table):
+                continue
+            group, order = self._shuffled(group)
             returned = np.ones(len(group.rows), bool) if step.out is not None else None
             if returned is not None:
                 answers.append(returned)
             chance = None if self._seed is None or not rounds(group) else Chance(self._seed, self._executions, group)
-            if group.unbatched or self._vertex_loop or chance is not None:
+            if group.way == "loop" or self._vertex_loop or chance is not None:
                 calls.append((run_loop, (group, layouts, self.memory, returned, chance)))
             else:
-                calls.extend(bind(group, layouts, self.memory, returned))
+                cycles = None
+                if depends_on_data(group):
+                    cycles = np.zeros(len(group.rows), np.int64)
+                    measured[index] = cycles, order
+                costs = tuple(path_cycles(trace, target) for trace in group.paths)
+                if group.way == "lanes":
+                    calls += bind_lanes(group, layouts, self.memory, returned, cycles, target)
+                else:
+                    calls += bind(group, layouts, self.memory, returned, exact=self._exact, cycles=cycles, costs=costs)
 
         def execute() -> None:
             for function, args in calls:
@@ -179,16 +231,18 @@ class Machine:
 
         return execute_and_answer
 
-    def _shuffled(self, group: Group) -> Group:
+    def _shuffled(self, group: Group) -> tuple[Group, Array]:
         """The same group with its vertices, and the workers of a MultiVertex, in another order, if that was asked for.
 
-        No result may depend on it.
+        No result may depend on it. Also that order: which of the group's vertices comes first, second, and so on.
         """
+        order = np.arange(len(group.rows))
         if self._shuffle is None:
-            return group
+            return group, order
         source = np.random.default_rng(self._shuffle)
-        rows = source.permutation(group.rows)
-        return replace(group, rows=rows, workers=tuple(group.workers[i] for i in source.permutation(len(group.workers))))
+        order = source.permutation(order)
+        workers = tuple(group.workers[i] for i in source.permutation(len(group.workers)))
+        return replace(group, rows=group.rows[order], workers=workers), order
 
     def _bind_copy(self, step: CopyStep) -> Action:
         memory, source, destination = self.memory, step.source, step.destination

@@ -3,249 +3,387 @@
 Binding happens once, when the engine is loaded. Every view and every buffer is made then; a step is
 `for f, args in calls: f(*args)` and allocates nothing but what a gather of long regions needs.
 
-A region is used in place where the vertices' regions lie at equal distances, else gathered into a buffer and scattered
-back. The bits are those of the plain vertex loop: per vertex, every operand has the memory order that the trace's sample
-had, and no sum is reordered.
+A region is used in place where its vertices form a nest (`views`) and where that cannot change a bit, else copied into a
+buffer and back. The bits are those of the plain vertex loop: per vertex, every operand has the memory order that the
+trace's sample had, and no sum is reordered. With `exact=False` products of matrices may be joined (`fold`).
+
+Values have the axes of the nest first, then those that the vertex's own value has. An axis along which all vertices share
+the value has length 1.
 """
 
 from __future__ import annotations
 
 import operator
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ipu_teach.compile.checks import vertex_name
-from ipu_teach.compile.freeze import FrozenTable
 from ipu_teach.compile.groups import Group
-from ipu_teach.compile.trace import ELEMENTWISE, Op, Ref, Trace, steady
-from ipu_teach.compile.tracer import failed
+from ipu_teach.compile.trace import ELEMENTWISE, Op, Ref, Trace, item_of, steady
+from ipu_teach.engine.fold import folded
+from ipu_teach.engine.kernels import Call, apply, call_each, check_fits, gather_windows, merge, scatter
 from ipu_teach.engine.memory import Memory
-from ipu_teach.graph.tensor import Layout
+from ipu_teach.engine.uses import delicate_roots, last_uses, live_bytes, only_numbers, soft_roots
+from ipu_teach.engine.views import Nest, Region, find_nests, running_order, single_row
 from ipu_teach.types import Array
 
-Call = tuple[Callable[..., Any], tuple[Any, ...]]
-
 CHUNK_BYTES = 512 * 1024  # temporaries of one chunk: stay inside a core's second-level cache
-LEAST_RUN = 8  # vertices a zero-copy run must have on average to beat a gather
 WINDOW = 16  # from this many elements on, a contiguous region is gathered as one window
+LANES = 4096  # vertices that a chunk of single numbers has at least: below, a call costs more than its work
+PACK_BYTES = 64 * 1024 * 1024  # operands that vertices share are laid out once a step, up to this size
 
 
-def bind(group: Group, layouts: tuple[Any, ...], memory: Memory, returned: Array | None = None) -> list[Call]:
+def bind(
+    group: Group,
+    layouts: tuple[Any, ...],
+    memory: Memory,
+    returned: Array | None = None,
+    *,
+    exact: bool = True,
+    cycles: Array | None = None,
+    costs: tuple[int, ...] = (),
+) -> list[Call]:
     """The calls that run `compute()` for every vertex of `group`.
 
-    `returned`: bool[vertices], receives what each `compute()` returned; nothing counts as true.
+    `returned`: bool[vertices], receives what each `compute()` returned; nothing counts as true. `cycles`: int64[vertices],
+    receives the entry of `costs` that belongs to the way through the branches which the vertex took.
     """
+    if group.paths:
+        gone = np.zeros(len(group.rows), bool)  # vertices that have gone one of the ways
+        calls: list[Call] = [(np.ndarray.fill, (gone, False))]
+        for trace, cost in zip(group.paths, costs or (0,) * len(group.paths), strict=True):
+            path = _Binder(replace(group, trace=trace), layouts, memory, returned, exact)
+            path.gone, path.cycles, path.cost = gone, cycles, cost
+            calls += path.bind()
+        return calls
     if not group.workers:
-        return _Binder(group, layouts, memory, returned).bind()
+        return _Binder(group, layouts, memory, returned, exact).bind()
     answers = np.ones((len(group.workers), len(group.rows)), bool)
-    calls: list[Call] = []
+    calls = []
     for (_, trace), answer in zip(group.workers, answers, strict=True):
-        calls += _Binder(replace(group, trace=trace), layouts, memory, None if returned is None else answer).bind()
+        wanted = None if returned is None else answer
+        calls += _Binder(replace(group, trace=trace), layouts, memory, wanted, exact).bind()
     if returned is not None:
         calls.append((np.logical_and.reduce, (answers, 0, None, returned)))
     return calls
 
 
-class _Region:
-    """One region of every vertex: where it starts, how it lies, and whether it can be used in place."""
-
-    def __init__(self, group: Group, layouts: tuple[Any, ...], name: str, part: int) -> None:
-        table = group.table
-        self.field = table.fields[name]
-        offsets = table.offsets[name][group.rows]
-        ids = table.layouts[name][group.rows]
-        self.layouts: list[Layout] = []
-        deltas = []
-        distinct, self.which = np.unique(ids, return_inverse=True)
-        for number in distinct:
-            layout = layouts[number]
-            delta, inner = (0, layout) if isinstance(layout, Layout) else layout.parts[part]
-            deltas.append(delta)
-            self.layouts.append(inner)
-        self.starts: Array = offsets + np.array(deltas, np.int64)[self.which]
-        self.size = self.layouts[0].size
-        self.contiguous = all(layout.contiguous for layout in self.layouts)
-        self.shared = len(group.rows) > 1 and bool(np.all(self.starts == self.starts[0])) and len(self.layouts) == 1
-
-    def index(self, rows: slice) -> Array:
-        """Positions of the elements of some vertices: int64 (vertices, size)."""
-        relative = np.stack([layout.positions.reshape(-1) for layout in self.layouts])
-        positions: Array = self.starts[rows][:, None] + relative[self.which[rows]]
-        return positions
-
-
 class _Binder:
-    def __init__(self, group: Group, layouts: tuple[Any, ...], memory: Memory, returned: Array | None) -> None:
-        self.group = group
+    def __init__(
+        self,
+        group: Group,
+        layouts: tuple[Any, ...],
+        memory: Memory,
+        returned: Array | None,
+        exact: bool,
+    ) -> None:
+        self.group, self.memory, self.xp, self.exact = group, memory, memory.backend, exact
         self.trace: Trace = group.trace
-        self.memory = memory
-        self.xp = memory.backend
-        self.count = len(group.rows)
+        self.rows, self.count = group.rows, len(group.rows)
         self.returned = returned
-        self.regions = {i: _Region(group, layouts, name, part) for i, (name, part) in self.trace.regions.items()}
-        self.last, self.stores = _uses(self.trace)
+        self.gone: Array | None = None  # on a way through branches: the vertices that need not be looked at again
+        self.cycles: Array | None = None
+        self.cost = 0
+        self.regions = {i: Region(group, layouts, name, part) for i, (name, part) in self.trace.regions.items()}
+        self.last, self.stores = last_uses(self.trace)
         self.released: dict[int, list[int]] = defaultdict(list)
         for root, number in self.last.items():
             self.released[number].append(root)
+        self.branches = defaultdict(list)
+        for branch in self.trace.branches:
+            self.branches[branch.at].append(branch)
+        self.lanes_last = only_numbers(self.trace)
         self.calls: list[Call] = []
+        self.pool: dict[Any, list[Array]] = defaultdict(list)
 
     def bind(self) -> list[Call]:
-        self.in_place, runs = self._runs()
+        order = running_order(list(self.regions.values()))
+        target = None
+        if order is not None:
+            self.rows = self.rows[order]
+            for region in self.regions.values():
+                region.put_in_order(order)
+            target, self.cycles = self.cycles, None if self.cycles is None else np.zeros_like(self.cycles)
+            if target is not None:
+                self.calls.append((np.ndarray.fill, (self.cycles, -1)))
+        self._nest()
+        self._choose()
         per_vertex = self._bytes_per_vertex()
         chunk = max(1, CHUNK_BYTES // per_vertex) if per_vertex else self.count
-        self.pool: dict[Any, list[Array]] = defaultdict(list)
-        for start, stop in runs:
-            for begin in range(start, stop, chunk):
-                self._chunk(slice(begin, min(begin + chunk, stop)), min(chunk, max(b - a for a, b in runs)))
+        chunk = max(chunk, LANES) if self.lanes_last else chunk
+        pieces = [(nest, list(nest.pieces(chunk))) for nest in self.nests]
+        self.largest = max(piece.count for _, parts in pieces for piece in parts)
+        for nest, parts in pieces:
+            self._pack(nest)
+            for piece in parts:
+                self._chunk(nest, piece)
+        if target is not None:
+            self.calls.append((merge, (target, order, self.cycles)))
         return self.calls
 
     # Where regions are used in place
 
-    def _runs(self) -> tuple[set[int], list[tuple[int, int]]]:
-        """Which regions to use in place, and the runs of vertices over which their distances are constant."""
-        candidates = self._candidates()
-        shared = {i for i in candidates if self.regions[i].shared}
-        moving = [i for i in candidates if i not in shared]
-        whole = [(0, self.count)]
-        if not moving or self.count == 1:
-            return set(candidates), whole
-        steps = np.stack([np.diff(self.regions[i].starts) for i in moving])
-        change = np.flatnonzero(np.any(steps[:, 1:] != steps[:, :-1], axis=0)) + 1
-        if len(change) > 2 * self.count // LEAST_RUN:
-            return shared, whole
-        runs, start = [], 0
-        for end in [*change.tolist(), self.count - 1]:
-            if end >= start:
-                runs.append((start, end + 1))
-                start = end + 1
-        backwards = any(np.any(np.diff(self.regions[i].starts[a:b]) < 0) for i in moving for a, b in runs)
-        if backwards or len(runs) > max(1, self.count // LEAST_RUN):
-            return shared, whole
-        return set(candidates), runs
+    def _nest(self) -> None:
+        """Find the nests, and which regions take part in them: `column` gives each one's number in a nest."""
+        able = [i for i, r in self.regions.items() if r.size and (r.contiguous or self._strided(i))]
+        able.sort(key=lambda i: -self.regions[i].size * self.regions[i].field.dtype.size)
+        chosen: list[int] = []
+        nests = find_nests(np.stack([self.regions[i].starts for i in able])) if able else None
+        if nests is not None:
+            chosen = able
+        for i in able if nests is None else ():
+            found = find_nests(np.stack([self.regions[j].starts for j in [*chosen, i]]))
+            if found is not None:
+                chosen, nests = [*chosen, i], found
+        self.nests = nests if nests is not None else [single_row(self.count)]
+        self.column = {i: number for number, i in enumerate(chosen)}
 
-    def _candidates(self) -> list[int]:
-        """Regions that lie side by side in memory and whose use in place cannot change a bit."""
-        delicate = self._delicate()
-        result: list[int] = []
-        for i, region in self.regions.items():
-            if not region.contiguous or region.size == 0:
+    def _strided(self, root: int) -> bool:
+        region = self.regions[root]
+        return region.strides is not None and len(region.strides) == np.ndim(self.trace.samples[root])
+
+    def _choose(self) -> None:
+        """Which of the nested regions are used in place: those whose use cannot change a bit."""
+        delicate, soft = delicate_roots(self.trace, self.exact), soft_roots(self.trace, self.exact)
+        self.here: list[int] = []
+        for i, number in self.column.items():
+            region = self.regions[i]
+            steps = np.concatenate([nest.steps[number][np.array(nest.shape) > 1] for nest in self.nests])
+            mirrored = region.field.written and (bool(self.trace.branches) or bool(np.any(steps == 0)))
+            scattered = self.lanes_last and np.any(steps != 0)
+            if mirrored or scattered or np.any(steps < 0) or not (region.contiguous or i in soft):
                 continue
             if i in delicate:
-                order = np.sort(region.starts)
-                overlap = self.count > 1 and not region.shared and bool(np.any(np.diff(order) < region.size))
-                twin = any(j in delicate and np.any(self.regions[j].starts == region.starts) for j in result)
-                if overlap or twin:
+                twin = any(j in delicate and np.any(self.regions[j].starts == region.starts) for j in self.here)
+                if twin or not region.apart:
                     continue
-            result.append(i)
-        return result
+            self.here.append(i)
+        self.strided = {i for i in self.here if not self.regions[i].contiguous}
+        # If nothing depends on how elements lie, results lie as the strided region does that has most axes: numpy then
+        # goes through all of them row by row, across the vertices' boundaries.
+        able = self.strided and not self.lanes_last and soft >= set(self.trace.roots)
+        self.model = max(self.strided, key=lambda i: np.ndim(self.trace.samples[i])) if able else None
 
-    def _delicate(self) -> set[int]:
-        """Roots that meet an operation whose order of summing depends on how its operands lie in memory."""
-        found = set()
-        for op in self.trace.ops:
-            if op.kind in ("reduce", "product", "each"):
-                found |= {self.trace.roots[a.id] for a in op.args if isinstance(a, Ref)}
-        return found
+    def _packs(self, root: int, nest: Nest) -> bool:
+        """True for a region that vertices of a nest share and that cannot be used in place: it is laid out ahead of them."""
+        region = self.regions[root]
+        if root in self.here or root not in self.column or region.field.kind != "input" or self.lanes_last:
+            return False
+        moving = nest.steps[self.column[root]] != 0
+        count = int(np.prod(np.array(nest.shape)[moving], dtype=np.int64))
+        return count < nest.count and count * region.size * region.field.dtype.size <= PACK_BYTES
 
     def _bytes_per_vertex(self) -> int:
-        gathered = sum(r.size * r.field.dtype.size for i, r in self.regions.items() if i not in self.in_place)
-        made = [self.trace.samples[op.result] for op in self.trace.ops if op.kind not in ("region", "view", "store")]
-        return gathered + sum(np.asarray(sample).nbytes for sample in made if np.asarray(sample).nbytes > 0)
+        own = [i for i in self.regions if i not in self.here and not all(self._packs(i, nest) for nest in self.nests)]
+        copied = sum(self.regions[i].size * self.regions[i].field.dtype.size for i in own)
+        made = [op for op in self.trace.ops if op.kind not in ("region", "view", "read", "store")]
+        stored = [self.trace.roots[op.args[0].id] for op in self.trace.ops if op.kind == "store"]
+        direct = len(made) == len(stored) == 1 and (stored[0] not in self.strided or not self.exact)
+        if direct and not copied and not self.trace.branches:
+            return 0  # the one result goes straight to its place
+        # What is gone through element by element counts too; a product cuts its operands for itself.
+        through = self.here if self.model is not None else []
+        touched = sum(self.regions[i].size * self.regions[i].field.dtype.size for i in through)
+        return copied + live_bytes(self.trace, self.last) + touched if copied or made else 0
 
     # One chunk
 
-    def _chunk(self, rows: slice, largest: int) -> None:
-        """Append the calls for the vertices `rows`."""
-        n = rows.stop - rows.start
+    def _pack(self, nest: Nest) -> None:
+        """Append the calls that lay out, once a step, what the vertices of a nest share."""
+        self.packed: dict[int, Array] = {}
+        for root in self.regions:
+            if self._packs(root, nest):
+                place = self._place(root, nest)
+                self.packed[root] = self.xp.empty(place.shape, place.dtype)
+                self.calls.append((self.xp.copyto, (self.packed[root], place)))
+
+    def _chunk(self, nest: Nest, piece: Nest) -> None:
+        """Append the calls for the vertices of `piece`, a part of `nest`."""
         values: dict[int, Array] = {}
-        buffers: dict[int, tuple[Any, Array]] = {}
-        self._values, self._buffers, self._n, self._largest = values, buffers, n, largest
-        scatter: list[tuple[_Region, Array]] = []
+        self._values, self._lead, self._axes = values, piece.shape, len(piece.shape)
+        self._buffers: dict[int, tuple[Any, Array]] = {}
+        self._spread: dict[int, int] = {}
+        self._rows = slice(piece.first, piece.first + piece.count)
+        self._order: list[int] = []
+        self._ordered: set[int] = set()
+        if self.model is not None:
+            self._order = [int(a) for a in np.argsort([-abs(s) for s in self._place(self.model, piece).strides], kind="stable")]
+        self._mask: Array | None = None
+        if self.gone is not None:
+            self._mask = self.xp.empty(self._lead, bool)
+            self.calls.append((np.logical_not, (self.gone[self._rows].reshape(self._lead), self._mask)))
+        self._back: list[tuple[int, Array]] = []
         done: set[int] = set()
         for number, op in enumerate(self.trace.ops):
+            self._take_branches(number)
             if op.kind == "region":
-                values[op.result] = self._region(op.result, self.regions[op.result], rows, scatter)
+                values[op.result] = self._region(op.result, nest, piece)
             elif op.kind == "view":
                 values[op.result] = self._view(op)
             elif op.kind == "read":
                 values[op.result] = self._read(op, number)
             elif op.kind == "store":
                 if number not in done:
-                    self._store(op, values[op.args[0].id], rows)
+                    self._store(op, values[op.args[0].id])
             else:
                 values[op.result] = self._result(number, op, done)
             self._release(number)
-        if self.returned is not None:
-            answer = self.trace.returned
-            if isinstance(answer, Ref):
-                self.calls.append((self.xp.copyto, (self.returned[rows], values[answer.id], "unsafe")))
-            else:
-                self.returned[rows] = answer
-        for region, buffer in scatter:
-            self.calls.append((_scatter, (self.memory.flat(region.field.dtype), region.index(rows), buffer)))
-        for key, buffer in buffers.values():
+        self._take_branches(len(self.trace.ops))
+        self._finish(piece)
+        for key, buffer in self._buffers.values():
             self.pool[key].append(buffer)
+
+    def _take_branches(self, number: int) -> None:
+        """Narrow the mask to the vertices that go this way."""
+        for branch in self.branches.get(number, ()):
+            value = self._values[branch.value]
+            value = value.reshape(value.shape[: self._axes])  # a condition has one element
+            answer = self.xp.empty(value.shape, bool)
+            self.calls.append((np.not_equal if branch.taken else np.equal, (value, 0, answer)))
+            self.calls.append((np.logical_and, (self._mask, answer, self._mask)))
+
+    def _finish(self, piece: Nest) -> None:
+        """Append what brings written regions back to their places, and what is said of each vertex."""
+        where = () if self._mask is None else (self._mask,)
+        if self.gone is not None:
+            gone = self.gone[self._rows].reshape(self._lead)
+            self.calls.append((np.logical_or, (gone, self._mask, gone)))
+        if self.returned is not None:
+            answer, place = self.trace.returned, self.returned[self._rows].reshape(self._lead)
+            if isinstance(answer, Ref):
+                value = self._values[answer.id]
+                value = value.reshape(value.shape[: self._axes])
+                self.calls.append((self.xp.copyto, (place, value, "unsafe", *where)))
+            elif where:
+                self.calls.append((self.xp.copyto, (place, answer, "unsafe", *where)))
+            else:
+                place[...] = answer
+        if self.cycles is not None:
+            place = self.cycles[self._rows].reshape(self._lead)
+            self.calls.append((self.xp.copyto, (place, self.cost, "unsafe", *where)))
+        for root, buffer in self._back:
+            region = self.regions[root]
+            if root in self.column:
+                chosen: tuple[Any, ...] = ()
+                if self._mask is not None:
+                    chosen = ("same_kind", self._mask.reshape(*self._lead, *(1,) * (buffer.ndim - self._axes)))
+                self.calls.append((self.xp.copyto, (self._place(root, piece), buffer, *chosen)))
+            else:
+                flat, index = self.memory.flat(region.field.dtype), region.index(self._rows)
+                self.calls.append((scatter, (flat, index, buffer, self._mask)))
 
     def _result(self, number: int, op: Op, done: set[int]) -> Array:
         """Append the call of a computation and return where its result will be.
 
-        What depends on shared regions alone is computed once, on a vertex axis of length 1, unless it is written to later.
+        What depends on shared regions alone is computed once, on axes of length 1, unless it is written to later.
         """
-        lead = max((len(self._values[a.id]) for a in op.args if isinstance(a, Ref)), default=self._n)
+        leads = [self._values[a.id].shape[: self._axes] for a in op.args if isinstance(a, Ref)]
+        lead = np.broadcast_shapes(*leads) if leads else self._lead
         store = self._direct(number, op)
-        if store is not None and lead == self._n:
+        if store is None and lead == self._lead:
+            self._hand_over(number, op)
+        if store is not None and lead == self._lead:
             done.add(store)
             out = self._values[self.trace.ops[store].args[0].id]
         else:
-            out = self._buffer(op.result, self._n if op.result in self.stores else lead)
-        self._compute(op, out[:lead])
-        if lead < len(out):
-            self.calls.append((self.xp.copyto, (out, out[:1])))
+            out = self._buffer(op.result, self._lead if op.result in self.stores else lead)
+        first = out[tuple(slice(n) for n in lead)]
+        self._compute(op, first)
+        if first.shape != out.shape:
+            self.calls.append((self.xp.copyto, (out, first)))
         return out
 
-    def _region(self, root: int, region: _Region, rows: slice, scatter: list[tuple[_Region, Array]]) -> Array:
-        dtype, shape = region.field.dtype, self.trace.samples[root].shape
-        flat, size = self.memory.flat(dtype), dtype.size
-        inner = self.trace.samples[root].strides
-        if root in self.in_place:
-            starts = region.starts[rows]
-            n = 1 if region.shared else len(starts)
-            step = int(starts[1] - starts[0]) if n > 1 else region.size
-            view: Array = self.xp.as_strided(flat[int(starts[0]) :], (n, *shape), (step * size, *inner))
-            return view
-        buffer = self._buffer(root, self._n)
+    def _place(self, root: int, nest: Nest) -> Array:
+        """A region of every vertex of a nest, as it lies in memory."""
+        region, number = self.regions[root], self.column[root]
+        sample, size = self.trace.samples[root], region.field.dtype.size
+        inner = sample.strides if region.contiguous else tuple(s * size for s in region.strides or ())
+        steps = nest.steps[number].tolist()
+        lead = tuple(1 if step == 0 else n for n, step in zip(nest.shape, steps, strict=True))
+        flat = self.memory.flat(region.field.dtype)[int(nest.base[number]) :]
+        view: Array = self.xp.as_strided(flat, (*lead, *sample.shape), (*(s * size for s in steps), *inner))
+        return view
+
+    def _region(self, root: int, nest: Nest, piece: Nest) -> Array:
+        region = self.regions[root]
+        if root in self.here:
+            return self._place(root, piece)
+        if root in self.packed:
+            packed = self.packed[root]
+            at = np.unravel_index(piece.first - nest.first, nest.shape)
+            key = tuple(slice(None) if n == 1 else slice(int(i), int(i) + m)
+                        for n, i, m in zip(packed.shape, at, piece.shape, strict=False))  # fmt: skip
+            return packed[key]
+        lead = self._lead
+        if root in self.column and not region.field.written:
+            lead = self._place(root, piece).shape[: self._axes]
+        buffer = self._buffer(root, lead)
         written = self.trace.written.get(root)
-        if region.size and (written is None or not written.all()):
-            self._gather(flat, region, rows, buffer)
+        if region.size and (written is None or not written.all() or self.trace.branches):
+            self._gather(root, region, piece, buffer)
         if region.field.written and region.size:
-            scatter.append((region, buffer.reshape(len(buffer), -1)))
+            self._back.append((root, buffer))
         return buffer
 
-    def _gather(self, flat: Array, region: _Region, rows: slice, buffer: Array) -> None:
-        flattened = buffer.reshape(len(buffer), -1)
-        if region.contiguous and region.size >= WINDOW:
+    def _gather(self, root: int, region: Region, piece: Nest, buffer: Array) -> None:
+        """Append the call that copies a region of every vertex into a buffer."""
+        flat = self.memory.flat(region.field.dtype)
+        if root in self.column:
+            self.calls.append((self.xp.copyto, (buffer, self._place(root, piece))))
+        elif self.lanes_last:
+            index = np.ascontiguousarray(region.index(self._rows).T)
+            self.calls.append(
+                (self.xp.take, (flat, index, None, self._buffers[root][1][: index.size].reshape(index.shape), "clip"))
+            )
+        elif region.contiguous and region.size >= WINDOW:
             size = region.field.dtype.size
             windows = self.xp.as_strided(flat, (len(flat) - region.size + 1, region.size), (size, size))
-            self.calls.append((_gather_windows, (windows, region.starts[rows], flattened)))
+            flattened = buffer.reshape(-1, region.size)
+            self.calls.append((gather_windows, (windows, region.starts[self._rows], flattened)))
         else:
-            self.calls.append((self.xp.take, (flat, region.index(rows), None, flattened, "clip")))
+            index = region.index(self._rows)
+            self.calls.append((self.xp.take, (flat, index, None, buffer.reshape(index.shape), "clip")))
 
-    def _buffer(self, value: int, lead: int) -> Array:
+    def _buffer(self, value: int, lead: tuple[int, ...]) -> Array:
         """A buffer for one value of every vertex, with the axes in the order in which the sample has them in memory."""
         sample = np.asarray(self.trace.samples[value])
         order = tuple(int(a) for a in np.argsort([-s for s in sample.strides], kind="stable"))
-        key = (sample.dtype, tuple(sample.shape[a] for a in order))
+        ordered = tuple(sample.shape[a] for a in order)
+        key = (sample.dtype, sample.size)
         free = self.pool[key]
-        whole = free.pop() if free else self.xp.empty((self._largest, *key[1]), sample.dtype)
+        whole = free.pop() if free else self.xp.empty(self.largest * sample.size, sample.dtype)
         self._buffers[value] = (key, whole)
-        inverse = np.argsort(order)
-        view: Array = whole[:lead].transpose(0, *(1 + inverse))
+        count = int(np.prod(lead, dtype=np.int64))
+        used, inverse = whole[: count * sample.size], [int(a) for a in np.argsort(order)]
+        axes = len(lead)
+        if len(self._order) == axes + sample.ndim:
+            self._ordered.add(value)
+            shape = (*lead, *sample.shape)
+            buffer: Array = used.reshape([shape[a] for a in self._order])
+            turned = [int(a) for a in np.argsort(self._order)]
+        elif self.lanes_last:  # one element of all vertices side by side
+            self._spread[value] = count
+            buffer, turned = used.reshape(*ordered, *lead), [*range(sample.ndim, sample.ndim + axes), *inverse]
+        else:
+            buffer, turned = used.reshape(*lead, *ordered), [*range(axes), *(axes + i for i in inverse)]
+        view: Array = buffer.transpose(turned)
         return view
+
+    def _hand_over(self, number: int, op: Op) -> None:
+        """Give back the buffer of an operand that dies here: element by element, the result may take its place."""
+        sample = np.asarray(self.trace.samples[op.result])
+        if op.kind != "ufunc" or not steady(op.fn, sample.dtype):
+            return
+        for root in {a.id for a in op.args if isinstance(a, Ref)} & self._buffers.keys() - self.regions.keys():
+            own = np.asarray(self.trace.samples[root])
+            alike = own.shape == sample.shape and own.strides == sample.strides and own.dtype == sample.dtype
+            if alike and self.last[root] == number and self._values[root].shape[: self._axes] == self._lead:
+                key, buffer = self._buffers.pop(root)
+                self.pool[key].append(buffer)
+                return
 
     def _release(self, number: int) -> None:
         """Give back the buffers whose last use this was."""
@@ -256,28 +394,40 @@ class _Binder:
 
     def _view(self, op: Op) -> Array:
         """A view of a root, by the distance and strides that the sample's view has from the sample's root."""
-        root = self.trace.roots[op.result]
+        root, axes = self.trace.roots[op.result], self._axes
         sample, base = self.trace.samples[op.result], self._values[root]
+        lead, steps = base.shape[:axes], base.strides[:axes]
         if sample.size == 0:
-            return self.xp.empty((len(base), *sample.shape), sample.dtype)  # type: ignore[no-any-return]
+            return self.xp.empty((*lead, *sample.shape), sample.dtype)  # type: ignore[no-any-return]
+        if root in self.strided or root in self._ordered:
+            source: Array = self._values[op.args[0].id]
+            if op.fn is item_of:
+                key = op.args[1]
+                return self._within(source, key)
+            turned: Array = source.transpose(*range(axes), *range(source.ndim - 1, axes - 1, -1))
+            return turned
         start = self.trace.samples[root].__array_interface__["data"][0]
-        distance = (sample.__array_interface__["data"][0] - start) // sample.itemsize
-        strides = (base.strides[0], *sample.strides)
+        spread = self._spread.get(root, 1)
+        distance = (sample.__array_interface__["data"][0] - start) // sample.itemsize * spread
+        strides = (*steps, *(s * spread for s in sample.strides))
         # The root's elements as one row, from the view's first on. Only address arithmetic: the strides do the rest.
         anchor = self.xp.as_strided(base, (distance + 1,), (sample.itemsize,))[distance:]
-        view: Array = self.xp.as_strided(anchor, (len(base), *sample.shape), strides)
+        view: Array = self.xp.as_strided(anchor, (*lead, *sample.shape), strides)
         return view
+
+    def _within(self, values: Array, key: Any) -> Array:
+        """values[key] of every vertex."""
+        inside: tuple[Any, ...] = key if isinstance(key, tuple) else (key,)
+        result: Array = values[(slice(None),) * self._axes + inside]
+        return result
 
     def _read(self, op: Op, number: int) -> Array:
         """One element: a view, or a copy if its place is written while the value is still needed."""
         source, key = op.args
-        keys = key if isinstance(key, tuple) else (key,)
-        place: Array
-        everything: tuple[Any, ...] = (slice(None), *keys)
-        place = self._values[source.id][everything]
+        place = self._within(self._values[source.id], key)
         root = self.trace.roots[source.id]
         if any(number < n <= self.last[op.result] for n in self.stores.get(root, ())):
-            buffer = self._buffer(op.result, len(place))
+            buffer = self._buffer(op.result, place.shape)
             self.calls.append((self.xp.copyto, (buffer, place)))
             return buffer
         return place
@@ -295,9 +445,11 @@ class _Binder:
         root = self.trace.roots[place]
         sample, target = np.asarray(self.trace.samples[op.result]), self.trace.samples[place]
         same = sample.shape == target.shape and sample.dtype == target.dtype and sample.strides == target.strides
+        soft = not self.exact or op.kind == "ufunc" and steady(op.fn, sample.dtype)
         reads = any(self.trace.roots[a.id] == root for a in op.args if isinstance(a, Ref))
         viewed = any(self.trace.roots[view.result] == op.result for view in ops[number + 1 : store])
-        if not same or reads or viewed or self.last[op.result] > store:
+        forked = any(number < branch.at <= store for branch in self.trace.branches)
+        if not same or reads or viewed or forked or self.last[op.result] > store or (root in self.strided and not soft):
             return None
         for view in ops[number + 1 : store]:
             self._values[view.result] = self._view(view)
@@ -305,29 +457,33 @@ class _Binder:
         mixed = any(self.xp.may_share_memory(self._values[a.id], into) for a in op.args if isinstance(a, Ref))
         if mixed and op.kind == "ufunc" and not steady(op.fn, sample.dtype):
             return None
-        return store if len(into) == self._n else None
+        return store if into.shape[: self._axes] == self._lead else None
 
-    def _store(self, op: Op, place: Array, rows: slice) -> None:
+    def _store(self, op: Op, place: Array) -> None:
         value = op.args[1]
-        source = self._operand(value, place.ndim - 1) if isinstance(value, Ref) else np.asarray(value)
+        source = self._operand(value, place.ndim - self._axes) if isinstance(value, Ref) else np.asarray(value)
         extra = source.ndim - place.ndim
         if isinstance(value, Ref) and extra > 0:  # leading axes of length 1, which numpy drops in an assignment
-            source = source.reshape(len(source), *source.shape[1 + extra :])
+            source = source.reshape(*source.shape[: self._axes], *source.shape[self._axes + extra :])
         if "line" in op.kwargs:
-            self.calls.append((_check_fits, (source, place.dtype, op.kwargs["line"], self.group.table, self.group.rows[rows])))
+            rows = self.rows[self._rows]
+            numbers = np.broadcast_to(source, (*self._lead, *source.shape[self._axes :]))
+            self.calls.append((check_fits, (numbers, place.dtype, op.kwargs["line"], self.group.table, rows, self._mask)))
         if place.size:
             self.calls.append((self.xp.copyto, (place, source, "unsafe")))
 
     def _operand(self, value: Any, rank: int) -> Any:
-        """An argument with its axes lined up: the vertex axis first, the value's own axes last."""
+        """An argument with its axes lined up: the nest's axes first, the value's own axes last."""
         if not isinstance(value, Ref):
             return value
-        array = self._values[value.id]
-        missing = rank - (array.ndim - 1)
-        return array.reshape(len(array), *(1,) * missing, *array.shape[1:]) if missing > 0 else array
+        array, axes = self._values[value.id], self._axes
+        missing = rank - (array.ndim - axes)
+        return self._within(array, (None,) * missing) if missing > 0 else array
+
+    # Computations
 
     def _compute(self, op: Op, out: Array) -> None:
-        rank = out.ndim - 1
+        rank = out.ndim - self._axes
         if op.kind == "local":
             self.calls.append((self.xp.copyto, (out, op.args[0])))
         elif op.kind == "ufunc":
@@ -346,6 +502,8 @@ class _Binder:
             self._each(op, out)
             return
         args = tuple(self._operand(a, rank) for a in op.args)
+        if op.fn in (np.maximum, np.minimum):
+            args = tuple(a if isinstance(a, np.ndarray) else constant(a, out) for a in args)
         if op.kwargs or op.fn in (np.maximum, np.minimum):  # which take `out` by name only
             self.calls.append((partial(op.fn, out=out, **op.kwargs), args))
         else:
@@ -377,25 +535,26 @@ class _Binder:
         elif op.fn is operator.pow and self._alone_or_backwards(op):
             self._each(op, out)
         elif op.fn is operator.pow:
-            self.calls.append((_apply, (op.fn, args, out)))
+            self.calls.append((apply, (op.fn, args, out)))
         else:
             self.calls.append((self.xp.copyto, (out, args[0], "unsafe")))
 
     def _reduce(self, op: Op, out: Array) -> None:
         (value,) = op.args
-        array, sample = self._values[value.id], self.trace.samples[value.id]
+        array, sample, axes = self._values[value.id], self.trace.samples[value.id], self._axes
         axis, keepdims = op.kwargs["axis"], op.kwargs["keepdims"]
-        axes = tuple(range(sample.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-        if len({a % sample.ndim for a in axes}) == sample.ndim:
+        reduced = tuple(range(sample.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+        if len({a % sample.ndim for a in reduced}) == sample.ndim:
             dense = sample.flags.c_contiguous or sample.flags.f_contiguous
             if not dense or sample.size == 0:
                 self._each(op, out)
                 return
             # All of the vertex's elements, in the order in which they lie in memory, as numpy sums them.
-            row = self.xp.as_strided(array, (len(array), sample.size), (array.strides[0], sample.itemsize))
-            self.calls.append((op.fn.reduce, (row, 1, None, out.reshape(len(out)))))
+            lead = array.shape[:axes]
+            row = self.xp.as_strided(array, (*lead, sample.size), (*array.strides[:axes], sample.itemsize))
+            self.calls.append((op.fn.reduce, (row, axes, None, out.reshape(lead))))
             return
-        shifted = tuple(a % sample.ndim + 1 for a in axes)
+        shifted = tuple(a % sample.ndim + axes for a in reduced)
         self.calls.append((op.fn.reduce, (array, shifted if len(shifted) > 1 else shifted[0], None, out, keepdims)))
 
     def _product(self, op: Op, out: Array) -> None:
@@ -404,76 +563,35 @@ class _Binder:
             self._each(op, out)
             return
         a, b = (self._operand(value, 0) for value in op.args)
-        if ranks == (1, 1):
+        if ranks == (1, 1) and self.exact:
             self.calls.append((self.xp.vecdot, (a, b, out)))
-        elif ranks == (2, 1):
-            self.calls.append((self.xp.matmul, (a, b[..., None], out[..., None])))
-        elif ranks == (1, 2):
-            self.calls.append((self.xp.matmul, (a[..., None, :], b, out[..., None, :])))
-        else:
-            self.calls.append((self.xp.matmul, (a, b, out)))
+            return
+        left, right, whole = a, b, out  # as matrices of one row or one column where they are vectors
+        if ranks[1] == 1:
+            right, whole = b[..., None], whole[..., None]
+        if ranks[0] == 1:
+            left, whole = a[..., None, :], np.expand_dims(whole, -2)
+        if not self.exact and all(isinstance(value, Ref) for value in op.args):
+            left, right, whole = folded(self.xp, left, right, whole)
+        self.calls.append((self.xp.matmul, (left, right, whole)))
 
     def _each(self, op: Op, out: Array) -> None:
         """Call the function vertex by vertex, on views that lie as the sample did: exact by construction."""
         fn = partial(op.fn.reduce, **op.kwargs) if op.kind == "reduce" else partial(op.fn, **op.kwargs)
+        lead = out.shape[: self._axes]
         args: list[tuple[Any, Any]] = []
         for a in op.args:
             if isinstance(a, Ref):
                 # An array of no dimensions stays one: numpy has other paths for numbers.
                 index = (...,) if isinstance(self.trace.samples[a.id], np.ndarray) else ()
-                args.append((index, self._values[a.id]))
+                value = self._values[a.id]
+                args.append((index, np.broadcast_to(value, (*lead, *value.shape[self._axes :]))))
             else:
                 args.append((None, a))
-        self.calls.append((_call_each, (fn, args, out)))
+        self.calls.append((call_each, (fn, args, out, self._axes)))
 
 
-def _uses(trace: Trace) -> tuple[dict[int, int], dict[int, list[int]]]:
-    """(for each root the op number of its last use, for each root the op numbers that store into it)."""
-    last: dict[int, int] = {}
-    stores: dict[int, list[int]] = defaultdict(list)
-    for number, op in enumerate(trace.ops):
-        touched = [op.result] if op.result >= 0 else []
-        for value in touched + [a.id for a in op.args if isinstance(a, Ref)]:
-            last[trace.roots[value]] = number
-        if op.kind == "store":
-            stores[trace.roots[op.args[0].id]].append(number)
-    if isinstance(trace.returned, Ref):
-        last[trace.roots[trace.returned.id]] = len(trace.ops)
-    # A read may stay a view of its source, which then must live as long as the read does.
-    for op in reversed(trace.ops):
-        if op.kind == "read":
-            source = trace.roots[op.args[0].id]
-            last[source] = max(last[source], last[op.result])
-    return last, stores
-
-
-def _check_fits(numbers: Array, dtype: Any, line: str, table: FrozenTable, rows: Array) -> None:
-    """Raise what the plain vertex loop raises where a number is stored in an integer that cannot hold it."""
-    bounds = np.iinfo(dtype)
-    low, high = int(bounds.min), int(bounds.max)
-    if numbers.dtype.kind == "f":
-        whole = np.trunc(numbers.astype(np.float64))
-        fits = (whole >= float(low)) & (whole < float(high + 1))
-    else:
-        fits = (numbers >= low) & (numbers <= high)
-    if not fits.all():
-        first = int(np.argmin(fits.reshape(-1)))
-        error = OverflowError(f"{numbers.reshape(-1)[first]} does not fit into {dtype}")
-        raise failed(table.codelet, error, line, vertex_name(table, int(rows[first])))
-
-
-def _scatter(flat: Array, index: Array, buffer: Array) -> None:
-    flat[index] = buffer
-
-
-def _gather_windows(windows: Array, starts: Array, buffer: Array) -> None:
-    buffer[...] = windows[starts]
-
-
-def _apply(fn: Callable[..., Any], args: list[Any], out: Array) -> None:
-    out[...] = fn(*args)
-
-
-def _call_each(fn: Callable[..., Any], args: list[tuple[Any, Any]], out: Array) -> None:
-    for v in range(len(out)):
-        out[v] = fn(*(a if index is None else a[(v % len(a),) + index] for index, a in args))
+def constant(value: Any, out: Array) -> Any:
+    """A number as a row of itself: numpy's largest and smallest of two have no vector form for a single number."""
+    plain = isinstance(value, (bool, int, float)) or getattr(value, "dtype", None) == out.dtype
+    return np.full(out.shape[-1:], value, out.dtype) if plain and np.ndim(value) == 0 and out.ndim else value

@@ -354,22 +354,23 @@ class Graph(WithoutSome):
                 next_step="name the fields: add_vertex(compute_set, codelet, a=tensor), or give a dict.",
             )
         given = {**connections, **fields} if connections else fields
-        row = len(table)
+        row, top = len(table.order), self._top
         try:
-            for name in table.edges:
+            for name, dtype, depth, offsets, layouts in table.columns:
                 value = given.get(name)
-                if value is None:
-                    table.offsets[name].append(UNCONNECTED)
-                    table.layouts[name].append(UNCONNECTED)
+                if type(value) is Tensor and value.dtype is dtype and len(value.layout.shape) == depth and value.graph is top:
+                    offsets.append(value.offset)
+                    layouts.append(value.layout.id)
+                elif value is None:
+                    offsets.append(UNCONNECTED)
+                    layouts.append(UNCONNECTED)
                 else:
                     table.connect(row, name, value)
-            for name, field in table.state.items():
+            for name, field in table.state.items() if table.state else ():
                 value = given.get(name, field.default)
                 table.state_values[name].append(None if value is None else table.state_value(name, value))
-            if len(given) > len(table.edges) or not given.keys() <= table.codelet.fields.keys():
-                unknown = [n for n in given if n not in table.codelet.fields]
-                if unknown:
-                    raise unknown_field(table.codelet, unknown[0])
+            if not given.keys() <= table.codelet.fields.keys():
+                raise unknown_field(table.codelet, next(n for n in given if n not in table.codelet.fields))
         except BaseException:
             table.drop(row)
             raise

@@ -53,6 +53,16 @@ def slice_bounds(tensor: Tensor, part: slice, axis: int) -> tuple[int, int, int]
     return part.indices(length)
 
 
+def out_of_range(tensor: Tensor, index: Any, axis: int) -> PoplarIndexError:
+    """The error for an index beyond the end of a dimension."""
+    length = tensor.shape[axis]
+    return PoplarIndexError(
+        f"Index {shown(index)} is outside dimension {axis}, which has {counted(length, 'element')}.",
+        where=repr(tensor),
+        next_step=up_to(length) if length else "the dimension is empty.",
+    )
+
+
 def _slice_text(part: slice) -> str:
     """A slice as one writes it."""
     parts = [part.start, part.stop] + ([] if part.step is None else [part.step])

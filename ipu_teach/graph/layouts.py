@@ -32,6 +32,9 @@ class Layout:
         self.strides = strides
         self._positions = positions
         self.size = prod(shape)
+        self.stride = strides[0] if strides else 0
+        # Layouts of what is cut out of this one: by None for one row, by a number for so many rows.
+        self.cuts: dict[int | None, Layout] = {}
 
     @cached_property
     def contiguous(self) -> bool:

@@ -48,6 +48,8 @@ class VertexTable:
         self.state = {name: f for name, f in codelet.fields.items() if f.kind == "state"}
         self.offsets = {name: array("q") for name in self.edges}
         self.layouts = {name: array("i") for name in self.edges}
+        # The same by field, for the loop over the fields of a new vertex.
+        self.columns = [(n, f.dtype, f.depth, self.offsets[n], self.layouts[n]) for n, f in self.edges.items()]
         self.state_values: dict[str, list[Any]] = {name: [] for name in self.state}
         # By field name and row: the size of a Vector of state without a value, and lists that are connected part by part.
         self.sizes: dict[tuple[str, int], int] = {}

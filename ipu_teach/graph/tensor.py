@@ -26,7 +26,7 @@ from ipu_teach.errors import (
     shown,
 )
 from ipu_teach.graph import not_here, text
-from ipu_teach.graph.indexing import check_key, slice_bounds, up_to
+from ipu_teach.graph.indexing import check_key, out_of_range, slice_bounds, up_to
 from ipu_teach.graph.layouts import MOST_DIMENSIONS, Layout, Shape, as_shape, dense, is_whole, refuse_to_list
 from ipu_teach.graph.variables import Variable
 from ipu_teach.types import BOOL, QUARTER, Array, DType, QuarterMetadata, as_dtype, metadata_of
@@ -121,6 +121,25 @@ class Tensor(WithoutSome):
         )
 
     def __getitem__(self, key: Any) -> Tensor:
+        layout, offset, part = self.layout, self.offset, key  # first keys as loops have them, by layouts seen before
+        if type(key) is tuple and len(key) == 2:
+            row, part = key
+            if type(row) is int and None in layout.cuts and 0 <= row < layout.shape[0]:
+                offset += row * layout.stride
+                layout = layout.cuts[None]
+            else:
+                part = None
+        if type(part) is int:
+            cut = layout.cuts.get(None)
+            if cut is not None and 0 <= part < layout.shape[0]:
+                return Tensor(self.graph, self.dtype, offset + part * layout.stride, cut)
+        elif type(part) is slice and part.step is None and type(part.start) is int and type(part.stop) is int:
+            cut = layout.cuts.get(part.stop - part.start)
+            if cut is not None and 0 <= part.start < part.stop <= layout.shape[0]:
+                return Tensor(self.graph, self.dtype, offset + part.start * layout.stride, cut)
+        return self._index(key)
+
+    def _index(self, key: Any) -> Tensor:
         layout = self.layout
         if layout.strides is None:
             return self._index_positions(key)
@@ -133,7 +152,7 @@ class Tensor(WithoutSome):
             length, stride = layout.shape[axis], layout.strides[axis]
             if type(part) is int:
                 if not -length <= part < length:
-                    raise self._out_of_range(part, axis)
+                    raise out_of_range(self, part, axis)
                 offset += (part if part >= 0 else part + length) * stride
             elif type(part) is slice:
                 start, stop, step = slice_bounds(self, part, axis)
@@ -144,10 +163,12 @@ class Tensor(WithoutSome):
             else:
                 return self._index_dummy(key)
             axis += 1
-        return Tensor(
-            self.graph, self.dtype, offset,
-            self.graph.strided((*shape, *layout.shape[axis:]), (*strides, *layout.strides[axis:])),
-        )  # fmt: skip
+        cut = self.graph.strided((*shape, *layout.shape[axis:]), (*strides, *layout.strides[axis:]))
+        if axis == 1 and (not strides or strides[0] == layout.strides[0]):
+            layout.cuts[shape[0] if shape else None] = cut
+        elif axis == 2 and type(key[0]) is int:
+            self[key[0]][key[1]]  # the next such key finds the layouts on the way
+        return Tensor(self.graph, self.dtype, offset, cut)
 
     def _index_dummy(self, key: Any) -> Tensor:
         """Rare keys (`...`, numpy integers), as plain integers and slices."""
@@ -168,7 +189,7 @@ class Tensor(WithoutSome):
             elif isinstance(part, slice):
                 slice_bounds(self, part, axis)
             elif not -self.shape[axis] <= part < self.shape[axis]:
-                raise self._out_of_range(part, axis)
+                raise out_of_range(self, part, axis)
             axis += 1
         return self.graph.listed(self.dtype, self.offset + np.asarray(self.layout.positions[key]))
 
@@ -180,13 +201,6 @@ class Tensor(WithoutSome):
                 next_step=up_to(self.rank) if self.rank else "a single element has no dimensions.",
             )
         return int(axis) % self.rank
-
-    def _out_of_range(self, index: int, axis: int) -> PoplarIndexError:
-        return PoplarIndexError(
-            f"Index {shown(index)} is outside dimension {axis}, which has {counted(self.shape[axis], 'element')}.",
-            where=repr(self),
-            next_step=up_to(self.shape[axis]) if self.shape[axis] else "the dimension is empty.",
-        )
 
     def _check_dims(self, call: str, begin: int, end: int) -> None:
         if not is_whole(begin) or not is_whole(end) or not 0 <= begin <= end <= self.rank:

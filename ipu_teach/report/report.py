@@ -119,11 +119,12 @@ class Report:
         for number, executions in enumerate(self._executions.tolist()):
             compute_set = self._cost.compute_set(number)
             if compute_set is not None:
-                before = found[compute_set.id].executions if compute_set.id in found else 0
+                ran, before = executions, found.get(compute_set.id)
                 vertices = {t.codelet.__name__: len(t) for t in compute_set.tables}
-                found[compute_set.id] = ComputeSetProfile(
-                    compute_set.name, before + executions, vertices, self._cost.step(number)
-                )
+                # Where cycles depend on data there is a step for each way it ran; the last one stands for all.
+                if before is None or ran:
+                    ran += before.executions if before is not None else 0
+                    found[compute_set.id] = ComputeSetProfile(compute_set.name, ran, vertices, self._cost.step(number))
         return tuple(found[i] for i in sorted(found))
 
     def steps(self, first: int = 0, last: int | None = None) -> list[StepRun]:
@@ -238,8 +239,16 @@ class Report:
         """Codelets that ran without a cost model; their cycles are missing from every sum."""
         return tuple(sorted({name for _, step in self._ran for name in step.unknown}))
 
+    def ways(self) -> dict[str, str]:
+        """How the host runs each codelet, all its vertices at once if it can.
+
+        "batch"; "fork": a batch for each way through its branches; "lanes": a masked lane for each vertex; "loop": vertex by
+        vertex, in plain Python. Of a codelet that is run in several ways, the slowest.
+        """
+        return self._cost.ways()
+
     def unbatched(self) -> dict[str, str]:
-        """Codelets that ran vertex by vertex: for each the line and the reason that prevented a batch."""
+        """Codelets that did not run as one batch: for each the line and the reason that prevented it."""
         return self._cost.unbatched()
 
     def graph_size(self) -> dict[str, int]:

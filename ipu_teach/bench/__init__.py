@@ -1,0 +1,82 @@
+"""`ipu-teach bench`: how fast the kit is, as ratios to floors that are measured beside it, in the same process.
+
+A machine's seconds say little about another machine, and a shared machine's nothing; ratios of two things measured turn by
+turn stay. Every goal is an at-most.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+
+from ipu_teach.bench.measure import Result, Row, run_rows
+from ipu_teach.errors import InvalidOptionError, did_you_mean
+
+__all__ = ["add_arguments", "all_rows", "main"]
+
+ROUNDS = 7
+
+
+def all_rows() -> list[Row]:
+    """Every row, in the order of the table."""
+    from ipu_teach.bench import graphs, kernels
+
+    return [*kernels.ROWS, *graphs.ROWS]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """What `ipu-teach bench` understands."""
+    parser.add_argument("--json", action="store_true", help='print {"rows": [...]} instead of a table')
+    parser.add_argument("--only", metavar="IDS", default="", help="some rows, with commas between: w1a,w2")
+    parser.add_argument("--rounds", metavar="N", type=int, default=ROUNDS, help=f"rounds of each row ({ROUNDS})")
+
+
+def chosen_rows(only: str) -> list[Row]:
+    """The rows that `--only` names; all of them if it names none. Raises `InvalidOptionError`."""
+    rows = all_rows()
+    wanted = [word.strip() for word in only.split(",") if word.strip()]
+    known = {row.id: row for row in rows}
+    for word in wanted:
+        if word not in known:
+            raise InvalidOptionError(
+                f"There is no row {word!r} in the benchmark.",
+                next_step=f"{did_you_mean(word, known)}The rows are {', '.join(known)}.",
+            )
+    return [known[word] for word in wanted] or rows
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Run the rows and print them; the exit status: 1 if a goal is missed."""
+    from tqdm import tqdm
+
+    if arguments.rounds < 1:
+        raise InvalidOptionError(f"--rounds was given {arguments.rounds}.", next_step="give a whole number from 1 on.")
+    rows = chosen_rows(arguments.only)
+    total = sum(min(arguments.rounds, row.most_rounds) for row in rows)
+    results: list[Result] = []
+    with tqdm(total=total, file=sys.stderr, unit="round") as bar:
+
+        def tick(name: str) -> None:
+            bar.set_postfix_str(name)
+            bar.update(1)
+
+        results.extend(run_rows(rows, arguments.rounds, tick))
+    print(json.dumps({"rows": [result.as_dict() for result in results]}, indent=1) if arguments.json else table(results))
+    return 1 if any(result.value is not None and result.value > result.row.goal for result in results) else 0
+
+
+def table(results: Sequence[Result]) -> str:
+    """The rows as text. A missed goal is marked."""
+    lines = [f"{'row':5} {'goal':>7} {'result':>8}  {'spread':17} workload / floor"]
+    for result in results:
+        row = result.row
+        value = "-" if result.value is None else f"{result.value:.3g}"
+        spread = "" if result.least is None else f"[{result.least:.3g} .. {result.largest:.3g}]"
+        mark = " " if result.value is None or result.value <= row.goal else "*"
+        note = f" ({result.note})" if result.note else ""
+        lines.append(f"{row.id:5} {row.goal:>7g} {value:>8}{mark} {spread:17} {row.what} / {row.floor}{note}")
+    missed = sum(result.value is not None and result.value > result.row.goal for result in results)
+    lines.append("every measured goal is reached" if not missed else f"goals missed: {missed}, marked *")
+    return "\n".join(lines)

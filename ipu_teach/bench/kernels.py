@@ -1,0 +1,260 @@
+"""What the tile engine takes for a workload, beside plain numpy for the same numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from threadpoolctl import ThreadpoolController
+
+from ipu_teach.bench import codelets
+from ipu_teach.bench.measure import Row, Work
+from ipu_teach.device import IPUModel
+from ipu_teach.engine import Engine
+from ipu_teach.graph import Graph
+from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph.vertex import Vertex
+from ipu_teach.program import Execute, Program, Repeat, Sequence
+from ipu_teach.types import FLOAT, INT, UNSIGNED_INT, Array, DType
+
+TILES = 1472
+WORKERS = 6
+_blas = ThreadpoolController()
+
+
+def threads(count: int, call: Work) -> Work:
+    """`call` with at most so many BLAS threads."""
+
+    def limited() -> None:
+        with _blas.limit(limits=count):
+            call()
+
+    return limited
+
+
+def source() -> np.random.Generator:
+    return np.random.default_rng(7)
+
+
+def floats(*shape: int) -> Array:
+    return source().standard_normal(shape, np.float32)
+
+
+class Chip:
+    """One full chip with a graph to fill."""
+
+    def __init__(self) -> None:
+        self.device = IPUModel().create_device()
+        self.graph = Graph(self.device)
+
+    def variable(self, name: str, values: Array, dtype: type[DType] = FLOAT) -> Tensor:
+        """A variable holding `values`, spread over the tiles."""
+        tensor = self.graph.add_variable(dtype, values.shape, name)
+        flat, size = tensor.flatten(), values.size
+        for tile in range(TILES):
+            begin, end = size * tile // TILES, size * (tile + 1) // TILES
+            if end > begin:
+                self.graph.set_tile_mapping(flat[begin:end], tile)
+        self.graph.set_initial_value(tensor, values)
+        return tensor
+
+    def execute(self, name: str, codelet: type[Vertex], count: int, /, **fields: Any) -> Program:
+        """A compute set of `count` vertices, spread over the tiles."""
+        compute_set = self.graph.add_compute_set(name)
+        self.graph.add_vertices(compute_set, codelet, np.arange(count) * TILES // count, **fields)
+        return Execute(compute_set)
+
+    def engine(self, program: Program, **how: Any) -> Engine:
+        engine = Engine(self.graph, program, strict=False, **how)
+        engine.load(self.device)
+        return engine
+
+
+def _matvec(dot: type[Vertex], add: type[Vertex], blas: int) -> tuple[Work, Work]:
+    rows, columns, parts = 10_000, 1_000, 7
+    matrix, vector = floats(rows, columns), floats(columns)
+    chip = Chip()
+    a, b = chip.variable("matrix", matrix), chip.variable("vector", vector)
+    partials, out = chip.variable("partials", np.zeros((rows, parts), np.float32)), chip.variable("out", np.zeros(rows))
+    dots = chip.graph.add_compute_set("dots")
+    length = -(-columns // parts)
+    for part in range(parts):
+        begin, end = part * length, min(columns, (part + 1) * length)
+        chip.graph.add_vertices(
+            dots, dot, np.arange(rows) * TILES // rows, a=a[:, begin:end], b=b[begin:end].reshape((1, end - begin)),
+            out=partials[:, part],
+        )  # fmt: skip
+    engine = chip.engine(Sequence(Execute(dots), chip.execute("sums", add, rows, x=partials, out=out)))
+    result = np.empty(rows, np.float32)
+    return engine.run, threads(blas, lambda: np.matmul(matrix, vector, out=result))
+
+
+def _elementwise() -> tuple[Work, Work]:
+    count, size = TILES * WORKERS, 8_840_000
+    x, y = floats(size), floats(size)
+    chip = Chip()
+    tensors = [chip.variable(name, values) for name, values in (("x", x), ("y", y), ("out", np.zeros(size, np.float32)))]
+    compute_set = chip.graph.add_compute_set("uneven")
+    for number in range(count):
+        begin, end = size * number // count, size * (number + 1) // count
+        edges = {name: tensor[begin:end] for name, tensor in zip(("x", "y", "out"), tensors, strict=True)}
+        vertex = chip.graph.add_vertex(compute_set, codelets.AxpyRelu, edges)
+        chip.graph.set_tile_mapping(vertex, number // WORKERS)
+    return chip.engine(Execute(compute_set)).run, lambda: np.maximum(x * 2.5 + y, 0)
+
+
+def _product(exact: bool) -> tuple[Work, Work]:
+    size, block = 1024, 32
+    n = size // block
+    left, right = floats(size, size), floats(size, size)
+    chip = Chip()
+    a, b, c = (chip.variable(name, v) for name, v in (("a", left), ("b", right), ("c", np.zeros_like(left))))
+    compute_set = chip.graph.add_compute_set("blocks")
+    for i in range(n):
+        for j in range(n):
+            rows, columns = slice(i * block, (i + 1) * block), slice(j * block, (j + 1) * block)
+            edges = {"a": a[rows], "b": b[:, columns], "out": c[rows, columns]}
+            vertex = chip.graph.add_vertex(compute_set, codelets.BlockProduct, edges)
+            chip.graph.set_tile_mapping(vertex, i * n + j)
+    out = np.empty_like(left)
+    return chip.engine(Execute(compute_set), exact=exact).run, threads(1, lambda: np.matmul(left, right, out=out))
+
+
+PIXELS, CLASSES, RATE = 784, 10, 0.1
+
+
+def _numpy_step(x: Array, wanted: Array) -> Work:
+    weights, bias = np.zeros((PIXELS, CLASSES), np.float32), np.zeros(CLASSES, np.float32)
+
+    def step() -> None:
+        scores = x @ weights + bias
+        e = np.exp(scores - scores.max(axis=1, keepdims=True))
+        deltas = e / e.sum(axis=1, keepdims=True) - wanted
+        np.subtract(weights, x.T @ deltas * np.float32(RATE), out=weights)
+        np.subtract(bias, deltas.sum(axis=0) * np.float32(RATE), out=bias)
+
+    return step
+
+
+def _labels(batch: int) -> Array:
+    return np.eye(CLASSES, dtype=np.float32)[source().integers(0, CLASSES, batch)]
+
+
+def small_step(**how: Any) -> tuple[Engine, Work, int]:
+    """(the engine, the same in numpy, steps of one run) of logistic regression on 64 pictures: 905 vertices."""
+    batch, block, steps = 64, 14, 100
+    x, wanted = floats(batch, PIXELS), _labels(batch)
+    chip = Chip()
+    images, labels = chip.variable("x", x), chip.variable("wanted", wanted)
+    weights, bias = chip.variable("weights", np.zeros((PIXELS, CLASSES))), chip.variable("bias", np.zeros(CLASSES))
+    deltas, slopes = chip.variable("deltas", np.zeros((batch, CLASSES))), chip.variable("slopes", np.zeros((PIXELS, CLASSES)))
+    blocks = PIXELS // block
+    columns = images.reshape((batch, blocks, block)).dim_shuffle([1, 0, 2])
+    last = chip.graph.add_compute_set("learn")
+    chip.graph.add_vertices(last, codelets.Learn, np.arange(PIXELS), weights=weights, slopes=slopes)
+    chip.graph.add_vertices(last, codelets.LearnSums, 1, weights=bias.reshape((1, CLASSES)), slopes=deltas.expand([0]))
+    program = Sequence(
+        chip.execute("deltas", codelets.RowDeltas, batch, x=images, weights=weights.expand([0]), bias=bias.expand([0]),
+                     wanted=labels, deltas=deltas),
+        chip.execute("slopes", codelets.Slopes, blocks, x=columns, deltas=deltas.expand([0]),
+                     out=slopes.reshape((blocks, block, CLASSES))),
+        Execute(last),
+    )  # fmt: skip
+    return chip.engine(Repeat(steps, program), **how), threads(1, _numpy_step(x, wanted)), steps
+
+
+def _small(exact: bool) -> tuple[Work, Work]:
+    engine, step, steps = small_step(exact=exact)
+
+    def floor() -> None:
+        for _ in range(steps):
+            step()
+
+    return engine.run, floor
+
+
+def _large() -> tuple[Work, Work]:
+    batch, rows, groups = 60_000, 150, 40
+    blocks = batch // rows
+    x, wanted = floats(batch, PIXELS), _labels(batch)
+    chip = Chip()
+    images = chip.variable("x", x).reshape((blocks, rows, PIXELS))
+    labels = chip.variable("wanted", wanted).reshape((blocks, rows, CLASSES))
+    weights, bias = chip.variable("weights", np.zeros((PIXELS, CLASSES))), chip.variable("bias", np.zeros(CLASSES))
+    deltas = chip.variable("deltas", np.zeros((blocks, rows, CLASSES)))
+    partials = chip.variable("partials", np.zeros((blocks, PIXELS, CLASSES)))
+    sums, biases = (
+        chip.variable("sums", np.zeros((groups, PIXELS * CLASSES))),
+        chip.variable("biases", np.zeros((blocks, CLASSES))),
+    )
+    program = Sequence(
+        chip.execute("deltas", codelets.BlockDeltas, blocks, x=images, weights=weights.expand([0]), bias=bias.expand([0]),
+                     wanted=labels, deltas=deltas),
+        chip.execute("slopes", codelets.SlopesAndBias, blocks, x=images, deltas=deltas, out=partials, bias=biases),
+        chip.execute("sums", codelets.ColumnSums, groups, x=partials.reshape((groups, blocks // groups, PIXELS * CLASSES)),
+                     out=sums),
+        chip.execute("learn", codelets.LearnSums, PIXELS, weights=weights,
+                     slopes=sums.reshape((groups, PIXELS, CLASSES)).dim_shuffle([1, 0, 2])),
+        chip.execute("learn bias", codelets.LearnSums, 1, weights=bias.expand([0]), slopes=biases.expand([0])),
+    )  # fmt: skip
+    return chip.engine(program).run, threads(1, _numpy_step(x, wanted))
+
+
+def _stencil(codelet: type[Vertex], side: int) -> tuple[Work, Work]:
+    down, across = 32, 46
+    picture = floats(down * side + 2, across * side + 2)
+    chip = Chip()
+    x, out = chip.variable("x", picture), chip.variable("out", np.zeros((down * side, across * side)))
+    compute_set = chip.graph.add_compute_set("stencil")
+    for i in range(down):
+        for j in range(across):
+            top, left = i * side, j * side
+            edges = {"x": x[top : top + side + 2, left : left + side + 2], "out": out[top : top + side, left : left + side]}
+            chip.graph.set_tile_mapping(chip.graph.add_vertex(compute_set, codelet, edges), i * across + j)
+    engine = chip.engine(Repeat(10, Execute(compute_set)))
+
+    def floor() -> None:
+        for _ in range(10):
+            (picture[:-2, 1:-1] + picture[2:, 1:-1] + picture[1:-1, :-2] + picture[1:-1, 2:]) * 0.25
+
+    return engine.run, floor
+
+
+def _collatz() -> tuple[Work, Work]:
+    numbers = source().integers(1, 100_000, TILES * WORKERS).astype(np.int32)
+    return _diverging(codelets.Collatz, {"n": (numbers, INT), "out": (np.zeros_like(numbers), INT)})
+
+
+def _first_past() -> tuple[Work, Work]:
+    count, length = TILES * WORKERS, 143
+    x, limit = np.abs(floats(count, length)), source().random(count, np.float32) * 100
+    out = np.zeros(count, np.uint32)
+    return _diverging(codelets.FirstPast, {"x": (x, FLOAT), "limit": (limit, FLOAT), "out": (out, UNSIGNED_INT)})
+
+
+def _diverging(codelet: type[Vertex], fields: dict[str, tuple[Array, type[DType]]]) -> tuple[Work, Work]:
+    """The codelet as it runs, and the plain vertex loop."""
+    engines = []
+    for loop in (False, True):
+        chip = Chip()
+        tensors = {name: chip.variable(name, values, dtype) for name, (values, dtype) in fields.items()}
+        engines.append(chip.engine(chip.execute("lanes", codelet, TILES * WORKERS, **tensors), vertex_loop=loop))
+    return engines[0].run, engines[1].run
+
+
+ROWS = [
+    Row("w1a", "matvec 10,000 x 1,000, `a @ b`", "gemv, one thread", 3.0, lambda: _matvec(codelets.Dot, codelets.Sum, 1)),
+    Row("w1b", "the same, loop style", "gemv, two threads", 14, lambda: _matvec(codelets.DotLoop, codelets.SumLoop, 2),
+        threads=True),
+    Row("w2", "relu(a x + y), 8.84 million elements, uneven", "plain numpy", 0.55, _elementwise),
+    Row("w3", "matmul 1024, 32 x 32 blocks, exact=False", "sgemm on as many threads", 1.1, lambda: _product(False)),
+    Row("w3x", "the same, exact", "sgemm on as many threads", 2.6, lambda: _product(True)),
+    Row("w4a", "logistic step, batch 64, exact=False", "numpy", 1.5, lambda: _small(False)),
+    Row("w4ax", "the same, exact", "numpy", 3.5, lambda: _small(True)),
+    Row("w4b", "logistic step, batch 60,000", "numpy", 1.15, _large),
+    Row("w5a", "stencil, 1,472 tiles of 8 x 8", "numpy", 2.0, lambda: _stencil(codelets.Stencil, 8)),
+    Row("w5b", "stencil, 1,472 tiles of 64 x 64", "numpy", 0.8, lambda: _stencil(codelets.Stencil, 64)),
+    Row("w5c", "stencil, 8 x 8, loop style", "numpy", 3, lambda: _stencil(codelets.StencilLoop, 8)),
+    Row("w6i", "divergent integer codelet (Collatz)", "the vertex loop", 0.25, _collatz),
+    Row("w6f", "divergent float codelet (first past a limit)", "the vertex loop", 0.125, _first_past),
+]  # fmt: skip

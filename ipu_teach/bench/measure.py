@@ -1,0 +1,94 @@
+"""Time a workload beside its floor: both in one process, turn by turn, and the median of their ratios.
+
+Time is the processor's, spent on this process, so that other programs on the machine count as little as may be; where several
+threads are at work, it is the clock's on the wall.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from statistics import median
+
+Work = Callable[[], object]
+Clock = Callable[[], float]
+
+SHORTEST = 0.1  # seconds for which a round calls each of the two, if they are that quick
+MOST_CALLS = 20
+
+
+@dataclass(frozen=True)
+class Row:
+    """A workload. `prepare()` gives (the work, its floor), or the figure itself; None: it cannot be had here."""
+
+    id: str
+    what: str
+    floor: str
+    goal: float
+    prepare: Callable[[], tuple[Work, Work] | float] | None = None
+    most_rounds: int = 1000
+    threads: bool = False  # several at work: time by the clock on the wall
+
+
+@dataclass(frozen=True)
+class Result:
+    """A measured row: the median ratio, the least and the largest; None where nothing was measured, and why."""
+
+    row: Row
+    value: float | None = None
+    least: float | None = None
+    largest: float | None = None
+    note: str = ""
+
+    def as_dict(self) -> dict[str, object]:
+        """As it stands in the JSON."""
+        spread = None if self.least is None else [self.least, self.largest]
+        return {"id": self.row.id, "what": self.row.what, "floor": self.row.floor, "goal": self.row.goal,
+                "result": self.value, "spread": spread} | ({"note": self.note} if self.note else {})  # fmt: skip
+
+
+def measure(row: Row, rounds: int, tick: Callable[[], object]) -> Result:
+    """Run one row; `tick()` is called after each round."""
+    if row.prepare is None:
+        return Result(row, note="needs a CUDA GPU")
+    try:
+        prepared = row.prepare()
+    except MemoryError:
+        return Result(row, note="needs more memory than there is")
+    if isinstance(prepared, float):
+        tick()
+        return Result(row, prepared)
+    work, floor = prepared
+    clock = time.perf_counter if row.threads else time.process_time
+    repeats = [_repeats(call, clock) for call in (work, floor)]
+    ratios = []
+    for _ in range(min(rounds, row.most_rounds)):
+        taken = [_least(call, n, clock) for call, n in zip((work, floor), repeats, strict=True)]
+        ratios.append(taken[0] / taken[1])
+        tick()
+    return Result(row, median(ratios), min(ratios), max(ratios))
+
+
+def run_rows(rows: list[Row], rounds: int, tick: Callable[[str], object]) -> Iterator[Result]:
+    """Every row in turn. `tick(id)` is called as the work goes on."""
+    for row in rows:
+        yield measure(row, rounds, lambda name=row.id: tick(name))  # type: ignore[misc]
+        gc.collect()
+
+
+def _repeats(call: Work, clock: Clock) -> int:
+    """How often to call in one round. The first call also warms up."""
+    call()
+    return min(MOST_CALLS, max(1, int(SHORTEST / max(_least(call, 1, clock), 1e-7))))
+
+
+def _least(call: Work, times: int, clock: Clock) -> float:
+    """Seconds of the quickest of some calls: what other programs take of the machine only ever adds."""
+    taken = []
+    for _ in range(times):
+        begin = clock()
+        call()
+        taken.append(clock() - begin)
+    return min(taken)

@@ -1,0 +1,66 @@
+"""What a kernel's calls do when they run, beyond calling numpy's functions themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.compile.checks import vertex_name
+from ipu_teach.compile.freeze import FrozenTable
+from ipu_teach.compile.tracer import failed
+from ipu_teach.types import Array
+
+Call = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+def check_fits(numbers: Array, dtype: Any, line: str, table: FrozenTable, rows: Array, mask: Array | None) -> None:
+    """Raise what the plain vertex loop raises where a number is stored in an integer that cannot hold it.
+
+    `rows`: the vertices, in the order of `numbers`, one number each; `mask`: those that come here at all.
+    """
+    bounds = np.iinfo(dtype)
+    low, high = int(bounds.min), int(bounds.max)
+    if numbers.dtype.kind == "f":
+        whole = np.trunc(numbers.astype(np.float64))
+        fits = (whole >= float(low)) & (whole < float(high + 1))
+    else:
+        fits = (numbers >= low) & (numbers <= high)
+    fits = fits.reshape(-1) if mask is None else fits.reshape(-1) | ~mask.reshape(-1)
+    if not fits.all():
+        bad = np.flatnonzero(~fits)
+        first = int(bad[np.argmin(rows[bad])])  # the vertex that the loop would come to first
+        error = OverflowError(f"{numbers.reshape(-1)[first]} does not fit into {dtype}")
+        raise failed(table.codelet, error, line, vertex_name(table, int(rows[first])))
+
+
+def scatter(flat: Array, index: Array, buffer: Array, mask: Array | None) -> None:
+    """Write every vertex's elements back to their places, or those of the vertices in `mask`."""
+    if mask is None:
+        flat[index] = buffer.reshape(index.shape)
+    else:
+        chosen = mask.reshape(-1)
+        flat[index[chosen]] = buffer.reshape(index.shape)[chosen]
+
+
+def gather_windows(windows: Array, starts: Array, buffer: Array) -> None:
+    """Copy long regions, each in one piece."""
+    buffer[...] = windows[starts]
+
+
+def apply(fn: Callable[..., Any], args: list[Any], out: Array) -> None:
+    """Call what takes no `out`."""
+    out[...] = fn(*args)
+
+
+def call_each(fn: Callable[..., Any], args: list[tuple[Any, Any]], out: Array, axes: int) -> None:
+    """Call `fn` vertex by vertex. `args`: (index within a vertex's value, values), or (None, what all vertices share)."""
+    for vertex in np.ndindex(out.shape[:axes]):
+        out[vertex] = fn(*(a if index is None else a[vertex + index] for index, a in args))
+
+
+def merge(target: Array, order: Array, values: Array) -> None:
+    """target[order] = values, but for values below 0."""
+    given = values >= 0
+    target[order[given]] = values[given]

@@ -1,0 +1,81 @@
+"""What a trace does with its values: when each is used last, and how much the place of a region matters."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+
+from ipu_teach.compile.trace import Ref, Trace, item_of, steady
+
+SCALAR_OPS = 4  # from this many on, it pays to lay out single numbers side by side
+
+
+def last_uses(trace: Trace) -> tuple[dict[int, int], dict[int, list[int]]]:
+    """(for each root the op number of its last use, for each root the op numbers that store into it)."""
+    last: dict[int, int] = {}
+    stores: dict[int, list[int]] = defaultdict(list)
+    for number, op in enumerate(trace.ops):
+        touched = [op.result] if op.result >= 0 else []
+        for value in touched + [a.id for a in op.args if isinstance(a, Ref)]:
+            last[trace.roots[value]] = number
+        if op.kind == "store":
+            stores[trace.roots[op.args[0].id]].append(number)
+    if isinstance(trace.returned, Ref):
+        last[trace.roots[trace.returned.id]] = len(trace.ops)
+    for branch in trace.branches:
+        root = trace.roots[branch.value]
+        last[root] = max(last[root], branch.at)
+    # A read may stay a view of its source, which then must live as long as the read does.
+    for op in reversed(trace.ops):
+        if op.kind == "read":
+            source = trace.roots[op.args[0].id]
+            last[source] = max(last[source], last[op.result])
+    return last, stores
+
+
+def delicate_roots(trace: Trace, exact: bool) -> set[int]:
+    """Roots that meet an operation whose order of summing depends on how its operands lie in memory."""
+    kinds = ("reduce", "product", "each", "fold") if exact else ("reduce", "each", "fold")
+    return {trace.roots[a.id] for op in trace.ops if op.kind in kinds for a in op.args if isinstance(a, Ref)}
+
+
+def soft_roots(trace: Trace, exact: bool) -> set[int]:
+    """Roots of which it does not matter how their elements lie: they meet slices and operations on single elements only."""
+    hard: set[int] = set()
+    for op in trace.ops:
+        if op.kind == "view":
+            soft = op.fn is item_of or (op.fn is np.transpose and len(op.args) == 1)
+        elif op.kind == "ufunc":
+            soft = steady(op.fn, np.asarray(trace.samples[op.result]).dtype)
+        elif op.kind == "elementwise":
+            soft = op.fn in (np.where, np.copy)
+        else:
+            soft = op.kind in ("read", "store", "region") or (op.kind == "product" and not exact)
+        if not soft:
+            hard |= {trace.roots[a.id] for a in op.args if isinstance(a, Ref)}
+            hard.add(trace.roots[op.result])
+    return set(trace.roots) - hard
+
+
+def live_bytes(trace: Trace, last: dict[int, int]) -> int:
+    """Bytes that the results of one vertex take at the time when they take most."""
+    live = most = 0
+    ends: dict[int, int] = defaultdict(int)
+    for number, op in enumerate(trace.ops):
+        if op.kind not in ("region", "view", "read", "store"):
+            size = np.asarray(trace.samples[op.result]).nbytes
+            live += size
+            ends[last[op.result]] += size
+        most = max(most, live)
+        live -= ends[number]
+    return most
+
+
+def only_numbers(trace: Trace) -> bool:
+    """True if everything is computed on single elements, and often enough to lay out those of all vertices side by side."""
+    work = [op for op in trace.ops if op.kind in ("ufunc", "elementwise")]
+    kinds = {op.kind for op in trace.ops} <= {"region", "view", "read", "ufunc", "elementwise", "store"}
+    samples = [trace.samples[op.result] for op in work]
+    samples += [trace.samples[op.args[0].id] for op in trace.ops if op.kind == "store"]
+    return kinds and len(work) >= SCALAR_OPS and all(np.ndim(sample) == 0 for sample in samples)

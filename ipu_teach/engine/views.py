@@ -1,0 +1,146 @@
+"""Where the regions of a group lie, and in which order of the vertices they can be used without copying.
+
+Vertices may run in any order, so they are put into that of their largest region's addresses. Where the starts of all
+fields then form nested arithmetic progressions (rows of a matrix, tiles of a picture), one strided view holds that field of
+every vertex; a step of 0 is an operand that vertices share. What fits no progression is gathered by index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.compile.groups import Group
+from ipu_teach.graph.tensor import Layout
+from ipu_teach.types import Array
+
+LEAST_RUN = 8  # vertices that a nest must have on average to beat a gather
+MOST_NESTS = 64  # looking for them costs a pass over the starts each
+LEVELS = 3
+
+
+class Region:
+    """One region of every vertex of a group, in the order in which they are to run: its start and how it lies."""
+
+    def __init__(self, group: Group, layouts: tuple[Any, ...], name: str, part: int) -> None:
+        table = group.table
+        self.field = table.fields[name]
+        ids = table.layouts[name][group.rows]
+        self.layouts: list[Layout] = []
+        deltas = []
+        distinct, self.which = np.unique(ids, return_inverse=True)
+        for number in distinct:
+            layout = layouts[number]
+            delta, inner = (0, layout) if isinstance(layout, Layout) else layout.parts[part]
+            deltas.append(delta)
+            self.layouts.append(inner)
+        self.starts: Array = table.offsets[name][group.rows] + np.array(deltas, np.int64)[self.which]
+        self.size = self.layouts[0].size
+        self.contiguous = all(layout.contiguous for layout in self.layouts)
+
+    @property
+    def strides(self) -> tuple[int, ...] | None:
+        """Elements from one to the next along each axis, if that is the same for every vertex."""
+        return self.layouts[0].strides if len(self.layouts) == 1 else None
+
+    @property
+    def apart(self) -> bool:
+        """True if no two regions overlap in part: they are equal, or have no element in common."""
+        order = np.unique(self.starts)
+        return len(order) < 2 or bool(np.diff(order).min() >= self.size)
+
+    def put_in_order(self, order: Array) -> None:
+        """Let the vertices run in another order."""
+        self.starts, self.which = self.starts[order], self.which[order]
+
+    def index(self, rows: slice) -> Array:
+        """Positions of the elements of some vertices: int64 (vertices, size)."""
+        relative = np.stack([layout.positions.reshape(-1) for layout in self.layouts])
+        positions: Array = self.starts[rows][:, None] + relative[self.which[rows]]
+        return positions
+
+
+@dataclass(frozen=True, eq=False)
+class Nest:
+    """Vertices from number `first` on, `shape` of them along nested axes, outermost first.
+
+    `base`: the first vertex's start in each field; `steps` (fields, axes): from one vertex to the next along each axis.
+    """
+
+    first: int
+    shape: tuple[int, ...]
+    base: Array
+    steps: Array
+
+    @property
+    def count(self) -> int:
+        return prod(self.shape)
+
+    def pieces(self, most: int) -> Iterator[Nest]:
+        """This nest cut into parts of at most `most` vertices, along its outer axes."""
+        inner = self.count // self.shape[0]
+        take = max(1, most // inner)
+        for begin in range(0, self.shape[0], take):
+            length = min(take, self.shape[0] - begin)
+            base = self.base + begin * self.steps[:, 0]
+            part = Nest(self.first + begin * inner, (length, *self.shape[1:]), base, self.steps)
+            if part.count <= most or len(self.shape) == 1:
+                yield part
+                continue
+            # One step along this axis is still too much: cut along the next one.
+            for piece in Nest(part.first, self.shape[1:], base, self.steps[:, 1:]).pieces(most):
+                yield Nest(piece.first, (1, *piece.shape), piece.base, self.steps)
+
+
+def running_order(regions: list[Region]) -> Array | None:
+    """Vertices by the address of their largest region, then of the next ones; None if they are in that order already."""
+    moving = sorted((r for r in regions if np.any(r.starts != r.starts[0])), key=lambda r: r.size * r.field.dtype.size)
+    if not moving or np.all(np.diff(moving[-1].starts) > 0):
+        return None
+    order = np.lexsort([r.starts for r in moving])
+    return None if np.all(np.diff(order) > 0) else order
+
+
+def find_nests(starts: Array) -> list[Nest] | None:
+    """The vertices as nests, by the starts of some fields: (fields, vertices). None if there would be too many."""
+    count = starts.shape[1]
+    most = max(1, min(MOST_NESTS, count // LEAST_RUN))
+    found: list[Nest] = []
+    first = 0
+    while first < count:
+        if len(found) == most:
+            return None
+        shape, steps = _beginning(starts[:, first:], LEVELS)
+        found.append(Nest(first, shape, starts[:, first], steps))
+        first += prod(shape)
+    return found
+
+
+def single_row(count: int) -> Nest:
+    """All vertices along one axis, with no field in it."""
+    return Nest(0, (count,), np.zeros(0, np.int64), np.zeros((0, 1), np.int64))
+
+
+def _beginning(starts: Array, levels: int) -> tuple[tuple[int, ...], Array]:
+    """(shape, steps) of the longest beginning of `starts` that is a nest of at most `levels` axes."""
+    count = starts.shape[1]
+    if count == 1:
+        return (1,), np.zeros((len(starts), 1), np.int64)
+    steps = np.diff(starts, axis=1)
+    same = np.all(steps == steps[:, :1], axis=0)
+    length = count if same.all() else int(np.argmin(same)) + 1
+    row = (length,), steps[:, :1]
+    if length == count or levels == 1:
+        return row
+    broken = ~same
+    broken[length - 1 :: length] = False  # from the end of one run to the start of the next
+    reached = int(np.argmax(broken)) + 1 if broken.any() else count
+    runs = reached // length
+    if runs < 2:
+        return row
+    outer, outer_steps = _beginning(starts[:, : runs * length : length], levels - 1)
+    return (*outer, length), np.concatenate((outer_steps, steps[:, :1]), axis=1)

@@ -1,0 +1,93 @@
+"""The benchmark: its rows, its choice, its table and its JSON. How fast anything is, no test says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from ipu_teach import cli
+from ipu_teach.bench import all_rows, chosen_rows, graphs, kernels, table
+from ipu_teach.bench.measure import Result, Row, measure, run_rows
+from ipu_teach.engine import Engine
+from ipu_teach.errors import InvalidOptionError
+
+
+def test_every_row_says_what_it_is_and_what_it_should_be() -> None:
+    rows = all_rows()
+    names = [row.id for row in rows]
+    assert len(set(names)) == len(names)
+    assert {"w1a", "w3x", "w6f", "c1", "c3m", "p1", "m1", "m2", "pod", "g1"} <= set(names)
+    for row in rows:
+        assert row.what and row.floor and row.goal >= 0
+
+
+def test_rows_are_chosen_by_name() -> None:
+    assert [row.id for row in chosen_rows("w2, m1")] == ["w2", "m1"]
+    with pytest.raises(InvalidOptionError) as caught:
+        chosen_rows("w2,w7")
+    assert "There is no row 'w7' in the benchmark." in str(caught.value) and "w1a" in str(caught.value)
+
+
+def test_a_row_is_the_median_of_its_rounds() -> None:
+    calls = []
+    row = Row("x", "work", "floor", 1e9, lambda: (lambda: calls.append("work"), lambda: calls.append("floor")))
+    ticks = []
+    result = measure(row, 5, lambda: ticks.append(1))
+    assert len(ticks) == 5 and result.value is not None and result.least is not None and result.largest is not None
+    assert result.least <= result.value <= result.largest
+    assert calls.count("work") > 5 and calls.count("floor") > 5
+
+
+def test_what_was_not_run_has_no_result() -> None:
+    gpu = next(row for row in all_rows() if row.id == "g1")
+    (result,) = run_rows([gpu], 3, lambda name: None)
+    assert result.as_dict()["result"] is None and result.as_dict()["note"] == "needs a CUDA GPU"
+
+
+def test_a_missed_goal_is_marked_and_is_the_exit_status(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [Row("a", "one", "two", 0.5, lambda: 0.25), Row("b", "three", "four", 0.5, lambda: 1.0), Row("c", "x", "y", 1)]
+    monkeypatch.setattr("ipu_teach.bench.all_rows", lambda: rows)
+    assert cli.main(["bench"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert "1*" in lines[2] and "*" not in lines[1] and lines[-1] == "goals missed: 1, marked *"
+    assert cli.main(["bench", "--only", "a,c", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["rows"]
+    assert [(row["id"], row["result"], row["spread"]) for row in found] == [("a", 0.25, None), ("c", None, None)]
+    assert cli.main(["bench", "--rounds", "0"]) == 1
+    assert "--rounds was given 0." in capsys.readouterr().err
+    assert table([Result(rows[0], 0.25)]).splitlines()[-1] == "every measured goal is reached"
+
+
+def engine_of(work: Callable[[], object]) -> Engine:
+    owner = getattr(work, "__self__", None)
+    assert isinstance(owner, Engine)
+    return owner
+
+
+def test_a_training_step_of_the_benchmark_learns_what_numpy_learns() -> None:
+    engines = [kernels.small_step(exact=exact) for exact in (True, False)]
+    plain = kernels.small_step(vertex_loop=True)[0]
+    weights = []
+    for engine in (engines[0][0], engines[1][0], plain):
+        engine.run()
+        machine = engine._machine
+        assert machine is not None
+        weights.append(machine.memory.flat(kernels.FLOAT).copy())
+    assert np.array_equal(weights[0], weights[2], equal_nan=True)
+    np.testing.assert_allclose(weights[1], weights[2], rtol=1e-4, atol=1e-5)
+    assert engines[0][0].report.graph_size()["vertices"] == 905
+
+
+def test_both_ways_of_building_are_one_graph() -> None:
+    bulk, _ = graphs.bulk(200)
+    single = graphs.one_by_one(200)
+    assert [cs.num_vertices for cs in bulk.compute_sets] == [cs.num_vertices for cs in single.compute_sets] == [1400, 200]
+
+
+def test_a_small_pod_runs() -> None:
+    graphs.pod(2)

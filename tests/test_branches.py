@@ -1,0 +1,439 @@
+"""Codelets whose branches depend on data: a batch for each way through them, and in masked lanes where there are too many.
+
+Whichever way they run, the bits are those of the plain vertex loop, and a vertex costs what it did and no more.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from codelets import FlipWhereNegative
+from test_exact import Ran, line_of, normal, run
+
+from ipu_teach import FLOAT, INT, InOut, Input, Output, Vector, Vertex
+from ipu_teach.errors import CodeletError
+from ipu_teach.types import Array
+
+
+def both(codelet: type[Vertex], way: str, /, **fields: Array | list[int] | list[float]) -> Ran:
+    """Run it fast and in the plain loop, compare every bit, and see which way it went."""
+    fast, slow = (run(codelet, loop, strict=not loop, **fields) for loop in (False, True))
+    assert fast.report.ways() == {codelet.__name__: way}, fast.report.unbatched()
+    for name in fields:
+        np.testing.assert_array_equal(
+            np.ascontiguousarray(fast.values[name]).view(np.uint8), np.ascontiguousarray(slow.values[name]).view(np.uint8)
+        )
+    return fast
+
+
+# --- one batch for each way -------------------------------------------------------------------------------------------
+
+
+def test_a_branch_runs_one_way_at_a_time_and_says_where_it_is() -> None:
+    x = normal(20)
+    got = both(FlipWhereNegative, "fork", x=x)
+    np.testing.assert_array_equal(got.x, np.abs(x))
+    line = f"codelets.py, line {line_of(FlipWhereNegative, 'if self.x')} (FlipWhereNegative.compute)"
+    reason = got.report.unbatched()["FlipWhereNegative"]
+    assert line in reason and "depends on data" in reason
+
+
+class Leaky(Vertex):
+    x: Input[Vector[FLOAT]]
+    flag: Input[INT]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        y = self.x * 0.5
+        if self.flag:
+            self.out = np.maximum(y, 0)
+        else:
+            y[0] = 7
+            self.out[1:] = y[:-1]
+
+
+def test_each_way_stores_only_for_the_vertices_that_take_it() -> None:
+    x, before, flag = normal(9, 4), normal(9, 4), np.arange(9) % 3
+    got = both(Leaky, "fork", x=x, flag=flag, out=before)
+    half = x * np.float32(0.5)
+    for row in range(9):
+        shifted = [before[row, 0], 7, *half[row, 1:3]]
+        np.testing.assert_array_equal(got.out[row], np.maximum(half[row], 0) if flag[row] else np.float32(shifted))
+
+
+class Again(Vertex):
+    """What it writes would send it the other way."""
+
+    x: InOut[Vector[FLOAT]]
+
+    def compute(self):
+        self.x += 1
+        if self.x[0] > 0:
+            self.x[0] = -10
+        elif self.x[1] > 0 and self.x[2] > 0:
+            self.x[0] = 10
+
+
+def test_a_vertex_goes_one_way_only() -> None:
+    x = normal(40, 3) * 2
+    expected = x + 1
+    for row in expected:
+        row[0] = -10 if row[0] > 0 else 10 if row[1] > 0 and row[2] > 0 else row[0]
+    np.testing.assert_array_equal(both(Again, "fork", x=x).x, expected)
+
+
+class Costly(Vertex):
+    x: InOut[FLOAT]
+
+    def compute(self):
+        if self.x > 0:
+            self.x = self.x * 2 + 1
+
+
+def test_a_vertex_costs_the_way_that_it_took() -> None:
+    """Start 5, load, compare, branch; if it is taken load again, multiply, add and store. One vertex a tile, six threads."""
+    for x, cycles in (([1.0, -1.0, 0.0], [72, 48, 48]), ([-1.0, -1.0, -1.0], [48, 48, 48])):
+        got = both(Costly, "fork", x=x)
+        assert got.report.compute_sets[0].cost.compute_cycles.tolist() == cycles
+        assert got.report.unknown_codelets == ()
+        assert got.report.cycles_by_codelet() == {"Costly": sum(cycles) // 6}
+
+
+def test_each_execution_has_its_own_cycles() -> None:
+    got = run(Costly, False, times=3, x=[0.5, -1.0, -1.0])
+    assert got.x.tolist() == [11, -1, -1]
+    assert [step.kind for step in got.report.steps()] == ["Execute"] * 3
+    assert got.report.compute_sets[0].executions == 3
+    assert got.report.compute_cycles_per_tile.tolist() == [216, 144, 144]
+
+
+class Narrow(Vertex):
+    x: Input[INT]
+    out: Output[INT]
+
+    def compute(self):
+        if self.x > 100:
+            self.out = self.x * np.int64(2_000_000_000)
+        else:
+            self.out = 1
+
+
+def test_a_way_that_is_not_taken_raises_nothing() -> None:
+    assert both(Narrow, "fork", x=[1, 2, 3], out=[0, 0, 0]).out.tolist() == [1, 1, 1]
+    for loop in (False, True):
+        with pytest.raises(CodeletError, match="OverflowError") as caught:
+            run(Narrow, loop, strict=False, x=[1, 200, 3], out=[0, 0, 0])
+        assert "vertex 1 (Narrow" in caught.value.where
+
+
+class Shared(Vertex):
+    """The branch is the same for all vertices that read the same flag."""
+
+    flag: Input[FLOAT]
+    x: InOut[Vector[FLOAT]]
+
+    def compute(self):
+        if self.flag:
+            self.x *= 2
+
+
+@pytest.mark.parametrize("flag", [0.0, 1.0, np.nan])
+def test_a_branch_on_what_all_vertices_share(flag: float) -> None:
+    x = normal(6, 5)
+    np.testing.assert_array_equal(both(Shared, "fork", flag=[flag], x=x).x, x if flag == 0 else x * 2)
+
+
+# --- masked lanes -----------------------------------------------------------------------------------------------------
+
+
+class Collatz(Vertex):
+    n: Input[INT]
+    out: Output[INT]
+
+    def compute(self):
+        n = self.n
+        steps = 0
+        while n != 1:
+            if n % 2 == 0:
+                n //= 2
+            else:
+                n = 3 * n + 1
+            steps += 1
+        self.out = steps
+
+
+class FirstPast(Vertex):
+    x: Input[Vector[FLOAT]]
+    limit: Input[FLOAT]
+    out: Output[INT]
+
+    def compute(self):
+        total = 0.0
+        self.out = len(self.x)
+        for i in range(len(self.x)):
+            total += self.x[i]
+            if total > self.limit:
+                self.out = i
+                break
+
+
+class ThreeWays(Vertex):
+    x: Input[Vector[FLOAT]]
+    y: Output[Vector[FLOAT]]
+
+    def compute(self):
+        for i in range(len(self.x)):
+            v = self.x[i]
+            if v < -0.5:
+                self.y[i] = -1.0
+            elif v > 0.5:
+                self.y[i] = v * v
+            else:
+                self.y[i] = v / 3
+
+
+class SelectionSort(Vertex):
+    x: InOut[Vector[FLOAT]]
+
+    def compute(self):
+        n = len(self.x)
+        for i in range(n):
+            least = i
+            for j in range(i + 1, n):
+                if self.x[j] < self.x[least]:
+                    least = j
+            t = self.x[i]
+            self.x[i] = self.x[least]
+            self.x[least] = t
+
+
+class NestedWhile(Vertex):
+    """A while in a while, chained comparisons, `and`, `continue` and `break`."""
+
+    x: Input[Vector[INT]]
+    out: Output[Vector[INT]]
+
+    def compute(self):
+        k = 0
+        while k < len(self.x):
+            v = self.x[k]
+            k += 1
+            if v < 0:
+                continue
+            count = 0
+            while 0 < v <= 1000 and count < 20:
+                v = v * 3 - 5
+                count += 1
+                if v % 7 == 0 or v % 11 == 3:
+                    break
+            self.out[k - 1] = count * 1000 + v % 1000
+
+
+class MixedTotal(Vertex):
+    """A Python number until something is added, and a numpy number after: 0.1 * 0.7 is not the same for both."""
+
+    x: Input[Vector[FLOAT]]
+    flags: Input[Vector[INT]]
+    out: Output[FLOAT]
+    wide: Output[FLOAT]
+
+    def compute(self):
+        total = 0.1
+        for value, flag in zip(self.x, self.flags, strict=True):
+            if flag:
+                total += value
+        self.out = total * 0.7 + total
+        self.wide = total if total > 0.1 else -total
+
+
+class CountTo(Vertex):
+    n: Input[INT]
+    x: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+    last: Output[INT]
+
+    def compute(self):
+        best = self.x[0]
+        k = -1
+        for k in range(1, self.n):
+            best = max(best, self.x[k])
+        self.out = best
+        self.last = k
+
+
+class Returns(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = -1
+        for i, value in enumerate(self.x):
+            while value > 0:
+                if i > 2:
+                    self.out = i
+                    return
+                value -= 1
+        self.out = 9 if self.x[0] > self.x[1] else self.x[1]
+
+
+class Histogram(Vertex):
+    x: Input[Vector[INT]]
+    out: Output[Vector[INT]]
+
+    def compute(self):
+        bins = np.zeros(4, np.int32)
+        for value in self.x:
+            bins[int(value) % 4] += 1
+        for k in range(4):
+            self.out[k] = bins[k]
+
+
+class RowOf(Vertex):
+    m: Input[Vector[Vector[FLOAT]]]
+    i: Input[Vector[INT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = np.sqrt(abs(self.m[self.i[0], self.i[1]])) + np.float32(self.i[0]) ** 1.5
+
+
+COUNTS = [1, 7, 300, 2000]
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_lanes_equal_the_loop(count: int) -> None:
+    source = np.random.default_rng(count)
+
+    def floats(*shape: int) -> Array:
+        return source.standard_normal((count, *shape)).astype(np.float32)
+
+    def ints(low: int, high: int, *shape: int) -> Array:
+        return source.integers(low, high, (count, *shape)).astype(np.int32)
+
+    zero = np.zeros(count)
+    got = both(Collatz, "lanes", n=ints(1, 1000), out=zero)
+    assert got.report.unknown_codelets == ()
+    x = np.abs(floats(30))
+    both(FirstPast, "lanes", x=x, limit=np.abs(floats()) * 20, out=zero)
+    both(ThreeWays, "lanes", x=floats(20), y=floats(20))
+    sorted_ = both(SelectionSort, "lanes", x=floats(9)).x
+    assert np.all(np.diff(sorted_) >= 0)
+    both(NestedWhile, "lanes", x=ints(-5, 400, 6), out=ints(0, 9, 6))
+    both(MixedTotal, "lanes", x=floats(9), flags=ints(0, 5, 9) // 4, out=zero, wide=zero)
+    both(CountTo, "lanes", n=ints(-1, 12), x=floats(12), out=zero, last=zero)
+    both(Returns, "lanes", x=floats(6), out=zero)
+    histogram = both(Histogram, "lanes", x=ints(-9, 9, 11), out=ints(0, 1, 4)).out
+    assert histogram.sum(axis=1).tolist() == [11] * count
+    both(RowOf, "lanes", m=floats(3, 5), i=ints(-3, 3, 2), out=zero)
+
+
+def collatz(n: int) -> tuple[int, int]:
+    """(steps, cycles): start 5, load, store; each turn compare, branch, modulo 292, compare, branch, and count."""
+    steps, cycles = 0, 5 + 1 + 1
+    while n != 1:
+        cycles += 2 + 292 + 2 + 1 + (277 if n % 2 == 0 else 2)
+        n = n // 2 if n % 2 == 0 else 3 * n + 1
+        steps += 1
+    return steps, cycles + 2
+
+
+def test_a_lane_costs_what_its_vertex_did() -> None:
+    numbers = list(range(1, 400))
+    got = run(Collatz, False, n=numbers, out=[0] * len(numbers))
+    expected = [collatz(n) for n in numbers]
+    assert got.out.tolist() == [steps for steps, _ in expected]
+    assert got.report.cycles_by_codelet() == {"Collatz": sum(cycles for _, cycles in expected)}
+
+
+class Unlikely(Vertex):
+    """What lanes that wait would do wrong if they did it."""
+
+    x: Input[Vector[INT]]
+    out: Output[INT]
+
+    def compute(self):
+        self.out = 0
+        for i in range(len(self.x)):
+            d = int(self.x[i])
+            if d != 0 and 12 // d > 2:
+                self.out = 12 // d + self.x[d % 2]
+            elif d < -100:
+                raise ValueError("too cold")
+
+
+def test_lanes_that_wait_raise_nothing_and_those_that_work_name_their_vertex() -> None:
+    x = np.array([[0, 1], [3, 0], [-7, 5], [0, 0], [12, 4]])
+    assert both(Unlikely, "lanes", x=x, out=[9] * 5).out.tolist() == [13, 4, 0, 0, 15]
+    x[3, 1] = -200
+    for loop in (False, True):
+        with pytest.raises(CodeletError, match="too cold") as caught:
+            run(Unlikely, loop, strict=False, x=x, out=[0] * 5)
+        assert "vertex 3 (Unlikely" in caught.value.where
+        assert f"line {line_of(Unlikely, 'raise ValueError')}" in caught.value.where
+
+
+class Beyond(Vertex):
+    x: Input[Vector[FLOAT]]
+    i: Input[INT]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.x[self.i]
+
+
+def test_an_index_out_of_bounds_is_found_in_lanes_too() -> None:
+    x = normal(5, 4)
+    got = both(Beyond, "lanes", x=x, i=[0, 3, -1, -4, 2], out=[0] * 5)
+    np.testing.assert_array_equal(got.out, x[range(5), [0, 3, 3, 0, 2]])
+    with pytest.raises(CodeletError, match="IndexError") as caught:
+        run(Beyond, False, x=x, i=[0, 3, 4, 0, 0], out=[0] * 5)
+    assert "vertex 2 (Beyond" in caught.value.where
+
+
+class Endless(Vertex):
+    """Python's integers have no end."""
+
+    n: Input[INT]
+    out: Output[INT]
+
+    def compute(self):
+        product = 1
+        for _ in range(self.n):
+            product = product * 1_000_003
+        self.out = product % 1009
+
+
+def test_what_lanes_cannot_do_runs_in_the_loop_and_says_so() -> None:
+    n = [3, 2, 0, 30]
+    with pytest.warns(RuntimeWarning, match="Endless runs vertex by vertex: an integer beyond 62 bits"):
+        got = run(Endless, False, n=n, out=[0] * 4)
+    assert got.out.tolist() == [pow(1_000_003, k, 1009) for k in n]
+    assert got.report.unknown_codelets == ("Endless",)
+
+
+REFUSED = {
+    "while self.x[0] > 0:\n   self.x -= 1": "whole Vector",
+    "for i in range(9):\n   self.x[i:][0] = 0 if self.x[i] > 0 else 1": "a slice",
+    "for v in sorted(self.x): self.x[0] = v": "sorted()",
+    "while self.x[0] > 0:\n   self.x[0] -= 1\n  else: self.x[0] = 3": "a loop's else",
+    "while self.x[0] > 0: self.x[0] -= self.x @ self.x": "@",
+    "while True:\n   if self.x[0] > 3: return 5\n   self.x[0] += 1": "returns",
+}
+
+
+@pytest.mark.parametrize("body", REFUSED)
+def test_why_a_codelet_does_not_run_in_lanes(body: str, tmp_path: pytest.TempPathFactory) -> None:
+    import importlib.util
+    from pathlib import Path
+
+    from ipu_teach.compile.lanes import lane_code
+
+    file = Path(str(tmp_path)) / "refused.py"
+    text = f"from ipu_teach import *\nclass Refused(Vertex):\n x: InOut[Vector[FLOAT]]\n def compute(self):\n  {body}\n"
+    file.write_text(text, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location("refused", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    reason = lane_code(module.Refused)
+    assert isinstance(reason, str) and REFUSED[body] in reason and "refused.py, line" in reason
