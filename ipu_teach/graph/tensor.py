@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TextIO, overload
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO, overload
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from ipu_teach.errors import (
 from ipu_teach.graph import not_here, text
 from ipu_teach.graph.indexing import check_key, out_of_range, slice_bounds, up_to
 from ipu_teach.graph.layouts import MOST_DIMENSIONS, Layout, Shape, as_shape, dense, is_whole, refuse_to_list
-from ipu_teach.graph.variables import Variable
+from ipu_teach.graph.variables import VariableInterval
 from ipu_teach.types import BOOL, QUARTER, Array, DType, QuarterMetadata, as_dtype, metadata_of
 
 if TYPE_CHECKING:
@@ -41,13 +41,6 @@ class UpsampleMethod(Enum):
     """How `Tensor.upsample` makes a dimension longer."""
 
     REPEAT = "repeat"
-
-
-class VariableInterval(NamedTuple):
-    """A piece of a variable: `interval` is (begin, end) in elements of the variable seen flat."""
-
-    var: Variable
-    interval: tuple[int, int]
 
 
 class Tensor(WithoutSome):

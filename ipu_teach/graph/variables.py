@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -45,6 +45,13 @@ class Variable:
     def __repr__(self) -> str:
         kind = "Constant" if self.constant else "Variable"
         return f"{kind}({self.name!r}, {self.dtype.__name__}, shape {self.shape}, {self.stop - self.start:,} bytes)"
+
+
+class VariableInterval(NamedTuple):
+    """A piece of a variable: `interval` is (begin, end) in elements of the variable seen flat."""
+
+    var: Variable
+    interval: tuple[int, int]
 
 
 class Variables:
