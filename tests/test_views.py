@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, show
+from ipu_teach.bench import browser
 from ipu_teach.errors import InvalidOptionError
 from ipu_teach.program import Copy, Sequence
 from ipu_teach.show import palette
@@ -218,34 +219,9 @@ def test_many_ipus_are_drawn_several_tiles_to_a_cell() -> None:
 def test_sizes() -> None:
     small = show.bsp(programs.uneven())
     assert len(player().encode()) <= 25_000
-    assert len(small._repr_html_()) - len(player()) <= 15_000
+    assert browser.kilobytes(small) <= 15
     # 200 supersteps, 8 of them distinct, on the whole chip
-    assert len(_busy_chip()._repr_html_()) - len(player()) <= 150_000
-
-
-def _busy_chip() -> View:
-    """Eight compute sets with random work and random destinations on 1,472 tiles, run 25 times each."""
-    from ipu_teach.program import Execute, Repeat
-
-    rng = np.random.default_rng(3)
-    device = IPUModel("ipu2").create_device()
-    graph = Graph(device.target)
-    values, out = graph.add_variable(FLOAT, (1472, 64), "values"), graph.add_variable(FLOAT, (8, 1472), "out")
-    for tile in range(1472):
-        graph.set_tile_mapping(values[tile], tile)
-    graph.set_initial_value(values, 1.0)
-    sets = []
-    for which in range(8):
-        compute_set = graph.add_compute_set(f"set {which}")
-        for tile, (to, length) in enumerate(zip(rng.permutation(1472), rng.integers(1, 64, 1472), strict=True)):
-            graph.set_tile_mapping(out[which, tile], int(to))
-            vertex = graph.add_vertex(compute_set, programs.Total, values=values[tile, : int(length)], out=out[which, tile])
-            graph.set_tile_mapping(vertex, tile)
-        sets.append(Execute(compute_set))
-    engine = Engine(graph, Repeat(25, Sequence(*sets)))
-    engine.load(device)
-    engine.run()
-    return show.bsp(engine.report)
+    assert browser.kilobytes(browser.whole_chip()) <= 150
 
 
 # --- the view of tiles ------------------------------------------------------------------------------------------------
