@@ -51,7 +51,7 @@ def test_a_missed_goal_is_marked_and_is_the_exit_status(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rows = [Row("a", "one", "two", 0.5, lambda: 0.25), Row("b", "three", "four", 0.5, lambda: 1.0), Row("c", "x", "y", 1)]
-    monkeypatch.setattr("ipu_teach.bench.all_rows", lambda: rows)
+    monkeypatch.setattr("ipu_teach.bench.all_rows", lambda in_browser=False: rows)
     assert cli.main(["bench"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert "1*" in lines[2] and "*" not in lines[1] and lines[-1] == "goals missed: 1, marked *"
