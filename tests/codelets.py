@@ -334,33 +334,40 @@ def random_branching(rng: Random, dtype: type[DType], length: int, size: int) ->
     fresh = count()
 
     def whole(deep: int) -> str:
-        simple = ["p", "q", "p", "q", "self.t", f"self.i[{rng.randrange(size)}]", str(rng.randrange(-3, 9))]
         if deep == 0 or rng.randrange(3) == 0:
+            simple = ["p", "q", "p", "q", "self.t", f"self.i[{rng.randrange(size)}]", str(rng.randrange(-3, 9))]
             return rng.choice(simple)
         one, two = whole(deep - 1), whole(deep - 1)
-        return rng.choice([f"({one} + {two})", f"({one} - {two})", f"{one} % 7", f"({one} // 3)", f"abs({one})",
-                           f"max({one}, {two})", f"{one} * 2", f"({one} if {test(0)} else {two})"])  # fmt: skip
+        if rng.randrange(6) == 0:
+            return f"({one} if {test(0)} else {two})"
+        forms = [f"({one} + {two})", f"({one} - {two})", f"{one} % 7", f"({one} // 3)", f"abs({one})", f"{one} * 2"]
+        return rng.choice([*forms, f"max({one}, {two})"])
 
     def number(deep: int) -> str:
-        simple = ["a", "b", "c", "a", "b", "self.s", f"self.x[{place()}]", f"self.w[{place()}]", rng.choice(["2", "-1", "3"])]
-        simple += ["0.5", "0.1"] if floats else []
         if deep == 0 or rng.randrange(4) == 0:
-            return rng.choice(simple)
+            simple = ["a", "b", "c", "a", "b", "self.s", f"self.x[{place()}]", f"self.w[{place()}]", "2", "-1"]
+            return rng.choice([*simple, *(["0.5", "0.1"] if floats else [])])
         one, two = number(deep - 1), number(deep - 1)
-        return rng.choice([f"({one} + {two})", f"({one} - {two})", f"{one} * {two}", f"-{one}", f"abs({one})",
-                           f"max({one}, {two})", f"min({one}, {two})", f"({one} if {test(0)} else {two})",
-                           f"{one} / (abs({two}) + 1)" if floats else f"{one} // 5"])  # fmt: skip
+        factor = rng.choice([f"self.x[{place()}]", "3", "-2"])  # Python's integers have no end, and squares get there soon
+        if rng.randrange(6) == 0:
+            return f"({one} if {test(0)} else {two})"
+        forms = [f"({one} + {two})", f"({one} - {two})", f"{one} * {factor}", f"-{one}", f"abs({one})", f"max({one}, {two})"]
+        return rng.choice([*forms, f"min({one}, {two})", f"{one} / (abs({two}) + 1)" if floats else f"{one} // 5"])
 
     def place() -> str:
         return rng.choice([str(rng.randrange(size)), str(-rng.randint(1, size)), f"p % {size}", f"(p + q) % {size}"])
 
     def test(deep: int) -> str:
         side, order = (whole if rng.randrange(3) == 0 else number), rng.choice(["<", "<=", ">", ">=", "==", "!="])
-        plain = f"{side(1)} {order} {side(1)}"
+        plain = f"{side(deep)} {order} {side(deep)}"
         if deep == 0:
             return plain
-        other = rng.choice([f"{number(1)} < {number(1)} <= {number(0)}", f"not {test(deep - 1)}", plain])
-        return rng.choice([plain, f"{plain} and {other}", f"{plain} or {other}", other])
+        form = rng.randrange(6)
+        if form == 0:
+            return f"{number(1)} < {number(1)} <= {number(0)}"
+        if form == 1:
+            return f"not {test(deep - 1)}"
+        return plain if form > 3 else f"{plain} {'and' if form == 2 else 'or'} {test(deep - 1)}"
 
     def block(deep: int, indent: str, in_loop: bool) -> list[str]:
         lines: list[str] = []
@@ -369,7 +376,7 @@ def random_branching(rng: Random, dtype: type[DType], length: int, size: int) ->
             if action <= 1:
                 lines.append(f"{indent}{rng.choice('abc')} = {number(2)}")
             elif action == 2:
-                lines.append(f"{indent}{rng.choice('abc')} {rng.choice('+-*')}= {number(1)}")
+                lines.append(f"{indent}{rng.choice('abc')} {rng.choice('+-')}= {number(1)}")
             elif action == 3:
                 lines.append(f"{indent}{rng.choice('pq')} = {whole(2)}")
             elif action == 4:
@@ -392,7 +399,7 @@ def random_branching(rng: Random, dtype: type[DType], length: int, size: int) ->
                 lines.append(f"{indent}    {rng.choice('ab')} += {name}" if rng.randrange(2) else f"{indent}    q += 1")
             else:
                 name = f"n{next(fresh)}"
-                lines += [f"{indent}{name} = 0", f"{indent}while {name} < 4 and {test(1)}:", f"{indent}    {name} += 1"]
+                lines += [f"{indent}{name} = 0", f"{indent}while {name} < 4 and ({test(1)}):", f"{indent}    {name} += 1"]
                 lines += block(deep - 1, indent + "    ", True)
         return lines
 

@@ -450,7 +450,7 @@ def test_why_a_codelet_does_not_run_in_lanes(body: str, tmp_path: pytest.TempPat
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of lanes that had to stop
-@settings(RANDOMLY, max_examples=80)
+@settings(RANDOMLY, max_examples=60)
 @given(st.randoms(use_true_random=False))
 def test_random_branches_equal_the_vertex_loop(rng: Random) -> None:
     """Batch, fork, lanes or loop, whatever a codelet of random branches and loops comes to; vertices in any order."""
