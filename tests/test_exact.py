@@ -49,7 +49,7 @@ from hypothesis import strategies as st
 
 import ipu_teach
 from ipu_teach import BOOL, FLOAT, HALF, INT, Engine, Graph, InOut, Input, IPUModel, Output, Report, Vector, Vertex
-from ipu_teach.engine import flat, plan, views
+from ipu_teach.engine import flat, plan, threads, views
 from ipu_teach.errors import CodeletError, MissingPerfEstimateError
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.types import Array
@@ -1053,6 +1053,7 @@ def cut(rng: Random) -> Iterator[None]:
         patch.setattr(views, "LEAST_RUN", run)
         patch.setattr(flat, "LEAST_RUN", run)
         patch.setattr(plan, "LANES", rng.choice([1, 3, 4096]))
+        patch.setattr(threads, "LEAST_SHARE", rng.choice([1, 2, 256]))
         patch.setattr(plan, "WINDOW", rng.choice([1, 4, 16, 1000]))
         yield
 
@@ -1076,7 +1077,7 @@ def test_random_codelets_equal_the_vertex_loop(rng: Random) -> None:
         add(space, compute_set, Placed(codelet, rng.randrange(3), {f: [views[i]] for f, views in fields.items()}))
     program = Repeat(2, Execute(compute_set))
     with cut(rng):
-        batched = outcome(space, program, shuffle=rng.choice([None, 1]))
+        batched = outcome(space, program, shuffle=rng.choice([None, 1]), threads=rng.choice([1, 1, 3]))
         looped = outcome(space, program, vertex_loop=True)
     if isinstance(looped, CodeletError):
         assert isinstance(batched, CodeletError), source
