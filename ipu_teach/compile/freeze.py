@@ -7,7 +7,7 @@ the graph's one flat memory, so that an interval's length is what it costs to se
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -199,6 +199,17 @@ class FrozenGraph:
             goes_on &= table.tiles[1:] == table.tiles[:-1]
             found = self._stretches[table, field] = np.flatnonzero(np.append(True, ~goes_on))
         return found
+
+    def stretch_lengths(self, table: FrozenTable, field: str) -> Array:
+        """int64[stretches]: how many vertices each has."""
+        return np.diff(np.append(self.stretches(table, field), len(table)))
+
+    def each_layout(self, numbers: Array, of: Callable[[Layout | ListLayout], int]) -> Array:
+        """int64: what `of` says of the layout with each of the numbers. It is asked once for each different one."""
+        found = np.zeros(len(self.layouts), np.int64)
+        used = np.flatnonzero(np.bincount(numbers))
+        found[used] = [of(self.layouts[number]) for number in used.tolist()]
+        return found[numbers]
 
     def _intervals(self, table: FrozenTable, field: str, first: Array, last: Array) -> Intervals:
         """The bytes from the regions of the rows `first` to those of the rows `last`, run by run."""

@@ -13,7 +13,7 @@ interleaved memory for what asks for it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -251,14 +251,12 @@ def pointer_bytes(graph: FrozenGraph, table: FrozenTable, target: Target) -> Arr
         if field.kind == "state":
             continue
         first = graph.stretches(table, name)  # all vertices of a stretch have the same layout
-        layouts, which = np.unique(table.layouts[name][first], return_inverse=True)
-        sizes = [_pointer_bytes(field, graph.layouts[number], target) for number in layouts]
-        each = np.array(sizes, np.int64)[which.reshape(-1)]
-        total += total_of(table.tiles[first], each * np.diff(np.append(first, len(table))), target.num_tiles)
+        each = graph.each_layout(table.layouts[name][first], partial(_pointer_bytes, field, target))
+        total += total_of(table.tiles[first], each * graph.stretch_lengths(table, name), target.num_tiles)
     return total
 
 
-def _pointer_bytes(field: Field, layout: Layout | ListLayout, target: Target) -> int:
+def _pointer_bytes(field: Field, target: Target, layout: Layout | ListLayout) -> int:
     word = target.pointer_bytes
     if field.depth == 0:
         return word
