@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ipu_teach.compile.freeze import FrozenComputeSet, FrozenGraph, FrozenTable, Intervals
@@ -119,10 +121,12 @@ def check_vertices_mapped(compute_set: FrozenComputeSet, table: FrozenTable) -> 
 def check_regions_fit(graph: FrozenGraph, compute_set: FrozenComputeSet, table: FrozenTable) -> None:
     """What a vertex works on fits into the memory of its tile, where all of it must lie to be used."""
     limit = graph.target.bytes_per_tile
+    largest = [int(_stretch_bytes(graph, table, name).max()) for name in table.fields]
+    if sum(largest) <= limit:  # as if one vertex had the largest region of every field
+        return
     together = np.zeros(len(table), np.int64)
     for name, field in table.fields.items():
-        found, which = np.unique(table.layouts[name], return_inverse=True)
-        sizes = np.array([_elements(graph.layouts[number]) * field.dtype.size for number in found], np.int64)[which]
+        sizes = graph.each_layout(table.layouts[name], _elements) * field.dtype.size
         if np.any(sizes > limit):
             row = int(np.argmax(sizes > limit))
             what = f"The field {name!r} of {table.codelet.__name__} takes {int(sizes[row]):,} bytes"
@@ -134,6 +138,12 @@ def check_regions_fit(graph: FrozenGraph, compute_set: FrozenComputeSet, table: 
         what = f"The fields of one {table.codelet.__name__} take {int(together[row]):,} bytes together"
         where = f"{vertex_name(table, row)} of compute set {compute_set.name!r}"
         raise _too_large(graph, what, where, table.line(row))
+
+
+def _stretch_bytes(graph: FrozenGraph, table: FrozenTable, name: str) -> Array:
+    """int64[stretches]: bytes of one vertex's field, which are the same for all vertices of a stretch."""
+    layouts = table.layouts[name][graph.stretches(table, name)]
+    return graph.each_layout(layouts, _elements) * table.fields[name].dtype.size
 
 
 def _elements(layout: Layout | ListLayout) -> int:
@@ -154,25 +164,24 @@ def _too_large(graph: FrozenGraph, what: str, where: str, line: Line) -> GraphMe
 
 
 class _Accesses:
-    """Byte intervals of several fields of a compute set's tables, side by side: who touches what."""
+    """Several fields of a compute set's tables, and their byte intervals side by side: who touches what."""
 
     def __init__(self) -> None:
         self.owners: list[tuple[FrozenTable, str]] = []
-        self._parts: list[tuple[int, Intervals]] = []
 
-    def add(self, table: FrozenTable, field: str, intervals: Intervals) -> None:
-        self._parts.append((len(self.owners), intervals))
+    def add(self, table: FrozenTable, field: str) -> None:
         self.owners.append((table, field))
 
-    def sorted(self) -> tuple[Array, Array, Array, Array]:
-        """(owner, row, start, stop), ascending by start; intervals of no length left out."""
-        if not self._parts:
+    def sorted(self, find: Callable[[FrozenTable, str], Intervals]) -> tuple[Array, Array, Array, Array]:
+        """(owner, row, start, stop) of the intervals that `find` gives, ascending by start; those of no length left out."""
+        found = [find(table, field) for table, field in self.owners]
+        if not found:
             empty = np.zeros(0, np.int64)
             return empty, empty, empty, empty
-        owner = np.concatenate([np.full(len(i), o) for o, i in self._parts])
-        row = np.concatenate([i.row for _, i in self._parts])
-        start = np.concatenate([i.start for _, i in self._parts])
-        stop = np.concatenate([i.stop for _, i in self._parts])
+        owner = np.concatenate([np.full(len(i), o) for o, i in enumerate(found)])
+        row = np.concatenate([i.row for i in found])
+        start = np.concatenate([i.start for i in found])
+        stop = np.concatenate([i.stop for i in found])
         order = np.argsort(start, kind="stable")
         order = order[(stop > start)[order]]
         return owner[order], row[order], start[order], stop[order]
@@ -181,8 +190,9 @@ class _Accesses:
 def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
     """No element is written twice, or written by one field and read by another, and no constant is written.
 
-    All writes are sorted; one that starts before the furthest end so far is a second writer. If there is none, the writes
-    are disjoint, and two binary searches find those that a read meets. A vertex's own InOut is one field and so legal.
+    If whole stretches of vertices keep apart, so do the vertices. Else all writes are sorted; one that starts before the
+    furthest end so far is a second writer. If there is none, the writes are disjoint, and two binary searches find those that
+    a read meets. A vertex's own InOut is one field and so legal.
     """
     reads, writes = _Accesses(), _Accesses()
     for table in compute_set.tables:
@@ -191,8 +201,10 @@ def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
                 continue
             if field.written:
                 _check_aliases(graph, compute_set, table, name)
-            (writes if field.written else reads).add(table, name, graph.intervals(table, name))
-    owner, row, start, stop = writes.sorted()
+            (writes if field.written else reads).add(table, name)
+    if _apart(graph, reads, writes):
+        return
+    owner, row, start, stop = writes.sorted(graph.intervals)
     if len(start) == 0:
         return
     _check_constants(graph, compute_set, writes, (owner, row, start, stop))
@@ -203,7 +215,7 @@ def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
         a = int(np.flatnonzero(stop[:b] > start[b])[0])
         first, other = (writes.owners[owner[a]], int(row[a])), (writes.owners[owner[b]], int(row[b]))
         raise _race(graph, compute_set, int(start[b]), first, other, "write")
-    r_owner, r_row, r_start, r_stop = reads.sorted()
+    r_owner, r_row, r_start, r_stop = reads.sorted(graph.intervals)
     low = np.searchsorted(stop, r_start, "right")
     high = np.searchsorted(start, r_stop, "left")
     met = np.flatnonzero(high > low)
@@ -211,6 +223,21 @@ def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
         r, w = int(met[0]), int(low[met[0]])
         writer, reader = (writes.owners[owner[w]], int(row[w])), (reads.owners[r_owner[r]], int(r_row[r]))
         raise _race(graph, compute_set, int(max(r_start[r], start[w])), writer, reader, "read")
+
+
+def _apart(graph: FrozenGraph, reads: _Accesses, writes: _Accesses) -> bool:
+    """True if nothing is written twice, or written and read, and no constant is written.
+
+    This asks whole stretches of vertices: it finds at little cost that all is well, but not who is to blame if it is not.
+    """
+    _, _, start, stop = writes.sorted(graph.touched)
+    each = [_stretch_bytes(graph, t, name) * graph.stretch_lengths(t, name) for t, name in writes.owners]
+    if (stop - start).sum() != sum(int(size.sum()) for size in each) or np.any(start[1:] < stop[:-1]):
+        return False
+    constants = [v for v in graph.variables if v.constant]
+    met = [(np.array([v.start for v in constants]), np.array([v.stop for v in constants]))]
+    met += [(found.start, found.stop) for found in (graph.touched(*owner) for owner in reads.owners)]
+    return not any(np.any(np.searchsorted(start, high) > np.searchsorted(stop, low, "right")) for low, high in met)
 
 
 Access = tuple[tuple[FrozenTable, str], int]

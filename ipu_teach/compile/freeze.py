@@ -7,7 +7,7 @@ the graph's one flat memory, so that an interval's length is what it costs to se
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -110,6 +110,7 @@ class FrozenGraph:
         log = np.frombuffer(graph.mapping_log, np.int64).reshape(-1, 3)
         self.tile_map = paint(np.concatenate([log, *state_pieces]), self.memory_bytes)
         self._starts = [v.start for v in self.variables]
+        self._stretches: dict[tuple[FrozenTable, str], Array] = {}
 
     def _freeze_set(self, compute_set: ComputeSet, state_pieces: list[Array]) -> FrozenComputeSet:
         tables = tuple(self._freeze_table(t, state_pieces) for t in compute_set.tables.values() if len(t))
@@ -163,13 +164,60 @@ class FrozenGraph:
             counts.append(sum(len(p[0]) for p in pieces))
         return np.concatenate(([0], np.cumsum(counts, dtype=np.int64))), np.concatenate(starts), np.concatenate(lengths)
 
+    @cached_property
+    def _shortest(self) -> Array:
+        """For every layout the length of its shortest run, 0 if it has none."""
+        pointers, _, lengths = self._runs
+        shortest = np.zeros(len(self.layouts), np.int64)
+        some = np.flatnonzero(np.diff(pointers))
+        if len(some):
+            shortest[some] = np.minimum.reduceat(lengths, pointers[some])
+        return shortest
+
     def intervals(self, table: FrozenTable, field: str) -> Intervals:
         """The bytes that each vertex of `table` touches through `field`."""
+        rows = np.arange(len(table))
+        return self._intervals(table, field, rows, rows)
+
+    def touched(self, table: FrozenTable, field: str) -> Intervals:
+        """The same bytes, those of each stretch of vertices together; `row` is the first vertex of the stretch."""
+        first = self.stretches(table, field)
+        return self._intervals(table, field, first, np.append(first[1:], len(table)) - 1)
+
+    def stretches(self, table: FrozenTable, field: str) -> Array:
+        """int64: the rows at which a stretch begins.
+
+        The vertices of a stretch follow each other, lie on one tile and have regions of one layout, each of which begins
+        within the one before or where that ends: what they touch together is one larger region. So a million regular edges
+        are a few intervals for each tile.
+        """
+        found = self._stretches.get((table, field))
+        if found is None:
+            layout, step = table.layouts[field], np.diff(table.offsets[field])
+            goes_on = (step >= 0) & (step <= self._shortest[layout[1:]])
+            goes_on &= layout[1:] == layout[:-1]
+            goes_on &= table.tiles[1:] == table.tiles[:-1]
+            found = self._stretches[table, field] = np.flatnonzero(np.append(True, ~goes_on))
+        return found
+
+    def stretch_lengths(self, table: FrozenTable, field: str) -> Array:
+        """int64[stretches]: how many vertices each has."""
+        return np.diff(np.append(self.stretches(table, field), len(table)))
+
+    def each_layout(self, numbers: Array, of: Callable[[Layout | ListLayout], int]) -> Array:
+        """int64: what `of` says of the layout with each of the numbers. It is asked once for each different one."""
+        found = np.zeros(len(self.layouts), np.int64)
+        used = np.flatnonzero(np.bincount(numbers))
+        found[used] = [of(self.layouts[number]) for number in used.tolist()]
+        return found[numbers]
+
+    def _intervals(self, table: FrozenTable, field: str, first: Array, last: Array) -> Intervals:
+        """The bytes from the regions of the rows `first` to those of the rows `last`, run by run."""
         pointers, deltas, lengths = self._runs
-        layout, size = table.layouts[field], table.fields[field].dtype.size
-        rows, run = expand(pointers[layout], pointers[layout + 1] - pointers[layout])
-        start = (table.offsets[field][rows] + deltas[run]) * size
-        return Intervals(rows, start, start + lengths[run] * size)
+        layout, offsets, size = table.layouts[field][first], table.offsets[field], table.fields[field].dtype.size
+        which, run = expand(pointers[layout], pointers[layout + 1] - pointers[layout])
+        start = (offsets[first][which] + deltas[run]) * size
+        return Intervals(first[which], start, (offsets[last][which] + deltas[run] + lengths[run]) * size)
 
     def tables(self) -> Iterator[tuple[FrozenComputeSet, FrozenTable]]:
         for compute_set in self.compute_sets:

@@ -79,8 +79,10 @@ class Grouper:
         """The groups of one table, ordered by their first vertex."""
         key = np.zeros(len(table), np.int64)
         for layouts in table.layouts.values():
-            # Renumbered after each field, so that the key stays small and two different ones never meet.
-            _, key = np.unique(key * len(self._shapes) + self._shape_of_layout[layouts], return_inverse=True)
+            shapes = self._shape_of_layout[layouts]
+            if np.any(shapes != shapes[0]):  # what all agree in tells none apart
+                # Renumbered after each field, so that the key stays small and two different ones never meet.
+                _, key = np.unique(key * len(self._shapes) + shapes, return_inverse=True)
         _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
         order = np.argsort(inverse, kind="stable")
         members = np.split(order, np.flatnonzero(np.diff(inverse[order])) + 1)

@@ -148,13 +148,18 @@ def depends_on_data(group: Group) -> bool:
     return bool(np.any(group.table.estimates[group.rows] < 0))
 
 
+def column_of(group: Group, column: Array) -> Array:
+    """The entries of a column of the group's table that belong to the group. What is all of it is not copied."""
+    return column if len(group.rows) == len(column) else column[group.rows]
+
+
 def vertex_cycles(group: Group, target: Target, measured: Array | None = None) -> Array:
     """int64, one entry for each vertex of `group`: its modelled cycles, or `UNKNOWN`.
 
     `measured`: worker cycles of each vertex in one execution, where they depend on data.
     Raises `InvalidPerfEstimateError` if an estimator, or the codelet's own `cycles`, fails or gives no number of cycles.
     """
-    given = group.table.estimates[group.rows]
+    given = column_of(group, group.table.estimates)
     if np.all(given >= 0):
         return given
     codelet = group.table.codelet

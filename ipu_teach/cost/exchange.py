@@ -97,12 +97,7 @@ def _effective(total: Array, together: Array, target: Target) -> Array:
 
 def traffic(tile_map: TileMap, target: Target, tile: Array, start: Array, stop: Array) -> Traffic:
     """The traffic when tile `tile[i]` wants the bytes [start[i], stop[i]), wherever they lie."""
-    tile, start, stop = union(tile.astype(np.int64), start, stop)
-    source, begin, end, owner = tile_map.split(start, stop)
-    wanted_by = tile[source]
-    crossing = (owner != wanted_by) & (end > begin)
-    owner, wanted_by = owner[crossing].astype(np.int64), wanted_by[crossing]
-    begin, end = begin[crossing], end[crossing]
+    wanted_by, begin, end, owner = crossing(tile_map, tile, start, stop)
     # Each byte leaves its owner once: the union over all who want it.
     sender, s_begin, s_end = union(owner, begin, end)
     found = moved(target, owner, wanted_by, end - begin)
@@ -170,22 +165,19 @@ def reads(graph: FrozenGraph, compute_set: FrozenComputeSet) -> Traffic:
 
 def writes(graph: FrozenGraph, compute_set: FrozenComputeSet) -> Traffic:
     """What leaves after it: results that belong on another tile than the vertex that made them."""
-    tile, start, stop = union(*edge_requests(graph, compute_set, "input"))
-    source, begin, end, owner = graph.tile_map.split(start, stop)
-    leaving = (owner != tile[source]) & (end > begin)
-    made_on, begin, end, owner = tile[source][leaving], begin[leaving], end[leaving], owner[leaving].astype(np.int64)
+    made_on, begin, end, owner = crossing(graph.tile_map, *edge_requests(graph, compute_set, "input"))
     order = np.argsort(begin, kind="stable")
     return moved(graph.target, made_on[order], owner[order], (end - begin)[order])
 
 
 def edge_requests(graph: FrozenGraph, compute_set: FrozenComputeSet, without: str) -> tuple[Array, Array, Array]:
-    """(tile, start, stop) of the bytes behind every edge of a compute set, except the fields of the kind `without`."""
+    """(tile, start, stop) of the bytes behind the edges of a compute set, except the fields of the kind `without`."""
     none = np.zeros(0, np.int64)
     tile, start, stop = [none], [none], [none]
     for table in compute_set.tables:
         for name, field in table.fields.items():
             if field.kind not in ("state", without):
-                intervals = graph.intervals(table, name)
+                intervals = graph.touched(table, name)
                 tile.append(table.tiles[intervals.row].astype(np.int64))
                 start.append(intervals.start)
                 stop.append(intervals.stop)
@@ -254,6 +246,20 @@ def covered(start: Array, stop: Array, place: Array) -> Array:
     number = np.searchsorted(start, place, "right")
     inside = np.where(number > 0, np.append(stop, 0)[number - 1] - place, 0)
     return before[number] - np.maximum(inside, 0)
+
+
+def crossing(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> tuple[Array, Array, Array, Array]:
+    """(tile, start, stop, owner) of what tile `tile[i]` touches in [start[i], stop[i]) and another owns.
+
+    Each byte once for each tile that touches it; sorted by tile, then by address; cut where the owner changes.
+    """
+    piece = np.searchsorted(tile_map.start, start, "right") - 1
+    until = np.append(tile_map.start, np.iinfo(np.int64).max)[piece + 1]
+    away = (tile_map.tile[piece] != tile) | (stop > until)  # most edges are local: they need no sorting
+    tile, start, stop = union(tile[away].astype(np.int64), start[away], stop[away])
+    source, begin, end, owner = tile_map.split(start, stop)
+    keep = np.flatnonzero(owner != tile[source])
+    return tile[source[keep]], begin[keep], end[keep], owner[keep].astype(np.int64)
 
 
 def union(key: Array, start: Array, stop: Array) -> tuple[Array, Array, Array]:

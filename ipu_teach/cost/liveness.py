@@ -107,7 +107,7 @@ class Accesses:
         for table in self.graph.compute_sets[step.compute_set].tables:
             for name, field in table.fields.items():
                 if field.kind != "state":
-                    found = self.graph.intervals(table, name)
+                    found = self.graph.touched(table, name)
                     if field.kind != "output":
                         read.append((found.start, found.stop))
                     if field.written:

@@ -13,7 +13,7 @@ interleaved memory for what asks for it.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -209,9 +209,10 @@ def _always(compiled: Compiled, exchanges: list[tuple[Traffic, ...]], target: Ta
     pointers, code, stacks, headers, moving = (np.zeros(target.num_tiles, np.int64) for _ in range(5))
     codelets: dict[object, Array] = {}
     for _, table in graph.tables():
-        here = total_of(table.tiles, np.ones(len(table)), target.num_tiles) > 0
+        here = np.zeros(target.num_tiles, bool)
+        here[table.tiles] = True
         codelets[table.codelet] = codelets.get(table.codelet, False) | here
-        pointers += total_of(table.tiles, pointer_bytes(graph, table, target), target.num_tiles)
+        pointers += pointer_bytes(graph, table, target)
     for here in codelets.values():
         code += here * target.vertex_code_bytes
         stacks = np.maximum(stacks, here * target.num_worker_contexts * target.worker_stack_bytes)
@@ -244,18 +245,18 @@ def _passing(graph: FrozenGraph, step: Step, exchange: tuple[Traffic, ...]) -> d
 
 
 def pointer_bytes(graph: FrozenGraph, table: FrozenTable, target: Target) -> Array:
-    """int64[vertices]: bytes of the addresses and lengths in each vertex, as `VectorLayout` describes them."""
-    total = np.zeros(len(table), np.int64)
+    """int64[tiles]: bytes of the addresses and lengths in the vertices of a table, as `VectorLayout` describes them."""
+    total = np.zeros(target.num_tiles, np.int64)
     for name, field in table.fields.items():
         if field.kind == "state":
             continue
-        layouts, which = np.unique(table.layouts[name], return_inverse=True)
-        sizes = [_pointer_bytes(field, graph.layouts[number], target) for number in layouts]
-        total += np.array(sizes, np.int64)[which.reshape(-1)]
+        first = graph.stretches(table, name)  # all vertices of a stretch have the same layout
+        each = graph.each_layout(table.layouts[name][first], partial(_pointer_bytes, field, target))
+        total += total_of(table.tiles[first], each * graph.stretch_lengths(table, name), target.num_tiles)
     return total
 
 
-def _pointer_bytes(field: Field, layout: Layout | ListLayout, target: Target) -> int:
+def _pointer_bytes(field: Field, target: Target, layout: Layout | ListLayout) -> int:
     word = target.pointer_bytes
     if field.depth == 0:
         return word

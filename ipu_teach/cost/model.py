@@ -25,8 +25,8 @@ from ipu_teach.compile.programs import (
     SyncStep,
     UndefStep,
 )
-from ipu_teach.cost.codelets import UNKNOWN, depends_on_data, vertex_cycles
-from ipu_teach.cost.exchange import Traffic, copy_traffic, reads, writes
+from ipu_teach.cost.codelets import UNKNOWN, column_of, depends_on_data, vertex_cycles
+from ipu_teach.cost.exchange import Traffic, copy_traffic, reads, total_of, writes
 from ipu_teach.cost.host import host_cycles, host_traffic, with_host
 from ipu_teach.cost.memory import MemoryLedger, check, ledger
 from ipu_teach.cost.schedule import busiest_worker
@@ -152,10 +152,18 @@ class CostModel:
             empty = np.zeros(0, np.int64)
             return empty, empty, empty.astype(bool), empty
         seen = measured or {}
-        cycles = np.concatenate([vertex_cycles(g, self.target, seen.get(i)) for i, g in enumerate(groups)])
-        tiles = np.concatenate([g.table.tiles[g.rows] for g in groups]).astype(np.int64)
-        alone = np.concatenate([np.full(len(g.rows), g.table.codelet.context != "worker") for g in groups])
-        order = np.concatenate([g.table.order[g.rows] for g in groups])
+        columns = [
+            (
+                vertex_cycles(group, self.target, seen.get(number)),
+                column_of(group, group.table.tiles),
+                np.full(len(group.rows), group.table.codelet.context != "worker"),
+                column_of(group, group.table.order),
+            )
+            for number, group in enumerate(groups)
+        ]
+        if len(groups) == 1:  # in order already
+            return columns[0]
+        cycles, tiles, alone, order = (np.concatenate(parts) for parts in zip(*columns, strict=True))
         sorting = np.argsort(order, kind="stable")
         return cycles[sorting], tiles[sorting], alone[sorting], order[sorting]
 
@@ -165,17 +173,17 @@ class CostModel:
         measured = step.cycles if isinstance(step, MeasuredStep) else {}
         cycles, tiles, alone, _ = self.vertex_cycles(compute_set, measured)
         known = np.maximum(cycles, 0)
-        busiest = busiest_worker(known[~alone], tiles[~alone], target.num_tiles, target.num_worker_contexts)
-        supervised = np.bincount(tiles[alone], known[alone], target.num_tiles).astype(np.int64)
-        worked = np.bincount(tiles[~alone], known[~alone], target.num_tiles).astype(np.int64)
+        shared = (known[~alone], tiles[~alone]) if alone.any() else (known, tiles)
+        busiest = busiest_worker(*shared, target.num_tiles, target.num_worker_contexts)
+        supervised = total_of(tiles[alone], known[alone], target.num_tiles)
         unknown = {g.table.codelet.__name__ for i, g in enumerate(self.compiled.groups[compute_set.id])
-                   if UNKNOWN in vertex_cycles(g, target, measured.get(i))}  # fmt: skip
+                   if g.trace.stopped and UNKNOWN in vertex_cycles(g, target, measured.get(i))}  # fmt: skip
         return self._cost(
             "Execute",
             compute_set.name,
             exchange,
             compute=busiest * target.num_worker_contexts + supervised,
-            active=worked + supervised,
+            active=total_of(tiles, known, target.num_tiles),
             unknown=tuple(sorted(unknown)),
         )
 

@@ -18,16 +18,17 @@ def busiest_worker(cycles: Array, tiles: Array, num_tiles: int, num_workers: int
 
     `cycles` and `tiles`: one entry for each vertex, in the order in which the vertices start.
     """
-    order = np.argsort(tiles, kind="stable")
-    cost, tile = cycles[order], tiles[order]
-    count = np.bincount(tile, minlength=num_tiles)
+    if np.any(tiles[1:] < tiles[:-1]):  # most programs add their vertices tile by tile
+        order = np.argsort(tiles, kind="stable")
+        cycles, tiles = cycles[order], tiles[order]
+    count = np.bincount(tiles, minlength=num_tiles)
     first = np.cumsum(count) - count
     busiest = np.zeros(num_tiles, np.int64)
     used = np.flatnonzero(count)
     if len(used) == 0:
         return busiest
-    low = np.minimum.reduceat(cost, first[used])
-    high = np.maximum.reduceat(cost, first[used])
+    low = np.minimum.reduceat(cycles, first[used])
+    high = np.maximum.reduceat(cycles, first[used])
     equal = low == high
     busiest[used[equal]] = -(-count[used[equal]] // num_workers) * low[equal]
     uneven = used[~equal]
@@ -36,7 +37,7 @@ def busiest_worker(cycles: Array, tiles: Array, num_tiles: int, num_workers: int
     for rank in range(int(count[uneven].max(initial=0))):
         going = np.flatnonzero(count[uneven] > rank)
         worker = np.argmin(free[going], axis=1)
-        free[going, worker] += cost[first[uneven[going]] + rank]
+        free[going, worker] += cycles[first[uneven[going]] + rank]
     busiest[uneven] = free.max(axis=1, initial=0)
     return busiest
 

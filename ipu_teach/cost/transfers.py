@@ -13,7 +13,7 @@ import numpy as np
 
 from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.compile.programs import CopyStep, ExecuteStep, Step
-from ipu_teach.cost.exchange import copy_requests, edge_requests, union
+from ipu_teach.cost.exchange import copy_requests, crossing, edge_requests
 from ipu_teach.cost.host import landing, with_host
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import TileMap, expand
@@ -48,7 +48,7 @@ def transfers(graph: FrozenGraph, step: Step) -> tuple[Transfers, ...]:
         compute_set = graph.compute_sets[step.compute_set]
         arriving = _messages(graph.tile_map, *edge_requests(graph, compute_set, "output"))
         # What a vertex writes on another tile travels from the vertex's tile to the owner's.
-        to, by, begin, end = _crossing(graph.tile_map, *edge_requests(graph, compute_set, "input"))
+        by, begin, end, to = crossing(graph.tile_map, *edge_requests(graph, compute_set, "input"))
         return arriving, _pairs(by, to, end - begin)
     transfer = with_host(step)
     if transfer is not None:
@@ -62,17 +62,9 @@ def transfers(graph: FrozenGraph, step: Step) -> tuple[Transfers, ...]:
     return ()
 
 
-def _crossing(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> tuple[Array, Array, Array, Array]:
-    """(owner, tile that asks, start, stop) of what is asked for and lies on another tile, each byte once for each asker."""
-    tile, start, stop = union(tile, start, stop)
-    row, begin, end, owner = tile_map.split(start, stop)
-    keep = (owner != tile[row]) & (owner >= 0) & (end > begin)
-    return owner[keep].astype(np.int64), tile[row][keep], begin[keep], end[keep]
-
-
 def _messages(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> Transfers:
     """One message for each owner and set of tiles that ask for the same bytes."""
-    owner, to, begin, end = _crossing(tile_map, tile, start, stop)
+    to, begin, end, owner = crossing(tile_map, tile, start, stop)
     if not len(owner):
         return NOTHING
     cuts = np.unique(np.concatenate((begin, end)))
