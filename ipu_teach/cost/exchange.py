@@ -270,12 +270,14 @@ def union(key: Array, start: Array, stop: Array) -> tuple[Array, Array, Array]:
         return key, start, stop
     span = int(stop.max()) + 1
     base = key * span  # keys side by side on one axis, so that one sort and one running maximum serve all
-    order = np.argsort(base + start, kind="stable")
-    low, high = (base + start)[order], (base + stop)[order]
+    low, high = base + start, base + stop
+    if np.any(low[1:] < low[:-1]):
+        order = np.argsort(low, kind="stable")
+        key, low, high = key[order], low[order], high[order]
     furthest = np.maximum.accumulate(high)
     first = np.append(True, low[1:] > furthest[:-1])
     last = np.append(np.flatnonzero(first)[1:] - 1, len(low) - 1)
-    merged = key[order][first]
+    merged = key[first]
     return merged, low[first] - merged * span, furthest[last] - merged * span
 
 
