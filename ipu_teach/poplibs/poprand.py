@@ -22,7 +22,7 @@ from ipu_teach.cost import vertices
 from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex import Input, Output, SupervisorVertex, Vector, Vertex, template
+from ipu_teach.graph.vertex import WORKERS, Input, Output, SupervisorVertex, Vector, Vertex, template
 from ipu_teach.poplibs.checks import check_float, check_mapped
 from ipu_teach.poplibs.poputil import check_call, check_number, check_same, check_tensor, clone, take, tile_pieces
 from ipu_teach.program import Execute
@@ -31,7 +31,6 @@ from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT, Array, DType, as_dtype, generator
 
 FAILURES = -4.0  # the power of ten of the chance that a truncated normal is still outside after all its draws
-MOST_DEVIATIONS = 5.8125  # what the hardware's normal numbers reach: generator.normal
 
 
 class _Draw(SupervisorVertex):
@@ -43,7 +42,7 @@ class _Draw(SupervisorVertex):
 
     def streams(self) -> Array:
         """A generator for each worker: uint64 (workers, 2)."""
-        return generator.keyed(int(self.seed[0]), int(self.seed[1]), int(self.modifier), int(self.tile), np.arange(6))
+        return generator.keyed(int(self.seed[0]), int(self.seed[1]), int(self.modifier), int(self.tile), np.arange(WORKERS))
 
 
 class Uniform(_Draw):
@@ -148,8 +147,8 @@ class Dropout(_Draw):
 
 
 def _each(count: int) -> int:
-    """Numbers that each of six workers draws."""
-    return -(-count // 6)
+    """Numbers that each worker draws."""
+    return -(-count // WORKERS)
 
 
 def _in_order(drawn: Array, count: int) -> Array:
@@ -232,8 +231,8 @@ def truncated_normal(
 ) -> Tensor:
     """Normally distributed numbers within `alpha` deviations of the mean, FLOAT or HALF; else as `normal`.
 
-    Numbers outside are drawn again, as often as leaves 1 in 10,000; what is left is drawn from a triangle. As PopLibs', which
-    does not say how often (popops), so that the modelled cycles are those of alpha 2. Raises `PoplibsError`.
+    Numbers outside are drawn again, as often as leaves 1 in 10,000; what is left is drawn from a triangle. The modelled cycles
+    are those of an alpha of 2. `alpha` is from 0.1 to 5.8. Raises `PoplibsError`.
     """
     _check("truncated_normal", graph, seed, seed_modifier, reference, prog, debug_context)
     dtype = _out_type("truncated_normal", out_type, (FLOAT, HALF))

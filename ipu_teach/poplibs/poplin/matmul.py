@@ -47,9 +47,8 @@ def mat_mul(
     check_call("mat_mul", graph, prog, debug_context)
     for name, tensor in (("a", a), ("b", b)):
         check_tensor("mat_mul", graph, name, tensor, (2,))
-    a, b = a.expand((0,)), b.expand((0,))
     found = _checked_plan("mat_mul", graph, a, b, out_type, partials_type, available_memory_proportion, plan)
-    return _mat_mul(graph, found, a, b, prog, debug_context)[0]
+    return _mat_mul(graph, found, a.expand((0,)), b.expand((0,)), prog, debug_context)[0]
 
 
 def mat_mul_grouped(
@@ -97,10 +96,9 @@ def mat_mul_accumulate(
     shape = (a.shape[0], b.shape[1])
     where = f"c {c!r}, a {a!r} and b {b!r}"
     check_same("mat_mul_accumulate", "shapes", c.shape, shape, where, "give c the rows of a and the columns of b.")
-    x, y = a.expand((0,)), b.expand((0,))
-    plan = _checked_plan("mat_mul_accumulate", graph, x, y, c.dtype, partials_type, available_memory_proportion, None)
+    plan = _checked_plan("mat_mul_accumulate", graph, a, b, c.dtype, partials_type, available_memory_proportion, None)
     check_number("mat_mul_accumulate", "k", k, c.dtype)
-    product = _mat_mul(graph, plan, x, y, prog, debug_context)[0]
+    product = _mat_mul(graph, plan, a.expand((0,)), b.expand((0,)), prog, debug_context)[0]
     scaled_add_to(graph, c, product, k, prog, f"{debug_context}/add")
 
 
@@ -180,7 +178,7 @@ def _matrix_shape(function: str, argument: str, shape: object) -> tuple[int, int
 def _checked_plan(
     function: str, graph: Graph, a: Tensor, b: Tensor, out_type: object, partials: object, proportion: object, plan: object
 ) -> MatMulPlan:
-    """The plan for operands [groups, m, k] and [groups, k, n], after all checks of them."""
+    """The plan for operands [m, k] and [k, n], or [groups, m, k] and [groups, k, n], after all checks of them."""
     for name, tensor in (("a", a), ("b", b)):
         if tensor.dtype not in (FLOAT, HALF) and not issubclass(tensor.dtype, QUARTER):
             raise PoplibsError(
@@ -197,9 +195,9 @@ def _checked_plan(
         check_mapped(function, graph, name, tensor)
     if not (issubclass(a.dtype, QUARTER) and issubclass(b.dtype, QUARTER)):
         check_same(function, "dtypes", a.dtype, b.dtype, f"{a!r} and {b!r}", "cast one of them with popops.cast.")
-    check_same(function, "inner dimensions", a.shape[2], b.shape[1], f"{a!r} and {b!r}", INNER)
-    groups, m, k = a.shape
-    wanted = product_of(function, (groups, m, k, b.shape[2]), a.dtype, out_type, partials)
+    check_same(function, "inner dimensions", a.shape[-1], b.shape[-2], f"{a!r} and {b!r}", INNER)
+    groups = a.shape[0] if a.rank == 3 else 1
+    wanted = product_of(function, (groups, a.shape[-2], a.shape[-1], b.shape[-1]), a.dtype, out_type, partials)
     if plan is None:
         return planned(function, wanted, graph.target, proportion)
     if not isinstance(plan, MatMulPlan):

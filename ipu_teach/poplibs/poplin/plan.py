@@ -190,13 +190,13 @@ def product_of(
     sums = names.get(partials_type, partials_type) if isinstance(partials_type, str) else partials_type
     allowed = (HALF,) if quarter else (FLOAT,) if kind is FLOAT else (FLOAT, HALF)
     sums = allowed[0] if sums is None else sums
-    if sums not in allowed:
+    if not any(sums is t for t in allowed):
         raise PoplibsError(
             f"{function}() was given partials_type={shown(partials_type)} for operands of {kind.__name__}.",
             next_step=f"use {' or '.join(t.__name__ for t in allowed)}.",
         )
     out = (HALF if quarter else kind) if out_type is None else out_type
-    if out not in (FLOAT, HALF):
+    if out is not FLOAT and out is not HALF:
         raise PoplibsError(f"{function}() was given out_type={shown(out_type)}.", next_step="use FLOAT or HALF.")
     groups, m, k, n = sizes
     return Product(m, k, n, groups, kind, FLOAT if sums is FLOAT else HALF, FLOAT if out is FLOAT else HALF)
@@ -206,7 +206,7 @@ def planned(function: str, product: Product, target: Target, proportion: object)
     """The plan of `product`. Raises `PoplibsError` for a proportion that is none, and where no tile can hold any plan."""
     try:
         share = float(proportion)  # type: ignore[arg-type]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         share = -1.0
     if isinstance(proportion, (bool, np.bool_)) or not 0 <= share <= 1:
         raise PoplibsError(
