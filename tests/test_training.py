@@ -14,14 +14,13 @@ from ipu_teach.program import Copy, Sequence
 from ipu_teach.types import Array, DType
 
 BATCH, PIXELS, CLASSES, RATE = 50, 64, 10, 0.2
-LAYERS = (PIXELS, 128, 64, CLASSES)
-EPOCHS = 8
+LAYERS = (PIXELS, 64, 32, CLASSES)
 TILES = 8
 
 
 def first_weights() -> list[Array]:
     """Weights with a deviation of sqrt(2 / inputs) (He, Zhang, Ren and Sun, arXiv:1502.01852)."""
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(6)
     pairs = zip(LAYERS[:-1], LAYERS[1:], strict=True)
     return [(rng.standard_normal((a, b)) * np.sqrt(2 / a)).astype(np.float32) for a, b in pairs]
 
@@ -29,25 +28,23 @@ def first_weights() -> list[Array]:
 class Perceptron:
     """Layers of weights, biases and RELU; softmax, cross-entropy and plain gradient descent.
 
-    With `compute` HALF all layers work in halves, from weights that are kept in single precision (`master`), or, without it,
-    are halves themselves. `scale` multiplies the gradients until they are used.
+    With `compute` HALF all layers work in halves, from weights that are kept in single precision, with slopes in it. `scale`
+    multiplies the gradients until they are used.
     """
 
     def __init__(
         self,
         compute: type[DType] = FLOAT,
-        master: bool = True,
         scale: float = 1,
         options: dict[str, Any] | None = None,
         tiles: int = TILES,
     ) -> None:
         self.device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
         self.graph, self.dtype, self.scale = Graph(self.device), compute, scale
-        kept = FLOAT if master else compute
         self.images = self._variable(compute, (BATCH, PIXELS), "images")
         self.labels = self._variable(UNSIGNED_INT, (BATCH,), "labels")
-        self.weights = [self._variable(kept, w.shape, f"w{i}", w) for i, w in enumerate(first_weights())]
-        self.biases = [self._variable(kept, (n,), f"b{i}", 0) for i, n in enumerate(LAYERS[1:])]
+        self.weights = [self._variable(FLOAT, w.shape, f"w{i}", w) for i, w in enumerate(first_weights())]
+        self.biases = [self._variable(FLOAT, (n,), f"b{i}", 0) for i, n in enumerate(LAYERS[1:])]
         hits = self._variable(INT, (), "hits", 0)
         images = self.graph.add_host_to_device_fifo("images", compute, BATCH * PIXELS)
         labels = self.graph.add_host_to_device_fifo("labels", UNSIGNED_INT, BATCH)
@@ -91,15 +88,15 @@ class Perceptron:
         popnn.calc_loss(graph, probabilities, self.labels, loss, deltas, prog, deltas_scale=self.scale / BATCH)
         gradient = deltas
         for i in reversed(range(len(self.weights))):
-            slope = poplin.mat_mul(graph, acts[i].transpose(), gradient, prog, f"slope{i}")
+            slope = poplin.mat_mul(graph, acts[i].transpose(), gradient, prog, f"slope{i}", out_type=FLOAT)
             bias_slope = popops.reduce(graph, gradient, [0], prog)
             if i:
                 back = poplin.mat_mul(graph, gradient, working[i].transpose(), prog, f"back{i}")
                 gradient = popnn.non_linearity_input_gradient(graph, "RELU", acts[i], back, prog)
-            for parameter, change in ((self.weights[i], slope), (self.biases[i], bias_slope)):
-                if parameter.dtype is FLOAT and change.dtype is HALF:
-                    change = popops.cast(graph, change, FLOAT, prog)
-                popops.scaled_add_to(graph, parameter, change, -RATE / self.scale, prog)
+            if bias_slope.dtype is HALF:
+                bias_slope = popops.cast(graph, bias_slope, FLOAT, prog)
+            popops.scaled_add_to(graph, self.weights[i], slope, -RATE / self.scale, prog)
+            popops.scaled_add_to(graph, self.biases[i], bias_slope, -RATE / self.scale, prog)
 
     def connect(self, images: Array, labels: Array) -> None:
         self.engine.connect_stream("images", images.astype(self.dtype.numpy))
@@ -131,30 +128,23 @@ def digits() -> tuple[Array, Array, Array, Array]:
     return rows(data.train_images), data.train_labels, rows(data.test_images), data.test_labels
 
 
+def trained(network: Perceptron, digits: tuple[Array, Array, Array, Array], epochs: int) -> float:
+    """Per cent of the test images that the network reads right after its training."""
+    images, labels, test_images, test_labels = digits
+    network.connect(images, labels)
+    for _ in range(epochs * len(labels) // BATCH):
+        network.engine.run(0)
+    return network.accuracy(test_images, test_labels)
+
+
 def test_a_perceptron_of_three_layers_learns_the_digits(digits: tuple[Array, Array, Array, Array]) -> None:
-    images, labels, test_images, test_labels = digits
-    network = Perceptron()
-    network.connect(images, labels)
-    for _ in range(EPOCHS * len(labels) // BATCH):
-        network.engine.run(0)
-    reached = network.accuracy(test_images, test_labels)
-    print(f"single precision: {reached:.1f} %")
-    assert reached > 96
+    assert trained(Perceptron(), digits, epochs=20) > 96
 
 
-@pytest.mark.parametrize("master", [True, False], ids=["from single weights", "halves alone"])
-def test_halves_learn_with_scaled_losses_and_rounding_by_chance(
-    digits: tuple[Array, Array, Array, Array], master: bool
-) -> None:
-    images, labels, test_images, test_labels = digits
+def test_halves_learn_with_scaled_losses_and_rounding_by_chance(digits: tuple[Array, Array, Array, Array]) -> None:
     options = {"prng.enableStochasticRounding": True, "prng.seed": 7}
-    network = Perceptron(HALF, master=master, scale=256, options=options, tiles=1)  # one by one they are slow
-    network.connect(images, labels)
-    for _ in range(EPOCHS * len(labels) // BATCH):
-        network.engine.run(0)
-    reached = network.accuracy(test_images, test_labels)
-    print(f"halves, {'master weights' if master else 'alone'}: {reached:.1f} %")
-    assert reached > 95
+    # One tile, for vertices that round by chance run one by one.
+    assert trained(Perceptron(HALF, scale=256, options=options, tiles=1), digits, epochs=5) > 95
 
 
 def numpy_step(parameters: list[Array], x: Array, labels: Array) -> list[Array]:
