@@ -103,7 +103,7 @@ class TruncatedNormal(_Draw):
         streams, alpha = self.streams(), float(self.alpha)
         each = _each(len(self.out))
         unit = generator.normal(streams, each)
-        for _ in range(draws(alpha) - 1):
+        for _ in range(_draws(alpha) - 1):
             unit = np.where(np.absolute(unit) <= alpha, unit, generator.normal(streams, each))
         # What is outside after all draws becomes the sum of two even numbers, a triangle within the bounds.
         even = generator.uniform(streams, 2 * each, -alpha / 2, alpha / 2)
@@ -112,7 +112,7 @@ class TruncatedNormal(_Draw):
 
     def cycles(self, target: Target) -> int:
         # Values are not known here; PopLibs' estimate is for its own default of two deviations.
-        drawn = vertices.truncated_normal(len(self.out), draws(2.0), self.fields["out"].dtype, target)
+        drawn = vertices.truncated_normal(len(self.out), _draws(2.0), self.fields["out"].dtype, target)
         return int(vertices.set_seed(target) + drawn)
 
 
@@ -156,7 +156,7 @@ def _in_order(drawn: Array, count: int) -> Array:
     return drawn.reshape(-1)[:count]
 
 
-def draws(alpha: float) -> int:
+def _draws(alpha: float) -> int:
     """How often a truncated normal is drawn, so that 1 in 10,000 at most is still outside `alpha` deviations."""
     outside = erfc(alpha / sqrt(2))
     return max(1, ceil(FAILURES / log10(outside))) if outside < 1 else 1
