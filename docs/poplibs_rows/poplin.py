@@ -28,7 +28,7 @@ POPLIN = [
     Row("poplin::matMulReportPlan", "poplibs.poplin.plan_mat_mul", "returns the plan", "poplin.plan_mat_mul(8, 8, 8, target)"),
     Row("poplin::PlanningCache", "", "plans are remembered for as long as Python runs"),
     Row(
-        "popops::rearrange::partialTranspose", "poplibs.poplin.transpose", "whole matrices",
+        "popops::rearrange, of a whole matrix", "poplibs.poplin.transpose", "",
         "poplin.transpose(graph, t, prog)",
     ),
     Row("poplin::addCodelets", "", "nothing to load"),

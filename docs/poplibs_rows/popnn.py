@@ -30,7 +30,5 @@ POPNN = [
         "popnn.calc_loss(graph, t, labels, loss, t2, prog, deltas_scale=8)",
     ),
     Row("popnn::calcAccuracy", "poplibs.popnn.calc_accuracy", "", "popnn.calc_accuracy(graph, t, labels, number, prog)"),
-    Row("popnn::argMax", "poplibs.popnn.arg_max", "", "popnn.arg_max(graph, t, prog)"),
-    Row("popnn::argMin", "poplibs.popnn.arg_min", "", "popnn.arg_min(graph, t, prog)"),
     Row("popnn pooling, norms, recurrent layers, CTC", "", "not written; compose them of popops and poplin"),
 ]  # fmt: skip
