@@ -4,6 +4,6 @@ Every function has the form `fn(graph, inputs…, prog, debug_context="")`: it a
 makes and maps its own temporaries, and returns the output tensor. Wrong arguments raise `PoplibsError`.
 """
 
-from ipu_teach.poplibs import poplin, popnn, popops, poputil
+from ipu_teach.poplibs import poplin, popnn, popops, poprand, poputil, unit_scaling
 
-__all__ = ["poplin", "popnn", "popops", "poputil"]
+__all__ = ["poplin", "popnn", "popops", "poprand", "poputil", "unit_scaling"]

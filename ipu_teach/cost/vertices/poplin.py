@@ -142,19 +142,20 @@ def conv_partial_nx1(
 # --- without the AMP units --------------------------------------------------------------------------------------------
 
 
-def _dot_product(channels: int, dtype: type[DType], partials: type[DType], target: Target) -> int:
+def _dot_product(channels: Size, dtype: type[DType], partials: type[DType], target: Target) -> Size:
     """Worker cycles of one dot product of the horizontal MAC, with as wide a step as divides the channels."""
     width, two_outputs = target.get_vector_width(dtype), dtype is HALF and partials is HALF
-    step = next(w for w in (width, width // 2, 1) if w and channels % w == 0)
     outputs = 2 if two_outputs else 1
-    narrow = step < width
-    return 3 * outputs + two_outputs + 3 + 1 + (outputs if narrow else 0) + channels // step * (2 if narrow else 1)
+    cycles: Size = outputs + 2 * channels  # one by one
+    if width > 2:
+        cycles = either(channels % (width // 2) == 0, outputs + 2 * (channels // (width // 2)), cycles)
+    return 3 * outputs + two_outputs + 3 + 1 + either(channels % width == 0, channels // width, cycles)
 
 
 def conv_partial_horizontal_mac(
     rows: Size,
-    depth: int,
-    columns: int,
+    depth: Size,
+    columns: Size,
     dtype: type[DType],
     target: Target,
     *,

@@ -1,0 +1,34 @@
+"""popnn: functions for neural networks."""
+
+from poplar_rows import Row
+
+_KINDS = "`kind` is a `NonLinearityType` or its name"
+
+POPNN = [
+    Row(
+        "popnn::nonLinearity", "poplibs.popnn.non_linearity", f"no SOFTMAX_SCALED; {_KINDS}",
+        'popnn.non_linearity(graph, "GELU", t, prog)',
+    ),
+    Row(
+        "popnn::nonLinearityInPlace", "poplibs.popnn.non_linearity_in_place", _KINDS,
+        'popnn.non_linearity_in_place(graph, "TANH", t, prog)',
+    ),
+    Row(
+        "popnn::nonLinearityInputGradient", "poplibs.popnn.non_linearity_input_gradient", _KINDS,
+        'popnn.non_linearity_input_gradient(graph, "RELU", t, t2, prog)',
+    ),
+    *(Row(f"popnn::{name}", f"poplibs.popnn.{name}", "", f"popnn.{name}(graph, t, prog)")
+      for name in ("relu", "sigmoid", "tanh", "gelu", "swish", "softmax")),
+    Row("popnn::softmaxInPlace", "poplibs.popnn.softmax_in_place", "", "popnn.softmax_in_place(graph, t, prog)"),
+    Row("popnn::logSoftmax", "poplibs.popnn.log_softmax", "", "popnn.log_softmax(graph, t, prog)"),
+    Row(
+        "popnn::nonLinearityInputGradient (SOFTMAX)", "poplibs.popnn.softmax_input_gradient", "",
+        "popnn.softmax_input_gradient(graph, t, t2, prog)",
+    ),
+    Row(
+        "popnn::calcLoss", "poplibs.popnn.calc_loss", "`loss` is FLOAT; no `modelOutputScaling`",
+        "popnn.calc_loss(graph, t, labels, loss, t2, prog, deltas_scale=8)",
+    ),
+    Row("popnn::calcAccuracy", "poplibs.popnn.calc_accuracy", "", "popnn.calc_accuracy(graph, t, labels, number, prog)"),
+    Row("popnn pooling, norms, recurrent layers, CTC", "", "not written; compose them of popops and poplin"),
+]  # fmt: skip

@@ -1,0 +1,176 @@
+"""The vertices of a matrix product. Their values are numpy's; their cycles are PopLibs' estimates of its own.
+
+- FLOAT: numpy's `a @ b` in single precision.
+- HALF or 8-bit operands with sums of FLOAT: each product of two is exact in single precision, and added in it ("fp16.32").
+- with sums of HALF ("fp16.16"): the units add a panel of the inner dimension (16 HALF, 32 of 8 bits), and between panels the
+  sum is a half, rounded to nearest. So a long sum of halves loses what a short one keeps. How the chip rounds within a panel
+  is not published; here it adds in single precision.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ipu_teach.cost import vertices
+from ipu_teach.graph.vertex import InOut, Input, Output, SupervisorVertex, Vector, Vertex, template
+from ipu_teach.poplibs.poplin.plan import multiply_cycles
+from ipu_teach.target import Target
+from ipu_teach.types import FLOAT, HALF, QUARTER, UNSIGNED_CHAR, DType, from_quarter
+
+HALF_PANEL, QUARTER_PANEL = 16, 32  # of the inner dimension: PopLibs' PerformanceEstimation.hpp, input channels of a group
+
+
+class ConvPartial(SupervisorVertex):
+    """out = a @ b. FLOAT stands for the operands' type, HALF for that of the sums."""
+
+    a: Input[Vector[Vector[FLOAT]]]
+    b: Input[Vector[Vector[FLOAT]]]
+    out: Output[Vector[Vector[HALF]]]
+    method: ClassVar[str]
+
+    def compute(self) -> None:
+        self.out = self.a @ self.b
+
+    def cycles(self, target: Target) -> int:
+        operand, sums = self.fields["a"].dtype, self.fields["out"].dtype
+        (rows, inner), columns = self.a.shape, self.out.shape[1]
+        return int(multiply_cycles(self.method, rows, inner, columns, operand, sums, target))
+
+
+class ConvPartialMore(ConvPartial):
+    """out += a @ b."""
+
+    out: InOut[Vector[Vector[HALF]]]
+
+    def compute(self) -> None:
+        self.out += self.a @ self.b
+
+
+class ConvPartialHalf(ConvPartial):
+    """out = a @ b of halves, added in single precision."""
+
+    def compute(self) -> None:
+        self.out = self.a.astype(np.float32) @ self.b.astype(np.float32)
+
+
+class ConvPartialHalfMore(ConvPartialMore):
+    """out += a @ b of halves, added in single precision."""
+
+    def compute(self) -> None:
+        self.out += self.a.astype(np.float32) @ self.b.astype(np.float32)
+
+
+class ConvPartialHalfSums(ConvPartial):
+    """out = a @ b of halves, with sums that are halves between panels."""
+
+    def compute(self) -> None:
+        self.out = _in_panels(self.a.astype(np.float32), self.b.astype(np.float32), HALF_PANEL, None)
+
+
+class ConvPartialHalfSumsMore(ConvPartialMore):
+    """out += a @ b of halves, with sums that are halves between panels."""
+
+    def compute(self) -> None:
+        self.out = _in_panels(self.a.astype(np.float32), self.b.astype(np.float32), HALF_PANEL, self.out)
+
+
+class ConvPartialQuarter(SupervisorVertex):
+    """out = a @ b of 8-bit floats, given as codes, with sums that are halves between panels."""
+
+    a: Input[Vector[Vector[UNSIGNED_CHAR]]]
+    b: Input[Vector[Vector[UNSIGNED_CHAR]]]
+    out: Output[Vector[Vector[HALF]]]
+    a_type: ClassVar[type[QUARTER]]
+    b_type: ClassVar[type[QUARTER]]
+
+    def compute(self) -> None:
+        a, b = from_quarter(self.a, self.a_type.metadata), from_quarter(self.b, self.b_type.metadata)
+        self.out = _in_panels(a, b, QUARTER_PANEL, None)
+
+    def cycles(self, target: Target) -> int:
+        return int(vertices.conv_partial_1x1_quarter(len(self.a), self.a.shape[1], self.out.shape[1], target))
+
+
+class ConvPartialQuarterMore(ConvPartialQuarter):
+    """out += a @ b of 8-bit floats, given as codes."""
+
+    out: InOut[Vector[Vector[HALF]]]
+
+    def compute(self) -> None:
+        a, b = from_quarter(self.a, self.a_type.metadata), from_quarter(self.b, self.b_type.metadata)
+        self.out = _in_panels(a, b, QUARTER_PANEL, self.out)
+
+
+class ReduceAdd(SupervisorVertex):
+    """out = the rows of x, added one after the other. FLOAT stands for the sums' type, HALF for that of the result."""
+
+    x: Input[Vector[Vector[FLOAT]]]
+    out: Output[Vector[HALF]]
+
+    def compute(self) -> None:
+        total = self.x[0]
+        for i in range(1, len(self.x)):
+            total = total + self.x[i]
+        self.out = total
+
+    def cycles(self, target: Target) -> int:
+        sums, out = self.fields["x"].dtype, self.fields["out"].dtype
+        return int(vertices.conv_reduce(len(self.out), len(self.x), sums, target, out=out))
+
+
+class Transpose(SupervisorVertex):
+    """out = x with rows and columns exchanged."""
+
+    x: Input[Vector[Vector[FLOAT]]]
+    out: Output[Vector[Vector[FLOAT]]]
+
+    def compute(self) -> None:
+        self.out = self.x.T
+
+    def cycles(self, target: Target) -> int:
+        dtype = self.fields["x"].dtype
+        grain = 4 if dtype.size == 2 else 2
+        rows, columns = (-(-n // grain) * grain for n in self.x.shape)  # what is no whole grain counts as one
+        return int(vertices.transpose(1, (rows, columns), dtype, target))
+
+
+def _in_panels(a: Any, b: Any, depth: int, total: Any) -> Any:
+    """The product of single-precision arrays, panel by panel, each panel's sum added to a half. `total`: halves, or None."""
+    for k in range(0, max(1, a.shape[1]), depth):  # a block may be empty, and is 0 then
+        panel = a[:, k : k + depth] @ b[k : k + depth]
+        total = (panel if total is None else panel + total.astype(np.float32)).astype(np.float16)
+    return total
+
+
+@cache
+def multiplier(method: str, a: type[DType], b: type[DType], sums: type[DType], more: bool) -> type[Vertex]:
+    """The vertex for operands and sums of these types. `more`: one that adds to what is there."""
+    name = "ConvPartialHorizontalMac" if method == "HMAC" else "ConvPartial1x1"
+    types = [a.__name__.lower()] + ([sums.__name__.lower()] if sums is not a else []) + (["accumulate"] if more else [])
+    if issubclass(a, QUARTER) and issubclass(b, QUARTER):
+        types[1:1] = [b.__name__.lower()]
+        base: type[Vertex] = ConvPartialQuarterMore if more else ConvPartialQuarter
+        return template(base, f"poplin::{name}<{','.join(types)}>", {}, a_type=a, b_type=b)
+    if a is FLOAT:
+        base = ConvPartialMore if more else ConvPartial
+    elif sums is FLOAT:
+        base = ConvPartialHalfMore if more else ConvPartialHalf
+    else:
+        base = ConvPartialHalfSumsMore if more else ConvPartialHalfSums
+    return template(base, f"poplin::{name}<{','.join(types)}>", {FLOAT: a, HALF: sums}, method=method)
+
+
+@cache
+def adder(sums: type[DType], out: type[DType]) -> type[Vertex]:
+    """The vertex that adds partial sums of one type to results of another."""
+    types = sums.__name__.lower() if sums is out else f"{sums.__name__.lower()},{out.__name__.lower()}"
+    return template(ReduceAdd, f"poplin::ReduceAdd<{types}>", {FLOAT: sums, HALF: out})
+
+
+@cache
+def transposer(dtype: type[DType]) -> type[Vertex]:
+    """The vertex that transposes a matrix of `dtype`."""
+    return template(Transpose, f"poplin::Transpose2D<{dtype.__name__.lower()}>", {FLOAT: dtype})

@@ -1,0 +1,379 @@
+"""The planner of matrix products: into which blocks to cut, on which units to multiply, and what that costs.
+
+[g, m, k] times [g, k, n] is cut four ways: the groups, the rows, the inner dimension, the columns. A tile takes one block of
+each and makes g x m x n sums. Where the inner dimension was cut, the tiles that share a block of the result add their sums
+in a second superstep. What does not fit into memory that way is done in several steps, one after the other: some columns at
+a time, or some of the inner dimension at a time, which adds to the sums made so far.
+
+The search is exhaustive: every way to cut is costed, as arrays, for machines of up to `MOST_EXHAUSTIVE` tiles. Costs are
+PopLibs' own estimates of its vertices (`ipu_teach.cost.vertices`) and the exchange of every block, as if each came from
+another tile and no two tiles of a pair wanted the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from ipu_teach.cost import vertices
+from ipu_teach.cost.exchange import arrival_cycles, exchange_cycles
+from ipu_teach.cost.vertices.parts import Size
+from ipu_teach.errors import PoplibsError, shown
+from ipu_teach.poplibs.poplin.drawing import drawn
+from ipu_teach.poplibs.poputil import balanced_partition, check_sizes
+from ipu_teach.target import Target
+from ipu_teach.types import FLOAT, HALF, QUARTER, Array, DType, as_dtype
+
+MEMORY_PROPORTION = 0.6  # of a tile, for what a product needs for a while: PopLibs' default of availableMemoryProportion
+MOST_EXHAUSTIVE = 4096  # tiles; beyond, only `THINNED` cuts of each dimension are tried
+THINNED = 24
+MOST_STEPS = 256  # one after the other; each is a compute set
+LEAST_INNER, LEAST_COLUMNS = 16, 16  # of a step: a panel of the units
+METHODS = ("AMP", "HMAC")  # the multiply-add units, and dot products on the workers
+Costs = dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Product:
+    """What is to be planned: [groups, m, k] times [groups, k, n], with its types.
+
+    `dtype`: of both operands; `partials`: of the sums; `out`: of the result.
+    """
+
+    m: int
+    k: int
+    n: int
+    groups: int
+    dtype: type[DType]
+    partials: type[DType]
+    out: type[DType]
+
+    @property
+    def finished(self) -> bool:
+        """Whether sums are results as they are, where the inner dimension was not cut."""
+        return self.partials is self.out
+
+    def shapes(self) -> str:
+        """Both operands' shapes, as text."""
+        lead = f"{self.groups}, " if self.groups > 1 else ""
+        return f"[{lead}{self.m}, {self.k}] x [{lead}{self.k}, {self.n}]"
+
+
+@dataclass(frozen=True, repr=False)
+class MatMulPlan:
+    """How a product is cut into blocks, and what that is modelled to cost. Print it, or show it in a notebook.
+
+    `group_blocks`, `row_blocks`, `inner_blocks`, `column_blocks`: blocks side by side, each on a tile of its own;
+    `inner_steps`, `column_steps`: pieces one after the other. `method`: "AMP" (ConvPartial1x1) or "HMAC"
+    (ConvPartialHorizontalMac). `cycles`: all supersteps, modelled; `parts`: (what, cycles) of each kind, syncs among them.
+    `temporary_bytes`: what the fullest tile holds of blocks and sums beside its part of the operands and of the result.
+    """
+
+    product: Product
+    row_blocks: int
+    inner_blocks: int
+    column_blocks: int
+    group_blocks: int
+    inner_steps: int
+    column_steps: int
+    method: str
+    cycles: int
+    parts: tuple[tuple[str, int], ...]
+    temporary_bytes: int
+    num_tiles: int
+
+    @property
+    def m(self) -> int:
+        """Rows of the result."""
+        return self.product.m
+
+    @property
+    def k(self) -> int:
+        """The inner dimension."""
+        return self.product.k
+
+    @property
+    def n(self) -> int:
+        """Columns of the result."""
+        return self.product.n
+
+    @property
+    def num_blocks(self) -> int:
+        """Blocks of products in each step, one for each tile that works."""
+        return self.group_blocks * self.row_blocks * self.inner_blocks * self.column_blocks
+
+    def groups(self) -> list[tuple[int, int]]:
+        """The (begin, end) of each block of groups."""
+        return balanced_partition(self.product.groups, self.group_blocks)
+
+    def rows(self) -> list[tuple[int, int]]:
+        """The (begin, end) of each block of rows of A and C."""
+        return balanced_partition(self.m, self.row_blocks)
+
+    def inner(self, step: int = 0) -> list[tuple[int, int]]:
+        """The (begin, end), in one step, of each block of columns of A, which are rows of B."""
+        return _within(self.k, self.inner_steps, step, self.inner_blocks)
+
+    def columns(self, step: int = 0) -> list[tuple[int, int]]:
+        """The (begin, end), in one step, of each block of columns of B and C."""
+        return _within(self.n, self.column_steps, step, self.column_blocks)
+
+    def __repr__(self) -> str:
+        names = ("groups", self.group_blocks), ("rows", self.row_blocks), ("inner", self.inner_blocks), (
+            "columns", self.column_blocks)  # fmt: skip
+        cut = ", ".join(f"{name} in {count:,}" for name, count in names if count > 1) or "not cut"
+        steps = self.inner_steps * self.column_steps
+        one_by_one = "" if steps == 1 else (
+            f"; {steps:,} steps, {self.column_steps:,} of columns by {self.inner_steps:,} of inner")  # fmt: skip
+        return (
+            f"MatMulPlan({self.product.shapes()}, {_named(self.product)}, {self.num_blocks:,} of {self.num_tiles:,} tiles: "
+            f"{cut}{one_by_one}; {self.method}; {self.cycles:,} modelled cycles, {self.temporary_bytes:,} bytes for a while)"
+        )
+
+    def _repr_html_(self) -> str:
+        return drawn(
+            (self.m, self.k, self.n),
+            (self.row_blocks, self.inner_blocks, self.column_blocks),
+            repr(self),
+            [(what, f"{cycles:,}") for what, cycles in self.parts],
+        )
+
+
+def _within(size: int, steps: int, step: int, blocks: int) -> list[tuple[int, int]]:
+    begin, end = balanced_partition(size, steps)[step]
+    return [(begin + low, begin + high) for low, high in balanced_partition(end - begin, blocks)]
+
+
+def _named(product: Product) -> str:
+    """The types of a product: FLOAT, or HALF with sums of FLOAT."""
+    sums = "" if product.partials is product.dtype else f" with sums of {product.partials.__name__}"
+    return product.dtype.__name__ + sums + ("" if product.out is product.dtype else f" to {product.out.__name__}")
+
+
+def plan_mat_mul(
+    m: int,
+    k: int,
+    n: int,
+    target: Target,
+    *,
+    groups: int = 1,
+    dtype: type[DType] = FLOAT,
+    out_type: type[DType] | None = None,
+    partials_type: type[DType] | str | None = None,
+    available_memory_proportion: float | str = MEMORY_PROPORTION,
+) -> MatMulPlan:
+    """The cheapest plan for [groups, m, k] x [groups, k, n] on `target`; see `mat_mul` for the options.
+
+    If no plan keeps within `available_memory_proportion` of a tile, the one that needs least. Plans are remembered.
+    Raises `PoplibsError` for sizes below 1, types that are not multiplied, and products that fit on no tile.
+    """
+    check_sizes("plan_mat_mul", target, 1, m=m, k=k, n=n, groups=groups)
+    product = product_of("plan_mat_mul", (int(groups), int(m), int(k), int(n)), dtype, out_type, partials_type)
+    return planned("plan_mat_mul", product, target, available_memory_proportion)
+
+
+def product_of(
+    function: str, sizes: tuple[int, int, int, int], dtype: object, out_type: object, partials_type: object
+) -> Product:
+    """The product of sizes (groups, m, k, n), its types checked and filled in. Raises `PoplibsError`."""
+    kind = as_dtype(dtype, f"{function}()")
+    quarter = issubclass(kind, QUARTER)
+    if kind not in (FLOAT, HALF) and not quarter:
+        raise PoplibsError(
+            f"{function}() multiplies FLOAT, HALF and QUARTER; it was given {kind.__name__}.",
+            next_step="cast the operands with popops.cast.",
+        )
+    names = {"float": FLOAT, "half": HALF}
+    sums = names.get(partials_type, partials_type) if isinstance(partials_type, str) else partials_type
+    allowed = (HALF,) if quarter else (FLOAT,) if kind is FLOAT else (FLOAT, HALF)
+    sums = allowed[0] if sums is None else sums
+    if not any(sums is t for t in allowed):
+        raise PoplibsError(
+            f"{function}() was given partials_type={shown(partials_type)} for operands of {kind.__name__}.",
+            next_step=f"use {' or '.join(t.__name__ for t in allowed)}.",
+        )
+    out = (HALF if quarter else kind) if out_type is None else out_type
+    if out is not FLOAT and out is not HALF:
+        raise PoplibsError(f"{function}() was given out_type={shown(out_type)}.", next_step="use FLOAT or HALF.")
+    groups, m, k, n = sizes
+    return Product(m, k, n, groups, kind, FLOAT if sums is FLOAT else HALF, FLOAT if out is FLOAT else HALF)
+
+
+def planned(function: str, product: Product, target: Target, proportion: object) -> MatMulPlan:
+    """The plan of `product`. Raises `PoplibsError` for a proportion that is none, and where no tile can hold any plan."""
+    try:
+        share = float(proportion)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        share = -1.0
+    if isinstance(proportion, (bool, np.bool_)) or not 0 <= share <= 1:
+        raise PoplibsError(
+            f"{function}() was given available_memory_proportion={shown(proportion)}.", next_step="give a number from 0 to 1."
+        )
+    plan = _best(product, target, share)
+    if plan.temporary_bytes > target.bytes_per_tile:
+        raise PoplibsError(
+            f"{function}() finds no way to cut {product.shapes()}: the smallest blocks need {plan.temporary_bytes:,} bytes "
+            f"of a tile, which has {target.bytes_per_tile:,}.",
+            next_step="use more tiles, or multiply a part of the rows or columns at a time.",
+        )
+    return plan
+
+
+@lru_cache(maxsize=1024)
+def _best(product: Product, target: Target, proportion: float) -> MatMulPlan:
+    """The cheapest plan that keeps within its memory, from the fewest steps on; else the one that needs least."""
+    limit = proportion * target.bytes_per_tile
+    cuts = _all_cuts(product, target.num_tiles)
+    least: tuple[int, MatMulPlan] | None = None
+    for level in _levels(product):
+        found: list[MatMulPlan] = []
+        for inner_steps, column_steps in level:
+            sizes = _sizes(product, cuts, inner_steps, column_steps)
+            memory = _temporary_bytes(product, sizes)
+            fits = memory <= limit
+            if not fits.any():
+                smallest = int(np.argmin(memory))
+                if least is None or memory[smallest] < least[0]:
+                    fits = memory == memory[smallest]
+                    least = int(memory[smallest]), _cheapest(product, target, cuts, sizes, fits, inner_steps, column_steps)
+                continue
+            found.append(_cheapest(product, target, cuts, sizes, fits, inner_steps, column_steps))
+        if found:
+            return min(found, key=lambda plan: plan.cycles)
+    assert least is not None, "one block is always possible"
+    return least[1]
+
+
+def _levels(product: Product) -> Iterator[list[tuple[int, int]]]:
+    """(steps of the inner dimension, steps of the columns) to try, in groups of equally many steps, fewest first."""
+    powers = [2**i for i in range(MOST_STEPS.bit_length())]
+    inner = [s for s in powers if s == 1 or s * LEAST_INNER <= product.k]
+    columns = [s for s in powers if s == 1 or s * LEAST_COLUMNS <= product.n]
+    for steps in powers:
+        level = [(i, c) for i in inner for c in columns if i * c == steps]
+        if not level:
+            return
+        yield level
+
+
+def _all_cuts(product: Product, tiles: int) -> Costs:
+    """Every way to cut groups, rows, inner dimension and columns that gives each block a tile: arrays of equal length."""
+    sizes = {"groups": product.groups, "rows": product.m, "inner": product.k, "columns": product.n}
+    found: Costs = {}
+    total = np.ones(1, np.int64)
+    for name, size in sizes.items():
+        parts = np.arange(1, min(size, tiles) + 1)
+        parts = np.unique(-(-size // -(-size // parts)))  # of those that make blocks equally large, the fewest
+        if tiles > MOST_EXHAUSTIVE and len(parts) > THINNED:
+            parts = parts[np.unique(np.searchsorted(parts, np.geomspace(1, parts[-1], THINNED).round()))]
+        old, new = np.nonzero(total[:, None] * parts <= tiles)
+        found = {key: values[old] for key, values in found.items()} | {name: parts[new]}
+        total = total[old] * parts[new]
+    return found
+
+
+def _sizes(product: Product, cuts: Costs, inner_steps: int, column_steps: int) -> Costs:
+    """The largest block of each plan."""
+    inner, columns = -(-product.k // inner_steps), -(-product.n // column_steps)
+    return {
+        "groups": -(-product.groups // cuts["groups"]),
+        "rows": -(-product.m // cuts["rows"]),
+        "inner": -(-inner // cuts["inner"]),
+        "columns": -(-columns // cuts["columns"]),
+        "parts": cuts["inner"],
+    }
+
+
+def _temporary_bytes(product: Product, sizes: Costs) -> Array:
+    """int64: what the fullest tile holds while its blocks are multiplied, or while sums are added."""
+    groups, rows, inner, columns, parts = sizes.values()
+    blocks = groups * inner * (rows + columns) * product.dtype.size
+    sums = groups * rows * columns
+    kept = np.where((parts > 1) | (not product.finished), sums * product.partials.size, 0)
+    shared = np.where(parts > 1, -(-sums // parts) * (parts - 1) * product.partials.size, 0)
+    most: Array = kept + np.maximum(blocks, shared)
+    return most
+
+
+def _multiply_cycles(product: Product, target: Target, sizes: Costs, method: str) -> Array:
+    """int64: tile cycles of the products of one group on one tile."""
+    rows, inner, columns = sizes["rows"], sizes["inner"], sizes["columns"]
+    return np.asarray(multiply_cycles(method, rows, inner, columns, product.dtype, product.partials, target))
+
+
+def multiply_cycles(
+    method: str,
+    rows: Size,
+    inner: Size,
+    columns: Size,
+    dtype: type[DType],
+    partials: type[DType],
+    target: Target,
+) -> Size:
+    """Tile cycles of [rows, inner] x [inner, columns] by a method: PopLibs' estimate of its vertex."""
+    if issubclass(dtype, QUARTER):
+        return vertices.conv_partial_1x1_quarter(rows, inner, columns, target)
+    if method == "HMAC":
+        made = columns + columns % 2 if partials is HALF else columns  # HALF sums come in pairs
+        return vertices.conv_partial_horizontal_mac(rows, inner, made, dtype, target, partials=partials)
+    return vertices.conv_partial_1x1(rows, inner, columns, dtype, target, partials=partials)
+
+
+def _cheapest(
+    product: Product, target: Target, cuts: Costs, sizes: Costs, fits: Array, inner_steps: int, column_steps: int
+) -> MatMulPlan:
+    """The cheapest plan among those that fit, with its costs."""
+    cuts = {name: values[fits] for name, values in cuts.items()}
+    sizes = {name: values[fits] for name, values in sizes.items()}
+    memory = _temporary_bytes(product, sizes)
+    best: tuple[int, int, str, Costs] | None = None
+    for method in METHODS[: 1 if issubclass(product.dtype, QUARTER) else None]:
+        parts = _costs(product, target, sizes, method, inner_steps, column_steps)
+        total = sum(parts.values(), np.zeros(len(memory), np.int64))
+        i = int(np.argmin(total))
+        if best is None or total[i] < best[0]:
+            best = int(total[i]), i, method, parts
+    assert best is not None, "there is a method for every type"
+    cycles, i, method, parts = best
+    return MatMulPlan(
+        product,
+        row_blocks=int(cuts["rows"][i]),
+        inner_blocks=int(cuts["inner"][i]),
+        column_blocks=int(cuts["columns"][i]),
+        group_blocks=int(cuts["groups"][i]),
+        inner_steps=inner_steps,
+        column_steps=column_steps,
+        method=method,
+        cycles=cycles,
+        parts=tuple((name, int(values[i])) for name, values in parts.items() if values[i]),
+        temporary_bytes=int(memory[i]),
+        num_tiles=target.num_tiles,
+    )
+
+
+def _costs(product: Product, target: Target, sizes: Costs, method: str, inner_steps: int, column_steps: int) -> Costs:
+    """Modelled cycles of each plan, by what takes them."""
+    groups, rows, inner, columns, parts = sizes.values()
+    steps = inner_steps * column_steps
+    superstep = target.internal_sync_cycles + int(arrival_cycles(target).max())
+    sums = groups * rows * columns
+    share = -(-sums // parts)
+    split = parts > 1
+    added = np.asarray(vertices.conv_reduce(share, parts, product.partials, target, out=product.out))
+    casts = np.zeros(len(parts), np.int64)
+    if not product.finished:
+        cast = np.asarray(vertices.cast_1d(sums, product.partials, product.out, target)) + target.internal_sync_cycles
+        casts = np.where(split, 0, cast * column_steps)
+    return {
+        "exchange of blocks": steps * exchange_cycles(groups * inner * (rows + columns) * product.dtype.size, target),
+        "multiply": steps * groups * _multiply_cycles(product, target, sizes, method),
+        "exchange of sums": np.where(
+            split, column_steps * exchange_cycles(share * (parts - 1) * product.partials.size, target), 0
+        ),
+        "add sums": np.where(split, column_steps * added, 0),
+        "cast": casts,
+        "sync and latency": superstep * (steps + np.where(split, column_steps, 0)),
+    }

@@ -1,0 +1,47 @@
+"""Transposes that move data, for a tensor that will be read often the other way round."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from ipu_teach.errors import PoplibsError
+from ipu_teach.graph.graph import Graph
+from ipu_teach.graph.tensor import Tensor
+from ipu_teach.poplibs.checks import check_mapped
+from ipu_teach.poplibs.poplin.codelets import transposer
+from ipu_teach.poplibs.poputil import balanced_partition, check_call, check_tensor
+from ipu_teach.program import Execute
+from ipu_teach.program import Sequence as Program
+
+
+def transpose(graph: Graph, x: Tensor, prog: Program, debug_context: str = "transpose") -> Tensor:
+    """x [m, n] as a new tensor [n, m], for any dtype of 2 or 4 bytes; `x.transpose()` is a view and moves nothing.
+
+    The result is cut into blocks of whole grains (2 x 2 elements of 4 bytes, 4 x 4 of 2), its rows first, a block a tile.
+    Modelled cycles: PopLibs' Transpose2d (popsparse/PerformanceEstimation.hpp). Raises `PoplibsError`.
+    """
+    check_call("transpose", graph, prog, debug_context)
+    check_tensor("transpose", graph, "x", x, (2,))
+    if x.dtype.size not in (2, 4):
+        raise PoplibsError(
+            f"transpose() moves elements of 2 and 4 bytes; x is {x.dtype.__name__}.",
+            where=repr(x),
+            next_step="use the view x.transpose().",
+        )
+    check_mapped("transpose", graph, "x", x)
+    out = graph.add_variable(x.dtype, (x.shape[1], x.shape[0]), f"{debug_context}/out")
+    compute_set = graph.add_compute_set(debug_context)
+    grain, tiles = 4 if x.dtype.size == 2 else 2, graph.target.num_tiles
+    down, across = (-(-n // grain) for n in out.shape)
+    rows = max(1, min(down, tiles))
+    columns = max(1, min(across, tiles // rows))
+    cuts = [[(b * grain, min(e * grain, size)) for b, e in balanced_partition(grains, parts)]
+            for size, grains, parts in ((out.shape[0], down, rows), (out.shape[1], across, columns))]  # fmt: skip
+    for number, ((r0, r1), (c0, c1)) in enumerate(product(*cuts)):
+        if r0 < r1 and c0 < c1:
+            block = out[r0:r1, c0:c1]
+            vertex = graph.add_vertex(compute_set, transposer(x.dtype), x=x[c0:c1, r0:r1], out=block)
+            for what in (vertex, block):
+                graph.set_tile_mapping(what, number * tiles // (rows * columns))
+    prog.add(Execute(compute_set))
+    return out

@@ -1,0 +1,37 @@
+"""Functions for neural networks: non-linearities, softmax, losses with their gradients, and counting correct answers."""
+
+from ipu_teach.poplibs.popnn.kinds import NonLinearityType
+from ipu_teach.poplibs.popnn.loss import MASKED_LABEL_CODE, LossType, arg_max, arg_min, calc_accuracy, calc_loss
+from ipu_teach.poplibs.popnn.nonlinearity import (
+    gelu,
+    non_linearity,
+    non_linearity_in_place,
+    non_linearity_input_gradient,
+    relu,
+    sigmoid,
+    swish,
+    tanh,
+)
+from ipu_teach.poplibs.popnn.softmax import log_softmax, softmax, softmax_in_place, softmax_input_gradient
+
+__all__ = [
+    "MASKED_LABEL_CODE",
+    "LossType",
+    "NonLinearityType",
+    "arg_max",
+    "arg_min",
+    "calc_accuracy",
+    "calc_loss",
+    "gelu",
+    "log_softmax",
+    "non_linearity",
+    "non_linearity_in_place",
+    "non_linearity_input_gradient",
+    "relu",
+    "sigmoid",
+    "softmax",
+    "softmax_in_place",
+    "softmax_input_gradient",
+    "swish",
+    "tanh",
+]

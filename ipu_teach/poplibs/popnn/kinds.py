@@ -1,0 +1,119 @@
+"""The non-linearities and their slopes, as functions of single-precision arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.errors import PoplibsError, did_you_mean, shown
+
+Function = Callable[[Any], Any]
+Slope = Callable[[Any, Any], Any]
+
+
+class NonLinearityType(Enum):
+    """The non-linearities, under PopLibs' names.
+
+    RELU max(x, 0). SIGMOID 1 / (1 + e^-x). HARD_SIGMOID x / 5 + 1/2, kept between 0 and 1. TANH. GELU x times the normal
+    distribution up to x, by its approximation with tanh; GELU_ERF the same by the error function. SWISH x sigmoid(x).
+    SOFTMAX probabilities of each row, and SOFTMAX_STABLE the same: here the largest is always subtracted first.
+    """
+
+    RELU = "RELU"
+    SIGMOID = "SIGMOID"
+    HARD_SIGMOID = "HARD_SIGMOID"
+    TANH = "TANH"
+    GELU = "GELU"
+    GELU_ERF = "GELU_ERF"
+    SWISH = "SWISH"
+    SOFTMAX = "SOFTMAX"
+    SOFTMAX_STABLE = "SOFTMAX_STABLE"
+
+    @property
+    def by_row(self) -> bool:
+        """Whether the elements of a row depend on each other."""
+        return self in (NonLinearityType.SOFTMAX, NonLinearityType.SOFTMAX_STABLE)
+
+    @property
+    def slope_from_input(self) -> bool:
+        """Whether the gradient is worked out from what went in; of the others it is from what came out."""
+        return self in (NonLinearityType.GELU, NonLinearityType.GELU_ERF, NonLinearityType.SWISH)
+
+
+def kind_of(function: str, given: object) -> NonLinearityType:
+    """`given`, or the type of that name. Raises `PoplibsError`."""
+    if isinstance(given, NonLinearityType):
+        return given
+    known = NonLinearityType.__members__
+    if isinstance(given, str) and given.upper() in known:
+        return known[given.upper()]
+    meant = did_you_mean(given, known) if isinstance(given, str) else ""
+    raise PoplibsError(
+        f"{function}() was given {shown(given)} as its non-linearity.", next_step=f"{meant}use one of {', '.join(known)}."
+    )
+
+
+def sigmoid(x: Any) -> Any:
+    """1 / (1 + e^-x)."""
+    return 1 / (1 + np.exp(-x))
+
+
+_ROOT = np.float32(np.sqrt(2 / np.pi))
+_CUBIC = np.float32(0.044715)  # Hendrycks and Gimpel, arXiv:1606.08415
+# Abramowitz and Stegun, 7.1.26: within 1.5e-7.
+_ERF = tuple(np.float32(c) for c in (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592))
+_ERF_SCALE = np.float32(0.3275911)
+
+
+def _inner(x: Any) -> Any:
+    return np.tanh(_ROOT * (x + _CUBIC * (x * x * x)))
+
+
+def _gelu_slope(x: Any, gradient: Any) -> Any:
+    bend = _inner(x)
+    steepness = (1 - bend * bend) * _ROOT * (1 + 3 * _CUBIC * (x * x))
+    return gradient * (0.5 * (1 + bend) + 0.5 * x * steepness)
+
+
+def _normal_below(x: Any) -> Any:
+    """The share of the normal distribution below x."""
+    away = np.absolute(x) * np.float32(np.sqrt(0.5))
+    t = 1 / (1 + _ERF_SCALE * away)
+    tail = _ERF[0]
+    for coefficient in _ERF[1:]:
+        tail = tail * t + coefficient
+    tail = 0.5 * (tail * t * np.exp(-(away * away)))
+    return np.where(x < 0, tail, 1 - tail)
+
+
+def _gelu_erf_slope(x: Any, gradient: Any) -> Any:
+    density = np.float32(np.sqrt(0.5 / np.pi)) * np.exp(-0.5 * (x * x))
+    return gradient * (_normal_below(x) + x * density)
+
+
+def _swish_slope(x: Any, gradient: Any) -> Any:
+    part = sigmoid(x)
+    return gradient * (part + x * (part * (1 - part)))
+
+
+FUNCTIONS: dict[NonLinearityType, Function] = {
+    NonLinearityType.RELU: lambda x: np.maximum(x, 0),
+    NonLinearityType.SIGMOID: sigmoid,
+    NonLinearityType.HARD_SIGMOID: lambda x: np.minimum(np.maximum(np.float32(0.2) * x + np.float32(0.5), 0), 1),
+    NonLinearityType.TANH: np.tanh,
+    NonLinearityType.GELU: lambda x: 0.5 * x * (1 + _inner(x)),
+    NonLinearityType.GELU_ERF: lambda x: x * _normal_below(x),
+    NonLinearityType.SWISH: lambda x: x * sigmoid(x),
+}
+SLOPES: dict[NonLinearityType, Slope] = {
+    NonLinearityType.RELU: lambda out, gradient: np.where(out > 0, gradient, 0),
+    NonLinearityType.SIGMOID: lambda out, gradient: gradient * (out * (1 - out)),
+    NonLinearityType.HARD_SIGMOID: lambda out, gradient: np.where((out > 0) & (out < 1), gradient * np.float32(0.2), 0),
+    NonLinearityType.TANH: lambda out, gradient: gradient * (1 - out * out),
+    NonLinearityType.GELU: _gelu_slope,
+    NonLinearityType.GELU_ERF: _gelu_erf_slope,
+    NonLinearityType.SWISH: _swish_slope,
+}

@@ -1,0 +1,242 @@
+"""Losses with their gradients, the class with the largest output, and counting correct answers."""
+
+from __future__ import annotations
+
+from enum import Enum
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.cost import vertices
+from ipu_teach.errors import PoplibsError, shown
+from ipu_teach.graph.graph import Graph
+from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph.vertex import InOut, Input, Output, Vector, Vertex, template
+from ipu_teach.poplibs.checks import check_float, check_mapped
+from ipu_teach.poplibs.popnn.rows import by_rows, check_labels, check_matrix, codelet, shares
+from ipu_teach.poplibs.poputil import check_call, check_number, check_same, check_tensor
+from ipu_teach.program import Execute
+from ipu_teach.program import Sequence as Program
+from ipu_teach.target import Target
+from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT, DType
+
+SMALLEST_PROBABILITY = np.finfo(np.float32).tiny  # keeps the logarithm of a probability that has run down to 0 finite
+MASKED_LABEL_CODE = 0xFFFF_FFFF  # PopLibs' class number of a row that is not to be learnt from
+
+
+class LossType(Enum):
+    """CROSS_ENTROPY_LOSS: -log of the expected class's probability. SUM_SQUARED_LOSS: half the sum of squared errors."""
+
+    CROSS_ENTROPY_LOSS = "CROSS_ENTROPY_LOSS"
+    SUM_SQUARED_LOSS = "SUM_SQUARED_LOSS"
+
+
+class CrossEntropy(Vertex):
+    """loss = -log of the expected class's probability; deltas = scale times (probabilities, less 1 at the expected class).
+
+    Rows of class `MASKED_LABEL_CODE` have neither. HALF stands for the outputs' type.
+    """
+
+    probabilities: Input[Vector[Vector[HALF]]]
+    expected: Input[Vector[UNSIGNED_INT]]
+    loss: Output[Vector[FLOAT]]
+    deltas: Output[Vector[Vector[HALF]]]
+    scale: FLOAT
+
+    def compute(self) -> None:
+        probabilities = self.probabilities.astype(np.float32)
+        classes = np.arange(self.probabilities.shape[1], dtype=np.uint32)
+        expected = self.expected.reshape(-1, 1)
+        hit = expected == classes
+        self.deltas = np.where(expected != MASKED_LABEL_CODE, (probabilities - hit) * self.scale, 0)
+        picked = np.sum(np.where(hit, probabilities, 0), axis=1)
+        self.loss = np.where(self.expected != MASKED_LABEL_CODE, -np.log(np.maximum(picked, SMALLEST_PROBABILITY)), 0)
+
+    def cycles(self, target: Target) -> int:
+        return int(vertices.loss_cross_entropy(self.probabilities.size, self.fields["probabilities"].dtype))
+
+
+class SumSquared(Vertex):
+    """loss = half the sum of (outputs - expected)^2 of each row; deltas = scale (outputs - expected).
+
+    HALF stands for the outputs' type.
+    """
+
+    outputs: Input[Vector[Vector[HALF]]]
+    expected: Input[Vector[Vector[HALF]]]
+    loss: Output[Vector[FLOAT]]
+    deltas: Output[Vector[Vector[HALF]]]
+    scale: FLOAT
+
+    def compute(self) -> None:
+        errors = self.outputs.astype(np.float32) - self.expected.astype(np.float32)
+        self.deltas = errors * self.scale
+        self.loss = 0.5 * np.sum(errors * errors, axis=1)
+
+    def cycles(self, target: Target) -> int:
+        return int(vertices.loss_sum_squared(self.outputs.size, self.fields["outputs"].dtype))
+
+
+class ReduceMaxClass(Vertex):
+    """out = the place of the largest element of each row, the first of equals."""
+
+    x: Input[Vector[Vector[FLOAT]]]
+    out: Output[Vector[UNSIGNED_INT]]
+
+    def compute(self) -> None:
+        self.out = np.argmax(self.x, axis=1)
+
+    def cycles(self, target: Target) -> int:
+        return int(len(self.x) * vertices.max_class(self.x.shape[1]))
+
+
+class ReduceMinClass(ReduceMaxClass):
+    """out = the place of the smallest element of each row, the first of equals."""
+
+    def compute(self) -> None:
+        self.out = np.argmin(self.x, axis=1)
+
+
+class CountCorrect(Vertex):
+    """How many rows have their largest element at the expected class."""
+
+    x: Input[Vector[Vector[FLOAT]]]
+    expected: Input[Vector[UNSIGNED_INT]]
+    count: Output[INT]
+
+    def compute(self) -> None:
+        self.count = np.sum(np.argmax(self.x, axis=1) == self.expected)
+
+    def cycles(self, target: Target) -> int:
+        return int(len(self.x) * vertices.max_class(self.x.shape[1]) + vertices.calc_accuracy(len(self.x)))
+
+
+class AddCounts(Vertex):
+    """total += the sum of the counts."""
+
+    counts: Input[Vector[INT]]
+    total: InOut[INT]
+
+    def compute(self) -> None:
+        self.total += np.sum(self.counts)
+
+
+AddCounts.__name__ = "popnn::AddCounts<float>"
+
+
+def calc_loss(
+    graph: Graph,
+    model_outputs: Tensor,
+    expected: Tensor,
+    loss: Tensor,
+    deltas: Tensor,
+    prog: Program,
+    debug_context: str = "calc_loss",
+    *,
+    loss_type: LossType | str = LossType.CROSS_ENTROPY_LOSS,
+    deltas_scale: float = 1.0,
+) -> None:
+    """The loss of each row of `model_outputs` [batch, classes], FLOAT or HALF, and its gradient.
+
+    CROSS_ENTROPY_LOSS takes the output of softmax and `expected` [batch] class numbers (UNSIGNED_INT); the gradient is that
+    before the softmax. Rows of class `MASKED_LABEL_CODE` have loss and gradient 0; another class number that does not exist
+    gives loss -log of the smallest FLOAT and no hit. SUM_SQUARED_LOSS takes `expected` like `model_outputs`.
+    `loss` [batch], FLOAT, and `deltas` [batch, classes], of `model_outputs`' dtype, are written; the gradient is for the sum
+    over the batch, as in PopLibs: divide by the batch size in the update. `deltas_scale` multiplies the gradient,
+    not the loss: loss scaling, which keeps small gradients of HALF from becoming 0. Rows are shared among the workers of all
+    tiles. Modelled cycles: PopLibs' loss transforms (popnnCycleEstimators.cpp). Raises `PoplibsError`.
+    """
+    check_call("calc_loss", graph, prog, debug_context)
+    chosen = _loss_type(loss_type)
+    check_matrix("calc_loss", graph, "model_outputs", model_outputs)
+    squared = chosen is LossType.SUM_SQUARED_LOSS
+    if squared:
+        check_matrix("calc_loss", graph, "expected", expected)
+        where = f"expected {expected!r} and model_outputs {model_outputs!r}"
+        check_same("calc_loss", "shapes", expected.shape, model_outputs.shape, where, "give a value for each output.")
+        check_same("calc_loss", "dtypes", expected.dtype, model_outputs.dtype, where, "cast one of them with popops.cast.")
+    else:
+        check_labels("calc_loss", graph, model_outputs, expected)
+    check_float("calc_loss", graph, "loss", loss, (1,), (FLOAT,))
+    check_float("calc_loss", graph, "deltas", deltas, (2,))
+    where = f"loss {loss!r} and expected {expected!r}"
+    check_same("calc_loss", "shapes", loss.shape, expected.shape[:1], where, "give loss one element for each row.")
+    where = f"deltas {deltas!r} and model_outputs {model_outputs!r}"
+    check_same("calc_loss", "shapes", deltas.shape, model_outputs.shape, where, "give deltas the shape of model_outputs.")
+    check_same("calc_loss", "dtypes", deltas.dtype, model_outputs.dtype, where, "give deltas the dtype of model_outputs.")
+    scale = float(check_number("calc_loss", "deltas_scale", deltas_scale, FLOAT))
+    for name, tensor in (("model_outputs", model_outputs), ("expected", expected), ("loss", loss), ("deltas", deltas)):
+        check_mapped("calc_loss", graph, name, tensor)
+    operands = {"outputs" if squared else "probabilities": model_outputs, "expected": expected, "loss": loss, "deltas": deltas}
+    base = SumSquared if squared else CrossEntropy
+    by_rows(graph, _loss_codelet(base, model_outputs.dtype), operands, prog, debug_context, scale=scale)
+
+
+@cache
+def _loss_codelet(base: type[Vertex], dtype: type[DType]) -> type[Vertex]:
+    return template(base, f"popnn::{base.__name__}<{dtype.__name__.lower()}>", {HALF: dtype})
+
+
+def _loss_type(given: object) -> LossType:
+    known = LossType.__members__
+    if isinstance(given, LossType):
+        return given
+    if isinstance(given, str) and given.upper() in known:
+        return known[given.upper()]
+    raise PoplibsError(f"calc_loss() was given loss_type={shown(given)}.", next_step=f"use {' or '.join(known)}.")
+
+
+def calc_accuracy(
+    graph: Graph, outputs: Tensor, expected: Tensor, num_correct: Tensor, prog: Program, debug_context: str = "calc_accuracy"
+) -> None:
+    """Add to `num_correct` (one INT) the rows of `outputs` [batch, classes] whose largest element is the expected class.
+
+    `outputs`: FLOAT or HALF; `expected` [batch]: UNSIGNED_INT. Of equal elements the first counts. Modelled cycles: PopLibs'
+    ReduceMaxClassGather and CalcAccuracy (popnnCycleEstimators.cpp). Raises `PoplibsError`.
+    """
+    check_call("calc_accuracy", graph, prog, debug_context)
+    check_matrix("calc_accuracy", graph, "outputs", outputs)
+    check_labels("calc_accuracy", graph, outputs, expected)
+    check_tensor("calc_accuracy", graph, "num_correct", num_correct)
+    if num_correct.num_elements != 1 or num_correct.dtype is not INT:
+        raise PoplibsError(
+            "calc_accuracy() wants one INT as num_correct.",
+            where=repr(num_correct),
+            next_step="make it with graph.add_variable(INT, ()).",
+        )
+    for name, tensor in (("outputs", outputs), ("expected", expected), ("num_correct", num_correct)):
+        check_mapped("calc_accuracy", graph, name, tensor)
+    home = next(t for t, pieces in enumerate(graph.get_tile_mapping(num_correct)) if pieces)
+    counts = graph.add_variable(INT, (len(shares(graph, outputs.shape[0])),), f"{debug_context}/counts")
+    count, total = graph.add_compute_set(f"{debug_context}/count"), graph.add_compute_set(f"{debug_context}/total")
+    counter = codelet(CountCorrect, outputs.dtype)
+    for i, (tile, (begin, end)) in enumerate(shares(graph, outputs.shape[0])):
+        vertex = graph.add_vertex(count, counter, x=outputs[begin:end], expected=expected[begin:end], count=counts[i])
+        graph.set_tile_mapping(vertex, tile)
+        graph.set_tile_mapping(counts[i], tile)
+    graph.set_tile_mapping(graph.add_vertex(total, AddCounts, counts=counts, total=num_correct), home)
+    prog.add(Execute(count)).add(Execute(total))
+
+
+def arg_max(graph: Graph, x: Tensor, prog: Program, debug_context: str = "arg_max") -> Tensor:
+    """The place of the largest element of each row of x [batch, classes], FLOAT or HALF: UNSIGNED_INT [batch].
+
+    Of equal elements the first, and of NaN the first of those. Each element lies on the tile that found it. Modelled cycles:
+    PopLibs' ReduceMaxClassGather. Raises `PoplibsError`.
+    """
+    return _place("arg_max", ReduceMaxClass, graph, x, prog, debug_context)
+
+
+def arg_min(graph: Graph, x: Tensor, prog: Program, debug_context: str = "arg_min") -> Tensor:
+    """The place of the smallest element of each row of x [batch, classes]; else as `arg_max`."""
+    return _place("arg_min", ReduceMinClass, graph, x, prog, debug_context)
+
+
+def _place(function: str, vertex: Any, graph: Graph, x: Tensor, prog: Program, name: str) -> Tensor:
+    check_call(function, graph, prog, name)
+    check_matrix(function, graph, "x", x)
+    check_mapped(function, graph, "x", x)
+    out = graph.add_variable(UNSIGNED_INT, (x.shape[0],), f"{name}/out")
+    by_rows(graph, codelet(vertex, x.dtype), {"x": x, "out": out}, prog, name, out)
+    return out

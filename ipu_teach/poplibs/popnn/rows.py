@@ -1,0 +1,71 @@
+"""Rows of a batch, shared out among the workers of all tiles, and the checks of such batches."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from ipu_teach.errors import PoplibsError
+from ipu_teach.graph.graph import Graph
+from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph.vertex import Vertex, template
+from ipu_teach.poplibs.checks import check_float
+from ipu_teach.poplibs.poputil import balanced_partition, check_tensor
+from ipu_teach.program import Execute
+from ipu_teach.program import Sequence as Program
+from ipu_teach.types import FLOAT, UNSIGNED_INT, DType
+
+
+def shares(graph: Graph, rows: int) -> list[tuple[int, tuple[int, int]]]:
+    """(tile, its rows) for as many workers as there are rows, or all of them."""
+    target = graph.target
+    parts = min(rows, target.num_tiles * target.num_worker_contexts)
+    return [(i * target.num_tiles // parts, share) for i, share in enumerate(balanced_partition(rows, parts))]
+
+
+@cache
+def codelet(base: Any, dtype: type[DType]) -> type[Vertex]:
+    """`base`, written for FLOAT, for a dtype, under a name that a profile's reader recognises."""
+    return template(base, f"popnn::{base.__name__}<{dtype.__name__.lower()}>", {FLOAT: dtype})
+
+
+def by_rows(
+    graph: Graph,
+    vertex: Any,
+    operands: dict[str, Tensor],
+    prog: Program,
+    name: str,
+    made: Tensor | None = None,
+    **state: Any,
+) -> None:
+    """A vertex for each share of the rows of all operands. Rows of `made` are mapped to the tile of their vertex."""
+    compute_set = graph.add_compute_set(name)
+    for tile, (begin, end) in shares(graph, next(iter(operands.values())).shape[0]):
+        edges = {field: tensor[begin:end] for field, tensor in operands.items()}
+        graph.set_tile_mapping(graph.add_vertex(compute_set, vertex, edges, **state), tile)
+        if made is not None:
+            graph.set_tile_mapping(made[begin:end], tile)
+    prog.add(Execute(compute_set))
+
+
+def check_matrix(function: str, graph: Graph, argument: str, tensor: Tensor) -> None:
+    """Raise `PoplibsError` unless `tensor` is a batch of FLOAT or HALF: a row or more, and a class or more."""
+    check_float(function, graph, argument, tensor, (2,))
+    if tensor.num_elements == 0:
+        raise PoplibsError(
+            f"{function}() was given no elements in {argument}.",
+            where=repr(tensor),
+            next_step="give at least one row, and one class.",
+        )
+
+
+def check_labels(function: str, graph: Graph, outputs: Tensor, expected: Tensor) -> None:
+    """Raise `PoplibsError` unless `expected` is a class number for each row."""
+    check_tensor(function, graph, "expected", expected, (1,))
+    if expected.dtype is not UNSIGNED_INT or expected.shape[0] != outputs.shape[0]:
+        raise PoplibsError(
+            f"{function}() wants expected as {outputs.shape[0]} class numbers (UNSIGNED_INT); it was given "
+            f"{expected.shape[0]} of {expected.dtype.__name__}.",
+            where=repr(expected),
+            next_step="give one for each row; cast them with popops.cast.",
+        )

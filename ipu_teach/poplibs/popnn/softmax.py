@@ -1,0 +1,142 @@
+"""Softmax, its logarithm, and their gradients, along the rows of a batch.
+
+PopLibs composes softmax of six library calls; here one vertex a worker does all six for its rows, and costs what its
+operations cost. Values are worked out in single precision and rounded once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.cost import vertices
+from ipu_teach.graph.graph import Graph
+from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph.vertex import InOut, Input, Output, Vector, Vertex
+from ipu_teach.poplibs.checks import check_mapped
+from ipu_teach.poplibs.popnn.rows import by_rows, check_matrix, codelet
+from ipu_teach.poplibs.poputil import check_call, check_same
+from ipu_teach.program import Sequence as Program
+from ipu_teach.target import Target
+from ipu_teach.types import FLOAT
+
+
+class Softmax(Vertex):
+    """Each row of x becomes probabilities. The largest element is subtracted first, so that nothing overflows."""
+
+    x: Input[Vector[Vector[FLOAT]]]
+    out: Output[Vector[Vector[FLOAT]]]
+
+    def compute(self) -> None:
+        x = self.x.astype(np.float32)
+        e = np.exp(x - np.max(x, axis=1, keepdims=True))
+        self.out = e / np.sum(e, axis=1, keepdims=True)
+
+    def cycles(self, target: Target) -> int:
+        return int(vertices.softmax(len(self.x), self.x.shape[1], self.fields["x"].dtype, target))
+
+
+class SoftmaxInPlace(Vertex):
+    """Each row of x becomes probabilities."""
+
+    x: InOut[Vector[Vector[FLOAT]]]
+
+    def compute(self) -> None:
+        x = self.x.astype(np.float32)
+        e = np.exp(x - np.max(x, axis=1, keepdims=True))
+        self.x = e / np.sum(e, axis=1, keepdims=True)
+
+    def cycles(self, target: Target) -> int:
+        return int(vertices.softmax(len(self.x), self.x.shape[1], self.fields["x"].dtype, target))
+
+
+class SoftmaxGrad(Vertex):
+    """out = y (gradient - the row's sum of gradient times y)."""
+
+    y: Input[Vector[Vector[FLOAT]]]
+    gradient: Input[Vector[Vector[FLOAT]]]
+    out: Output[Vector[Vector[FLOAT]]]
+
+    def compute(self) -> None:
+        y, gradient = self.y.astype(np.float32), self.gradient.astype(np.float32)
+        self.out = y * (gradient - np.sum(gradient * y, axis=1, keepdims=True))
+
+    def cycles(self, target: Target) -> int:
+        rows, classes = self.y.shape
+        dtype, regions = self.fields["y"].dtype, [self.y.shape[1]] * len(self.y)
+        products = 2 * vertices.binary_op_2d("MULTIPLY", regions, dtype, target)
+        total = vertices.reduce_contiguous(rows + 1, classes, dtype, target)
+        return int(products + total + vertices.binary_op_2d("SUBTRACT", regions, dtype, target))
+
+
+class LogSoftmax(Vertex):
+    """out = x - the row's largest - the logarithm of the sum of the exponentials."""
+
+    x: Input[Vector[Vector[FLOAT]]]
+    out: Output[Vector[Vector[FLOAT]]]
+
+    def compute(self) -> None:
+        x = self.x.astype(np.float32)
+        x = x - np.max(x, axis=1, keepdims=True)
+        self.out = x - np.log(np.sum(np.exp(x), axis=1, keepdims=True))
+
+    def cycles(self, target: Target) -> int:
+        rows, classes = self.x.shape
+        dtype, regions = self.fields["x"].dtype, [self.x.shape[1]] * len(self.x)
+        reduction = vertices.reduce_contiguous(rows + 1, classes, dtype, target)
+        subtraction = vertices.binary_op_2d("SUBTRACT", regions, dtype, target)
+        exponents = vertices.unary_op_2d("EXPONENT", regions, dtype, target)
+        return int(2 * (reduction + subtraction) + exponents + vertices.unary_op_2d("LOGARITHM", [rows], dtype, target))
+
+
+def softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = "softmax") -> Tensor:
+    """Probabilities of each row of x [batch, classes], FLOAT or HALF. Each row of the result lies on the tile that made it.
+
+    Rows are shared evenly among the workers of all tiles. Modelled cycles: PopLibs' six steps (popnn/NonLinearity.cpp).
+    Raises `PoplibsError`.
+    """
+    return _row_function("softmax", Softmax, graph, x, prog, debug_context)
+
+
+def log_softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = "log_softmax") -> Tensor:
+    """The logarithm of `softmax`, without its underflow. Modelled cycles: PopLibs' steps (popnn/LogSoftmax.cpp)."""
+    return _row_function("log_softmax", LogSoftmax, graph, x, prog, debug_context)
+
+
+def _row_function(function: str, vertex: Any, graph: Graph, x: Tensor, prog: Program, name: str) -> Tensor:
+    check_call(function, graph, prog, name)
+    check_matrix(function, graph, "x", x)
+    check_mapped(function, graph, "x", x)
+    out = graph.add_variable(x.dtype, x.shape, f"{name}/out")
+    by_rows(graph, codelet(vertex, x.dtype), {"x": x, "out": out}, prog, name, out)
+    return out
+
+
+def softmax_in_place(graph: Graph, x: Tensor, prog: Program, debug_context: str = "softmax_in_place") -> None:
+    """Replace each row of x [batch, classes], FLOAT or HALF, by its probabilities; see `softmax`."""
+    check_call("softmax_in_place", graph, prog, debug_context)
+    check_matrix("softmax_in_place", graph, "x", x)
+    check_mapped("softmax_in_place", graph, "x", x)
+    by_rows(graph, codelet(SoftmaxInPlace, x.dtype), {"x": x}, prog, debug_context)
+
+
+def softmax_input_gradient(
+    graph: Graph, out: Tensor, out_gradient: Tensor, prog: Program, debug_context: str = "softmax_input_gradient"
+) -> Tensor:
+    """The gradient at the input of softmax, from its output `out` and the gradient there: [batch, classes], FLOAT or HALF.
+
+    Not for the gradient that `calc_loss` writes: that is taken before the softmax already. Raises `PoplibsError`.
+    """
+    function = "softmax_input_gradient"
+    check_call(function, graph, prog, debug_context)
+    for name, tensor in (("out", out), ("out_gradient", out_gradient)):
+        check_matrix(function, graph, name, tensor)
+        check_mapped(function, graph, name, tensor)
+    where = f"out {out!r} and out_gradient {out_gradient!r}"
+    check_same(function, "shapes", out.shape, out_gradient.shape, where, "give what softmax returned.")
+    check_same(function, "dtypes", out.dtype, out_gradient.dtype, where, "cast one of them with popops.cast.")
+    made = graph.add_variable(out.dtype, out.shape, f"{debug_context}/out")
+    operands = {"y": out, "gradient": out_gradient, "out": made}
+    by_rows(graph, codelet(SoftmaxGrad, out.dtype), operands, prog, debug_context, made)
+    return made

@@ -1,0 +1,310 @@
+"""Non-linearities, softmax, losses and the largest class: numpy in double precision, finite differences, and torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import erf
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from libraries import both_ways, run, torch, ulps_of_half, value
+
+from ipu_teach import BOOL, FLOAT, HALF, UNSIGNED_INT, Graph, IPUModel, Tensor
+from ipu_teach.errors import InvalidTileMappingError, IPUTeachError, PoplibsError
+from ipu_teach.poplibs import popnn, poputil
+from ipu_teach.program import Sequence
+from ipu_teach.types import Array, DType
+
+RANDOMLY = settings(deadline=None, derandomize=True, max_examples=25, suppress_health_check=list(HealthCheck))
+KINDS = [k for k in popnn.NonLinearityType if not k.by_row]
+
+
+def softmax(x: Array) -> Array:
+    powers = np.exp(x - x.max(axis=-1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
+
+
+def sigmoid(x: Array) -> Array:
+    return np.asarray(0.5 + 0.5 * np.tanh(x / 2))
+
+
+def normal_below(x: Array) -> Array:
+    return np.vectorize(lambda v: 0.5 * (1 + erf(v / np.sqrt(2))), otypes=[np.float64])(x)
+
+
+WANTED: dict[str, Callable[[Array], Array]] = {
+    "RELU": lambda x: np.maximum(x, 0),
+    "SIGMOID": sigmoid,
+    "HARD_SIGMOID": lambda x: np.clip(x / 5 + 0.5, 0, 1),
+    "TANH": np.tanh,
+    "GELU": lambda x: 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
+    "GELU_ERF": lambda x: x * normal_below(x),
+    "SWISH": lambda x: x * sigmoid(x),
+    "SOFTMAX": softmax,
+    "SOFTMAX_STABLE": softmax,
+}
+
+
+def spread(shape: tuple[int, ...], seed: int, dtype: type[DType]) -> Array:
+    return (np.random.default_rng(seed).standard_normal(shape) * 3).astype(dtype.numpy)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.name)
+@RANDOMLY
+@given(st.sampled_from([(0,), (1,), (13,), (7, 31), (2, 3, 5), (200,)]), st.sampled_from([1, 13, 200]), st.integers(0, 9))
+def test_non_linearities_equal_numpy(kind: popnn.NonLinearityType, shape: tuple[int, ...], tiles: int, seed: int) -> None:
+    for dtype in (FLOAT, HALF):
+        x = spread(shape, seed, dtype)
+        wanted = WANTED[kind.name](x.astype(np.float64))
+        got = both_ways(lambda graph, prog, t: popnn.non_linearity(graph, kind, t, prog), (x, dtype), tiles=tiles)
+        if dtype is FLOAT:
+            np.testing.assert_allclose(got, wanted, rtol=2e-6, atol=1e-6)
+        else:
+            close = np.abs(got - wanted) <= np.maximum(2.0**-11 * np.abs(wanted), 2.0**-25) * 1.02 + 1e-6
+            assert np.all(close)
+
+        def in_place(graph: Graph, prog: Sequence, t: Tensor) -> Tensor:
+            popnn.non_linearity_in_place(graph, kind.name.lower(), t, prog)
+            return t
+
+        assert value(in_place, (x, dtype), tiles=tiles).tobytes() == got.tobytes()
+
+
+@pytest.mark.parametrize("kind", ["RELU", "SIGMOID", "HARD_SIGMOID", "TANH", "SWISH"])
+def test_half_is_the_rounding_of_double(kind: str) -> None:
+    """Every half between -8 and 8: single precision in between moves at most one in a hundred to the neighbour."""
+    x = np.arange(65536, dtype=np.uint16).view(np.float16)
+    x = x[np.abs(x) <= 8]
+    got = value(lambda graph, prog, t: popnn.non_linearity(graph, kind, t, prog), (x, HALF))
+    away = ulps_of_half(got, WANTED[kind](x.astype(np.float64)))
+    assert away.max() <= 1 and np.mean(away > 0) < 0.01
+
+
+def slope_of(function: Callable[[Array], Array], x: Array, gradient: Array) -> Array:
+    """Central differences of the sum of gradient times function(x), in double precision, element by element."""
+    step, slope = 1e-6, np.empty_like(x)
+    for i in np.ndindex(*x.shape):
+        nudge = np.zeros_like(x)
+        nudge[i] = step
+        slope[i] = np.sum(gradient * (function(x + nudge) - function(x - nudge))) / (2 * step)
+    return slope
+
+
+@pytest.mark.parametrize("kind", list(popnn.NonLinearityType), ids=lambda k: k.name)
+@pytest.mark.parametrize("dtype", [FLOAT, HALF])
+@pytest.mark.parametrize("shape", [(1, 1), (5, 7)])
+def test_gradients_equal_finite_differences(kind: popnn.NonLinearityType, dtype: type[DType], shape: tuple[int, int]) -> None:
+    x, gradient = spread(shape, 1, dtype), spread(shape, 2, dtype)
+
+    def build(graph: Graph, prog: Sequence, t: Tensor, back: Tensor) -> Tensor:
+        out = popnn.non_linearity(graph, kind, t, prog)
+        act = t if kind.slope_from_input else out
+        return popnn.non_linearity_input_gradient(graph, kind, act, back, prog)
+
+    got = both_ways(build, (x, dtype), (gradient, dtype))
+    wanted = slope_of(WANTED[kind.name], x.astype(np.float64), gradient.astype(np.float64))
+    np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=2e-5) if dtype is FLOAT else np.testing.assert_allclose(
+        got, wanted, rtol=4e-3, atol=8e-3
+    )
+
+
+@pytest.mark.parametrize("kind", list(popnn.NonLinearityType), ids=lambda k: k.name)
+def test_non_linearities_and_gradients_equal_those_of_torch(kind: popnn.NonLinearityType) -> None:
+    library = torch()
+    functional = library.nn.functional
+    theirs = {
+        "RELU": functional.relu, "SIGMOID": library.sigmoid, "TANH": library.tanh, "SWISH": functional.silu,
+        "HARD_SIGMOID": lambda t: (t / 5 + 0.5).clamp(0, 1), "GELU_ERF": functional.gelu,
+        "GELU": lambda t: functional.gelu(t, approximate="tanh"), "SOFTMAX": lambda t: functional.softmax(t, 1),
+        "SOFTMAX_STABLE": lambda t: functional.softmax(t, 1),
+    }  # fmt: skip
+    x, gradient = spread((9, 11), 3, FLOAT), spread((9, 11), 4, FLOAT)
+
+    def build(graph: Graph, prog: Sequence, t: Tensor, back: Tensor) -> list[Tensor]:
+        out = popnn.non_linearity(graph, kind, t, prog)
+        return [out, popnn.non_linearity_input_gradient(graph, kind, t if kind.slope_from_input else out, back, prog)]
+
+    (out, slope), _ = run(build, (x, FLOAT), (gradient, FLOAT))
+    leaf = library.from_numpy(x.copy()).requires_grad_()
+    result = theirs[kind.name](leaf)
+    result.backward(library.from_numpy(gradient))
+    np.testing.assert_allclose(out, result.detach().numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(slope, leaf.grad.numpy(), rtol=1e-4, atol=2e-5)
+
+
+@RANDOMLY
+@given(
+    st.sampled_from([1, 2, 13, 31]), st.sampled_from([1, 2, 7, 40]), st.sampled_from([1, 13]), st.sampled_from([FLOAT, HALF])
+)
+def test_softmax_and_its_logarithm(batch: int, classes: int, tiles: int, dtype: type[DType]) -> None:
+    x = spread((batch, classes), batch, dtype)
+    wanted = softmax(x.astype(np.float64))
+    got = both_ways(lambda graph, prog, t: popnn.softmax(graph, t, prog), (x, dtype), tiles=tiles)
+    np.testing.assert_allclose(got, wanted, rtol=2e-6 if dtype is FLOAT else 2.0**-10, atol=1e-7)
+    got = both_ways(lambda graph, prog, t: popnn.log_softmax(graph, t, prog), (x, dtype), tiles=tiles)
+    np.testing.assert_allclose(got, np.log(wanted), rtol=2e-6 if dtype is FLOAT else 2.0**-10, atol=3e-6)
+
+
+def test_the_logarithm_does_not_underflow_and_softmax_does() -> None:
+    x = np.array([[0, -200]])
+    assert value(lambda graph, prog, t: popnn.softmax(graph, t, prog), (x, FLOAT)).tolist() == [[1, 0]]
+    assert value(lambda graph, prog, t: popnn.log_softmax(graph, t, prog), (x, FLOAT)).tolist() == [[0, -200]]
+
+
+def losses(dtype: type[DType], **options: Any) -> Callable[..., list[Tensor]]:
+    def build(graph: Graph, prog: Sequence, outputs: Tensor, expected: Tensor) -> list[Tensor]:
+        loss = graph.add_variable(FLOAT, outputs.shape[:1], "loss")
+        deltas = graph.add_variable(dtype, outputs.shape, "deltas")
+        for tensor in (loss, deltas):
+            poputil.map_tensor_linearly(graph, tensor)
+        popnn.calc_loss(graph, outputs, expected, loss, deltas, prog, **options)
+        return [loss, deltas]
+
+    return build
+
+
+@pytest.mark.parametrize("dtype", [FLOAT, HALF])
+@pytest.mark.parametrize("shape", [(1, 1), (6, 5), (31, 2)])
+def test_sum_squared_loss_and_its_slope(dtype: type[DType], shape: tuple[int, int]) -> None:
+    x, expected = spread(shape, 1, dtype), spread(shape, 2, dtype)
+    build = losses(dtype, loss_type="SUM_SQUARED_LOSS", deltas_scale=8)
+    (loss, deltas), _ = run(build, (x, dtype), (expected, dtype))
+    wide = x.astype(np.float64) - expected
+    np.testing.assert_allclose(loss, 0.5 * (wide**2).sum(axis=1), rtol=1e-6)
+    np.testing.assert_allclose(deltas, 8 * wide, rtol=1e-6 if dtype is FLOAT else 2.0**-10)
+
+
+def test_losses_and_their_slopes_equal_those_of_torch() -> None:
+    library = torch()
+    x, labels = spread((9, 5), 5, FLOAT), np.random.default_rng(6).integers(0, 5, 9)
+
+    def build(graph: Graph, prog: Sequence, scores: Tensor, expected: Tensor) -> list[Tensor]:
+        return losses(FLOAT)(graph, prog, popnn.softmax(graph, scores, prog), expected)
+
+    (loss, deltas), _ = run(build, (x, FLOAT), (labels.astype(np.uint32), UNSIGNED_INT))
+    leaf = library.from_numpy(x.copy()).requires_grad_()
+    theirs = library.nn.functional.cross_entropy(leaf, library.from_numpy(labels), reduction="none")
+    theirs.sum().backward()
+    np.testing.assert_allclose(loss, theirs.detach().numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(deltas, leaf.grad.numpy(), rtol=1e-4, atol=1e-6)
+
+
+def test_masked_rows_teach_nothing_and_the_scale_is_of_the_deltas_alone() -> None:
+    p = softmax(spread((4, 3), 7, FLOAT)).astype(np.float32)
+    labels = np.array([0, popnn.MASKED_LABEL_CODE, 2, popnn.MASKED_LABEL_CODE], np.uint32)
+    (loss, deltas), _ = run(losses(FLOAT), (p, FLOAT), (labels, UNSIGNED_INT))
+    (same, scaled), _ = run(losses(FLOAT, deltas_scale=1024), (p, FLOAT), (labels, UNSIGNED_INT))
+    assert loss[[1, 3]].tolist() == [0, 0] and not deltas[[1, 3]].any()
+    np.testing.assert_allclose(loss[[0, 2]], -np.log(p[[0, 2], [0, 2]]), rtol=1e-6)
+    np.testing.assert_array_equal(same, loss)
+    np.testing.assert_array_equal(scaled, deltas * 1024)
+
+
+def test_scaled_deltas_of_half_do_not_vanish() -> None:
+    p = np.array([[1 - 2.0**-11, 0]], np.float16)
+    p[0, 1] = 2.0**-24
+    labels = np.array([0], np.uint32)
+    (_, plain), _ = run(losses(HALF), (p, HALF), (labels, UNSIGNED_INT))
+    (_, scaled), _ = run(losses(HALF, deltas_scale=2.0**15), (p, HALF), (labels, UNSIGNED_INT))
+    assert plain[0, 1] == 2.0**-24 and scaled[0, 1] == 2.0**-9 and scaled[0, 0] == -16
+
+
+@RANDOMLY
+@given(st.sampled_from([1, 7, 31]), st.sampled_from([1, 2, 13]), st.sampled_from([1, 13]), st.sampled_from([FLOAT, HALF]))
+def test_the_largest_and_the_smallest_class(batch: int, classes: int, tiles: int, dtype: type[DType]) -> None:
+    x = np.random.default_rng(batch).integers(-2, 3, (batch, classes))  # with ties
+    got = both_ways(lambda graph, prog, t: popnn.arg_max(graph, t, prog), (x, dtype), tiles=tiles)
+    assert got.dtype == np.uint32 and got.tolist() == [row.tolist().index(max(row)) for row in x]
+    got = both_ways(lambda graph, prog, t: popnn.arg_min(graph, t, prog), (x, dtype), tiles=tiles)
+    assert got.tolist() == [row.tolist().index(min(row)) for row in x]
+
+
+def test_names_that_a_profile_shows() -> None:
+    def build(graph: Graph, prog: Sequence, x: Tensor) -> Tensor:
+        act = popnn.gelu(graph, x, prog, "act")
+        popnn.non_linearity_input_gradient(graph, "GELU", x, act, prog, "back")
+        return popnn.log_softmax(graph, act, prog, "log")
+
+    _, report = run(build, (np.ones((3, 4)), HALF))
+    assert [c.name for c in report.compute_sets] == ["act", "back", "log"]
+    names = {"popnn::NonLinearity1D<half,GELU>", "popnn::NonLinearityGrad1D<half,GELU>", "popnn::LogSoftmax<half>"}
+    assert set(report.vertex_counts()) == names
+    assert report.unknown_codelets == () and report.unbatched() == {}
+
+
+REFUSED = """
+popnn.non_linearity(graph, "RELUX", x, prog)
+non_linearity() was given 'RELUX' as its non-linearity.
+  next:  did you mean 'RELU'? use one of RELU, SIGMOID, HARD_SIGMOID, TANH, GELU, GELU_ERF, SWISH, SOFTMAX, SOFTMAX_STABLE.
+
+popnn.non_linearity(graph, 3, x, prog)
+non_linearity() was given 3 as its non-linearity.
+  next:  use one of RELU, SIGMOID, HARD_SIGMOID, TANH, GELU, GELU_ERF, SWISH, SOFTMAX, SOFTMAX_STABLE.
+
+popnn.non_linearity_in_place(graph, "RELU", flag, prog)
+non_linearity_in_place() works on FLOAT and HALF; x is BOOL.
+  where: Tensor('flag', BOOL, shape (4, 3))
+  next:  cast it with popops.cast.
+
+popnn.relu(graph, lost, prog)
+non_linearity() was given x with 12 of its 12 elements on no tile.
+  where: Tensor('lost', FLOAT, shape (4, 3))
+  next:  graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor).
+
+popnn.non_linearity_input_gradient(graph, "TANH", x, x[:2], prog)
+non_linearity_input_gradient() was given two shapes that differ: (4, 3) and (2, 3).
+  where: act Tensor('x', FLOAT, shape (4, 3)) and out_gradient Tensor(a view of 'x', FLOAT, shape (2, 3))
+  next:  give what the forward call returned, or was given.
+
+popnn.non_linearity_input_gradient(graph, "SOFTMAX", x, h, prog)
+softmax_input_gradient() was given two dtypes that differ: FLOAT and HALF.
+  where: out Tensor('x', FLOAT, shape (4, 3)) and out_gradient Tensor('h', HALF, shape (4, 3))
+  next:  cast one of them with popops.cast.
+
+popnn.calc_loss(graph, x, labels, loss, x, prog, loss_type="HINGE")
+calc_loss() was given loss_type='HINGE'.
+  next:  use CROSS_ENTROPY_LOSS or SUM_SQUARED_LOSS.
+
+popnn.calc_loss(graph, x, x[:2], loss, x, prog, loss_type="SUM_SQUARED_LOSS")
+calc_loss() was given two shapes that differ: (2, 3) and (4, 3).
+  where: expected Tensor(a view of 'x', FLOAT, shape (2, 3)) and model_outputs Tensor('x', FLOAT, shape (4, 3))
+  next:  give a value for each output.
+
+popnn.calc_loss(graph, x, labels, loss, x, prog, deltas_scale="big")
+calc_loss() was given 'big' as deltas_scale.
+  next:  give a number.
+
+popnn.calc_loss(graph, h, labels, h[:, 0], h, prog)
+calc_loss() works on FLOAT; loss is HALF.
+  where: Tensor(a view of 'h', HALF, shape (4,))
+  next:  cast it with popops.cast.
+
+popnn.arg_max(graph, flag, prog)
+arg_max() works on FLOAT and HALF; x is BOOL.
+  where: Tensor('flag', BOOL, shape (4, 3))
+  next:  cast it with popops.cast.
+"""
+CASES = [tuple(case.split("\n", 1)) for case in REFUSED.strip().split("\n\n")]
+
+
+@pytest.mark.parametrize(("call", "text"), CASES, ids=[call for call, _ in CASES])
+def test_what_is_refused_is_explained_and_changes_nothing(call: str, text: str) -> None:
+    graph, prog = Graph(IPUModel(tiles_per_ipu=5).create_device()), Sequence()
+    names: dict[str, Any] = {"graph": graph, "prog": prog, "popnn": popnn}
+    shapes: tuple[tuple[str, type[DType], tuple[int, ...]], ...] = (
+        ("x", FLOAT, (4, 3)), ("h", HALF, (4, 3)), ("flag", BOOL, (4, 3)), ("labels", UNSIGNED_INT, (4,)),
+        ("loss", FLOAT, (4,)),
+    )  # fmt: skip
+    for name, dtype, shape in shapes:
+        names[name] = graph.add_variable(dtype, shape, name)
+        poputil.map_tensor_linearly(graph, names[name])
+    names["lost"] = graph.add_variable(FLOAT, (4, 3), "lost")
+    before = len(graph.variables), len(graph.compute_sets), len(prog.programs)
+    with pytest.raises(IPUTeachError) as caught:
+        eval(call, names)
+    assert type(caught.value) is (InvalidTileMappingError if "lost" in call else PoplibsError)
+    assert str(caught.value) == text
+    assert (len(graph.variables), len(graph.compute_sets), len(prog.programs)) == before
