@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.errors import PoplibsError, shown
+from ipu_teach.errors import InvalidTileMappingError, PoplibsError, shown
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.mapping import MIN_BYTES_PER_TILE as MIN_BYTES_PER_TILE
-from ipu_teach.graph.mapping import least_elements, linear_mapping
+from ipu_teach.graph.mapping import least_elements, linear_mapping, pieces_by_tile
 from ipu_teach.graph.templates import template_name
 from ipu_teach.graph.tensor import Shape, Tensor, as_shape, concat
+from ipu_teach.graph.tile_map import UNMAPPED
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import MOST_TILES, Target
 from ipu_teach.types import BOOL, DType, as_dtype, to_host_array
@@ -148,6 +149,18 @@ def check_tensor(function: str, graph: Graph, argument: str, tensor: object, ran
             f"{function}() wants {argument} with {wanted} dimension{'s' if wanted != '1' else ''}; it has {tensor.rank}.",
             where=repr(tensor),
             next_step="reshape, flatten or index the tensor.",
+        )
+
+
+def check_mapped(function: str, graph: Graph, argument: str, tensor: Tensor) -> None:
+    """Raise `InvalidTileMappingError` unless every element of `tensor` is on a tile."""
+    _, count, tile = pieces_by_tile(tensor, graph.tile_map())
+    missing = int(count[tile == UNMAPPED].sum())
+    if missing:
+        raise InvalidTileMappingError(
+            f"{function}() was given {argument}, of which {missing:,} of {tensor.num_elements:,} elements are on no tile.",
+            where=repr(tensor),
+            next_step="graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor).",
         )
 
 
