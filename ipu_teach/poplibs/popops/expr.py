@@ -16,7 +16,7 @@ from typing import Any
 from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.poplibs.popops.operations import OPERATIONS
-from ipu_teach.types import BOOL, FLOAT, INT, QUARTER, DType, as_dtype, to_host_array
+from ipu_teach.types import BOOL, FLOAT, INT, LONGLONG, QUARTER, UNSIGNED_LONGLONG, DType, as_dtype, to_host_array
 
 MOST_TENSORS = 8  # of one expression: a vertex class has a field for each
 
@@ -31,6 +31,11 @@ class Expr:
             f"The truth of the expression {self} was asked for.",
             next_step="an expression has no value here; for a choice by element use expr.Select, expr.And, expr.Or.",
         )
+
+    @property
+    def own(self) -> type[DType]:
+        """What it gives where nothing that it meets has a dtype."""
+        return FLOAT
 
     def dtype(self, inputs: Sequence[type[DType]]) -> type[DType] | None:
         """What it gives for tensors of these dtypes; None for a constant that takes any. Raises `PoplibsError`."""
@@ -147,8 +152,12 @@ class Const(Expr):
     def __init__(self, value: float | int | bool, dtype: type[DType] | None = None) -> None:
         self.given = None if dtype is None else as_dtype(dtype, "Const()")
         self.value = value
-        self.own = self.given or (BOOL if isinstance(value, bool) else INT if is_whole(value) else FLOAT)
-        to_host_array(value, self.own, "Const()")
+        self._own = self.given or _kind(value)
+        to_host_array(value, self._own, "Const()")
+
+    @property
+    def own(self) -> type[DType]:
+        return self._own
 
     def dtype(self, inputs: Sequence[type[DType]]) -> type[DType] | None:
         return self.given
@@ -159,6 +168,13 @@ class Const(Expr):
 
     def __repr__(self) -> str:
         return repr(self.value)
+
+
+def _kind(value: object) -> type[DType]:
+    """The dtype of a number that meets nothing: BOOL, FLOAT, or the first integer that holds it."""
+    if not is_whole(value):
+        return BOOL if isinstance(value, bool) else FLOAT
+    return INT if -(2**31) <= value < 2**31 else LONGLONG if value < 2**63 else UNSIGNED_LONGLONG
 
 
 class Cast(Expr):
@@ -174,7 +190,7 @@ class Cast(Expr):
         return self.to
 
     def code(self, inputs: Sequence[type[DType]], wanted: type[DType]) -> list[str]:
-        own = self.of.dtype(inputs) or (self.of.own if isinstance(self.of, Const) else wanted)
+        own = self.of.dtype(inputs) or self.of.own
         return [*self.of.code(inputs, own), f"CAST:{self.to.__name__}"]
 
     def __repr__(self) -> str:
@@ -197,41 +213,52 @@ class Operator(Expr):
         """Those that must agree in dtype: all but the mask of a Select."""
         return self.operands[:2] if self.operation.name == "SELECT" else self.operands
 
-    def _common(self, inputs: Sequence[type[DType]]) -> type[DType]:
+    @property
+    def own(self) -> type[DType]:
+        found = [x.own for x in self._operands()]
+        return BOOL if self.operation.asks else FLOAT if FLOAT in found else found[0]
+
+    def _common(self, inputs: Sequence[type[DType]]) -> type[DType] | None:
+        """The dtype of the operands; None if they are all constants that take any."""
         known = [(x, d) for x in self._operands() if (d := x.dtype(inputs)) is not None]
-        own = [x.own for x in self._operands() if isinstance(x, Const)]
-        dtype = known[0][1] if known else FLOAT if FLOAT in own else own[0]
         for other, kind in known[1:]:
-            if kind is not dtype:
+            if kind is not known[0][1]:
                 raise PoplibsError(
-                    f"{self.node} meets two dtypes: {known[0][0]} is {dtype.__name__}, and {other} is {kind.__name__}.",
+                    f"{self.node} meets two dtypes: {known[0][0]} is {known[0][1].__name__}, and {other} is {kind.__name__}.",
                     where=f"in {self}",
                     next_step="convert one of them: expr.Cast(_1, HALF).",
                 )
+        return known[0][1] if known else None
+
+    def _check(self, dtype: type[DType]) -> None:
         if not self.operation.accepts(dtype):
             raise PoplibsError(
-                f"{self.node} works on {self.operation.takes}; {known[0][0] if known else self} is {dtype.__name__}.",
+                f"{self.node} works on {self.operation.takes}; it was given {dtype.__name__}.",
                 where=f"in {self}",
                 next_step="convert it: expr.Cast(_1, FLOAT).",
             )
-        return dtype
 
-    def dtype(self, inputs: Sequence[type[DType]]) -> type[DType]:
+    def dtype(self, inputs: Sequence[type[DType]]) -> type[DType] | None:
         dtype = self._common(inputs)
-        if self.operation.name == "SELECT":
-            mask = self.operands[2].dtype(inputs) or (self.operands[2].own if isinstance(self.operands[2], Const) else BOOL)
-            if mask is not BOOL:
+        if dtype is not None:
+            self._check(dtype)
+        for mask in self.operands[len(self._operands()) :]:
+            kind = mask.dtype(inputs) or mask.own
+            if kind is not BOOL:
                 raise PoplibsError(
-                    f"Select chooses by BOOL; {self.operands[2]} is {mask.__name__}.",
+                    f"Select chooses by BOOL; {mask} is {kind.__name__}.",
                     where=f"in {self}",
                     next_step="ask a question, as in expr.Select(_1, _2, _3 > 0).",
                 )
-        return self.operation.result(dtype)
+        return BOOL if self.operation.asks else dtype
 
     def code(self, inputs: Sequence[type[DType]], wanted: type[DType]) -> list[str]:
-        dtype = self._common(inputs)
-        steps = [step for x in self._operands() for step in x.code(inputs, dtype)]
-        for mask in self.operands[len(self._operands()) :]:
+        operands = self._operands()
+        alone = FLOAT if FLOAT in [x.own for x in operands] else operands[0].own
+        dtype = self._common(inputs) or (alone if self.operation.asks else wanted)
+        self._check(dtype)
+        steps = [step for x in operands for step in x.code(inputs, dtype)]
+        for mask in self.operands[len(operands) :]:
             steps += mask.code(inputs, BOOL)
         return [*steps, f"{self.operation.name}@{dtype.__name__}"]
 

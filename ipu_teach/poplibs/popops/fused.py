@@ -21,7 +21,7 @@ from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.tensor import Shape, Tensor
 from ipu_teach.graph.vertex import InOut, Input, Output, SupervisorVertex, Vector, Vertex, template
 from ipu_teach.poplibs.popops.codelets import per_tile
-from ipu_teach.poplibs.popops.expr import MOST_TENSORS, Const, Expr, as_expr
+from ipu_teach.poplibs.popops.expr import MOST_TENSORS, Expr, as_expr
 from ipu_teach.poplibs.popops.operands import check_output, common_shape, result_like
 from ipu_teach.poplibs.popops.operations import OPERATIONS, evaluate, rated
 from ipu_teach.poplibs.poputil import broadcast_to_match, check_call, check_mapped, check_tensor
@@ -205,10 +205,7 @@ def _checked(
             )
         check_mapped(function, graph, f"_{number}", tensor)
     dtypes = [t.dtype for t in tensors]
-    dtype = whole.dtype(dtypes)
-    if dtype is None:
-        assert isinstance(whole, Const)
-        dtype = whole.own
+    dtype = whole.dtype(dtypes) or whole.own
     return dtype, common_shape(function, tensors), " ".join(whole.code(dtypes, dtype))
 
 
