@@ -509,8 +509,8 @@ def _checked_many(
     check_tensor(function, graph, "offsets", offsets, (2,))
     if offsets.dtype not in OFFSETS or offsets.shape[1] != len(along):
         raise PoplibsError(
-            f"{function}() wants offsets as rows of {counted(len(along), 'element')} of UNSIGNED_INT or INT, one for each "
-            f"dimension; it was given {offsets.shape} of {offsets.dtype.__name__}.",
+            f"{function}() wants offsets [slices, {len(along)}] of UNSIGNED_INT or INT, a number for each dimension; it was "
+            f"given {offsets.shape} of {offsets.dtype.__name__}.",
             where=repr(offsets),
             next_step="for one dimension give shape (slices, 1): offsets.expand([1]).",
         )
