@@ -13,7 +13,7 @@ from test_poplibs import GARBAGE, RANDOMLY, Shelf
 from ipu_teach import FLOAT, HALF, INT, QUARTER, UNSIGNED_INT, Graph, IPUModel, IPUTeachError, QuarterFormat
 from ipu_teach.errors import InvalidTileMappingError, PoplibsError
 from ipu_teach.poplibs import popops, poputil
-from ipu_teach.poplibs.popops import ReduceParams, SingleReduceOp, SortOrder, TopKParams, expr
+from ipu_teach.poplibs.popops import ReduceParams, SingleReduceOp, SortOrder, TopKParams, elementwise, expr
 
 # A call, and below it the error it raises, with every word.
 REFUSED = """
@@ -213,6 +213,22 @@ popops.counted_loop(graph, 0, 5, 0, print)
 counted_loop() was asked to count from 0 to 5 in steps of 0.
   next:  end is never reached; give a step that leads there.
 
+popops.counted_loop(graph, 0, 5, 1, prog)
+counted_loop() was given Sequence(0 programs) as body.
+  next:  give a function of the counter that returns a program.
+
+popops.counted_loop(graph, 0, 5, 1, lambda counter: None)
+The body of counted_loop() returned None.
+  next:  return a program, such as a Sequence.
+
+popops.counted_loop(graph, 0.5, 5, 1, print)
+counted_loop() was given 0.5 as begin.
+  next:  give a whole number that an INT holds.
+
+popops.create_sliceable_tensor(graph, FLOAT, (4, 3), [2])
+create_sliceable_tensor() was given the dimensions [2] for the shape (4, 3).
+  next:  give a list of different dimensions, as in [0].
+
 popops.counted_for_loop(graph, count, 0, one, 1, prog)
 counted_for_loop() wants counter and limit as one element each, both INT or both UNSIGNED_INT.
   where: counter Tensor('count', INT, shape ()) and limit Tensor('one', FLOAT, shape (1,))
@@ -243,9 +259,9 @@ multi_slice() wants offsets with 2 dimensions; it has 1.
   where: Tensor('labels', UNSIGNED_INT, shape (4,))
   next:  reshape, flatten or index the tensor.
 
-popops.multi_slice(graph, x, labels.reshape((2, 2)), [0], [1], prog)
-multi_slice() wants offsets [slices, 1] of UNSIGNED_INT or INT, a number for each dimension; it was given (2, 2) of UNSIGNED_INT.
-  where: Tensor('labels', UNSIGNED_INT, shape (2, 2))
+popops.multi_slice(graph, x, v.expand([1]), [0], [1], prog)
+multi_slice() wants offsets [slices, 1] of UNSIGNED_INT or INT, a number for each dimension; it was given (4, 1) of FLOAT.
+  where: Tensor('v', FLOAT, shape (4, 1))
   next:  for one dimension give shape (slices, 1): offsets.expand([1]).
 
 popops.multi_update_add(graph, x, x.expand([1]), labels.expand([1]), x, [0], [1], prog)
@@ -347,7 +363,7 @@ def test_what_is_refused_is_explained_and_changes_nothing(call: str, text: str) 
         eval(call, globals(), vars(shelf))
     assert type(caught.value) is PoplibsError
     assert str(caught.value) == text
-    assert shelf.state() == before
+    assert shelf.state() == before or "The body of" in text  # which was called with a counter
 
 
 LOST = [
@@ -392,7 +408,8 @@ def test_eight_bit_floats_are_cast_first(call: str) -> None:
 
 FUNCTIONS = [
     f for f in (getattr(popops, name) for name in popops.__all__)
-    if inspect.isfunction(f) and f not in (popops.reduce_rows,)
+    if inspect.isfunction(f) and f is not popops.reduce_rows
+    and (f.__module__ != elementwise.__name__ or f.__name__.split("_")[0] in ("add", "exp", "eq", "logical"))
 ] + [
     poputil.expand_to_match_ranks, poputil.get_tile_imbalance, poputil.map_tensor_linearly_with_offset, poputil.duplicate,
     poputil.clone_n, poputil.clone_to_ipu, poputil.copy_to_ipu, poputil.dim_is_split_over_tiles,
@@ -401,7 +418,7 @@ FUNCTIONS = [
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
-@settings(RANDOMLY, max_examples=30)
+@settings(RANDOMLY, max_examples=20)
 @given(st.data())
 def test_garbage_is_refused_in_the_kits_own_words(function: Any, data: st.DataObject) -> None:
     shelf = Shelf()
@@ -424,6 +441,8 @@ def test_garbage_is_refused_in_the_kits_own_words(function: Any, data: st.DataOb
         name: data.draw(junk) if data.draw(st.integers(0, 3)) == 0 else sensible.get(name, shelf.x)
         for name in inspect.signature(function).parameters
     }
+    if function is popops.counted_loop:  # what a body does is its own affair
+        arguments["body"] = data.draw(st.sampled_from([lambda counter: shelf.prog, None, 3]))
     before = shelf.state()
     try:
         function(**arguments)

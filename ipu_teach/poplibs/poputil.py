@@ -40,7 +40,7 @@ def calc_linear_tile_mapping(
     """
     check_graph("calc_linear_tile_mapping", graph)
     dtype = as_dtype(dtype, "calc_linear_tile_mapping()")
-    count = prod(_check_shape("calc_linear_tile_mapping", shape))
+    count = prod(check_shape("calc_linear_tile_mapping", shape))
     target = graph.target
     grain = target.get_vector_width(dtype) if grain_size is None else grain_size
     least = least_elements(dtype) if min_elements_per_tile is None else min_elements_per_tile
@@ -91,7 +91,7 @@ def broadcast_to_match(tensor: Tensor, shape: Sequence[int] | Tensor) -> Tensor 
         a, b = expand_to_match_ranks(tensor, shape)
         common = tuple(q if p == 1 else p for p, q in zip(a.shape, b.shape, strict=True))
         return broadcast_to_match(a, common), broadcast_to_match(b, common)
-    wanted = _check_shape("broadcast_to_match", shape)
+    wanted = check_shape("broadcast_to_match", shape)
     lead = len(wanted) - tensor.rank
     fits = lead >= 0 and all(n in (1, w) for n, w in zip(tensor.shape, wanted[lead:], strict=True))
     if not fits:
@@ -344,7 +344,8 @@ def check_sizes(function: str, target: object, least: int, **sizes: object) -> N
             )
 
 
-def _check_shape(function: str, given: object) -> Shape:
+def check_shape(function: str, given: object) -> Shape:
+    """`given` as a shape. Raises `PoplibsError`."""
     shape = as_shape(given)
     if shape is None:
         raise PoplibsError(

@@ -49,8 +49,8 @@ def gather(
     function = "gather"
     check_call(function, graph, prog, debug_context)
     slicing.check_base(function, graph, x)
-    batch, numbers = _index_rows(function, graph, indices, index_vector_dim, len(start_index_map))
     along = _axes(function, "start_index_map", start_index_map, x.rank)
+    batch, numbers = _index_rows(function, graph, indices, index_vector_dim, len(along))
     collapsed = _axes(function, "collapsed_slice_dims", collapsed_slice_dims, x.rank)
     sizes = _check_sizes(function, x, slice_sizes, collapsed)
     window = [d for d in range(x.rank) if d not in collapsed]

@@ -35,9 +35,14 @@ def counted_loop(graph: Graph, begin: int, end: int, step: int, body: Body, debu
             f"counted_loop() was asked to count from {begin} to {end} in steps of {step}.",
             next_step="end is never reached; give a step that leads there.",
         )
+    if not callable(body):
+        raise PoplibsError(
+            f"counted_loop() was given {shown(body)} as body.",
+            next_step="give a function of the counter that returns a program.",
+        )
     counter = graph.add_variable(INT, (), f"{debug_context}/counter")
     graph.set_tile_mapping(counter, 0)
-    turn = Steps(_body("counted_loop", body, counter))
+    turn = Steps(_made(body, counter))
     add_in_place(graph, counter, step, turn, f"{debug_context}/count")
     whole = Steps(name=debug_context)
     fill(graph, counter, whole, begin, f"{debug_context}/begin")
@@ -87,15 +92,10 @@ def counted_for_loop(
     return whole.add(RepeatWhileTrue(asked, reached, turn))
 
 
-def _body(function: str, body: Body, counter: Tensor) -> Program:
-    if not callable(body):
-        raise PoplibsError(
-            f"{function}() was given {shown(body)} as body.",
-            next_step="give a function of the counter that returns a program.",
-        )
+def _made(body: Body, counter: Tensor) -> Program:
     made = body(counter)
     if not isinstance(made, Program):
         raise PoplibsError(
-            f"The body of {function}() returned {shown(made)}.", next_step="return a program, such as a Sequence."
+            f"The body of counted_loop() returned {shown(made)}.", next_step="return a program, such as a Sequence."
         )
     return made

@@ -36,6 +36,7 @@ from ipu_teach.poplibs.poputil import (
     check_mapped,
     check_number,
     check_same,
+    check_shape,
     check_tensor,
 )
 from ipu_teach.program import Execute
@@ -53,8 +54,15 @@ def create_sliceable_tensor(
     The positions in the other dimensions are dealt out linearly.
     """
     check_graph("create_sliceable_tensor", graph)
-    tensor = graph.add_variable(dtype, shape, debug_context)
-    along = _dims("create_sliceable_tensor", tensor, dims)
+    wanted = check_shape("create_sliceable_tensor", shape)
+    good = isinstance(dims, (list, tuple)) and all(is_whole(d) and -len(wanted) <= d < len(wanted) for d in dims)
+    along = [int(d) % len(wanted) for d in dims] if good else []
+    if not along or len(set(along)) != len(along):
+        raise PoplibsError(
+            f"create_sliceable_tensor() was given the dimensions {shown(dims)} for the shape {wanted}.",
+            next_step="give a list of different dimensions, as in [0].",
+        )
+    tensor = graph.add_variable(dtype, wanted, debug_context)
     _spread(graph, rows_of(tensor, along))
     return tensor
 
