@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import textwrap
 from itertools import product
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,9 +17,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_poplibs import FLOATS, NUMERIC, RANDOMLY, Bench, as_view, same_bits, sample
 
-from ipu_teach import BOOL, FLOAT, HALF, INT, UNSIGNED_CHAR, UNSIGNED_INT
+from ipu_teach import BOOL, FLOAT, HALF, INT, UNSIGNED_CHAR, UNSIGNED_INT, Input, Output, Vector, Vertex
 from ipu_teach.poplibs import popops
 from ipu_teach.poplibs.popops import SortOrder, TopKParams, reductions
+from ipu_teach.program import Execute
 from ipu_teach.types import Array, DType
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -464,3 +470,83 @@ def test_more_tiles_than_elements() -> None:
     got = bench.run(*outs)
     assert got[0] == 105 and np.array_equal(got[1], x) and np.array_equal(got[2], x[[4, 0]][:, None])
     assert prod(outs[3].shape) == 15
+
+
+def test_library_vertices_are_found_again_in_another_process(tmp_path: Path) -> None:
+    """What was made for an expression, a reduction, an order and a slice is described by plain values, and remade from them."""
+    script = """
+        import sys
+        from ipu_teach import *
+        from ipu_teach.engine.executable import Executable
+        from ipu_teach.poplibs import popops, poputil
+        from ipu_teach.poplibs.popops import expr
+        from ipu_teach.program import Sequence
+
+        device = IPUModel(tiles_per_ipu=3).create_device()
+        if sys.argv[1] == "save":
+            graph, prog = Graph(device), Sequence()
+            x = graph.add_constant(FLOAT, (4, 3), [[1, 5, 3], [2, 2, 2], [9, 8, 7], [0, 1, 0]])
+            row = graph.add_constant(UNSIGNED_INT, (1,), 2)
+            poputil.map_tensor_linearly(graph, x)
+            graph.set_tile_mapping(row, 1)
+            y = popops.map(graph, expr.Select(expr._1 * 2, 0.5, expr._1 > 1), [x], prog)
+            y = popops.sort(graph, y, 1, prog)
+            total = popops.reduce(graph, y, [0], prog, popops.ReduceParams("SQUARE_ADD", scale=0.5))
+            taken = popops.dynamic_slice(graph, y, row, [0], [1], prog)
+            graph.create_host_read("total", total)
+            graph.create_host_read("taken", taken)
+            compile_graph(graph, prog).save(sys.argv[2])
+        engine = Engine(Executable.load(sys.argv[2]))
+        engine.load(device)
+        engine.run()
+        print(engine.read_tensor("total").tolist(), engine.read_tensor("taken").tolist(), engine.report.total_cycles)
+    """
+    code = tmp_path / "program.py"
+    code.write_text(textwrap.dedent(script), encoding="utf-8")
+    root = str(Path(__file__).resolve().parents[1])
+    said = [
+        subprocess.run(
+            [sys.executable, str(code), what, str(tmp_path / "library.ipu")],
+            capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": root},
+        ).stdout
+        for what in ("save", "load")
+    ]  # fmt: skip
+    assert said[0].startswith("[106.25, 154.125, 220.125] [[14.0, 16.0, 18.0]] ") and said[1] == said[0]
+
+
+class Clipped(Vertex):
+    """Takes with a mode that never fails, which can be written down for all vertices at once."""
+
+    x: Input[Vector[FLOAT]]
+    at: Input[Vector[INT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        self.out = np.take(self.x, self.at, mode="clip")
+
+
+class Checked(Clipped):
+    """Takes as numpy does by default: a place that is not there stops the run."""
+
+    def compute(self):
+        self.out = np.take(self.x, self.at)
+
+
+@pytest.mark.parametrize(("codelet", "apart"), [(Clipped, False), (Checked, True)])
+def test_only_a_take_that_never_fails_runs_batched(codelet: type[Vertex], apart: bool) -> None:
+    bench = Bench(4)
+    x, at = bench.variable(np.arange(12).reshape(4, 3)), bench.variable([[0, 2], [9, -5], [1, 1], [2, 0]], INT)
+    if apart:
+        at = bench.variable([[0, 2], [1, 0], [1, 1], [2, 0]], INT)
+    out = bench.variable(np.zeros((4, 2)))
+    step = bench.graph.add_compute_set("take")
+    for row in range(4):
+        vertex = bench.graph.add_vertex(step, codelet, x=x[row], at=at[row], out=out[row])
+        bench.graph.set_tile_mapping(vertex, row)
+        bench.graph.set_perf_estimate(vertex, 10)
+    bench.prog.add(Execute(step))
+    wanted = [[0, 2], [4, 3] if apart else [5, 3], [7, 7], [11, 9]]
+    assert bench.run(out)[0].tolist() == bench.run(out, vertex_loop=True)[0].tolist() == wanted
+    bench.run(out)
+    assert bench.report is not None
+    assert bool(bench.report.unbatched()) is apart
