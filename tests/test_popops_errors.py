@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_poplibs import GARBAGE, RANDOMLY, Shelf
 
-from ipu_teach import FLOAT, HALF, INT, QUARTER, UNSIGNED_INT, Graph, IPUModel, IPUTeachError, QuarterFormat
+from ipu_teach import FLOAT, HALF, INT, QUARTER, Graph, IPUModel, IPUTeachError, QuarterFormat  # noqa: F401 (in the calls)
 from ipu_teach.errors import InvalidTileMappingError, PoplibsError
 from ipu_teach.poplibs import popops, poputil
-from ipu_teach.poplibs.popops import ReduceParams, SingleReduceOp, SortOrder, TopKParams, elementwise, expr
+from ipu_teach.poplibs.popops import ReduceParams, SingleReduceOp, SortOrder, TopKParams, elementwise, expr  # noqa: F401
 
 # A call, and below it the error it raises, with every word.
 REFUSED = """
@@ -463,7 +463,3 @@ def test_the_tensors_of_two_graphs_do_not_mix() -> None:
     for call in ("map(graph, expr._1, [z], prog)", "sort(graph, z, 0, prog)", "select(graph, x, z, flag, prog)"):
         with pytest.raises(PoplibsError, match="was given a tensor of another graph"):
             eval(f"popops.{call}", globals(), {**vars(shelf), "z": other})
-
-
-def test_the_names_used_above_are_there() -> None:
-    assert HALF and INT and UNSIGNED_INT and ReduceParams
