@@ -1,4 +1,4 @@
-"""Make docs/poplar.md from docs/poplar_rows.py and the package: `python docs/make_poplar_table.py`, or with `--check`."""
+"""Make docs/poplar.md and docs/poplibs.md from their rows and the package: run it, or look with `--check`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from poplar_rows import SECTIONS, Row
+from poplibs_rows import LIBRARIES
 
 import ipu_teach
 
@@ -21,7 +22,22 @@ Names are Poplar's in snake_case; enums and dtypes keep theirs. A getter without
 and helpers stand under `ipu_teach` as the table shows: `program.Copy` is `from ipu_teach.program import Copy`. Where the last
 column is empty, nothing differs that you would notice. "Not here" rows say what to use instead.
 
-Start with [coming-from-poplar.md](coming-from-poplar.md). This page is made by `docs/make_poplar_table.py`.
+Start with [coming-from-poplar.md](coming-from-poplar.md). The libraries have a page of their own: [poplibs.md](poplibs.md).
+This page is made by `docs/make_poplar_table.py`.
+"""
+LIBRARIES_PAGE = Path(__file__).with_name("poplibs.md")
+LIBRARIES_HEAD = """# PopLibs' functions and ours
+
+Names are PopLibs' in snake_case. `poplibs.popops.add` is `from ipu_teach.poplibs import popops`, then `popops.add`. Every call
+has the form `fn(graph, inputs…, prog, debug_context="name")`: it appends to the Sequence `prog`, maps what it makes, and runs
+nothing. The name is that of its compute sets in a profile. Wrong arguments raise `PoplibsError` at the call.
+
+A few things differ from PopLibs throughout. There is nothing to load before the first call, and there are no options. Numbers
+may stand where C++ wants a constant tensor. Integers wrap. A HALF result is the exact one rounded once, and sums of HALF are
+carried in FLOAT. Cycles are those of PopLibs' estimators, as far as they are published; where one had to be assumed, the
+docstring of the vertex says so. Rows that say "not here" name what to use instead.
+
+This page is made by `docs/make_poplar_table.py` from the modules in `docs/poplibs_rows`.
 """
 
 
@@ -98,10 +114,10 @@ def does(row: Row) -> str:
     return re.split(r"(?<=[.])\s(?=[A-Z`])", paragraph)[0].rstrip(":")
 
 
-def page() -> str:
-    """The whole of docs/poplar.md."""
-    parts = [HEAD]
-    for title, rows in SECTIONS.items():
+def page(head: str = HEAD, sections: dict[str, list[Row]] = SECTIONS) -> str:
+    """The whole of docs/poplar.md, or of another page of tables."""
+    parts = [head]
+    for title, rows in sections.items():
         parts.append(f"## {title}\n\n| C++ | Python | What it does | What differs |\n|---|---|---|---|")
         for row in rows:
             ours = f"`{signature(row.ours)}`" if row.ours else "not here"
@@ -117,14 +133,14 @@ def page() -> str:
 
 
 def main(arguments: list[str]) -> int:
-    text = page()
-    if "--check" in arguments:
-        if PAGE.exists() and PAGE.read_text(encoding="utf-8") == text:
-            return 0
-        print("docs/poplar.md is not what docs/make_poplar_table.py makes; run it.", file=sys.stderr)
-        return 1
-    PAGE.write_text(text, encoding="utf-8")
-    return 0
+    stale = 0
+    for path, text in ((PAGE, page()), (LIBRARIES_PAGE, page(LIBRARIES_HEAD, LIBRARIES))):
+        if "--check" not in arguments:
+            path.write_text(text, encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != text:
+            print(f"docs/{path.name} is not what docs/make_poplar_table.py makes; run it.", file=sys.stderr)
+            stale = 1
+    return stale
 
 
 if __name__ == "__main__":

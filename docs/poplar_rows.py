@@ -1,4 +1,7 @@
-"""What stands in docs/poplar.md: one row for each C++ name, and what differs. docs/make_poplar_table.py makes the page."""
+"""What stands in docs/poplar.md: one row for each C++ name, and what differs. docs/make_poplar_table.py makes the page.
+
+The rows of docs/poplibs.md stand in docs/poplibs_rows, a module for each library.
+"""
 
 from __future__ import annotations
 
@@ -539,75 +542,6 @@ ERRORS = [
     Row("poputil::poplibs_error", "errors.PoplibsError"),
 ]
 
-POPLIBS = [
-    Row("poputil::mapTensorLinearly", "poplibs.poputil.map_tensor_linearly", "", "poputil.map_tensor_linearly(graph, t)"),
-    Row(
-        "poputil::calcLinearTileMapping",
-        "poplibs.poputil.calc_linear_tile_mapping",
-        "",
-        "poputil.calc_linear_tile_mapping(graph, 100, FLOAT)",
-    ),
-    Row("poputil::broadcastToMatch", "poplibs.poputil.broadcast_to_match", "", "poputil.broadcast_to_match(vec, (4, 6))"),
-    Row("poputil::balancedPartition", "poplibs.poputil.balanced_partition", "", "poputil.balanced_partition(10, 3)"),
-    Row("poputil::graphfn::input", "poplibs.graphfn.input", "", 'graphfn.input(t, "x")'),
-    Row("poputil::graphfn::output", "poplibs.graphfn.output", "", 'graphfn.output(t, "y")'),
-    Row("poputil::graphfn::inout", "poplibs.graphfn.inout", "", 'graphfn.inout(t, "z")'),
-    Row(
-        "poputil::graphfn::created",
-        "poplibs.graphfn.created",
-        "None in a call, where C++ has an empty tensor",
-        'graphfn.created("made")',
-    ),
-    Row(
-        "poputil::graphfn::VoidFunction",
-        "poplibs.graphfn.VoidFunction",
-        "no option to inline it",
-        "graphfn.VoidFunction(graph, [graphfn.inout(t)], lambda a, p: popops.mul_in_place(graph, a[0], 2, p))([t2], prog)",
-    ),
-    Row(
-        "poputil::graphfn::TensorFunction",
-        "poplibs.graphfn.TensorFunction",
-        "no option to inline it",
-        "graphfn.TensorFunction(graph, [graphfn.input(t)], lambda args, prog: popops.add(graph, args[0], 1, prog))([t2], prog)",
-    ),
-    Row(
-        "poputil::graphfn::ProgramFunction",
-        "poplibs.graphfn.ProgramFunction",
-        "no option to inline it",
-        "graphfn.ProgramFunction(graph, [graphfn.input(t)], lambda args: PrintTensor(args[0]))([t2])",
-    ),
-    Row("popops::addCodelets", "", "nothing to load"),
-    Row("popops::add", "poplibs.popops.add", "", "popops.add(graph, t, t2, prog)"),
-    Row("popops::sub", "poplibs.popops.sub", "", "popops.sub(graph, t, 1, prog)"),
-    Row("popops::mul", "poplibs.popops.mul", "", "popops.mul(graph, t, vec, prog)"),
-    Row("popops::addInPlace", "poplibs.popops.add_in_place", "", "popops.add_in_place(graph, t, vec, prog)"),
-    Row("popops::subInPlace", "poplibs.popops.sub_in_place", "", "popops.sub_in_place(graph, t, 1, prog)"),
-    Row("popops::mulInPlace", "poplibs.popops.mul_in_place", "", "popops.mul_in_place(graph, t, 2, prog)"),
-    Row(
-        "popops::scaledAddTo", "poplibs.popops.scaled_add_to", "k is a number", "popops.scaled_add_to(graph, t, t2, 0.5, prog)"
-    ),
-    Row("popops::cast", "poplibs.popops.cast", "", "popops.cast(graph, t, HALF, prog)"),
-    Row("popops::fill", "poplibs.popops.fill", "", "popops.fill(graph, t, prog, 1)"),
-    Row("popops::zero", "", "`popops.fill(graph, t, prog, 0)`"),
-    Row("popops::reduce", "poplibs.popops.reduce", "the operation is a word", 'popops.reduce(graph, t, [0], prog, "MAX")'),
-    Row("popops::map", "", "a chain of the functions above, or a vertex of your own"),
-    Row("poplin::matMul", "poplibs.poplin.mat_mul", "FLOAT; no options", "poplin.mat_mul(graph, t, t.T, prog)"),
-    Row("poplin::matMulReportPlan", "poplibs.poplin.plan_mat_mul", "returns the plan", "poplin.plan_mat_mul(8, 8, 8, target)"),
-    Row(
-        "poplin::createMatMulInputLHS, createMatMulInputRHS",
-        "",
-        "`poputil.map_tensor_linearly`; the product reads its operands wherever they lie",
-    ),
-    Row("poplin::addCodelets", "", "nothing to load"),
-    Row("poplin convolutions", "", "not written; a vertex of your own"),
-    Row("popnn::nonLinearity (SOFTMAX)", "poplibs.popnn.softmax", "softmax alone", "popnn.softmax(graph, t, prog)"),
-    Row(
-        "popnn::calcLoss", "poplibs.popnn.calc_loss", "cross-entropy alone", "popnn.calc_loss(graph, t, labels, loss, t2, prog)"
-    ),
-    Row("popnn::calcAccuracy", "poplibs.popnn.calc_accuracy", "", "popnn.calc_accuracy(graph, t, labels, number, prog)"),
-    Row("poprand, popsparse, gcl", "", "draw numbers on the host and stream them in; one replica has nothing to reduce across"),
-]
-
 SECTIONS: dict[str, list[Row]] = {
     "Target and device": TARGET,
     "Graph": GRAPH,
@@ -617,5 +551,4 @@ SECTIONS: dict[str, list[Row]] = {
     "Streams": STREAM,
     "Engine": ENGINE,
     "Errors": ERRORS,
-    "PopLibs": POPLIBS,
 }

@@ -19,15 +19,16 @@ from ipu_teach import BOOL, FLOAT, INT, UNSIGNED_INT, Engine, Graph, Input, IPUM
 from ipu_teach import program as programs
 from ipu_teach.device import DeviceManager
 from ipu_teach.graph import codelets
-from ipu_teach.poplibs import graphfn, poplin, popnn, popops, poputil
+from ipu_teach.poplibs import graphfn, poplin, popnn, popops, poprand, poputil
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 sys.path.insert(0, str(DOCS))
 import make_poplar_table as table  # noqa: E402
 from poplar_rows import SECTIONS, Row  # noqa: E402
+from poplibs_rows import LIBRARIES as TABLES  # noqa: E402
 
-ROWS = [row for rows in SECTIONS.values() for row in rows]
+ROWS = [row for rows in (*SECTIONS.values(), *TABLES.values()) for row in rows]
 NAMED = [row for row in ROWS if row.ours]
 MISSING = [row for row in ROWS if not row.ours]
 
@@ -70,6 +71,23 @@ def test_what_is_said_not_to_be_here_is_not_here(row: Row) -> None:
             continue
         source = inspect.getsource(found) if inspect.isroutine(found) or inspect.isclass(found) else ""
         assert "NotOfferedError" in source, f"{path} exists: give its row a name"
+
+
+@pytest.mark.parametrize(
+    "library", [popops, poplin, popnn, poputil, graphfn], ids=lambda module: module.__name__.split(".")[-1]
+)
+def test_every_function_of_a_library_has_a_row(library: Any) -> None:
+    """Named by it, or by its other form: `add_in_place` beside `add`."""
+    listed = getattr(library, "__all__", None) or [n for n, f in vars(library).items() if inspect.isfunction(f)]
+    own = [
+        n
+        for n in listed
+        if inspect.isfunction(getattr(library, n)) and getattr(library, n).__module__.startswith(library.__name__)
+    ]
+    page = table.page(table.LIBRARIES_HEAD, table.LIBRARIES)
+    internal = {"reduce_rows", "tile_pieces", "take", "clone"}
+    missing = [n for n in own if not n.startswith(("_", "check_")) and n not in internal and not re.search(rf"[.`]{n}\b", page)]
+    assert missing == []
 
 
 def test_no_name_stands_twice() -> None:
@@ -138,12 +156,16 @@ def test_every_function_has_an_example(row: Row) -> None:
 
 def test_the_table_is_up_to_date() -> None:
     assert table.PAGE.read_text(encoding="utf-8") == table.page(), "run docs/make_poplar_table.py"
+    libraries = table.page(table.LIBRARIES_HEAD, table.LIBRARIES)
+    assert table.LIBRARIES_PAGE.read_text(encoding="utf-8") == libraries, "run docs/make_poplar_table.py"
 
 
 def test_the_check_says_when_the_table_is_not(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
     monkeypatch.setattr(table, "PAGE", tmp_path / "poplar.md")
     assert table.main(["--check"]) == 1
+    assert not (tmp_path / "poplar.md").exists()
     assert capsys.readouterr().err == "docs/poplar.md is not what docs/make_poplar_table.py makes; run it.\n"
+    monkeypatch.setattr(table, "LIBRARIES_PAGE", tmp_path / "poplibs.md")
     assert table.main([]) == 0
     assert table.main(["--check"]) == 0
 

@@ -43,6 +43,7 @@ from ipu_teach.errors import (
     TensorCreationError,
 )
 from ipu_teach.poplibs import poplin, popnn, popops, poputil
+from ipu_teach.poplibs.popops import reductions
 from ipu_teach.program import Execute, Sequence
 from ipu_teach.report import Report
 from ipu_teach.target import Target
@@ -465,18 +466,20 @@ def one_after_the_other(rows: list[Array], ufunc: np.ufunc) -> Array:
 
 
 def planned_reduction(x: Array, dims: tuple[int, ...], operation: str, dtype: type[DType], target: Target) -> Array:
-    """x reduced row by row in the blocks of the plan, then block by block, in x's own dtype."""
+    """x reduced row by row in the blocks of the plan, then block by block, in x's own dtype; sums of HALF in FLOAT."""
     kept = tuple(d for d in range(x.ndim) if d not in dims)
     shape = tuple(x.shape[d] for d in kept)
     rows = x.transpose(dims + kept).reshape(prod(x.shape[d] for d in dims), prod(shape))
     if len(rows) == 0:
         return np.full(shape, 0 if operation == "ADD" else 1, x.dtype)
-    blocks = popops.plan_reduce(*rows.shape, dtype, target).row_blocks
+    blocks = popops.plan_reduce(*rows.shape, dtype, target, operation).row_blocks
+    if operation == "ADD" and dtype is HALF:  # carried in FLOAT, rounded once
+        rows = rows.astype(np.float32)
     cuts = [i * len(rows) // blocks for i in range(blocks + 1)]
     ufunc = UFUNCS[operation]
     with np.errstate(all="ignore"):
         parts = [one_after_the_other(list(rows[a:b]), ufunc) for a, b in zip(cuts, cuts[1:], strict=False)]
-        return one_after_the_other(parts, ufunc).reshape(shape)
+        return one_after_the_other(parts, ufunc).reshape(shape).astype(x.dtype)
 
 
 @given(
@@ -558,7 +561,7 @@ def test_the_plan_of_a_reduction_is_near_the_best(
     chosen = reported_reduction(rows, columns, tiles, transposed)
     every = []
     for blocks in range(1, min(rows, tiles) + 1):
-        monkeypatch.setattr(popops, "plan_reduce", lambda *_, blocks=blocks: popops.ReducePlan(blocks, 0))
+        monkeypatch.setattr(reductions, "plan_reduce", lambda *_, blocks=blocks: popops.ReducePlan(blocks, 0))
         every.append(reported_reduction(rows, columns, tiles, transposed))
     assert chosen <= 1.25 * min(every)
 
@@ -568,7 +571,8 @@ def test_the_plan_of_a_reduction_is_near_the_best(
 def test_the_plan_of_a_reduction_is_the_cheapest(rows: int, columns: int, dtype: type[DType], tiles: int) -> None:
     target = target_of(tiles)
     plan = popops.plan_reduce(rows, columns, dtype, target)
-    costs = [popops._reduce_cycles(rows, columns, b, dtype, target) for b in range(1, max(1, min(rows, tiles)) + 1)]
+    most = max(1, min(rows, tiles)) if columns else 1
+    costs = [reductions.reduce_stages(rows, columns, b, dtype, target).cycles for b in range(1, most + 1)]
     assert plan.cycles == min(costs) == costs[plan.row_blocks - 1]
 
 
@@ -891,10 +895,10 @@ NAMED: dict[str, tuple[Call, list[str], set[str]]] = {
     "fill": (lambda b, n: popops.fill(b.graph, b.variable([1, 2]), b.prog, 2, n), ["n"], {"popops::Fill<float>"}),
     "reduce": (
         lambda b, n: popops.reduce(b.graph, b.variable(np.ones((500, 3))), [0], b.prog, debug_context=n),
-        ["n/blocks", "n/rows"], {"popops::ReduceRows<ADD,float>"},
+        ["n/Reduce/InToIntermediate", "n/Reduce/IntermediateToOutput"], {"popops::ReduceRows<ADD,float>"},
     ),
     "reduce none": (
-        lambda b, n: popops.reduce(b.graph, b.variable(np.ones((5, 0))), [0], b.prog, "MAX", n), ["n/rows"], set(),
+        lambda b, n: popops.reduce(b.graph, b.variable(np.ones((5, 0))), [0], b.prog, "MAX", n), ["n/Reduce/InToOutput"], set(),
     ),
     "mat_mul": (
         lambda b, n: poplin.mat_mul(b.graph, b.variable(np.ones((4, 500))), b.variable(np.ones((500, 2))), b.prog, n),
@@ -1051,12 +1055,13 @@ scaled_add_to() was given two shapes that differ: (4, 3) and (4,).
   next:  slice one, or poputil.broadcast_to_match.
 
 popops.scaled_add_to(graph, x, y, x, prog)
-scaled_add_to() was given Tensor('x', FLOAT, shape (4, 3)) as k.
-  next:  give a number.
+scaled_add_to() wants one element as k; it was given 12.
+  where: Tensor('x', FLOAT, shape (4, 3))
+  next:  give a number, or a tensor of one element; for a factor each, popops.mul and popops.add.
 
 popops.scaled_add_to(graph, x, y, "1", prog)
 scaled_add_to() was given '1' as k.
-  next:  give a number.
+  next:  give a number, or a tensor of one element.
 
 popops.scaled_add_to(graph, x, 1, 1, prog)
 scaled_add_to() was given 1 as b.
@@ -1089,16 +1094,16 @@ reduce() was given the dimensions [0, -2], one of them twice.
 
 popops.reduce(graph, x, [0], prog, "MEAN")
 reduce() was given the operation 'MEAN'.
-  next:  use ADD, MUL, MAX, MIN.
+  next:  use ADD, MUL, MIN, MAX, LOGICAL_AND, LOGICAL_OR, SQUARE_ADD, LOG_ADD.
 
 popops.reduce(graph, x, [0], prog, [1])
 reduce() was given the operation [1].
-  next:  use ADD, MUL, MAX, MIN.
+  next:  use ADD, MUL, MIN, MAX, LOGICAL_AND, LOGICAL_OR, SQUARE_ADD, LOG_ADD.
 
 popops.reduce(graph, empty, [0], prog, "MAX")
 reduce() by MAX was given no elements.
   where: Tensor(empty tensor, FLOAT, shape (0, 3))
-  next:  only ADD and MUL have a result then.
+  next:  MAX and MIN have no result then; the other operations have.
 
 popops.reduce(graph, flag, [0], prog)
 reduce() works on numbers; x is BOOL.

@@ -420,7 +420,8 @@ class Traced(NDArrayOperatorsMixin):
             return local(trace, sample)
         if fn is np.copy:
             return args[0].copy(*args[1:], **kwargs) if len(args) > 1 or kwargs else args[0].copy("K")
-        if fn not in STATIC_SHAPE | ELEMENTWISE:
+        taken = fn is np.take and kwargs.get("mode") in ("clip", "wrap")  # with which no index is out of range
+        if fn not in STATIC_SHAPE | ELEMENTWISE and not taken:
             return _refuse(fn)
         sample = fn(*[sample_of(a) for a in args], **{k: sample_of(v) for k, v in kwargs.items()})
         nested = any(isinstance(a, (list, tuple)) and any(isinstance(x, Traced) for x in a) for a in args)

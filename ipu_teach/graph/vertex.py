@@ -572,6 +572,7 @@ def template(codelet: type[Vertex], name: str, dtypes: Mapping[Any, type[DType]]
     for field in codelet.fields.values():
         _refuse_quarter(f"{name}.{field.name}", dtypes.get(field.dtype))
     made: Any = type(name, (codelet,), attributes)
+    del made._instances  # nothing is made from it, and what describes the class is then its constants alone
     changed = {n: replace(f, dtype=dtypes.get(f.dtype, f.dtype)) for n, f in codelet.fields.items()}
     made.fields = {n: _checked_default(made, f) for n, f in changed.items()}
     for field_name, field in made.fields.items():

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
-from ipu_teach.errors import PoplibsError, shown
+from ipu_teach.errors import InvalidTileMappingError, PoplibsError, shown
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.mapping import MIN_BYTES_PER_TILE as MIN_BYTES_PER_TILE
-from ipu_teach.graph.mapping import least_elements, linear_mapping
+from ipu_teach.graph.mapping import least_elements, linear_mapping, pieces_by_tile
 from ipu_teach.graph.templates import template_name
 from ipu_teach.graph.tensor import Shape, Tensor, as_shape, concat
+from ipu_teach.graph.tile_map import UNMAPPED
+from ipu_teach.program import Copy
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import MOST_TILES, Target
 from ipu_teach.types import BOOL, DType, as_dtype, to_host_array
@@ -38,7 +40,7 @@ def calc_linear_tile_mapping(
     """
     check_graph("calc_linear_tile_mapping", graph)
     dtype = as_dtype(dtype, "calc_linear_tile_mapping()")
-    count = prod(_check_shape("calc_linear_tile_mapping", shape))
+    count = prod(check_shape("calc_linear_tile_mapping", shape))
     target = graph.target
     grain = target.get_vector_width(dtype) if grain_size is None else grain_size
     least = least_elements(dtype) if min_elements_per_tile is None else min_elements_per_tile
@@ -70,11 +72,26 @@ def balanced_partition(count: int, parts: int) -> list[tuple[int, int]]:
     return [(i * count // parts, (i + 1) * count // parts) for i in range(parts)]
 
 
-def broadcast_to_match(tensor: Tensor, shape: Sequence[int]) -> Tensor:
-    """`tensor` seen in a larger shape, by numpy's rules: missing and single dimensions repeat their elements. A view."""
+@overload
+def broadcast_to_match(tensor: Tensor, shape: Sequence[int]) -> Tensor: ...
+
+
+@overload
+def broadcast_to_match(tensor: Tensor, shape: Tensor) -> tuple[Tensor, Tensor]: ...
+
+
+def broadcast_to_match(tensor: Tensor, shape: Sequence[int] | Tensor) -> Tensor | tuple[Tensor, Tensor]:
+    """`tensor` seen in a larger shape, by numpy's rules: missing and single dimensions repeat their elements. A view.
+
+    With a second tensor in place of the shape: both, seen in the shape that they have in common.
+    """
     if not isinstance(tensor, Tensor):
         raise PoplibsError(f"broadcast_to_match() was given {shown(tensor)} as tensor.", next_step="give a tensor.")
-    wanted = _check_shape("broadcast_to_match", shape)
+    if isinstance(shape, Tensor):
+        a, b = expand_to_match_ranks(tensor, shape)
+        common = tuple(q if p == 1 else p for p, q in zip(a.shape, b.shape, strict=True))
+        return broadcast_to_match(a, common), broadcast_to_match(b, common)
+    wanted = check_shape("broadcast_to_match", shape)
     lead = len(wanted) - tensor.rank
     fits = lead >= 0 and all(n in (1, w) for n, w in zip(tensor.shape, wanted[lead:], strict=True))
     if not fits:
@@ -88,6 +105,145 @@ def broadcast_to_match(tensor: Tensor, shape: Sequence[int]) -> Tensor:
         if result.shape[axis] != length:
             result = result.broadcast(length, axis)
     return result
+
+
+def expand_to_match_ranks(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    """Both tensors with as many dimensions as the one that has more: dimensions of length 1 come in front. Views."""
+    for name, tensor in (("a", a), ("b", b)):
+        if not isinstance(tensor, Tensor):
+            raise PoplibsError(f"expand_to_match_ranks() was given {shown(tensor)} as {name}.", next_step="give a tensor.")
+    rank = max(a.rank, b.rank)
+    return a.expand((0,) * (rank - a.rank)), b.expand((0,) * (rank - b.rank))
+
+
+def get_tile_imbalance(graph: Graph, tensor: Tensor, min_elements_per_tile: int = 0, grain_size: int = 0) -> int:
+    """How many elements the fullest tile holds beyond what it would in an even mapping; 0 for an even one.
+
+    Even is an equal share, rounded up to `grain_size`, and at least `min_elements_per_tile`.
+    """
+    check_graph("get_tile_imbalance", graph)
+    check_tensor("get_tile_imbalance", graph, "tensor", tensor)
+    check_sizes("get_tile_imbalance", graph.target, 0, min_elements_per_tile=min_elements_per_tile, grain_size=grain_size)
+    sizes = [sum(end - begin for begin, end in pieces) for pieces in graph.get_tile_mapping(tensor)]
+    grain = max(int(grain_size), 1)
+    share = -(-tensor.num_elements // (len(sizes) * grain)) * grain
+    return max(0, max(sizes) - max(share, int(min_elements_per_tile)))
+
+
+def map_tensor_linearly_with_offset(graph: Graph, tensor: Tensor, offset: int) -> None:
+    """As `map_tensor_linearly`, with the first elements on tile `offset`, and on tile 0 after the last one."""
+    check_graph("map_tensor_linearly_with_offset", graph)
+    check_tensor("map_tensor_linearly_with_offset", graph, "tensor", tensor)
+    check_sizes("map_tensor_linearly_with_offset", graph.target, 0, offset=offset)
+    mapping = calc_linear_tile_mapping(graph, tensor.shape, tensor.dtype)
+    turn = int(offset) % len(mapping)
+    graph.set_tile_mapping(tensor, mapping[-turn:] + mapping[:-turn] if turn else mapping)
+
+
+def duplicate(graph: Graph, tensor: Tensor, prog: Program, debug_context: str = "duplicate") -> Tensor:
+    """A new variable that holds what `tensor` holds when the program comes here, each element on the same tile."""
+    check_call("duplicate", graph, prog, debug_context)
+    check_tensor("duplicate", graph, "tensor", tensor)
+    check_mapped("duplicate", graph, "tensor", tensor)
+    made = clone(graph, tensor, debug_context)
+    prog.add(Copy(tensor, made))
+    return made
+
+
+def clone_n(graph: Graph, tensor: Tensor, n: int, name: str = "clones", dtype: type[DType] | None = None) -> Tensor:
+    """[n, *shape]: n variables like `tensor`, one below the other, each on its tiles."""
+    check_graph("clone_n", graph)
+    check_tensor("clone_n", graph, "tensor", tensor)
+    check_sizes("clone_n", graph.target, 1, n=n)
+    return concat([clone(graph, tensor, f"{name}/{i}", dtype).expand([0]) for i in range(int(n))])
+
+
+def clone_to_ipu(graph: Graph, tensor: Tensor, ipu: int, name: str = "clone_to_ipu") -> Tensor:
+    """A new variable like `tensor` on the tiles of IPU number `ipu` that have the same place in it as the tensor's."""
+    check_graph("clone_to_ipu", graph)
+    check_tensor("clone_to_ipu", graph, "tensor", tensor)
+    target = graph.target
+    if not _is_count(ipu, 0) or ipu >= target.num_ipus:
+        raise PoplibsError(
+            f"clone_to_ipu() was given IPU {shown(ipu)} of {target.num_ipus}.",
+            next_step="IPUs are counted from 0; make a device with more: IPUModel(num_ipus=2).",
+        )
+    check_mapped("clone_to_ipu", graph, "tensor", tensor)
+    made = graph.add_variable(tensor.dtype, tensor.shape, name)
+    mapping: Mapping = [[] for _ in range(target.num_tiles)]
+    for tile, pieces in tile_pieces(graph, tensor):
+        mapping[int(ipu) * target.tiles_per_ipu + tile % target.tiles_per_ipu] += pieces
+    graph.set_tile_mapping(made, mapping)
+    return made
+
+
+def copy_to_ipu(graph: Graph, tensor: Tensor, ipu: int, prog: Program, debug_context: str = "copy_to_ipu") -> Tensor:
+    """As `clone_to_ipu`, and a copy of the tensor's elements there."""
+    check_call("copy_to_ipu", graph, prog, debug_context)
+    made = clone_to_ipu(graph, tensor, ipu, debug_context)
+    prog.add(Copy(tensor, made))
+    return made
+
+
+def dim_is_split_over_tiles(graph: Graph, tensor: Tensor, dim: int) -> bool:
+    """Whether elements that differ in nothing but their place in `dim` lie on different tiles."""
+    return _split("dim_is_split_over_tiles", graph, tensor, dim, 1)
+
+
+def dim_is_split_over_ipus(graph: Graph, tensor: Tensor, dim: int) -> bool:
+    """Whether elements that differ in nothing but their place in `dim` lie on different IPUs."""
+    return _split("dim_is_split_over_ipus", graph, tensor, dim, graph.target.tiles_per_ipu if isinstance(graph, Graph) else 1)
+
+
+def _split(function: str, graph: Graph, tensor: Tensor, dim: int, tiles: int) -> bool:
+    check_graph(function, graph)
+    check_tensor(function, graph, "tensor", tensor)
+    axis = tensor._axis(dim)
+    check_mapped(function, graph, "tensor", tensor)
+    if not tensor.num_elements:
+        return False
+    places = np.moveaxis(graph.tile_map().at(tensor.positions() * tensor.dtype.size) // tiles, axis, 0)
+    return bool(np.any(places != places[0]))
+
+
+def split_regions(
+    regions: Sequence[tuple[int, int]], grain_size: int, max_parts: int, min_elements_per_part: int = 0
+) -> list[list[tuple[int, int]]]:
+    """Intervals dealt out, in order, to at most `max_parts` parts of nearly the same number of grains.
+
+    A part begins at a whole number of grains, counted over all regions, and has at least `min_elements_per_part` elements
+    where there are as many.
+    """
+    spans = [as_shape(region) for region in regions] if isinstance(regions, (list, tuple)) else [None]
+    good = all(s is not None and len(s) == 2 and s[0] <= s[1] for s in spans)
+    if not good or not _is_count(grain_size, 1) or not _is_count(max_parts, 1) or not _is_count(min_elements_per_part, 0):
+        raise PoplibsError(
+            f"split_regions() was given {shown(regions)}, grain {shown(grain_size)}, {shown(max_parts)} parts and at least "
+            f"{shown(min_elements_per_part)} elements.",
+            next_step="give a list of (begin, end) intervals, and whole numbers; grain and parts are 1 or more.",
+        )
+    total = sum(end - begin for begin, end in regions)
+    grains = -(-total // grain_size)
+    least = max(-(-min_elements_per_part // grain_size), 1)
+    parts = max(min(max_parts, grains // least), 1) if total else 0
+    found: list[list[tuple[int, int]]] = []
+    for first, last in balanced_partition(grains, parts) if parts else []:
+        low, high, seen, part = first * grain_size, last * grain_size, 0, []
+        for begin, end in regions:
+            a, b = max(low - seen, 0), min(high - seen, end - begin)
+            if a < b:
+                part.append((begin + a, begin + b))
+            seen += end - begin
+        found.append(part)
+    return found
+
+
+def split_regions_between_workers(
+    target: Target, regions: Sequence[tuple[int, int]], grain_size: int, min_elements_per_worker: int = 0
+) -> list[list[tuple[int, int]]]:
+    """`split_regions` for the workers of a tile: a part for each vertex."""
+    check_sizes("split_regions_between_workers", target, 0)
+    return split_regions(regions, grain_size, target.num_worker_contexts, min_elements_per_worker)
 
 
 def clone(graph: Graph, tensor: Tensor, name: str, dtype: type[DType] | None = None) -> Tensor:
@@ -151,6 +307,18 @@ def check_tensor(function: str, graph: Graph, argument: str, tensor: object, ran
         )
 
 
+def check_mapped(function: str, graph: Graph, argument: str, tensor: Tensor) -> None:
+    """Raise `InvalidTileMappingError` unless every element of `tensor` is on a tile."""
+    _, count, tile = pieces_by_tile(tensor, graph.tile_map())
+    missing = int(count[tile == UNMAPPED].sum())
+    if missing:
+        raise InvalidTileMappingError(
+            f"{function}() was given {argument}, of which {missing:,} of {tensor.num_elements:,} elements are on no tile.",
+            where=repr(tensor),
+            next_step="graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor).",
+        )
+
+
 def check_same(function: str, what: str, a: object, b: object, where: str, advice: str) -> None:
     """Raise `PoplibsError` unless two dtypes, or two shapes, are equal."""
     if a != b:
@@ -176,7 +344,8 @@ def check_sizes(function: str, target: object, least: int, **sizes: object) -> N
             )
 
 
-def _check_shape(function: str, given: object) -> Shape:
+def check_shape(function: str, given: object) -> Shape:
+    """`given` as a shape. Raises `PoplibsError`."""
     shape = as_shape(given)
     if shape is None:
         raise PoplibsError(

@@ -1,0 +1,77 @@
+"""poputil, and its graphfn: helpers for building graphs."""
+
+from poplar_rows import Row
+
+POPUTIL = [
+    Row("poputil::mapTensorLinearly", "poplibs.poputil.map_tensor_linearly", "", "poputil.map_tensor_linearly(graph, t)"),
+    Row(
+        "poputil::calcLinearTileMapping",
+        "poplibs.poputil.calc_linear_tile_mapping",
+        "",
+        "poputil.calc_linear_tile_mapping(graph, 100, FLOAT)",
+    ),
+    Row("poputil::broadcastToMatch", "poplibs.poputil.broadcast_to_match", "", "poputil.broadcast_to_match(vec, (4, 6))"),
+    Row("poputil::balancedPartition", "poplibs.poputil.balanced_partition", "", "poputil.balanced_partition(10, 3)"),
+    Row("poputil::expandToMatchRanks", "poplibs.poputil.expand_to_match_ranks", "", "poputil.expand_to_match_ranks(t, vec)"),
+    Row("poputil::getTileImbalance", "poplibs.poputil.get_tile_imbalance", "", "poputil.get_tile_imbalance(graph, t)"),
+    Row(
+        "poputil::mapTensorLinearlyWithOffset",
+        "poplibs.poputil.map_tensor_linearly_with_offset",
+        "the offset is a number of tiles",
+        "poputil.map_tensor_linearly_with_offset(graph, t, 2)",
+    ),
+    Row("poputil::duplicate", "poplibs.poputil.duplicate", "keeps each element's tile", "poputil.duplicate(graph, t, prog)"),
+    Row("poputil::cloneN", "poplibs.poputil.clone_n", "keeps each element's tile", "poputil.clone_n(graph, t, 3)"),
+    Row("poputil::cloneToIpu", "poplibs.poputil.clone_to_ipu", "", "poputil.clone_to_ipu(graph, t, 0)"),
+    Row("poputil::copyToIpu", "poplibs.poputil.copy_to_ipu", "", "poputil.copy_to_ipu(graph, t, 0, prog)"),
+    Row(
+        "poputil::dimIsSplitOverTiles",
+        "poplibs.poputil.dim_is_split_over_tiles",
+        "",
+        "poputil.dim_is_split_over_tiles(graph, t, 0)",
+    ),
+    Row(
+        "poputil::dimIsSplitOverIPUs",
+        "poplibs.poputil.dim_is_split_over_ipus",
+        "",
+        "poputil.dim_is_split_over_ipus(graph, t, 0)",
+    ),
+    Row("poputil::splitRegions", "poplibs.poputil.split_regions", "", "poputil.split_regions([(0, 9)], 2, 3)"),
+    Row(
+        "poputil::splitRegionsBetweenWorkers",
+        "poplibs.poputil.split_regions_between_workers",
+        "",
+        "poputil.split_regions_between_workers(target, [(0, 9)], 2)",
+    ),
+    Row("poputil::templateVertex", "poplibs.poputil.template_vertex", "", 'poputil.template_vertex("Scale", FLOAT)'),
+    Row("poputil::chooseMappingOffset", "", "a number of your own for `map_tensor_linearly_with_offset`"),
+    Row("poputil::factorDims", "", "`Tensor.reshape_partial` and `Tensor.dim_shuffle`"),
+    Row("poputil::TensorUseTracker", "", "`graph.set_tile_mapping` with the tiles of the vertices that use the tensor"),
+    Row("poputil::graphfn::input", "poplibs.graphfn.input", "", 'graphfn.input(t, "x")'),
+    Row("poputil::graphfn::output", "poplibs.graphfn.output", "", 'graphfn.output(t, "y")'),
+    Row("poputil::graphfn::inout", "poplibs.graphfn.inout", "", 'graphfn.inout(t, "z")'),
+    Row(
+        "poputil::graphfn::created",
+        "poplibs.graphfn.created",
+        "None in a call, where C++ has an empty tensor",
+        'graphfn.created("made")',
+    ),
+    Row(
+        "poputil::graphfn::VoidFunction",
+        "poplibs.graphfn.VoidFunction",
+        "no option to inline it",
+        "graphfn.VoidFunction(graph, [graphfn.inout(t)], lambda a, p: popops.mul_in_place(graph, a[0], 2, p))([t2], prog)",
+    ),
+    Row(
+        "poputil::graphfn::TensorFunction",
+        "poplibs.graphfn.TensorFunction",
+        "no option to inline it",
+        "graphfn.TensorFunction(graph, [graphfn.input(t)], lambda args, prog: popops.add(graph, args[0], 1, prog))([t2], prog)",
+    ),
+    Row(
+        "poputil::graphfn::ProgramFunction",
+        "poplibs.graphfn.ProgramFunction",
+        "no option to inline it",
+        "graphfn.ProgramFunction(graph, [graphfn.input(t)], lambda args: PrintTensor(args[0]))([t2])",
+    ),
+]

@@ -1,0 +1,111 @@
+"""Conversions between dtypes, 8-bit floats included: one compute set, one vertex a tile, PopLibs' Cast1D."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import ClassVar
+
+from ipu_teach.cost import vertices
+from ipu_teach.errors import PoplibsError
+from ipu_teach.graph.graph import Graph
+from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph.vertex import Input, Output, SupervisorVertex, Vector, Vertex, template
+from ipu_teach.poplibs.popops.codelets import codelet, per_tile
+from ipu_teach.poplibs.popops.operands import check_output
+from ipu_teach.poplibs.poputil import check_call, check_mapped, check_tensor, clone
+from ipu_teach.program import Sequence as Program
+from ipu_teach.target import Target
+from ipu_teach.types import FLOAT, HALF, QUARTER, UNSIGNED_CHAR, DType, as_dtype, from_quarter, to_quarter
+
+
+class Cast1D(SupervisorVertex):
+    """out = x, converted. FLOAT stands for the source, HALF for the destination."""
+
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[HALF]]
+
+    def compute(self) -> None:
+        self.out = self.x
+
+    def cycles(self, target: Target) -> int:
+        return int(vertices.cast_1d(len(self.x), self.fields["x"].dtype, self.fields["out"].dtype, target))
+
+
+class ToQuarter(SupervisorVertex):
+    """out = the codes of x. FLOAT stands for the source; `quarter` is the 8-bit dtype."""
+
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[UNSIGNED_CHAR]]
+    quarter: ClassVar[type[QUARTER]]
+
+    def compute(self) -> None:
+        self.out = to_quarter(self.x, self.quarter.metadata)
+
+    def cycles(self, target: Target) -> int:
+        return int(vertices.cast_1d(len(self.x), self.fields["x"].dtype, self.quarter, target))
+
+
+class FromQuarter(SupervisorVertex):
+    """out = the numbers of the codes x. HALF stands for the destination; `quarter` is the 8-bit dtype."""
+
+    x: Input[Vector[UNSIGNED_CHAR]]
+    out: Output[Vector[HALF]]
+    quarter: ClassVar[type[QUARTER]]
+
+    def compute(self) -> None:
+        self.out = from_quarter(self.x, self.quarter.metadata)
+
+    def cycles(self, target: Target) -> int:
+        return int(vertices.cast_1d(len(self.x), self.quarter, self.fields["out"].dtype, target))
+
+
+def cast(graph: Graph, x: Tensor, dtype: type[DType], prog: Program, debug_context: str = "cast") -> Tensor:
+    """x converted to `dtype`, with x's mapping. Floats round to nearest; to an integer they are cut towards zero.
+
+    To and from an 8-bit float, `QUARTER[format, scale]`, convert HALF and FLOAT alone; what is too large for one becomes NaN.
+    """
+    check_call("cast", graph, prog, debug_context)
+    check_tensor("cast", graph, "x", x)
+    dtype = as_dtype(dtype, "cast()")
+    made = _codelet("cast", x, dtype)
+    check_mapped("cast", graph, "x", x)
+    out = clone(graph, x, f"{debug_context}/out", dtype)
+    _write(graph, made, x, out, prog, debug_context)
+    return out
+
+
+def cast_with_output(graph: Graph, x: Tensor, out: Tensor, prog: Program, debug_context: str = "cast_with_output") -> None:
+    """out becomes x, converted to out's dtype; one shape. Otherwise as `cast`."""
+    check_call("cast_with_output", graph, prog, debug_context)
+    check_tensor("cast_with_output", graph, "x", x)
+    check_mapped("cast_with_output", graph, "x", x)
+    check_tensor("cast_with_output", graph, "out", out)
+    check_output("cast_with_output", graph, out, x.shape, out.dtype)
+    _write(graph, _codelet("cast_with_output", x, out.dtype), x, out, prog, debug_context)
+
+
+def _codelet(function: str, x: Tensor, dtype: type[DType]) -> type[Vertex]:
+    if not (issubclass(x.dtype, QUARTER) or issubclass(dtype, QUARTER)):
+        return codelet(Cast1D, x.dtype, "", dtype)
+    other = x.dtype if issubclass(dtype, QUARTER) else dtype
+    if other not in (HALF, FLOAT):
+        raise PoplibsError(
+            f"{function}() converts {x.dtype} to {dtype} in two steps.",
+            where=repr(x),
+            next_step="cast to HALF or FLOAT first, and the result again.",
+        )
+    base, quarter = (ToQuarter, dtype) if issubclass(dtype, QUARTER) else (FromQuarter, x.dtype)
+    return _quarter_codelet(base, other, quarter)
+
+
+@cache
+def _quarter_codelet(base: type[Vertex], other: type[DType], quarter: type[DType]) -> type[Vertex]:
+    """ToQuarter or FromQuarter, between `quarter` and `other`."""
+    sides = (other, quarter) if base is ToQuarter else (quarter, other)
+    name = f"popops::Cast1D<{','.join(s.__name__.lower() for s in sides)}>"
+    return template(base, name, {FLOAT: other, HALF: other}, quarter=quarter)
+
+
+def _write(graph: Graph, made: type[Vertex], x: Tensor, out: Tensor, prog: Program, name: str) -> None:
+    sides = {n: t.reinterpret(UNSIGNED_CHAR) if t.has_metadata() else t for n, t in (("x", x), ("out", out))}
+    per_tile(graph, made, sides["out"], sides, prog, name)

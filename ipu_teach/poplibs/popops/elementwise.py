@@ -1,0 +1,289 @@
+"""Operations of one and of two operands, each in three forms.
+
+    out = popops.exp(graph, x, prog)                  # a new tensor, where x lies
+    popops.exp_in_place(graph, x, prog)               # into x itself
+    popops.exp_with_output(graph, x, out, prog)       # into a tensor that is there already
+
+One compute set with one vertex a tile; each vertex works on the elements of the result that lie on its tile, so operands
+that lie elsewhere are exchanged. With two operands, numpy's broadcasting; one may be a number. A new tensor has the mapping
+of the operand of its shape (the first, if both have it), or is mapped linearly if neither has. Dtypes, values and costs:
+`ipu_teach.poplibs.popops.operations`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from ipu_teach.errors import PoplibsError, shown
+from ipu_teach.graph.graph import Graph
+from ipu_teach.graph.tensor import Tensor
+from ipu_teach.poplibs.popops.codelets import (
+    BinaryOp1D,
+    BinaryOp1DInPlace,
+    BroadcastScalar1D,
+    BroadcastScalar1DInPlace,
+    UnaryOp1D,
+    UnaryOp1DInPlace,
+    codelet,
+    per_tile,
+)
+from ipu_teach.poplibs.popops.operands import (
+    CAST,
+    GIVE,
+    ORDINALS,
+    Operand,
+    check_in_place,
+    check_operand,
+    check_output,
+    common_shape,
+    result_like,
+)
+from ipu_teach.poplibs.popops.operations import BINARY, UNARY, Operation
+from ipu_teach.poplibs.poputil import broadcast_to_match, check_call, check_number, check_same
+from ipu_teach.program import Sequence as Program
+
+COMMUTATIVE = {
+    "ADD", "MULTIPLY", "MAXIMUM", "MINIMUM", "EQUAL", "NOT_EQUAL", "LOGICAL_AND", "LOGICAL_OR", "BITWISE_AND", "BITWISE_OR",
+    "BITWISE_XOR", "BITWISE_XNOR",
+}  # fmt: skip
+
+
+class UnaryFunction(Protocol):
+    """`exp(graph, x, prog)`."""
+
+    def __call__(self, graph: Graph, a: Tensor, prog: Program, debug_context: str = ...) -> Tensor: ...
+
+
+class UnaryInPlace(Protocol):
+    """`exp_in_place(graph, x, prog)`."""
+
+    def __call__(self, graph: Graph, a: Tensor, prog: Program, debug_context: str = ...) -> None: ...
+
+
+class UnaryWithOutput(Protocol):
+    """`exp_with_output(graph, x, out, prog)`."""
+
+    def __call__(self, graph: Graph, a: Tensor, out: Tensor, prog: Program, debug_context: str = ...) -> None: ...
+
+
+class BinaryFunction(Protocol):
+    """`add(graph, a, b, prog)`."""
+
+    def __call__(self, graph: Graph, a: Operand, b: Operand, prog: Program, debug_context: str = ...) -> Tensor: ...
+
+
+class BinaryInPlace(Protocol):
+    """`add_in_place(graph, a, b, prog)`."""
+
+    def __call__(self, graph: Graph, a: Tensor, b: Operand, prog: Program, debug_context: str = ...) -> None: ...
+
+
+class BinaryWithOutput(Protocol):
+    """`add_with_output(graph, a, b, out, prog)`."""
+
+    def __call__(self, graph: Graph, a: Operand, b: Operand, out: Tensor, prog: Program, debug_context: str = ...) -> None: ...
+
+
+def _named(function: Callable[..., Any], name: str, text: str) -> Any:
+    """A function that was made here, under the name by which it is called."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = text
+    return function
+
+
+def _dtypes(operation: Operation) -> str:
+    gives = "BOOL" if operation.asks else "the same dtype"
+    return f"{operation.takes[0].upper()}{operation.takes[1:]}; gives {gives}."
+
+
+def _unary(name: str, op: str) -> tuple[UnaryFunction, UnaryInPlace, UnaryWithOutput]:
+    """The three forms of an operation of one operand."""
+    operation = UNARY[op]
+    place, fill = f"{name}_in_place", f"{name}_with_output"
+
+    def new(graph: Graph, a: Tensor, prog: Program, debug_context: str = name) -> Tensor:
+        check_call(name, graph, prog, debug_context)
+        check_operand(name, graph, "its operand", a, operation)
+        made = codelet(UnaryOp1D, a.dtype, op, operation.result(a.dtype))
+        out = result_like(graph, [a], a.shape, operation.result(a.dtype), debug_context)
+        per_tile(graph, made, out, {"a": a, "out": out}, prog, debug_context)
+        return out
+
+    def in_place(graph: Graph, a: Tensor, prog: Program, debug_context: str = place) -> None:
+        check_call(place, graph, prog, debug_context)
+        check_operand(place, graph, "its operand", a, operation)
+        check_in_place(place, graph, a, operation, a.shape)
+        per_tile(graph, codelet(UnaryOp1DInPlace, a.dtype, op), a, {"a": a}, prog, debug_context)
+
+    def with_output(graph: Graph, a: Tensor, out: Tensor, prog: Program, debug_context: str = fill) -> None:
+        check_call(fill, graph, prog, debug_context)
+        check_operand(fill, graph, "its operand", a, operation)
+        check_output(fill, graph, out, a.shape, operation.result(a.dtype))
+        made = codelet(UnaryOp1D, a.dtype, op, operation.result(a.dtype))
+        per_tile(graph, made, out, {"a": a, "out": out}, prog, debug_context)
+
+    said = f"{operation.says[0].upper()}{operation.says[1:]}" if operation.says[1:2] != " " else operation.says
+    return (
+        _named(new, name, f"{said}, element by element, in a new tensor. {_dtypes(operation)}"),
+        _named(in_place, place, f"a becomes {operation.says}, element by element. {_dtypes(operation)}"),
+        _named(with_output, fill, f"out becomes {operation.says}, element by element. {_dtypes(operation)}"),
+    )
+
+
+def _binary(name: str, op: str) -> tuple[BinaryFunction, BinaryInPlace, BinaryWithOutput]:
+    """The three forms of an operation of two operands."""
+    operation = BINARY[op]
+    place, fill = f"{name}_in_place", f"{name}_with_output"
+
+    def new(graph: Graph, a: Operand, b: Operand, prog: Program, debug_context: str = name) -> Tensor:
+        check_call(name, graph, prog, debug_context)
+        tensors = _tensors(name, graph, a, b, operation)
+        shape = common_shape(name, tensors)
+        numbers = _numbers(name, a, b, tensors[0])
+        codelet(BinaryOp1D, tensors[0].dtype, op)  # which refuses QUARTER
+        out = result_like(graph, tensors, shape, operation.result(tensors[0].dtype), debug_context)
+        _write(graph, operation, numbers, out, prog, debug_context)
+        return out
+
+    def in_place(graph: Graph, a: Tensor, b: Operand, prog: Program, debug_context: str = place) -> None:
+        check_call(place, graph, prog, debug_context)
+        check_operand(place, graph, ORDINALS[0], a, operation)
+        if not isinstance(b, Tensor):
+            number = check_number(place, ORDINALS[1], b, a.dtype, GIVE)
+            check_in_place(place, graph, a, operation, a.shape)
+            made = codelet(BroadcastScalar1DInPlace, a.dtype, op)
+            per_tile(graph, made, a, {"a": a}, prog, debug_context, b=number)
+            return
+        tensors = _tensors(place, graph, a, b, operation)
+        operands = {"a": a, "b": broadcast_to_match(b, a.shape)}
+        check_in_place(place, graph, a, operation, common_shape(place, tensors))
+        per_tile(graph, codelet(BinaryOp1DInPlace, a.dtype, op), a, operands, prog, debug_context)
+
+    def with_output(graph: Graph, a: Operand, b: Operand, out: Tensor, prog: Program, debug_context: str = fill) -> None:
+        check_call(fill, graph, prog, debug_context)
+        tensors = _tensors(fill, graph, a, b, operation)
+        shape = common_shape(fill, tensors)
+        numbers = _numbers(fill, a, b, tensors[0])
+        check_output(fill, graph, out, shape, operation.result(tensors[0].dtype))
+        _write(graph, operation, numbers, out, prog, debug_context)
+
+    rule = "numpy's broadcasting; one operand may be a number"
+    bools = ", or both BOOL" if operation.asks and operation.takes != "BOOL" else ""
+    said = operation.says
+    return (
+        _named(new, name, f"{said}, {rule}. {_dtypes(operation)}".replace("every dtype", f"any dtype{bools}")),
+        _named(in_place, place, f"a becomes {said}; b is broadcast to a, or is a number. {_dtypes(operation)}"),
+        _named(with_output, fill, f"out becomes {said}, {rule}. {_dtypes(operation)}"),
+    )
+
+
+def _tensors(function: str, graph: Graph, a: object, b: object, operation: Operation) -> list[Tensor]:
+    """The operands that are tensors, one at least, of one dtype that the operation takes."""
+    found = [(i, x) for i, x in enumerate((a, b)) if isinstance(x, Tensor)]
+    if not found:
+        raise PoplibsError(
+            f"{function}() was given {shown(a)} and {shown(b)}.", next_step="one operand at least must be a tensor."
+        )
+    tensors = [check_operand(function, graph, ORDINALS[i], x, operation) for i, x in found]
+    if len(tensors) == 2:
+        check_same(function, "dtypes", tensors[0].dtype, tensors[1].dtype, f"{tensors[0]!r} and {tensors[1]!r}", CAST)
+    return tensors
+
+
+def _numbers(function: str, a: Any, b: Any, tensor: Tensor) -> tuple[Any, Any]:
+    """The operands; those that are no tensors as numbers of the tensor's dtype."""
+    first, second = (
+        x if isinstance(x, Tensor) else check_number(function, ORDINALS[i], x, tensor.dtype, GIVE) for i, x in enumerate((a, b))
+    )
+    return first, second
+
+
+def _write(graph: Graph, operation: Operation, operands: tuple[Any, Any], out: Tensor, prog: Program, name: str) -> None:
+    """The vertices that write a op b into `out`."""
+    a, b = operands
+    if not isinstance(a, Tensor) and operation.name in COMMUTATIVE:
+        a, b = b, a
+    if not isinstance(a, Tensor):
+        number = graph.add_constant(b.dtype, (), a, f"{name}/number")
+        graph.set_tile_mapping(number, 0)
+        a = number
+    gives = operation.result(a.dtype)
+    if isinstance(b, Tensor):
+        made = codelet(BinaryOp1D, a.dtype, operation.name, gives)
+        both = {"a": broadcast_to_match(a, out.shape), "b": broadcast_to_match(b, out.shape), "out": out}
+        per_tile(graph, made, out, both, prog, name)
+    else:
+        made = codelet(BroadcastScalar1D, a.dtype, operation.name, gives)
+        per_tile(graph, made, out, {"a": a, "out": out}, prog, name, b=b)
+
+
+add, add_in_place, add_with_output = _binary("add", "ADD")
+sub, sub_in_place, sub_with_output = _binary("sub", "SUBTRACT")
+mul, mul_in_place, mul_with_output = _binary("mul", "MULTIPLY")
+div, div_in_place, div_with_output = _binary("div", "DIVIDE")
+pow, pow_in_place, pow_with_output = _binary("pow", "POWER")
+rem, rem_in_place, rem_with_output = _binary("rem", "REMAINDER")
+max, max_in_place, max_with_output = _binary("max", "MAXIMUM")
+min, min_in_place, min_with_output = _binary("min", "MINIMUM")
+atan2, atan2_in_place, atan2_with_output = _binary("atan2", "ATAN2")
+eq, eq_in_place, eq_with_output = _binary("eq", "EQUAL")
+neq, neq_in_place, neq_with_output = _binary("neq", "NOT_EQUAL")
+lt, lt_in_place, lt_with_output = _binary("lt", "LESS_THAN")
+lteq, lteq_in_place, lteq_with_output = _binary("lteq", "LESS_THAN_EQUAL")
+gt, gt_in_place, gt_with_output = _binary("gt", "GREATER_THAN")
+gteq, gteq_in_place, gteq_with_output = _binary("gteq", "GREATER_THAN_EQUAL")
+logical_and, logical_and_in_place, logical_and_with_output = _binary("logical_and", "LOGICAL_AND")
+logical_or, logical_or_in_place, logical_or_with_output = _binary("logical_or", "LOGICAL_OR")
+bitwise_and, bitwise_and_in_place, bitwise_and_with_output = _binary("bitwise_and", "BITWISE_AND")
+bitwise_or, bitwise_or_in_place, bitwise_or_with_output = _binary("bitwise_or", "BITWISE_OR")
+bitwise_xor, bitwise_xor_in_place, bitwise_xor_with_output = _binary("bitwise_xor", "BITWISE_XOR")
+bitwise_xnor, bitwise_xnor_in_place, bitwise_xnor_with_output = _binary("bitwise_xnor", "BITWISE_XNOR")
+shift_left, shift_left_in_place, shift_left_with_output = _binary("shift_left", "SHIFT_LEFT")
+shift_right, shift_right_in_place, shift_right_with_output = _binary("shift_right", "SHIFT_RIGHT")
+(
+    shift_right_sign_extend, shift_right_sign_extend_in_place, shift_right_sign_extend_with_output,
+) = _binary("shift_right_sign_extend", "SHIFT_RIGHT_SIGN_EXTEND")  # fmt: skip
+(
+    inv_std_dev_to_variance, inv_std_dev_to_variance_in_place, inv_std_dev_to_variance_with_output,
+) = _binary("inv_std_dev_to_variance", "INV_STD_DEV_TO_VARIANCE")  # fmt: skip
+(
+    variance_to_inv_std_dev, variance_to_inv_std_dev_in_place, variance_to_inv_std_dev_with_output,
+) = _binary("variance_to_inv_std_dev", "VARIANCE_TO_INV_STD_DEV")  # fmt: skip
+
+abs, abs_in_place, abs_with_output = _unary("abs", "ABSOLUTE")
+asin, asin_in_place, asin_with_output = _unary("asin", "ASIN")
+bitwise_not, bitwise_not_in_place, bitwise_not_with_output = _unary("bitwise_not", "BITWISE_NOT")
+cbrt, cbrt_in_place, cbrt_with_output = _unary("cbrt", "CBRT")
+ceil, ceil_in_place, ceil_with_output = _unary("ceil", "CEIL")
+cos, cos_in_place, cos_with_output = _unary("cos", "COS")
+(
+    count_leading_zeros, count_leading_zeros_in_place, count_leading_zeros_with_output,
+) = _unary("count_leading_zeros", "COUNT_LEADING_ZEROS")  # fmt: skip
+erf, erf_in_place, erf_with_output = _unary("erf", "ERF")
+exp, exp_in_place, exp_with_output = _unary("exp", "EXPONENT")
+exp2, exp2_in_place, exp2_with_output = _unary("exp2", "EXPONENT2")
+expm1, expm1_in_place, expm1_with_output = _unary("expm1", "EXPONENT_MINUS_ONE")
+floor, floor_in_place, floor_with_output = _unary("floor", "FLOOR")
+gelu_erf, gelu_erf_in_place, gelu_erf_with_output = _unary("gelu_erf", "GELU_ERF")
+inv, inv_in_place, inv_with_output = _unary("inv", "INVERSE")
+is_finite, _, is_finite_with_output = _unary("is_finite", "IS_FINITE")
+is_inf, _, is_inf_with_output = _unary("is_inf", "IS_INF")
+is_nan, _, is_nan_with_output = _unary("is_nan", "IS_NAN")
+log, log_in_place, log_with_output = _unary("log", "LOGARITHM")
+log1p, log1p_in_place, log1p_with_output = _unary("log1p", "LOGARITHM_ONE_PLUS")
+logical_not, logical_not_in_place, logical_not_with_output = _unary("logical_not", "LOGICAL_NOT")
+nearby_int, nearby_int_in_place, nearby_int_with_output = _unary("nearby_int", "NEARBY_INT")
+neg, neg_in_place, neg_with_output = _unary("neg", "NEGATE")
+popcount, popcount_in_place, popcount_with_output = _unary("popcount", "POPCOUNT")
+relu, relu_in_place, relu_with_output = _unary("relu", "RELU")
+round, round_in_place, round_with_output = _unary("round", "ROUND")
+rsqrt, rsqrt_in_place, rsqrt_with_output = _unary("rsqrt", "RSQRT")
+sigmoid, sigmoid_in_place, sigmoid_with_output = _unary("sigmoid", "SIGMOID")
+signum, signum_in_place, signum_with_output = _unary("signum", "SIGNUM")
+sin, sin_in_place, sin_with_output = _unary("sin", "SIN")
+sqrt, sqrt_in_place, sqrt_with_output = _unary("sqrt", "SQRT")
+square, square_in_place, square_with_output = _unary("square", "SQUARE")
+tan, tan_in_place, tan_with_output = _unary("tan", "TAN")
+tanh, tanh_in_place, tanh_with_output = _unary("tanh", "TANH")
+trunc, trunc_in_place, trunc_with_output = _unary("trunc", "TRUNC")

@@ -1,0 +1,152 @@
+"""Tensors that a program fills by itself: one value everywhere, counting numbers, one hot place in each row.
+
+Each in one compute set with one vertex a tile that holds some of the tensor.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.cost import vertices
+from ipu_teach.errors import PoplibsError
+from ipu_teach.graph.graph import Graph
+from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph.vertex import Input, Output, SupervisorVertex, Vector, Vertex
+from ipu_teach.poplibs.popops.codelets import codelet, per_tile
+from ipu_teach.poplibs.poputil import check_call, check_mapped, check_number, check_same, check_tensor
+from ipu_teach.program import Sequence as Program
+from ipu_teach.target import Target
+from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT
+
+MASKED_LABEL_CODE = 2**32 - 1  # a label that stands for no class: popops/EncodingConstants.hpp
+
+
+class Fill(Vertex):
+    """out = value."""
+
+    value: FLOAT
+    out: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        self.out = self.value
+
+    def cycles(self, target: Target) -> int:
+        return int(vertices.fill(len(self.out), self.fields["out"].dtype))
+
+
+class Iota(SupervisorVertex):
+    """out = start + places: each element's number in the whole tensor.
+
+    PopLibs' estimate of its Iota is not among those published with the sources; assumed: an integer addition of each element.
+    """
+
+    places: Input[Vector[FLOAT]]
+    start: FLOAT
+    out: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        self.out = self.places + self.start
+
+    def cycles(self, target: Target) -> int:
+        return int(vertices.broadcast_scalar_1d("ADD", len(self.out), INT, target))
+
+
+class EncodeOneHot(SupervisorVertex):
+    """out = on where the class of an element is the label of its row, else off. FLOAT: the output, HALF: the labels.
+
+    No estimate published; assumed: a comparison of two regions of integers.
+    """
+
+    labels: Input[Vector[HALF]]
+    classes: Input[Vector[HALF]]
+    on: FLOAT
+    off: FLOAT
+    out: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        self.out = np.where(self.labels == self.classes, self.on, self.off)
+
+    def cycles(self, target: Target) -> int:
+        return int(vertices.binary_op_1d("EQUAL", len(self.out), INT, target))
+
+
+def fill(graph: Graph, x: Tensor, prog: Program, value: float, debug_context: str = "fill") -> None:
+    """Write `value` into every element of x. Costs PopLibs' Fill, on one worker of each tile."""
+    _fill("fill", graph, x, prog, value, debug_context)
+
+
+def zero(graph: Graph, x: Tensor, prog: Program, debug_context: str = "zero") -> None:
+    """Write 0 (of BOOL: false) into every element of x. Costs PopLibs' Fill, on one worker of each tile."""
+    check_call("zero", graph, prog, debug_context)
+    check_tensor("zero", graph, "x", x)
+    _fill("zero", graph, x, prog, False if x.dtype is BOOL else 0, debug_context)
+
+
+def _fill(function: str, graph: Graph, x: Tensor, prog: Program, value: Any, name: str) -> None:
+    check_call(function, graph, prog, name)
+    check_tensor(function, graph, "x", x)
+    number = check_number(function, "value", value, x.dtype)
+    made = codelet(Fill, x.dtype)
+    check_mapped(function, graph, "x", x)
+    per_tile(graph, made, x, {"out": x}, prog, name, value=number)
+
+
+def iota(graph: Graph, x: Tensor, start: int, prog: Program, debug_context: str = "iota") -> None:
+    """Write start, start + 1, … into the elements of x, one-dimensional, INT or UNSIGNED_INT. They wrap.
+
+    What each element adds to the start is a constant that lies where the element does.
+    """
+    check_call("iota", graph, prog, debug_context)
+    check_tensor("iota", graph, "x", x, (1,))
+    _check_dtype("iota", "x", x, (INT, UNSIGNED_INT))
+    number = check_number("iota", "start", start, x.dtype)
+    check_mapped("iota", graph, "x", x)
+    places = graph.add_constant(x.dtype, x.shape, np.arange(x.num_elements), f"{debug_context}/places")
+    graph.set_tile_mapping(places, graph.get_tile_mapping(x))
+    per_tile(graph, codelet(Iota, x.dtype), x, {"places": places, "out": x}, prog, debug_context, start=number)
+
+
+def encode_one_hot(
+    graph: Graph,
+    indices: Tensor,
+    encoded: Tensor,
+    prog: Program,
+    on: float = 1,
+    off: float = 0,
+    debug_context: str = "encode_one_hot",
+) -> None:
+    """Write `on` into row i of `encoded` [rows, classes] at class indices[i], and `off` everywhere else in it.
+
+    `indices` [rows]: INT or UNSIGNED_INT. A label that is no class, as `MASKED_LABEL_CODE`, leaves its row off. `encoded`:
+    any dtype; it keeps its mapping, and each tile is sent the labels of the rows that it holds parts of.
+    """
+    function = "encode_one_hot"
+    check_call(function, graph, prog, debug_context)
+    check_tensor(function, graph, "indices", indices, (1,))
+    _check_dtype(function, "indices", indices, (INT, UNSIGNED_INT))
+    check_tensor(function, graph, "encoded", encoded, (2,))
+    where = f"indices {indices!r} and encoded {encoded!r}"
+    check_same(function, "numbers of rows", indices.shape[0], encoded.shape[0], where, "give an index for each row.")
+    numbers = {n: check_number(function, n, v, encoded.dtype) for n, v in (("on", on), ("off", off))}
+    made = codelet(EncodeOneHot, encoded.dtype, "", indices.dtype)
+    check_mapped(function, graph, "indices", indices)
+    check_mapped(function, graph, "encoded", encoded)
+    rows, classes = encoded.shape
+    numbered = graph.add_constant(
+        indices.dtype, encoded.shape, np.arange(classes) + np.zeros((rows, 1)), f"{debug_context}/classes"
+    )
+    graph.set_tile_mapping(numbered, graph.get_tile_mapping(encoded))
+    labels = indices.expand([1]).broadcast(classes, 1)
+    operands = {"labels": labels, "classes": numbered, "out": encoded}
+    per_tile(graph, made, encoded, operands, prog, debug_context, **numbers)
+
+
+def _check_dtype(function: str, argument: str, tensor: Tensor, dtypes: tuple[Any, ...]) -> None:
+    if tensor.dtype not in dtypes:
+        raise PoplibsError(
+            f"{function}() works on {' and '.join(d.__name__ for d in dtypes)}; {argument} is {tensor.dtype.__name__}.",
+            where=repr(tensor),
+            next_step="cast it with popops.cast.",
+        )

@@ -1,0 +1,215 @@
+"""`map`: an expression of several operations, done by one vertex a tile in one compute set.
+
+Each operation rounds its result to its dtype, so the values are those of the operations one after the other; what is saved
+are the results in between, their loads and stores, and a superstep for each. PopLibs writes a codelet for the expression and
+has no estimate of it. Assumed: PopLibs' inner loop of every operation, without what the loop adds, and once the loads of the
+tensors and the store of the result, a data path a cycle, two loads beside each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from ipu_teach.cost.vertices import rates
+from ipu_teach.cost.vertices.parts import find
+from ipu_teach.errors import PoplibsError, shown
+from ipu_teach.graph.graph import Graph
+from ipu_teach.graph.tensor import Shape, Tensor
+from ipu_teach.graph.vertex import InOut, Input, Output, SupervisorVertex, Vector, Vertex, template
+from ipu_teach.poplibs.popops.codelets import per_tile
+from ipu_teach.poplibs.popops.expr import MOST_TENSORS, Expr, as_expr
+from ipu_teach.poplibs.popops.operands import check_output, common_shape, result_like
+from ipu_teach.poplibs.popops.operations import OPERATIONS, evaluate, rated
+from ipu_teach.poplibs.poputil import broadcast_to_match, check_call, check_mapped, check_tensor
+from ipu_teach.program import Sequence as Program
+from ipu_teach.target import Target
+from ipu_teach.types import QUARTER, DType, dtype_named
+
+_SUPERVISOR, _WORKER = 20, 17  # as UnaryOp1D: around the vertex, and around a worker's loop
+
+
+def run(code: str, inputs: Sequence[Any]) -> Any:
+    """The value of an expression's steps, on a stack. Steps: `Expr.code`, with spaces between."""
+    stack: list[Any] = []
+    for step in code.split():
+        operation, _, _ = step.partition("@")
+        kind, _, value = step.partition(":")
+        if step.startswith("_"):
+            stack.append(inputs[int(step[1:]) - 1])
+        elif kind == "CAST":
+            stack.append(stack.pop().astype(_numpy(value)))
+        elif value:
+            dtype = _numpy(kind)
+            stack.append(dtype.type(float.fromhex(value) if dtype.kind == "f" else int(value)))
+        else:
+            arity = OPERATIONS[operation].arity
+            operands, stack = stack[-arity:], stack[:-arity]
+            stack.append(evaluate(operation, *operands))
+    return stack.pop()
+
+
+def _numpy(name: str) -> np.dtype[Any]:
+    found = dtype_named(name)
+    assert found is not None, name
+    return np.dtype(found.numpy)
+
+
+def loop_cycles(code: str, inputs: Sequence[type[DType]], out: type[DType], n: int, target: Target) -> int:
+    """Worker cycles of the loop over `n` elements: see the head of this module."""
+
+    def paths(dtype: type[DType]) -> int:
+        return -(-n // target.get_vector_width(dtype))
+
+    cycles = -(-sum(paths(dtype) for dtype in inputs) // 2) + paths(out)
+    for step in code.split():
+        name, _, dtype_name = step.partition("@")
+        dtype = dtype_named(dtype_name)
+        if name.startswith("CAST"):
+            cycles += 2 * n
+        elif name == "SELECT":
+            cycles += 5 * n  # as PopLibs' Select
+        elif dtype is not None:
+            operations = ("MAXIMUM", "MINIMUM") if name == "CLAMP" else (name,)
+            for operation in operations:
+                table = rates.UNARY if OPERATIONS[operation].arity == 1 else rates.BINARY
+                like, kind = rated(table, OPERATIONS[operation], dtype)
+                rate = find(table, like, kind, "MapExpression")
+                cycles += rate.cycles * -(-n // rate.width(kind, target))
+    return cycles
+
+
+class _Map(SupervisorVertex):
+    """The expression of the inputs, element by element. `code`: its steps."""
+
+    code: ClassVar[str]
+
+    def cycles(self, target: Target) -> int:
+        inputs = [f.dtype for name, f in self.fields.items() if name != "out"]
+        out = self.fields["out" if "out" in self.fields else "x1"].dtype
+        elements = len(getattr(self, "out" if "out" in self.fields else "x1"))
+        workers = target.num_worker_contexts
+        return _SUPERVISOR + workers * (_WORKER + loop_cycles(self.code, inputs, out, -(-elements // workers), target))
+
+
+class _MapNew(_Map):
+    """`out` becomes the expression of all other fields."""
+
+    def compute(self) -> None:
+        inputs = [getattr(self, name) for name in self.fields if name != "out"]
+        self.out = run(self.code, inputs)
+
+
+class _MapInPlace(_Map):
+    """`x1` becomes the expression of all fields."""
+
+    def compute(self) -> None:
+        setattr(self, "x1", run(self.code, [getattr(self, name) for name in self.fields]))  # noqa: B010
+
+
+_open: Any = TypeVar
+_DTYPES = [_open(f"T{n}") for n in range(1, MOST_TENSORS + 1)]
+_RESULT = _open("Result")
+
+
+def _base(count: int, in_place: bool) -> type[Vertex]:
+    """The vertex class for an expression of `count` tensors, with a dtype for each left open."""
+    vector: Any = Vector
+    fields: dict[str, Any] = {f"x{n + 1}": Input[vector[_DTYPES[n]]] for n in range(count)}
+    if in_place:
+        fields["x1"] = InOut[vector[_DTYPES[0]]]
+    else:
+        fields["out"] = Output[vector[_RESULT]]
+    name = f"Map{'InPlace' if in_place else ''}{count}"
+    return type(name, (_MapInPlace if in_place else _MapNew,), {"__annotations__": fields, "__module__": __name__})
+
+
+_BASES = {(count, place): _base(count, place) for count in range(1, MOST_TENSORS + 1) for place in (False, True)}
+
+
+@cache
+def _codelet(code: str, says: str, inputs: tuple[type[DType], ...], out: type[DType] | None) -> type[Vertex]:
+    """The vertex class of an expression; in place if `out` is None."""
+    dtypes: dict[Any, type[DType]] = dict(zip(_DTYPES, inputs, strict=False))
+    if out is not None:
+        dtypes[_RESULT] = out
+    names = ",".join(d.__name__.lower() for d in inputs)
+    place = "InPlace" if out is None else ""
+    return template(_BASES[len(inputs), out is None], f"popops::MapExpression{place}<{says},{names}>", dtypes, code=code)
+
+
+def map(graph: Graph, expression: Expr, tensors: Sequence[Tensor], prog: Program, debug_context: str = "map") -> Tensor:
+    """The expression of the tensors, element by element, in a new tensor; one compute set, one vertex a tile.
+
+    `expression`: see `popops.expr`; `tensors`: up to 8, broadcast to one shape. The result has the dtype that the
+    expression gives, and the mapping of the first tensor of its shape. Raises `PoplibsError`.
+    """
+    dtype, shape, code = _checked("map", graph, expression, tensors, prog, debug_context)
+    out = result_like(graph, tensors, shape, dtype, debug_context)
+    _write(graph, expression, code, tensors, out, prog, debug_context)
+    return out
+
+
+def map_in_place(
+    graph: Graph, expression: Expr, tensors: Sequence[Tensor], prog: Program, debug_context: str = "map_in_place"
+) -> None:
+    """The first tensor becomes the expression of them all, element by element. Otherwise as `map`."""
+    dtype, shape, code = _checked("map_in_place", graph, expression, tensors, prog, debug_context)
+    first = tensors[0]
+    if dtype is not first.dtype or shape != first.shape:
+        raise PoplibsError(
+            f"map_in_place() gives {dtype.__name__} of shape {shape}, and its first tensor is {first.dtype.__name__} of shape "
+            f"{first.shape}.",
+            where=f"{expression} of {first!r}",
+            next_step="use map(), which makes a new tensor; or expr.Cast.",
+        )
+    made = _codelet(code, str(expression), tuple(t.dtype for t in tensors), None)
+    operands = {f"x{n + 1}": broadcast_to_match(t, shape) for n, t in enumerate(tensors)}
+    per_tile(graph, made, first, operands, prog, debug_context)
+
+
+def map_with_output(
+    graph: Graph,
+    expression: Expr,
+    tensors: Sequence[Tensor],
+    out: Tensor,
+    prog: Program,
+    debug_context: str = "map_with_output",
+) -> None:
+    """`out`, a tensor of the result's shape and dtype, becomes the expression of the tensors. Otherwise as `map`."""
+    dtype, shape, code = _checked("map_with_output", graph, expression, tensors, prog, debug_context)
+    check_output("map_with_output", graph, out, shape, dtype)
+    _write(graph, expression, code, tensors, out, prog, debug_context)
+
+
+def _checked(
+    function: str, graph: Graph, expression: object, tensors: object, prog: Program, name: str
+) -> tuple[type[DType], Shape, str]:
+    """(dtype of the result, its shape, the steps), if all arguments are right."""
+    check_call(function, graph, prog, name)
+    whole = as_expr(expression, f"{function}()")
+    if not isinstance(tensors, (list, tuple)) or not 1 <= len(tensors) <= MOST_TENSORS:
+        raise PoplibsError(
+            f"{function}() was given the tensors {shown(tensors)}.",
+            next_step=f"give a list of 1 to {MOST_TENSORS} tensors; the expression's _1 is the first.",
+        )
+    for number, tensor in enumerate(tensors, 1):
+        check_tensor(function, graph, f"_{number}", tensor)
+        if issubclass(tensor.dtype, QUARTER):
+            raise PoplibsError(
+                f"{function}() does not compute with {tensor.dtype}, which _{number} is.",
+                next_step="convert to HALF or FLOAT with popops.cast first.",
+            )
+        check_mapped(function, graph, f"_{number}", tensor)
+    dtypes = [t.dtype for t in tensors]
+    dtype = whole.dtype(dtypes) or whole.own
+    return dtype, common_shape(function, tensors), " ".join(whole.code(dtypes, dtype))
+
+
+def _write(graph: Graph, expression: Expr, code: str, tensors: Sequence[Tensor], out: Tensor, prog: Program, name: str) -> None:
+    made = _codelet(code, str(expression), tuple(t.dtype for t in tensors), out.dtype)
+    operands = {f"x{n + 1}": broadcast_to_match(t, out.shape) for n, t in enumerate(tensors)}
+    per_tile(graph, made, out, {**operands, "out": out}, prog, name)

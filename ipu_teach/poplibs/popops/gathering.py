@@ -1,0 +1,239 @@
+"""`gather` and `scatter` with the dimension numbers of XLA, and picks of one element a row.
+
+Both are views around the rows of `slicing`: what is gathered are rows of a view in which every possible slice is a row; what
+is scattered are rows of the operand, each element of an update with the number of its row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.errors import PoplibsError, shown
+from ipu_teach.graph.graph import Graph
+from ipu_teach.graph.layouts import is_whole
+from ipu_teach.graph.tensor import Tensor
+from ipu_teach.poplibs.popops import expr, slicing
+from ipu_teach.poplibs.popops.fused import map as fused_map
+from ipu_teach.poplibs.popops.fused import map_in_place
+from ipu_teach.poplibs.popops.operands import check_operand
+from ipu_teach.poplibs.popops.operations import UNARY
+from ipu_teach.poplibs.popops.reductions import reduce
+from ipu_teach.poplibs.poputil import check_call, check_mapped, check_same, check_tensor
+from ipu_teach.program import Sequence as Program
+from ipu_teach.types import INT, UNSIGNED_INT
+
+
+def gather(
+    graph: Graph,
+    x: Tensor,
+    indices: Tensor,
+    index_vector_dim: int,
+    offset_dims: Sequence[int],
+    slice_sizes: Sequence[int],
+    collapsed_slice_dims: Sequence[int],
+    start_index_map: Sequence[int],
+    prog: Program,
+    debug_context: str = "gather",
+) -> Tensor:
+    """Slices of x, of `slice_sizes`, that begin where `indices` says: XLA's gather.
+
+    `indices` (INT or UNSIGNED_INT) has in dimension `index_vector_dim` (which may be its rank: then each number stands alone)
+    the starts in x's dimensions `start_index_map`; a start from which the slice would not lie in x is moved to the nearest
+    one. The result has the other dimensions of `indices`, and at `offset_dims` those of a slice but for
+    `collapsed_slice_dims`, of size 1. Costs a compute set for the numbers of the rows, and one for the rows.
+    """
+    function = "gather"
+    check_call(function, graph, prog, debug_context)
+    slicing.check_base(function, graph, x)
+    along = _axes(function, "start_index_map", start_index_map, x.rank)
+    batch, numbers = _index_rows(function, graph, indices, index_vector_dim, len(along))
+    collapsed = _axes(function, "collapsed_slice_dims", collapsed_slice_dims, x.rank)
+    sizes = _check_sizes(function, x, slice_sizes, collapsed)
+    window = [d for d in range(x.rank) if d not in collapsed]
+    rank = len(batch) + len(window)
+    places = _axes(function, "offset_dims", offset_dims, rank, len(window))
+    for dim, size in enumerate(sizes):
+        if dim not in along:
+            x = x.slice(0, size, dim)
+    view, counts = slicing.windows(x, along, [sizes[d] for d in along])
+    rows = view.reshape((prod(counts), prod(view.shape[len(counts) :])))
+    if along:
+        chosen = slicing.row_numbers(graph, numbers, counts, prog, debug_context, clamped=True)
+        out = slicing.slice_rows(graph, rows, chosen, prog, debug_context)
+    else:
+        out = rows.broadcast(numbers.shape[0], 0)
+    rest = [d for d in range(x.rank) if d not in along]
+    out = slicing.unfold(out.reshape([numbers.shape[0], *(sizes[d] for d in (*along, *rest))]), along, x.rank)
+    out = out.reshape([*batch, *(sizes[d] for d in window)])
+    others = iter(range(len(batch)))
+    inside = iter(range(len(batch), rank))
+    return out.dim_shuffle([next(inside) if d in places else next(others) for d in range(rank)])
+
+
+def scatter(
+    graph: Graph,
+    x: Tensor,
+    indices: Tensor,
+    updates: Tensor,
+    index_vector_dim: int,
+    update_window_dims: Sequence[int],
+    inserted_window_dims: Sequence[int],
+    scatter_dims_to_operand_dims: Sequence[int],
+    prog: Program,
+    debug_context: str = "scatter",
+) -> None:
+    """Slices of x that begin where `indices` says become those of `updates`, in the order of indices: XLA's scatter.
+
+    `updates` has the dimensions of `indices` without `index_vector_dim`, and at `update_window_dims` those of a slice but for
+    `inserted_window_dims`, of size 1. The starts are in x's dimensions `scatter_dims_to_operand_dims`, and 0 in the others. A
+    slice that does not lie in x as a whole is passed over.
+    """
+    function = "scatter"
+    check_call(function, graph, prog, debug_context)
+    slicing.check_base(function, graph, x)
+    check_tensor(function, graph, "updates", updates)
+    check_mapped(function, graph, "updates", updates)
+    along = _axes(function, "scatter_dims_to_operand_dims", scatter_dims_to_operand_dims, x.rank)
+    if not along:
+        raise PoplibsError(
+            f"{function}() was given no scatter_dims_to_operand_dims.",
+            where=repr(x),
+            next_step="name the dimensions of x that the indices are in; to write one fixed place use a Copy.",
+        )
+    batch, numbers = _index_rows(function, graph, indices, index_vector_dim, len(along))
+    inserted = _axes(function, "inserted_window_dims", inserted_window_dims, x.rank)
+    window = [d for d in range(x.rank) if d not in inserted]
+    places = _axes(function, "update_window_dims", update_window_dims, updates.rank, len(window))
+    around = [d for d in range(updates.rank) if d not in places]
+    where = f"x {x!r} and updates {updates!r}"
+    advice = "updates has the dimensions of indices without index_vector_dim, and the window's."
+    check_same(function, "shapes", batch, tuple(updates.shape[d] for d in around), where, advice)
+    check_same(function, "dtypes", x.dtype, updates.dtype, where, "cast one of them with popops.cast.")
+    sizes = [1] * x.rank
+    for place, dim in zip(places, window, strict=True):
+        sizes[dim] = updates.shape[place]
+    if any(size > length for size, length in zip(sizes, x.shape, strict=True)):
+        raise PoplibsError(
+            f"{function}() was given updates whose slices have shape {tuple(sizes)}; x has {x.shape}.",
+            where=where,
+            next_step="a slice is no larger than x.",
+        )
+    for dim, size in enumerate(sizes):
+        if dim not in along:
+            x = x.slice(0, size, dim)
+    counts = [x.shape[d] - sizes[d] + 1 for d in along]
+    lengths = [sizes[d] for d in along]
+    chosen = slicing.row_numbers(graph, numbers, counts, prog, debug_context)
+    chosen = slicing.spread_numbers(graph, chosen, counts, [x.shape[d] for d in along], lengths, prog, debug_context)
+    new = updates.dim_shuffle([*around, *places]).reshape([numbers.shape[0], *sizes])
+    rows = slicing.fold(new, along).reshape((chosen.num_elements, prod(x.shape[d] for d in range(x.rank) if d not in along)))
+    slicing.update_rows(graph, slicing.rows_of(x, along), rows, chosen.flatten(), None, "", prog, debug_context)
+
+
+def select_scalar_from_rows(
+    graph: Graph, x: Tensor, indices: Tensor, prog: Program, debug_context: str = "select_scalar_from_rows"
+) -> Tensor:
+    """[rows]: of each row of x [rows, columns] the element that `indices` [rows] (UNSIGNED_INT) names; NaN beyond the last.
+
+    `indices` of `MASKED_LABEL_CODE` give 0. One compute set to keep what was named, and a reduction. FLOAT or HALF.
+    """
+    function = "select_scalar_from_rows"
+    check_call(function, graph, prog, debug_context)
+    _check_rows(function, graph, x, indices)
+    columns = _column_numbers(graph, x, debug_context)
+    last = max(x.shape[1] - 1, 0)
+    named = expr._2 == expr._3
+    wrong = expr.And(expr.And(expr._2 > last, expr._2 != 2**32 - 1), expr._3 == 0)
+    kept = expr.Select(expr._1, expr.Select(float("nan"), 0.0, wrong), named)
+    single = fused_map(graph, kept, [x, indices.expand([1]), columns], prog, f"{debug_context}/named")
+    return reduce(graph, single, [1], prog, "ADD", debug_context)
+
+
+def update_scalar_in_rows(
+    graph: Graph, x: Tensor, indices: Tensor, prog: Program, debug_context: str = "update_scalar_in_rows"
+) -> None:
+    """1 is subtracted from the element of each row of x [rows, columns] that `indices` [rows] (UNSIGNED_INT) names.
+
+    This is the gradient of a softmax with cross-entropy. A number beyond the last column changes nothing. One compute set.
+    """
+    function = "update_scalar_in_rows"
+    check_call(function, graph, prog, debug_context)
+    _check_rows(function, graph, x, indices)
+    columns = _column_numbers(graph, x, debug_context)
+    less = expr.Select(expr._1 - 1.0, expr._1, expr._2 == expr._3)
+    map_in_place(graph, less, [x, indices.expand([1]), columns], prog, debug_context)
+
+
+def _check_rows(function: str, graph: Graph, x: Tensor, indices: Tensor) -> None:
+    check_tensor(function, graph, "x", x, (2,))
+    check_operand(function, graph, "x", x, UNARY["IS_NAN"])
+    check_tensor(function, graph, "indices", indices, (1,))
+    if indices.dtype is not UNSIGNED_INT or indices.shape[0] != x.shape[0]:
+        raise PoplibsError(
+            f"{function}() wants indices as {x.shape[0]:,} column numbers (UNSIGNED_INT); it was given "
+            f"{indices.shape[0]:,} of {indices.dtype.__name__}.",
+            where=repr(indices),
+            next_step="give one for each row; cast them with popops.cast.",
+        )
+    check_mapped(function, graph, "indices", indices)
+
+
+def _column_numbers(graph: Graph, x: Tensor, name: str) -> Tensor:
+    """The number of each element's column, as a constant that lies where the element does."""
+    columns = graph.add_constant(UNSIGNED_INT, x.shape, np.broadcast_to(np.arange(x.shape[1]), x.shape), f"{name}/columns")
+    graph.set_tile_mapping(columns, graph.get_tile_mapping(x))
+    return columns
+
+
+def _index_rows(function: str, graph: Graph, indices: Tensor, dim: Any, count: int) -> tuple[tuple[int, ...], Tensor]:
+    """(the batch dimensions, the indices as [slices, dims])."""
+    check_tensor(function, graph, "indices", indices)
+    if indices.dtype not in (INT, UNSIGNED_INT):
+        raise PoplibsError(
+            f"{function}() works on indices of INT and UNSIGNED_INT; they are {indices.dtype.__name__}.",
+            where=repr(indices),
+            next_step="cast them with popops.cast.",
+        )
+    if not is_whole(dim) or not 0 <= dim <= indices.rank:
+        raise PoplibsError(
+            f"{function}() was given {shown(dim)} as index_vector_dim.",
+            where=repr(indices),
+            next_step=f"give a dimension of indices, or {indices.rank} where each number stands alone.",
+        )
+    check_mapped(function, graph, "indices", indices)
+    whole = indices.expand([indices.rank]) if dim == indices.rank else indices
+    if whole.shape[dim] != count:
+        raise PoplibsError(
+            f"{function}() was given {whole.shape[dim]:,} numbers for a place in {count} dimensions.",
+            where=repr(indices),
+            next_step="name as many dimensions of x as an index has numbers.",
+        )
+    order = [d for d in range(whole.rank) if d != dim]
+    batch = tuple(whole.shape[d] for d in order)
+    return batch, whole.dim_shuffle([*order, int(dim)]).reshape((prod(batch), count))
+
+
+def _axes(function: str, name: str, given: Any, rank: int, count: int | None = None) -> list[int]:
+    good = isinstance(given, (list, tuple)) and all(is_whole(d) and 0 <= d < rank for d in given)
+    if not good or len(set(given)) != len(given) or (count is not None and len(given) != count):
+        many = "" if count is None else f"{count} "
+        raise PoplibsError(
+            f"{function}() was given {shown(given)} as {name}.",
+            next_step=f"give a list of {many}different dimensions, from 0 to {rank - 1}.",
+        )
+    return [int(d) for d in given]
+
+
+def _check_sizes(function: str, x: Tensor, sizes: Any, collapsed: list[int]) -> list[int]:
+    good = isinstance(sizes, (list, tuple)) and len(sizes) == x.rank and all(is_whole(n) for n in sizes)
+    if not good or not all(1 <= n <= m for n, m in zip(sizes, x.shape, strict=True)) or any(sizes[d] != 1 for d in collapsed):
+        raise PoplibsError(
+            f"{function}() was given {shown(sizes)} as slice_sizes.",
+            where=repr(x),
+            next_step="give a size for each dimension of x, from 1 to what there is; 1 in collapsed_slice_dims.",
+        )
+    return [int(n) for n in sizes]

@@ -1,0 +1,101 @@
+"""A tensor with a margin: `pad`. Nothing runs; the result is a view of the tensor and, for CONSTANT, of new constants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Any
+
+from ipu_teach.errors import PoplibsError, shown
+from ipu_teach.graph.graph import Graph
+from ipu_teach.graph.layouts import is_whole
+from ipu_teach.graph.tensor import Tensor, concat
+from ipu_teach.poplibs.poputil import check_graph, check_mapped, check_number, check_tensor
+
+
+class PaddingType(Enum):
+    """What the margin holds: a CONSTANT; the nearest element, EDGE; or what lies opposite, REFLECT (without the edge)."""
+
+    CONSTANT = "CONSTANT"
+    EDGE = "EDGE"
+    REFLECT = "REFLECT"
+
+
+def pad(
+    graph: Graph,
+    x: Tensor,
+    lower: Sequence[int],
+    upper: Sequence[int],
+    padding: PaddingType = PaddingType.CONSTANT,
+    value: float = 0,
+) -> Tensor:
+    """x with lower[d] elements before, and upper[d] behind it, in each dimension d. As numpy's pad.
+
+    A negative number cuts elements off. The elements of a CONSTANT margin are a constant on the tile of the nearest corner of
+    x. EDGE and REFLECT repeat elements of x, so that the result can be read but not written. Raises `PoplibsError`.
+    """
+    check_graph("pad", graph)
+    check_tensor("pad", graph, "x", x)
+    if not isinstance(padding, PaddingType):
+        raise PoplibsError(
+            f"pad() was given {shown(padding)} as padding.", next_step="use PaddingType.CONSTANT, EDGE or REFLECT."
+        )
+    margins = [_checked(name, given, x) for name, given in (("lower", lower), ("upper", upper))]
+    number = check_number("pad", "value", value, x.dtype)
+    for axis in range(x.rank):
+        _check_room(x, axis, margins[0][axis], margins[1][axis], padding)
+    if padding is PaddingType.CONSTANT and x.num_elements:
+        check_mapped("pad", graph, "x", x)
+    result = x
+    for axis, (before, behind) in enumerate(zip(*margins, strict=True)):
+        result = result.slice(max(-before, 0), result.shape[axis] - max(-behind, 0), axis)
+        parts = [_margin(graph, result, axis, before, True, padding, number), result]
+        parts.append(_margin(graph, result, axis, behind, False, padding, number))
+        result = concat([p for p in parts if p is not None], axis)
+    return result
+
+
+def _checked(name: str, given: Any, x: Tensor) -> list[int]:
+    if not isinstance(given, (list, tuple)) or len(given) != x.rank or not all(is_whole(n) for n in given):
+        raise PoplibsError(
+            f"pad() was given {name} {shown(given)} for {x.rank} dimensions.",
+            where=repr(x),
+            next_step="give a list with a whole number for each dimension.",
+        )
+    return [int(n) for n in given]
+
+
+def _check_room(x: Tensor, axis: int, before: int, behind: int, padding: PaddingType) -> None:
+    length = x.shape[axis]
+    left = length - max(-before, 0) - max(-behind, 0)
+    most = {PaddingType.CONSTANT: None, PaddingType.EDGE: None if left > 0 else 0, PaddingType.REFLECT: max(left - 1, 0)}[
+        padding
+    ]
+    if left < 0 or (most is not None and max(before, behind) > most):
+        raise PoplibsError(
+            f"pad() by {padding.name} was given {before} and {behind} for dimension {axis} of {length:,} elements.",
+            where=repr(x),
+            next_step="cut off no more than there is; EDGE wants an element, REFLECT more elements than the margin has.",
+        )
+
+
+def _margin(graph: Graph, x: Tensor, axis: int, count: int, before: bool, padding: PaddingType, number: Any) -> Tensor | None:
+    """The elements to put before, or behind, x along an axis; None if there are none."""
+    if count <= 0:
+        return None
+    length = x.shape[axis]
+    if padding is PaddingType.EDGE:
+        edge = x.slice(0, 1, axis) if before else x.slice(length - 1, length, axis)
+        return edge.broadcast(count, axis)
+    if padding is PaddingType.REFLECT:
+        part = x.slice(1, count + 1, axis) if before else x.slice(length - 1 - count, length - 1, axis)
+        return part.reverse(axis)
+    shape = [*x.shape[:axis], count, *x.shape[axis + 1 :]]
+    made = graph.add_constant(x.dtype, shape, number, "pad")
+    if x.num_elements:
+        corner = x.flatten()[0 if before else x.num_elements - 1]
+        tile = next(t for t, pieces in enumerate(graph.get_tile_mapping(corner)) if pieces)
+    else:
+        tile = 0
+    graph.set_tile_mapping(made, tile)
+    return made

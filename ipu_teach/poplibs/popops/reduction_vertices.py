@@ -1,0 +1,141 @@
+"""The vertices of reductions: rows to one row, first to last, on all six workers of a tile.
+
+HALF is added up in FLOAT and rounded once, as PopLibs does by default; other operations keep their dtype. A sum costs what
+PopLibs' ConvReduce does. The other operations cost its general Reduce vertex, of which every worker has a share of the
+columns. Scaling and updating have no estimate of their own there; assumed: a cycle each for a data path of results.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+
+from ipu_teach.cost import vertices
+from ipu_teach.errors import PoplibsError
+from ipu_teach.graph.vertex import InOut, Input, Output, SupervisorVertex, Vector, Vertex, template
+from ipu_teach.target import Target
+from ipu_teach.types import BOOL, FLOAT, HALF, QUARTER, DType
+
+UFUNCS: dict[str, np.ufunc] = {
+    "ADD": np.add,
+    "MUL": np.multiply,
+    "MIN": np.minimum,
+    "MAX": np.maximum,
+    "LOGICAL_AND": np.logical_and,
+    "LOGICAL_OR": np.logical_or,
+    "SQUARE_ADD": np.add,
+    "LOG_ADD": np.logaddexp,
+}
+REDUCTIONS = tuple(UFUNCS)
+_SUMS = ("ADD", "SQUARE_ADD", "LOG_ADD")
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+def partials_dtype(operation: str, dtype: type[DType]) -> type[DType]:
+    """The dtype in which a reduction of `dtype` is carried on: FLOAT for sums of HALF, else `dtype`."""
+    return FLOAT if dtype is HALF and operation in _SUMS else dtype
+
+
+def reduced(operation: str, x: Any) -> Any:
+    """The rows of x [rows, columns] reduced, first to last, in the dtype of the partial results."""
+    if operation in _SUMS and x.dtype == np.float16:
+        x = x.astype(np.float32)
+    if operation == "SQUARE_ADD":
+        x = np.square(x)
+    ufunc = UFUNCS[operation]
+    if x.shape[1] == 1 and len(x):  # numpy would add a single column in pairs
+        return ufunc.accumulate(x, axis=0)[-1]
+    return ufunc.reduce(x, axis=0)
+
+
+def stage_cycles(operation: str, columns: int, rows: int, dtype: type[DType], out: type[DType], target: Target) -> int:
+    """Tile cycles of one vertex that reduces [rows, columns] of `dtype` to [columns] of `out`."""
+    if operation == "ADD":
+        return int(vertices.conv_reduce(columns, rows, dtype, target))
+    workers = target.num_worker_contexts
+    kind = FLOAT if dtype is BOOL else dtype
+    return workers * int(vertices.reduce_regions(-(-columns // workers), rows, kind, out, target, op=operation))
+
+
+class ReduceRows(SupervisorVertex, Generic[P, R]):
+    """out = the rows of x, reduced one after the other."""
+
+    x: Input[Vector[Vector[P]]]
+    out: Output[Vector[R]]
+    operation: ClassVar[str]
+
+    def compute(self) -> None:
+        self.out = reduced(self.operation, self.x)
+
+    def cycles(self, target: Target) -> int:
+        return _cycles(self, 0, target)
+
+
+class ScaledReduceRows(SupervisorVertex, Generic[P, R]):
+    """out = scale times the rows of x, reduced one after the other."""
+
+    x: Input[Vector[Vector[P]]]
+    scale: Input[FLOAT]
+    out: Output[Vector[R]]
+    operation: ClassVar[str]
+
+    def compute(self) -> None:
+        self.out = self.scale * reduced(self.operation, self.x)
+
+    def cycles(self, target: Target) -> int:
+        return _cycles(self, 1, target)
+
+
+class ReduceRowsUpdate(SupervisorVertex, Generic[P, R]):
+    """out = out + the rows of x, reduced one after the other. A HALF is rounded once."""
+
+    x: Input[Vector[Vector[P]]]
+    out: InOut[Vector[R]]
+    operation: ClassVar[str]
+
+    def compute(self) -> None:
+        total = reduced(self.operation, self.x)
+        self.out = self.out.astype(total.dtype) + total
+
+    def cycles(self, target: Target) -> int:
+        return _cycles(self, 1, target)
+
+
+class ScaledReduceRowsUpdate(SupervisorVertex, Generic[P, R]):
+    """out = out + scale times the rows of x, reduced one after the other. A HALF is rounded once."""
+
+    x: Input[Vector[Vector[P]]]
+    scale: Input[FLOAT]
+    out: InOut[Vector[R]]
+    operation: ClassVar[str]
+
+    def compute(self) -> None:
+        total = self.scale * reduced(self.operation, self.x)
+        self.out = self.out.astype(total.dtype) + total
+
+    def cycles(self, target: Target) -> int:
+        return _cycles(self, 2, target)
+
+
+def _cycles(vertex: Any, further: int, target: Target) -> int:
+    dtype, out = vertex.fields["x"].dtype, vertex.fields["out"].dtype
+    paths = -(-len(vertex.out) // (target.num_worker_contexts * target.get_vector_width(out)))
+    extra = further * paths * target.num_worker_contexts
+    return stage_cycles(vertex.operation, len(vertex.out), len(vertex.x), dtype, out, target) + extra
+
+
+@cache
+def reduction_codelet(base: type[Vertex], operation: str, dtype: type[DType], out: type[DType]) -> type[Vertex]:
+    """`base` for an operation and the dtypes of the rows and the result: popops::ReduceRows<ADD,float>."""
+    if issubclass(dtype, QUARTER):
+        raise PoplibsError(
+            f"popops::{base.__name__} does not compute with {dtype}.",
+            next_step="convert to HALF or FLOAT with popops.cast first.",
+        )
+    names = [dtype.__name__.lower()] + ([] if out is dtype else [out.__name__.lower()])
+    dtypes: dict[Any, type[DType]] = {P: dtype, R: out}
+    return template(base, f"popops::{base.__name__}<{operation},{','.join(names)}>", dtypes, operation=operation)

@@ -1,0 +1,417 @@
+"""Reductions: `reduce`, `reduce_with_output`, `reduce_many`, and the plan of each.
+
+What is reduced is seen as rows, and what remains as columns. In one stage, every tile that holds a part of the result reads
+all rows of its columns. In two, blocks of rows are reduced side by side on tiles of their own first, each if possible on the
+tile that holds its first element. `plan_reduce` asks the cost model for every number of blocks and takes the cheapest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+from ipu_teach.cost.exchange import exchange_cycles
+from ipu_teach.errors import PoplibsError, counted, shown
+from ipu_teach.graph.compute_set import ComputeSet
+from ipu_teach.graph.graph import Graph
+from ipu_teach.graph.tensor import Shape, Tensor, concat
+from ipu_teach.graph.text import table
+from ipu_teach.poplibs.popops.operands import check_operand, check_output
+from ipu_teach.poplibs.popops.reduction_vertices import (
+    REDUCTIONS,
+    ReduceRows,
+    ReduceRowsUpdate,
+    ScaledReduceRows,
+    ScaledReduceRowsUpdate,
+    partials_dtype,
+    reduction_codelet,
+    stage_cycles,
+)
+from ipu_teach.poplibs.poputil import (
+    MIN_BYTES_PER_TILE,
+    balanced_partition,
+    check_call,
+    check_number,
+    check_sizes,
+    check_tensor,
+    map_tensor_linearly,
+    take,
+    tile_pieces,
+)
+from ipu_teach.program import Execute
+from ipu_teach.program import Sequence as Program
+from ipu_teach.target import Target
+from ipu_teach.types import BOOL, FLOAT, HALF, DType, as_dtype
+
+_FLOATS = (FLOAT, HALF)
+_SCALED = ("ADD", "SQUARE_ADD")
+
+
+@dataclass(frozen=True)
+class ReduceParams:
+    """What a reduction does: `operation`, one of `REDUCTIONS`; for ADD and SQUARE_ADD also a factor and an addition.
+
+    `scale`: a number, or a FLOAT tensor of one element, that the result is multiplied by. `update`: the result is added to
+    what the output holds, where there is an output already.
+    """
+
+    operation: str = "ADD"
+    scale: float | Tensor | None = None
+    update: bool = False
+
+
+@dataclass(frozen=True)
+class SingleReduceOp:
+    """One of the reductions of `reduce_many`: `x` over the dimensions `dims`; `out_type` as of `reduce`."""
+
+    x: Tensor
+    dims: Sequence[int]
+    params: str | ReduceParams = "ADD"
+    out_type: type[DType] | None = None
+
+
+@dataclass(frozen=True)
+class ReduceStage:
+    """One compute set of a plan: `vertices` of [rows, columns] each at most, and what the busiest tile spends."""
+
+    name: str
+    vertices: int
+    rows: int
+    columns: int
+    exchange_bytes: int
+    cycles: int
+
+
+@dataclass(frozen=True)
+class ReducePlan:
+    """How many blocks of rows are reduced side by side before their partial results are, and the modelled cycles.
+
+    Printing it says it in a line; a notebook shows the stages as a table.
+    """
+
+    row_blocks: int
+    cycles: int
+    stages: tuple[ReduceStage, ...] = ()
+
+    def __repr__(self) -> str:
+        steps = ", then ".join(
+            f"{s.name}: {counted(s.vertices, 'vertex', 'vertices')} of {s.rows:,} x {s.columns:,}" for s in self.stages
+        )
+        return (
+            f"ReducePlan({counted(self.row_blocks, 'block')} of rows; {steps or 'no stages'}; {self.cycles:,} cycles modelled)"
+        )
+
+    def _repr_html_(self) -> str:
+        heads = ("stage", "vertices", "rows", "columns", "bytes in", "modelled cycles")
+        rows = [(s.name, *(f"{n:,}" for n in (s.vertices, s.rows, s.columns, s.exchange_bytes, s.cycles))) for s in self.stages]
+        said = f"Plan of a reduction: {counted(self.row_blocks, 'block')} of rows, {self.cycles:,} cycles modelled"
+        return table(said, heads, rows, "stages")
+
+
+def plan_reduce(rows: int, columns: int, dtype: type[DType], target: Target, operation: str = "ADD") -> ReducePlan:
+    """The number of row blocks that the cost model likes best for reducing `rows` x `columns` of `dtype` to one row."""
+    check_sizes("plan_reduce", target, 0, rows=rows, columns=columns)
+    _check_operation("plan_reduce", operation)
+    return _plan(int(rows), int(columns), as_dtype(dtype, "plan_reduce()"), target, operation)
+
+
+@lru_cache(maxsize=512)
+def _plan(rows: int, columns: int, dtype: type[DType], target: Target, operation: str) -> ReducePlan:
+    most = min(rows, target.num_tiles) if columns else 1
+    plans = (reduce_stages(rows, columns, blocks, dtype, target, operation) for blocks in range(1, max(1, most) + 1))
+    return min(plans, key=lambda plan: (plan.cycles, plan.row_blocks))
+
+
+def reduce_stages(
+    rows: int, columns: int, blocks: int, dtype: type[DType], target: Target, operation: str = "ADD"
+) -> ReducePlan:
+    """The plan with that many blocks, and its modelled cycles: as if every element came from another tile."""
+    carried = partials_dtype(operation, dtype)
+    share = max(-(-columns // target.num_tiles), min(columns, MIN_BYTES_PER_TILE // dtype.size))
+    used = -(-columns // share) if share else 0
+    stages: list[ReduceStage] = []
+    left, kind, again = rows, dtype, operation
+    if blocks > 1:
+        block = -(-rows // blocks)
+        cycles = stage_cycles(operation, columns, block, dtype, carried, target) + target.internal_sync_cycles
+        moved = block * columns * dtype.size
+        cycles += int(exchange_cycles(moved, target))
+        stages.append(ReduceStage("InToIntermediate", blocks, block, columns, moved, cycles))
+        left, kind, again = blocks, carried, _next(operation)
+    moved = left * share * kind.size
+    cycles = int(exchange_cycles(moved, target)) + stage_cycles(again, share, left, kind, dtype, target)
+    name = "IntermediateToOutput" if stages else "InToOutput"
+    stages.append(ReduceStage(name, used, left, share, moved, cycles))
+    return ReducePlan(blocks, sum(s.cycles for s in stages), tuple(stages))
+
+
+def _next(operation: str) -> str:
+    """What is done with the partial results of an operation."""
+    return "ADD" if operation == "SQUARE_ADD" else operation
+
+
+def reduce(
+    graph: Graph,
+    x: Tensor,
+    dims: Sequence[int],
+    prog: Program,
+    operation: str | ReduceParams = "ADD",
+    debug_context: str = "reduce",
+    out_type: type[DType] | None = None,
+) -> Tensor:
+    """x reduced over the dimensions `dims` by `operation`, a word or `ReduceParams`; the others remain, in order.
+
+    Operations: ADD, MUL, MIN, MAX of numbers, LOGICAL_AND and LOGICAL_OR of BOOL, SQUARE_ADD (the sum of squares), LOG_ADD
+    (of FLOAT and HALF: the logarithm of the sum of exponents). `out_type`: FLOAT or HALF for the other one; by default x's.
+
+    One compute set, or two, by `plan_reduce`: rows are reduced in blocks, first to last within a block, then the blocks'
+    results first to last. Sums of HALF are carried in FLOAT and rounded once. The result is mapped linearly. Without rows the
+    result is the neutral element; MIN and MAX have none. Raises `PoplibsError`.
+    """
+    check_call("reduce", graph, prog, debug_context)
+    job = _job("reduce", graph, SingleReduceOp(x, dims, operation, out_type), None)
+    _add_output(graph, job, f"{debug_context}/out")
+    _run(graph, [job], prog, debug_context)
+    return job.result()
+
+
+def reduce_with_output(
+    graph: Graph,
+    x: Tensor,
+    out: Tensor,
+    dims: Sequence[int],
+    prog: Program,
+    operation: str | ReduceParams = "ADD",
+    debug_context: str = "reduce_with_output",
+) -> None:
+    """As `reduce`, into `out`: of the shape that remains and of x's dtype (HALF or FLOAT of either). It keeps its mapping.
+
+    With `ReduceParams(update=True)` the result is added to what out holds.
+    """
+    function = "reduce_with_output"
+    check_call(function, graph, prog, debug_context)
+    check_tensor(function, graph, "out", out)
+    job = _job(function, graph, SingleReduceOp(x, dims, operation, out.dtype), out)
+    _run(graph, [job], prog, debug_context)
+
+
+def reduce_many(
+    graph: Graph,
+    operations: Sequence[SingleReduceOp],
+    prog: Program,
+    debug_context: str = "reduce_many",
+    outputs: Sequence[Tensor] | None = None,
+) -> list[Tensor]:
+    """Several reductions side by side, in the compute sets of one: at most two, however many there are.
+
+    `operations`: a list of `SingleReduceOp`. `outputs`: a tensor for each, as `out` of `reduce_with_output`; by default they
+    are made. Returns them.
+    """
+    function = "reduce_many"
+    check_call(function, graph, prog, debug_context)
+    if not isinstance(operations, (list, tuple)) or not all(isinstance(op, SingleReduceOp) for op in operations):
+        raise PoplibsError(
+            f"{function}() was given {shown(operations)}.", next_step="give a list: [SingleReduceOp(x, [0]), …]."
+        )
+    if outputs is not None and (not isinstance(outputs, (list, tuple)) or len(outputs) != len(operations)):
+        raise PoplibsError(
+            f"{function}() was given {counted(len(operations), 'reduction')} and the outputs {shown(outputs)}.",
+            next_step="give a list with one tensor for each, or none at all.",
+        )
+    jobs = [_job(function, graph, op, None if outputs is None else outputs[i]) for i, op in enumerate(operations)]
+    for i, job in enumerate(jobs):
+        if job.out is None:
+            _add_output(graph, job, f"{debug_context}/out{i}")
+    if jobs:
+        _run(graph, jobs, prog, debug_context)
+    return [job.result() for job in jobs]
+
+
+@dataclass
+class _Job:
+    """One reduction, checked: rows x columns, where the result goes, and how."""
+
+    matrix: Tensor
+    shape: Shape
+    params: ReduceParams
+    dtype: type[DType]
+    out: Tensor | None
+
+    def result(self) -> Tensor:
+        assert self.out is not None
+        return self.out
+
+
+def _job(function: str, graph: Graph, op: SingleReduceOp, out: Tensor | None) -> _Job:
+    x, params = op.x, op.params if isinstance(op.params, ReduceParams) else ReduceParams(op.params)
+    check_tensor(function, graph, "x", x)
+    _check_operation(function, params.operation)
+    _check_dtype(function, graph, x, params.operation)
+    chosen = _dims(function, x, op.dims)
+    dtype = x.dtype if op.out_type is None else as_dtype(op.out_type, f"{function}()")
+    if dtype is not x.dtype and (dtype not in _FLOATS or x.dtype not in _FLOATS):
+        raise PoplibsError(
+            f"{function}() reduces {x.dtype.__name__} to {x.dtype.__name__}; it was asked for {dtype.__name__}.",
+            where=repr(x),
+            next_step="only HALF and FLOAT are converted on the way; else use popops.cast.",
+        )
+    kept = [d for d in range(x.rank) if d not in chosen]
+    rows, shape = prod(x.shape[d] for d in chosen), tuple(x.shape[d] for d in kept)
+    if rows == 0 and params.operation in ("MAX", "MIN"):
+        raise PoplibsError(
+            f"{function}() by {params.operation} was given no elements.",
+            where=repr(x),
+            next_step="MAX and MIN have no result then; the other operations have.",
+        )
+    if out is not None:
+        check_output(function, graph, out, shape, dtype)
+    _check_extras(function, graph, x, params, out)
+    matrix = x.dim_shuffle(chosen + kept).reshape((rows, prod(shape)))
+    return _Job(matrix, shape, params, dtype, out)
+
+
+def _check_operation(function: str, operation: object) -> None:
+    if not isinstance(operation, str) or operation not in REDUCTIONS:
+        raise PoplibsError(
+            f"{function}() was given the operation {shown(operation)}.", next_step=f"use {', '.join(REDUCTIONS)}."
+        )
+
+
+def _check_dtype(function: str, graph: Graph, x: Tensor, operation: str) -> None:
+    if operation.startswith("LOGICAL"):
+        if x.dtype is not BOOL:
+            raise PoplibsError(
+                f"{function}() by {operation} works on BOOL; x is {x.dtype.__name__}.",
+                where=repr(x),
+                next_step="ask a question first: popops.neq(graph, x, 0, prog).",
+            )
+        return
+    check_operand(function, graph, "x", x)
+    if operation == "LOG_ADD" and x.dtype not in _FLOATS:
+        raise PoplibsError(
+            f"{function}() by LOG_ADD works on FLOAT and HALF; x is {x.dtype.__name__}.",
+            where=repr(x),
+            next_step="cast it with popops.cast.",
+        )
+
+
+def _dims(function: str, x: Tensor, dims: object) -> list[int]:
+    if not isinstance(dims, Sequence) or isinstance(dims, str):
+        raise PoplibsError(f"{function}() was given the dimensions {shown(dims)}.", next_step="give a list, as in [0].")
+    chosen = [x._axis(d) for d in dims]
+    if len(set(chosen)) != len(chosen):
+        raise PoplibsError(
+            f"{function}() was given the dimensions {shown(dims)}, one of them twice.",
+            where=repr(x),
+            next_step="name each once.",
+        )
+    return chosen
+
+
+def _check_extras(function: str, graph: Graph, x: Tensor, params: ReduceParams, out: Tensor | None) -> None:
+    """Raise `PoplibsError` unless scale and update are what the operation and the dtype allow."""
+    extra = "scale" if params.scale is not None else "update" if params.update else ""
+    if extra and params.operation not in _SCALED:
+        raise PoplibsError(
+            f"{function}() by {params.operation} was given {extra}.",
+            next_step=f"only {' and '.join(_SCALED)} take scale and update.",
+        )
+    if params.update and out is None:
+        raise PoplibsError(
+            f"{function}() was given update, and no output to add to.",
+            next_step="use reduce_with_output, or the outputs of reduce_many.",
+        )
+    if params.scale is None:
+        return
+    if x.dtype not in _FLOATS:
+        raise PoplibsError(
+            f"{function}() scales FLOAT and HALF; x is {x.dtype.__name__}.", where=repr(x), next_step="leave scale out."
+        )
+    if not isinstance(params.scale, Tensor):
+        check_number(function, "scale", params.scale, FLOAT)
+        return
+    check_tensor(function, graph, "scale", params.scale)
+    if params.scale.dtype is not FLOAT or params.scale.num_elements != 1:
+        raise PoplibsError(
+            f"{function}() wants scale as a number, or as a FLOAT tensor of one element.",
+            where=repr(params.scale),
+            next_step="make it with graph.add_variable(FLOAT, ()).",
+        )
+
+
+def _add_output(graph: Graph, job: _Job, name: str) -> None:
+    job.out = graph.add_variable(job.dtype, job.shape, name)
+    map_tensor_linearly(graph, job.out)
+
+
+def _run(graph: Graph, jobs: list[_Job], prog: Program, name: str) -> None:
+    """The compute sets of all jobs: what takes one stage runs in the first, beside the first of what takes two."""
+    plans = [plan_reduce(*_size(j.matrix), j.matrix.dtype, graph.target, j.params.operation) for j in jobs]
+    two = any(plan.row_blocks > 1 for plan in plans)
+    first = graph.add_compute_set(f"{name}/Reduce/{'InToIntermediate' if two else 'InToOutput'}")
+    last = graph.add_compute_set(f"{name}/Reduce/IntermediateToOutput") if two else first
+    for job, plan in zip(jobs, plans, strict=True):
+        operation, matrix, final = job.params.operation, job.matrix, first
+        if plan.row_blocks > 1:
+            matrix = _reduce_blocks(graph, first, matrix, plan.row_blocks, operation, name)
+            operation, final = _next(operation), last
+        _finish(graph, final, matrix, job, operation, name)
+    prog.add(Execute(first))
+    if two:
+        prog.add(Execute(last))
+
+
+def _size(matrix: Tensor) -> tuple[int, int]:
+    rows, columns = matrix.shape
+    return rows, columns
+
+
+def _reduce_blocks(graph: Graph, into: ComputeSet, matrix: Tensor, blocks: int, operation: str, name: str) -> Tensor:
+    """Each block of rows reduced on a tile of its own, if possible that which holds its first element: (blocks, columns)."""
+    kind = partials_dtype(operation, matrix.dtype)
+    partials = graph.add_variable(kind, (blocks, matrix.shape[1]), f"{name}/partials")
+    codelet = reduction_codelet(ReduceRows, operation, matrix.dtype, kind)
+    parts = balanced_partition(matrix.shape[0], blocks)
+    first = matrix.positions()[[begin for begin, _ in parts], 0]
+    tiles: list[int] = graph.tile_map().at(first * matrix.dtype.size).tolist()
+    if len(set(tiles)) < blocks or min(tiles) < 0:
+        tiles = [i * graph.target.num_tiles // blocks for i in range(blocks)]
+    for i, (tile, (begin, end)) in enumerate(zip(tiles, parts, strict=True)):
+        graph.set_tile_mapping(partials[i], tile)
+        graph.set_tile_mapping(graph.add_vertex(into, codelet, x=matrix[begin:end], out=partials[i]), tile)
+    return partials
+
+
+def _finish(graph: Graph, into: ComputeSet, matrix: Tensor, job: _Job, operation: str, name: str) -> None:
+    """The vertices that reduce `matrix` into the job's output, each column where its result lies."""
+    params, out = job.params, job.result()
+    bases = {
+        (False, False): ReduceRows, (True, False): ScaledReduceRows, (False, True): ReduceRowsUpdate,
+        (True, True): ScaledReduceRowsUpdate,
+    }  # fmt: skip
+    codelet = reduction_codelet(bases[params.scale is not None, params.update], operation, matrix.dtype, out.dtype)
+    extra: dict[str, Any] = {}
+    if params.scale is not None:
+        scale = params.scale
+        if not isinstance(scale, Tensor):
+            scale = graph.add_constant(FLOAT, (), scale, f"{name}/scale")
+            graph.set_tile_mapping(scale, 0)
+        extra["scale"] = scale.reshape(())
+    flat = out.flatten()
+    for tile, pieces in tile_pieces(graph, out):
+        columns = concat([matrix[:, begin:end] for begin, end in pieces], 1)
+        vertex = graph.add_vertex(into, codelet, x=columns, out=take(flat, pieces), **extra)
+        graph.set_tile_mapping(vertex, tile)
+
+
+def reduce_rows(graph: Graph, matrix: Tensor, out: Tensor, prog: Program, operation: str, name: str) -> None:
+    """The rows of `matrix` reduced, first to last, into `out` (already mapped), each column where its result lies.
+
+    One compute set, called `name`: the last step of other libraries' plans.
+    """
+    into = graph.add_compute_set(name)
+    _finish(graph, into, matrix, _Job(matrix, out.shape, ReduceParams(operation), out.dtype, out), operation, name)
+    prog.add(Execute(into))

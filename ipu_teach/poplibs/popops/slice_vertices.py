@@ -1,0 +1,118 @@
+"""The vertices that read and write rows whose numbers are data. Each works on the columns that its tile holds.
+
+PopLibs' estimates of them are not among the ones that we have; assumed, for each: a turn of 15 cycles for every row that is
+moved (its number is read and becomes an address), and its elements at the rate of a copy inside a tile.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ipu_teach.cost import vertices
+from ipu_teach.graph.vertex import InOut, Input, Output, SupervisorVertex, Vector
+from ipu_teach.target import Target
+from ipu_teach.types import FLOAT, UNSIGNED_INT
+
+_TURN, _START = 15, 20
+
+
+def _moved(shape: tuple[int, ...], size: int, target: Target, times: int = 1) -> int:
+    """Tile cycles of moving the rows of [rows, columns]: see the head of this module. `times`: reads and writes of each."""
+    rows, columns = shape
+    return _START + _TURN * rows + times * int(vertices.memcpy(rows * columns * size, target))
+
+
+class DynamicSlice1D(SupervisorVertex):
+    """out = as many rows of base as it has, from offset on. Behind the last row comes the first; an offset too large is 0."""
+
+    base: Input[Vector[Vector[FLOAT]]]
+    offset: Input[UNSIGNED_INT]
+    out: Output[Vector[Vector[FLOAT]]]
+
+    def compute(self) -> None:
+        rows, count = len(self.base), len(self.out)
+        places = np.remainder(_start(self.offset, rows) + np.arange(count), rows)
+        self.out = np.take(self.base, places, axis=0, mode="clip")
+
+    def cycles(self, target: Target) -> int:
+        return _moved(self.out.shape, self.fields["out"].dtype.size, target)
+
+
+class DynamicUpdateSlice1D(SupervisorVertex):
+    """Rows of base, from offset on, become those of update. Behind the last row comes the first; an offset too large is 0."""
+
+    base: InOut[Vector[Vector[FLOAT]]]
+    update: Input[Vector[Vector[FLOAT]]]
+    offset: Input[UNSIGNED_INT]
+
+    def compute(self) -> None:
+        rows, count = len(self.base), len(self.update)
+        places = np.remainder(np.arange(rows) - _start(self.offset, rows), rows)
+        taken = np.take(self.update, places, axis=0, mode="clip")
+        self.base = np.where((places < count).reshape((rows, 1)), taken, self.base)
+
+    def cycles(self, target: Target) -> int:
+        return _moved(self.update.shape, self.fields["base"].dtype.size, target)
+
+
+def _start(offset: Any, rows: int) -> Any:
+    return np.where(offset < rows, offset, np.uint32(0)).astype(np.int64)
+
+
+class MultiSlice(SupervisorVertex):
+    """out = the rows of base of these numbers; zeros where there is no such row. UNSIGNED_INT stands for the numbers' dtype."""
+
+    base: Input[Vector[Vector[FLOAT]]]
+    offsets: Input[Vector[UNSIGNED_INT]]
+    out: Output[Vector[Vector[FLOAT]]]
+
+    def compute(self) -> None:
+        inside = (self.offsets >= 0) & (self.offsets < len(self.base))
+        taken = np.take(self.base, self.offsets.astype(np.int64), axis=0, mode="clip")
+        self.out = np.where(inside.reshape((len(self.offsets), 1)), taken, np.zeros((), self.out.dtype))
+
+    def cycles(self, target: Target) -> int:
+        return _moved(self.out.shape, self.fields["out"].dtype.size, target)
+
+
+class MultiUpdate(SupervisorVertex):
+    """The rows of base of these numbers become those of updates, first to last; a number without a row is passed over."""
+
+    base: InOut[Vector[Vector[FLOAT]]]
+    updates: Input[Vector[Vector[FLOAT]]]
+    offsets: Input[Vector[UNSIGNED_INT]]
+
+    def compute(self) -> None:
+        inside = (self.offsets >= 0) & (self.offsets < len(self.base))
+        self.base[self.offsets[inside]] = self.updates[inside]
+
+    def cycles(self, target: Target) -> int:
+        return _moved(self.updates.shape, self.fields["base"].dtype.size, target)
+
+
+class MultiUpdateOp(SupervisorVertex):
+    """The rows of base of these numbers are combined with those of updates, first to last, by ADD (times scale), MUL or MAX.
+
+    Sums of HALF are carried in FLOAT and rounded once.
+    """
+
+    base: InOut[Vector[Vector[FLOAT]]]
+    updates: Input[Vector[Vector[FLOAT]]]
+    offsets: Input[Vector[UNSIGNED_INT]]
+    scale: Input[FLOAT]
+    operation: ClassVar[str]
+
+    def compute(self) -> None:
+        inside = (self.offsets >= 0) & (self.offsets < len(self.base))
+        wide = np.float32 if self.operation == "ADD" and self.base.dtype == np.float16 else self.base.dtype
+        result, updates = self.base.astype(wide), self.updates[inside].astype(wide)
+        if self.operation == "ADD":
+            np.add.at(result, self.offsets[inside], self.scale.astype(wide) * updates)
+        else:
+            {"MUL": np.multiply, "MAX": np.maximum}[self.operation].at(result, self.offsets[inside], updates)
+        self.base[...] = result
+
+    def cycles(self, target: Target) -> int:
+        return _moved(self.updates.shape, self.fields["base"].dtype.size, target, 2)

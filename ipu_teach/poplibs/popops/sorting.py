@@ -1,0 +1,329 @@
+"""Order along a dimension: `top_k`, `sort` and their kin, and the places of largest and smallest elements.
+
+Each row is sorted whole on one tile; rows are shared evenly among the tiles. PopLibs sorts one row on many tiles in many
+supersteps (a bitonic sort), which pays for long rows; here a row must fit on a tile. Assumed cost: a worker sorts a row by
+comparing and moving, 10 cycles for each of its n log2 n steps; a search for the largest costs PopLibs' 3 cycles an element.
+Equal elements keep their order, also when the largest come first. NaN counts as larger than all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import cache
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+
+from ipu_teach.cost import vertices
+from ipu_teach.errors import PoplibsError, shown
+from ipu_teach.graph.graph import Graph
+from ipu_teach.graph.layouts import is_whole
+from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph.vertex import Input, Output, SupervisorVertex, Vector, Vertex, template
+from ipu_teach.poplibs.popops.operands import check_operand
+from ipu_teach.poplibs.poputil import balanced_partition, check_call, check_mapped, check_same, check_tensor
+from ipu_teach.program import Copy, Execute
+from ipu_teach.program import Sequence as Program
+from ipu_teach.target import Target
+from ipu_teach.types import QUARTER, UNSIGNED_INT, DType
+
+_STEP = 10
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class SortOrder(Enum):
+    """The order of what `top_k` gives; NONE leaves it open, and is DESCENDING for the largest, ASCENDING for the smallest."""
+
+    NONE = "NONE"
+    ASCENDING = "ASCENDING"
+    DESCENDING = "DESCENDING"
+
+
+@dataclass(frozen=True)
+class TopKParams:
+    """What `top_k` gives: the `k` largest, or smallest, elements, and their order."""
+
+    k: int
+    largest: bool = True
+    sort_order: SortOrder = SortOrder.NONE
+
+    @property
+    def descending(self) -> bool:
+        """Whether the largest comes first."""
+        return self.sort_order is SortOrder.DESCENDING or (self.sort_order is SortOrder.NONE and self.largest)
+
+
+def order_of(keys: Any, k: int, largest: bool, descending: bool) -> Any:
+    """[rows, k]: the places in each row of keys [rows, n] of its k largest or smallest elements, in that order."""
+    n = keys.shape[1]
+    up = np.argsort(keys, axis=1, kind="stable")
+    down = (n - 1) - np.argsort(keys[:, ::-1], axis=1, kind="stable")[:, ::-1]
+    first = (down if largest else up)[:, :k]
+    return first if largest == descending else first[:, ::-1]
+
+
+def taken(rows: Any, order: Any) -> Any:
+    """Of each row of [rows, n] the elements at these places."""
+    starts = np.arange(len(rows)).reshape((len(rows), 1)) * rows.shape[1]
+    return np.take(rows.copy().reshape(rows.size), order + starts, mode="clip")
+
+
+class SortRows(SupervisorVertex, Generic[K]):
+    """out = the k largest, or smallest, elements of each row of keys."""
+
+    keys: Input[Vector[Vector[K]]]
+    out: Output[Vector[Vector[K]]]
+    largest: ClassVar[bool]
+    descending: ClassVar[bool]
+
+    def compute(self) -> None:
+        order = order_of(self.keys, self.out.shape[1], self.largest, self.descending)
+        self.out = taken(self.keys, order)
+
+    def cycles(self, target: Target) -> int:
+        return _sort_cycles(self.keys.shape, target)
+
+
+class SortRowsKV(SupervisorVertex, Generic[K, V]):
+    """out = the k largest, or smallest, elements of each row of keys; picked = the values that stand beside them."""
+
+    keys: Input[Vector[Vector[K]]]
+    values: Input[Vector[Vector[V]]]
+    out: Output[Vector[Vector[K]]]
+    picked: Output[Vector[Vector[V]]]
+    largest: ClassVar[bool]
+    descending: ClassVar[bool]
+
+    def compute(self) -> None:
+        order = order_of(self.keys, self.out.shape[1], self.largest, self.descending)
+        self.out = taken(self.keys, order)
+        self.picked = taken(self.values, order)
+
+    def cycles(self, target: Target) -> int:
+        return _sort_cycles(self.keys.shape, target)
+
+
+class Extreme(SupervisorVertex, Generic[K]):
+    """place = where the largest (or smallest) element of each row stands, the first of equals; best = that element."""
+
+    x: Input[Vector[Vector[K]]]
+    place: Output[Vector[UNSIGNED_INT]]
+    best: Output[Vector[K]]
+    largest: ClassVar[bool]
+
+    def compute(self) -> None:
+        self.place = np.argmax(self.x, axis=1) if self.largest else np.argmin(self.x, axis=1)
+        self.best = np.max(self.x, axis=1) if self.largest else np.min(self.x, axis=1)
+
+    def cycles(self, target: Target) -> int:
+        workers = target.num_worker_contexts
+        return workers * -(-len(self.x) // workers) * int(vertices.max_class(self.x.shape[1]))
+
+
+def _sort_cycles(shape: tuple[int, ...], target: Target) -> int:
+    rows, n = shape
+    workers = target.num_worker_contexts
+    return workers * -(-rows // workers) * (_STEP * n * max(1, (n - 1).bit_length()) + 20)
+
+
+def top_k(graph: Graph, params: TopKParams, x: Tensor, prog: Program, debug_context: str = "top_k") -> Tensor:
+    """[…, k]: of each row of x, along its last dimension, the k largest or smallest elements. Numbers of any dtype.
+
+    The result lies where the rows were sorted. One compute set. Raises `PoplibsError`.
+    """
+    check_call("top_k", graph, prog, debug_context)
+    _check_params("top_k", graph, params, x)
+    return _sorted(graph, x, None, params, prog, debug_context)[0]
+
+
+def top_k_key_value(
+    graph: Graph, params: TopKParams, keys: Tensor, values: Tensor, prog: Program, debug_context: str = "top_k_key_value"
+) -> tuple[Tensor, Tensor]:
+    """As `top_k` of `keys`, and beside it the elements of `values` (of the same shape, any dtype) at these places."""
+    check_call("top_k_key_value", graph, prog, debug_context)
+    _check_params("top_k_key_value", graph, params, keys)
+    _check_values("top_k_key_value", graph, keys, values)
+    return _sorted(graph, keys, values, params, prog, debug_context)
+
+
+def top_k_with_permutation(
+    graph: Graph, params: TopKParams, x: Tensor, prog: Program, debug_context: str = "top_k_with_permutation"
+) -> tuple[Tensor, Tensor]:
+    """As `top_k`, and beside it where in its row each element stood (UNSIGNED_INT)."""
+    check_call("top_k_with_permutation", graph, prog, debug_context)
+    _check_params("top_k_with_permutation", graph, params, x)
+    places = np.broadcast_to(np.arange(x.shape[-1]), x.shape)
+    numbers = graph.add_constant(UNSIGNED_INT, x.shape, places, f"{debug_context}/places")
+    graph.set_tile_mapping(numbers, graph.get_tile_mapping(x))
+    return _sorted(graph, x, numbers, params, prog, debug_context)
+
+
+def sort(graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str = "sort") -> Tensor:
+    """x in ascending order along the dimension `dim`, in a new tensor. One compute set. Raises `PoplibsError`."""
+    check_call("sort", graph, prog, debug_context)
+    check_tensor("sort", graph, "x", x)
+    axis = x._axis(dim)
+    check_operand("sort", graph, "x", x)
+    _check_dtype("sort", x)
+    out, _ = _sorted(graph, x.dim_roll(axis, x.rank - 1), None, _ascending(x, axis), prog, debug_context)
+    return out.dim_roll(x.rank - 1, axis)
+
+
+def sort_in_place(graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str = "sort_in_place") -> None:
+    """x becomes ascending along the dimension `dim`. As `sort`, and a copy back to where x lies."""
+    check_call("sort_in_place", graph, prog, debug_context)
+    prog.add(Copy(sort(graph, x, dim, prog, debug_context), x))
+
+
+def sort_key_value(
+    graph: Graph, keys: Tensor, values: Tensor, dim: int, prog: Program, debug_context: str = "sort_key_value"
+) -> Tensor:
+    """`values` in the order that makes `keys`, of the same shape, ascend along `dim`; a new tensor. Otherwise as `sort`."""
+    return _sort_values("sort_key_value", graph, keys, values, dim, prog, debug_context)[1]
+
+
+def sort_key_value_in_place(
+    graph: Graph, keys: Tensor, values: Tensor, dim: int, prog: Program, debug_context: str = "sort_key_value_in_place"
+) -> None:
+    """`keys` becomes ascending along `dim`, and `values` goes along with it. As `sort_key_value`, and copies back."""
+    ordered, moved = _sort_values("sort_key_value_in_place", graph, keys, values, dim, prog, debug_context)
+    prog.add(Copy(ordered, keys)).add(Copy(moved, values))
+
+
+def arg_max(graph: Graph, x: Tensor, prog: Program, debug_context: str = "arg_max") -> Tensor:
+    """[…]: where in each row of x, along its last dimension, the largest element stands (UNSIGNED_INT)."""
+    return _extreme("arg_max", graph, x, True, prog, debug_context)[0]
+
+
+def arg_min(graph: Graph, x: Tensor, prog: Program, debug_context: str = "arg_min") -> Tensor:
+    """[…]: where in each row of x, along its last dimension, the smallest element stands (UNSIGNED_INT)."""
+    return _extreme("arg_min", graph, x, False, prog, debug_context)[0]
+
+
+def max_and_arg_max(graph: Graph, x: Tensor, prog: Program, debug_context: str = "max_and_arg_max") -> tuple[Tensor, Tensor]:
+    """The largest element of each row of x, along its last dimension, and where it stands (UNSIGNED_INT)."""
+    place, best = _extreme("max_and_arg_max", graph, x, True, prog, debug_context)
+    return best, place
+
+
+def min_and_arg_min(graph: Graph, x: Tensor, prog: Program, debug_context: str = "min_and_arg_min") -> tuple[Tensor, Tensor]:
+    """The smallest element of each row of x, along its last dimension, and where it stands (UNSIGNED_INT)."""
+    place, best = _extreme("min_and_arg_min", graph, x, False, prog, debug_context)
+    return best, place
+
+
+def _ascending(x: Tensor, axis: int) -> TopKParams:
+    return TopKParams(x.shape[axis], False, SortOrder.ASCENDING)
+
+
+def _sort_values(
+    function: str, graph: Graph, keys: Tensor, values: Tensor, dim: int, prog: Program, name: str
+) -> tuple[Tensor, Tensor]:
+    check_call(function, graph, prog, name)
+    check_tensor(function, graph, "keys", keys)
+    axis = keys._axis(dim)
+    check_operand(function, graph, "keys", keys)
+    _check_dtype(function, keys)
+    _check_values(function, graph, keys, values)
+    rolled = [t.dim_roll(axis, keys.rank - 1) for t in (keys, values)]
+    ordered, moved = _sorted(graph, rolled[0], rolled[1], _ascending(keys, axis), prog, name)
+    return ordered.dim_roll(keys.rank - 1, axis), moved.dim_roll(keys.rank - 1, axis)
+
+
+def _sorted(
+    graph: Graph, keys: Tensor, values: Tensor | None, params: TopKParams, prog: Program, name: str
+) -> tuple[Tensor, Tensor]:
+    """(keys, values) of the first k places; the keys twice if there are no values."""
+    shape = (*keys.shape[:-1], params.k)
+    sides = {"keys": keys} if values is None else {"keys": keys, "values": values}
+    outputs = {"keys": "out", "values": "picked"}
+    results = {outputs[field]: graph.add_variable(t.dtype, shape, f"{name}/{outputs[field]}") for field, t in sides.items()}
+    dtypes = tuple(t.dtype for t in sides.values())
+    codelet = _codelet(SortRows if values is None else SortRowsKV, dtypes, bool(params.largest), params.descending)
+    flat = {field: t.reshape((_rows(keys), t.shape[-1])) for field, t in {**sides, **results}.items()}
+    _per_rows(graph, codelet, flat, tuple(results), prog, name)
+    return results["out"], results.get("picked", results["out"])
+
+
+def _extreme(function: str, graph: Graph, x: Tensor, largest: bool, prog: Program, name: str) -> tuple[Tensor, Tensor]:
+    check_call(function, graph, prog, name)
+    check_operand(function, graph, "x", x)
+    _check_dtype(function, x)
+    if x.rank == 0 or x.shape[-1] == 0:
+        raise PoplibsError(
+            f"{function}() was given rows without elements.", where=repr(x), next_step="give a tensor with a last dimension."
+        )
+    place = graph.add_variable(UNSIGNED_INT, x.shape[:-1], f"{name}/place")
+    best = graph.add_variable(x.dtype, x.shape[:-1], f"{name}/best")
+    fields = {"x": x.reshape((_rows(x), x.shape[-1])), "place": place.flatten(), "best": best.flatten()}
+    _per_rows(graph, _codelet(Extreme, (x.dtype,), largest, largest), fields, ("place", "best"), prog, name)
+    return place, best
+
+
+def _rows(x: Tensor) -> int:
+    return x.num_elements // x.shape[-1] if x.shape[-1] else 0
+
+
+def _per_rows(
+    graph: Graph, codelet: type[Vertex], fields: dict[str, Tensor], written: tuple[str, ...], prog: Program, name: str
+) -> None:
+    """One vertex on each of as many tiles as there are rows, or on all of them; results lie where they are made."""
+    rows = next(iter(fields.values())).shape[0]
+    into = graph.add_compute_set(name)
+    parts = min(rows, graph.target.num_tiles)
+    for i, (begin, end) in enumerate(balanced_partition(rows, parts) if rows else []):
+        tile = i * graph.target.num_tiles // parts
+        edges = {field: tensor[begin:end] for field, tensor in fields.items()}
+        for field in written:
+            graph.set_tile_mapping(edges[field], tile)
+        graph.set_tile_mapping(graph.add_vertex(into, codelet, edges), tile)
+    prog.add(Execute(into))
+
+
+@cache
+def _codelet(base: type[Vertex], dtypes: tuple[type[DType], ...], largest: bool, descending: bool) -> type[Vertex]:
+    """`base` for the dtypes of keys and values: popops::SortRows<float,largest>."""
+    words = [d.__name__.lower() for d in dtypes] + ["largest" if largest else "smallest"]
+    words += [] if largest == descending else ["reversed"]
+    attributes: dict[str, Any] = {"largest": largest, "descending": descending}
+    if base is Extreme:
+        del attributes["descending"]
+    open_dtypes: dict[Any, type[DType]] = dict(zip((K, V), dtypes, strict=False))
+    return template(base, f"popops::{base.__name__}<{','.join(words)}>", open_dtypes, **attributes)
+
+
+def _check_params(function: str, graph: Graph, params: object, x: object) -> None:
+    if not isinstance(params, TopKParams):
+        raise PoplibsError(f"{function}() was given {shown(params)} as params.", next_step="give TopKParams(k).")
+    tensor = check_operand(function, graph, "keys" if "key" in function else "x", x)
+    _check_dtype(function, tensor)
+    most = tensor.shape[-1] if tensor.rank else 0
+    if not is_whole(params.k) or not 0 <= params.k <= most or tensor.rank == 0:
+        raise PoplibsError(
+            f"{function}() was asked for {shown(params.k)} of {most:,} elements a row.",
+            where=repr(tensor),
+            next_step="give a k from 0 to the length of the last dimension.",
+        )
+    if not isinstance(params.sort_order, SortOrder):
+        raise PoplibsError(
+            f"{function}() was given the order {shown(params.sort_order)}.",
+            next_step=f"use SortOrder.{', '.join(o.name for o in SortOrder)}.",
+        )
+
+
+def _check_dtype(function: str, x: Tensor) -> None:
+    if issubclass(x.dtype, QUARTER):
+        raise PoplibsError(
+            f"{function}() does not order {x.dtype}.", where=repr(x), next_step="cast it with popops.cast to HALF first."
+        )
+
+
+def _check_values(function: str, graph: Graph, keys: Tensor, values: object) -> None:
+    check_tensor(function, graph, "values", values)
+    assert isinstance(values, Tensor)
+    where = f"keys {keys!r} and values {values!r}"
+    check_same(function, "shapes", keys.shape, values.shape, where, "give a value beside each key.")
+    _check_dtype(function, values)
+    check_mapped(function, graph, "values", values)

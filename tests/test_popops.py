@@ -1,0 +1,697 @@
+"""Operations on elements, expressions and what is made of them, against Python's integers and numpy's float64."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import struct
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_poplibs import NUMERIC, RANDOMLY, SHAPES, VIEWS, Bench, as_view, same_bits, sample
+
+from ipu_teach import (
+    BOOL,
+    CHAR,
+    FLOAT,
+    HALF,
+    INT,
+    LONGLONG,
+    QUARTER,
+    UNSIGNED_CHAR,
+    UNSIGNED_INT,
+    Tensor,
+)
+from ipu_teach.cost.vertices import rates
+from ipu_teach.poplibs import popops
+from ipu_teach.poplibs.popops import expr, operations
+from ipu_teach.program import Sequence
+from ipu_teach.types import Array, DType
+
+WHOLE = tuple(d for d in NUMERIC if d not in (FLOAT, HALF))
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def wide(fn: Callable[[float], float]) -> Callable[[Array], Array]:
+    """A function of Python's math for arrays of float64; NaN where it has no result."""
+
+    def each(x: float) -> float:
+        try:
+            return fn(x)
+        except ValueError:
+            return math.nan
+        except OverflowError:
+            return math.inf
+
+    return lambda values: np.array([each(v) for v in values.reshape(-1).tolist()]).reshape(values.shape)
+
+
+def gelu(x: float) -> float:
+    return 0.5 * x * math.erfc(-x / math.sqrt(2)) if abs(x) < 1e30 else (x if x > 0 else 0.0 * x)
+
+
+def away(x: float) -> float:
+    return math.copysign(math.floor(abs(x) + 0.5), x) if math.isfinite(x) else x
+
+
+# Each function by its name, its operation, and the same in float64, by Python's math where numpy's is what the kit uses.
+UNARY: dict[str, tuple[str, Callable[[Array], Array]]] = {
+    "abs": ("ABSOLUTE", np.abs),
+    "asin": ("ASIN", wide(math.asin)),
+    "cbrt": ("CBRT", np.cbrt),
+    "ceil": ("CEIL", np.ceil),
+    "cos": ("COS", wide(math.cos)),
+    "erf": ("ERF", wide(math.erf)),
+    "exp": ("EXPONENT", wide(math.exp)),
+    "exp2": ("EXPONENT2", wide(lambda x: math.pow(2, x))),
+    "expm1": ("EXPONENT_MINUS_ONE", wide(math.expm1)),
+    "floor": ("FLOOR", np.floor),
+    "gelu_erf": ("GELU_ERF", wide(gelu)),
+    "inv": ("INVERSE", lambda x: 1 / x),
+    "log": ("LOGARITHM", np.log),
+    "log1p": ("LOGARITHM_ONE_PLUS", np.log1p),
+    "nearby_int": ("NEARBY_INT", np.round),
+    "neg": ("NEGATE", lambda x: -x),
+    "relu": ("RELU", lambda x: np.where(np.isnan(x), x, np.where(x > 0, x, 0))),
+    "round": ("ROUND", wide(away)),
+    "rsqrt": ("RSQRT", lambda x: 1 / np.sqrt(x)),
+    "sigmoid": ("SIGMOID", lambda x: 0.5 * (1 + np.tanh(0.5 * x))),
+    "signum": ("SIGNUM", lambda x: np.where(np.isnan(x), x, (x > 0) * 1.0 - (x < 0) * 1.0)),
+    "sin": ("SIN", wide(math.sin)),
+    "sqrt": ("SQRT", wide(math.sqrt)),
+    "square": ("SQUARE", lambda x: x * x),
+    "tan": ("TAN", wide(math.tan)),
+    "tanh": ("TANH", wide(math.tanh)),
+    "trunc": ("TRUNC", np.trunc),
+}
+ASKING = {"is_finite": math.isfinite, "is_inf": math.isinf, "is_nan": math.isnan}
+NOT_EVERYWHERE = {"sigmoid": -16.0, "gelu_erf": -5.0}  # below, the reference here loses bits itself
+
+
+def within(got: Array, exact: Array, ulps: float) -> None:
+    """Finite results within so many units of their last place; the rest equal."""
+    finite = np.isfinite(exact) & np.isfinite(got)
+    largest = np.finfo(got.dtype).max
+    assert np.array_equal(np.isnan(got), np.isnan(exact))
+    assert np.all(np.where(np.isnan(exact) | finite | (np.abs(exact) > largest), True, got == exact))
+    assert np.all(
+        np.abs(got[finite].astype(np.float64) - exact[finite]) <= ulps * np.spacing(np.abs(exact[finite]).astype(got.dtype))
+    )
+
+
+@pytest.mark.parametrize("name", sorted(UNARY))
+def test_every_half_gives_the_exact_result_rounded_once(name: str) -> None:
+    """All 65,536 of them, on 13 tiles. At most one unit of the last place off where the reference itself is not exact."""
+    bench = Bench()
+    x = np.arange(2**16, dtype=np.uint16).view(np.float16)
+    out = getattr(popops, name)(bench.graph, bench.variable(x, HALF), bench.prog)
+    got = bench.run(out)[0]
+    with np.errstate(all="ignore"):
+        exact = UNARY[name][1](x.astype(np.float64))
+        wanted = exact.astype(np.float16)
+    kept = ~(x < NOT_EVERYWHERE.get(name, -np.inf))
+    if name in (
+        "erf",
+        "gelu_erf",
+        "sigmoid",
+        "cbrt",
+        "exp2",
+        "log",
+        "log1p",
+        "expm1",
+        "sin",
+        "cos",
+        "tan",
+        "asin",
+        "tanh",
+        "exp",
+    ):
+        nans = np.isnan(wanted)
+        assert np.array_equal(np.isnan(got)[kept], nans[kept])
+        differs = kept & ~nans & (got != wanted)
+        near_tie = np.abs(exact - (got.astype(np.float64) + wanted.astype(np.float64)) / 2) <= 1e-12 * np.abs(exact)
+        assert not np.any(differs & ~near_tie)
+    else:
+        assert np.array_equal(
+            got.view(np.uint16)[~np.isnan(wanted) & (wanted != 0)], wanted.view(np.uint16)[~np.isnan(wanted) & (wanted != 0)]
+        )
+        assert np.array_equal(np.isnan(got), np.isnan(wanted)) and np.all(got[wanted == 0] == 0)
+
+
+@pytest.mark.parametrize("name", sorted(UNARY))
+def test_floats_are_near_the_exact_result(name: str) -> None:
+    bench, rng = Bench(), np.random.default_rng(5)
+    spread = rng.standard_normal(4001) * 10.0 ** rng.uniform(-6, 1.2, 4001)
+    x = np.concatenate([spread, [0.0, -0.0, 0.5, -0.5, 1.5, 2.5, 0.49999997, np.inf, -np.inf, np.nan, 3e38, 1e-40]]).astype(
+        np.float32
+    )
+    x = x[~(x < NOT_EVERYWHERE.get(name, -np.inf))]
+    a = bench.variable(x)
+    out = getattr(popops, name)(bench.graph, a, bench.prog)
+    getattr(popops, f"{name}_in_place")(bench.graph, a, bench.prog)
+    fast, slow = bench.run(out, a), bench.run(out, a, vertex_loop=True)
+    with np.errstate(all="ignore"):
+        exact = UNARY[name][1](x.astype(np.float64))
+    keep = (np.abs(x) < 1e6) | (name not in ("cos", "sin", "tan"))
+    within(fast[0][keep], exact[keep], 4)
+    for got in (fast[1], *slow):
+        same_bits(got, fast[0])
+
+
+@pytest.mark.parametrize("dtype", [HALF, FLOAT])
+@pytest.mark.parametrize("name", sorted(ASKING))
+def test_questions_about_floats(name: str, dtype: type[DType]) -> None:
+    bench = Bench()
+    x = np.array([0, 1, -1, np.inf, -np.inf, np.nan, 65504, 6e-8] * 7, dtype.numpy)
+    got = bench.run(getattr(popops, name)(bench.graph, bench.variable(x, dtype), bench.prog))[0]
+    same_bits(got, np.array([ASKING[name](v) for v in x.tolist()]))
+
+
+def wrapped(value: int, dtype: type[DType]) -> int:
+    """A Python integer as the dtype holds it."""
+    bits = 8 * dtype.size
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if dtype.numpy.kind == "i" and value >> (bits - 1) else value
+
+
+def bits_of(value: int, dtype: type[DType]) -> int:
+    return value & ((1 << 8 * dtype.size) - 1)
+
+
+def quotient(a: int, b: int) -> int:
+    return 0 if b == 0 else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+def raised(a: int, b: int) -> int:
+    if b >= 0:
+        return pow(a, b, 1 << 64)
+    return {1: 1, -1: -1 if b % 2 else 1}.get(a, 0)
+
+
+WHOLE_UNARY: dict[str, Callable[[int, type[DType]], int]] = {
+    "abs": lambda a, d: abs(a),
+    "bitwise_not": lambda a, d: ~a,
+    "count_leading_zeros": lambda a, d: 8 * d.size - bits_of(a, d).bit_length(),
+    "neg": lambda a, d: -a,
+    "popcount": lambda a, d: bits_of(a, d).bit_count(),
+    "relu": lambda a, d: max(a, 0),
+    "signum": lambda a, d: (a > 0) - (a < 0),
+    "square": lambda a, d: a * a,
+}
+WHOLE_BINARY: dict[str, Callable[[int, int, type[DType]], Any]] = {
+    "add": lambda a, b, d: a + b,
+    "sub": lambda a, b, d: a - b,
+    "mul": lambda a, b, d: a * b,
+    "div": lambda a, b, d: quotient(a, b),
+    "rem": lambda a, b, d: a - quotient(a, b) * b if b else 0,
+    "pow": lambda a, b, d: raised(a, b),
+    "max": lambda a, b, d: max(a, b),
+    "min": lambda a, b, d: min(a, b),
+    "bitwise_and": lambda a, b, d: a & b,
+    "bitwise_or": lambda a, b, d: a | b,
+    "bitwise_xor": lambda a, b, d: a ^ b,
+    "bitwise_xnor": lambda a, b, d: ~(a ^ b),
+    "shift_left": lambda a, b, d: a << b,
+    "shift_right": lambda a, b, d: bits_of(a, d) >> b,
+    "shift_right_sign_extend": lambda a, b, d: a >> b,
+    "eq": lambda a, b, d: a == b,
+    "neq": lambda a, b, d: a != b,
+    "lt": lambda a, b, d: a < b,
+    "lteq": lambda a, b, d: a <= b,
+    "gt": lambda a, b, d: a > b,
+    "gteq": lambda a, b, d: a >= b,
+}
+ASKS = {"eq", "neq", "lt", "lteq", "gt", "gteq"}
+
+
+def whole_sample(rng: np.random.Generator, count: int, dtype: type[DType]) -> Array:
+    bounds = np.iinfo(dtype.numpy)
+    anywhere, near = sample(rng, (count,), dtype), rng.integers(0, 9, count).astype(dtype.numpy)
+    corners = np.array([bounds.min, bounds.max, 0, 1, bounds.min, bounds.max - 1], dtype.numpy)
+    if dtype.numpy.kind == "i":
+        near = near - dtype.numpy.type(4)
+    return np.concatenate([anywhere, near, corners])
+
+
+@pytest.mark.parametrize("dtype", WHOLE)
+@pytest.mark.parametrize("name", sorted(WHOLE_UNARY))
+def test_integers_of_one_operand_wrap(name: str, dtype: type[DType]) -> None:
+    bench = Bench()
+    x = whole_sample(np.random.default_rng(1), 61, dtype)
+    a = bench.variable(x, dtype)
+    out = getattr(popops, name)(bench.graph, a, bench.prog)
+    getattr(popops, f"{name}_in_place")(bench.graph, a, bench.prog)
+    wanted = np.array([wrapped(WHOLE_UNARY[name](v, dtype), dtype) for v in x.tolist()], dtype.numpy)
+    for got in (*bench.run(out, a), *bench.run(out, a, vertex_loop=True)):
+        same_bits(got, wanted)
+    bench.check_mapped(out)
+
+
+@pytest.mark.parametrize("dtype", WHOLE)
+@pytest.mark.parametrize("name", sorted(WHOLE_BINARY))
+def test_integers_of_two_operands_wrap(name: str, dtype: type[DType]) -> None:
+    bench, rng = Bench(), np.random.default_rng(2)
+    x, y = whole_sample(rng, 41, dtype), rng.permutation(whole_sample(rng, 41, dtype))
+    x, y = np.concatenate([x, x[-2:]]), np.concatenate([y, y[:0], x[-6:-5] * 0, x[:1] * 0 - dtype.numpy.type(1)])
+    if name.startswith("shift"):
+        y = (y % dtype.numpy.type(8 * dtype.size)).astype(dtype.numpy)
+    function = getattr(popops, name)
+    a, b = bench.variable(x, dtype), bench.variable(y, dtype)
+    number = 3
+    outs = [
+        function(bench.graph, a, b, bench.prog),
+        function(bench.graph, a, number, bench.prog),
+        function(bench.graph, number, a, bench.prog),
+    ]
+    pairs = [(x, y), (x, np.full_like(x, number)), (np.full_like(x, number), x)]
+    if name.startswith("shift"):
+        outs, pairs = outs[:2], pairs[:2]
+    if name not in ASKS:
+        getattr(popops, f"{name}_in_place")(bench.graph, a, b, bench.prog)
+        outs, pairs = [*outs, a], [*pairs, pairs[0]]
+    fast, slow = bench.run(*outs), bench.run(*outs, vertex_loop=True)
+    for got, loop, (left, right) in zip(fast, slow, pairs, strict=True):
+        exact = [WHOLE_BINARY[name](p, q, dtype) for p, q in zip(left.tolist(), right.tolist(), strict=True)]
+        wanted = np.array(exact) if name in ASKS else np.array([wrapped(v, dtype) for v in exact], dtype.numpy)
+        same_bits(got, wanted)
+        same_bits(loop, wanted)
+
+
+def float_power(a: Array, b: Array) -> Array:
+    return np.power(a, b)
+
+
+FLOAT_BINARY: dict[str, Callable[[Array, Array], Array]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "div": lambda a, b: a / b,
+    "rem": np.fmod,
+    "pow": float_power,
+    "max": np.maximum,
+    "min": np.minimum,
+    "atan2": np.arctan2,
+    "inv_std_dev_to_variance": lambda a, b: 1 / (a * a) - b,
+    "variance_to_inv_std_dev": lambda a, b: 1 / np.sqrt(a + b),
+    "eq": lambda a, b: a == b,
+    "neq": lambda a, b: a != b,
+    "lt": lambda a, b: a < b,
+    "lteq": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "gteq": lambda a, b: a >= b,
+}
+
+
+@pytest.mark.parametrize("dtype", [HALF, FLOAT])
+@pytest.mark.parametrize("name", sorted(FLOAT_BINARY))
+def test_two_floats_against_float64(name: str, dtype: type[DType]) -> None:
+    bench, rng = Bench(), np.random.default_rng(3)
+    special = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 6e-8, 65504.0, 2049.0, 1 / 3])
+    x = np.concatenate([sample(rng, (1000,), dtype), np.repeat(special, 11).astype(dtype.numpy)])
+    y = np.concatenate([sample(rng, (1000,), dtype), np.tile(special, 11).astype(dtype.numpy)])
+    a, b = bench.variable(x, dtype), bench.variable(y, dtype)
+    got = bench.run(getattr(popops, name)(bench.graph, a, b, bench.prog))[0]
+    with np.errstate(all="ignore"):
+        exact = FLOAT_BINARY[name](x.astype(np.float64), y.astype(np.float64))
+    if name in ASKS:
+        same_bits(got, exact)
+    elif dtype is HALF:
+        with np.errstate(all="ignore"):
+            wanted = exact.astype(np.float16)
+        keep = ~((wanted == 0) & (name in ("max", "min")))  # which of two zeros is the larger one is open
+        same_bits(got[keep], wanted[keep])
+    else:
+        within(got, exact, 2)
+
+
+@pytest.mark.parametrize("name", ["logical_and", "logical_or", "eq", "neq", "lt", "lteq", "gt", "gteq"])
+def test_truth_tables(name: str) -> None:
+    bench = Bench()
+    x, y = np.array([False, False, True, True]), np.array([False, True, False, True])
+    a, b = bench.variable(x, BOOL), bench.variable(y, BOOL)
+    wanted = {"logical_and": x & y, "logical_or": x | y}.get(name)
+    wanted = (
+        np.array([WHOLE_BINARY[name](int(p), int(q), INT) for p, q in zip(x, y, strict=True)]) if wanted is None else wanted
+    )
+    out = getattr(popops, name)(bench.graph, a, b, bench.prog)
+    getattr(popops, f"{name}_in_place")(bench.graph, a, b, bench.prog)
+    for got in bench.run(out, a):
+        same_bits(got, wanted)
+    assert bench.run(popops.logical_not(bench.graph, b, bench.prog))[0].tolist() == [True, False, True, False]
+
+
+FORMS = [
+    name for name in popops.__all__ if name.endswith("_with_output") and hasattr(popops, name.removesuffix("_with_output"))
+]
+ELEMENTWISE = [n for n in FORMS if n.split("_with")[0] not in ("cast", "map", "reduce", "select", "clamp")]
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (13, 7)])
+def test_with_output_writes_what_the_new_tensor_holds(name: str, shape: tuple[int, ...]) -> None:
+    bench, rng = Bench(5), np.random.default_rng(4)
+    plain = getattr(popops, name.removesuffix("_with_output"))
+    bools = "logical" in name
+    dtype = BOOL if bools else INT if "bitwise" in name or "shift" in name or "count" in name else FLOAT
+    x = rng.random(shape) < 0.5 if bools else rng.integers(1, 9, shape).astype(dtype.numpy)
+    operands = [bench.variable(x, dtype) for p in inspect.signature(plain).parameters if p in "ab"]
+    first = plain(bench.graph, *operands, bench.prog)
+    out = bench.graph.add_variable(first.dtype, shape)
+    bench.graph.set_tile_mapping(out, 3)
+    getattr(popops, name)(bench.graph, *operands, out, bench.prog)
+    got = bench.run(first, out)
+    same_bits(got[1], got[0])
+    bench.check_mapped(first)
+
+
+def test_every_operation_has_an_estimate_or_one_that_is_assumed() -> None:
+    tables = {1: (rates.UNARY, rates.UNARY_IN_PLACE), 2: (rates.BINARY, rates.BROADCAST)}
+    assumed = set()
+    for operation in (*operations.UNARY.values(), *operations.BINARY.values()):
+        for dtype in [d for d in (*NUMERIC, BOOL) if operation.accepts(d)]:
+            for table in tables[operation.arity]:
+                name, kind = operations.rated(table, operation, dtype)
+                operations.find(table, name, kind, "here")
+                if name != operation.name:
+                    assumed.add(operation.name)
+    assert assumed == {"INV_STD_DEV_TO_VARIANCE", "VARIANCE_TO_INV_STD_DEV"}
+    assert not any(o.accepts(QUARTER) for o in operations.OPERATIONS.values())
+
+
+def test_every_function_says_what_it_does() -> None:
+    for name in popops.__all__:
+        found = getattr(popops, name)
+        if callable(found):
+            text = inspect.getdoc(found)
+            assert text and len(text) > 20, name
+            assert text.split("\n\n")[0].rstrip().endswith((".", ":")), name
+            if inspect.isfunction(found):
+                assert found.__name__ == name
+                context = inspect.signature(found).parameters.get("debug_context")
+                assert context is None or context.default
+
+
+# --- expressions ------------------------------------------------------------------------------------------------------
+
+MAPS: dict[str, tuple[expr.Expr, Callable[..., Array]]] = {
+    "Add(_1, Mul(_2, 3))": (expr._1 + expr._2 * 3, lambda a, b: a + b * a.dtype.type(3)),
+    "Tanh(Sub(_1, _2))": (expr.Tanh(expr._1 - expr._2), lambda a, b: rounded(np.tanh, a - b)),
+    "Select(_1, _2, Lt(_1, _2))": (expr.Select(expr._1, expr._2, expr._1 < expr._2), lambda a, b: np.where(a < b, a, b)),
+    "Clamp(_1, -1, Abs(_2))": (
+        expr.Clamp(expr._1, -1, abs(expr._2)), lambda a, b: np.minimum(np.maximum(a, a.dtype.type(-1)), np.abs(b)),
+    ),
+    "Divide(1.0, Add(1.0, Exp(Neg(_1))))": (
+        1.0 / (1.0 + expr.Exp(-expr._1)), lambda a, b: a.dtype.type(1) / (a.dtype.type(1) + rounded(np.exp, -a)),
+    ),
+    "And(Gte(_1, 0), NotEqual(_2, _1))": (expr.And(expr._1 >= 0, expr._2 != expr._1), lambda a, b: (a >= 0) & (b != a)),
+    "Cast(_1, INT)": (expr.Cast(expr._1, INT), lambda a, b: a.astype(np.int32)),
+    "Mul(Cast(_1, FLOAT), 0.1)": (expr.Cast(expr._1, FLOAT) * 0.1, lambda a, b: a.astype(np.float32) * np.float32(0.1)),
+}  # fmt: skip
+
+
+def rounded(fn: Any, x: Array) -> Array:
+    return fn(x) if x.dtype == np.float32 else fn(x.astype(np.float64)).astype(np.float16)
+
+
+@pytest.mark.parametrize("text", sorted(MAPS))
+@pytest.mark.parametrize("dtype", [FLOAT, HALF])
+@pytest.mark.parametrize("shape", [(), (1,), (0,), (37, 5)])
+def test_map_is_its_operations_one_after_the_other(text: str, dtype: type[DType], shape: tuple[int, ...]) -> None:
+    bench, rng = Bench(), np.random.default_rng(6)
+    expression, wanted = MAPS[text]
+    assert str(expression) == text
+    x, y = (rng.uniform(-4, 4, shape).astype(dtype.numpy) for _ in range(2))
+    a, b = bench.variable(x, dtype), bench.variable(y, dtype)
+    out = popops.map(bench.graph, expression, [a, b], bench.prog, "n")
+    assert [c.name for c in bench.graph.compute_sets] == ["n"]
+    with np.errstate(all="ignore"):
+        same_bits(bench.run(out)[0], wanted(x, y))
+        same_bits(bench.run(out, vertex_loop=True)[0], wanted(x, y))
+    assert bench.report is not None and bench.report.unbatched() == {}
+    assert bench.check_mapped(out) == bench.check_mapped(a)
+    if shape:
+        names = {c.__name__ for cs in bench.graph.compute_sets for c in cs.tables}
+        word = dtype.__name__.lower()
+        assert names == ({f"popops::MapExpression<{text},{word},{word}>"} if 0 not in shape else set())
+
+
+def trees(depth: int) -> st.SearchStrategy[Any]:
+    leaves = st.sampled_from(
+        [(expr._1, lambda a, b: a), (expr._2, lambda a, b: b), (expr.Const(5), lambda a, b: np.full_like(a, 5))]
+    )
+    if depth == 0:
+        return leaves
+    below = trees(depth - 1)
+    two = st.sampled_from(
+        [
+            (expr.Add, np.add),
+            (expr.Sub, np.subtract),
+            (expr.Mul, np.multiply),
+            (expr.Max, np.maximum),
+            (expr.BitwiseXor, np.bitwise_xor),
+        ]
+    )
+
+    def join(parts: Any) -> Any:
+        (node, ufunc), (left, lv), (right, rv) = parts
+        return node(left, right), lambda a, b: ufunc(lv(a, b), rv(a, b))
+
+    return st.one_of(leaves, st.tuples(two, below, below).map(join))
+
+
+@RANDOMLY
+@given(
+    trees(4),
+    st.sampled_from([INT, UNSIGNED_INT, CHAR, LONGLONG]),
+    SHAPES,
+    VIEWS,
+    st.sampled_from([1, 13]),
+    SEEDS,
+    st.booleans(),
+)
+def test_maps_of_any_shape_equal_numpy(
+    tree: Any, dtype: type[DType], shape: tuple[int, ...], view: str, tiles: int, seed: int, in_place: bool
+) -> None:
+    expression, value = tree
+    bench, rng = Bench(tiles), np.random.default_rng(seed)
+    x, y = sample(rng, shape, dtype), sample(rng, shape[-1:], dtype)
+    a, b = as_view(bench, x, dtype, view), bench.variable(y, dtype)
+    if in_place and dtype is not INT:
+        popops.map_in_place(bench.graph, expression + expr._1, [a, b], bench.prog)
+        out, wanted = a, value(x, np.broadcast_to(y, shape)) + x
+    else:
+        out = popops.map(bench.graph, expression & expr._1, [a, b], bench.prog)
+        wanted = value(x, np.broadcast_to(y, shape)) & x
+    same_bits(bench.run(out)[0], np.asarray(wanted, dtype.numpy))
+
+
+def test_a_fused_expression_is_cheaper_than_its_operations() -> None:
+    totals = []
+    for fused in (True, False):
+        bench = Bench()
+        a, b = bench.variable(np.ones(5000)), bench.variable(np.ones(5000))
+        if fused:
+            popops.map(bench.graph, expr.Relu(expr._1 * expr._2 + 1), [a, b], bench.prog)
+        else:
+            product = popops.mul(bench.graph, a, b, bench.prog)
+            popops.relu(bench.graph, popops.add(bench.graph, product, 1, bench.prog), bench.prog)
+        bench.run()
+        assert bench.report is not None
+        totals.append(bench.report.total_cycles)
+    assert totals[0] < totals[1]
+
+
+# --- select and clamp, scaled additions -------------------------------------------------------------------------------
+
+
+@RANDOMLY
+@given(
+    st.sampled_from([FLOAT, HALF, INT, BOOL]),
+    SHAPES,
+    VIEWS,
+    st.sampled_from([1, 13]),
+    SEEDS,
+    st.sampled_from(["tensor", "number", "row"]),
+)
+def test_select_and_clamp_equal_numpy(
+    dtype: type[DType], shape: tuple[int, ...], view: str, tiles: int, seed: int, other: str
+) -> None:
+    bench, rng = Bench(tiles), np.random.default_rng(seed)
+    draw = (lambda s: rng.random(s) < 0.5) if dtype is BOOL else (lambda s: rng.integers(-9, 9, s).astype(dtype.numpy))
+    x, mask = np.asarray(draw(shape)), np.asarray(rng.random(shape) < 0.5)
+    y = dtype.numpy.type(1) if other == "number" else np.asarray(draw(shape[-1:] if other == "row" else shape))
+    a, m = as_view(bench, x, dtype, view), bench.variable(mask, BOOL)
+    b: Any = bool(y) if other == "number" and dtype is BOOL else y.item() if other == "number" else bench.variable(y, dtype)
+    outs = [popops.select(bench.graph, a, b, m, bench.prog)]
+    wanted = [np.where(mask, x, y)]
+    if dtype is not BOOL:
+        outs.append(popops.clamp(bench.graph, a, -3, b, bench.prog))
+        wanted.append(np.minimum(np.maximum(x, dtype.numpy.type(-3)), y))
+        low = bench.variable(np.full(shape, -3), dtype)
+        outs.append(popops.clamp(bench.graph, a, low, b, bench.prog))
+        wanted.append(wanted[-1])
+    popops.select_in_place(bench.graph, a, b, m, bench.prog)
+    for got, expected in zip(bench.run(*outs, a), [*wanted, wanted[0]], strict=True):
+        same_bits(got, expected)
+
+
+@pytest.mark.parametrize("dtype", [FLOAT, HALF, INT])
+@pytest.mark.parametrize("tensors", [False, True])
+@pytest.mark.parametrize("shape", [(), (1,), (0,), (53,)])
+def test_scaled_additions(dtype: type[DType], tensors: bool, shape: tuple[int, ...]) -> None:
+    bench, rng = Bench(), np.random.default_rng(8)
+    x, y = (np.asarray(rng.integers(-90, 90, shape)).astype(dtype.numpy) for _ in range(2))
+    p, q = (dtype.numpy.type(v) for v in ((3, -2) if dtype is INT else (0.3, -1.7)))
+
+    def factor(value: Any) -> Any:
+        return bench.variable(value, dtype) if tensors else value.item()
+
+    a, b, c, d = bench.variable(x, dtype), bench.variable(x, dtype), bench.variable(x, dtype), bench.variable(y, dtype)
+    popops.scaled_add_to(bench.graph, a, d, factor(p), bench.prog)
+    popops.scaled_subtract_from(bench.graph, b, d, factor(p), bench.prog)
+    popops.axpby_to(bench.graph, c, factor(p), d, factor(q), bench.prog)
+    for got, wanted in zip(bench.run(a, b, c), [x + p * y, x - p * y, p * x + q * y], strict=True):
+        same_bits(got, wanted)
+
+
+# --- fills, questions, margins, loops ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [INT, UNSIGNED_INT])
+@pytest.mark.parametrize("count", [0, 1, 2, 101])
+def test_iota_counts_and_wraps(dtype: type[DType], count: int) -> None:
+    bench = Bench()
+    x, y = bench.variable(np.zeros(count), dtype), bench.variable(np.ones(count), dtype)
+    start = int(np.iinfo(dtype.numpy).max) - 2
+    popops.iota(bench.graph, x, start, bench.prog)
+    popops.zero(bench.graph, y, bench.prog)
+    wanted = np.array([wrapped(start + i, dtype) for i in range(count)], dtype.numpy)
+    got = bench.run(x, y)
+    same_bits(got[0], wanted)
+    same_bits(got[1], np.zeros(count, dtype.numpy))
+
+
+@pytest.mark.parametrize("dtype", [FLOAT, HALF, INT, BOOL, UNSIGNED_CHAR])
+@pytest.mark.parametrize("labels", [UNSIGNED_INT, INT])
+@pytest.mark.parametrize("rows", [0, 1, 17])
+def test_one_hot_rows(dtype: type[DType], labels: type[DType], rows: int) -> None:
+    bench = Bench()
+    numbers = np.arange(rows) * 5 % 8
+    encoded = bench.graph.add_variable(dtype, (rows, 7), "encoded")
+    bench.graph.set_tile_mapping(encoded, 2)
+    on, off = (True, False) if dtype is BOOL else (3, 1)
+    popops.encode_one_hot(bench.graph, bench.variable(numbers, labels), encoded, bench.prog, on, off)
+    wanted = [[on if c == n else off for c in range(7)] for n in numbers]
+    same_bits(bench.run(encoded)[0], np.array(wanted, dtype.numpy).reshape(rows, 7))
+
+
+def test_a_masked_label_leaves_its_row_off() -> None:
+    bench = Bench()
+    encoded = bench.variable(np.ones((2, 3)))
+    indices = bench.variable([popops.MASKED_LABEL_CODE, 1], UNSIGNED_INT)
+    popops.encode_one_hot(bench.graph, indices, encoded, bench.prog)
+    assert bench.run(encoded)[0].tolist() == [[0, 0, 0], [0, 1, 0]]
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (7, 31)])
+def test_questions_about_a_whole_tensor(shape: tuple[int, ...]) -> None:
+    size = int(np.prod(shape))
+    for spoiled in (None, *({0, size - 1} if size else set())):
+        bench, x, flags = Bench(), np.ones(shape, np.float32).reshape(-1), np.ones(shape, bool).reshape(-1)
+        y = x.copy()
+        if spoiled is not None:
+            x[spoiled], y[spoiled], flags[spoiled] = np.nan, np.inf, False
+        a, b, c = bench.variable(x.reshape(shape)), bench.variable(y.reshape(shape)), bench.variable(flags.reshape(shape), BOOL)
+        answers = [
+            popops.has_nan(bench.graph, a, bench.prog), popops.has_nan(bench.graph, b, bench.prog),
+            popops.has_nan_or_inf(bench.graph, b, bench.prog), popops.all_true(bench.graph, c, bench.prog),
+        ]  # fmt: skip
+        bad = spoiled is not None
+        assert [v.item() for v in bench.run(*answers)] == [bad, False, bad, not bad]
+
+
+@pytest.mark.parametrize("kind", list(popops.PaddingType))
+@pytest.mark.parametrize(("lower", "upper"), [((0, 0), (0, 0)), ((1, 2), (3, 1)), ((0, 3), (0, 0)), ((-1, 1), (2, -2))])
+def test_pad_is_numpys(kind: popops.PaddingType, lower: tuple[int, int], upper: tuple[int, int]) -> None:
+    bench = Bench()
+    x = np.arange(20, dtype=np.float32).reshape(4, 5)
+    padded = popops.pad(bench.graph, bench.variable(x), lower, upper, kind, 7)
+    cut = x[max(-lower[0], 0) : 4 - max(-upper[0], 0), max(-lower[1], 0) : 5 - max(-upper[1], 0)]
+    margin = [(max(a, 0), max(b, 0)) for a, b in zip(lower, upper, strict=True)]
+    extra = {"constant_values": 7} if kind is popops.PaddingType.CONSTANT else {}
+    modes: Any = {"CONSTANT": "constant", "EDGE": "edge", "REFLECT": "reflect"}
+    out = popops.rearrange(bench.graph, padded, bench.prog)
+    same_bits(bench.run(out)[0], np.pad(cut, margin, modes[kind.value], **extra))
+    bench.check_mapped(padded)
+
+
+@pytest.mark.parametrize(("begin", "end", "step"), [(0, 1, 1), (4, 5, 3), (0, 10, 1), (5, -5, -2), (3, 3, 1), (-7, 8, 4)])
+def test_a_counted_loop_counts(begin: int, end: int, step: int) -> None:
+    bench = Bench(2)
+    total, limit, counter = bench.variable(0, INT), bench.variable(end, INT), bench.variable(0, INT)
+    second = bench.variable(0, INT)
+
+    def body(index: Tensor) -> Sequence:
+        inside = Sequence()
+        popops.add_in_place(bench.graph, total, index, inside)
+        return inside
+
+    bench.prog.add(popops.counted_loop(bench.graph, begin, end, step, body))
+    inside = Sequence()
+    popops.add_in_place(bench.graph, second, counter, inside)
+    bench.prog.add(popops.counted_for_loop(bench.graph, counter, begin, limit, step, inside))
+    got = bench.run(total, second, counter)
+    assert [v.item() for v in got[:2]] == [sum(range(begin, end, step))] * 2
+    assert got[2].item() == begin + step * len(range(begin, end, step))
+
+
+def test_images_become_what_a_model_wants() -> None:
+    rng = np.random.default_rng(1)
+    for dtype in (FLOAT, HALF):
+        bench = Bench()
+        image = rng.integers(0, 256, (2, 5, 3))
+        offsets, scales = np.array([0.5, 0.4, 0.3]).astype(dtype.numpy), np.array([2, 3, 4]).astype(dtype.numpy)
+        args = (bench.variable(image, UNSIGNED_CHAR), 1 / 256, bench.variable(offsets, dtype), bench.variable(scales, dtype))
+        out = popops.normalise_image(bench.graph, *args, bench.prog)
+        got = bench.run(popops.rearrange(bench.graph, out, bench.prog))[0]
+        wanted = (image.astype(dtype.numpy) * dtype.numpy.type(1 / 256) - offsets) * scales
+        same_bits(got, np.concatenate([wanted, np.zeros((2, 5, 1), dtype.numpy)], 2))
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (5, 7), (3, 16, 33)])
+def test_transpose_moves_the_bytes_that_cross(shape: tuple[int, ...]) -> None:
+    bench = Bench()
+    x = np.arange(math.prod(shape), dtype=np.float32).reshape(shape)
+    a = bench.variable(x)
+    made = popops.transpose(bench.graph, a, bench.prog)
+    view = a.dim_shuffle([*range(a.rank - 2), a.rank - 1, a.rank - 2])
+    same_bits(bench.run(made)[0], np.swapaxes(x, -1, -2))
+    assert made.is_contiguous
+    there, here = bench.check_mapped(made), bench.check_mapped(view)
+    assert bench.report is not None
+    received, sent = bench.report.exchange_bytes_per_tile
+    crossing = sum(t != h for t, h in zip(there, here, strict=True))
+    assert received.sum() == 4 * crossing and sent.sum() == 4 * crossing
+
+
+@pytest.mark.parametrize("dtype", [HALF, INT, FLOAT])
+def test_cast_with_output(dtype: type[DType]) -> None:
+    bench = Bench()
+    x = np.linspace(-70, 70, 57, dtype=np.float32)
+    out = bench.graph.add_variable(dtype, (57,))
+    bench.graph.set_tile_mapping(out, 5)
+    popops.cast_with_output(bench.graph, bench.variable(x), out, bench.prog)
+    same_bits(bench.run(out)[0], x.astype(dtype.numpy))
+
+
+def test_the_same_bits_as_a_constant_of_the_expression() -> None:
+    """A number travels through the text of a codelet as it is."""
+    bench = Bench()
+    number = struct.unpack("<f", struct.pack("<I", 0x3DCCCCCD))[0]
+    a = bench.variable([1.0])
+    out = popops.map(bench.graph, expr._1 * number, [a], bench.prog)
+    assert bench.run(out)[0].view(np.uint32)[0] == 0x3DCCCCCD

@@ -1,0 +1,465 @@
+"""What popops and poputil refuse: with every word, at the call, and without a change to the graph."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_poplibs import GARBAGE, RANDOMLY, Shelf
+
+from ipu_teach import FLOAT, HALF, INT, QUARTER, Graph, IPUModel, IPUTeachError, QuarterFormat  # noqa: F401 (in the calls)
+from ipu_teach.errors import InvalidTileMappingError, PoplibsError
+from ipu_teach.poplibs import popops, poputil
+from ipu_teach.poplibs.popops import ReduceParams, SingleReduceOp, SortOrder, TopKParams, elementwise, expr  # noqa: F401
+
+# A call, and below it the error it raises, with every word.
+REFUSED = """
+popops.exp(graph, count, prog)
+exp() works on FLOAT and HALF; its operand is INT.
+  where: Tensor('count', INT, shape ())
+  next:  cast it with popops.cast.
+
+popops.exp(graph, 2, prog)
+exp() was given 2 as its operand.
+  next:  give a tensor.
+
+popops.logical_not(graph, x, prog)
+logical_not() works on BOOL; its operand is FLOAT.
+  where: Tensor('x', FLOAT, shape (4, 3))
+  next:  cast it with popops.cast.
+
+popops.bitwise_and(graph, x, y, prog)
+bitwise_and() works on integers; its first operand is FLOAT.
+  where: Tensor('x', FLOAT, shape (4, 3))
+  next:  cast it with popops.cast.
+
+popops.gt_in_place(graph, x, y, prog)
+gt_in_place() gives BOOL, and its first operand is FLOAT.
+  where: Tensor('x', FLOAT, shape (4, 3))
+  next:  use gt(), which makes a new tensor.
+
+popops.lt_in_place(graph, x, 1, prog)
+lt_in_place() gives BOOL, and its first operand is FLOAT.
+  where: Tensor('x', FLOAT, shape (4, 3))
+  next:  use lt(), which makes a new tensor.
+
+popops.add_with_output(graph, x, y, v, prog)
+add_with_output() was given two shapes that differ: (4,) and (4, 3).
+  where: out Tensor('v', FLOAT, shape (4,))
+  next:  give an out of shape (4, 3).
+
+popops.exp_with_output(graph, x, h, prog)
+exp_with_output() was given two dtypes that differ: HALF and FLOAT.
+  where: out Tensor('h', HALF, shape (4, 3))
+  next:  give an out of FLOAT.
+
+popops.map(graph, expr._1 + expr._2, [x], prog)
+The expression names _2, and 1 tensors were given.
+  next:  give as many tensors as the expression names; _1 is the first.
+
+popops.map(graph, expr._1 + expr._2, [x, h], prog)
+Add meets two dtypes: _1 is FLOAT, and _2 is HALF.
+  where: in Add(_1, _2)
+  next:  convert one of them: expr.Cast(_1, HALF).
+
+popops.map(graph, expr.Exp(expr._1), [count], prog)
+Exp works on FLOAT and HALF; it was given INT.
+  where: in Exp(_1)
+  next:  convert it: expr.Cast(_1, FLOAT).
+
+popops.map(graph, expr.Select(expr._1, expr._1, expr._1), [x], prog)
+Select chooses by BOOL; _1 is FLOAT.
+  where: in Select(_1, _1, _1)
+  next:  ask a question, as in expr.Select(_1, _2, _3 > 0).
+
+popops.map(graph, x, [x], prog)
+map() was given Tensor('x', FLOAT, shape (4, 3)), which is no expression.
+  next:  give placeholders, numbers and what is made of them: expr._1 + 2. Tensors go into the list of map().
+
+popops.map(graph, expr._1, [], prog)
+map() was given the tensors [].
+  next:  give a list of 1 to 8 tensors; the expression's _1 is the first.
+
+popops.map(graph, expr._1, [x.transpose(), x], prog)
+map() was given shapes (3, 4) and (4, 3), which do not broadcast.
+  where: Tensor('x', FLOAT, shape (3, 4)) and Tensor('x', FLOAT, shape (4, 3))
+  next:  dimensions are compared from the last; each must be equal, 1, or missing.
+
+popops.map_in_place(graph, expr._1 > 0, [x], prog)
+map_in_place() gives BOOL of shape (4, 3), and its first tensor is FLOAT of shape (4, 3).
+  where: Gt(_1, 0) of Tensor('x', FLOAT, shape (4, 3))
+  next:  use map(), which makes a new tensor; or expr.Cast.
+
+expr.PlaceHolder(9)
+PlaceHolder() was given 9.
+  next:  give a number from 1 to 8.
+
+expr.Add(expr._1)
+Add() was given 1 operands.
+  next:  it takes 2: it gives a + b.
+
+bool(expr._1 > 0)
+The truth of the expression Gt(_1, 0) was asked for.
+  next:  an expression has no value here; for a choice by element use expr.Select, expr.And, expr.Or.
+
+popops.select(graph, x, y, v, prog)
+select() chooses by BOOL; its third operand is FLOAT.
+  where: Tensor('v', FLOAT, shape (4,))
+  next:  ask a question first: popops.gt(graph, x, 0, prog).
+
+popops.select(graph, 1, 2, flag, prog)
+select() was given two numbers.
+  where: 1 and 2
+  next:  make one of them a tensor.
+
+popops.clamp(graph, x, h, 1, prog)
+clamp() was given two dtypes that differ: FLOAT and HALF.
+  where: Tensor('x', FLOAT, shape (4, 3)) and Tensor('h', HALF, shape (4, 3))
+  next:  cast one of them with popops.cast.
+
+popops.reduce(graph, x, [0], prog, "LOGICAL_AND")
+reduce() by LOGICAL_AND works on BOOL; x is FLOAT.
+  where: Tensor('x', FLOAT, shape (4, 3))
+  next:  ask a question first: popops.neq(graph, x, 0, prog).
+
+popops.reduce(graph, labels, [0], prog, "LOG_ADD")
+reduce() by LOG_ADD works on FLOAT and HALF; x is UNSIGNED_INT.
+  where: Tensor('labels', UNSIGNED_INT, shape (4,))
+  next:  cast it with popops.cast.
+
+popops.reduce(graph, x, [0], prog, out_type=INT)
+reduce() reduces FLOAT to FLOAT; it was asked for INT.
+  where: Tensor('x', FLOAT, shape (4, 3))
+  next:  only HALF and FLOAT are converted on the way; else use popops.cast.
+
+popops.reduce(graph, x, [0], prog, ReduceParams("MAX", scale=2))
+reduce() by MAX was given scale.
+  next:  only ADD and SQUARE_ADD take scale and update.
+
+popops.reduce(graph, x, [0], prog, ReduceParams("ADD", update=True))
+reduce() was given update, and no output to add to.
+  next:  use reduce_with_output, or the outputs of reduce_many.
+
+popops.reduce(graph, x, [0], prog, ReduceParams("ADD", scale=x))
+reduce() wants scale as a number, or as a FLOAT tensor of one element.
+  where: Tensor('x', FLOAT, shape (4, 3))
+  next:  make it with graph.add_variable(FLOAT, ()).
+
+popops.reduce(graph, labels, [0], prog, ReduceParams("ADD", scale=2))
+reduce() scales FLOAT and HALF; x is UNSIGNED_INT.
+  where: Tensor('labels', UNSIGNED_INT, shape (4,))
+  next:  leave scale out.
+
+popops.reduce_with_output(graph, x, v, [0], prog)
+reduce_with_output() was given two shapes that differ: (4,) and (3,).
+  where: out Tensor('v', FLOAT, shape (4,))
+  next:  give an out of shape (3,).
+
+popops.reduce_many(graph, [x], prog)
+reduce_many() was given [Tensor('x', FLOAT, shape (4, 3))].
+  next:  give a list: [SingleReduceOp(x, [0]), …].
+
+popops.reduce_many(graph, [SingleReduceOp(x, [0])], prog, outputs=[])
+reduce_many() was given 1 reduction and the outputs [].
+  next:  give a list with one tensor for each, or none at all.
+
+popops.scaled_subtract_from(graph, x, y, h, prog)
+scaled_subtract_from() was given two dtypes that differ: FLOAT and HALF.
+  where: Tensor('x', FLOAT, shape (4, 3)) and k Tensor('h', HALF, shape (4, 3))
+  next:  cast one of them with popops.cast.
+
+popops.iota(graph, v, 0, prog)
+iota() works on INT and UNSIGNED_INT; x is FLOAT.
+  where: Tensor('v', FLOAT, shape (4,))
+  next:  cast it with popops.cast.
+
+popops.encode_one_hot(graph, labels[:3], x, prog)
+encode_one_hot() was given two numbers of rows that differ: 3 and 4.
+  where: indices Tensor(a view of 'labels', UNSIGNED_INT, shape (3,)) and encoded Tensor('x', FLOAT, shape (4, 3))
+  next:  give an index for each row.
+
+popops.all_true(graph, x, prog)
+all_true() works on BOOL; x is FLOAT.
+  where: Tensor('x', FLOAT, shape (4, 3))
+  next:  ask a question first: popops.neq(graph, x, 0, prog).
+
+popops.has_nan(graph, labels, prog)
+has_nan() works on FLOAT and HALF; x is UNSIGNED_INT.
+  where: Tensor('labels', UNSIGNED_INT, shape (4,))
+  next:  cast it with popops.cast.
+
+popops.pad(graph, x, [1], [1, 1])
+pad() was given lower [1] for 2 dimensions.
+  where: Tensor('x', FLOAT, shape (4, 3))
+  next:  give a list with a whole number for each dimension.
+
+popops.pad(graph, x, [0, 3], [0, 0], popops.PaddingType.REFLECT)
+pad() by REFLECT was given 3 and 0 for dimension 1 of 3 elements.
+  where: Tensor('x', FLOAT, shape (4, 3))
+  next:  cut off no more than there is; EDGE wants an element, REFLECT more elements than the margin has.
+
+popops.pad(graph, x, [0, 0], [0, 0], "EDGE")
+pad() was given 'EDGE' as padding.
+  next:  use PaddingType.CONSTANT, EDGE or REFLECT.
+
+popops.counted_loop(graph, 0, 5, -1, print)
+counted_loop() was asked to count from 0 to 5 in steps of -1.
+  next:  end is never reached; give a step that leads there.
+
+popops.counted_loop(graph, 0, 5, 0, print)
+counted_loop() was asked to count from 0 to 5 in steps of 0.
+  next:  end is never reached; give a step that leads there.
+
+popops.counted_loop(graph, 0, 5, 1, prog)
+counted_loop() was given Sequence(0 programs) as body.
+  next:  give a function of the counter that returns a program.
+
+popops.counted_loop(graph, 0, 5, 1, lambda counter: None)
+The body of counted_loop() returned None.
+  next:  return a program, such as a Sequence.
+
+popops.counted_loop(graph, 0.5, 5, 1, print)
+counted_loop() was given 0.5 as begin.
+  next:  give a whole number that an INT holds.
+
+popops.create_sliceable_tensor(graph, FLOAT, (4, 3), [2])
+create_sliceable_tensor() was given the dimensions [2] for the shape (4, 3).
+  next:  give a list of different dimensions, as in [0].
+
+popops.counted_for_loop(graph, count, 0, one, 1, prog)
+counted_for_loop() wants counter and limit as one element each, both INT or both UNSIGNED_INT.
+  where: counter Tensor('count', INT, shape ()) and limit Tensor('one', FLOAT, shape (1,))
+  next:  make them with graph.add_variable(INT, ()).
+
+popops.dynamic_slice(graph, x, v, [0], [1], prog)
+dynamic_slice() wants offset as 1 element of UNSIGNED_INT, one for each dimension; it was given 4 of FLOAT.
+  where: Tensor('v', FLOAT, shape (4,))
+  next:  cast it with popops.cast, or reshape it.
+
+popops.dynamic_slice(graph, x, labels[:1], [0], [5], prog)
+dynamic_slice() was given the sizes [5] for dimensions of 4.
+  where: Tensor('x', FLOAT, shape (4, 3))
+  next:  give a list with a size for each, from 1 to what there is.
+
+popops.dynamic_slice(graph, x, labels[:1], [], [], prog)
+dynamic_slice() was given the dimensions [].
+  where: Tensor('x', FLOAT, shape (4, 3))
+  next:  give a list of different dimensions, as in [0].
+
+popops.dynamic_update(graph, x, y, labels[:1], [0], [2], prog)
+dynamic_update() was given two shapes that differ: (2, 3) and (4, 3).
+  where: x Tensor('x', FLOAT, shape (4, 3)) and update Tensor('y', FLOAT, shape (4, 3))
+  next:  give an update of the shape of the slice.
+
+popops.multi_slice(graph, x, labels, [0], [1], prog)
+multi_slice() wants offsets with 2 dimensions; it has 1.
+  where: Tensor('labels', UNSIGNED_INT, shape (4,))
+  next:  reshape, flatten or index the tensor.
+
+popops.multi_slice(graph, x, v.expand([1]), [0], [1], prog)
+multi_slice() wants offsets [slices, 1] of UNSIGNED_INT or INT, a number for each dimension; it was given (4, 1) of FLOAT.
+  where: Tensor('v', FLOAT, shape (4, 1))
+  next:  for one dimension give shape (slices, 1): offsets.expand([1]).
+
+popops.multi_update_add(graph, x, x.expand([1]), labels.expand([1]), x, [0], [1], prog)
+multi_update_add() wants scale as one element of FLOAT.
+  where: Tensor('x', FLOAT, shape (4, 3))
+  next:  give a number, or a tensor of one element and of the dtype of x.
+
+popops.gather(graph, x, labels, 1, [1], [1, 9], [0], [0], prog)
+gather() was given [1, 9] as slice_sizes.
+  where: Tensor('x', FLOAT, shape (4, 3))
+  next:  give a size for each dimension of x, from 1 to what there is; 1 in collapsed_slice_dims.
+
+popops.gather(graph, x, v, 1, [1], [1, 3], [0], [0], prog)
+gather() works on indices of INT and UNSIGNED_INT; they are FLOAT.
+  where: Tensor('v', FLOAT, shape (4,))
+  next:  cast them with popops.cast.
+
+popops.gather(graph, x, labels, 2, [1], [1, 3], [0], [0], prog)
+gather() was given 2 as index_vector_dim.
+  where: Tensor('labels', UNSIGNED_INT, shape (4,))
+  next:  give a dimension of indices, or 1 where each number stands alone.
+
+popops.gather(graph, x, labels, 1, [5], [1, 3], [0], [0], prog)
+gather() was given [5] as offset_dims.
+  next:  give a list of 1 different dimensions, from 0 to 1.
+
+popops.scatter(graph, x, labels, y[:2], 1, [1], [0], [0], prog)
+scatter() was given two shapes that differ: (4,) and (2,).
+  where: x Tensor('x', FLOAT, shape (4, 3)) and updates Tensor(a view of 'y', FLOAT, shape (2, 3))
+  next:  updates has the dimensions of indices without index_vector_dim, and the window's.
+
+popops.select_scalar_from_rows(graph, x, labels[:2], prog)
+select_scalar_from_rows() wants indices as 4 column numbers (UNSIGNED_INT); it was given 2 of UNSIGNED_INT.
+  where: Tensor(a view of 'labels', UNSIGNED_INT, shape (2,))
+  next:  give one for each row; cast them with popops.cast.
+
+popops.top_k(graph, 3, x, prog)
+top_k() was given 3 as params.
+  next:  give TopKParams(k).
+
+popops.top_k(graph, TopKParams(4), x, prog)
+top_k() was asked for 4 of 3 elements a row.
+  where: Tensor('x', FLOAT, shape (4, 3))
+  next:  give a k from 0 to the length of the last dimension.
+
+popops.top_k(graph, TopKParams(2, True, "up"), x, prog)
+top_k() was given the order 'up'.
+  next:  use SortOrder.NONE, ASCENDING, DESCENDING.
+
+popops.top_k_key_value(graph, TopKParams(2), x, v, prog)
+top_k_key_value() was given two shapes that differ: (4, 3) and (4,).
+  where: keys Tensor('x', FLOAT, shape (4, 3)) and values Tensor('v', FLOAT, shape (4,))
+  next:  give a value beside each key.
+
+popops.arg_max(graph, empty.transpose(), prog)
+arg_max() was given rows without elements.
+  where: Tensor(empty tensor, FLOAT, shape (3, 0))
+  next:  give a tensor with a last dimension.
+
+popops.sort(graph, flag, 0, prog)
+sort() works on numbers; x is BOOL.
+  where: Tensor('flag', BOOL, shape (4, 3))
+  next:  cast it with popops.cast.
+
+popops.normalise_image(graph, x, 1, v, v, prog)
+normalise_image() wants offsets and scales as 3 numbers each, both FLOAT or both HALF; offsets has shape (4,) of FLOAT.
+  where: Tensor('v', FLOAT, shape (4,))
+  next:  give one number for each channel.
+
+popops.plan_reduce(3, 3, FLOAT, graph.target, "MEAN")
+plan_reduce() was given the operation 'MEAN'.
+  next:  use ADD, MUL, MIN, MAX, LOGICAL_AND, LOGICAL_OR, SQUARE_ADD, LOG_ADD.
+
+poputil.clone_to_ipu(graph, x, 1)
+clone_to_ipu() was given IPU 1 of 1.
+  next:  IPUs are counted from 0; make a device with more: IPUModel(num_ipus=2).
+
+poputil.expand_to_match_ranks(x, 3)
+expand_to_match_ranks() was given 3 as b.
+  next:  give a tensor.
+
+poputil.split_regions([(3, 1)], 1, 2)
+split_regions() was given [(3, 1)], grain 1, 2 parts and at least 0 elements.
+  next:  give a list of (begin, end) intervals, and whole numbers; grain and parts are 1 or more.
+
+poputil.clone_n(graph, x, 0)
+clone_n() was given 0 as n.
+  next:  give a whole number of 1 or more.
+"""
+REFUSALS = [tuple(case.split("\n", 1)) for case in REFUSED.strip().split("\n\n")]
+SMALL = QUARTER[QuarterFormat.F143, -2]
+
+
+@pytest.mark.parametrize(("call", "text"), REFUSALS, ids=[call for call, _ in REFUSALS])
+def test_what_is_refused_is_explained_and_changes_nothing(call: str, text: str) -> None:
+    shelf = Shelf()
+    before = shelf.state()
+    with pytest.raises(IPUTeachError) as caught:
+        eval(call, globals(), vars(shelf))
+    assert type(caught.value) is PoplibsError
+    assert str(caught.value) == text
+    assert shelf.state() == before or "The body of" in text  # which was called with a counter
+
+
+LOST = [
+    "popops.add(graph, x, lost, prog)", "popops.add(graph, lost, x, prog)", "popops.add_in_place(graph, x, lost, prog)",
+    "popops.exp(graph, lost, prog)", "popops.reduce(graph, lost, [0], prog)", "popops.cast(graph, lost, HALF, prog)",
+    "popops.map(graph, expr._1 + expr._2, [x, lost], prog)", "popops.clamp(graph, x, lost, 1, prog)",
+    "popops.scaled_add_to(graph, x, lost, 1, prog)", "popops.exp_with_output(graph, x, lost, prog)",
+    "popops.dynamic_slice(graph, lost, labels[:1], [0], [1], prog)", "popops.sort(graph, lost, 0, prog)",
+    "popops.zero(graph, lost, prog)", "popops.iota(graph, lost_count.expand([0]), 1, prog)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", LOST)
+def test_what_lies_on_no_tile_is_named_at_the_call(call: str) -> None:
+    shelf = Shelf()
+    before = shelf.state()
+    with pytest.raises(InvalidTileMappingError) as caught:
+        eval(call, globals(), vars(shelf))
+    function = call.split("(")[0].removeprefix("popops.")
+    count = 1 if "lost_count" in call else 12
+    first, where, advice = str(caught.value).split("\n")
+    assert first.startswith(f"{function}() was given ") and first.endswith(
+        f", of which {count} of {count} elements are on no tile."
+    )
+    assert where.startswith("  where: Tensor(") and "'lost" in where
+    assert advice == "  next:  graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor)."
+    assert shelf.state() == before
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["popops.exp(graph, q, prog)", "popops.map(graph, expr._1, [q], prog)", "popops.sort(graph, q, 0, prog)",
+     "popops.reduce(graph, q, [0], prog)", "popops.multi_slice(graph, q, labels.expand([1]), [0], [1], prog)"],
+)  # fmt: skip
+def test_eight_bit_floats_are_cast_first(call: str) -> None:
+    shelf = Shelf()
+    small = shelf.graph.add_variable(SMALL, (4,), "q")
+    poputil.map_tensor_linearly(shelf.graph, small)
+    with pytest.raises(PoplibsError, match=r"QUARTER\[F143, -2\](.|\n)*  next: "):
+        eval(call, globals(), {**vars(shelf), "q": small})
+
+
+FUNCTIONS = [
+    f for f in (getattr(popops, name) for name in popops.__all__)
+    if inspect.isfunction(f) and f is not popops.reduce_rows
+    and (f.__module__ != elementwise.__name__ or f.__name__.split("_")[0] in ("add", "exp", "eq", "logical"))
+] + [
+    poputil.expand_to_match_ranks, poputil.get_tile_imbalance, poputil.map_tensor_linearly_with_offset, poputil.duplicate,
+    poputil.clone_n, poputil.clone_to_ipu, poputil.copy_to_ipu, poputil.dim_is_split_over_tiles,
+    poputil.dim_is_split_over_ipus, poputil.split_regions, poputil.split_regions_between_workers,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+@settings(RANDOMLY, max_examples=20)
+@given(st.data())
+def test_garbage_is_refused_in_the_kits_own_words(function: Any, data: st.DataObject) -> None:
+    shelf = Shelf()
+    sensible: dict[str, Any] = {
+        "graph": shelf.graph, "prog": shelf.prog, "target": shelf.graph.target, "dtype": FLOAT, "debug_context": "name",
+        "name": "name", "operation": "ADD", "dims": [0], "shape": (4, 3), "k": 2, "value": 1, "mask": shelf.flag,
+        "expression": expr._1 + 1, "tensors": [shelf.x, shelf.y], "params": TopKParams(2), "sizes": [2], "scale": 0.5,
+        "offset": shelf.labels[:1], "offsets": shelf.labels.expand([1]), "indices": shelf.labels, "dim": 0,
+        "padding": popops.PaddingType.EDGE, "lower": [1, 0], "upper": [0, 2], "start": 3, "begin": 0, "end": 4, "step": 1,
+        "body": shelf.prog, "counter": shelf.count, "limit": shelf.count, "operations": [SingleReduceOp(shelf.x, [0])],
+        "outputs": None, "out_type": None, "rows": 3, "columns": 4, "on": 1, "off": 0, "updates": shelf.x.expand([1]),
+        "update": shelf.x[:2], "num_slices": 2, "index_vector_dim": 1, "offset_dims": [1], "slice_sizes": [1, 3],
+        "collapsed_slice_dims": [0], "start_index_map": [0], "n": 2, "ipu": 0, "regions": [(0, 5)], "grain_size": 2,
+        "max_parts": 3, "min_elements_per_tile": 0, "min_elements_per_part": 0, "min_elements_per_worker": 0,
+    }  # fmt: skip
+    junk = st.sampled_from(
+        [*GARBAGE, *vars(shelf).values(), shelf.x[1:], shelf.x.transpose(), shelf.v[2], expr._2, SortOrder.NONE]
+    )
+    arguments = {
+        name: data.draw(junk) if data.draw(st.integers(0, 3)) == 0 else sensible.get(name, shelf.x)
+        for name in inspect.signature(function).parameters
+    }
+    if function is popops.counted_loop:  # what a body does is its own affair
+        arguments["body"] = data.draw(st.sampled_from([lambda counter: shelf.prog, None, 3]))
+    before = shelf.state()
+    try:
+        function(**arguments)
+    except IPUTeachError as error:
+        assert str(error)
+        assert shelf.state() == before
+
+
+def test_every_refusal_says_what_to_do_next() -> None:
+    assert len(REFUSALS) > 60
+    assert [call for call, text in REFUSALS if "\n  next:  " not in text] == []
+
+
+def test_the_tensors_of_two_graphs_do_not_mix() -> None:
+    graph = Graph(IPUModel(tiles_per_ipu=2).create_device())
+    other = graph.add_variable(FLOAT, (4, 3), "z")
+    shelf = Shelf()
+    for call in ("map(graph, expr._1, [z], prog)", "sort(graph, z, 0, prog)", "select(graph, x, z, flag, prog)"):
+        with pytest.raises(PoplibsError, match="was given a tensor of another graph"):
+            eval(f"popops.{call}", globals(), {**vars(shelf), "z": other})

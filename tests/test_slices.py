@@ -1,0 +1,552 @@
+"""Slices whose place is data, order along a dimension, and reductions, against plain loops and numpy."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from test_poplibs import FLOATS, NUMERIC, RANDOMLY, Bench, as_view, same_bits, sample
+
+from ipu_teach import BOOL, FLOAT, HALF, INT, UNSIGNED_CHAR, UNSIGNED_INT, Input, Output, Vector, Vertex
+from ipu_teach.poplibs import popops
+from ipu_teach.poplibs.popops import SortOrder, TopKParams, reductions
+from ipu_teach.program import Execute
+from ipu_teach.types import Array, DType
+
+SEEDS = st.integers(0, 2**32 - 1)
+TILES = st.sampled_from([1, 2, 13])
+LENGTHS = st.sampled_from([1, 2, 3, 5, 7, 13])
+DTYPES = st.sampled_from([FLOAT, HALF, INT, UNSIGNED_CHAR])
+
+
+def put(bench: Bench, x: Array, dtype: type[DType], dims: list[int] | None) -> Any:
+    """x in a variable: mapped linearly, or for slices along `dims`."""
+    if dims is None:
+        return bench.variable(x, dtype)
+    tensor = popops.create_sliceable_tensor(bench.graph, dtype, x.shape, dims)
+    bench.graph.set_initial_value(tensor, x.astype(dtype.numpy))
+    bench.check_mapped(tensor)
+    return tensor
+
+
+# --- slices -----------------------------------------------------------------------------------------------------------
+
+
+@RANDOMLY
+@given(st.lists(LENGTHS, min_size=1, max_size=3), DTYPES, TILES, SEEDS, st.booleans(), st.randoms(use_true_random=False))
+def test_dynamic_slice_and_update(
+    shape: list[int], dtype: type[DType], tiles: int, seed: int, sliceable: bool, random: Any
+) -> None:
+    rng, bench = np.random.default_rng(seed), Bench(tiles)
+    dims = random.sample(range(len(shape)), random.randint(1, len(shape)))
+    sizes = [random.randint(1, shape[d]) for d in dims]
+    starts = [random.choice([random.randint(0, shape[d] - 1), shape[d] + 3]) for d in dims]
+    x = sample(rng, tuple(shape), dtype)
+    a, offset = put(bench, x, dtype, dims if sliceable else None), bench.variable(starts, UNSIGNED_INT)
+    out = popops.dynamic_slice(bench.graph, a, offset, dims, sizes, bench.prog)
+    wanted = x
+    for d, size, start in zip(dims, sizes, starts, strict=True):
+        begin = start if start < shape[d] else 0
+        wanted = np.take(wanted, [(begin + i) % shape[d] for i in range(size)], axis=d)
+    y = sample(rng, wanted.shape, dtype)
+    popops.dynamic_update(bench.graph, a, bench.variable(y, dtype), offset, dims, sizes, bench.prog)
+    after = x.copy()
+    for place in np.ndindex(*y.shape):
+        to = list(place)
+        for d, start in zip(dims, starts, strict=True):
+            to[d] = ((start if start < shape[d] else 0) + place[d]) % shape[d]
+        after[tuple(to)] = y[place]
+    fast, slow = bench.run(out, a), bench.run(out, a, vertex_loop=True)
+    for got in (fast, slow):
+        same_bits(got[0], wanted)
+        same_bits(got[1], after)
+    assert bench.report is not None and bench.report.unknown_codelets == ()
+    bench.check_mapped(out)
+
+
+def test_slices_of_a_sliceable_tensor_exchange_the_offset_alone() -> None:
+    bench = Bench()
+    x = put(bench, np.ones((50, 26 * 32)), FLOAT, [0])
+    offset = bench.variable([3], UNSIGNED_INT)
+    out = popops.dynamic_slice(bench.graph, x, offset, [0], [2], bench.prog)
+    bench.run(out)
+    assert bench.report is not None and bench.report.unbatched() == {}
+    received, _ = bench.report.exchange_bytes_per_tile
+    assert received.sum() == 4 * 12  # to all tiles but its own
+    assert bench.graph.get_tile_mapping(out[0]) == bench.graph.get_tile_mapping(x[0])
+
+
+@RANDOMLY
+@given(
+    st.lists(LENGTHS, min_size=1, max_size=3), DTYPES, TILES, SEEDS, st.sampled_from([INT, UNSIGNED_INT]),
+    st.sampled_from([0, 1, 4, 9]), st.booleans(), st.randoms(use_true_random=False),
+)  # fmt: skip
+def test_many_slices_and_updates(
+    shape: list[int], dtype: type[DType], tiles: int, seed: int, numbers: type[DType], count: int, sliceable: bool, random: Any
+) -> None:
+    rng, bench = np.random.default_rng(seed), Bench(tiles)
+    dims = random.sample(range(len(shape)), random.randint(1, min(2, len(shape))))
+    sizes = [random.choice([1, random.randint(1, shape[d])]) for d in dims]
+    low = -2 if numbers is INT else 0
+    starts = np.array([[random.randint(low, shape[d] + 1) for d in dims] for _ in range(count)]).reshape(count, len(dims))
+    x = rng.integers(0, 50, shape).astype(dtype.numpy)
+    a, offsets = put(bench, x, dtype, dims if sliceable else None), bench.variable(starts, numbers)
+    out = popops.multi_slice(bench.graph, a, offsets, dims, sizes, bench.prog)
+    window = list(shape)
+    for d, size in zip(dims, sizes, strict=True):
+        window[d] = size
+    wanted, y = np.zeros((count, *window), dtype.numpy), rng.integers(0, 9, (count, *window)).astype(dtype.numpy)
+    put_back, added, largest = x.copy(), x.copy(), x.copy()
+    for n, start in enumerate(starts.tolist()):
+        if all(0 <= s <= shape[d] - size for s, d, size in zip(start, dims, sizes, strict=True)):
+            cut = [slice(None)] * len(shape)
+            for s, d, size in zip(start, dims, sizes, strict=True):
+                cut[d] = slice(s, s + size)
+            where = tuple(cut)
+            wanted[n] = x[where]
+            put_back[where] = y[n]
+            added[where] += dtype.numpy.type(2) * y[n]
+            largest[where] = np.maximum(largest[where], y[n])
+    b, c, d = (put(bench, x, dtype, dims if sliceable else None) for _ in range(3))
+    updates = bench.variable(y, dtype)
+    popops.multi_update(bench.graph, b, updates, offsets, dims, sizes, bench.prog)
+    popops.multi_update_add(bench.graph, c, updates, offsets, 2, dims, sizes, bench.prog)
+    popops.multi_update_max(bench.graph, d, updates, offsets, dims, sizes, bench.prog)
+    for got, expected in zip(bench.run(out, b, c, d), [wanted, put_back, added, largest], strict=True):
+        same_bits(got, expected)
+    assert bench.report is not None and bench.report.unknown_codelets == ()
+    assert all("MultiUpdate" in name for name in bench.report.unbatched())
+    bench.check_mapped(out)
+
+
+def test_the_gradient_of_an_embedding_in_half_is_rounded_once() -> None:
+    bench, rng = Bench(), np.random.default_rng(0)
+    x, y = rng.standard_normal((5, 40)).astype(np.float16), rng.standard_normal((300, 40)).astype(np.float16)
+    rows = rng.integers(0, 5, 300)
+    a = bench.variable(x, HALF)
+    scale = bench.variable(0.37, HALF)
+    offsets = bench.variable(rows[:, None], UNSIGNED_INT)
+    popops.multi_update_add(bench.graph, a, bench.variable(y[:, None], HALF), offsets, scale, [0], [1], bench.prog)
+    total = x.astype(np.float32)
+    for row, update in zip(rows, y, strict=True):
+        total[row] += np.float32(np.float16(0.37)) * update.astype(np.float32)
+    same_bits(bench.run(a)[0], total.astype(np.float16))
+
+
+def test_slice_tensors_lie_where_slices_do() -> None:
+    bench = Bench()
+    base = popops.create_sliceable_tensor(bench.graph, FLOAT, (7, 500), [0])
+    slices = popops.create_slice_tensor(bench.graph, base, [0], [2], 3)
+    assert slices.shape == (3, 2, 500)
+    home = bench.graph.get_tile_mapping(base[0])
+    assert all(bench.graph.get_tile_mapping(slices[i, j]) == home for i, j in product(range(3), range(2)))
+
+
+# --- gather and scatter, as XLA describes them ------------------------------------------------------------------------
+
+GATHERS: list[tuple[Any, ...]] = [
+    # operand, indices, index_vector_dim, offset_dims, slice_sizes, collapsed, start_index_map
+    ((7, 5), (4,), 1, [1], [1, 5], [0], [0]),
+    ((7, 5), (4, 2), 1, [], [1, 1], [0, 1], [0, 1]),
+    ((7, 5), (4, 2), 1, [1, 2], [2, 3], [], [1, 0]),
+    ((7, 5, 3), (2, 4, 1), 2, [0, 2], [1, 2, 3], [0], [1]),
+    ((7, 5, 3), (2, 3, 4), 0, [2], [1, 2, 1], [0, 2], [2, 0]),
+    ((9,), (3, 2, 1), 2, [2], [4], [], [0]),
+    ((1, 1), (1,), 1, [1], [1, 1], [0], [0]),
+]
+
+
+@pytest.mark.parametrize("case", GATHERS)
+@pytest.mark.parametrize("dtype", [FLOAT, HALF, INT])
+@pytest.mark.parametrize("tiles", [1, 13])
+def test_gather_is_xlas(case: tuple[Any, ...], dtype: type[DType], tiles: int) -> None:
+    shape, index_shape, vector_dim, offset_dims, sizes, collapsed, start_map = case
+    rng, bench = np.random.default_rng(3), Bench(tiles)
+    x, indices = rng.integers(-99, 99, shape).astype(dtype.numpy), rng.integers(-2, 10, index_shape)
+    a, i = bench.variable(x, dtype), bench.variable(indices, INT)
+    out = popops.gather(bench.graph, a, i, vector_dim, offset_dims, sizes, collapsed, start_map, bench.prog)
+    rows = indices[..., None] if vector_dim == indices.ndim else np.moveaxis(indices, vector_dim, -1)
+    batch = rows.shape[:-1]
+    window = [n for d, n in enumerate(sizes) if d not in collapsed]
+    rank = len(batch) + len(window)
+    batch_dims = [d for d in range(rank) if d not in offset_dims]
+    result = [0] * rank
+    for d, n in zip(batch_dims, batch, strict=True):
+        result[d] = n
+    for d, n in zip(offset_dims, window, strict=True):
+        result[d] = n
+    wanted = np.zeros(result, dtype.numpy)
+    kept = [d for d in range(len(shape)) if d not in collapsed]
+    for place in np.ndindex(*result):
+        start = [0] * len(shape)
+        for d, value in zip(start_map, rows[tuple(place[b] for b in batch_dims)], strict=True):
+            start[d] = min(max(int(value), 0), shape[d] - sizes[d])
+        for d, o in zip(kept, offset_dims, strict=True):
+            start[d] += place[o]
+        wanted[place] = x[tuple(start)]
+    same_bits(bench.run(out)[0], wanted)
+    bench.check_mapped(out)
+    assert bench.report is not None and bench.report.unbatched() == {}
+
+
+SCATTERS: list[tuple[Any, ...]] = [
+    # operand, indices, updates, index_vector_dim, update_window_dims, inserted, scatter_dims
+    ((7, 5), (4,), (4, 5), 1, [1], [0], [0]),
+    ((7, 5), (4, 2), (4,), 1, [], [0, 1], [0, 1]),
+    ((7, 5), (4, 2), (4, 2, 3), 1, [1, 2], [], [1, 0]),
+    ((7, 5, 3), (2, 4, 1), (2, 2, 4, 3), 2, [0, 3], [0], [1]),
+    ((9,), (3, 1), (3, 4), 1, [1], [], [0]),
+]
+
+
+@pytest.mark.parametrize("case", SCATTERS)
+@pytest.mark.parametrize("dtype", [FLOAT, INT])
+@pytest.mark.parametrize("tiles", [1, 13])
+def test_scatter_is_xlas(case: tuple[Any, ...], dtype: type[DType], tiles: int) -> None:
+    shape, index_shape, update_shape, vector_dim, window_dims, inserted, dims = case
+    rng, bench = np.random.default_rng(4), Bench(tiles)
+    x, indices = rng.integers(-99, 99, shape).astype(dtype.numpy), rng.integers(-1, 7, index_shape)
+    y = rng.integers(100, 999, update_shape).astype(dtype.numpy)
+    a, i, u = bench.variable(x, dtype), bench.variable(indices, INT), bench.variable(y, dtype)
+    popops.scatter(bench.graph, a, i, u, vector_dim, window_dims, inserted, dims, bench.prog)
+    rows = indices[..., None] if vector_dim == indices.ndim else np.moveaxis(indices, vector_dim, -1)
+    around = [d for d in range(y.ndim) if d not in window_dims]
+    kept = [d for d in range(len(shape)) if d not in inserted]
+    size = [1] * len(shape)
+    for d, w in zip(kept, window_dims, strict=True):
+        size[d] = update_shape[w]
+    wanted = x.copy()
+    for place in np.ndindex(*rows.shape[:-1]):
+        start = [0] * len(shape)
+        for d, value in zip(dims, rows[place], strict=True):
+            start[d] = int(value)
+        if all(0 <= s <= n - m for s, n, m in zip(start, shape, size, strict=True)):
+            part = np.moveaxis(y, around, range(len(around)))[place]
+            wanted[tuple(slice(s, s + m) for s, m in zip(start, size, strict=True))] = part.reshape(size)
+    same_bits(bench.run(a)[0], wanted)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("shape", [(1, 1), (13, 10), (0, 4)])
+def test_one_element_of_each_row(dtype: type[DType], shape: tuple[int, int]) -> None:
+    bench, rng = Bench(), np.random.default_rng(1)
+    x = rng.standard_normal(shape).astype(dtype.numpy)
+    numbers = rng.integers(0, shape[1], shape[0]).astype(np.uint32)
+    if shape[0] > 5:
+        numbers[2:4] = shape[1], popops.MASKED_LABEL_CODE
+    a, i = bench.variable(x, dtype), bench.variable(numbers, UNSIGNED_INT)
+    out = popops.select_scalar_from_rows(bench.graph, a, i, bench.prog)
+    popops.update_scalar_in_rows(bench.graph, a, i, bench.prog)
+    wanted, after = np.zeros(shape[0], dtype.numpy), x.copy()
+    for row, number in enumerate(numbers.tolist()):
+        if number < shape[1]:
+            wanted[row] = x[row, number]
+            after[row, number] -= dtype.numpy.type(1)
+        elif number != popops.MASKED_LABEL_CODE:
+            wanted[row] = np.nan
+    got = bench.run(out, a)
+    same_bits(got[0] + dtype.numpy.type(0), wanted + dtype.numpy.type(0))
+    same_bits(got[1], after)
+
+
+# --- order ------------------------------------------------------------------------------------------------------------
+
+
+def ordered(row: Array, largest: bool) -> list[int]:
+    """Places from the first to the last: by value, equals in their order, NaN as the largest."""
+    keys = [(2, 0.0) if v != v else (1, v) for v in row.tolist()]
+    if largest:
+        return sorted(range(len(row)), key=lambda i: (-keys[i][0], -keys[i][1], i))
+    return sorted(range(len(row)), key=lambda i: (*keys[i], i))
+
+
+@RANDOMLY
+@given(
+    st.sampled_from(NUMERIC), st.lists(LENGTHS, min_size=1, max_size=3), TILES, SEEDS, st.booleans(),
+    st.sampled_from(list(SortOrder)), st.randoms(use_true_random=False),
+)  # fmt: skip
+def test_top_k(
+    dtype: type[DType], shape: list[int], tiles: int, seed: int, largest: bool, order: SortOrder, random: Any
+) -> None:
+    rng, bench = np.random.default_rng(seed), Bench(tiles)
+    k = random.randint(0, shape[-1])
+    x = rng.integers(0, 5, shape).astype(dtype.numpy) if random.random() < 0.5 else sample(rng, tuple(shape), dtype)
+    values = rng.integers(0, 99, shape)
+    a, v = bench.variable(x, dtype), bench.variable(values, INT)
+    params = TopKParams(k, largest, order)
+    keys, places = popops.top_k_with_permutation(bench.graph, params, a, bench.prog)
+    alone = popops.top_k(bench.graph, params, a, bench.prog)
+    both = popops.top_k_key_value(bench.graph, params, a, v, bench.prog)
+    chosen = np.array([ordered(row, largest)[:k] for row in x.reshape(-1, shape[-1])], np.int64).reshape(*shape[:-1], k)
+    if order is not SortOrder.NONE and (order is SortOrder.DESCENDING) != largest:
+        chosen = chosen[..., ::-1]
+    picked = np.take_along_axis(x, chosen, -1)
+    got = bench.run(keys, places, alone, *both)
+    for found, wanted in zip(
+        got,
+        [picked, chosen.astype(np.uint32), picked, picked, np.take_along_axis(values, chosen, -1).astype(np.int32)],
+        strict=True,
+    ):
+        same_bits(found, wanted)
+    assert bench.report is not None and bench.report.unbatched() == {}
+    for tensor in (keys, places, alone):
+        bench.check_mapped(tensor)
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1])
+@pytest.mark.parametrize("dtype", [FLOAT, INT])
+@pytest.mark.parametrize("shape", [(1, 1), (13, 7), (0, 3)])
+def test_sort(dim: int, dtype: type[DType], shape: tuple[int, int]) -> None:
+    bench, rng = Bench(), np.random.default_rng(2)
+    x, y = rng.integers(-4, 4, shape).astype(dtype.numpy), rng.integers(0, 99, shape).astype(np.float16)
+    a, b, c, v = bench.variable(x, dtype), bench.variable(x, dtype), bench.variable(x, dtype), bench.variable(y, HALF)
+    w = bench.variable(y, HALF)
+    out = popops.sort(bench.graph, a, dim, bench.prog)
+    moved = popops.sort_key_value(bench.graph, a, v, dim, bench.prog)
+    popops.sort_in_place(bench.graph, b, dim, bench.prog)
+    popops.sort_key_value_in_place(bench.graph, c, w, dim, bench.prog)
+    order = np.argsort(x, axis=dim, kind="stable")
+    keys, values = np.take_along_axis(x, order, dim), np.take_along_axis(y, order, dim)
+    for got, wanted in zip(bench.run(out, moved, b, c, w), [keys, values, keys, keys, values], strict=True):
+        same_bits(got, wanted)
+
+
+@pytest.mark.parametrize("dtype", [FLOAT, HALF, INT])
+@pytest.mark.parametrize("shape", [(1,), (9, 1), (3, 5, 7), (0, 4)])
+def test_places_of_extremes(dtype: type[DType], shape: tuple[int, ...]) -> None:
+    bench, rng = Bench(), np.random.default_rng(3)
+    x = rng.integers(-4, 4, shape).astype(dtype.numpy)
+    a = bench.variable(x, dtype)
+    best, place = popops.max_and_arg_max(bench.graph, a, bench.prog)
+    worst, least = popops.min_and_arg_min(bench.graph, a, bench.prog)
+    most, fewest = popops.arg_max(bench.graph, a, bench.prog), popops.arg_min(bench.graph, a, bench.prog)
+    largest, smallest = x.argmax(-1).astype(np.uint32), x.argmin(-1).astype(np.uint32)
+    wanted = [x.max(-1), largest, x.min(-1), smallest, largest, smallest]
+    for got, expected in zip(bench.run(best, place, worst, least, most, fewest), wanted, strict=True):
+        same_bits(got, np.asarray(expected))
+
+
+# --- reductions -------------------------------------------------------------------------------------------------------
+
+IN_FLOAT64: dict[str, Any] = {
+    "ADD": lambda x, axis: x.sum(axis),
+    "SQUARE_ADD": lambda x, axis: (x * x).sum(axis),
+    "LOG_ADD": lambda x, axis: np.logaddexp.reduce(x, axis=axis),
+}
+
+
+@RANDOMLY
+@given(
+    st.sampled_from(sorted(IN_FLOAT64)), st.sampled_from(FLOATS), st.lists(LENGTHS, min_size=1, max_size=3),
+    st.sampled_from([1, 2, 13, 50]), SEEDS, st.randoms(use_true_random=False), st.sampled_from(["plain", "transposed"]),
+)  # fmt: skip
+def test_sums_are_near_the_exact_ones(
+    operation: str, dtype: type[DType], shape: list[int], tiles: int, seed: int, random: Any, view: str
+) -> None:
+    """A HALF is carried in FLOAT, so it is the exact sum rounded, but for what FLOAT lost on the way."""
+    rng, bench = np.random.default_rng(seed), Bench(tiles)
+    dims = tuple(random.sample(range(len(shape)), random.randint(1, len(shape))))
+    x = rng.uniform(-2, 2, shape).astype(dtype.numpy)
+    a = as_view(bench, x, dtype, view)
+    out_type = random.choice([None, FLOAT, HALF])
+    out = popops.reduce(bench.graph, a, dims, bench.prog, operation, out_type=out_type)
+    result = out_type or dtype
+    wide = x.astype(np.float64)
+    exact = np.asarray(IN_FLOAT64[operation](wide, dims) if operation != "LOG_ADD" else np.log(np.exp(wide).sum(dims)))
+    bound = (np.abs(wide) if operation == "ADD" else wide**2 if operation == "SQUARE_ADD" else np.abs(wide) + 1).sum(dims)
+    got = bench.run(out)[0]
+    assert got.dtype == result.numpy and out.dtype is result
+    step = np.spacing(np.abs(exact).astype(result.numpy)).astype(np.float64) / 2
+    assert np.all(np.abs(got - exact) <= 1.001 * step + 4 * x.size * 2.0**-24 * bound)
+    same_bits(bench.run(out, vertex_loop=True)[0], got)
+    bench.check_mapped(out)
+
+
+@pytest.mark.parametrize("shape", [(1,), (7, 5), (50, 3), (0, 4), (3, 0)])
+@pytest.mark.parametrize("tiles", [1, 13])
+def test_reductions_of_truth(shape: tuple[int, ...], tiles: int) -> None:
+    for chance in (0.05, 0.95):
+        bench = Bench(tiles)
+        x = np.random.default_rng(1).random(shape) < chance
+        a = bench.variable(x, BOOL)
+        every = popops.reduce(bench.graph, a, [0], bench.prog, "LOGICAL_AND")
+        some = popops.reduce(bench.graph, a, [0], bench.prog, "LOGICAL_OR")
+        got = bench.run(every, some)
+        same_bits(got[0], np.asarray(x.all(0)))
+        same_bits(got[1], np.asarray(x.any(0)))
+
+
+@pytest.mark.parametrize("operation", ["SQUARE_ADD", "LOG_ADD"])
+def test_without_rows_the_neutral_element(operation: str) -> None:
+    bench = Bench()
+    out = popops.reduce(bench.graph, bench.variable(np.zeros((0, 3))), [0], bench.prog, operation)
+    assert bench.run(out)[0].tolist() == [{"SQUARE_ADD": 0, "LOG_ADD": -np.inf}[operation]] * 3
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("operation", ["ADD", "SQUARE_ADD"])
+@pytest.mark.parametrize("tensor", [False, True])
+@pytest.mark.parametrize("shape", [(4, 3), (500, 3)])
+def test_scale_and_update(dtype: type[DType], operation: str, tensor: bool, shape: tuple[int, int]) -> None:
+    bench, rng = Bench(), np.random.default_rng(5)
+    x, before = rng.integers(-3, 4, shape).astype(dtype.numpy), rng.integers(-9, 9, 3).astype(dtype.numpy)
+    a, out = bench.variable(x, dtype), bench.variable(before, dtype)
+    scale: Any = bench.variable(0.5) if tensor else 0.5
+    scaled = popops.reduce(bench.graph, a, [0], bench.prog, popops.ReduceParams(operation, scale=scale))
+    popops.reduce_with_output(bench.graph, a, out, [0], bench.prog, popops.ReduceParams(operation, update=True))
+    popops.reduce_with_output(bench.graph, a, out, [0], bench.prog, popops.ReduceParams(operation, scale, True))
+    total = (x.astype(np.float64) ** (2 if operation == "SQUARE_ADD" else 1)).sum(0)
+    got = bench.run(scaled, out)
+    same_bits(got[0], (0.5 * total).astype(dtype.numpy))  # whole numbers and halves: exact in any order
+    same_bits(got[1], (before + 1.5 * total).astype(dtype.numpy))
+
+
+def test_many_reductions_take_the_compute_sets_of_one() -> None:
+    bench, rng = Bench(), np.random.default_rng(6)
+    x, y, z = rng.integers(0, 9, (600, 3)), rng.integers(0, 9, (2, 40)), rng.random((5, 4)) < 0.9
+    a, b, c = bench.variable(x), bench.variable(y, INT), bench.variable(z, BOOL)
+    ops = [
+        popops.SingleReduceOp(a, [0]), popops.SingleReduceOp(b, [1], "MAX"),
+        popops.SingleReduceOp(c, [0, 1], popops.ReduceParams("LOGICAL_AND")), popops.SingleReduceOp(a, [0], "MIN"),
+    ]  # fmt: skip
+    outs = popops.reduce_many(bench.graph, ops, bench.prog, "n")
+    assert [s.name for s in bench.graph.compute_sets] == ["n/Reduce/InToIntermediate", "n/Reduce/IntermediateToOutput"]
+    wanted = [x.sum(0).astype(np.float32), y.max(1).astype(np.int32), np.asarray(z.all()), x.min(0).astype(np.float32)]
+    for got, expected in zip(bench.run(*outs), wanted, strict=True):
+        same_bits(got, expected)
+    given_outs = [bench.variable(np.zeros(3)), bench.variable(np.zeros(2), INT)]
+    assert popops.reduce_many(bench.graph, ops[:2], bench.prog, outputs=given_outs) == given_outs
+    same_bits(bench.run(given_outs[0])[0], wanted[0])
+    assert popops.reduce_many(bench.graph, [], bench.prog) == []
+
+
+def test_a_plan_can_be_printed_and_drawn() -> None:
+    target = Bench(13).device.target
+    plan = popops.plan_reduce(600, 3, FLOAT, target)
+    assert plan.row_blocks > 1 and plan.cycles == sum(s.cycles for s in plan.stages)
+    first, last = plan.stages
+    assert (first.name, first.vertices, first.rows) == ("InToIntermediate", plan.row_blocks, -(-600 // plan.row_blocks))
+    assert repr(plan) == (
+        f"ReducePlan({plan.row_blocks} blocks of rows; InToIntermediate: {first.vertices} vertices of {first.rows} x 3, then "
+        f"IntermediateToOutput: 1 vertex of {last.rows} x 3; {plan.cycles:,} cycles modelled)"
+    )
+    drawn = plan._repr_html_()
+    assert drawn.startswith("<table><caption>Plan of a reduction: ") and drawn.count("<tr>") == 3
+    assert f"<td>{first.exchange_bytes:,}</td>" in drawn
+    one = popops.plan_reduce(2, 3, FLOAT, target, "MAX")
+    assert one.row_blocks == 1 and [s.name for s in one.stages] == ["InToOutput"]
+
+
+@pytest.mark.parametrize("operation", popops.REDUCTIONS)
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (97, 3), (300, 50), (5, 0), (0, 5)])
+def test_plans_of_all_operations_are_the_cheapest(operation: str, rows: int, columns: int) -> None:
+    target = Bench(20).device.target
+    dtype = BOOL if operation.startswith("LOGICAL") else HALF
+    plan = popops.plan_reduce(rows, columns, dtype, target, operation)
+    most = max(1, min(rows, 20)) if columns else 1
+    costs = [reductions.reduce_stages(rows, columns, b, dtype, target, operation).cycles for b in range(1, most + 1)]
+    assert plan.cycles == min(costs) and plan.row_blocks == 1 + costs.index(min(costs))
+
+
+def test_more_tiles_than_elements() -> None:
+    bench = Bench(1472)
+    x = np.arange(15, dtype=np.float32).reshape(5, 3)
+    a = bench.variable(x)
+    outs = [
+        popops.reduce(bench.graph, a, [0, 1], bench.prog), popops.sort(bench.graph, a, 0, bench.prog),
+        popops.multi_slice(bench.graph, a, bench.variable([[4], [0]], INT), [0], [1], bench.prog),
+        popops.exp(bench.graph, a, bench.prog),
+    ]  # fmt: skip
+    got = bench.run(*outs)
+    assert got[0] == 105 and np.array_equal(got[1], x) and np.array_equal(got[2], x[[4, 0]][:, None])
+    assert prod(outs[3].shape) == 15
+
+
+def test_library_vertices_are_found_again_in_another_process(tmp_path: Path) -> None:
+    """What was made for an expression, a reduction, an order and a slice is described by plain values, and remade from them."""
+    script = """
+        import sys
+        from ipu_teach import *
+        from ipu_teach.engine.executable import Executable
+        from ipu_teach.poplibs import popops, poputil
+        from ipu_teach.poplibs.popops import expr
+        from ipu_teach.program import Sequence
+
+        device = IPUModel(tiles_per_ipu=3).create_device()
+        if sys.argv[1] == "save":
+            graph, prog = Graph(device), Sequence()
+            x = graph.add_constant(FLOAT, (4, 3), [[1, 5, 3], [2, 2, 2], [9, 8, 7], [0, 1, 0]])
+            row = graph.add_constant(UNSIGNED_INT, (1,), 2)
+            poputil.map_tensor_linearly(graph, x)
+            graph.set_tile_mapping(row, 1)
+            y = popops.map(graph, expr.Select(expr._1 * 2, 0.5, expr._1 > 1), [x], prog)
+            y = popops.sort(graph, y, 1, prog)
+            total = popops.reduce(graph, y, [0], prog, popops.ReduceParams("SQUARE_ADD", scale=0.5))
+            taken = popops.dynamic_slice(graph, y, row, [0], [1], prog)
+            graph.create_host_read("total", total)
+            graph.create_host_read("taken", taken)
+            compile_graph(graph, prog).save(sys.argv[2])
+        engine = Engine(Executable.load(sys.argv[2]))
+        engine.load(device)
+        engine.run()
+        print(engine.read_tensor("total").tolist(), engine.read_tensor("taken").tolist(), engine.report.total_cycles)
+    """
+    code = tmp_path / "program.py"
+    code.write_text(textwrap.dedent(script), encoding="utf-8")
+    root = str(Path(__file__).resolve().parents[1])
+    said = [
+        subprocess.run(
+            [sys.executable, str(code), what, str(tmp_path / "library.ipu")],
+            capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": root},
+        ).stdout
+        for what in ("save", "load")
+    ]  # fmt: skip
+    assert said[0].startswith("[106.25, 154.125, 220.125] [[14.0, 16.0, 18.0]] ") and said[1] == said[0]
+
+
+class Clipped(Vertex):
+    """Takes with a mode that never fails, which can be written down for all vertices at once."""
+
+    x: Input[Vector[FLOAT]]
+    at: Input[Vector[INT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        self.out = np.take(self.x, self.at, mode="clip")
+
+
+class Checked(Clipped):
+    """Takes as numpy does by default: a place that is not there stops the run."""
+
+    def compute(self):
+        self.out = np.take(self.x, self.at)
+
+
+@pytest.mark.parametrize(("codelet", "apart"), [(Clipped, False), (Checked, True)])
+def test_only_a_take_that_never_fails_runs_batched(codelet: type[Vertex], apart: bool) -> None:
+    bench = Bench(4)
+    x, at = bench.variable(np.arange(12).reshape(4, 3)), bench.variable([[0, 2], [9, -5], [1, 1], [2, 0]], INT)
+    if apart:
+        at = bench.variable([[0, 2], [1, 0], [1, 1], [2, 0]], INT)
+    out = bench.variable(np.zeros((4, 2)))
+    step = bench.graph.add_compute_set("take")
+    for row in range(4):
+        vertex = bench.graph.add_vertex(step, codelet, x=x[row], at=at[row], out=out[row])
+        bench.graph.set_tile_mapping(vertex, row)
+        bench.graph.set_perf_estimate(vertex, 10)
+    bench.prog.add(Execute(step))
+    wanted = [[0, 2], [4, 3] if apart else [5, 3], [7, 7], [11, 9]]
+    assert bench.run(out)[0].tolist() == bench.run(out, vertex_loop=True)[0].tolist() == wanted
+    bench.run(out)
+    assert bench.report is not None
+    assert bool(bench.report.unbatched()) is apart
