@@ -95,7 +95,10 @@ def test_no_name_stands_twice() -> None:
     assert sorted(set(names)) == sorted(names)
 
 
-LIBRARIES = {"ipu_teach": ipu_teach, "popops": popops, "poplin": poplin, "popnn": popnn, "poputil": poputil, "graphfn": graphfn}
+LIBRARIES = {
+    "ipu_teach": ipu_teach, "popops": popops, "poplin": poplin, "popnn": popnn, "poprand": poprand, "poputil": poputil,
+    "graphfn": graphfn,
+}  # fmt: skip
 
 
 class Sum(Vertex):
