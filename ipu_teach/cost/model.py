@@ -101,8 +101,9 @@ class CostModel:
 
     @cached_property
     def memory(self) -> MemoryLedger:
-        """The byte ledger."""
-        return ledger(self.compiled, [self.exchange(n) for n in range(self.num_steps)], self.target)
+        """The byte ledger. A step that was measured in a run is one of the program's own, which is there already."""
+        own = tuple(step for step in self.compiled.steps if not isinstance(step, MeasuredStep))
+        return ledger(replace(self.compiled, steps=own), [self.exchange(n) for n in range(len(own))], self.target)
 
     def check_memory(self) -> None:
         """Raise `GraphMemoryAllocationError` if a tile is over its memory."""

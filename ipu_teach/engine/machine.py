@@ -199,7 +199,9 @@ class Machine:
         flat: dict[FrozenTable, bool] = {}  # tables whose vertices run as one
         if not self._vertex_loop and step.out is None:
             for table, members in groupby(groups, key=lambda group: group.table):
-                found = bind_flat(list(members), layouts, self.memory)
+                listed = list(members)
+                by_chance = self._seed is not None and any(rounds(group) for group in listed)
+                found = None if by_chance else bind_flat(listed, layouts, self.memory)
                 flat[table] = found is not None
                 calls.extend(found or ())
         for index, group in enumerate(groups):
