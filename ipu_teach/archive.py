@@ -167,6 +167,13 @@ class Part:
             part.fail(f"a whole number from {least:,} to {most:,}")
         return int(part.value)
 
+    def real(self, key: str | int, least: float, most: float) -> float:
+        """The number `key`, whole or not, from `least` to `most`."""
+        part = self[key]
+        if type(part.value) not in (int, float) or not least <= part.value <= most:
+            part.fail(f"a number from {least:,} to {most:,}")
+        return float(part.value)
+
     def text(self, key: str | int) -> str:
         """The text `key`."""
         part = self[key]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, TextIO
 
 import numpy as np
@@ -32,7 +32,7 @@ from ipu_teach.errors import (
 from ipu_teach.graph.graph import DataStream, Graph, HostAccess
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.program import Program
-from ipu_teach.report import ProgramRun, Report, print_profile_summary
+from ipu_teach.report import Profile, ProgramRun, Report, StepLog, print_profile_summary
 from ipu_teach.types import Array, to_host_array
 
 NOT_HERE = {
@@ -104,6 +104,7 @@ class Engine(WithoutSome):
         self._checks = checks_of(self._executable.checks, self._options)
         self._compiled, self._cost = self._executable.compiled, self._executable.cost
         self._target = self._executable.target
+        self._profile: Profile = self._executable.profile
         self._feeds: dict[str, Feed] = {}
         self._drains: dict[str, Drain] = {}
         self._machine: Machine | None = None
@@ -111,8 +112,8 @@ class Engine(WithoutSome):
         self._running = False
         self._recording = bool(self._options["debug.instrument"])
         self._recording &= self._options["debug.computeInstrumentationLevel"] != "Off"
-        self._runs: list[ProgramRun] = []
-        self._unrecorded = 0
+        self._log = StepLog()
+        self._current: ProgramRun | None = None
         self._print_to: TextIO | None = None
         self._blas = one_blas_thread()
 
@@ -152,7 +153,7 @@ class Engine(WithoutSome):
         self._machine.print_to = self._print_to
         self._device = device
         self._ticket = device.program = object()
-        self._runs, self._unrecorded = [], 0
+        self._log.forget()
         for connected in self._feeds.values():
             if isinstance(connected, CallbackFeed):
                 connected.invalidate()
@@ -203,20 +204,20 @@ class Engine(WithoutSome):
     @contextmanager
     def _recorded(self, machine: Machine, index: int, name: str) -> Iterator[None]:
         """Note which steps of the machine this run takes, whether it comes to its end or not."""
-        first, number = len(machine.steps_run), len(self._runs)
         recording = self._recording
         self._running = True
-        if recording:
-            self._runs.append(ProgramRun(index, name, first, None))
+        self._current = ProgramRun(index, name, self._log.total, None) if recording else None
         try:
             yield
         finally:
             self._running = False
-            last = len(machine.steps_run)
+            ran = machine.take_steps()
             if not recording:
-                self._unrecorded += last - first
-            elif number < len(self._runs):  # else the profile was reset meanwhile
-                self._runs[number] = ProgramRun(index, name, first, last)
+                self._log.unrecorded += len(ran)
+            elif self._current is not None:  # else the profile was reset meanwhile
+                self._log.note(replace(self._current, last=self._log.total + len(ran)))
+                self._log.add(ran)
+            self._current = None
 
     def _refuse_while_running(self, call: str) -> None:
         if self._running:
@@ -350,11 +351,8 @@ class Engine(WithoutSome):
         """What was compiled and what has run since load, as one immutable value. Later runs do not change it."""
         if self._machine is None:
             return self._executable.report
-        ran = np.array(self._machine.steps_run, np.int32)
-        parts = [ran[run.first : run.last] for run in self._runs]
-        ends = np.cumsum([0, *map(len, parts)]).tolist()
-        runs = [ProgramRun(r.program, r.name, a, b) for r, a, b in zip(self._runs, ends, ends[1:], strict=False)]
-        return Report(self._cost, np.concatenate([ran[:0], *parts]), tuple(runs), self._unrecorded)
+        going = self._machine.steps_run if self._current is not None else ()
+        return Report(self._profile, self._log.snapshot(going, self._current))
 
     def get_report(self) -> Report:
         """`report`, by Poplar's name."""
@@ -372,8 +370,8 @@ class Engine(WithoutSome):
 
     def reset_execution_profile(self) -> None:
         """Forget what has run: the next report begins with the next run. Memory and streams stay as they are."""
-        self._runs.clear()
-        self._unrecorded = 0
+        self._log.forget()
+        self._current = None
 
     def enable_execution_profiling(self) -> None:
         """Record the runs from the next one on. So it is from the beginning."""
@@ -392,7 +390,7 @@ class Engine(WithoutSome):
         )
 
     def __repr__(self) -> str:
-        loaded = "not loaded" if self._machine is None else f"loaded, {len(self._machine.steps_run):,} steps run"
+        loaded = "not loaded" if self._machine is None else f"loaded, {self._machine.num_steps:,} steps run"
         return f"Engine({counted(len(self._compiled.programs), 'program')}, {loaded})"
 
 

@@ -14,8 +14,6 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import BinaryIO
 
-import numpy as np
-
 from ipu_teach import compile as compiler
 from ipu_teach.archive import read_whole, write_whole
 from ipu_teach.compile import Progress
@@ -35,7 +33,7 @@ from ipu_teach.errors import (
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.program import Program
-from ipu_teach.report import Report
+from ipu_teach.report import CompiledProfile, Report, StepLog
 from ipu_teach.target import Target
 
 CHECKS = ("races", "uninitialised", "estimates")
@@ -54,6 +52,7 @@ class Executable:
     ) -> None:
         self.compiled = compiled
         self.cost = cost
+        self.profile = CompiledProfile(cost)
         self.checks = dict(checks)
         self.given_options = dict(options)
         self.out_of_memory = out_of_memory
@@ -71,7 +70,7 @@ class Executable:
     @property
     def report(self) -> Report:
         """What was compiled, with nothing run."""
-        return Report(self.cost, np.zeros(0, np.int32))
+        return Report(self.profile, StepLog().snapshot())
 
     # Files
 

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ipu_teach.cost import CostModel, StepCost
-from ipu_teach.cost.host import with_host
-from ipu_teach.cost.memory import MemoryLedger
+from ipu_teach.archive import read_whole, write_whole
+from ipu_teach.cost import StepCost
+from ipu_teach.cost.memory import STATE, MemoryLedger
 from ipu_teach.cost.phases import Phase, phases
-from ipu_teach.cost.transfers import Transfers, transfers
-from ipu_teach.errors import InvalidMachineModelError, PoplarIndexError, ProfilingDisabledError, shown
+from ipu_teach.cost.transfers import Transfers
+from ipu_teach.errors import InvalidMachineModelError, PoplarIndexError, ProfilingDisabledError, ReportLoadError, shown
 from ipu_teach.graph.layouts import is_whole
+from ipu_teach.report.log import ProgramRun, Ran
+from ipu_teach.report.profile import Profile
+from ipu_teach.report.stored import read
+from ipu_teach.report.table import Table
+from ipu_teach.report.written import REPORT, digest, serialize
 from ipu_teach.target import Target, changed
 from ipu_teach.types import Array
 
@@ -26,10 +34,28 @@ COMPILED_FOR = ("num_ipus", "num_tiles", "tiles_per_ipu", "exchange_send_words",
 class ComputeSetProfile:
     """One compute set: how often it ran, and what one execution costs (modelled; arrays by tile)."""
 
+    COLUMNS: ClassVar = ("name", "executions", "num_vertices", "cycles", "balance", "bytes_received", "flops")
+
     name: str
     executions: int
     vertices: dict[str, int]
     cost: StepCost
+    flops: int = -1  # floating-point operations of one execution; -1 where a codelet could not be traced
+
+    @property
+    def num_vertices(self) -> int:
+        """Vertices of all codelets in it."""
+        return sum(self.vertices.values())
+
+    @property
+    def cycles(self) -> float:
+        """Modelled cycles of one execution, sync and exchange included."""
+        return self.cost.cycles
+
+    @property
+    def bytes_received(self) -> int:
+        """Bytes that cross between tiles in one execution."""
+        return sum(t.total for t in self.cost.exchange)
 
     @property
     def cycles_per_tile(self) -> Array:
@@ -47,8 +73,10 @@ class ComputeSetProfile:
 class StepRun:
     """One step of the run: when it started and how long it took, in modelled cycles since the run began.
 
-    `cost` has its phases by tile; every execution of one step has the same.
+    `cost` has its phases by tile; every execution of one step has the same. `step` is the number of the compiled step.
     """
+
+    COLUMNS: ClassVar = ("index", "kind", "name", "start", "end", "cycles", "step")
 
     index: int
     kind: str
@@ -56,75 +84,125 @@ class StepRun:
     start: float
     cycles: float
     cost: StepCost = field(repr=False)
+    step: int = -1
 
-
-@dataclass(frozen=True)
-class ProgramRun:
-    """One call of `Engine.run`: the number of the program, its name, and its steps from `first` up to `last`."""
-
-    program: int
-    name: str
-    first: int
-    last: int | None
+    @property
+    def end(self) -> float:
+        """When it ended."""
+        return self.start + self.cycles
 
 
 class Report:
     """An immutable snapshot of a run. Every figure of cycles, bytes or time in it is modelled.
 
-    `runs`: the calls of `Engine.run` in it. `unrecorded_steps`: how many steps ran while profiling was disabled. If there is
-    nothing but those, asking for the execution is a `ProfilingDisabledError`.
+    It is made by `engine.report`, or read from a file by `Report.open`; both answer the same questions. Of a run of more than
+    4,194,304 steps everything is counted, and the order of the first ones is kept. If nothing but unrecorded steps ran,
+    asking for the execution is a `ProfilingDisabledError`.
     """
 
-    def __init__(self, cost: CostModel, steps: Array, runs: tuple[ProgramRun, ...] = (), unrecorded_steps: int = 0) -> None:
-        self._cost = cost
-        self._steps = steps
-        self._steps.flags.writeable = False
-        self.runs = runs
-        self.unrecorded_steps = unrecorded_steps
+    def __init__(self, profile: Profile, ran: Ran) -> None:
+        self.profile = profile
+        self._ran = ran
+
+    @property
+    def runs(self) -> tuple[ProgramRun, ...]:
+        """The calls of `Engine.run` in it, at most the first 65,536."""
+        return self._ran.runs
+
+    @property
+    def unrecorded_steps(self) -> int:
+        """How many steps ran while profiling was disabled."""
+        return self._ran.unrecorded
+
+    # Files
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write one file, `run.ipureport` say. An old one is replaced when the new one is complete, or not at all."""
+        write_whole(path, self.serialize(), "save()", REPORT.noun)
+
+    def serialize(self) -> bytes:
+        """The report as bytes, the same as `save` writes. Raises `NotOfferedError` for one that is too large."""
+        return serialize(self.profile, self._ran)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Report:
+        """Read a file that `save` wrote. It answers what the live report answers, except `what_if` of what would need the
+        vertices. Nothing in the file is run, and everything is checked. Raises `ReportLoadError`."""
+        return cls.deserialize(read_whole(path, "open()", REPORT))
+
+    @classmethod
+    def deserialize(cls, data: bytes) -> Report:
+        """The report in `data`, as `open`."""
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise ReportLoadError(
+                f"deserialize() was given {shown(data)}.", next_step="give the bytes that serialize() returned."
+            )
+        profile, ran, _ = read(bytes(data))
+        return cls(profile, ran)
+
+    def digest(self) -> str:
+        """64 hexadecimal digits, equal for equal programs and runs in every process and on every machine.
+
+        The machine, the memory, the program tree, the modelled cycles and bytes of every step and the steps that ran go
+        into it; paths, lines and the host's times do not.
+        """
+        return digest(self.profile, self._ran)
 
     @property
     def target(self) -> Target:
         """The machine that was modelled."""
-        return self._cost.target
+        return self.profile.target
 
     @property
     def memory(self) -> MemoryLedger:
         """Bytes by tile, variable and category."""
-        return self._cost.memory
+        return self.profile.memory
 
     @cached_property
     def _executions(self) -> Array:
         """How often each compiled step ran."""
-        if self.unrecorded_steps and not len(self._steps):
+        if self.unrecorded_steps and not self.num_steps:
             raise ProfilingDisabledError(
                 f"The execution was not recorded: {self.unrecorded_steps:,} "
                 f"step{'s' if self.unrecorded_steps > 1 else ''} ran while profiling was disabled.",
                 next_step="engine.enable_execution_profiling(), or the option debug.instrument, and run again.",
             )
-        return np.bincount(self._steps, minlength=self._cost.num_steps).astype(np.int64)
+        counts = self._ran.counts
+        return np.pad(counts, (0, len(self.profile.steps) - len(counts)))
 
     @cached_property
-    def _ran(self) -> list[tuple[int, StepCost]]:
-        return [(int(n), self._cost.step(i)) for i, n in enumerate(self._executions) if n]
+    def _costs(self) -> list[tuple[int, StepCost]]:
+        return [(n, self.profile.cost(i)) for i, n in enumerate(self._executions.tolist()) if n]
 
     @property
     def num_steps(self) -> int:
         """Steps run since the engine was loaded."""
-        return len(self._steps)
+        return self._ran.total
+
+    @property
+    def steps_not_kept(self) -> int:
+        """How many of them, the last ones, are counted in every sum but missing from `steps` and `step_numbers`."""
+        return self.num_steps - len(self._ran.order)
 
     @cached_property
-    def compute_sets(self) -> tuple[ComputeSetProfile, ...]:
+    def compute_sets(self) -> Table[ComputeSetProfile]:
         """Every compute set that some program executes, in the order of their making."""
         found: dict[int, ComputeSetProfile] = {}
         for number, executions in enumerate(self._executions.tolist()):
-            compute_set = self._cost.compute_set(number)
-            if compute_set is not None:
-                before = found[compute_set.id].executions if compute_set.id in found else 0
-                vertices = {t.codelet.__name__: len(t) for t in compute_set.tables}
-                found[compute_set.id] = ComputeSetProfile(
-                    compute_set.name, before + executions, vertices, self._cost.step(number)
+            which = self.profile.steps[number].compute_set
+            if which >= 0:
+                facts = self.profile.compute_sets[which]
+                before = found[which].executions if which in found else 0
+                vertices = {self.profile.codelets[p.codelet].name: p.vertices for p in facts.parts}
+                flops = [p.flops for p in facts.parts]
+                found[which] = ComputeSetProfile(
+                    facts.name,
+                    before + executions,
+                    vertices,
+                    self.profile.cost(number),
+                    -1 if min(flops, default=0) < 0 else sum(flops),
                 )
-        return tuple(found[i] for i in sorted(found))
+        return Table(found[i] for i in sorted(found))
 
     def steps(self, first: int = 0, last: int | None = None) -> list[StepRun]:
         """The steps of the run from number `first` up to `last`, in order."""
@@ -134,33 +212,34 @@ class Report:
                     f"steps({shown(first)}, {shown(last)}) was asked of a report of {self.num_steps:,} steps.",
                     next_step="give whole numbers, 0 or more.",
                 )
-        costs = np.array([self._cost.step(i).cycles if n else 0.0 for i, n in enumerate(self._executions)] or [0.0])
-        start = float(costs[self._steps[:first]].sum())
-        result = []
-        for index in range(first, len(self._steps) if last is None else min(last, len(self._steps))):
-            step = self._cost.step(int(self._steps[index]))
-            result.append(StepRun(index, step.kind, step.name, start, step.cycles, step))
+        return list(self.steps_between(first, last))
+
+    def steps_between(self, first: int = 0, last: int | None = None) -> Iterator[StepRun]:
+        """As `steps`, one after the other."""
+        order = self._ran.order
+        costs = np.array([self.profile.cost(i).cycles if n else 0.0 for i, n in enumerate(self._executions)] or [0.0])
+        start = float(costs[order[:first]].sum())
+        for index in range(first, len(order) if last is None else min(last, len(order))):
+            step = self.profile.cost(int(order[index]))
+            yield StepRun(index, step.kind, step.name, start, step.cycles, step, int(order[index]))
             start += step.cycles
-        return result
 
     @property
     def step_numbers(self) -> Array:
-        """int64[num_steps]: which compiled step ran, in the order of the run. Read-only."""
-        return self._steps
+        """int32[num_steps - steps_not_kept]: which compiled step ran, in the order of the run. Read-only."""
+        return self._ran.order
 
     def step_cost(self, number: int) -> StepCost:
         """The modelled cost of one execution of compiled step `number`."""
-        return self._cost.step(number)
+        return self.profile.cost(number)
 
     def phases(self, number: int) -> tuple[Phase, ...]:
         """The phases of one execution of compiled step `number`, in order; together they last its `cycles`."""
-        transfer = with_host(self._cost.compiled.steps[number])
-        return phases(self.step_cost(number), self.target, host_first=transfer is not None and transfer[1])
+        return phases(self.step_cost(number), self.target, host_first=bool(self.profile.steps[number].to_device))
 
     def transfers(self, number: int) -> tuple[Transfers, ...]:
         """Who sends what to whom in compiled step `number`: one entry for each of its exchanges, as in `StepCost.exchange`."""
-        compiled = self._cost.compiled
-        return transfers(compiled.graph, compiled.steps[number])
+        return self.profile.transfers(number)
 
     def what_if(self, **changes: Any) -> Report:
         """The same compiled program and the same run, at other rates: `report.what_if(exchange_bytes_per_cycle=8)`.
@@ -177,14 +256,14 @@ class Report:
                     if name.startswith(("num", "tiles"))
                     else f"compile for another machine: IPUModel({self.target.ipu_version!r}, {name}=…).",
                 )
-        return Report(self._cost.at(changed(self.target, **changes)), self._steps, self.runs, self.unrecorded_steps)
+        return Report(self.profile.at(changed(self.target, **changes)), self._ran)
 
     # Sums over the run. "Average" is over the tiles.
 
     @property
     def total_cycles(self) -> float:
         """Modelled cycles of everything that ran."""
-        return sum(n * step.cycles for n, step in self._ran)
+        return sum(n * step.cycles for n, step in self._costs)
 
     @property
     def total_seconds(self) -> float:
@@ -194,38 +273,38 @@ class Report:
     @property
     def compute_cycles_per_tile(self) -> Array:
         """int64[tiles]: compute cycles, idle threads included (6 x busiest worker)."""
-        return self._sum([n * step.compute_cycles for n, step in self._ran])
+        return self._sum(n * step.compute_cycles for n, step in self._costs)
 
     @property
     def active_cycles_per_tile(self) -> Array:
         """int64[tiles]: compute cycles, idle threads excluded (one for each instruction of a worker)."""
-        return self._sum([n * step.active_cycles for n, step in self._ran])
+        return self._sum(n * step.active_cycles for n, step in self._costs)
 
     @property
     def exchange_cycles_per_tile(self) -> Array:
         """int64[tiles]: cycles in which the tile sends or receives on its own IPU."""
-        return self._sum([n * step.exchange_cycles for n, step in self._ran])
+        return self._sum(n * step.exchange_cycles for n, step in self._costs)
 
     @property
     def exchange_bytes_per_tile(self) -> tuple[Array, Array]:
         """(received, sent), int64[tiles] each: bytes that crossed between tiles."""
-        parts = [(n * t.received, n * t.sent) for n, step in self._ran for t in step.exchange]
-        return self._sum([r for r, _ in parts]), self._sum([s for _, s in parts])
+        moved = [(n, traffic) for n, step in self._costs for traffic in step.exchange]
+        return self._sum(n * t.received for n, t in moved), self._sum(n * t.sent for n, t in moved)
 
     @property
     def global_exchange_cycles(self) -> int:
         """Cycles spent on links between IPUs."""
-        return sum(n * step.global_exchange_cycles for n, step in self._ran)
+        return sum(n * step.global_exchange_cycles for n, step in self._costs)
 
     @property
     def host_exchange_cycles(self) -> float:
         """Cycles spent on transfers between host and device."""
-        return sum(n * step.host_cycles for n, step in self._ran)
+        return sum(n * step.host_cycles for n, step in self._costs)
 
     @property
     def host_bytes(self) -> int:
         """Bytes moved between host and device."""
-        return sum(n * step.host_bytes for n, step in self._ran)
+        return sum(n * step.host_bytes for n, step in self._costs)
 
     @property
     def sync_cycles_per_tile(self) -> Array:
@@ -236,30 +315,42 @@ class Report:
     @property
     def unknown_codelets(self) -> tuple[str, ...]:
         """Codelets that ran without a cost model; their cycles are missing from every sum."""
-        return tuple(sorted({name for _, step in self._ran for name in step.unknown}))
+        return tuple(sorted({name for _, step in self._costs for name in step.unknown}))
 
     def unbatched(self) -> dict[str, str]:
         """Codelets that ran vertex by vertex: for each the line and the reason that prevented a batch."""
-        return self._cost.unbatched()
+        return {c.name: c.unbatched for c in self.profile.codelets if c.unbatched}
 
     def graph_size(self) -> dict[str, int]:
         """Numbers of vertices, edges, variables and compute sets."""
-        return self._cost.graph_size()
+        profile = self.profile
+        return {
+            "vertices": sum(part.vertices for c in profile.compute_sets for part in c.parts),
+            "edges": profile.edges,
+            "variables": sum(v.category != STATE for v in profile.variables),
+            "compute sets": len(profile.compute_sets),
+        }
 
     def vertex_counts(self) -> dict[str, int]:
         """Number of vertices of each codelet, most first."""
-        return self._cost.vertices_by_codelet()
+        counts: Counter[str] = Counter()
+        for part in (part for c in self.profile.compute_sets for part in c.parts):
+            counts[self.profile.codelets[part.codelet].name] += part.vertices
+        return dict(counts.most_common())
 
     def cycles_by_codelet(self) -> dict[str, int]:
         """Worker cycles (tile cycles for supervisor vertices) of the run, by codelet, most first."""
         totals: dict[str, int] = {}
         for number, n in enumerate(self._executions.tolist()):
-            for name, cycles in self._cost.codelet_cycles(number).items() if n else ():
+            for name, cycles in self.profile.codelet_cycles(number).items() if n else ():
                 totals[name] = totals.get(name, 0) + n * cycles
         return dict(sorted(totals.items(), key=lambda item: (-item[1], item[0])))
 
-    def _sum(self, parts: list[Array]) -> Array:
-        return np.sum(parts, axis=0) if parts else np.zeros(self.target.num_tiles, np.int64)
+    def _sum(self, parts: Iterable[Array]) -> Array:
+        total = np.zeros(self.target.num_tiles, np.int64)
+        for part in parts:
+            total += part
+        return total
 
     def __repr__(self) -> str:
         cycles = f"{self.total_cycles:,.0f} modelled cycles"

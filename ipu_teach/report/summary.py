@@ -142,6 +142,9 @@ def _steps(report: Report, most: int = 100) -> list[str]:
         return lines + ["  " + line for line in _unrecorded(report)]
     for step in report.steps(0, most):
         lines.append(f"  {step.index:>6}  {step.start:>14,.0f}  {step.cycles:>12,.0f}  {step.kind:<10}  {step.name}")
-    if report.num_steps > most:
-        lines.append(f"  … and {report.num_steps - most:,} more")
+    kept = len(report.step_numbers)
+    if kept > most:
+        lines.append(f"  … and {kept - most:,} more")
+    if report.steps_not_kept:
+        lines.append(f"  … and {report.steps_not_kept:,} more, which are counted and whose order was not kept")
     return lines
