@@ -19,7 +19,9 @@ from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import InvalidMachineModelError, PoplarIndexError, ProfilingDisabledError, ReportLoadError, shown
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.report.log import ProgramRun, Ran
+from ipu_teach.report.operations import Operation, operations
 from ipu_teach.report.profile import Profile
+from ipu_teach.report.query import Compilation, Execution, VariableTable, variables
 from ipu_teach.report.stored import read
 from ipu_teach.report.table import Table
 from ipu_teach.report.written import REPORT, digest, serialize
@@ -76,7 +78,7 @@ class StepRun:
     `cost` has its phases by tile; every execution of one step has the same. `step` is the number of the compiled step.
     """
 
-    COLUMNS: ClassVar = ("index", "kind", "name", "start", "end", "cycles", "step")
+    COLUMNS: ClassVar = ("index", "kind", "name", "start", "end", "cycles", "bytes_received", "balance", "active_tiles")
 
     index: int
     kind: str
@@ -90,6 +92,28 @@ class StepRun:
     def end(self) -> float:
         """When it ended."""
         return self.start + self.cycles
+
+    @property
+    def bytes_received(self) -> int:
+        """Bytes that cross between tiles."""
+        return sum(t.total for t in self.cost.exchange)
+
+    @property
+    def balance(self) -> float:
+        """Mean over maximum of the tiles' compute cycles."""
+        most = self.cost.compute_duration
+        return float(self.cost.compute_cycles.mean() / most) if most else 0.0
+
+    @property
+    def active_tiles(self) -> int:
+        """Tiles that compute."""
+        return int(np.count_nonzero(self.cost.compute_cycles))
+
+    @property
+    def cycles_by_tile(self) -> Array:
+        """int64[tiles]: cycles in which each tile computes or exchanges on its IPU."""
+        busy: Array = self.cost.compute_cycles + self.cost.exchange_cycles
+        return busy
 
 
 class Report:
@@ -159,8 +183,8 @@ class Report:
         return self.profile.memory
 
     @cached_property
-    def _executions(self) -> Array:
-        """How often each compiled step ran."""
+    def executions(self) -> Array:
+        """int64[compiled steps]: how often each ran."""
         if self.unrecorded_steps and not self.num_steps:
             raise ProfilingDisabledError(
                 f"The execution was not recorded: {self.unrecorded_steps:,} "
@@ -172,7 +196,7 @@ class Report:
 
     @cached_property
     def _costs(self) -> list[tuple[int, StepCost]]:
-        return [(n, self.profile.cost(i)) for i, n in enumerate(self._executions.tolist()) if n]
+        return [(n, self.profile.cost(i)) for i, n in enumerate(self.executions.tolist()) if n]
 
     @property
     def num_steps(self) -> int:
@@ -188,7 +212,7 @@ class Report:
     def compute_sets(self) -> Table[ComputeSetProfile]:
         """Every compute set that some program executes, in the order of their making."""
         found: dict[int, ComputeSetProfile] = {}
-        for number, executions in enumerate(self._executions.tolist()):
+        for number, executions in enumerate(self.executions.tolist()):
             which = self.profile.steps[number].compute_set
             if which >= 0:
                 facts = self.profile.compute_sets[which]
@@ -217,8 +241,8 @@ class Report:
     def steps_between(self, first: int = 0, last: int | None = None) -> Iterator[StepRun]:
         """As `steps`, one after the other."""
         order = self._ran.order
-        costs = np.array([self.profile.cost(i).cycles if n else 0.0 for i, n in enumerate(self._executions)] or [0.0])
-        start = float(costs[order[:first]].sum())
+        before = np.bincount(order[:first], minlength=len(self.executions)).tolist()
+        start = float(sum(n * self.profile.cost(i).cycles for i, n in enumerate(before) if n))
         for index in range(first, len(order) if last is None else min(last, len(order))):
             step = self.profile.cost(int(order[index]))
             yield StepRun(index, step.kind, step.name, start, step.cycles, step, int(order[index]))
@@ -240,6 +264,32 @@ class Report:
     def transfers(self, number: int) -> tuple[Transfers, ...]:
         """Who sends what to whom in compiled step `number`: one entry for each of its exchanges, as in `StepCost.exchange`."""
         return self.profile.transfers(number)
+
+    # Questions, by libpva's names
+
+    @cached_property
+    def variables(self) -> VariableTable:
+        """Every variable with its bytes, tiles and live range, and the line that made it."""
+        return variables(self)
+
+    @property
+    def compilation(self) -> Compilation:
+        """What was compiled: `report.compilation.tiles[3].memory.total.including_gaps`, `.programs`, `.compute_sets`."""
+        return Compilation(self)
+
+    @property
+    def execution(self) -> Execution:
+        """What ran: `report.execution.steps`, `.runs`, `.total_cycles`."""
+        return Execution(self)
+
+    def operations(self, depth: int | None = None) -> Table[Operation]:
+        """The run by library call and by the learner's own names; of long paths the first `depth` names."""
+        return operations(self, depth)
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """The text of the codelets' methods by `Class.method`; its lines count from 1. Where it is to be had."""
+        return {name: text for codelet in self.profile.codelets for name, text in codelet.sources}
 
     def what_if(self, **changes: Any) -> Report:
         """The same compiled program and the same run, at other rates: `report.what_if(exchange_bytes_per_cycle=8)`.
@@ -341,7 +391,7 @@ class Report:
     def cycles_by_codelet(self) -> dict[str, int]:
         """Worker cycles (tile cycles for supervisor vertices) of the run, by codelet, most first."""
         totals: dict[str, int] = {}
-        for number, n in enumerate(self._executions.tolist()):
+        for number, n in enumerate(self.executions.tolist()):
             for name, cycles in self.profile.codelet_cycles(number).items() if n else ():
                 totals[name] = totals.get(name, 0) + n * cycles
         return dict(sorted(totals.items(), key=lambda item: (-item[1], item[0])))

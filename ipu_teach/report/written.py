@@ -22,6 +22,7 @@ from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import NotOfferedError, ReportLoadError
 from ipu_teach.report.log import Ran
 from ipu_teach.report.profile import Profile
+from ipu_teach.report.query import live_runs
 from ipu_teach.types import Array
 
 REPORT = Format("report", 1, "Report.save", ReportLoadError)
@@ -175,10 +176,6 @@ class _Writer:
 
     def _memory(self, memory: MemoryLedger) -> dict[str, Any]:
         add, live = self.columns.add, memory.liveness.live
-        before = np.zeros((1, live.shape[1]), bool)
-        change = np.diff(np.concatenate((before, live, before)).astype(np.int8), axis=0).T
-        variable, start = np.nonzero(change > 0)
-        _, stop = np.nonzero(change < 0)
         passing: dict[int, dict[str, Any]] = {}
         for node, here in zip(memory.liveness.places, memory.passing, strict=True):
             if node.step not in passing:
@@ -190,7 +187,7 @@ class _Writer:
             "always": {category: add(array) for category, array in memory.always.items()},
             "passing": [[step, passing[step]] for step in sorted(passing)],
             "always_live": add(memory.liveness.always.astype(np.uint8)),
-            "live": [add(variable), add(start), add(stop)],
+            "live": [add(part) for part in live_runs(live)],
         }
 
     def notes(self) -> dict[str, Any]:
