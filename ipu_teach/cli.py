@@ -1,4 +1,4 @@
-"""The command line: `ipu-teach lab | run | doctor | golden`, and the same as `python -m ipu_teach`.
+"""The command line: `ipu-teach lab | run | doctor | golden | report`, and the same as `python -m ipu_teach`.
 
 `lab` opens the learner's notebook where there is one, `run` the solved one, for it goes to its end by itself. Exit
 status: 0 done, 1 a lesson failed or something is missing, 2 the request made no sense, 130 stopped by Ctrl-C.
@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from ipu_teach.errors import DatasetError, IPUTeachError, LessonError
+from ipu_teach.report import command as report_command
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -504,6 +505,8 @@ def build_parser() -> argparse.ArgumentParser:
 
     text = "print every published figure beside what the kit models; golden --json prints them as data"
     commands.add_parser("golden", help=text, add_help=False)  # `ipu_teach.golden` reads its own words
+
+    commands.add_parser("report", help=report_command.HELP, add_help=False)  # so does `ipu_teach.report.command`
     return parser
 
 
@@ -514,8 +517,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[:1] == ["lab"] and words[1:2] not in (["-h"], ["--help"]):
         split = 1 if len(words) < 2 or words[1].startswith("-") else 2  # a value of JupyterLab's is no lesson
         words, to_jupyter = words[:split], words[split:]
-    arguments = build_parser().parse_args(words[:1] if words[:1] == ["golden"] else words)
+    arguments = build_parser().parse_args(words[:1] if words[:1] in (["golden"], ["report"]) else words)
     try:
+        if arguments.command == "report":
+            return report_command.main(words[1:])
         if arguments.command == "golden":
             from ipu_teach import golden
 

@@ -1,13 +1,15 @@
 """What happened, as data, and the questions one asks of it."""
 
+from ipu_teach.report.compare import Change, Comparison, compare
 from ipu_teach.report.compiled import CompiledProfile
 from ipu_teach.report.log import ProgramRun, StepLog
 from ipu_teach.report.profile import Profile
 from ipu_teach.report.report import ComputeSetProfile, Report, StepRun
 from ipu_teach.report.summary import print_profile_summary
 from ipu_teach.report.table import Table
+from ipu_teach.report.trace_file import chrome_trace, steps_csv, tiles_csv
 
 __all__ = [
-    "CompiledProfile", "ComputeSetProfile", "Profile", "ProgramRun", "Report", "StepLog", "StepRun", "Table",
-    "print_profile_summary",
+    "Change", "Comparison", "CompiledProfile", "ComputeSetProfile", "Profile", "ProgramRun", "Report", "StepLog", "StepRun",
+    "Table", "chrome_trace", "compare", "print_profile_summary", "steps_csv", "tiles_csv",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ import numpy as np
 
 from ipu_teach.errors import InvalidOptionError, did_you_mean, shown
 from ipu_teach.report.report import Report
+from ipu_teach.report.table import plain
 
 KIB = 1024
 
@@ -52,7 +53,7 @@ def print_profile_summary(
         blocks.append(_variables(report))
     if show_execution_steps:
         blocks.append(_steps(report))
-    print("\n\n".join("\n".join(block) for block in blocks), file=file or sys.stdout)
+    print("\n\n".join("\n".join(map(plain, block)) for block in blocks), file=file or sys.stdout)
 
 
 def _target(report: Report) -> list[str]:

@@ -81,3 +81,8 @@ def expression(pattern: object, call: str) -> re.Pattern[str]:
             f"{call} was given {shown(pattern)}, which is no regular expression: {error}.",
             next_step='give text such as "^m4/".',
         ) from None
+
+
+def plain(text: str) -> str:
+    """`text` without what a terminal or a page would take for a command."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)
