@@ -18,6 +18,7 @@ from ipu_teach.cost.phases import Phase, phases
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import InvalidMachineModelError, PoplarIndexError, ProfilingDisabledError, ReportLoadError, shown
 from ipu_teach.graph.layouts import is_whole
+from ipu_teach.report.html import page
 from ipu_teach.report.log import ProgramRun, Ran
 from ipu_teach.report.operations import Operation, operations
 from ipu_teach.report.profile import Profile
@@ -401,6 +402,9 @@ class Report:
         for part in parts:
             total += part
         return total
+
+    def _repr_html_(self) -> str:
+        return page(self)
 
     def __repr__(self) -> str:
         cycles = f"{self.total_cycles:,.0f} modelled cycles"

@@ -28,6 +28,13 @@ def print_profile_summary(
     `show_execution_steps` adds the steps of the run, `show_var_storage` the variables with their bytes and tiles, largest
     first; of each at most a hundred. Cycles and times are modelled.
     """
+    print(summary_text(report, sections, show_execution_steps, show_var_storage), file=file or sys.stdout)
+
+
+def summary_text(
+    report: Report, sections: Sequence[str] | None = None, show_execution_steps: bool = False, show_var_storage: bool = False
+) -> str:
+    """What `print_profile_summary` prints."""
     if not isinstance(report, Report):
         raise InvalidOptionError(
             f"print_profile_summary() was given {shown(report)}, which is no report.", next_step="give it engine.report."
@@ -53,7 +60,7 @@ def print_profile_summary(
         blocks.append(_variables(report))
     if show_execution_steps:
         blocks.append(_steps(report))
-    print("\n\n".join("\n".join(map(plain, block)) for block in blocks), file=file or sys.stdout)
+    return "\n\n".join("\n".join(map(plain, block)) for block in blocks)
 
 
 def _target(report: Report) -> list[str]:
