@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import json
 import os
@@ -373,3 +374,32 @@ def test_a_tree_that_unfolds_without_end() -> None:
         ask(Report.deserialize(refusal_or_report))
     except ReportLoadError as error:
         assert "places" in str(error) or "damaged" in str(error)
+
+
+# --- samples ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_samples_are_what_their_script_makes() -> None:
+    place = Path(__file__).resolve().parents[1] / "datasets" / "make_reports.py"
+    spec = importlib.util.spec_from_file_location("make_reports", place)
+    assert spec is not None and spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    sys.modules["make_reports"] = script
+    spec.loader.exec_module(script)
+    made = script.samples()
+    assert {path.name for path in script.SAMPLES.iterdir()} == set(made)
+    for name, data in made.items():
+        assert (script.SAMPLES / name).read_bytes() == data, "run datasets/make_reports.py"
+        assert len(data) < 25_000
+
+
+def test_a_sample_can_be_looked_at() -> None:
+    report = Report.sample()
+    assert report.num_steps == 9 and report.execution.runs[0].name == "three products"
+    show.bsp(report)
+    assert Report.sample("too_large").memory.at_fullest(5) == {"everything": 800_000, "half": 15 * 2000}
+    with pytest.raises(InvalidOptionError) as caught:
+        Report.sample("product")
+    assert str(caught.value) == (
+        "There is no sample report 'product'.\n  next:  did you mean 'products'? There are 'products', 'spread', 'too_large'."
+    )

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import resources
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,15 @@ from ipu_teach.cost import StepCost
 from ipu_teach.cost.memory import STATE, MemoryLedger
 from ipu_teach.cost.phases import Phase, phases
 from ipu_teach.cost.transfers import Transfers
-from ipu_teach.errors import InvalidMachineModelError, PoplarIndexError, ProfilingDisabledError, ReportLoadError, shown
+from ipu_teach.errors import (
+    InvalidMachineModelError,
+    InvalidOptionError,
+    PoplarIndexError,
+    ProfilingDisabledError,
+    ReportLoadError,
+    did_you_mean,
+    shown,
+)
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.report.html import page
 from ipu_teach.report.log import ProgramRun, Ran
@@ -164,6 +173,19 @@ class Report:
             )
         profile, ran, _ = read(bytes(data))
         return cls(profile, ran)
+
+    @classmethod
+    def sample(cls, name: str = "products") -> Report:
+        """One of the reports that come with the kit, to look at: `products`, `spread` (the same product with its rows cut
+        in two) or `too_large` (a program that does not fit). Raises `InvalidOptionError`."""
+        folder = resources.files("ipu_teach.report").joinpath("samples")
+        known = sorted(file.name.removesuffix(".ipureport") for file in folder.iterdir())
+        if name not in known:
+            raise InvalidOptionError(
+                f"There is no sample report {shown(name)}.",
+                next_step=f"{did_you_mean(name, known)}There are {', '.join(map(repr, known))}.",
+            )
+        return cls.deserialize(folder.joinpath(f"{name}.ipureport").read_bytes())
 
     def digest(self) -> str:
         """64 hexadecimal digits, equal for equal programs and runs in every process and on every machine.
