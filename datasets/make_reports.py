@@ -97,7 +97,7 @@ def too_large() -> Report:
 def samples() -> dict[str, bytes]:
     """The files by name."""
     made = {"products": product(1), "spread": product(2), "too_large": too_large()}
-    return {f"{name}.ipureport": report.serialize() for name, report in made.items()}
+    return {f"{name}.ipureport": report.serialize(host=False) for name, report in made.items()}
 
 
 def main() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
@@ -32,7 +33,8 @@ from ipu_teach.errors import (
 from ipu_teach.graph.graph import DataStream, Graph, HostAccess
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.program import Program
-from ipu_teach.report import Profile, ProgramRun, Report, StepLog, print_profile_summary
+from ipu_teach.report import Profile, ProgramRun, Report, StepLog, print_profile_summary, tracepoint
+from ipu_teach.report.host import ENGINE, TIMELINE
 from ipu_teach.types import Array, to_host_array
 
 NOT_HERE = {
@@ -80,6 +82,7 @@ class Engine(WithoutSome):
         shuffle: int | None = None,
     ) -> None:
         self._device: Device | None = None
+        self._made = time.perf_counter_ns()
         if isinstance(graph, Device):
             self._device, graph, programs, options = graph, programs, options, older_options  # type: ignore[assignment]
         elif older_options is not None:
@@ -124,7 +127,10 @@ class Engine(WithoutSome):
 
         What `StreamCallback`s have prefetched is thrown away. Arrays and iterators go on where they were.
         """
-        device = self._device if device is None else device
+        with tracepoint("load", ENGINE):
+            self._load(self._device if device is None else device)
+
+    def _load(self, device: Device | None) -> None:
         if not isinstance(device, Device):
             raise TensorIOStateError(
                 f"load() was given {shown(device)}, which is no device.", next_step="give it IPUModel(…).create_device()."
@@ -198,7 +204,13 @@ class Engine(WithoutSome):
         machine = self._loaded()
         self._check_streams(self._compiled.programs[index])
         self._refuse_while_running("run()")
-        with self._recorded(machine, int(index), name or ""), np.errstate(all="ignore"), self._blas.limit(limits=1):
+        label = f"run {name or index}"
+        with (
+            tracepoint(label, ENGINE),
+            self._recorded(machine, int(index), name or ""),
+            np.errstate(all="ignore"),
+            self._blas.limit(limits=1),
+        ):
             machine.run(int(index))
 
     @contextmanager
@@ -352,7 +364,7 @@ class Engine(WithoutSome):
         if self._machine is None:
             return self._executable.report
         going = self._machine.steps_run if self._current is not None else ()
-        return Report(self._profile, self._log.snapshot(going, self._current))
+        return Report(self._profile, self._log.snapshot(going, self._current), TIMELINE.snapshot(self._made))
 
     def get_report(self) -> Report:
         """`report`, by Poplar's name."""

@@ -33,7 +33,8 @@ from ipu_teach.errors import (
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.program import Program
-from ipu_teach.report import CompiledProfile, Report, StepLog
+from ipu_teach.report import CompiledProfile, Report, StepLog, tracepoint
+from ipu_teach.report.host import ENGINE
 from ipu_teach.target import Target
 
 CHECKS = ("races", "uninitialised", "estimates")
@@ -154,13 +155,14 @@ def compile_graph(
     checks = checks_of(strict, chosen)
     spill = bool(chosen["debug.allowOutOfMemory"])
     try:
-        compiled = compiler.compile_graph(
-            graph,
-            listed,
-            check_races=checks["races"],
-            check_fit=not spill,
-            progress=progress or (lambda step, total: None),
-        )
+        with tracepoint("compile", ENGINE):
+            compiled = compiler.compile_graph(
+                graph,
+                listed,
+                check_races=checks["races"],
+                check_fit=not spill,
+                progress=progress or (lambda step, total: None),
+            )
     except RecursionError:
         raise ControlProgramError(
             "The programs are nested too deeply to compile.", next_step="put programs side by side in one Sequence."

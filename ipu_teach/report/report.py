@@ -27,6 +27,7 @@ from ipu_teach.errors import (
     shown,
 )
 from ipu_teach.graph.layouts import is_whole
+from ipu_teach.report.host import HostTrace
 from ipu_teach.report.html import page
 from ipu_teach.report.log import ProgramRun, Ran
 from ipu_teach.report.operations import Operation, operations
@@ -134,9 +135,10 @@ class Report:
     asking for the execution is a `ProfilingDisabledError`.
     """
 
-    def __init__(self, profile: Profile, ran: Ran) -> None:
+    def __init__(self, profile: Profile, ran: Ran, host: HostTrace | None = None) -> None:
         self.profile = profile
         self._ran = ran
+        self.host = host or HostTrace()
 
     @property
     def runs(self) -> tuple[ProgramRun, ...]:
@@ -150,13 +152,16 @@ class Report:
 
     # Files
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write one file, `run.ipureport` say. An old one is replaced when the new one is complete, or not at all."""
-        write_whole(path, self.serialize(), "save()", REPORT.noun)
+    def save(self, path: str | os.PathLike[str], *, host: bool = True) -> None:
+        """Write one file, `run.ipureport` say. An old one is replaced when the new one is complete, or not at all.
 
-    def serialize(self) -> bytes:
+        `host=False` leaves out the host's times, so that equal runs are equal files.
+        """
+        write_whole(path, self.serialize(host=host), "save()", REPORT.noun)
+
+    def serialize(self, *, host: bool = True) -> bytes:
         """The report as bytes, the same as `save` writes. Raises `NotOfferedError` for one that is too large."""
-        return serialize(self.profile, self._ran)
+        return serialize(self.profile, self._ran, self.host.written() if host else None)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Report:
@@ -171,8 +176,7 @@ class Report:
             raise ReportLoadError(
                 f"deserialize() was given {shown(data)}.", next_step="give the bytes that serialize() returned."
             )
-        profile, ran, _ = read(bytes(data))
-        return cls(profile, ran)
+        return cls(*read(bytes(data)))
 
     @classmethod
     def sample(cls, name: str = "products") -> Report:
@@ -329,7 +333,7 @@ class Report:
                     if name.startswith(("num", "tiles"))
                     else f"compile for another machine: IPUModel({self.target.ipu_version!r}, {name}=…).",
                 )
-        return Report(self.profile.at(changed(self.target, **changes)), self._ran)
+        return Report(self.profile.at(changed(self.target, **changes)), self._ran, self.host)
 
     # Sums over the run. "Average" is over the tiles.
 

@@ -18,6 +18,7 @@ from ipu_teach.cost.memory import CATEGORIES, MemoryLedger
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import InvalidMachineModelError, IPUTeachError, ReportLoadError, shown
 from ipu_teach.graph.layouts import MOST_DIMENSIONS
+from ipu_teach.report.host import HostTrace
 from ipu_teach.report.log import MOST_RUNS, MOST_STEPS, ProgramRun, Ran
 from ipu_teach.report.profile import (
     EXTERNAL,
@@ -46,13 +47,13 @@ RATES = frozenset((
 T = TypeVar("T")
 
 
-def read(data: bytes) -> tuple[Profile, Ran, Part]:
-    """(what was compiled, what ran, the host's events as they are written) in a file. Raises `ReportLoadError`."""
+def read(data: bytes) -> tuple[Profile, Ran, HostTrace]:
+    """(what was compiled, what ran, what the host did) in a file. Raises `ReportLoadError`."""
     header, arrays = unpack(data, REPORT)
     try:
         reader = _Reader(header, arrays)
         profile = reader.profile()
-        return profile, reader.ran(len(profile.steps), len(profile.programs)), header["host"]
+        return profile, reader.ran(len(profile.steps), len(profile.programs)), HostTrace.read(header["host"])
     except ReportLoadError:
         raise
     except IPUTeachError as error:

@@ -17,13 +17,14 @@ from ipu_teach.report.table import csv_text
 
 MOST_EVENTS = 500_000
 MOST_TILES = 16  # with rows of their own, if nobody says which
-DEVICE, FIRST_TILE = 1, 10
+HOST, DEVICE, FIRST_TILE = 0, 1, 10
 _Event = dict[str, Any]
 
 
-def chrome_trace(report: Report, tiles: Iterable[int] | None = None, most_events: int = MOST_EVENTS) -> str:
+def chrome_trace(report: Report, tiles: Iterable[int] | None = None, most_events: int = MOST_EVENTS, host: bool = False) -> str:
     """The run as JSON. `tiles`: those that get rows of their own; left out, all of a small machine, else the 16 that are
-    at work longest. After `most_events` events the trace ends and says how many steps are missing."""
+    at work longest. After `most_events` events the trace ends and says how many steps are missing. `host` adds the host's
+    events and counters, in their own, measured time."""
     chosen = _chosen(report, tiles)
     microseconds = 1e6 / report.target.tile_clock_frequency
     events: list[_Event] = [_name("process_name", DEVICE, 0, f"{report.target.ipu_version}, modelled")]
@@ -36,6 +37,7 @@ def chrome_trace(report: Report, tiles: Iterable[int] | None = None, most_events
             break
         events += found
         shown_steps += 1
+    events += _host(report) if host else ()
     missing = report.num_steps - shown_steps
     other = {"steps": report.num_steps, "steps_missing": missing, "total_cycles": report.total_cycles, "modelled": True}
     return json.dumps({"displayTimeUnit": "ns", "otherData": other, "traceEvents": events}, separators=(",", ":"))
@@ -89,6 +91,16 @@ def _events(report: Report, step: StepRun, tiles: list[int], scale: float) -> It
                     phase.kind, phase.kind, FIRST_TILE + tile, start, float(phase.busy[tile]), scale, {"step": step.name}
                 )
         start += phase.cycles
+
+
+def _host(report: Report) -> Iterator[_Event]:
+    yield _name("process_name", HOST, 0, "host, measured")
+    for event in report.host.events:
+        span = _span(event.name, event.channel, event.thread, event.start, event.duration, 1e6, {"channel": event.channel})
+        yield {**span, "pid": HOST}
+    for value in report.host.values:
+        label = f"{value.name} [{value.unit}]" if value.unit else value.name
+        yield {"ph": "C", "name": label, "pid": HOST, "tid": 0, "ts": value.time * 1e6, "args": {"value": value.value}}
 
 
 def _span(name: str, kind: str, row: int, start: float, cycles: float, scale: float, details: dict[str, Any]) -> _Event:

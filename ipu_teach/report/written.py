@@ -39,7 +39,7 @@ COLUMNS: dict[str, np.dtype[Any]] = {
 
 
 def serialize(profile: Profile, ran: Ran, host: dict[str, Any] | None = None) -> bytes:
-    """The file of a report. `host`: what `host.written` makes of the host's events. Raises `NotOfferedError`."""
+    """The file of a report. `host`: what `HostTrace.written` makes of the host's events. Raises `NotOfferedError`."""
     writer = _Writer(profile, ran)
     header = writer.facts()
     header["notes"] = writer.notes()
