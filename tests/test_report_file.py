@@ -350,6 +350,7 @@ def test_random_lies_are_refused_or_harmless(seed: int) -> None:
             ["i8", 0, 2],
             "The report is damaged: ['i8', 0, 2] is not a column that ends within the file.",
         ),
+        (("costs", 1, "codelets"), {"Gone": 3}, "The report is damaged: [{'kind': "),
         (("variables", 0), [], "The report is damaged: "),
     ],
 )

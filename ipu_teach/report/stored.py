@@ -214,6 +214,9 @@ class _Reader:
         cycles = self.listed(header, "costs", lambda p: {name: p["codelets"].whole(name, 0, MOST)
                                                          for name, _ in p.entries("codelets")})  # fmt: skip
         messages = self.listed(header, "transfers", self._messages)
+        known = {codelet.name for codelet in facts["codelets"]}
+        if any(not known >= {*named, *cost.unknown} for named, cost in zip(cycles, costs, strict=True)):
+            header["costs"].fail("a list of costs of the codelets")
         if len(costs) != count or [len(m) for m in messages] != [len(c.exchange) for c in costs]:
             header["costs"].fail(f"the costs of {count:,} steps and their exchanges")
         memory = self._memory(facts["variables"], facts["programs"], count)
