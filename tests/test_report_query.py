@@ -218,3 +218,17 @@ def test_sources_are_named_by_class_and_method() -> None:
 def test_state_is_a_variable_of_its_own() -> None:
     report = small_engine().report
     assert [v.name for v in report.variables if v.category == "Vertex state"] == ["Work.k (state)"]
+
+
+def test_exchanges_by_tile_and_message(report: Report) -> None:
+    # a to d lie on tile 1: what twice0 on tile 0 and twice2 on tile 2 read comes from there, and what they write goes back.
+    found = report.exchanges
+    assert [(e.name, e.executions, e.bytes_received, e.link_bytes) for e in found] == [
+        ("layer0/twice0", 3, 128, 0), ("layer1/twice2", 3, 128, 0),
+    ]  # fmt: skip
+    assert found[0].received.tolist() == found[0].sent.tolist() == [64, 64, 0, 0]
+    there, back = found[0].messages
+    assert (there.source.tolist(), there.size.tolist(), there.receivers[0].tolist()) == ([1], [64], [0])
+    assert (back.source.tolist(), back.size.tolist(), back.receivers[0].tolist()) == ([0], [64], [1])
+    total = sum(e.executions * e.bytes_received for e in found)
+    assert total == int(report.exchange_bytes_per_tile[0].sum())

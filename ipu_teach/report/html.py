@@ -131,17 +131,10 @@ def _compute_sets(report: Report) -> str:
 
 
 def _exchanges(report: Report) -> str:
-    rows = []
-    for number, runs in enumerate(report.executions.tolist()):
-        cost = report.step_cost(number)
-        received = np.sum([t.received for t in cost.exchange], axis=0) if runs and cost.exchange else np.zeros(1, np.int64)
-        if received.any():
-            most = int(np.argmax(received))
-            rows.append((int(received.sum()), cost, runs, f"{int(received[most]):,} on tile {most}"))
-    rows.sort(key=lambda row: -row[0])
+    rows = report.exchanges.where(lambda row: row.executions)
     cells = [
-        (cost.name, f"{runs:,}", f"{total:,}", most, f"{cost.exchange_duration:,}")
-        for total, cost, runs, most in rows[:MOST_ROWS]
+        (e.name, f"{e.executions:,}", f"{e.bytes_received:,}", f"{e.most_received:,} on tile {e.tile}", f"{e.cycles:,}")
+        for e in rows.largest("bytes_received", MOST_ROWS)
     ]
     heads = ("step", "executions", "bytes received", "most on one tile", "modelled cycles")
     return _section(f"Exchanges: {len(rows):,}", _table(heads, cells, "Of one execution, the largest first") + _more(len(rows)))

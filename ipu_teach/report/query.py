@@ -10,6 +10,7 @@ import numpy as np
 
 from ipu_teach.cost.exchange import total_of
 from ipu_teach.cost.memory import MemoryLedger
+from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import PoplarIndexError, counted, shown
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.report.log import ProgramRun
@@ -134,6 +135,62 @@ class Tile:
     number: int
     ipu: int
     memory: TileMemory = field(repr=False)
+
+
+@dataclass(frozen=True)
+class ExchangeRow:
+    """What one execution of a compiled step moves between tiles: bytes that arrive, how many on the tile that gets most,
+    bytes on their way to other IPUs, and modelled cycles. `executions`: how often the step ran."""
+
+    COLUMNS: ClassVar = (
+        "step", "kind", "name", "executions", "bytes_received", "most_received", "tile", "link_bytes", "cycles"
+    )  # fmt: skip
+
+    step: int
+    kind: str
+    name: str
+    executions: int
+    bytes_received: int
+    most_received: int
+    tile: int
+    link_bytes: int
+    cycles: int
+    _report: Report = field(repr=False)
+
+    @property
+    def messages(self) -> tuple[Transfers, ...]:
+        """Who sends what to whom, for each exchange of the step, the largest messages first."""
+        return self._report.transfers(self.step)
+
+    @property
+    def received(self) -> Array:
+        """int64[tiles]: bytes that each tile receives."""
+        return self._by_tile("received")
+
+    @property
+    def sent(self) -> Array:
+        """int64[tiles]: bytes that each tile sends."""
+        return self._by_tile("sent")
+
+    def _by_tile(self, name: str) -> Array:
+        parts = [getattr(traffic, name) for traffic in self._report.step_cost(self.step).exchange]
+        total: Array = np.stack(parts).sum(axis=0)
+        return total
+
+
+def exchanges(report: Report) -> Table[ExchangeRow]:
+    """The exchanges of every compiled step that moves something, in order."""
+    rows = []
+    for number, runs in enumerate(report.executions.tolist()):
+        cost = report.step_cost(number)
+        received = np.sum([t.received for t in cost.exchange], axis=0) if cost.exchange else np.zeros(1, np.int64)
+        if received.any():
+            tile, links = int(np.argmax(received)), sum(int(t.links.sum()) for t in cost.exchange)
+            total, cycles = int(received.sum()), cost.exchange_duration + cost.global_exchange_cycles
+            rows.append(
+                ExchangeRow(number, cost.kind, cost.name, runs, total, int(received[tile]), tile, links, cycles, report)
+            )
+    return Table(rows)
 
 
 class Lazily(Sequence[Any]):

@@ -32,7 +32,7 @@ from ipu_teach.report.html import page
 from ipu_teach.report.log import ProgramRun, Ran
 from ipu_teach.report.operations import Operation, operations
 from ipu_teach.report.profile import Profile
-from ipu_teach.report.query import Compilation, Execution, VariableTable, variables
+from ipu_teach.report.query import Compilation, ExchangeRow, Execution, VariableTable, exchanges, variables
 from ipu_teach.report.stored import read
 from ipu_teach.report.table import Table
 from ipu_teach.report.written import REPORT, digest, serialize
@@ -298,6 +298,11 @@ class Report:
     def variables(self) -> VariableTable:
         """Every variable with its bytes, tiles and live range, and the line that made it."""
         return variables(self)
+
+    @cached_property
+    def exchanges(self) -> Table[ExchangeRow]:
+        """What each compiled step moves between tiles: bytes, cycles, and on demand by tile and by message."""
+        return exchanges(self)
 
     @property
     def compilation(self) -> Compilation:
