@@ -479,6 +479,14 @@ ENGINE = [
         "asked directly: `report.steps()`, `report.memory`, `report.compute_sets`",
         "Report.steps(engine.report)",
     ),
+    Row(
+        "pva::openReport",
+        "Report.deserialize",
+        "takes bytes; `Report.open(path)` reads what `report.save(path)` wrote",
+        "Report.deserialize(engine.report.serialize())",
+    ),
+    Row("pvti::Tracepoint", "tracepoint", "one timeline for the process: `report.host`", 'tracepoint("load batch")'),
+    Row("pvti::Graph", "counter", "its values are in `report.host.values`", 'counter("loss").add(0.5)'),
     Row("compileGraph", "compile_graph", "", "compile_graph(graph, prog)"),
     Row("Executable", "Executable", "made by `compile_graph`; give it to `Engine` in place of graph and programs"),
     Row(

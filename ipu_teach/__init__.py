@@ -38,7 +38,7 @@ from ipu_teach.graph import (
     concat,
     same_view,
 )
-from ipu_teach.report import Report, print_profile_summary
+from ipu_teach.report import Report, compare, counter, print_profile_summary, tracepoint
 from ipu_teach.target import Target
 from ipu_teach.types import (
     BOOL,
@@ -66,8 +66,8 @@ __all__ = [
     "DeviceManager", "Engine", "Executable", "Graph", "IPUModel", "IPUTeachError", "InOut", "Input", "MultiVertex", "Output",
     "PoplarError", "QuarterFormat", "QuarterMetadata", "RemoteBuffer", "ReplicatedStreamMode", "Report", "StreamCallback",
     "SupervisorVertex", "Sweep", "Target", "TargetType", "Tensor", "TensorCloneMethod", "UpsampleMethod",
-    "VariableMappingMethod", "Vector", "VectorLayout", "VectorList", "Vertex", "append", "codelet", "compile_graph", "concat",
-    "print_profile_summary", "program", "same_view", "sweep",
+    "VariableMappingMethod", "Vector", "VectorLayout", "VectorList", "Vertex", "append", "codelet", "compare", "compile_graph",
+    "concat", "counter",    "print_profile_summary", "program", "same_view", "sweep", "tracepoint",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # a type checker is to complain about unknown names

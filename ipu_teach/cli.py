@@ -1,4 +1,4 @@
-"""The command line: `ipu-teach lab | run | reset | doctor | golden | bench | learner`, and `python -m ipu_teach`.
+"""The command line: `ipu-teach lab | run | reset | doctor | report | golden | bench | learner`; `python -m ipu_teach` too.
 
 `lab` opens the learner's notebook where there is one, `run` the solved one, for it goes to its end by itself. A command
 is one parser in `build_parser`, with what it does. Exit status: 0 done, 1 a lesson failed or something is missing, 2 the
@@ -24,6 +24,7 @@ from ipu_teach.errors import DatasetError, IPUTeachError, LessonError
 from ipu_teach.lessons import learner
 from ipu_teach.lessons.headless import run
 from ipu_teach.lessons.shelf import ROOT, find_lesson, install_line, learners_copies, need, work_folder
+from ipu_teach.report import command as report_command
 
 MEMINFO = Path("/proc/meminfo")
 STOPPED = 130  # what a shell shows for a program that Ctrl-C ended
@@ -206,6 +207,9 @@ def build_parser() -> argparse.ArgumentParser:
     command = commands.add_parser("doctor", help=text, description=text)
     command.set_defaults(do=lambda given: doctor())
 
+    # `ipu_teach.report.command` reads its own words.
+    commands.add_parser("report", help=report_command.HELP, add_help=False)
+
     text = "print every published figure beside what the kit models"
     command = commands.add_parser("golden", help=text, description=text)
     command.add_argument("--json", action="store_true", help="print the rows as data")
@@ -232,7 +236,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[:1] == ["lab"] and words[1:2] not in (["-h"], ["--help"]):
         split = 1 if len(words) < 2 or words[1].startswith("-") else 2  # a value of JupyterLab's is no lesson
         words, to_jupyter = words[:split], words[split:]
-    arguments = build_parser().parse_args(words)
+    arguments = build_parser().parse_args(words[:1] if words[:1] == ["report"] else words)
+    if arguments.command == "report":
+        arguments.do = lambda given: report_command.main(words[1:])
     if to_jupyter:
         arguments.to_jupyter = to_jupyter
     try:

@@ -251,3 +251,7 @@ class ProfilingDisabledError(PoplarError):
 
 class ExecutableLoadError(PoplarError):
     """A file is no executable of this kit, is damaged, or does not fit the codelets at hand."""
+
+
+class ReportLoadError(PoplarError):
+    """A file is no report of this kit, or is damaged."""

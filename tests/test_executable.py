@@ -33,7 +33,7 @@ from ipu_teach import (
     Vertex,
     compile_graph,
 )
-from ipu_teach.engine.archive import FORMAT, VERSION
+from ipu_teach.engine.written import EXECUTABLE
 from ipu_teach.errors import ControlProgramError, ExecutableLoadError, InvalidOptionError, NotOfferedError
 from ipu_teach.program import (
     Abort,
@@ -505,8 +505,8 @@ def test_what_is_no_executable() -> None:
 
 
 def test_a_newer_format() -> None:
-    assert refusal(whole({"format": FORMAT, "version": VERSION + 1}, {})) == (
-        f"The executable has format version {VERSION + 1}; this kit reads up to version {VERSION}.\n"
+    assert refusal(whole({"format": EXECUTABLE.name, "version": EXECUTABLE.version + 1}, {})) == (
+        f"The executable has format version {EXECUTABLE.version + 1}; this kit reads up to version {EXECUTABLE.version}.\n"
         "  next:  update ipu_teach, or save the executable again with this version."
     )
 

@@ -21,7 +21,7 @@ PACKAGE = ROOT / "ipu_teach"
 
 FLOORS = (
     ("errors", "types", "target"),
-    ("device", "graph", "program", "datasets"),
+    ("device", "graph", "program", "datasets", "archive"),
     ("compile",),
     ("cost",),
     ("report",),

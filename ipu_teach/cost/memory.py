@@ -217,7 +217,7 @@ def _always(compiled: Compiled, exchanges: list[tuple[Traffic, ...]], target: Ta
         code += here * target.vertex_code_bytes
         stacks = np.maximum(stacks, here * target.num_worker_contexts * target.worker_stack_bytes)
     for exchange in (e for listed in exchanges for e in listed):
-        moving += (exchange.sends + target.exchange_setup_instructions * exchange.sources) * target.instruction_bytes
+        moving += exchange_code_bytes(exchange, target)
     for step in compiled.steps:
         transfer = with_host(step)
         if transfer is not None:
@@ -230,6 +230,12 @@ def _always(compiled: Compiled, exchanges: list[tuple[Traffic, ...]], target: Ta
         STACKS: stacks + target.supervisor_stack_bytes,
         HEADERS: headers,
     }
+
+
+def exchange_code_bytes(exchange: Traffic, target: Target) -> Array:
+    """int64[tiles]: code that each tile needs for one exchange."""
+    issued: Array = exchange.sends + target.exchange_setup_instructions * exchange.sources
+    return issued * target.instruction_bytes
 
 
 def _passing(graph: FrozenGraph, step: Step, exchange: tuple[Traffic, ...]) -> dict[str, Array]:

@@ -80,18 +80,19 @@ def _messages(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> Tran
     count = np.diff(np.append(edges, len(order)))
     number = piece[order][edges]
     sender = owner[row][order][edges]
-    key = np.stack((sender.astype(np.uint64), sums, count.astype(np.uint64)), axis=1)
-    _, example, group = np.unique(key, axis=0, return_index=True, return_inverse=True)
-    size = np.bincount(group.reshape(-1), (cuts[1:] - cuts[:-1])[number]).astype(np.int64)
-    receivers = tuple(np.sort(to[row][order][edges[i] : edges[i] + count[i]]) for i in example.tolist())
+    key = _mix(sums + _mix(sender.astype(np.uint64) * np.uint64(2**32) + count.astype(np.uint64)))
+    _, example, group = np.unique(key, return_index=True, return_inverse=True)
+    size = np.bincount(group, (cuts[1:] - cuts[:-1])[number]).astype(np.int64)
+    listening = to[row][order]
+    receivers = tuple(np.sort(listening[edges[i] : edges[i] + count[i]]) for i in example.tolist())
     return _sorted(sender[example], size, receivers)
 
 
 def _pairs(source: Array, to: Array, size: Array) -> Transfers:
     """One message for each pair of tiles."""
-    pairs, inverse = np.unique(np.stack((source, to), axis=1), axis=0, return_inverse=True)
-    total = np.bincount(inverse.reshape(-1), size, len(pairs)).astype(np.int64)
-    return _sorted(pairs[:, 0], total, tuple(pairs[:, 1:]))
+    found, inverse = np.unique(source * 2**32 + to, return_inverse=True)
+    total = np.bincount(inverse, size, len(found)).astype(np.int64)
+    return _sorted(found // 2**32, total, tuple((found % 2**32).reshape(-1, 1)))
 
 
 def _sorted(source: Array, size: Array, receivers: tuple[Array, ...]) -> Transfers:

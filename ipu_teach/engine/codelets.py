@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.engine.archive import Part
+from ipu_teach.archive import Part
 from ipu_teach.errors import ExecutableLoadError, shown
 from ipu_teach.graph.vertex import SupervisorVertex, Vertex, template
 from ipu_teach.types import ALL, DType, dtype_named

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, TextIO
 
 import numpy as np
@@ -32,7 +33,9 @@ from ipu_teach.errors import (
 from ipu_teach.graph.graph import DataStream, Graph, HostAccess
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.program import Program
-from ipu_teach.report import ProgramRun, Report, print_profile_summary
+from ipu_teach.report import Profile, ProgramRun, Report, StepLog, print_profile_summary, tracepoint
+from ipu_teach.report.compiled import CompiledProfile
+from ipu_teach.report.host import ENGINE, TIMELINE
 from ipu_teach.types import Array, to_host_array
 
 MOST_THREADS = 64
@@ -85,6 +88,7 @@ class Engine(WithoutSome):
         threads: int = 1,
     ) -> None:
         self._device: Device | None = None
+        self._made = time.perf_counter_ns()
         if isinstance(graph, Device):
             self._device, graph, programs, options = graph, programs, options, older_options  # type: ignore[assignment]
         elif older_options is not None:
@@ -111,6 +115,7 @@ class Engine(WithoutSome):
         self._checks = checks_of(self._executable.checks, self._options)
         self._compiled, self._cost = self._executable.compiled, self._executable.cost
         self._target = self._executable.target
+        self._profile: Profile = self._executable.profile
         self._feeds: dict[str, Feed] = {}
         self._drains: dict[str, Drain] = {}
         self._machine: Machine | None = None
@@ -118,8 +123,8 @@ class Engine(WithoutSome):
         self._running = False
         self._recording = bool(self._options["debug.instrument"])
         self._recording &= self._options["debug.computeInstrumentationLevel"] != "Off"
-        self._runs: list[ProgramRun] = []
-        self._unrecorded = 0
+        self._log = StepLog()
+        self._current: ProgramRun | None = None
         self._print_to: TextIO | None = None
         self._blas = one_blas_thread()
 
@@ -130,7 +135,10 @@ class Engine(WithoutSome):
 
         What `StreamCallback`s have prefetched is thrown away. Arrays and iterators go on where they were.
         """
-        device = self._device if device is None else device
+        with tracepoint("load", ENGINE):
+            self._load(self._device if device is None else device)
+
+    def _load(self, device: Device | None) -> None:
         if not isinstance(device, Device):
             raise TensorIOStateError(
                 f"load() was given {shown(device)}, which is no device.", next_step="give it IPUModel(…).create_device()."
@@ -161,7 +169,7 @@ class Engine(WithoutSome):
         self._machine.print_to = self._print_to
         self._device = device
         self._ticket = device.program = object()
-        self._runs, self._unrecorded = [], 0
+        self._log.forget()
         for connected in self._feeds.values():
             if isinstance(connected, CallbackFeed):
                 connected.invalidate()
@@ -206,26 +214,32 @@ class Engine(WithoutSome):
         machine = self._loaded()
         self._check_streams(self._compiled.programs[index])
         self._refuse_while_running("run()")
-        with self._recorded(machine, int(index), name or ""), np.errstate(all="ignore"), self._blas.limit(limits=1):
+        label = f"run {name or index}"
+        with (
+            tracepoint(label, ENGINE),
+            self._recorded(machine, int(index), name or ""),
+            np.errstate(all="ignore"),
+            self._blas.limit(limits=1),
+        ):
             machine.run(int(index))
 
     @contextmanager
     def _recorded(self, machine: Machine, index: int, name: str) -> Iterator[None]:
         """Note which steps of the machine this run takes, whether it comes to its end or not."""
-        first, number = len(machine.steps_run), len(self._runs)
         recording = self._recording
         self._running = True
-        if recording:
-            self._runs.append(ProgramRun(index, name, first, None))
+        self._current = ProgramRun(index, name, self._log.total, None) if recording else None
         try:
             yield
         finally:
             self._running = False
-            last = len(machine.steps_run)
+            ran = machine.take_steps()
             if not recording:
-                self._unrecorded += last - first
-            elif number < len(self._runs):  # else the profile was reset meanwhile
-                self._runs[number] = ProgramRun(index, name, first, last)
+                self._log.unrecorded += len(ran)
+            elif self._current is not None:  # else the profile was reset meanwhile
+                self._log.note(replace(self._current, last=self._log.total + len(ran)))
+                self._log.add(ran)
+            self._current = None
 
     def _refuse_while_running(self, call: str) -> None:
         if self._running:
@@ -359,11 +373,10 @@ class Engine(WithoutSome):
         """What was compiled and what has run since load, as one immutable value. Later runs do not change it."""
         if self._machine is None:
             return self._executable.report
-        ran = np.array(self._machine.steps_run, np.int32)
-        parts = [ran[run.first : run.last] for run in self._runs]
-        ends = np.cumsum([0, *map(len, parts)]).tolist()
-        runs = [ProgramRun(r.program, r.name, a, b) for r, a, b in zip(self._runs, ends, ends[1:], strict=False)]
-        return Report(self._machine.cost, np.concatenate([ran[:0], *parts]), tuple(runs), self._unrecorded)
+        going = self._machine.steps_run if self._current is not None else ()
+        cost = self._machine.cost  # a run may have measured steps, where cycles depend on data
+        profile = self._profile if cost is self._cost else CompiledProfile(cost)
+        return Report(profile, self._log.snapshot(going, self._current), TIMELINE.snapshot(self._made))
 
     def get_report(self) -> Report:
         """`report`, by Poplar's name."""
@@ -381,8 +394,8 @@ class Engine(WithoutSome):
 
     def reset_execution_profile(self) -> None:
         """Forget what has run: the next report begins with the next run. Memory and streams stay as they are."""
-        self._runs.clear()
-        self._unrecorded = 0
+        self._log.forget()
+        self._current = None
 
     def enable_execution_profiling(self) -> None:
         """Record the runs from the next one on. So it is from the beginning."""
@@ -401,7 +414,7 @@ class Engine(WithoutSome):
         )
 
     def __repr__(self) -> str:
-        loaded = "not loaded" if self._machine is None else f"loaded, {len(self._machine.steps_run):,} steps run"
+        loaded = "not loaded" if self._machine is None else f"loaded, {self._machine.num_steps:,} steps run"
         return f"Engine({counted(len(self._compiled.programs), 'program')}, {loaded})"
 
 

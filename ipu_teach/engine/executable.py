@@ -11,20 +11,16 @@ must be the ones that it was saved with. What is loaded is compiled again, so th
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
 from typing import BinaryIO
 
-import numpy as np
-
 from ipu_teach import compile as compiler
+from ipu_teach.archive import read_whole, write_whole
 from ipu_teach.compile import Progress
 from ipu_teach.cost import CostModel
 from ipu_teach.engine.options import Options, Value, effective, parsed
 from ipu_teach.engine.rebuild import rebuild
-from ipu_teach.engine.written import written
+from ipu_teach.engine.written import EXECUTABLE, written
 from ipu_teach.errors import (
     ControlProgramError,
     ExecutableLoadError,
@@ -37,7 +33,8 @@ from ipu_teach.errors import (
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.program import Program
-from ipu_teach.report import Report
+from ipu_teach.report import CompiledProfile, Report, StepLog, tracepoint
+from ipu_teach.report.host import ENGINE
 from ipu_teach.target import Target
 
 CHECKS = ("races", "uninitialised", "estimates")
@@ -56,6 +53,7 @@ class Executable:
     ) -> None:
         self.compiled = compiled
         self.cost = cost
+        self.profile = CompiledProfile(cost)
         self.checks = dict(checks)
         self.given_options = dict(options)
         self.out_of_memory = out_of_memory
@@ -73,7 +71,7 @@ class Executable:
     @property
     def report(self) -> Report:
         """What was compiled, with nothing run."""
-        return Report(self.cost, np.zeros(0, np.int32))
+        return Report(self.profile, StepLog().snapshot())
 
     # Files
 
@@ -83,24 +81,7 @@ class Executable:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one file. An old one is replaced when the new one is complete, or not at all."""
-        data = self.serialize()
-        place = _path(path, "save()")
-        try:
-            handle, name = tempfile.mkstemp(prefix=place.name + ".", suffix=".part", dir=place.parent)
-            try:
-                with os.fdopen(handle, "wb") as file:
-                    file.write(data)
-                os.chmod(name, 0o666 & ~_umask())
-                os.replace(name, place)
-            except BaseException:
-                with suppress(OSError):
-                    os.unlink(name)
-                raise
-        except OSError as error:
-            raise InvalidOptionError(
-                f"The executable cannot be written to {shown(str(place))}: {error.strerror or error}.",
-                next_step="give the path of a file in a folder that exists and may be written to.",
-            ) from None
+        write_whole(path, self.serialize(), "save()", EXECUTABLE.noun)
 
     @classmethod
     def deserialize(cls, data: bytes | BinaryIO, codelets: Iterable[type[Vertex]] = ()) -> Executable:
@@ -132,15 +113,7 @@ class Executable:
         The vertex classes are found by name among `codelets` and all that exist in this process; they must have the fields
         and the code that they had when the file was written. Raises `ExecutableLoadError`.
         """
-        place = _path(path, "load()")
-        try:
-            data = place.read_bytes()
-        except OSError as error:
-            raise ExecutableLoadError(
-                f"The file {shown(str(place))} cannot be read: {error.strerror or error}.",
-                next_step="give the path of a file that Executable.save wrote.",
-            ) from None
-        return cls.deserialize(data, codelets)
+        return cls.deserialize(read_whole(path, "load()", EXECUTABLE), codelets)
 
     def __repr__(self) -> str:
         count = self.num_programs
@@ -182,13 +155,14 @@ def compile_graph(
     checks = checks_of(strict, chosen)
     spill = bool(chosen["debug.allowOutOfMemory"])
     try:
-        compiled = compiler.compile_graph(
-            graph,
-            listed,
-            check_races=checks["races"],
-            check_fit=not spill,
-            progress=progress or (lambda step, total: None),
-        )
+        with tracepoint("compile", ENGINE):
+            compiled = compiler.compile_graph(
+                graph,
+                listed,
+                check_races=checks["races"],
+                check_fit=not spill,
+                progress=progress or (lambda step, total: None),
+            )
     except RecursionError:
         raise ControlProgramError(
             "The programs are nested too deeply to compile.", next_step="put programs side by side in one Sequence."
@@ -225,20 +199,3 @@ def checks_of(strict: bool | Mapping[str, bool], options: Options) -> dict[str, 
     if options["debug.checkUninitialised"] is not None:
         checks["uninitialised"] = bool(options["debug.checkUninitialised"])
     return checks
-
-
-def _path(given: object, call: str) -> Path:
-    try:
-        path = Path(os.fsdecode(given))  # type: ignore[arg-type]
-    except TypeError:
-        path = Path()
-    if path.name and "\0" not in str(path):
-        return path
-    raise InvalidOptionError(f"{call} was given the path {shown(given)}.", next_step="give the path of a file.")
-
-
-def _umask() -> int:
-    """What this process takes from the permissions of new files; mkstemp takes more."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -48,6 +48,7 @@ from ipu_teach.errors import ApplicationRuntimeError
 from ipu_teach.graph.graph import DataStream
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.program import PrintTensorFmt
+from ipu_teach.report.log import StepLog
 from ipu_teach.types import Array, from_quarter
 
 
@@ -89,6 +90,7 @@ class Machine:
         # By step and group: the cycles of each vertex in the last execution, and the order of the vertices.
         self._cycles: dict[int, dict[int, tuple[Array, Array]]] = {}
         self._defined = Definedness(compiled) if check_reads else None
+        self._past = StepLog(0)  # the steps of earlier runs, by their counts
         self._clock = (0, 0.0)  # steps summed up so far, and their modelled cycles
         self._actions = [self._bind(number, step) for number, step in enumerate(compiled.steps)]
         self._programs: dict[int, Action] = {}
@@ -99,10 +101,25 @@ class Machine:
             self._programs[index] = build(self.compiled.programs[index], self._leaf, self._predicate)
         self._programs[index]()
 
+    def take_steps(self) -> array[int]:
+        """The steps of the run that is over. The machine goes on with their counts alone."""
+        ran = self.steps_run[:]
+        del self.steps_run[:]  # in place: every step has the list's own append
+        self._past.add(ran)
+        self._clock = (0, 0.0)
+        return ran
+
+    @property
+    def num_steps(self) -> int:
+        """Steps that ran since load."""
+        return self._past.total + len(self.steps_run)
+
     def cycles(self) -> float:
         """Modelled cycles since load."""
         done, total = self._clock
         cost = self.cost
+        if not done:
+            total = sum(int(n) * cost.step(number).cycles for number, n in enumerate(self._past.more) if n)
         total += sum(cost.step(step).cycles for step in self.steps_run[done:])
         self._clock = (len(self.steps_run), total)
         return total

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from ipu_teach import program as p
+from ipu_teach.archive import MOST_NODES, Part, unpack
 from ipu_teach.compile.freeze import FrozenGraph
-from ipu_teach.engine.archive import MOST_NODES, VERSION, Part, unpack
 from ipu_teach.engine.codelets import DTYPES, resolve
 from ipu_teach.engine.options import parsed
+from ipu_teach.engine.written import EXECUTABLE
 from ipu_teach.errors import ExecutableLoadError, IPUTeachError, did_you_mean, shown
 from ipu_teach.graph.graph import ComputeSet, Graph
 from ipu_teach.graph.layouts import MOST_DIMENSIONS, Layout, ListLayout
@@ -38,7 +39,7 @@ Read = tuple[Graph, list[p.Program], dict[str, bool], dict[str, Any]]
 def rebuild(data: bytes, codelets: Iterable[type[Vertex]]) -> Read:
     """(graph, programs, checks, options) of a saved executable. Raises `ExecutableLoadError`."""
     listed = _listed(codelets)
-    header, arrays = unpack(data)
+    header, arrays = unpack(data, EXECUTABLE)
     try:
         return _Reader(header, arrays, listed).read()
     except ExecutableLoadError:
@@ -296,7 +297,7 @@ class _Reader:
             make(part.text(0), self._named_tensor(part, 1))
 
         # Version 1 had none.
-        for part in self.header.items("remote_buffers") if self.header.whole("version", 1, VERSION) > 1 else ():
+        for part in self.header.items("remote_buffers") if self.header.whole("version", 1, EXECUTABLE.version) > 1 else ():
             size, rows = part.whole(2, 1, MOST_BYTES), part.whole(3, 1, MOST_BYTES)
             self.graph.add_remote_buffer(part.text(0), self._dtype(part, 1), size, rows)
 

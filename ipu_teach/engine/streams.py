@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
@@ -13,6 +14,7 @@ import numpy as np
 from ipu_teach.errors import IPUTeachError, StreamConnectionError, TensorCreationError, counted, shown
 from ipu_teach.graph.graph import DataStream
 from ipu_teach.graph.tensor import Tensor
+from ipu_teach.report.host import STREAMS, TIMELINE
 from ipu_teach.types import Array, to_host_array
 
 Feed = Callable[[], Array]
@@ -192,6 +194,7 @@ def _to_callback(stream: DataStream, callback: StreamCallback) -> Drain:
 
 def _guarded(stream: DataStream, what: str, function: Callable[..., Any], *args: Any) -> Any:
     """Call the user's code. What it raises becomes a `StreamConnectionError`; the kit's own errors and ^C pass."""
+    start = time.perf_counter_ns()
     try:
         return function(*args)
     except IPUTeachError:
@@ -202,6 +205,8 @@ def _guarded(stream: DataStream, what: str, function: Callable[..., Any], *args:
             where=f"stream {stream.handle!r}",
             next_step="the error above this one shows the line.",
         ) from error
+    finally:
+        TIMELINE.add(STREAMS, f"{stream.handle}: {what}", start)
 
 
 def _from_function(stream: DataStream, function: Callable[..., Any]) -> Feed:

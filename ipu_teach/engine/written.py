@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from ipu_teach.archive import MOST_NODES, Format
 from ipu_teach.compile import Compiled
 from ipu_teach.compile.freeze import FrozenComputeSet, FrozenGraph, FrozenTable
 from ipu_teach.compile.programs import (
@@ -26,15 +27,16 @@ from ipu_teach.compile.programs import (
     SyncStep,
     UndefStep,
 )
-from ipu_teach.engine.archive import MOST_NODES, pack
 from ipu_teach.engine.codelets import described
-from ipu_teach.errors import NotOfferedError
+from ipu_teach.errors import ExecutableLoadError, NotOfferedError
 from ipu_teach.graph.layouts import Layout
 from ipu_teach.graph.stream import DataStream
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.variables import ALIGNMENT
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.types import Array
+
+EXECUTABLE = Format("executable", 2, "Executable.save", ExecutableLoadError)
 
 # Programs that `rebuild` knows. Leaves are known by their steps.
 COMPOSITES = (
@@ -109,7 +111,7 @@ class _Writer:
             "programs": [self._program(node) for node in self.compiled.programs],
         }
         header.update(nodes=self.nodes, codelets=self.codelets, layouts=self.layouts, tensors=self.tensors)
-        return pack(header, {"numbers": self.numbers.whole(), "values": self.values.whole()})
+        return EXECUTABLE.pack(header, {"numbers": self.numbers.whole(), "values": self.values.whole()})
 
     # The graph
 

@@ -6,9 +6,8 @@ run. So a program of gigabytes costs its graph alone.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
-
-import numpy as np
 
 from ipu_teach.compile import compile_graph
 from ipu_teach.compile.programs import Node
@@ -18,7 +17,7 @@ from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.vertex import SupervisorVertex
 from ipu_teach.poplibs import poplin, poputil
 from ipu_teach.program import Execute, Program, Sequence
-from ipu_teach.report import Report
+from ipu_teach.report import CompiledProfile, Report, StepLog
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT
 
@@ -31,7 +30,9 @@ def machine(version: str, **changes: object) -> Target:
 def profile(graph: Graph, program: Program) -> Report:
     """The report of `program` as if it had run once. It has no choices: sequences and counted loops alone."""
     compiled = compile_graph(graph, [program])
-    return Report(CostModel(compiled), np.fromiter(_steps(compiled.programs[0]), np.int32))
+    log = StepLog()
+    log.add(array("i", _steps(compiled.programs[0])))
+    return Report(CompiledProfile(CostModel(compiled)), log.snapshot())
 
 
 def _steps(node: Node) -> Iterator[int]:

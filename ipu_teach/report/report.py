@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from importlib import resources
+from typing import Any, ClassVar
 
 import numpy as np
 
-from ipu_teach.cost import CostModel, StepCost
-from ipu_teach.cost.host import with_host
-from ipu_teach.cost.memory import MemoryLedger
+from ipu_teach.archive import read_whole, write_whole
+from ipu_teach.cost import StepCost
+from ipu_teach.cost.memory import STATE, MemoryLedger
 from ipu_teach.cost.phases import Phase, phases
-from ipu_teach.cost.transfers import Transfers, transfers
-from ipu_teach.errors import InvalidMachineModelError, PoplarIndexError, ProfilingDisabledError, shown
+from ipu_teach.cost.transfers import Transfers
+from ipu_teach.errors import (
+    InvalidMachineModelError,
+    InvalidOptionError,
+    PoplarIndexError,
+    ProfilingDisabledError,
+    ReportLoadError,
+    did_you_mean,
+    shown,
+)
 from ipu_teach.graph.layouts import is_whole
+from ipu_teach.report.host import HostTrace
+from ipu_teach.report.html import page
+from ipu_teach.report.log import ProgramRun, Ran
+from ipu_teach.report.operations import Operation, operations
+from ipu_teach.report.profile import Profile
+from ipu_teach.report.query import Compilation, ExchangeRow, Execution, VariableTable, exchanges, variables
+from ipu_teach.report.stored import read
+from ipu_teach.report.table import Table
+from ipu_teach.report.written import REPORT, digest, serialize
 from ipu_teach.target import Target, changed
 from ipu_teach.types import Array
 
@@ -26,10 +47,28 @@ COMPILED_FOR = ("num_ipus", "num_tiles", "tiles_per_ipu", "exchange_send_words",
 class ComputeSetProfile:
     """One compute set: how often it ran, and what one execution costs (modelled; arrays by tile)."""
 
+    COLUMNS: ClassVar = ("name", "executions", "num_vertices", "cycles", "balance", "bytes_received", "flops")
+
     name: str
     executions: int
     vertices: dict[str, int]
     cost: StepCost
+    flops: int = -1  # floating-point operations of one execution; -1 where a codelet could not be traced
+
+    @property
+    def num_vertices(self) -> int:
+        """Vertices of all codelets in it."""
+        return sum(self.vertices.values())
+
+    @property
+    def cycles(self) -> float:
+        """Modelled cycles of one execution, sync and exchange included."""
+        return self.cost.cycles
+
+    @property
+    def bytes_received(self) -> int:
+        """Bytes that cross between tiles in one execution."""
+        return sum(t.total for t in self.cost.exchange)
 
     @property
     def cycles_per_tile(self) -> Array:
@@ -47,8 +86,10 @@ class ComputeSetProfile:
 class StepRun:
     """One step of the run: when it started and how long it took, in modelled cycles since the run began.
 
-    `cost` has its phases by tile; every execution of one step has the same.
+    `cost` has its phases by tile; every execution of one step has the same. `step` is the number of the compiled step.
     """
+
+    COLUMNS: ClassVar = ("index", "kind", "name", "start", "end", "cycles", "bytes_received", "balance", "active_tiles")
 
     index: int
     kind: str
@@ -56,76 +97,166 @@ class StepRun:
     start: float
     cycles: float
     cost: StepCost = field(repr=False)
+    step: int = -1
 
+    @property
+    def end(self) -> float:
+        """When it ended."""
+        return self.start + self.cycles
 
-@dataclass(frozen=True)
-class ProgramRun:
-    """One call of `Engine.run`: the number of the program, its name, and its steps from `first` up to `last`."""
+    @property
+    def bytes_received(self) -> int:
+        """Bytes that cross between tiles."""
+        return sum(t.total for t in self.cost.exchange)
 
-    program: int
-    name: str
-    first: int
-    last: int | None
+    @property
+    def balance(self) -> float:
+        """Mean over maximum of the tiles' compute cycles."""
+        most = self.cost.compute_duration
+        return float(self.cost.compute_cycles.mean() / most) if most else 0.0
+
+    @property
+    def active_tiles(self) -> int:
+        """Tiles that compute."""
+        return int(np.count_nonzero(self.cost.compute_cycles))
+
+    @property
+    def cycles_by_tile(self) -> Array:
+        """int64[tiles]: cycles in which each tile computes or exchanges on its IPU."""
+        busy: Array = self.cost.compute_cycles + self.cost.exchange_cycles
+        return busy
 
 
 class Report:
     """An immutable snapshot of a run. Every figure of cycles, bytes or time in it is modelled.
 
-    `runs`: the calls of `Engine.run` in it. `unrecorded_steps`: how many steps ran while profiling was disabled. If there is
-    nothing but those, asking for the execution is a `ProfilingDisabledError`.
+    It is made by `engine.report`, or read from a file by `Report.open`; both answer the same questions. Of a run of more than
+    4,194,304 steps everything is counted, and the order of the first ones is kept. If nothing but unrecorded steps ran,
+    asking for the execution is a `ProfilingDisabledError`.
     """
 
-    def __init__(self, cost: CostModel, steps: Array, runs: tuple[ProgramRun, ...] = (), unrecorded_steps: int = 0) -> None:
-        self._cost = cost
-        self._steps = steps
-        self._steps.flags.writeable = False
-        self.runs = runs
-        self.unrecorded_steps = unrecorded_steps
+    def __init__(self, profile: Profile, ran: Ran, host: HostTrace | None = None) -> None:
+        self.profile = profile
+        self._ran = ran
+        self.host = host or HostTrace()
+
+    @property
+    def runs(self) -> tuple[ProgramRun, ...]:
+        """The calls of `Engine.run` in it, at most the first 65,536."""
+        return self._ran.runs
+
+    @property
+    def unrecorded_steps(self) -> int:
+        """How many steps ran while profiling was disabled."""
+        return self._ran.unrecorded
+
+    # Files
+
+    def save(self, path: str | os.PathLike[str], *, host: bool = True) -> None:
+        """Write one file, `run.ipureport` say. An old one is replaced when the new one is complete, or not at all.
+
+        `host=False` leaves out the host's times, so that equal runs are equal files.
+        """
+        write_whole(path, self.serialize(host=host), "save()", REPORT.noun)
+
+    def serialize(self, *, host: bool = True) -> bytes:
+        """The report as bytes, the same as `save` writes. Raises `NotOfferedError` for one that is too large."""
+        return serialize(self.profile, self._ran, self.host.written() if host else None)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> Report:
+        """Read a file that `save` wrote. It answers what the live report answers, except `what_if` of what would need the
+        vertices. Nothing in the file is run, and everything is checked. Raises `ReportLoadError`."""
+        return cls.deserialize(read_whole(path, "open()", REPORT))
+
+    @classmethod
+    def deserialize(cls, data: bytes) -> Report:
+        """The report in `data`, as `open`."""
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise ReportLoadError(
+                f"deserialize() was given {shown(data)}.", next_step="give the bytes that serialize() returned."
+            )
+        return cls(*read(bytes(data)))
+
+    @classmethod
+    def sample(cls, name: str = "products") -> Report:
+        """One of the reports that come with the kit, to look at: `products`, `spread` (the same product with its rows cut
+        in two) or `too_large` (a program that does not fit). Raises `InvalidOptionError`."""
+        folder = resources.files("ipu_teach.report").joinpath("samples")
+        known = sorted(file.name.removesuffix(".ipureport") for file in folder.iterdir())
+        if name not in known:
+            raise InvalidOptionError(
+                f"There is no sample report {shown(name)}.",
+                next_step=f"{did_you_mean(name, known)}There are {', '.join(map(repr, known))}.",
+            )
+        return cls.deserialize(folder.joinpath(f"{name}.ipureport").read_bytes())
+
+    def digest(self) -> str:
+        """64 hexadecimal digits, equal for equal programs and runs in every process and on every machine.
+
+        The machine, the memory, the program tree, the modelled cycles and bytes of every step and the steps that ran go
+        into it; paths, lines and the host's times do not.
+        """
+        return digest(self.profile, self._ran)
 
     @property
     def target(self) -> Target:
         """The machine that was modelled."""
-        return self._cost.target
+        return self.profile.target
 
     @property
     def memory(self) -> MemoryLedger:
         """Bytes by tile, variable and category."""
-        return self._cost.memory
+        return self.profile.memory
 
     @cached_property
-    def _executions(self) -> Array:
-        """How often each compiled step ran."""
-        if self.unrecorded_steps and not len(self._steps):
+    def executions(self) -> Array:
+        """int64[compiled steps]: how often each ran."""
+        if self.unrecorded_steps and not self.num_steps:
             raise ProfilingDisabledError(
                 f"The execution was not recorded: {self.unrecorded_steps:,} "
                 f"step{'s' if self.unrecorded_steps > 1 else ''} ran while profiling was disabled.",
                 next_step="engine.enable_execution_profiling(), or the option debug.instrument, and run again.",
             )
-        return np.bincount(self._steps, minlength=self._cost.num_steps).astype(np.int64)
+        counts = self._ran.counts
+        return np.pad(counts, (0, len(self.profile.steps) - len(counts)))
 
     @cached_property
-    def _ran(self) -> list[tuple[int, StepCost]]:
-        return [(int(n), self._cost.step(i)) for i, n in enumerate(self._executions) if n]
+    def _costs(self) -> list[tuple[int, StepCost]]:
+        return [(n, self.profile.cost(i)) for i, n in enumerate(self.executions.tolist()) if n]
 
     @property
     def num_steps(self) -> int:
         """Steps run since the engine was loaded."""
-        return len(self._steps)
+        return self._ran.total
+
+    @property
+    def steps_not_kept(self) -> int:
+        """How many of them, the last ones, are counted in every sum but missing from `steps` and `step_numbers`."""
+        return self.num_steps - len(self._ran.order)
 
     @cached_property
-    def compute_sets(self) -> tuple[ComputeSetProfile, ...]:
+    def compute_sets(self) -> Table[ComputeSetProfile]:
         """Every compute set that some program executes, in the order of their making."""
         found: dict[int, ComputeSetProfile] = {}
-        for number, executions in enumerate(self._executions.tolist()):
-            compute_set = self._cost.compute_set(number)
-            if compute_set is not None:
-                ran, before = executions, found.get(compute_set.id)
-                vertices = {t.codelet.__name__: len(t) for t in compute_set.tables}
+        for number, executions in enumerate(self.executions.tolist()):
+            which = self.profile.steps[number].compute_set
+            if which >= 0:
+                facts = self.profile.compute_sets[which]
+                before = found.get(which)
+                if before is not None and not executions:
+                    continue
                 # Where cycles depend on data there is a step for each way it ran; the last one stands for all.
-                if before is None or ran:
-                    ran += before.executions if before is not None else 0
-                    found[compute_set.id] = ComputeSetProfile(compute_set.name, ran, vertices, self._cost.step(number))
-        return tuple(found[i] for i in sorted(found))
+                vertices = {self.profile.codelets[p.codelet].name: p.vertices for p in facts.parts}
+                flops = [p.flops for p in facts.parts]
+                found[which] = ComputeSetProfile(
+                    facts.name,
+                    executions + (before.executions if before is not None else 0),
+                    vertices,
+                    self.profile.cost(number),
+                    -1 if min(flops, default=0) < 0 else sum(flops),
+                )
+        return Table(found[i] for i in sorted(found))
 
     def steps(self, first: int = 0, last: int | None = None) -> list[StepRun]:
         """The steps of the run from number `first` up to `last`, in order."""
@@ -135,33 +266,65 @@ class Report:
                     f"steps({shown(first)}, {shown(last)}) was asked of a report of {self.num_steps:,} steps.",
                     next_step="give whole numbers, 0 or more.",
                 )
-        costs = np.array([self._cost.step(i).cycles if n else 0.0 for i, n in enumerate(self._executions)] or [0.0])
-        start = float(costs[self._steps[:first]].sum())
-        result = []
-        for index in range(first, len(self._steps) if last is None else min(last, len(self._steps))):
-            step = self._cost.step(int(self._steps[index]))
-            result.append(StepRun(index, step.kind, step.name, start, step.cycles, step))
+        return list(self.steps_between(first, last))
+
+    def steps_between(self, first: int = 0, last: int | None = None) -> Iterator[StepRun]:
+        """As `steps`, one after the other."""
+        order = self._ran.order
+        before = np.bincount(order[:first], minlength=len(self.executions)).tolist()
+        start = float(sum(n * self.profile.cost(i).cycles for i, n in enumerate(before) if n))
+        for index in range(first, len(order) if last is None else min(last, len(order))):
+            step = self.profile.cost(int(order[index]))
+            yield StepRun(index, step.kind, step.name, start, step.cycles, step, int(order[index]))
             start += step.cycles
-        return result
 
     @property
     def step_numbers(self) -> Array:
-        """int64[num_steps]: which compiled step ran, in the order of the run. Read-only."""
-        return self._steps
+        """int32[num_steps - steps_not_kept]: which compiled step ran, in the order of the run. Read-only."""
+        return self._ran.order
 
     def step_cost(self, number: int) -> StepCost:
         """The modelled cost of one execution of compiled step `number`."""
-        return self._cost.step(number)
+        return self.profile.cost(number)
 
     def phases(self, number: int) -> tuple[Phase, ...]:
         """The phases of one execution of compiled step `number`, in order; together they last its `cycles`."""
-        transfer = with_host(self._cost.compiled.steps[number])
-        return phases(self.step_cost(number), self.target, host_first=transfer is not None and transfer[1])
+        return phases(self.step_cost(number), self.target, host_first=bool(self.profile.steps[number].to_device))
 
     def transfers(self, number: int) -> tuple[Transfers, ...]:
         """Who sends what to whom in compiled step `number`: one entry for each of its exchanges, as in `StepCost.exchange`."""
-        compiled = self._cost.compiled
-        return transfers(compiled.graph, compiled.steps[number])
+        return self.profile.transfers(number)
+
+    # Questions, by libpva's names
+
+    @cached_property
+    def variables(self) -> VariableTable:
+        """Every variable with its bytes, tiles and live range, and the line that made it."""
+        return variables(self)
+
+    @cached_property
+    def exchanges(self) -> Table[ExchangeRow]:
+        """What each compiled step moves between tiles: bytes, cycles, and on demand by tile and by message."""
+        return exchanges(self)
+
+    @property
+    def compilation(self) -> Compilation:
+        """What was compiled: `report.compilation.tiles[3].memory.total.including_gaps`, `.programs`, `.compute_sets`."""
+        return Compilation(self)
+
+    @property
+    def execution(self) -> Execution:
+        """What ran: `report.execution.steps`, `.runs`, `.total_cycles`."""
+        return Execution(self)
+
+    def operations(self, depth: int | None = None) -> Table[Operation]:
+        """The run by library call and by the learner's own names; of long paths the first `depth` names."""
+        return operations(self, depth)
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """The text of the codelets' methods by `Class.method`; its lines count from 1. Where it is to be had."""
+        return {name: text for codelet in self.profile.codelets for name, text in codelet.sources}
 
     def what_if(self, **changes: Any) -> Report:
         """The same compiled program and the same run, at other rates: `report.what_if(exchange_bytes_per_cycle=8)`.
@@ -178,14 +341,14 @@ class Report:
                     if name.startswith(("num", "tiles"))
                     else f"compile for another machine: IPUModel({self.target.ipu_version!r}, {name}=…).",
                 )
-        return Report(self._cost.at(changed(self.target, **changes)), self._steps, self.runs, self.unrecorded_steps)
+        return Report(self.profile.at(changed(self.target, **changes)), self._ran, self.host)
 
     # Sums over the run. "Average" is over the tiles.
 
     @property
     def total_cycles(self) -> float:
         """Modelled cycles of everything that ran."""
-        return sum(n * step.cycles for n, step in self._ran)
+        return sum(n * step.cycles for n, step in self._costs)
 
     @property
     def total_seconds(self) -> float:
@@ -195,38 +358,38 @@ class Report:
     @property
     def compute_cycles_per_tile(self) -> Array:
         """int64[tiles]: compute cycles, idle threads included (6 x busiest worker)."""
-        return self._sum([n * step.compute_cycles for n, step in self._ran])
+        return self._sum(n * step.compute_cycles for n, step in self._costs)
 
     @property
     def active_cycles_per_tile(self) -> Array:
         """int64[tiles]: compute cycles, idle threads excluded (one for each instruction of a worker)."""
-        return self._sum([n * step.active_cycles for n, step in self._ran])
+        return self._sum(n * step.active_cycles for n, step in self._costs)
 
     @property
     def exchange_cycles_per_tile(self) -> Array:
         """int64[tiles]: cycles in which the tile sends or receives on its own IPU."""
-        return self._sum([n * step.exchange_cycles for n, step in self._ran])
+        return self._sum(n * step.exchange_cycles for n, step in self._costs)
 
     @property
     def exchange_bytes_per_tile(self) -> tuple[Array, Array]:
         """(received, sent), int64[tiles] each: bytes that crossed between tiles."""
-        parts = [(n * t.received, n * t.sent) for n, step in self._ran for t in step.exchange]
-        return self._sum([r for r, _ in parts]), self._sum([s for _, s in parts])
+        moved = [(n, traffic) for n, step in self._costs for traffic in step.exchange]
+        return self._sum(n * t.received for n, t in moved), self._sum(n * t.sent for n, t in moved)
 
     @property
     def global_exchange_cycles(self) -> int:
         """Cycles spent on links between IPUs."""
-        return sum(n * step.global_exchange_cycles for n, step in self._ran)
+        return sum(n * step.global_exchange_cycles for n, step in self._costs)
 
     @property
     def host_exchange_cycles(self) -> float:
         """Cycles spent on transfers between host and device."""
-        return sum(n * step.host_cycles for n, step in self._ran)
+        return sum(n * step.host_cycles for n, step in self._costs)
 
     @property
     def host_bytes(self) -> int:
         """Bytes moved between host and device."""
-        return sum(n * step.host_bytes for n, step in self._ran)
+        return sum(n * step.host_bytes for n, step in self._costs)
 
     @property
     def sync_cycles_per_tile(self) -> Array:
@@ -237,7 +400,7 @@ class Report:
     @property
     def unknown_codelets(self) -> tuple[str, ...]:
         """Codelets that ran without a cost model; their cycles are missing from every sum."""
-        return tuple(sorted({name for _, step in self._ran for name in step.unknown}))
+        return tuple(sorted({name for _, step in self._costs for name in step.unknown}))
 
     def ways(self) -> dict[str, str]:
         """How the host runs each codelet, all its vertices at once if it can.
@@ -245,30 +408,45 @@ class Report:
         "batch"; "fork": a batch for each way through its branches; "lanes": a masked lane for each vertex; "loop": vertex by
         vertex, in plain Python. Of a codelet that is run in several ways, the slowest.
         """
-        return self._cost.ways()
+        return {c.name: c.way for c in self.profile.codelets}
 
     def unbatched(self) -> dict[str, str]:
         """Codelets that did not run as one batch: for each the line and the reason that prevented it."""
-        return self._cost.unbatched()
+        return {c.name: c.unbatched for c in self.profile.codelets if c.unbatched}
 
     def graph_size(self) -> dict[str, int]:
         """Numbers of vertices, edges, variables and compute sets."""
-        return self._cost.graph_size()
+        profile = self.profile
+        return {
+            "vertices": sum(part.vertices for c in profile.compute_sets for part in c.parts),
+            "edges": profile.edges,
+            "variables": sum(v.category != STATE for v in profile.variables),
+            "compute sets": len(profile.compute_sets),
+        }
 
     def vertex_counts(self) -> dict[str, int]:
         """Number of vertices of each codelet, most first."""
-        return self._cost.vertices_by_codelet()
+        counts: Counter[str] = Counter()
+        for part in (part for c in self.profile.compute_sets for part in c.parts):
+            counts[self.profile.codelets[part.codelet].name] += part.vertices
+        return dict(counts.most_common())
 
     def cycles_by_codelet(self) -> dict[str, int]:
         """Worker cycles (tile cycles for supervisor vertices) of the run, by codelet, most first."""
         totals: dict[str, int] = {}
-        for number, n in enumerate(self._executions.tolist()):
-            for name, cycles in self._cost.codelet_cycles(number).items() if n else ():
+        for number, n in enumerate(self.executions.tolist()):
+            for name, cycles in self.profile.codelet_cycles(number).items() if n else ():
                 totals[name] = totals.get(name, 0) + n * cycles
         return dict(sorted(totals.items(), key=lambda item: (-item[1], item[0])))
 
-    def _sum(self, parts: list[Array]) -> Array:
-        return np.sum(parts, axis=0) if parts else np.zeros(self.target.num_tiles, np.int64)
+    def _sum(self, parts: Iterable[Array]) -> Array:
+        total = np.zeros(self.target.num_tiles, np.int64)
+        for part in parts:
+            total += part
+        return total
+
+    def _repr_html_(self) -> str:
+        return page(self)
 
     def __repr__(self) -> str:
         cycles = f"{self.total_cycles:,.0f} modelled cycles"

@@ -10,6 +10,7 @@ import numpy as np
 
 from ipu_teach.errors import InvalidOptionError, did_you_mean, shown
 from ipu_teach.report.report import Report
+from ipu_teach.report.table import plain
 
 KIB = 1024
 
@@ -27,6 +28,13 @@ def print_profile_summary(
     `show_execution_steps` adds the steps of the run, `show_var_storage` the variables with their bytes and tiles, largest
     first; of each at most a hundred. Cycles and times are modelled.
     """
+    print(summary_text(report, sections, show_execution_steps, show_var_storage), file=file or sys.stdout)
+
+
+def summary_text(
+    report: Report, sections: Sequence[str] | None = None, show_execution_steps: bool = False, show_var_storage: bool = False
+) -> str:
+    """What `print_profile_summary` prints."""
     if not isinstance(report, Report):
         raise InvalidOptionError(
             f"print_profile_summary() was given {shown(report)}, which is no report.", next_step="give it engine.report."
@@ -52,7 +60,7 @@ def print_profile_summary(
         blocks.append(_variables(report))
     if show_execution_steps:
         blocks.append(_steps(report))
-    print("\n\n".join("\n".join(block) for block in blocks), file=file or sys.stdout)
+    return "\n\n".join("\n".join(map(plain, block)) for block in blocks)
 
 
 def _target(report: Report) -> list[str]:
@@ -142,6 +150,9 @@ def _steps(report: Report, most: int = 100) -> list[str]:
         return lines + ["  " + line for line in _unrecorded(report)]
     for step in report.steps(0, most):
         lines.append(f"  {step.index:>6}  {step.start:>14,.0f}  {step.cycles:>12,.0f}  {step.kind:<10}  {step.name}")
-    if report.num_steps > most:
-        lines.append(f"  … and {report.num_steps - most:,} more")
+    kept = len(report.step_numbers)
+    if kept > most:
+        lines.append(f"  … and {kept - most:,} more")
+    if report.steps_not_kept:
+        lines.append(f"  … and {report.steps_not_kept:,} more, which are counted and whose order was not kept")
     return lines

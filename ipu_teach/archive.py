@@ -1,0 +1,247 @@
+"""The container of what is saved, executables and reports: one JSON header and columns of numbers, in an uncompressed zip file.
+
+Members are `header.json` and `NAME.npy`, one-dimensional arrays that need no pickle. Nothing is compressed, so that no file
+unpacks to more than its own size. Everything read back is checked before it is used; a fault is the error of its `Format`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ipu_teach.errors import InvalidOptionError, IPUTeachError, shown
+from ipu_teach.types import Array
+
+MOST_NODES = 10**6  # parts of a program, each counted as often as it stands in the tree
+_npy: Any = np.lib.format  # typed in some versions of numpy only
+
+KINDS: dict[str, np.dtype[Any]] = {
+    "int64": np.dtype("<i8"),
+    "uint8": np.dtype("u1"),
+    "uint16": np.dtype("<u2"),
+    "uint32": np.dtype("<u4"),
+    "float64": np.dtype("<f8"),
+}
+_DATE = (1980, 1, 1, 0, 0, 0)  # so that equal contents are equal files
+
+
+@dataclass(frozen=True)
+class Format:
+    """A kind of file: what it holds, the newest version, what writes it, and the error of a bad one."""
+
+    noun: str
+    version: int
+    writer: str
+    error: type[IPUTeachError]
+
+    @property
+    def name(self) -> str:
+        """What the header of such a file says that it is."""
+        return f"ipu_teach {self.noun}"
+
+    def pack(self, header: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
+        """`pack` with the name and the version of this format."""
+        return pack({"format": self.name, "version": self.version, **header}, arrays)
+
+
+def pack(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
+    """The file that holds `header` and `arrays` (of the dtypes in `KINDS`, one-dimensional)."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
+        text = json.dumps(header, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+        file.writestr(zipfile.ZipInfo("header.json", _DATE), text)
+        for name, array in arrays.items():
+            member = io.BytesIO()
+            little = np.ascontiguousarray(array, KINDS[array.dtype.name])
+            _npy.write_array(member, little, (1, 0), allow_pickle=False)
+            file.writestr(zipfile.ZipInfo(f"{name}.npy", _DATE), member.getvalue())
+    return buffer.getvalue()
+
+
+def unpack(data: bytes, form: Format) -> tuple[Part, dict[str, Array]]:
+    """The header and the arrays in `data`, a file of the format `form`. Raises its error."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as file:
+            members = _members(file, len(data), form)
+            arrays = {n[:-4]: _array(n, content) for n, content in members.items() if n.endswith(".npy")}
+            header = json.loads(members.get("header.json", b"null"))
+    except form.error:
+        raise
+    except Exception as error:  # damaged bytes fail in as many ways as there are lines in the readers
+        raise form.error(
+            f"This is no {form.noun}, or it is damaged: {type(error).__name__}: {shown(str(error))}.",
+            next_step=f"load a file that {form.writer} wrote; if it was copied, copy it again.",
+        ) from None
+    part = Part(header, "header", form)
+    if not isinstance(header, dict) or header.get("format") != form.name:
+        raise form.error(
+            f"This is a zip file, and no {form.noun} of this kit.", next_step=f"load a file that {form.writer} wrote."
+        )
+    version = part.whole("version", 1, 10**6)
+    if version > form.version:
+        raise form.error(
+            f"The {form.noun} has format version {version}; this kit reads up to version {form.version}.",
+            next_step=f"update ipu_teach, or save the {form.noun} again with this version.",
+        )
+    return part, arrays
+
+
+def _members(file: zipfile.ZipFile, size: int, form: Format) -> dict[str, bytes]:
+    infos = file.infolist()
+    names = [info.filename for info in infos]
+    plain = all(i.compress_type == zipfile.ZIP_STORED and i.compress_size == i.file_size for i in infos)
+    if not plain or len(set(names)) < len(names) or sum(i.file_size for i in infos) > size:
+        raise form.error(
+            "This zip file was not written by the kit: its members are compressed, doubled or overlap.",
+            next_step=f"load a file that {form.writer} wrote.",
+        )
+    return {name: file.read(name) for name in names}
+
+
+def _array(name: str, content: bytes) -> Array:
+    stream = io.BytesIO(content)
+    if _npy.read_magic(stream) != (1, 0):
+        raise ValueError(f"{name} has another version")
+    shape, fortran, dtype = _npy.read_array_header_1_0(stream)
+    rest = len(content) - stream.tell()
+    if dtype not in KINDS.values() or len(shape) != 1 or fortran and shape[0] > 1 or shape[0] * dtype.itemsize != rest:
+        raise ValueError(f"{name} holds {shape} {dtype}")
+    return np.frombuffer(content, dtype, offset=stream.tell()).astype(dtype.newbyteorder("="))
+
+
+class Part:
+    """A value of the header, read with its type checked. `where` is its place, as an error names it."""
+
+    def __init__(self, value: Any, where: str, form: Format) -> None:
+        self.value = value
+        self.where = where
+        self.form = form
+
+    def fail(self, wanted: str) -> NoReturn:
+        """Say that the value is not `wanted`."""
+        raise self.form.error(
+            f"The {self.form.noun} is damaged: {shown(self.value)} is not {wanted}.",
+            where=self.where,
+            next_step="save it again; a file that was changed by hand cannot be loaded.",
+        )
+
+    def __getitem__(self, key: str | int) -> Part:
+        kind = dict if isinstance(key, str) else list
+        place = f"{self.where}.{key}" if isinstance(key, str) else f"{self.where}[{key}]"
+        if not isinstance(self.value, kind):
+            self.fail("an object" if kind is dict else "a list")
+        if isinstance(key, str) and key not in self.value or isinstance(key, int) and not 0 <= key < len(self.value):
+            raise self.form.error(
+                f"The {self.form.noun} is damaged: something is missing.", where=place, next_step="save it again."
+            )
+        return Part(self.value[key], place, self.form)  # type: ignore[index]
+
+    def items(self, key: str) -> Iterator[Part]:
+        """The values of the list `key`."""
+        part = self[key]
+        if not isinstance(part.value, list):
+            part.fail("a list")
+        return (Part(value, f"{part.where}[{i}]", self.form) for i, value in enumerate(part.value))
+
+    def entries(self, key: str) -> Iterator[tuple[str, Part]]:
+        """The names and values of the object `key`."""
+        part = self[key]
+        if not isinstance(part.value, dict):
+            part.fail("an object")
+        return ((name, Part(value, f"{part.where}.{name}", self.form)) for name, value in part.value.items())
+
+    def whole(self, key: str | int, least: int, most: int) -> int:
+        """The whole number `key`, from `least` to `most`."""
+        part = self[key]
+        if type(part.value) is not int or not least <= part.value <= most:
+            part.fail(f"a whole number from {least:,} to {most:,}")
+        return int(part.value)
+
+    def real(self, key: str | int, least: float, most: float) -> float:
+        """The number `key`, whole or not, from `least` to `most`."""
+        part = self[key]
+        if type(part.value) not in (int, float) or not least <= part.value <= most:
+            part.fail(f"a number from {least:,} to {most:,}")
+        return float(part.value)
+
+    def text(self, key: str | int) -> str:
+        """The text `key`."""
+        part = self[key]
+        if not isinstance(part.value, str):
+            part.fail("text")
+        return str(part.value)
+
+    def flag(self, key: str | int) -> bool:
+        """True or false."""
+        part = self[key]
+        if not isinstance(part.value, bool):
+            part.fail("true or false")
+        return bool(part.value)
+
+    def numbers(self, key: str | int, least: int, most: int, longest: int) -> tuple[int, ...]:
+        """A list of at most `longest` whole numbers, each from `least` to `most`."""
+        part = self[key]
+        if not isinstance(part.value, list) or len(part.value) > longest:
+            part.fail(f"a list of at most {longest:,} numbers")
+        return tuple(part.whole(i, least, most) for i in range(len(part.value)))
+
+
+def path_of(given: object, call: str) -> Path:
+    """The path that `call` was given. Raises `InvalidOptionError` for what is none."""
+    try:
+        path = Path(os.fsdecode(given))  # type: ignore[arg-type]
+    except TypeError:
+        path = Path()
+    if path.name and "\0" not in str(path):
+        return path
+    raise InvalidOptionError(f"{call} was given the path {shown(given)}.", next_step="give the path of a file.")
+
+
+def read_whole(given: object, call: str, form: Format) -> bytes:
+    """The bytes of a file. Raises `InvalidOptionError` for what is no path, and the error of `form`."""
+    place = path_of(given, call)
+    try:
+        return place.read_bytes()
+    except OSError as error:
+        raise form.error(
+            f"The file {shown(str(place))} cannot be read: {error.strerror or error}.",
+            next_step=f"give the path of a file that {form.writer} wrote.",
+        ) from None
+
+
+def write_whole(given: object, data: bytes, call: str, what: str) -> None:
+    """Write one file. An old one is replaced when the new one is complete, or not at all. `what` the errors call it."""
+    place = path_of(given, call)
+    try:
+        handle, name = tempfile.mkstemp(prefix=place.name + ".", suffix=".part", dir=place.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            os.chmod(name, 0o666 & ~_umask())
+            os.replace(name, place)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(name)
+            raise
+    except OSError as error:
+        raise InvalidOptionError(
+            f"The {what} cannot be written to {shown(str(place))}: {error.strerror or error}.",
+            next_step="give the path of a file in a folder that exists and may be written to.",
+        ) from None
+
+
+def _umask() -> int:
+    """What this process takes from the permissions of new files; mkstemp takes more."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,46 @@
+"""Floating-point operations of one vertex, counted from its trace.
+
+One for each element of the result of an operation on floats; of a sum one less than it has elements; of a product of
+matrices two for each pair that is multiplied. Comparisons, moves and integers count nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.compile.groups import Group
+from ipu_teach.compile.trace import Op, Ref, Trace
+
+_PLAIN = ("region", "view", "local", "read", "store")
+_MOVES = ("where", "negative", "positive", "absolute", "copysign", "sort", "argsort", "argmax", "argmin", "roll")
+
+
+def vertex_flops(group: Group) -> int:
+    """Operations of each vertex of `group`; -1 if its codelet could not be traced, so that nobody knows."""
+    if group.trace.stopped:
+        return -1
+    return sum(trace_flops(t) for t in ([trace for _, trace in group.workers] or [group.trace]))
+
+
+def trace_flops(trace: Trace) -> int:
+    """Operations of one vertex that was traced."""
+    return sum(_flops(trace, op) for op in trace.ops if op.kind not in _PLAIN)
+
+
+def _flops(trace: Trace, op: Op) -> int:
+    result = np.asarray(trace.samples[op.result])
+    if result.dtype.kind != "f" or _name(op.fn) in _MOVES:
+        return 0
+    sources: list[Any] = [np.asarray(trace.samples[a.id]) for a in op.args if isinstance(a, Ref)]
+    if op.kind == "product":
+        return int(2 * result.size * sources[0].shape[-1])
+    largest = max((int(s.size) for s in sources), default=0)
+    if op.kind == "reduce":
+        return max(0, largest - int(result.size))
+    return max(int(result.size), largest) if op.kind == "each" else int(result.size)
+
+
+def _name(function: Any) -> str:
+    return str(getattr(function, "__name__", ""))

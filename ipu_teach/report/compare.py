@@ -1,0 +1,222 @@
+"""Two reports side by side: what became more, what less, and by how much.
+
+Things are matched by name: variables, steps (what a compute set or a copy does in the whole run), memory categories and
+codelets. The largest effects come first. What is only on one side counts as 0 on the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from html import escape
+from typing import ClassVar
+
+from ipu_teach.errors import InvalidOptionError, shown
+from ipu_teach.report.report import Report
+from ipu_teach.report.table import Table, plain
+
+MOST_LINES = 12  # of each aspect, as text
+ASPECTS = ("total", "machine", "cycles", "compute", "exchange", "bytes", "memory", "variables", "vertices", "program")
+
+
+@dataclass(frozen=True)
+class Change:
+    """One difference. `aspect` is one of `ASPECTS`; `share`: how large it is, as a part of what the aspect is in all."""
+
+    COLUMNS: ClassVar = ("aspect", "name", "before", "after", "change", "share", "note")
+
+    aspect: str
+    name: str
+    before: float
+    after: float
+    share: float
+    note: str = ""
+
+    @property
+    def change(self) -> float:
+        """After less before."""
+        return self.after - self.before
+
+
+class Comparison:
+    """What `compare` found: `changes`, and text, a table and HTML of them. False if there is no difference."""
+
+    def __init__(self, before: Report, after: Report, changes: Table[Change]) -> None:
+        self.before, self.after, self.changes = before, after, changes
+
+    def __bool__(self) -> bool:
+        return bool(self.changes)
+
+    def of(self, aspect: str) -> Table[Change]:
+        """The changes of one aspect, the largest first. Raises `InvalidOptionError`."""
+        if aspect not in ASPECTS:
+            raise InvalidOptionError(f"There is no aspect {shown(aspect)}.", next_step=f"choose one of {', '.join(ASPECTS)}.")
+        return self.changes.where(lambda change: change.aspect == aspect)
+
+    @property
+    def largest(self) -> Change | None:
+        """The change of cycles with the largest effect, else that of memory; None if there is none."""
+        for aspect in ("cycles", "variables", "memory", "machine"):
+            if found := self.of(aspect):
+                return found[0]
+        return None
+
+    def __str__(self) -> str:
+        if not self.changes:
+            return "The two reports are the same."
+        lines = [self.sentence()]
+        for aspect in ASPECTS:
+            rows = self.of(aspect)
+            if rows:
+                lines.append(f"{aspect}:")
+                lines += [_line(row) for row in rows[:MOST_LINES]]
+                lines += [f"  … and {len(rows) - MOST_LINES:,} more"] if len(rows) > MOST_LINES else []
+        return "\n".join(lines)
+
+    def sentence(self) -> str:
+        """The comparison in a sentence or two."""
+        before, after = self.before.total_cycles, self.after.total_cycles
+        ratio = f", {after / before:.2f} times as many" if before and before != after else ""
+        text = f"{before:,.0f} modelled cycles before, {after:,.0f} after{ratio}."
+        most = self.largest
+        return text + (f" The largest effect: {most.aspect} of {plain(most.name)}, {most.change:+,.0f}." if most else "")
+
+    def __repr__(self) -> str:
+        return self.sentence() if self.changes else "The two reports are the same."
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th scope=row style='text-align:left'>{escape(plain(c.name))}</th><td>{c.aspect}</td><td>{c.before:,.0f}</td>"
+            f"<td>{c.after:,.0f}</td><td>{c.change:+,.0f}</td><td style='text-align:left'>{escape(plain(c.note))}</td></tr>"
+            for c in self.changes[:50]
+        )
+        more = f"<p>{len(self.changes) - 50:,} smaller ones are in .changes</p>" if len(self.changes) > 50 else ""
+        head = "".join(f"<th scope=col>{name}</th>" for name in ("name", "of", "before", "after", "change", "note"))
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>" if rows else ""
+        return f"<div class=ipu-view><p>{escape(repr(self))}</p>{table}{more}</div>"
+
+
+def _line(change: Change) -> str:
+    name, note = plain(change.name), plain(change.note)
+    numbers = f"{change.before:>14,.0f} {change.after:>14,.0f} {change.change:>+14,.0f}"
+    return f"  {name[:34]:<34} {numbers}" + (f"  {note}" if note else "")
+
+
+def compare(before: Report, after: Report) -> Comparison:
+    """What changed from one report to another, the largest effects first. Raises `InvalidOptionError` for no reports."""
+    for given in (before, after):
+        if not isinstance(given, Report):
+            raise InvalidOptionError(
+                f"compare() was given {shown(given)}, which is no report.", next_step="give it two of engine.report."
+            )
+    changes: list[Change] = []
+    for aspect in ASPECTS:
+        changes += sorted(_MAKERS[aspect](aspect, before, after), key=lambda c: (-abs(c.change), c.name))
+    return Comparison(before, after, Table(changes))
+
+
+def _by_name(aspect: str, a: dict[str, float], b: dict[str, float], notes: dict[str, str] | None = None) -> list[Change]:
+    whole = max(sum(a.values()), sum(b.values())) or 1
+    return [
+        Change(aspect, name, a.get(name, 0), b.get(name, 0), abs(b.get(name, 0) - a.get(name, 0)) / whole,
+               (notes or {}).get(name, "only after" if name not in a else "only before" if name not in b else ""))
+        for name in dict.fromkeys([*a, *b])
+        if a.get(name, 0) != b.get(name, 0) or (notes or {}).get(name)
+    ]  # fmt: skip
+
+
+def _measured(of: Callable[[Report], dict[str, float]]) -> Callable[[str, Report, Report], list[Change]]:
+    return lambda aspect, a, b: _by_name(aspect, of(a), of(b))
+
+
+def _steps(of: Callable[[Report, int], float]) -> Callable[[str, Report, Report], list[Change]]:
+    """A figure of each step by what it does, summed over the run."""
+
+    def total(report: Report) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for number, runs in enumerate(report.executions.tolist()):
+            cost = report.step_cost(number)
+            name = f"{cost.kind} {cost.name}" if cost.kind != "Execute" else cost.name
+            found[name] = found.get(name, 0) + runs * of(report, number)
+        return found
+
+    return _measured(total)
+
+
+def _total(report: Report) -> dict[str, float]:
+    memory = report.memory
+    return {
+        "cycles": report.total_cycles,
+        "steps": report.num_steps,
+        "bytes of memory": float(memory.bytes_per_tile.sum()),
+        "bytes of gaps": float(memory.gaps_per_tile.sum()),
+        "bytes on the fullest tile": float(memory.bytes_per_tile.max(initial=0)),
+    }
+
+
+def _machine(aspect: str, before: Report, after: Report) -> list[Change]:
+    a, b = vars(before.target), vars(after.target)
+    changed = [name for name in a if a[name] != b[name]]
+    return [
+        Change(aspect, name, 0, 0, 1, f"{a[name]} before, {b[name]} after")
+        if isinstance(a[name], str)
+        else Change(aspect, name, a[name], b[name], 1)
+        for name in changed
+    ]
+
+
+def _variables(aspect: str, before: Report, after: Report) -> list[Change]:
+    """Bytes by variable, and what of its dtype, shape and place is different."""
+    sizes = [report.memory.by_variable() for report in (before, after)]
+    rows = [{v.name: v for v in report.variables} for report in (before, after)]
+    places = [_places(report) for report in (before, after)]
+    notes = {}
+    for name in rows[0].keys() & rows[1].keys():
+        a, b = rows[0][name], rows[1][name]
+        said = [f"{what} {x} before, {y} after" for what, x, y in (
+            ("dtype", a.dtype, b.dtype), ("shape", a.shape, b.shape), ("tiles", a.tiles, b.tiles),
+            ("always live", a.always_live, b.always_live),
+        ) if x != y]  # fmt: skip
+        if not said and before.target.num_tiles == after.target.num_tiles and places[0][name] != places[1][name]:
+            said = ["on other tiles, or in other parts"]
+        if said:
+            notes[name] = "; ".join(said)
+    return _by_name(aspect, dict(sizes[0]), dict(sizes[1]), notes)
+
+
+def _places(report: Report) -> dict[str, bytes]:
+    """For each name of variables how many bytes of them lie on which tiles, in a form that can be compared."""
+    memory = report.memory
+    cuts = memory.variable.searchsorted(range(len(memory.names) + 1)).tolist()
+    found: dict[str, bytes] = {}
+    for name, first, last in zip(memory.names, cuts, cuts[1:], strict=False):
+        found[name] = found.get(name, b"") + memory.tile[first:last].tobytes() + memory.size[first:last].tobytes()
+    return found
+
+
+def _program(aspect: str, before: Report, after: Report) -> list[Change]:
+    """How often each kind of node stands in the programs."""
+
+    def count(report: Report) -> dict[str, float]:
+        found: dict[str, float] = {}
+        for program in report.profile.programs:
+            for _, node in program.walk():
+                name = f"{node.kind} {node.name}".strip()
+                found[name] = found.get(name, 0) + 1
+        return found
+
+    return _by_name(aspect, count(before), count(after))
+
+
+_MAKERS: dict[str, Callable[[str, Report, Report], list[Change]]] = {
+    "total": _measured(_total),
+    "machine": _machine,
+    "cycles": _steps(lambda report, number: report.step_cost(number).cycles),
+    "compute": _steps(lambda report, number: report.step_cost(number).compute_duration),
+    "exchange": _steps(lambda report, number: report.step_cost(number).exchange_duration),
+    "bytes": _steps(lambda report, number: sum(t.total for t in report.step_cost(number).exchange)),
+    "memory": _measured(lambda report: {name: float(size) for name, size in report.memory.by_category().items()}),
+    "variables": _variables,
+    "vertices": _measured(lambda report: {name: float(n) for name, n in report.vertex_counts().items()}),
+    "program": _program,
+}

@@ -1,0 +1,156 @@
+"""The profile of a program that has just been compiled: everything is worked out when somebody asks."""
+
+from __future__ import annotations
+
+import inspect
+from functools import cached_property
+from textwrap import dedent
+from types import FunctionType
+
+import numpy as np
+
+from ipu_teach.compile.freeze import FrozenTable
+from ipu_teach.compile.programs import AbortStep, CopyStep, ExecuteStep, Node, StampStep, Step, SyncStep, UndefStep
+from ipu_teach.cost import CostModel, StepCost
+from ipu_teach.cost.flops import vertex_flops
+from ipu_teach.cost.host import with_host
+from ipu_teach.cost.memory import MemoryLedger
+from ipu_teach.cost.transfers import Transfers, transfers
+from ipu_teach.graph.source import in_words
+from ipu_teach.graph.vertex import Vertex
+from ipu_teach.program import SyncType
+from ipu_teach.report.profile import (
+    EXTERNAL,
+    INTERNAL,
+    NO_SYNC,
+    CodeletFacts,
+    ComputeSetFacts,
+    Profile,
+    ProgramNode,
+    StepFacts,
+    VariableFacts,
+    VertexFacts,
+)
+from ipu_teach.target import Target
+from ipu_teach.types import Array
+
+
+class CompiledProfile(Profile):
+    """The answers of a `CostModel`."""
+
+    def __init__(self, cost: CostModel) -> None:
+        self._cost = cost
+        self._compiled = cost.compiled
+        self.target = cost.target
+
+    @cached_property
+    def variables(self) -> tuple[VariableFacts, ...]:
+        graph = self._compiled.graph
+        return tuple(
+            VariableFacts(v.name, v.dtype.__name__, tuple(v.shape), category, in_words(v.line))
+            for v, category in zip(graph.variables, self.memory.categories, strict=True)
+        )
+
+    @cached_property
+    def _classes(self) -> list[type[Vertex]]:
+        return list(dict.fromkeys(table.codelet for _, table in self._compiled.graph.tables()))
+
+    @cached_property
+    def codelets(self) -> tuple[CodeletFacts, ...]:
+        groups = [g for found in self._compiled.groups.values() for g in found]
+        reasons = {g.table.codelet: g.unbatched for g in groups if g.unbatched}
+        ways = self._cost.ways()
+        return tuple(
+            CodeletFacts(
+                c.__name__,
+                c.context,
+                tuple((name, declared.declaration()) for name, declared in c.fields.items()),
+                reasons.get(c, ""),
+                ways.get(c.__name__, "batch"),
+                sources(c),
+            )
+            for c in self._classes
+        )
+
+    @cached_property
+    def compute_sets(self) -> tuple[ComputeSetFacts, ...]:
+        return tuple(
+            ComputeSetFacts(c.name, tuple(self._part(table) for table in c.tables)) for c in self._compiled.graph.compute_sets
+        )
+
+    def _part(self, table: FrozenTable) -> VertexFacts:
+        flops = [(vertex_flops(g), len(g.rows)) for g in self._compiled.groups[table.compute_set] if g.table is table]
+        total = -1 if any(each < 0 for each, _ in flops) else sum(each * count for each, count in flops)
+        return VertexFacts(
+            self._classes.index(table.codelet), len(table), total, runs_of(np.unique(table.tiles)), in_words(table.line(0))
+        )
+
+    @cached_property
+    def steps(self) -> tuple[StepFacts, ...]:
+        return tuple(self._facts(step) for step in self._compiled.steps)
+
+    def _facts(self, step: Step) -> StepFacts:
+        transfer = with_host(step)
+        return StepFacts(
+            step.compute_set if isinstance(step, ExecuteStep) else -1,
+            self._sync(step),
+            None if transfer is None else transfer[1],
+            in_words(step.line) if isinstance(step, CopyStep) else "",
+        )
+
+    def _sync(self, step: Step) -> int:
+        if isinstance(step, (UndefStep, AbortStep, StampStep)):
+            return NO_SYNC
+        external = step.sync_type is not SyncType.INTERNAL if isinstance(step, SyncStep) else self.target.num_ipus > 1
+        return EXTERNAL if external else INTERNAL
+
+    @cached_property
+    def programs(self) -> tuple[ProgramNode, ...]:
+        return tuple(_node(program) for program in self._compiled.programs)
+
+    @property
+    def memory(self) -> MemoryLedger:
+        return self._cost.memory
+
+    @property
+    def edges(self) -> int:
+        return self._cost.graph_size()["edges"]
+
+    def cost(self, number: int) -> StepCost:
+        return self._cost.step(number)
+
+    def codelet_cycles(self, number: int) -> dict[str, int]:
+        return self._cost.codelet_cycles(number)
+
+    def transfers(self, number: int) -> tuple[Transfers, ...]:
+        return transfers(self._compiled.graph, self._compiled.steps[number])
+
+    def at(self, target: Target) -> Profile:
+        return CompiledProfile(self._cost.at(target))
+
+
+def _node(node: Node) -> ProgramNode:
+    predicate = "" if node.predicate is None else node.predicate.graph.describe(node.predicate)
+    children = tuple(_node(child) for child in node.children)
+    return ProgramNode(node.kind, node.name, node.step, node.count, predicate, node.cases, children)
+
+
+def runs_of(tiles: Array) -> tuple[tuple[int, int], ...]:
+    """Ascending numbers as runs: (first, how many)."""
+    first = np.flatnonzero(np.append(True, np.diff(tiles) > 1)[: len(tiles)])
+    lengths = np.diff(np.append(first, len(tiles)))
+    return tuple(zip(tiles[first].tolist(), lengths.tolist(), strict=True))
+
+
+def sources(codelet: type[Vertex]) -> tuple[tuple[str, str], ...]:
+    """(class and method, its text) of what a vertex class and its own bases define, where the text is to be had."""
+    found: dict[str, tuple[str, str]] = {}
+    for owner in (c for c in codelet.__mro__ if issubclass(c, Vertex) and not c.__module__.startswith("ipu_teach.graph")):
+        for name, value in vars(owner).items():
+            if isinstance(value, FunctionType) and name not in found and not name.startswith("__"):
+                try:
+                    text = dedent(inspect.getsource(value)).rstrip()
+                except (OSError, TypeError, IndentationError):  # typed at a prompt, or made by exec
+                    continue
+                found[name] = (f"{owner.__name__}.{name}", text)
+    return tuple(found.values())

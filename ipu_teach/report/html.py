@@ -1,0 +1,186 @@
+"""A report on a page: a sentence, and below it sections to unfold. No script, no colour of its own, nothing from a clock.
+
+Elements are the browser's own (`details`, `table`, `meter`), so that keys, screen readers, light and dark pages work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ipu_teach.errors import counted
+from ipu_teach.report.profile import ProgramNode
+from ipu_teach.report.table import plain
+
+if TYPE_CHECKING:
+    from ipu_teach.report.report import Report
+
+MOST_ROWS = 24
+MOST_NODES = 200  # of a program tree
+
+
+def page(report: Report) -> str:
+    """The report as one HTML element."""
+    sections = [_summary(report), _memory(report), _liveness(report), _variables(report), _programs(report)]
+    if report.num_steps:
+        sections += [_operations(report), _compute_sets(report), _exchanges(report), _steps(report)]
+    if report.sources:
+        sections.append(_sources(report))
+    return f'<div class="ipu-view report"><p>{_text(_sentence(report))}</p>{"".join(sections)}</div>'
+
+
+def _sentence(report: Report) -> str:
+    target = report.target
+    used = report.memory.bytes_per_tile
+    full = int(np.argmax(used))
+    run = "Nothing has run."
+    if report.num_steps:
+        run = f"{counted(report.num_steps, 'step')} in {report.total_cycles:,.0f} modelled cycles."
+    return (
+        f"{run} The fullest of {counted(target.num_tiles, 'tile')} is tile {full}, with {int(used[full]):,} of "
+        f"{target.bytes_per_tile:,} bytes ({100 * int(used[full]) / target.bytes_per_tile:.1f} %)."
+    )
+
+
+def _summary(report: Report) -> str:
+    from ipu_teach.report.summary import summary_text  # which prints reports, and so comes after them
+
+    text = summary_text(report, ["Target", "Graph", "Execution", "Cycles by vertex type"])
+    return _section("Summary", f"<pre>{escape(text)}</pre>")
+
+
+def _memory(report: Report) -> str:
+    memory = report.memory
+    used = memory.bytes_per_tile
+    whole = int(used.sum())
+    categories = [(name, f"{size:,}", _bar(size, whole)) for name, size in memory.by_category().items() if size]
+    fullest = np.argsort(-used, kind="stable")[:5].tolist()
+    limit = report.target.bytes_per_tile
+    tiles = [(f"tile {t}", f"{int(used[t]):,}", _bar(int(used[t]), limit)) for t in fullest]
+    regions = ", ".join(f"{name.lower()} {size:,}" for name, size in memory.by_region().items())
+    return _section(
+        f"Memory: {whole:,} bytes",
+        _table(("category", "bytes", "share"), categories, "Bytes of all tiles, each at its fullest moment")
+        + _table(("tile", "bytes", "of its memory"), tiles, "The fullest tiles")
+        + f"<p>Bytes by region, gaps included: {regions}.</p>",
+    )
+
+
+def _liveness(report: Report) -> str:
+    curve = report.compilation.liveness_program_steps
+    most = max((s.bytes for s in curve), default=0)
+    rows = [(f"{s.number}: {s.name or s.type}", f"{s.bytes:,}", _bar(s.bytes, most), ", ".join(list(s.variables)[:4]))
+            for s in curve[:MOST_ROWS]]  # fmt: skip
+    always = int(report.memory.always_live_bytes_per_tile.sum())
+    body = _table(("place", "bytes", "of the most", "largest variables"), rows, "What comes and goes, all tiles together")
+    return _section(f"Liveness: {always:,} bytes always, at most {most:,} more", body + _more(len(curve)))
+
+
+def _variables(report: Report) -> str:
+    rows = [
+        (v.name, v.dtype, " x ".join(map(str, v.shape)), f"{v.bytes:,}", f"{v.tiles:,}",
+         "always" if v.always_live else f"{v.first} to {v.last}", v.line)
+        for v in report.variables.largest("bytes", MOST_ROWS)
+    ]  # fmt: skip
+    heads = ("variable", "dtype", "shape", "bytes", "tiles", "live at places", "made in")
+    count = len(report.variables)
+    return _section(f"Variables: {count:,}", _table(heads, rows, "The largest variables") + _more(count))
+
+
+def _programs(report: Report) -> str:
+    left = [MOST_NODES]
+    trees = "".join(_tree(p, left, 0) for p in report.profile.programs)
+    note = "" if left[0] > 0 else f"<p>The first {MOST_NODES} parts; report.profile.programs has all.</p>"
+    return _section(f"Programs: {len(report.profile.programs)}", f"<ul>{trees}</ul>{note}")
+
+
+def _tree(node: ProgramNode, left: list[int], depth: int) -> str:
+    left[0] -= 1
+    if left[0] < 0 or depth > 30:
+        return ""
+    title = node.name if node.kind in node.name else f"{node.kind} {node.name}".strip()
+    if not node.children:
+        return f"<li>{_text(title)}</li>"
+    inside = "".join(_tree(child, left, depth + 1) for child in node.children)
+    return f"<li><details{' open' if depth < 2 else ''}><summary>{_text(title)}</summary><ul>{inside}</ul></details></li>"
+
+
+def _operations(report: Report) -> str:
+    found = report.operations()
+    most = max((o.cycles for o in found), default=0)
+    rows = [
+        (o.name, f"{o.executions:,}", f"{o.cycles:,.0f}", _bar(o.cycles, most), f"{o.bytes_received:,}",
+         "unknown" if o.flops < 0 else f"{o.flops:,}", f"{o.code_bytes:,}")
+        for o in found.largest("cycles", MOST_ROWS)
+    ]  # fmt: skip
+    heads = ("operation", "steps", "modelled cycles", "of the longest", "bytes received", "FLOPs", "code bytes")
+    return _section(f"Operations: {len(found):,}", _table(heads, rows, "By library call and name") + _more(len(found)))
+
+
+def _compute_sets(report: Report) -> str:
+    found = report.compute_sets
+    rows = [
+        (c.name, f"{c.executions:,}", f"{c.num_vertices:,}", f"{c.cycles:,.0f}", f"{100 * c.balance:.0f} %")
+        for c in found.largest("cycles", MOST_ROWS)
+    ]
+    heads = ("compute set", "executions", "vertices", "modelled cycles each", "tile balance")
+    return _section(f"Compute sets: {len(found):,}", _table(heads, rows, "The longest first") + _more(len(found)))
+
+
+def _exchanges(report: Report) -> str:
+    rows = report.exchanges.where(lambda row: row.executions)
+    cells = [
+        (e.name, f"{e.executions:,}", f"{e.bytes_received:,}", f"{e.most_received:,} on tile {e.tile}", f"{e.cycles:,}")
+        for e in rows.largest("bytes_received", MOST_ROWS)
+    ]
+    heads = ("step", "executions", "bytes received", "most on one tile", "modelled cycles")
+    return _section(f"Exchanges: {len(rows):,}", _table(heads, cells, "Of one execution, the largest first") + _more(len(rows)))
+
+
+def _steps(report: Report) -> str:
+    rows = [(f"{s.index}", s.kind, s.name, f"{s.start:,.0f}", f"{s.cycles:,.0f}") for s in report.steps(0, MOST_ROWS)]
+    heads = ("step", "kind", "name", "start", "modelled cycles")
+    return _section(f"Steps: {report.num_steps:,}", _table(heads, rows, "The run, in order") + _more(report.num_steps))
+
+
+def _sources(report: Report) -> str:
+    texts = "".join(f"<h4>{_text(name)}</h4><pre>{escape(_code(text))}</pre>" for name, text in report.sources.items())
+    return _section(f"Codelets: {counted(len(report.sources), 'method')}", texts)
+
+
+def _code(text: str) -> str:
+    return "\n".join(plain(line.replace("\t", "    ")) for line in text.splitlines())
+
+
+def _section(title: str, body: str) -> str:
+    return f"<details><summary>{_text(title)}</summary>{body}</details>"
+
+
+class _Markup(str):
+    """Text that is HTML already."""
+
+
+def _bar(value: float, most: float) -> _Markup:
+    """A bar, with the share in words for those who do not see it."""
+    share = 100 * value / most if most else 0.0
+    return _Markup(f'<meter min="0" max="100" value="{share:.1f}">{share:.1f} %</meter> {share:.1f} %')
+
+
+def _table(heads: Iterable[str], rows: Iterable[Iterable[Any]], caption: str) -> str:
+    head = "".join(f'<th scope="col">{_text(h)}</th>' for h in heads)
+    lines = []
+    for first, *rest in rows:
+        cells = "".join(f"<td>{cell if isinstance(cell, _Markup) else _text(cell)}</td>" for cell in rest)
+        lines.append(f'<tr><th scope="row">{_text(first)}</th>{cells}</tr>')
+    return f"<table><caption>{_text(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
+
+
+def _more(count: int) -> str:
+    return f"<p>{count - MOST_ROWS:,} more are in the report's data.</p>" if count > MOST_ROWS else ""
+
+
+def _text(value: object) -> str:
+    return escape(plain(str(value)))

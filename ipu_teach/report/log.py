@@ -1,0 +1,93 @@
+"""Which steps ran, and in which order. A long run is counted to its end; its order is kept up to a bound."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ipu_teach.types import Array
+
+MOST_STEPS = 2**22  # whose order is kept: 16 MB
+MOST_RUNS = 2**16  # calls of Engine.run that are told apart
+
+
+@dataclass(frozen=True)
+class ProgramRun:
+    """One call of `Engine.run`: the number of the program, its name, and its steps from `first` up to `last`."""
+
+    program: int
+    name: str
+    first: int
+    last: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class Ran:
+    """What ran, as a report keeps it. `order` (int32): the number of each step, up to `MOST_STEPS` of them; `counts`
+    (int64[up to compiled steps]): how often each ran in all. `unrecorded`: steps that ran while profiling was disabled;
+    `runs_left_out`: runs beyond the first `MOST_RUNS`."""
+
+    order: Array
+    counts: Array
+    runs: tuple[ProgramRun, ...] = ()
+    unrecorded: int = 0
+    runs_left_out: int = 0
+
+    @property
+    def total(self) -> int:
+        """Steps that were recorded."""
+        return int(self.counts.sum())
+
+
+class StepLog:
+    """Grows while an engine runs."""
+
+    def __init__(self, most: int = MOST_STEPS) -> None:
+        self.most = most
+        self.unrecorded = 0
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self.order = array("i")
+        self.more = np.zeros(0, np.int64)  # how often each ran of those that are not in `order`
+        self.runs: list[ProgramRun] = []
+        self.runs_left_out = self.unrecorded = self.total = 0
+
+    def add(self, ran: array[int]) -> None:
+        """These steps ran, in this order."""
+        room = max(0, self.most - len(self.order))
+        self.order.extend(ran[:room] if room < len(ran) else ran)
+        if room < len(ran):
+            self.more = _sum(self.more, np.bincount(ran[room:]))
+        self.total += len(ran)
+
+    def note(self, run: ProgramRun) -> None:
+        """A run came to its end."""
+        if len(self.runs) < MOST_RUNS:
+            self.runs.append(run)
+        else:
+            self.runs_left_out += 1
+
+    def counts(self) -> Array:
+        """int64[highest number + 1]: how often each step ran."""
+        return _sum(self.more, np.bincount(self.order))
+
+    def snapshot(self, going: Sequence[int] = (), run: ProgramRun | None = None) -> Ran:
+        """What ran so far, with the steps of a run that is still going on."""
+        order, tail = np.array(self.order, np.int32), np.array(going, np.int32)
+        counts = _sum(self.counts(), np.bincount(tail))
+        order = np.concatenate((order, tail[: self.most - len(order)]))
+        order.flags.writeable = counts.flags.writeable = False
+        return Ran(order, counts, (*self.runs, *([run] if run else [])), self.unrecorded, self.runs_left_out)
+
+
+def _sum(a: Array, b: Array) -> Array:
+    """Two counts by number, of different lengths perhaps."""
+    total = np.zeros(max(len(a), len(b)), np.int64)
+    total[: len(a)] += a
+    total[: len(b)] += b
+    return total

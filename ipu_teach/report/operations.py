@@ -1,0 +1,143 @@
+"""The run by operation: what one library call, or one of the learner's own names, cost in all.
+
+The steps of a compute set `layer1/mul/reduce` belong to the operation `layer1/mul`; those of one without a scope to an
+operation of its name. Copies and the host's transfers belong to the nearest named program around them, else to `copies`,
+`host exchange` or `control`. Every step is in one operation, so columns add up to the report's totals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from ipu_teach.cost.memory import exchange_code_bytes
+from ipu_teach.report.profile import Profile
+from ipu_teach.report.table import Table
+
+if TYPE_CHECKING:
+    from ipu_teach.report.report import Report
+
+UNUSED = "never executed"
+_KINDS = {"Copy": "copies", "StreamCopy": "host exchange", "RemoteCopy": "host exchange", "PrintTensor": "host exchange"}
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation. Cycles are modelled and of the whole run; `bytes_received` cross between tiles; `flops` is -1 where a
+    codelet could not be traced; `code_bytes`: of codelets (where several operations share one, with the first), exchanges
+    and control. `line`: the learner's line that made its vertices."""
+
+    COLUMNS: ClassVar = (
+        "name", "steps", "executions", "vertices", "cycles", "compute_cycles", "exchange_cycles", "bytes_received", "flops",
+        "code_bytes", "line",
+    )  # fmt: skip
+
+    name: str
+    steps: int
+    executions: int
+    vertices: int
+    cycles: float
+    compute_cycles: int
+    exchange_cycles: int
+    bytes_received: int
+    flops: int
+    code_bytes: int
+    line: str
+
+
+def operations(report: Report, depth: int | None = None) -> Table[Operation]:
+    """The operations of a report, in the order of their first steps; of long paths the first `depth` names."""
+    profile, target = report.profile, report.target
+    members: dict[str, list[int]] = {}
+    for number, name in enumerate(names(profile, depth)):
+        members.setdefault(name, []).append(number)
+    codes = _vertex_code(profile)
+    rows = [_operation(report, name, numbers, codes) for name, numbers in members.items()]
+    left = sum(codes.values()) * target.vertex_code_bytes
+    if left:
+        rows.append(Operation(UNUSED, 0, 0, 0, 0.0, 0, 0, 0, 0, left, ""))
+    return Table(rows)
+
+
+def names(profile: Profile, depth: int | None = None) -> list[str]:
+    """For each compiled step the name of its operation."""
+    around = _around(profile)
+    found = []
+    for number, step in enumerate(profile.steps):
+        cost = profile.cost(number)
+        if step.compute_set >= 0:
+            path = cost.name.split("/")
+            scope = path[:-1] or path
+        else:
+            scope = (around.get(number) or _KINDS.get(cost.kind, "control")).split("/")
+        found.append("/".join(scope[:depth]))
+    return found
+
+
+def _around(profile: Profile) -> dict[int, str]:
+    """The name of the nearest named program around each step, where there is one."""
+    found: dict[int, str] = {}
+    for program in profile.programs:
+        waiting = [(program, "")]
+        while waiting:
+            node, name = waiting.pop()
+            if node.step >= 0:
+                found.setdefault(node.step, name)
+            elif node.kind in ("Sequence", "Block", "Call") and node.name:
+                name = node.name
+            waiting += [(child, name) for child in reversed(node.children)]
+    return found
+
+
+def _operation(report: Report, name: str, numbers: list[int], codes: dict[int, int]) -> Operation:
+    profile, target = report.profile, report.target
+    runs = report.executions
+    costs = [(int(runs[n]), profile.cost(n)) for n in numbers]
+    parts = [p for c in _sets(profile, numbers) for p in profile.compute_sets[c].parts]
+    flops = [
+        int(runs[n]) * p.flops if p.flops >= 0 else -1
+        for n in numbers
+        if profile.steps[n].compute_set >= 0
+        for p in profile.compute_sets[profile.steps[n].compute_set].parts
+    ]
+    code = sum(codes.pop(c, 0) for c in _sets(profile, numbers)) * target.vertex_code_bytes
+    moved = [(n, t) for n, cost in costs for t in cost.exchange]
+    code += sum(int(exchange_code_bytes(t, target).sum()) for _, t in moved)
+    code += len(numbers) * target.num_tiles * target.control_code_bytes_per_step
+    lines = [p.line for p in parts if p.line] + [profile.steps[n].line for n in numbers if profile.steps[n].line]
+    return Operation(
+        name,
+        len(numbers),
+        sum(n for n, _ in costs),
+        sum(p.vertices for p in parts),
+        float(sum(n * cost.cycles for n, cost in costs)),
+        sum(n * cost.compute_duration for n, cost in costs),
+        sum(n * cost.exchange_duration for n, cost in costs),
+        sum(n * t.total for n, t in moved),
+        -1 if min(flops, default=0) < 0 else sum(flops),
+        int(code),
+        lines[0] if lines else "",
+    )
+
+
+def _sets(profile: Profile, numbers: list[int]) -> Iterator[int]:
+    return iter(dict.fromkeys(profile.steps[n].compute_set for n in numbers if profile.steps[n].compute_set >= 0))
+
+
+def _vertex_code(profile: Profile) -> dict[int, int]:
+    """For each compute set on how many tiles, codelet by codelet, it is the first to need code there."""
+    seen: dict[int, np.ndarray[tuple[int], np.dtype[np.bool_]]] = {}
+    found = {}
+    first = list(dict.fromkeys(s.compute_set for s in profile.steps if s.compute_set >= 0))
+    for number in [*first, *(n for n in range(len(profile.compute_sets)) if n not in set(first))]:
+        found[number] = 0
+        for part in profile.compute_sets[number].parts:
+            there = seen.setdefault(part.codelet, np.zeros(profile.target.num_tiles, bool))
+            before = int(there.sum())
+            for tile, count in part.tiles:
+                there[tile : tile + count] = True
+            found[number] += int(there.sum()) - before
+    return found

@@ -1,0 +1,179 @@
+"""What a report knows of a compiled program, as plain data.
+
+A `Profile` answers in two ways: `CompiledProfile` works each answer out of the compiled program when it is asked for, and
+`StoredProfile` has read it from a file. What stands on it (the report, its tables, comparisons) cannot tell which.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ipu_teach.cost import StepCost
+from ipu_teach.cost.memory import MemoryLedger
+from ipu_teach.cost.transfers import Transfers
+from ipu_teach.target import Target
+
+NO_SYNC, INTERNAL, EXTERNAL = 0, 1, 2  # which tiles wait for each other before a step
+
+
+@dataclass(frozen=True)
+class VariableFacts:
+    """A variable as it was declared. `line`: the learner's line that made it, in words; "" where that is not known."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    category: str
+    line: str = ""
+
+
+@dataclass(frozen=True)
+class CodeletFacts:
+    """A vertex class. `fields`: name and declaration. `sources`: (method, its text) for those whose text is to be had.
+    `way`: how its vertices run: "batch", "fork", "lanes" or "loop"; `unbatched`: why not as one batch, if not."""
+
+    name: str
+    context: str
+    fields: tuple[tuple[str, str], ...]
+    unbatched: str = ""
+    way: str = "batch"
+    sources: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class VertexFacts:
+    """The vertices of one codelet in one compute set; `flops`: of all of them, -1 where unknown. `tiles`: how many tiles
+    have one, in runs (first tile, how many tiles)."""
+
+    codelet: int
+    vertices: int
+    flops: int
+    tiles: tuple[tuple[int, int], ...]
+    line: str = ""
+
+
+@dataclass(frozen=True)
+class ComputeSetFacts:
+    """A compute set and what is in it."""
+
+    name: str
+    parts: tuple[VertexFacts, ...]
+
+
+@dataclass(frozen=True)
+class StepFacts:
+    """A compiled step. `compute_set`: which it executes, or -1. `sync`: who waits. `to_device`: which way the host's data
+    goes, None for a step without the host. `line`: where a Copy was made."""
+
+    compute_set: int = -1
+    sync: int = INTERNAL
+    to_device: bool | None = None
+    line: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramNode:
+    """A place in a program: `kind` is its class, `step` numbers a leaf, else -1. `count` is a Repeat's; `predicate` names
+    what decides; `cases` are a Switch's."""
+
+    kind: str
+    name: str
+    step: int = -1
+    count: int = 1
+    predicate: str = ""
+    cases: tuple[int, ...] = ()
+    children: tuple[ProgramNode, ...] = field(default=(), repr=False)
+
+    @property
+    def type(self) -> str:
+        """`kind`, by libpva's name."""
+        return self.kind
+
+    def walk(self) -> Iterator[tuple[int, ProgramNode]]:
+        """(depth, node) of this node and all below, in order."""
+        waiting = [(0, self)]
+        while waiting:
+            depth, node = waiting.pop()
+            yield depth, node
+            waiting += [(depth + 1, child) for child in reversed(node.children)]
+
+    def leaves(self) -> Iterator[ProgramNode]:
+        """The leaves below, in order."""
+        return (node for _, node in self.walk() if node.step >= 0)
+
+    def accept(self, visitor: object) -> None:
+        """Call `visitor.visit_KIND(node)` for this node and all below, in order; `visit` where there is none of that name.
+
+        KIND is in snake_case: `visit_execute`, `visit_copy`, `visit_repeat_while_true`. A visitor that returns False is
+        not taken further down.
+        """
+        waiting = [self]
+        while waiting:
+            node = waiting.pop()
+            visit = getattr(visitor, f"visit_{snake(node.kind)}", None) or getattr(visitor, "visit", None)
+            if visit is None or visit(node) is not False:
+                waiting += reversed(node.children)
+
+
+def snake(name: str) -> str:
+    """A class name in snake_case."""
+    return "".join("_" + c.lower() if c.isupper() and i else c.lower() for i, c in enumerate(name))
+
+
+class Profile(ABC):
+    """The facts of one compiled program, and what its steps cost."""
+
+    target: Target
+
+    @property
+    @abstractmethod
+    def variables(self) -> tuple[VariableFacts, ...]:
+        """Every variable, in the order of their making, those of vertices' state last."""
+
+    @property
+    @abstractmethod
+    def codelets(self) -> tuple[CodeletFacts, ...]:
+        """Every vertex class in use."""
+
+    @property
+    @abstractmethod
+    def compute_sets(self) -> tuple[ComputeSetFacts, ...]:
+        """Every compute set, in the order of their making."""
+
+    @property
+    @abstractmethod
+    def steps(self) -> tuple[StepFacts, ...]:
+        """Every compiled step: what the leaves of the programs are, each once."""
+
+    @property
+    @abstractmethod
+    def programs(self) -> tuple[ProgramNode, ...]:
+        """The programs, as trees."""
+
+    @property
+    @abstractmethod
+    def memory(self) -> MemoryLedger:
+        """The byte ledger."""
+
+    @property
+    @abstractmethod
+    def edges(self) -> int:
+        """How many regions of memory the vertices hold."""
+
+    @abstractmethod
+    def cost(self, number: int) -> StepCost:
+        """One execution of step `number`."""
+
+    @abstractmethod
+    def codelet_cycles(self, number: int) -> dict[str, int]:
+        """Cycles of one execution of step `number`, summed by codelet; unknown ones count nothing."""
+
+    @abstractmethod
+    def transfers(self, number: int) -> tuple[Transfers, ...]:
+        """Who sends what to whom in step `number`: one entry for each of its exchanges."""
+
+    @abstractmethod
+    def at(self, target: Target) -> Profile:
+        """The same program at the rates of `target`."""

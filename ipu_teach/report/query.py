@@ -1,0 +1,371 @@
+"""Questions to a report, by the names that Graphcore's profile analysis library (libpva) has for them, in snake_case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, overload
+
+import numpy as np
+
+from ipu_teach.cost.exchange import total_of
+from ipu_teach.cost.memory import MemoryLedger
+from ipu_teach.cost.transfers import Transfers
+from ipu_teach.errors import PoplarIndexError, counted, shown
+from ipu_teach.graph.layouts import is_whole
+from ipu_teach.report.log import ProgramRun
+from ipu_teach.report.profile import ProgramNode
+from ipu_teach.report.table import Table
+from ipu_teach.target import Target
+from ipu_teach.types import Array
+
+if TYPE_CHECKING:
+    from ipu_teach.report.report import ComputeSetProfile, Report, StepRun
+
+
+@dataclass(frozen=True)
+class VariableRow:
+    """A variable: its bytes on all tiles together, on how many tiles it lies, from which place of the programs to which
+    (`ranges`, half-open) it is live, and the line that made it. `first` and `last`: the whole span, -1 if always live."""
+
+    COLUMNS: ClassVar = ("name", "dtype", "shape", "category", "bytes", "tiles", "always_live", "first", "last", "line")
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    category: str
+    bytes: int
+    tiles: int
+    always_live: bool
+    ranges: tuple[tuple[int, int], ...]
+    line: str
+
+    @property
+    def first(self) -> int:
+        """The place at which it is live first."""
+        return self.ranges[0][0] if self.ranges else -1
+
+    @property
+    def last(self) -> int:
+        """The place at which it is live last."""
+        return self.ranges[-1][1] - 1 if self.ranges else -1
+
+
+class VariableTable(Table[VariableRow]):
+    """The variables of a report."""
+
+    __slots__ = ()
+
+    def live_at(self, place: int) -> VariableTable:
+        """Those that are live at a place of the programs, those that always are among them."""
+        return VariableTable(v for v in self if v.always_live or any(a <= place < b for a, b in v.ranges))
+
+    def always_live(self) -> VariableTable:
+        """Those that are live from the first step to the last."""
+        return VariableTable(v for v in self if v.always_live)
+
+
+def variables(report: Report) -> VariableTable:
+    """Every variable of a report."""
+    memory, facts = report.memory, report.profile.variables
+    size = total_of(memory.variable, memory.size, len(facts)).tolist()
+    tiles = np.bincount(memory.variable, minlength=len(facts)).tolist()
+    ranges: list[list[tuple[int, int]]] = [[] for _ in facts]
+    for which, start, stop in zip(*(part.tolist() for part in live_runs(memory.liveness.live)), strict=True):
+        ranges[which].append((start, stop))
+    return VariableTable(
+        VariableRow(v.name, v.dtype, v.shape, v.category, size[i], tiles[i], always, tuple(ranges[i]), v.line)
+        for i, (v, always) in enumerate(zip(facts, memory.liveness.always.tolist(), strict=True))
+    )
+
+
+def live_runs(live: Array) -> tuple[Array, Array, Array]:
+    """(variable, first place, place after the last) of every stretch of a table bool[places, variables], by variable."""
+    none = np.zeros((1, live.shape[1]), bool)
+    change = np.diff(np.concatenate((none, live, none)).astype(np.int8), axis=0).T
+    variable, start = np.nonzero(change > 0)
+    return variable, start, np.nonzero(change < 0)[1]
+
+
+@dataclass(frozen=True)
+class Total:
+    """Bytes with and without the gaps between variables."""
+
+    including_gaps: int
+    excluding_gaps: int
+
+
+class TileMemory:
+    """The bytes on one tile, at its fullest moment."""
+
+    def __init__(self, memory: MemoryLedger, tile: int) -> None:
+        self._memory, self._tile = memory, tile
+
+    @property
+    def total(self) -> Total:
+        """All of them."""
+        used, gaps = int(self._memory.bytes_per_tile[self._tile]), int(self._memory.gaps_per_tile[self._tile])
+        return Total(used + gaps, used)
+
+    @property
+    def category(self) -> dict[str, int]:
+        """By category; they add up to `total.excluding_gaps`."""
+        return self._memory.by_category(self._tile)
+
+    @property
+    def variables(self) -> dict[str, int]:
+        """Bytes by variable, largest first."""
+        return self._memory.at_fullest(self._tile)
+
+    @property
+    def always_live_bytes(self) -> int:
+        """Bytes that are there from the first step to the last."""
+        return int(self._memory.always_live_bytes_per_tile[self._tile])
+
+    @property
+    def not_always_live_bytes(self) -> int:
+        """Bytes of what comes and goes."""
+        return int(self._memory.not_always_live_bytes_per_tile[self._tile])
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One tile. `ipu`: on which IPU it is."""
+
+    number: int
+    ipu: int
+    memory: TileMemory = field(repr=False)
+
+
+@dataclass(frozen=True)
+class ExchangeRow:
+    """What one execution of a compiled step moves between tiles: bytes that arrive, how many on the tile that gets most,
+    bytes on their way to other IPUs, and modelled cycles. `executions`: how often the step ran."""
+
+    COLUMNS: ClassVar = (
+        "step", "kind", "name", "executions", "bytes_received", "most_received", "tile", "link_bytes", "cycles"
+    )  # fmt: skip
+
+    step: int
+    kind: str
+    name: str
+    executions: int
+    bytes_received: int
+    most_received: int
+    tile: int
+    link_bytes: int
+    cycles: int
+    _report: Report = field(repr=False)
+
+    @property
+    def messages(self) -> tuple[Transfers, ...]:
+        """Who sends what to whom, for each exchange of the step, the largest messages first."""
+        return self._report.transfers(self.step)
+
+    @property
+    def received(self) -> Array:
+        """int64[tiles]: bytes that each tile receives."""
+        return self._by_tile("received")
+
+    @property
+    def sent(self) -> Array:
+        """int64[tiles]: bytes that each tile sends."""
+        return self._by_tile("sent")
+
+    def _by_tile(self, name: str) -> Array:
+        parts = [getattr(traffic, name) for traffic in self._report.step_cost(self.step).exchange]
+        total: Array = np.stack(parts).sum(axis=0)
+        return total
+
+
+def exchanges(report: Report) -> Table[ExchangeRow]:
+    """The exchanges of every compiled step that moves something, in order."""
+    rows = []
+    for number, runs in enumerate(report.executions.tolist()):
+        cost = report.step_cost(number)
+        received = np.sum([t.received for t in cost.exchange], axis=0) if cost.exchange else np.zeros(1, np.int64)
+        if received.any():
+            tile, links = int(np.argmax(received)), sum(int(t.links.sum()) for t in cost.exchange)
+            total, cycles = int(received.sum()), cost.exchange_duration + cost.global_exchange_cycles
+            rows.append(
+                ExchangeRow(number, cost.kind, cost.name, runs, total, int(received[tile]), tile, links, cycles, report)
+            )
+    return Table(rows)
+
+
+class Lazily(Sequence[Any]):
+    """A sequence whose items are made when they are asked for."""
+
+    def __init__(self, length: int, one: str) -> None:
+        self._length, self._one = length, one
+
+    def make(self, index: int) -> Any:
+        """Item number `index`."""
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> Table[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return Table(self.make(i) for i in range(*index.indices(self._length)))
+        if not is_whole(index) or not -self._length <= index < self._length:
+            raise PoplarIndexError(
+                f"There is no {self._one} {shown(index)}.", next_step=f"there {_are(self._length, self._one)}, from 0."
+            )
+        return self.make(int(index) % self._length)
+
+    def __repr__(self) -> str:
+        return counted(self._length, self._one)
+
+
+def _are(number: int, one: str) -> str:
+    return f"{'is' if number == 1 else 'are'} {counted(number, one)}"
+
+
+class Tiles(Lazily):
+    """The tiles of all IPUs."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(report.target.num_tiles, "tile")
+        self._report = report
+
+    def make(self, index: int) -> Tile:
+        return Tile(index, index // self._report.target.tiles_per_ipu, TileMemory(self._report.memory, index))
+
+
+@dataclass(frozen=True)
+class GraphSize:
+    """How much there is in the graph."""
+
+    num_vertices: int
+    num_edges: int
+    num_vars: int
+    num_compute_sets: int
+
+
+@dataclass(frozen=True)
+class LivenessStep:
+    """A place of the programs: what is live there besides what always is. `bytes`: of all tiles together, with buffers."""
+
+    COLUMNS: ClassVar = ("number", "type", "name", "bytes", "always_live_bytes")
+
+    number: int
+    type: str
+    name: str
+    bytes: int
+    always_live_bytes: int
+    _memory: MemoryLedger = field(repr=False)
+
+    @property
+    def variables(self) -> dict[str, int]:
+        """Bytes by variable, of those that are not always live, largest first."""
+        return self._memory.live_at(self.number)
+
+
+class Compilation:
+    """What was compiled."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+
+    @property
+    def target(self) -> Target:
+        """The machine."""
+        return self._report.target
+
+    @property
+    def graph(self) -> GraphSize:
+        """How much there is in the graph."""
+        size = self._report.graph_size()
+        return GraphSize(size["vertices"], size["edges"], size["variables"], size["compute sets"])
+
+    @property
+    def tiles(self) -> Tiles:
+        """Every tile, with its memory."""
+        return Tiles(self._report)
+
+    @property
+    def programs(self) -> tuple[ProgramNode, ...]:
+        """The programs as trees: `program.name`, `.type`, `.children`, `.walk()`, `.accept(visitor)`."""
+        return self._report.profile.programs
+
+    @property
+    def compute_sets(self) -> Table[ComputeSetProfile]:
+        """Every compute set that some program executes."""
+        return self._report.compute_sets
+
+    @property
+    def variables(self) -> VariableTable:
+        """Every variable."""
+        return self._report.variables
+
+    @property
+    def liveness_program_steps(self) -> Table[LivenessStep]:
+        """What is live at every place of the programs, in order."""
+        memory = self._report.memory
+        always = int(memory.always_live_bytes_per_tile.sum())
+        places = zip(memory.liveness.places, memory.bytes_by_place(), strict=True)
+        return Table(LivenessStep(i, node.kind, name, size, always, memory) for i, (node, (name, size)) in enumerate(places))
+
+
+@dataclass(frozen=True, eq=False)
+class IpuStep:
+    """What one IPU does in a step: `cycles` (modelled) from its start to its end; `cycles_by_tile` (int64[tiles of the IPU]):
+    in how many of them each tile computes or exchanges."""
+
+    cycles: float
+    cycles_by_tile: Array
+
+
+class Steps(Lazily):
+    """The steps of a run whose order was kept."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(len(report.step_numbers), "step")
+        self._report = report
+
+    def make(self, index: int) -> StepRun:
+        return self._report.steps(index, index + 1)[0]
+
+    def __iter__(self) -> Iterator[StepRun]:
+        return self._report.steps_between()
+
+    def to_dataframe(self) -> Any:
+        """The steps as a pandas DataFrame."""
+        return Table(self).to_dataframe()
+
+    def to_csv(self) -> str:
+        """The steps as comma-separated text."""
+        return Table(self).to_csv()
+
+
+class Execution:
+    """What ran."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+
+    @property
+    def steps(self) -> Steps:
+        """The steps in order, each with its start, its end, and on demand its cycles by tile."""
+        return Steps(self._report)
+
+    @property
+    def runs(self) -> tuple[ProgramRun, ...]:
+        """The calls of `Engine.run`."""
+        return self._report.runs
+
+    @property
+    def total_cycles(self) -> float:
+        """Modelled cycles of everything that ran."""
+        return self._report.total_cycles
+
+    def ipus(self, step: StepRun) -> tuple[IpuStep, ...]:
+        """What each IPU does in a step."""
+        each = step.cycles_by_tile.reshape(self._report.target.num_ipus, -1)
+        return tuple(IpuStep(step.cycles, row) for row in each)

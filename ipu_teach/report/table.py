@@ -1,0 +1,88 @@
+"""Rows that one can count, filter, and hand to other tools: a tuple of plain records."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+from ipu_teach.errors import InvalidOptionError, NotOfferedError, shown
+
+T = TypeVar("T")
+
+
+class Table(tuple[T, ...]):
+    """A tuple of rows. Each row's class says in `COLUMNS` what of it is plain data, in order."""
+
+    __slots__ = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns; none if there are no rows."""
+        return tuple(getattr(self[0], "COLUMNS", ())) if self else ()
+
+    def records(self) -> list[dict[str, Any]]:
+        """Every row as a dict of plain values."""
+        return [{name: getattr(row, name) for name in self.columns} for row in self]
+
+    def named(self, pattern: str) -> Table[T]:
+        """The rows in whose name the regular expression is found. Raises `InvalidOptionError`."""
+        wanted = expression(pattern, "named()")
+        return Table(row for row in self if wanted.search(getattr(row, "name", "")))
+
+    def where(self, condition: Callable[[T], object]) -> Table[T]:
+        """The rows for which the function gives true."""
+        return Table(row for row in self if condition(row))
+
+    def largest(self, column: str, count: int = 10) -> Table[T]:
+        """The `count` rows with the most in a column, most first."""
+        if column not in self.columns and self:
+            raise InvalidOptionError(
+                f"There is no column {shown(column)}.", next_step=f"the columns are {', '.join(self.columns)}."
+            )
+        return Table(sorted(self, key=lambda row: -getattr(row, column))[:count])
+
+    def to_csv(self) -> str:
+        """The rows as comma-separated text, with a line of headings."""
+        return csv_text(self.columns, ([record[c] for c in self.columns] for record in self.records()))
+
+    def to_dataframe(self) -> Any:
+        """The rows as a pandas DataFrame. Raises `NotOfferedError` where pandas is not installed."""
+        try:
+            import pandas
+        except ImportError:
+            raise NotOfferedError(
+                "to_dataframe() needs pandas, which is not installed.",
+                next_step="install pandas, or use records() or to_csv().",
+            ) from None
+        return pandas.DataFrame.from_records(self.records(), columns=list(self.columns))
+
+    def __repr__(self) -> str:
+        return f"Table of {len(self):,} rows" + (f": {', '.join(self.columns)}" if self else "")
+
+
+def csv_text(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """Comma-separated text."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(list(columns))
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def expression(pattern: object, call: str) -> re.Pattern[str]:
+    """A regular expression, compiled. Raises `InvalidOptionError`."""
+    try:
+        return re.compile(pattern)  # type: ignore[call-overload, no-any-return]
+    except (re.error, TypeError) as error:
+        raise InvalidOptionError(
+            f"{call} was given {shown(pattern)}, which is no regular expression: {error}.",
+            next_step='give text such as "^m4/".',
+        ) from None
+
+
+def plain(text: str) -> str:
+    """`text` without what a terminal or a page would take for a command."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in text)

@@ -1,0 +1,114 @@
+"""A run in the form of Chrome's trace events, which Perfetto (ui.perfetto.dev) and chrome://tracing open, and as CSV.
+
+One row shows the steps, one their phases, and below them each chosen tile has a row for when it computes and when it
+exchanges. Times are modelled; a trace's microseconds are those of the modelled clock.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from ipu_teach.errors import InvalidOptionError, shown
+from ipu_teach.graph.layouts import is_whole
+from ipu_teach.report.report import Report, StepRun
+from ipu_teach.report.table import csv_text
+
+MOST_EVENTS = 500_000
+MOST_TILES = 16  # with rows of their own, if nobody says which
+HOST, DEVICE, FIRST_TILE = 0, 1, 10
+_Event = dict[str, Any]
+
+
+def chrome_trace(report: Report, tiles: Iterable[int] | None = None, most_events: int = MOST_EVENTS, host: bool = False) -> str:
+    """The run as JSON. `tiles`: those that get rows of their own; left out, all of a small machine, else the 16 that are
+    at work longest. After `most_events` events the trace ends and says how many steps are missing. `host` adds the host's
+    events and counters, in their own, measured time."""
+    chosen = _chosen(report, tiles)
+    microseconds = 1e6 / report.target.tile_clock_frequency
+    events: list[_Event] = [_name("process_name", DEVICE, 0, f"{report.target.ipu_version}, modelled")]
+    events += [_name("thread_name", DEVICE, 0, "steps"), _name("thread_name", DEVICE, 1, "phases")]
+    events += [_name("thread_name", DEVICE, FIRST_TILE + tile, f"tile {tile}") for tile in chosen]
+    shown_steps = 0
+    for step in report.steps_between():
+        found = list(_events(report, step, chosen, microseconds))
+        if len(events) + len(found) > most_events:
+            break
+        events += found
+        shown_steps += 1
+    events += _host(report) if host else ()
+    missing = report.num_steps - shown_steps
+    other = {"steps": report.num_steps, "steps_missing": missing, "total_cycles": report.total_cycles, "modelled": True}
+    return json.dumps({"displayTimeUnit": "ns", "otherData": other, "traceEvents": events}, separators=(",", ":"))
+
+
+def steps_csv(report: Report) -> str:
+    """The steps of the run as comma-separated text."""
+    return report.execution.steps.to_csv()
+
+
+def tiles_csv(report: Report) -> str:
+    """A line for each tile: bytes, and modelled cycles by kind."""
+    memory = report.memory
+    received, sent = report.exchange_bytes_per_tile
+    columns = {
+        "bytes": memory.bytes_per_tile,
+        "gaps": memory.gaps_per_tile,
+        "always_live_bytes": memory.always_live_bytes_per_tile,
+        "compute_cycles": report.compute_cycles_per_tile,
+        "active_cycles": report.active_cycles_per_tile,
+        "exchange_cycles": report.exchange_cycles_per_tile,
+        "bytes_received": received,
+        "bytes_sent": sent,
+    }
+    rows = zip(range(report.target.num_tiles), *(c.tolist() for c in columns.values()), strict=True)
+    return csv_text(("tile", *columns), rows)
+
+
+def _chosen(report: Report, tiles: Iterable[int] | None) -> list[int]:
+    count = report.target.num_tiles
+    if tiles is None:
+        busy = report.compute_cycles_per_tile + report.exchange_cycles_per_tile
+        return sorted(range(count), key=lambda tile: (-int(busy[tile]), tile))[:MOST_TILES]
+    listed = list(tiles)
+    for tile in listed:
+        if not is_whole(tile) or not 0 <= tile < count:
+            raise InvalidOptionError(f"There is no tile {shown(tile)}.", next_step=f"the tiles are 0 to {count - 1:,}.")
+    return [int(tile) for tile in dict.fromkeys(listed)]
+
+
+def _events(report: Report, step: StepRun, tiles: list[int], scale: float) -> Iterator[_Event]:
+    details = {"cycles": step.cycles, "kind": step.kind, "bytes received": step.bytes_received}
+    yield _span(step.name or step.kind, "step", 0, step.start, step.cycles, scale, details)
+    start = step.start
+    for phase in report.phases(step.step):
+        yield _span(phase.kind, phase.kind, 1, start, phase.cycles, scale, {"step": step.name})
+        for tile in tiles if phase.busy is not None else ():
+            assert phase.busy is not None
+            if phase.busy[tile]:
+                yield _span(
+                    phase.kind, phase.kind, FIRST_TILE + tile, start, float(phase.busy[tile]), scale, {"step": step.name}
+                )
+        start += phase.cycles
+
+
+def _host(report: Report) -> Iterator[_Event]:
+    yield _name("process_name", HOST, 0, "host, measured")
+    for event in report.host.events:
+        span = _span(event.name, event.channel, event.thread, event.start, event.duration, 1e6, {"channel": event.channel})
+        yield {**span, "pid": HOST}
+    for value in report.host.values:
+        label = f"{value.name} [{value.unit}]" if value.unit else value.name
+        yield {"ph": "C", "name": label, "pid": HOST, "tid": 0, "ts": value.time * 1e6, "args": {"value": value.value}}
+
+
+def _span(name: str, kind: str, row: int, start: float, cycles: float, scale: float, details: dict[str, Any]) -> _Event:
+    return {
+        "ph": "X", "name": name, "cat": kind, "pid": DEVICE, "tid": row, "ts": start * scale, "dur": cycles * scale,
+        "args": details,
+    }  # fmt: skip
+
+
+def _name(what: str, process: int, row: int, name: str) -> _Event:
+    return {"ph": "M", "name": what, "pid": process, "tid": row, "args": {"name": name}}

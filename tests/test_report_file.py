@@ -1,0 +1,406 @@
+"""Reports in files: what is read back answers as what was written did, and a file that lies is refused or harmless."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from graphs import Space, random_superstep
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from programs import tut4
+from test_brute_force import some_device, some_space
+from test_report import small_engine
+
+from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, print_profile_summary, show
+from ipu_teach.compile.programs import Node
+from ipu_teach.cost.exchange import Traffic
+from ipu_teach.errors import GraphMemoryAllocationError, InvalidMachineModelError, InvalidOptionError, ReportLoadError
+from ipu_teach.poplibs import poputil
+from ipu_teach.program import Copy, Execute, Repeat, Sequence
+from ipu_teach.report.log import StepLog
+from ipu_teach.report.written import REPORT, TRAFFIC
+
+RANDOMLY = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=30)
+AGAIN = "\n  next:  save it again; a file that was changed by hand cannot be loaded."
+
+
+def small() -> Report:
+    engine = small_engine()
+    engine.run(0, "first")
+    engine.run(1)
+    return engine.report
+
+
+def answers(report: Report) -> dict[str, Any]:
+    """Everything that a report says, as plain values."""
+    out = io.StringIO()
+    print_profile_summary(report, show_execution_steps=True, show_var_storage=True, file=out)
+    memory, profile = report.memory, report.profile
+    places = range(len(memory.liveness.places))
+    return {
+        "summary": out.getvalue(),
+        "repr": repr(report),
+        "target": report.target,
+        "sums": [
+            a.tolist()
+            for a in (
+                report.compute_cycles_per_tile,
+                report.active_cycles_per_tile,
+                report.exchange_cycles_per_tile,
+                report.sync_cycles_per_tile,
+                *report.exchange_bytes_per_tile,
+                memory.bytes_per_tile,
+                memory.always_live_bytes_per_tile,
+                memory.gaps_per_tile,
+            )
+        ],
+        "memory": (memory.by_category(), memory.by_region(), memory.by_variable(), memory.bytes_by_place()),
+        "live": [memory.live_at(place) for place in places],
+        "steps": [(s.index, s.kind, s.name, s.start, s.cycles, s.step) for s in report.steps()],
+        "runs": report.runs,
+        "facts": (profile.variables, profile.codelets, profile.compute_sets, profile.steps, profile.edges),
+        "tree": [(d, n.kind, n.name, n.step, n.count, n.cases) for p in profile.programs for d, n in p.walk()],
+        "compute sets": report.compute_sets.records(),
+        "phases": [[(p.kind, p.cycles, p.exchange) for p in report.phases(n)] for n in range(len(profile.steps))],
+        "messages": [
+            [(t.source.tolist(), t.size.tolist(), [r.tolist() for r in t.receivers]) for t in report.transfers(n)]
+            for n in range(len(profile.steps))
+        ],
+        "cycles": (report.total_cycles, report.cycles_by_codelet(), report.unbatched(), report.unknown_codelets),
+    }
+
+
+def test_a_saved_report_answers_as_the_live_one(tmp_path: Path) -> None:
+    live = small()
+    live.save(tmp_path / "run.ipureport")
+    opened = Report.open(tmp_path / "run.ipureport")
+    assert answers(opened) == answers(live)
+    assert opened.digest() == live.digest() and opened.serialize() == live.serialize()
+    assert os.listdir(tmp_path) == ["run.ipureport"]
+    assert show.bsp(opened).html() == show.bsp(live).html()
+
+
+@RANDOMLY
+@given(st.randoms(use_true_random=False))
+def test_random_programs_come_back_whole(rng: Random) -> None:
+    space: Space = some_space(rng, some_device(rng))
+    programs = Sequence(*(Execute(random_superstep(rng, space).compute_set) for _ in range(rng.randint(1, 3))))
+    engine = Engine(space.graph, Repeat(rng.randint(1, 3), programs), strict=False)
+    engine.load_and_run(space.device)
+    opened = Report.deserialize(engine.report.serialize())
+    assert answers(opened) == answers(engine.report)
+    # Sums agree, however they are taken.
+    memory, report = opened.memory, opened
+    assert sum(memory.by_category().values()) == int(memory.bytes_per_tile.sum())
+    for tile in range(report.target.num_tiles):
+        assert sum(memory.by_category(tile).values()) == memory.bytes_per_tile[tile]
+    assert report.total_cycles == pytest.approx(sum(step.cycles for step in report.steps()))
+    assert sum(t.received for n in report.step_numbers.tolist() for t in report.transfers(n)) == int(
+        report.exchange_bytes_per_tile[0].sum()
+    )
+
+
+def test_another_rate_in_an_opened_report() -> None:
+    live = small()
+    opened = Report.deserialize(live.serialize())
+    for change in ({"exchange_bytes_per_cycle": 8}, {"host_bytes_per_second": 1e9}, {"relative_sync_delay": "NO_DELAY"}):
+        assert answers(opened.what_if(**change)) == answers(live.what_if(**change))
+    assert opened.what_if(memory_bytes_per_tile=100).memory.by_region()["Overflow"] > 0
+    with pytest.raises(InvalidMachineModelError) as caught:
+        opened.what_if(num_worker_contexts=3)
+    assert str(caught.value) == (
+        "what_if() cannot change num_worker_contexts in a report that was read from a file: the vertices are not in it.\n"
+        "  next:  ask the report of the engine that ran it; a file answers for the rates of exchange, sync, host and clock."
+    )
+
+
+SCRIPT = """
+import sys
+sys.path.insert(0, {tests!r})
+from test_report import small_engine
+engine = small_engine()
+engine.run()
+print(engine.report.digest())
+"""
+
+
+def test_the_digest_is_the_same_in_every_process() -> None:
+    script = SCRIPT.format(tests=str(Path(__file__).parent))
+    found = set()
+    for seed in ("1", "77"):
+        env = dict(os.environ, PYTHONHASHSEED=seed)
+        done = subprocess.run([sys.executable, "-c", script], env=env, text=True, capture_output=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        found.add(done.stdout)
+    engine = small_engine()
+    engine.run()
+    assert found == {engine.report.digest() + "\n"}
+
+
+def test_the_digest_sees_what_changes() -> None:
+    report = small()
+    engine = small_engine()
+    engine.run(0, "first")
+    assert engine.report.digest() != report.digest()
+    engine.run(1)
+    assert engine.report.digest() == report.digest()
+    assert report.what_if(exchange_bytes_per_cycle=8).digest() != report.digest()
+
+
+def test_a_program_that_does_not_fit_leaves_a_report_that_opens() -> None:
+    device = IPUModel(tiles_per_ipu=4).create_device()
+    graph = Graph(device)
+    culprit = graph.add_variable(FLOAT, 600_000, "culprit")
+    fine = graph.add_variable(FLOAT, 4000, "fine")
+    graph.set_tile_mapping(culprit[:400_000], 2)
+    graph.set_tile_mapping(culprit[400_000:], 1)
+    poputil.map_tensor_linearly(graph, fine)
+    with pytest.raises(GraphMemoryAllocationError) as caught:
+        Engine(graph, Copy(culprit[:4000], fine))
+    report = Report.deserialize(caught.value.report.serialize())
+    fullest = int(np.argmax(report.memory.bytes_per_tile))
+    assert fullest == 2 and next(iter(report.memory.at_fullest(2).items())) == ("culprit", 1_600_000)
+    assert report.num_steps == 0 and report.memory.by_region()["Overflow"] > 0
+    assert report.profile.variables[0].line.endswith('culprit = graph.add_variable(FLOAT, 600_000, "culprit")')
+
+
+def test_the_chain_of_products(tmp_path: Path) -> None:
+    shapes = [(90, 60), (60, 30), (30, 20)]
+    _, live, summary = tut4.main([np.ones(shape, np.float32) for shape in shapes])
+    opened = Report.deserialize(live.serialize())
+    out = io.StringIO()
+    print_profile_summary(opened, show_execution_steps=True, file=out)
+    assert out.getvalue() == summary
+    assert opened.profile.compute_sets[0].parts[0].flops == 2 * 90 * 60 * 30
+
+
+# --- long runs --------------------------------------------------------------------------------------------------------
+
+
+def test_a_long_run_is_counted_to_its_end_and_kept_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ipu_teach.report.log.MOST_RUNS", 2)
+    engine = small_engine()
+    engine._log = StepLog(6)
+    for _ in range(4):
+        engine.run()
+    report = engine.report
+    assert (report.num_steps, len(report.step_numbers), report.steps_not_kept) == (16, 6, 10)
+    assert report.total_cycles == 4 * 716 and len(report.steps()) == 6
+    assert [(r.first, r.last) for r in report.runs] == [(0, 4), (4, 8)]
+    assert answers(Report.deserialize(report.serialize())) == answers(report)
+    out = io.StringIO()
+    print_profile_summary(report, [], show_execution_steps=True, file=out)
+    assert out.getvalue().endswith("  … and 10 more, which are counted and whose order was not kept\n")
+
+
+def test_a_million_steps() -> None:
+    device = IPUModel(tiles_per_ipu=1).create_device()
+    graph = Graph(device)
+    a = graph.add_variable(FLOAT, 2, "a")
+    graph.set_tile_mapping(a, 0)
+    engine = Engine(graph, Repeat(1_000_000, Sequence(Copy(a[:1], a[1:]))), strict=False)
+    engine.load_and_run(device)
+    report = engine.report
+    assert report.num_steps == 1_000_000 and report.steps_not_kept == 0
+    assert report.total_cycles == 1_000_000 * report.step_cost(0).cycles
+    data = report.serialize()
+    assert len(data) < 100_000
+    assert [s.index for s in Report.deserialize(data).steps(999_999)] == [999_999]
+
+
+# --- files that are wrong ---------------------------------------------------------------------------------------------
+
+
+def parts(data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
+    with zipfile.ZipFile(io.BytesIO(data)) as file:
+        found = {name: file.read(name) for name in file.namelist()}
+    return json.loads(found.pop("header.json")), found
+
+
+def whole(header: Any, arrays: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", compression) as file:
+        file.writestr("header.json", header if isinstance(header, str) else json.dumps(header))
+        for name, content in arrays.items():
+            file.writestr(name, content)
+    return buffer.getvalue()
+
+
+def refusal(data: bytes) -> str:
+    with pytest.raises(ReportLoadError) as caught:
+        Report.deserialize(data)
+    return str(caught.value)
+
+
+def ask(report: Report) -> None:
+    """Ask an odd report everything: it may have odd answers."""
+    answers(report)
+    show.bsp(report)
+
+
+def test_what_is_no_report(tmp_path: Path) -> None:
+    again = "\n  next:  load a file that Report.save wrote; if it was copied, copy it again."
+    assert refusal(b"GIF89a") == f"This is no report, or it is damaged: BadZipFile: 'File is not a zip file'.{again}"
+    assert refusal(whole("[" * 10**6, {})).startswith("This is no report, or it is damaged: RecursionError: ")
+    header, arrays = parts(small().serialize())
+    assert refusal(whole(header, arrays, zipfile.ZIP_DEFLATED)).startswith("This zip file was not written by the kit")
+    assert refusal(whole({**header, "format": "ipu_teach executable"}, arrays)) == (
+        "This is a zip file, and no report of this kit.\n  next:  load a file that Report.save wrote."
+    )
+    assert refusal(whole({**header, "version": REPORT.version + 1}, arrays)) == (
+        f"The report has format version {REPORT.version + 1}; this kit reads up to version {REPORT.version}.\n"
+        "  next:  update ipu_teach, or save the report again with this version."
+    )
+    with pytest.raises(ReportLoadError) as caught:
+        Report.open(tmp_path / "gone.ipureport")
+    assert str(caught.value).endswith("No such file or directory.\n  next:  give the path of a file that Report.save wrote.")
+    with pytest.raises(ReportLoadError, match=r"^deserialize\(\) was given 'x'\.\n  next:  give the bytes that serialize"):
+        Report.deserialize("x")  # type: ignore[arg-type]
+    for path in ("", 3, None, "a\0b"):
+        with pytest.raises(InvalidOptionError):
+            small().save(path)  # type: ignore[arg-type]
+
+
+def test_the_format_holds_what_the_model_has() -> None:
+    """Another field of these needs another version of the format."""
+    assert REPORT.version == 1
+    assert set(TRAFFIC) == {
+        "received", "sent", "together_received", "together_sent", "sources", "sends", "link_received", "link_sent", "links",
+        "stayed",
+    }  # fmt: skip
+    assert set(Traffic.__dataclass_fields__) == set(TRAFFIC) and {"kind", "name", "step"} <= set(Node.__dataclass_fields__)
+
+
+def test_truncated_files() -> None:
+    data = small().serialize()
+    for end in range(0, len(data), 211):
+        refusal(data[:end])
+
+
+def test_flipped_bits() -> None:
+    data = small().serialize()
+    rng = Random(5)
+    for _ in range(150):
+        changed = bytearray(data)
+        changed[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+        try:
+            assert Report.deserialize(bytes(changed)).serialize() == data
+        except ReportLoadError as error:
+            assert str(error)
+
+
+HOSTILE = [-1, 0, 1, 2, 10**6, 2**31, 2**40, 2**63, 2**70, None, True, "x", "=", "u1", [], {}, [1], 1.5, ["=", 3, 2**27]]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_lies_are_refused_or_harmless(seed: int) -> None:
+    rng = Random(seed)
+    header, arrays = parts(small().serialize())
+
+    def places(value: Any) -> Any:
+        entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        for key, inner in entries:
+            yield value, key
+            yield from places(inner)
+
+    for _ in range(100):
+        changed = json.loads(json.dumps(header))
+        part = rng.choice(list(changed))
+        place, key = rng.choice([(changed, part), *places(changed[part])])
+        if isinstance(place, dict) and rng.randrange(10) == 0:
+            del place[key]
+        elif type(place[key]) is int and rng.randrange(2):
+            place[key] += rng.choice([-1, 1, 4, 64])
+        else:
+            place[key] = rng.choice(HOSTILE)
+        try:
+            report = Report.deserialize(whole(changed, arrays))
+        except ReportLoadError as error:
+            assert str(error)
+        else:
+            if report.target.num_tiles < 1000 and report.num_steps < 1000:
+                ask(report)
+
+
+@pytest.mark.parametrize(
+    ("way", "value", "text"),
+    [
+        (("programs",), [99], "The report is damaged: 99 is not a whole number from 0 to 4.\n  where: header.programs[0]"),
+        (("memory", "tile"), ["=", 7, 8], "The report is damaged: 7 is not a whole number from 0 to 1."),
+        (("memory", "always"), {"Gold": ["=", 1, 2]}, "The report is damaged: {'Gold': ['=', 1, 2]} is not bytes by category."),
+        (("run", "order"), ["=", 9, 5], "The report is damaged: 9 is not a whole number from 0 to 3."),
+        (("run", "order"), ["=", 3, 5], "The report is damaged: ['=', 3, 5] is not the order of the steps that are counted."),
+        (("target", "version"), "ipu9", "The report is damaged: There is no machine 'ipu9'."),
+        (("target", "fields"), {"tiles_per_ipu": 2**40}, "The report is damaged: tiles_per_ipu is 1099511627776."),
+        (("edges",), -1, "The report is damaged: -1 is not a whole number from 0 to "),
+        (("costs", 0, "host"), 1e400, "The report is damaged: inf is not a number from 0 to "),
+        (
+            ("costs", 0, "compute"),
+            ["i8", 0, 2],
+            "The report is damaged: ['i8', 0, 2] is not a column that ends within the file.",
+        ),
+        (("costs", 1, "codelets"), {"Gone": 3}, "The report is damaged: [{'kind': "),
+        (("variables", 0), [], "The report is damaged: "),
+    ],
+)
+def test_headers_that_lie(way: tuple[Any, ...], value: Any, text: str) -> None:
+    header, arrays = parts(small().serialize())
+    place = header
+    for key in way[:-1]:
+        place = place[key]
+    place[way[-1]] = value
+    assert refusal(whole(header, arrays)).startswith(text)
+
+
+def test_a_tree_that_unfolds_without_end() -> None:
+    header, arrays = parts(small().serialize())
+    last = len(header["nodes"])
+    header["nodes"] += [["Sequence", "", -1, 1, "", [], [last + i - 1] * 2] for i in range(60)]
+    assert "is not a program of at most 1,000,000 parts." in refusal(whole(header, arrays))
+    header["nodes"] = header["nodes"][:last] + [["Sequence", "", -1, 1, "", [], [last + i - 1]] for i in range(5000)]
+    header["programs"] = [*header["programs"], len(header["nodes"]) - 1]
+    refusal_or_report = whole(header, arrays)
+    try:
+        ask(Report.deserialize(refusal_or_report))
+    except ReportLoadError as error:
+        assert "places" in str(error) or "damaged" in str(error)
+
+
+# --- samples ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_samples_are_what_their_script_makes() -> None:
+    place = Path(__file__).resolve().parents[1] / "datasets" / "make_reports.py"
+    spec = importlib.util.spec_from_file_location("make_reports", place)
+    assert spec is not None and spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    sys.modules["make_reports"] = script
+    spec.loader.exec_module(script)
+    made = script.samples()
+    assert {path.name for path in script.SAMPLES.iterdir()} == set(made)
+    for name, data in made.items():
+        assert (script.SAMPLES / name).read_bytes() == data, "run datasets/make_reports.py"
+        assert len(data) < 25_000
+
+
+def test_a_sample_can_be_looked_at() -> None:
+    report = Report.sample()
+    assert report.num_steps == 9 and report.execution.runs[0].name == "three products"
+    show.bsp(report)
+    assert Report.sample("too_large").memory.at_fullest(5) == {"everything": 800_000, "half": 15 * 2000}
+    with pytest.raises(InvalidOptionError) as caught:
+        Report.sample("product")
+    assert str(caught.value) == (
+        "There is no sample report 'product'.\n  next:  did you mean 'products'? There are 'products', 'spread', 'too_large'."
+    )

@@ -1,0 +1,234 @@
+"""Questions to a report, against sums and sets that are worked out one element at a time."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+import types
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from graphs import random_superstep
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from programs import tut4
+from test_brute_force import some_device, some_space
+from test_report import small_engine
+
+from ipu_teach import FLOAT, Engine, Graph, Input, IPUModel, Output, Report, Vector, Vertex
+from ipu_teach.errors import InvalidOptionError, NotOfferedError, PoplarIndexError
+from ipu_teach.program import Copy, Execute, Repeat, Sequence
+
+RANDOMLY = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=30)
+
+
+class Twice(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        self.out = self.x * 2 + 1
+
+
+def chain() -> Report:
+    """a -> b -> c -> d, one variable for each compute set; each is live from the step that writes it to that which reads."""
+    device = IPUModel(tiles_per_ipu=4).create_device()
+    graph = Graph(device)
+    tensors = [graph.add_variable(FLOAT, 16, name) for name in "abcd"]
+    for tensor in tensors:
+        graph.set_tile_mapping(tensor, 1)
+    graph.create_host_write("a", tensors[0])
+    graph.create_host_read("d", tensors[3])
+    steps = []
+    for number, (x, out) in enumerate(zip(tensors, tensors[1:], strict=False)):
+        cs = graph.add_compute_set(f"layer{number // 2}/twice{number}")
+        graph.set_tile_mapping(graph.add_vertex(cs, Twice, x=x, out=out), number % 4)
+        steps.append(Execute(cs))
+    engine = Engine(graph, Repeat(3, Sequence(*steps)), strict={"uninitialised": False})
+    engine.load_and_run(device)
+    return engine.report
+
+
+@pytest.fixture(params=[False, True], ids=["live", "opened"])
+def report(request: pytest.FixtureRequest) -> Report:
+    found = chain()
+    return Report.deserialize(found.serialize()) if request.param else found
+
+
+def test_variables_and_where_they_are_live(report: Report) -> None:
+    rows = report.variables
+    assert [(v.name, v.bytes, v.tiles, v.always_live, v.first, v.last) for v in rows] == [
+        ("a", 64, 1, True, -1, -1), ("b", 64, 1, False, 0, 1), ("c", 64, 1, False, 1, 2), ("d", 64, 1, True, -1, -1),
+    ]  # fmt: skip
+    assert [v.name for v in rows.live_at(0)] == ["a", "b", "d"] and [v.name for v in rows.live_at(1)] == ["a", "b", "c", "d"]
+    assert rows[0].line.startswith("test_report_query.py, line ") and "graph.add_variable(FLOAT, 16, name)" in rows[0].line
+    curve = report.compilation.liveness_program_steps
+    assert [(s.type, s.name, list(s.variables)) for s in curve] == [
+        ("Execute", "layer0/twice0", ["b"]), ("Execute", "layer0/twice1", ["b", "c"]), ("Execute", "layer1/twice2", ["c"]),
+    ]  # fmt: skip
+    # Twice 0, 1 and 2 are on tiles 0, 1 and 2, what they read and write on tile 1.
+    assert [s.bytes for s in curve] == [64 + 2 * 64, 128, 64 + 2 * 64]
+
+
+def test_compilation_by_libpvas_names(report: Report) -> None:
+    compilation = report.compilation
+    assert compilation.target.num_tiles == len(compilation.tiles) == 4
+    graph = compilation.graph
+    assert (graph.num_vertices, graph.num_edges, graph.num_vars, graph.num_compute_sets) == (3, 6, 4, 3)
+    for number, tile in enumerate(compilation.tiles):
+        total = tile.memory.total
+        assert total.excluding_gaps == report.memory.bytes_per_tile[number] == sum(tile.memory.category.values())
+        assert total.including_gaps - total.excluding_gaps == report.memory.gaps_per_tile[number]
+        assert tile.memory.always_live_bytes + tile.memory.not_always_live_bytes == total.excluding_gaps
+    assert list(compilation.tiles[1].memory.variables) and compilation.tiles[-1].number == 3
+    with pytest.raises(PoplarIndexError) as caught:
+        compilation.tiles[4]
+    assert str(caught.value) == "There is no tile 4.\n  next:  there are 4 tiles, from 0."
+
+
+def test_a_visitor_sees_the_tree_in_order(report: Report) -> None:
+    class Visitor:
+        def __init__(self) -> None:
+            self.seen: list[str] = []
+
+        def visit_repeat(self, node: Any) -> None:
+            self.seen.append(f"repeat {node.count}")
+
+        def visit_execute(self, node: Any) -> None:
+            self.seen.append(node.name)
+
+        def visit(self, node: Any) -> None:
+            self.seen.append(node.type)
+
+    (program,) = report.compilation.programs
+    visitor = Visitor()
+    program.accept(visitor)
+    assert visitor.seen == ["repeat 3", "Sequence", "layer0/twice0", "layer0/twice1", "layer1/twice2"]
+    visitor.visit_repeat = lambda node: visitor.seen.clear() or False  # type: ignore[method-assign]
+    program.accept(visitor)
+    assert visitor.seen == []
+    assert [(depth, node.kind) for depth, node in program.walk()][:3] == [(0, "Repeat"), (1, "Sequence"), (2, "Execute")]
+
+
+def test_execution_steps(report: Report) -> None:
+    steps = report.execution.steps
+    assert len(steps) == 9 and [s.name for s in steps[:2]] == ["layer0/twice0", "layer0/twice1"]
+    assert steps[-1].end == report.execution.total_cycles and steps[4].start == steps[3].end
+    assert [s.index for s in steps] == list(range(9))
+    (ipu,) = report.execution.ipus(steps[1])
+    assert ipu.cycles == steps[1].cycles and ipu.cycles_by_tile.tolist()[0] == 0 < ipu.cycles_by_tile[1]
+    assert (steps[1].active_tiles, steps[1].balance, steps[1].bytes_received) == (1, 0.25, 0)
+    rows = list(csv.DictReader(io.StringIO(steps.to_csv())))
+    assert [row["name"] for row in rows] == [s.name for s in steps] and float(rows[-1]["end"]) == steps[-1].end
+
+
+def test_operations_add_up(report: Report) -> None:
+    found = report.operations()
+    assert [o.name for o in found] == ["layer0", "layer1"]
+    assert [(o.steps, o.executions, o.vertices) for o in found] == [(2, 6, 2), (1, 3, 1)]
+    # A product and a sum for each of 16 elements.
+    assert [o.flops for o in found] == [6 * 32, 3 * 32]
+    assert found[0].line.startswith("test_report_query.py, line ")
+    adds_up(report)
+
+
+def adds_up(report: Report) -> None:
+    found = report.operations()
+    memory = report.memory.by_category()
+    code = memory["Vertex code"] + memory["Exchange code"] + memory["Control code"]
+    assert sum(o.code_bytes for o in found) == code
+    assert sum(o.cycles for o in found) == pytest.approx(report.total_cycles)
+    assert sum(o.bytes_received for o in found) == int(report.exchange_bytes_per_tile[0].sum())
+    assert sum(o.executions for o in found) == report.num_steps
+    assert sum(o.steps for o in found) == len(report.profile.steps)
+
+
+@RANDOMLY
+@given(st.randoms(use_true_random=False))
+def test_operations_of_random_programs_add_up(rng: Random) -> None:
+    space = some_space(rng, some_device(rng))
+    sets = [random_superstep(rng, space).compute_set for _ in range(3)]
+    engine = Engine(space.graph, [Sequence(Execute(sets[0]), Execute(sets[1])), Execute(sets[0])], strict=False)
+    engine.load(space.device)
+    engine.run(0)
+    engine.run(1)
+    adds_up(engine.report)
+
+
+def test_operations_by_library_call() -> None:
+    shapes = [(90, 60), (60, 30), (30, 20)]
+    _, report, _ = tut4.main([np.ones(shape, np.float32) for shape in shapes])
+    assert [o.name for o in report.operations()] == ["host exchange", "m4", "m5"]
+    assert report.operations().named("^m").records()[0]["name"] == "m4"
+    adds_up(report)
+
+
+def test_copies_belong_to_the_named_program_around_them() -> None:
+    device = IPUModel(tiles_per_ipu=1).create_device()
+    graph = Graph(device)
+    a, b = (graph.add_variable(FLOAT, 2, name) for name in "ab")
+    graph.set_tile_mapping(a, 0)
+    graph.set_tile_mapping(b, 0)
+    program = Sequence(Copy(a, b), Sequence(Copy(b, a), name="back"))
+    engine = Engine(graph, program, strict=False)
+    engine.load_and_run(device)
+    assert [(o.name, o.steps) for o in engine.report.operations()] == [("copies", 1), ("back", 1)]
+
+
+def test_tables(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = report.variables
+    assert repr(rows) == "Table of 4 rows: name, dtype, shape, category, bytes, tiles, always_live, first, last, line"
+    assert [v.name for v in rows.named("[ab]")] == ["a", "b"] and len(rows.where(lambda v: v.always_live)) == 2
+    assert report.compute_sets.largest("cycles", 1)[0].cycles == max(c.cycles for c in report.compute_sets)
+    assert rows.to_csv().splitlines()[0] == "name,dtype,shape,category,bytes,tiles,always_live,first,last,line"
+    with pytest.raises(InvalidOptionError, match=r"^There is no column 'weight'\.\n  next:  the columns are name, dtype, "):
+        rows.largest("weight")
+    with pytest.raises(InvalidOptionError, match=r"^named\(\) was given '\(', which is no regular expression: "):
+        rows.named("(")
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(NotOfferedError) as caught:
+        rows.to_dataframe()
+    assert str(caught.value) == (
+        "to_dataframe() needs pandas, which is not installed.\n  next:  install pandas, or use records() or to_csv()."
+    )
+
+    class DataFrame:
+        @classmethod
+        def from_records(cls, records: list[dict[str, Any]], columns: list[str]) -> list[list[Any]]:
+            return [[record[c] for c in columns] for record in records]
+
+    monkeypatch.setitem(sys.modules, "pandas", types.SimpleNamespace(DataFrame=DataFrame))
+    assert rows.to_dataframe()[0][:2] == ["a", "FLOAT"] and len(report.execution.steps.to_dataframe()) == 9
+
+
+def test_sources_are_named_by_class_and_method() -> None:
+    report = chain()
+    (name,) = [n for n in report.sources if n.startswith("Twice.")]
+    assert name == "Twice.compute" and report.sources[name].splitlines() == [
+        "def compute(self) -> None:", "    self.out = self.x * 2 + 1",
+    ]  # fmt: skip
+    (codelet,) = report.profile.codelets
+    assert codelet.fields == (("x", "Input[Vector[FLOAT]]"), ("out", "Output[Vector[FLOAT]]"))
+    assert "/" not in "".join(report.sources)
+
+
+def test_state_is_a_variable_of_its_own() -> None:
+    report = small_engine().report
+    assert [v.name for v in report.variables if v.category == "Vertex state"] == ["Work.k (state)"]
+
+
+def test_exchanges_by_tile_and_message(report: Report) -> None:
+    # a to d lie on tile 1: what twice0 on tile 0 and twice2 on tile 2 read comes from there, and what they write goes back.
+    found = report.exchanges
+    assert [(e.name, e.executions, e.bytes_received, e.link_bytes) for e in found] == [
+        ("layer0/twice0", 3, 128, 0), ("layer1/twice2", 3, 128, 0),
+    ]  # fmt: skip
+    assert found[0].received.tolist() == found[0].sent.tolist() == [64, 64, 0, 0]
+    there, back = found[0].messages
+    assert (there.source.tolist(), there.size.tolist(), there.receivers[0].tolist()) == ([1], [64], [0])
+    assert (back.source.tolist(), back.size.tolist(), back.receivers[0].tolist()) == ([0], [64], [1])
+    total = sum(e.executions * e.bytes_received for e in found)
+    assert total == int(report.exchange_bytes_per_tile[0].sum())
