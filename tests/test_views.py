@@ -29,7 +29,7 @@ from ipu_teach.show.png import indexed_png
 from ipu_teach.show.scene import Cells, Lanes
 from ipu_teach.show.svg import svg
 from ipu_teach.show.tiles import bytes_by_tile
-from ipu_teach.show.view import View, player
+from ipu_teach.show.view import View, player, scripts
 from tests.browser import programs
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -218,9 +218,9 @@ def test_many_ipus_are_drawn_several_tiles_to_a_cell() -> None:
 def test_sizes() -> None:
     small = show.bsp(programs.uneven())
     assert len(player().encode()) <= 25_000
-    assert len(small._repr_html_()) - len(player()) <= 15_000
+    assert len(small._repr_html_()) - len(scripts("bsp")) <= 15_000
     # 200 supersteps, 8 of them distinct, on the whole chip
-    assert len(_busy_chip()._repr_html_()) - len(player()) <= 150_000
+    assert len(_busy_chip()._repr_html_()) - len(scripts("bsp")) <= 150_000
 
 
 def _busy_chip() -> View:

@@ -1,0 +1,199 @@
+"""What several views ask of a report, in one place: its programs with what ran of them, and the text of its codelets."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from dataclasses import dataclass
+from textwrap import dedent
+from types import FunctionType
+
+from ipu_teach.compile.programs import ExecuteStep, Node
+from ipu_teach.errors import InvalidOptionError, shown
+from ipu_teach.graph import Vertex
+from ipu_teach.report import Report
+
+LONGEST_SOURCE = 40  # lines of a method
+
+
+def checked(report: object, call: str, ran: bool = True) -> Report:
+    """`report`, if it is one, and with `ran` if something has run in it. Raises `InvalidOptionError`."""
+    if not isinstance(report, Report):
+        raise InvalidOptionError(
+            f"show.{call}() was given {shown(report)}, which is no report.", next_step="give it engine.report."
+        )
+    if ran and not report.num_steps:
+        raise InvalidOptionError(
+            f"show.{call}() was given a report in which nothing has run.", next_step="engine.run(), then engine.report."
+        )
+    return report
+
+
+def sources(report: Report, number: int) -> tuple[tuple[str, str], ...]:
+    """(class and method, its text) of every codelet that compiled step `number` executes, where the text is to be had."""
+    compiled = report._cost.compiled
+    step = compiled.steps[number]
+    if not isinstance(step, ExecuteStep):
+        return ()
+    classes = dict.fromkeys(table.codelet for table in compiled.graph.compute_sets[step.compute_set].tables)
+    return tuple(found for codelet in classes for found in _methods(codelet))
+
+
+def _methods(codelet: type[Vertex]) -> Iterator[tuple[str, str]]:
+    for name, value in vars(codelet).items():
+        if isinstance(value, FunctionType) and not name.startswith("__"):
+            try:
+                text = dedent(inspect.getsource(value)).rstrip()
+            except (OSError, TypeError, IndentationError):  # typed at a prompt, or made by exec
+                continue
+            yield f"{codelet.__name__}.{name}", text
+
+
+def numbered(name: str, text: str) -> str:
+    """A method under its name, each line with its number within it."""
+    lines = text.splitlines()
+    kept = [f"{n:>3}  {line}" for n, line in enumerate(lines[:LONGEST_SOURCE], start=1)]
+    more = [f"     … {len(lines) - LONGEST_SOURCE} more lines"] if len(lines) > LONGEST_SOURCE else []
+    return "\n".join((name, *kept, *more))
+
+
+@dataclass(eq=False)
+class Place:
+    """A node of a program: `length` steps in one execution (-1: that depends on data), `first` are those with which it can
+    begin, `idle` says that it may run without any. `runs` and `cycles` (all of them together) are filled by a `Walk`."""
+
+    node: Node
+    depth: int
+    children: tuple[Place, ...]
+    length: int
+    first: frozenset[int]
+    idle: bool
+    runs: int = 0
+    cycles: float = 0.0
+
+    def walk(self) -> Iterator[Place]:
+        """This place and all below, in order."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+@dataclass(frozen=True, eq=False)
+class Span:
+    """One execution of a place: its steps are number `first` up to `last` of the run."""
+
+    place: Place
+    first: int
+    last: int
+
+
+class Walk:
+    """Follows the steps of a run through the programs.
+
+    The steps say which way an If, a Switch or a while loop went. Where two ways begin with the same step, the first is taken.
+    `spans`, with `most`: every execution of every place, up to that step of the run; without it only sums are made.
+    """
+
+    def __init__(self, report: Report, most: int | None = None) -> None:
+        self.report = report
+        self.roots = tuple(_place(node, 0) for node in report._cost.compiled.programs)
+        self.spans: list[Span] = []
+        self._steps = report.step_numbers
+        self._keep = most is not None
+        self._at, self._end = 0, 0
+        last = len(self._steps) if most is None else min(most, len(self._steps))
+        runs = [(run.program, run.first, run.last) for run in report.runs] or [(0, 0, last)]
+        self.unplaced = 0  # steps that are no part of any program as it was compiled
+        for program, start, stop in runs:
+            self._at, self._end = start, last if stop is None else min(stop, last)
+            if self._at < self._end:
+                self._enter(self.roots[program])
+                self.unplaced += self._end - self._at
+        for root in self.roots:
+            self._sum(root)
+
+    def _enter(self, place: Place, times: int = 1) -> None:
+        length = place.length * times
+        if not self._keep and place.length >= 0 and self._at + length <= self._end:
+            self._add(place, times)
+            self._at += length
+            return
+        for _ in range(times if place.length else 0):
+            if self._at >= self._end:
+                return
+            start, slot = self._at, len(self.spans)
+            place.runs += 1
+            self._inside(place)
+            if self._keep and self._at > start:
+                self.spans.insert(slot, Span(place, start, self._at))
+
+    def _inside(self, place: Place) -> None:
+        node, children = place.node, place.children
+        if node.step >= 0:
+            if self._steps[self._at] == node.step:
+                self._at += 1
+            else:
+                place.runs -= 1
+        elif node.kind in ("If", "Switch"):
+            taken = self._taken(children)
+            if taken is not None:
+                self._enter(taken)
+        elif node.kind in ("RepeatWhileTrue", "RepeatWhileFalse"):
+            condition, body = children
+            self._enter(condition)
+            before = -1
+            while before < self._at < self._end and self._steps[self._at] in body.first:
+                before = self._at
+                self._enter(body)
+                self._enter(condition)
+        else:
+            for child in children:
+                self._enter(child, node.count if node.kind == "Repeat" else 1)
+
+    def _taken(self, children: tuple[Place, ...]) -> Place | None:
+        """The branch that the next step begins, else one that has no step."""
+        step = self._steps[self._at] if self._at < self._end else -1
+        return next((c for c in children if step in c.first), next((c for c in children if c.idle), None))
+
+    def _add(self, place: Place, times: int) -> None:
+        place.runs += times
+        for child in place.children:
+            self._add(child, times * place.node.count if place.node.kind == "Repeat" else times)
+
+    def _sum(self, place: Place) -> float:
+        if place.node.step >= 0:
+            place.cycles = place.runs * self.report.step_cost(place.node.step).cycles if place.runs else 0.0
+        else:
+            place.cycles = sum(self._sum(child) for child in place.children)
+        return place.cycles
+
+
+def _place(node: Node, depth: int) -> Place:
+    children = tuple(_place(child, depth + 1) for child in node.children)
+    if node.step >= 0:
+        return Place(node, depth, children, 1, frozenset((node.step,)), False)
+    if node.kind in ("If", "Switch"):
+        first = frozenset[int]().union(*(c.first for c in children))
+        return Place(node, depth, children, -1, first, any(c.idle for c in children))
+    if node.kind in ("RepeatWhileTrue", "RepeatWhileFalse"):
+        condition, body = children
+        first = condition.first | body.first if condition.idle else condition.first
+        return Place(node, depth, children, -1, first, condition.idle)
+    if node.kind == "Repeat" and node.count == 0:
+        return Place(node, depth, children, 0, frozenset(), True)
+    first, idle, length = frozenset(), True, 0
+    for child in children:
+        if idle:
+            first |= child.first
+        idle = idle and child.idle
+        length = -1 if length < 0 or child.length < 0 else length + child.length
+    if node.kind == "Repeat" and length > 0:
+        length *= node.count
+    return Place(node, depth, children, length, first, idle)
+
+
+def title(node: Node) -> str:
+    """A node in a few words: what it is, and its name where that says more."""
+    if not node.name or node.name == node.kind:
+        return node.kind
+    return node.name if node.name.startswith(node.kind) else f"{node.kind} {node.name}"
