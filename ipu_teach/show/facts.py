@@ -60,7 +60,8 @@ def numbered(name: str, text: str) -> str:
 @dataclass(eq=False)
 class Place:
     """A node of a program: `length` steps in one execution (-1: that depends on data), `first` are those with which it can
-    begin, `idle` says that it may run without any. `runs` and `cycles` (all of them together) are filled by a `Walk`."""
+    begin, `idle` says that it may run without any. `role` is what it is to the node around it, say "then" or "case 3".
+    `runs` and `cycles` (all of them together) are filled by a `Walk`."""
 
     node: Node
     depth: int
@@ -68,8 +69,18 @@ class Place:
     length: int
     first: frozenset[int]
     idle: bool
+    role: str = ""
     runs: int = 0
     cycles: float = 0.0
+
+    @property
+    def title(self) -> str:
+        """The node in a few words: its role, what it is, and its name where that says more."""
+        node = self.node
+        text = node.name if node.name.startswith(node.kind) else f"{node.kind} {node.name}".strip()
+        if node.predicate is not None:
+            text += f" {node.predicate.graph.describe(node.predicate)}"
+        return f"{self.role}: {text}" if self.role else text
 
     def walk(self) -> Iterator[Place]:
         """This place and all below, in order."""
@@ -168,19 +179,30 @@ class Walk:
         return place.cycles
 
 
-def _place(node: Node, depth: int) -> Place:
-    children = tuple(_place(child, depth + 1) for child in node.children)
+def _roles(node: Node) -> tuple[str, ...]:
+    match node.kind:
+        case "If":
+            return ("then", "else")
+        case "Switch":
+            return (*(f"case {number}" for number in node.cases), "default")
+        case "RepeatWhileTrue" | "RepeatWhileFalse":
+            return ("condition", "body")
+    return ("",) * len(node.children)
+
+
+def _place(node: Node, depth: int, role: str = "") -> Place:
+    children = tuple(_place(child, depth + 1, part) for child, part in zip(node.children, _roles(node), strict=True))
     if node.step >= 0:
-        return Place(node, depth, children, 1, frozenset((node.step,)), False)
+        return Place(node, depth, children, 1, frozenset((node.step,)), False, role)
     if node.kind in ("If", "Switch"):
         first = frozenset[int]().union(*(c.first for c in children))
-        return Place(node, depth, children, -1, first, any(c.idle for c in children))
+        return Place(node, depth, children, -1, first, any(c.idle for c in children), role)
     if node.kind in ("RepeatWhileTrue", "RepeatWhileFalse"):
         condition, body = children
         first = condition.first | body.first if condition.idle else condition.first
-        return Place(node, depth, children, -1, first, condition.idle)
+        return Place(node, depth, children, -1, first, condition.idle, role)
     if node.kind == "Repeat" and node.count == 0:
-        return Place(node, depth, children, 0, frozenset(), True)
+        return Place(node, depth, children, 0, frozenset(), True, role)
     first, idle, length = frozenset(), True, 0
     for child in children:
         if idle:
@@ -189,11 +211,4 @@ def _place(node: Node, depth: int) -> Place:
         length = -1 if length < 0 or child.length < 0 else length + child.length
     if node.kind == "Repeat" and length > 0:
         length *= node.count
-    return Place(node, depth, children, length, first, idle)
-
-
-def title(node: Node) -> str:
-    """A node in a few words: what it is, and its name where that says more."""
-    if not node.name or node.name == node.kind:
-        return node.kind
-    return node.name if node.name.startswith(node.kind) else f"{node.kind} {node.name}"
+    return Place(node, depth, children, length, first, idle, role)

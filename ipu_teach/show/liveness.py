@@ -32,6 +32,7 @@ CODES = (
 ONE, TWO = 3, 4
 
 MOST_STEPS = 2000  # of the programs; more are shown several to a place
+MOST_BYTES = 150_000  # of a scene
 MOST_LANES = 12  # variables
 MOST_NAMED = 4  # variables in the words for a step
 LEFT, RIGHT = 150.0, 704.0
@@ -42,7 +43,8 @@ PITCH = 15.0  # of a lane
 def liveness(report: Report, other: Report | None = None) -> View:
     """Live bytes at every step of the programs in `report`, or those of two reports over each other. Nothing need have run.
 
-    Programs of more than 2,000 steps are shown several to a place, of which the fullest counts; the view says so. Raises
+    Programs of more than 2,000 steps, and fewer of a scene that would be larger than 150 kB, are shown several to a place, of
+    which the fullest counts; the view says so. Raises
     `InvalidOptionError` for something that is no report, and for programs without a step.
     """
     runs = [_Run(checked(r, "liveness", ran=False)) for r in (report, *([] if other is None else [other]))]
@@ -51,7 +53,12 @@ def liveness(report: Report, other: Report | None = None) -> View:
             "show.liveness() was given a report whose programs have no step.",
             next_step="compile a program that copies or executes something.",
         )
-    return View(_scene(runs))
+    most = MOST_STEPS
+    while True:
+        scene = _scene(runs, most)
+        if len(scene.json()) <= MOST_BYTES or most < 16:
+            return View(scene)
+        most //= 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +94,9 @@ class _Run:
                 whole[BUFFER, place] += here.sum()
                 one[BUFFER, place] += here[self.fullest[place]]
         whole[COMING] = np.array([size for _, size in memory.bytes_by_place()], np.int64) - whole[BUFFER]
-        one[COMING] = [sum(memory.live_at(place, int(tile)).values()) for place, tile in enumerate(self.fullest)]
+        for place, tile in enumerate(self.fullest.tolist()):
+            rows = (memory.tile == tile) & memory.liveness.live[place, memory.variable]
+            one[COMING, place] = memory.size[rows].sum()
         return whole, one
 
     def peak(self) -> str:
@@ -98,11 +107,16 @@ class _Run:
         text = f"most at step {at + 1} ({self.names[at]}): {whole[at]:,} bytes on all tiles, {always:,} of them always live"
         return f"{text}; the fullest tile is {self.fullest[worst]} at step {worst + 1}, with {one[worst]:,} bytes"
 
-    def live(self, place: int, most: int) -> str:
-        """The largest variables that come and go and are live there, in words."""
-        found = list(self.report.memory.live_at(place).items())
-        named = ", ".join(f"{label(name, 24)} {size:,}" for name, size in found[:most])
-        return named + (f" and {counted(len(found) - most, 'smaller one')}" if len(found) > most else "") or "none"
+    @cached_property
+    def live(self) -> list[str]:
+        """The largest variables that come and go and are live at each step, in words."""
+        return [self._named(list(self.report.memory.live_at(place).items())) for place in range(self.places)]
+
+    @staticmethod
+    def _named(found: list[tuple[str, int]]) -> str:
+        named = ", ".join(f"{label(name, 24)} {size:,}" for name, size in found[:MOST_NAMED])
+        more = f" and {counted(len(found) - MOST_NAMED, 'smaller one')}" if len(found) > MOST_NAMED else ""
+        return named + more or "none"
 
     def ranges(self, width: int) -> list[tuple[str, int, list[tuple[int, int]]]]:
         """(name, bytes, the steps from .. up to which it is live) of the largest variables that come and go."""
@@ -119,9 +133,9 @@ def _runs(flags: Array) -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
 
 
-def _scene(runs: list[_Run]) -> Scene:
+def _scene(runs: list[_Run], most: int) -> Scene:
     steps = max(run.places for run in runs)
-    each = -(-steps // MOST_STEPS)
+    each = -(-steps // most)
     count = -(-steps // each)
     notes = [f"A place stands for {each} steps of the programs and shows the fullest of them."] if each > 1 else []
     lanes = [
@@ -129,8 +143,8 @@ def _scene(runs: list[_Run]) -> Scene:
         for which, run in enumerate(runs)
         for name, size, parts in run.ranges(MOST_LANES // len(runs))
     ]
-    lanes.sort(key=lambda lane: (-lane[1], lane[0])) if len(runs) > 1 else None
-    several = sum(int((r.report.memory.liveness.live.any(axis=0)).sum()) for r in runs)
+    lanes.sort(key=lambda lane: (-lane[1], lane[0]))
+    several = sum(int(run.report.memory.liveness.live.any(axis=0).sum()) for run in runs)
     if several > len(lanes):
         notes.append(f"{counted(several - len(lanes), 'smaller variable')} that come and go have no lane of their own.")
     marks: list[Curve | Lanes] = [
@@ -214,7 +228,7 @@ def _lane_bars(lanes: list[tuple[str, int, list[tuple[int, int]], int]], reports
 
 
 def _still(runs: list[_Run], place: int, each: int, lanes: bool) -> Still:
-    said, head = [], ""
+    said, head, steps = [], "", max(run.places for run in runs)
     for which, run in enumerate(runs):
         first = place * each
         if first >= run.places:
@@ -225,11 +239,11 @@ def _still(runs: list[_Run], place: int, each: int, lanes: bool) -> Still:
         tile = int(run.fullest[at])
         words = (
             f"{totals[at]:,} bytes on all tiles, {run.bytes[1][:, at].sum():,} on tile {tile}; "
-            f"of what comes and goes: {run.live(at, MOST_NAMED)}"
+            f"of what comes and goes: {run.live[at]}"
         )
         said.append(f"{'ab'[which]}: {words}" if len(runs) > 1 else words)
         head = head or run.names[at]
-    channel = {"live": (0, float(place * each), float((place + 1) * each))} if lanes else {}
+    channel = {"live": (0, float(place * each), float(min(steps, (place + 1) * each)))} if lanes else {}
     return Still(head, "; ".join(said), ALWAYS if len(runs) == 1 else ONE, 0, True, lanes=channel)
 
 
@@ -252,7 +266,7 @@ def _table(runs: list[_Run]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ..
                 *(f"{run.bytes[0][code, i]:,}" for code in (ALWAYS, COMING, BUFFER)),
                 f"{run.fullest[i]}",
                 f"{run.bytes[1][:, i].sum():,}",
-                run.live(i, MOST_NAMED),
+                run.live[i],
             )
             for i in range(run.places)
         )

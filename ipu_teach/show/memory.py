@@ -57,18 +57,14 @@ def _scene(report: Report) -> Scene:
     codes = (*(code for code, _ in held), *palette.FILL)
     fill = len(held) + np.minimum(np.maximum(-(-5 * total[shown] // max(most, 1)) - 1, 0), 4)
     fill = np.where(total[shown] > limit, len(codes) - 1, fill)
-    chosen = [(number, here[shown]) for number, (_, here) in enumerate(held)]
     order = np.argsort(total, kind="stable")
     ends = {"fullest": int(np.argmax(total)), "emptiest": int(order[0])}
     gauge = np.array([[here[ends["fullest"]], round(float(here.mean())), here[ends["emptiest"]]] for _, here in held])
     sums = np.array([int(here.sum()) for _, here in held])
     across, columns = int(np.ceil(np.sqrt(target.num_ipus))), int(np.ceil(np.sqrt(count // target.num_ipus)))
     side = round(SIDE / (across * columns + GAP * (across - 1)), 3)
-    say = "tile {tile}: {total} of {limit} bytes, {always} of them always live" + "".join(
-        f"; {code.name} {{c{number}}}" for number, (code, _) in enumerate(held)
-    )
-    values = {f"c{number}": here for number, here in chosen}
-    values |= {"tile": shown, "total": total[shown], "limit": np.full(count, limit)}
+    say = "tile {tile}: {total} of {limit} bytes, {always} of them always live"
+    values = {"tile": shown, "total": total[shown], "limit": np.full(count, limit)}
     values["always"] = report.memory.always_live_bytes_per_tile[shown]
     key = np.arange(count)
     names = (f"fullest, tile {ends['fullest']}", "average", f"emptiest, tile {ends['emptiest']}")
@@ -125,9 +121,9 @@ def _scene(report: Report) -> Scene:
         np.zeros(1, np.int64),
         _table(report, held, total),
         (
-            Drawing(max(limit, most), _bars(enumerate(gauge)), "bytes"),
+            Drawing(max(limit, most), _beside(gauge), "bytes"),
             Drawing(int(sums.max()), (Bar(np.arange(len(held)), 0, sums, int(sums.max())),), "bytes"),
-            Drawing(max(1, round(most * 1.05)), _bars(chosen), "bytes"),
+            Drawing(max(1, round(most * 1.05)), tuple(Bar(i, 0, here[shown], 0) for i, (_, here) in enumerate(held)), "bytes"),
         ),
         notes=tuple(_notes(report, each)),
     )
@@ -144,14 +140,10 @@ def _fullest_of(total: Array, each: int, tiles_per_ipu: int) -> Array:
     return np.array(found, np.int64)
 
 
-def _bars(held: object) -> tuple[Bar, ...]:
-    """One bar on the other."""
-    bars: list[Bar] = []
-    start: Array | int = 0
-    for number, here in held:  # type: ignore[attr-defined]
-        bars.append(Bar(number, start, here, 0))
-        start = start + here
-    return tuple(bars)
+def _beside(parts_: Array) -> tuple[Bar, ...]:
+    """The bars of lanes, each beginning where the one before it ends. `parts_`: int64[parts, lanes]."""
+    ends = np.cumsum(parts_, axis=0)
+    return tuple(Bar(i, end - here, here, 0) for i, (here, end) in enumerate(zip(parts_, ends, strict=True)))
 
 
 def _stack_heading(each: int, count: int) -> str:

@@ -394,13 +394,13 @@ def _stack(scene: Scene, mark: Stack, still: Still) -> Iterator[Shape]:
     if mark.count > MOST_RECTANGLES:
         yield Raster(mark.x, mark.y, mark.width, mark.height, stack_raster(mark, drawing))
     else:
-        for code, begin, end in _pieces(drawing, mark.count):
+        for code, begin, end in _stacked(drawing, mark.count):
             boxes = np.stack(
                 (mark.x + rows * pitch, bottom - end * scale, np.full(mark.count, wide), (end - begin) * scale), axis=1
             )
             seen = boxes[:, 3] >= SMALLEST_BOX
             if seen.any():
-                yield Boxes(int(code[0]), boxes[seen], upright=True)
+                yield Boxes(code, boxes[seen], upright=True)
         starts = np.flatnonzero(np.append(True, np.diff(mark.level) != 0))
         for first, last in zip(starts.tolist(), np.append(starts[1:], mark.count).tolist(), strict=True):
             y = bottom - float(mark.level[first]) * scale
@@ -417,17 +417,26 @@ def _stack(scene: Scene, mark: Stack, still: Still) -> Iterator[Shape]:
         yield Words(mark.x + mark.width, bottom + 14, f"tile {mark.count - 1:,}", 11, "end", "soft")
 
 
+def _stacked(drawing: Drawing, count: int) -> Iterator[tuple[int, Array, Array]]:
+    """(code, begin, end) of each bar of all stacks, from below."""
+    begin = np.zeros(count)
+    for bar in drawing.bars:
+        assert isinstance(bar.code, int)
+        end = begin + bar.length
+        yield bar.code, begin, end
+        begin = end
+
+
 def stack_raster(mark: Stack, drawing: Drawing) -> Array:
     """Codes by (row, column), upright; of several bars in a column the highest is shown."""
     columns, rows = min(mark.count, 3 * RASTER[0]), RASTER[1]
-    total = np.max([end for _, _, end in _pieces(drawing, mark.count)], axis=0)
+    total = np.max([end for _, _, end in _stacked(drawing, mark.count)], axis=0)
     first = np.arange(columns + 1) * mark.count // columns
     bars = np.array([a + int(np.argmax(total[a:b])) for a, b in zip(first, first[1:], strict=False)])
     at = (rows - 0.5 - np.arange(rows)) / rows * drawing.span
     pixels = np.full((rows, columns), -1)
-    for code, begin, end in _pieces(drawing, mark.count):
-        inside = (at[:, None] >= begin[bars]) & (at[:, None] < end[bars])
-        pixels = np.where(inside, code[bars], pixels)
+    for code, begin, end in _stacked(drawing, mark.count):
+        pixels[(at[:, None] >= begin[bars]) & (at[:, None] < end[bars])] = code
     return pixels
 
 

@@ -11,7 +11,7 @@ from ipu_teach.cost.phases import COMPUTE, EXCHANGE, HOST, LINKS, SYNC
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Report
 from ipu_teach.show import palette
-from ipu_teach.show.facts import Place, Walk, checked, title
+from ipu_teach.show.facts import Place, Walk, checked
 from ipu_teach.show.scene import Scene, Still, Tree, label, number
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
@@ -62,7 +62,7 @@ def _scene(report: Report, walk: Walk, all_places: list[Place]) -> Scene:
         PITCH,
         len(places),
         depth,
-        tuple(label(title(place.node), 60) for place in places),
+        tuple(label(place.title, 60) for place in places),
         ("runs", "modelled cycles", "share"),
         tuple(cells),
         np.array([round(1000 * part) for part in share]),
@@ -88,7 +88,7 @@ def _scene(report: Report, walk: Walk, all_places: list[Place]) -> Scene:
         np.zeros(1, np.int64),
         (
             ("part", "depth", "runs", "modelled cycles", "share"),
-            tuple((label(title(p.node), 60), f"{p.depth}", *cells[3 * i : 3 * i + 3]) for i, p in enumerate(places)),
+            tuple((label(p.title, 60), f"{p.depth}", *cells[3 * i : 3 * i + 3]) for i, p in enumerate(places)),
         ),
         notes=tuple(notes),
     )
@@ -116,6 +116,6 @@ def _sentence(walk: Walk, places: list[Place], total: float) -> str:
         return f"{text}: nothing that takes time has run."
     worst = max(leaves, key=lambda place: place.cycles)
     return (
-        f"{text}; most of them in {label(title(worst.node), 48)}: {number(worst.cycles)} in {counted(worst.runs, 'run')}, "
+        f"{text}; most of them in {label(worst.title, 48)}: {number(worst.cycles)} in {counted(worst.runs, 'run')}, "
         f"{100 * worst.cycles / total:.1f} %."
     )

@@ -188,9 +188,9 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """Upright bars side by side, made of the bars of a drawing (`Still.lanes`), with a line at `limit` where it fits.
+    """Stacks side by side: the bars of a drawing (`Still.lanes`), one on the other. A line at `limit`, where it fits.
 
-    Each bar has a line across at its `level`, where bars are wide enough.
+    Each stack has a line across at its `level`, where stacks are wide enough.
     """
 
     name: str

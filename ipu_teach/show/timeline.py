@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ipu_teach.compile.programs import Node
 from ipu_teach.cost.phases import COMPUTE, EXCHANGE, HOST, LINKS, SYNC, Phase
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Report
 from ipu_teach.show import palette
-from ipu_teach.show.facts import Span, Walk, checked, numbered, sources, title
+from ipu_teach.show.facts import Place, Span, Walk, checked, numbered, sources
 from ipu_teach.show.scene import Bar, Drawing, Flame, Scene, Still, Tape, Track, label, number
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
@@ -45,9 +44,9 @@ def timeline(report: Report) -> View:
         steps //= 2
 
 
-def _short(node: Node) -> str:
+def _short(place: Place) -> str:
     """A compute set has its colour, so its name is enough."""
-    return node.name if node.kind == "Execute" and node.name else title(node)
+    return place.node.name if place.node.kind == "Execute" and place.node.name else place.title
 
 
 class _Maker:
@@ -97,7 +96,7 @@ class _Maker:
 
     def _flame(self, spans: list[Span]) -> Flame:
         names: dict[str, int] = {}
-        of = [names.setdefault(label(_short(s.place.node), 48), len(names)) for s in spans]
+        of = [names.setdefault(label(_short(s.place), 48), len(names)) for s in spans]
         codes = [REST if s.place.node.step < 0 else self._code(s.place.node.step) for s in spans]
         fields = ([s.place.depth for s in spans], [s.first for s in spans], [s.last for s in spans])
         depth, first, last = (np.array(part, np.int64) for part in fields)

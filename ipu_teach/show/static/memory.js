@@ -10,12 +10,15 @@ EXTRA.memory = (kit) => {
     button.setAttribute("aria-pressed", `${limited}`);
     kit.refresh();
   }
-  // [tile, left, right] of every bar; where several tiles share a pixel, the fullest.
-  function bars_(mark, bars) {
+  const value = (name, i) => of(array(kit.still(0).values, name, kit.still(0).values[name], stack.count), i);
+  const lengthOf = (bar, i) => of(array(bar, 2, bar[2], stack.count), i);
+  const bars = scene.drawings[kit.still(0).lanes[stack.name][0]][2];
+
+  // [tile, left, right] of every stack; where several tiles share a pixel, the fullest.
+  function stacks(mark) {
     const pitch = mark.width / mark.count, wide = pitch * (pitch > 4 ? 0.86 : 1);
     if (pitch >= 2) return Array.from({ length: mark.count }, (_, i) => [i, mark.x + i * pitch, mark.x + i * pitch + wide]);
-    const [last] = bars.slice(-1), [start, length] = [1, 2].map((k) => array(last, k, last[k], mark.count));
-    const total = (i) => of(start, i) + of(length, i);
+    const total = (i) => value("total", i);
     return Array.from({ length: Math.floor(mark.width) }, (_, x) => {
       let best = Math.floor(x / pitch);
       for (let i = best + 1; i < (x + 1) / pitch && i < mark.count; i++) if (total(i) > total(best)) best = i;
@@ -24,17 +27,18 @@ EXTRA.memory = (kit) => {
   }
   const draw = {
     stack(mark, s) {
-      const [span, unit, bars] = scene.drawings[s.lanes[mark.name][0]], shown = limited ? Math.max(span, mark.limit * 1.02) : span;
+      const [span, unit] = scene.drawings[s.lanes[mark.name][0]], shown = limited ? Math.max(span, mark.limit * 1.02) : span;
       const scale = mark.height / (shown || 1), pitch = mark.width / mark.count, bottom = mark.y + mark.height;
-      const wide = pitch * (pitch > 4 ? 0.86 : 1), style = pitch > 5 ? kit.brushes : kit.colours, drawn = bars_(mark, bars);
+      const wide = pitch * (pitch > 4 ? 0.86 : 1), style = pitch > 5 ? kit.brushes : kit.colours, drawn = stacks(mark);
       kit.text(pen, mark.heading, mark.x, mark.y - 8, 12, "left", kit.ink.soft);
       kit.text(pen, `to ${words(shown)} ${unit}`, mark.x + mark.width, mark.y - 8, 12, "right", kit.ink.soft);
+      const below = new Float64Array(mark.count);
       for (const bar of bars) {
-        const [code, start, length] = [0, 1, 2].map((k) => array(bar, k, bar[k], mark.count));
-        pen.fillStyle = style[code];
+        pen.fillStyle = style[bar[0]];
         for (const [i, left, right] of drawn) {
-          const high = of(length, i) * scale;
-          pen.fillRect(left, bottom - of(start, i) * scale - high, right - left, high);
+          const high = lengthOf(bar, i);
+          pen.fillRect(left, bottom - (below[i] + high) * scale, right - left, high * scale);
+          below[i] += high;
         }
       }
       pen.fillStyle = kit.ink.ink;
@@ -67,8 +71,14 @@ EXTRA.memory = (kit) => {
     const inside = x >= mark.x && x < mark.x + mark.width && y > mark.y && y < mark.y + mark.height;
     return inside ? Math.floor((x - mark.x) / mark.width * mark.count) : -1;
   }
+  function about(mark, i) {
+    if (mark !== stack && mark.kind !== "cells") return "";
+    const parts = bars.filter((bar) => lengthOf(bar, i)).map((bar) => `${scene.codes[bar[0]][0]} ${words(lengthOf(bar, i))}`);
+    return `tile ${value("tile", i)}: ${words(value("total", i))} of ${words(value("limit", i))} bytes, `
+      + `${words(value("always", i))} of them always live; ${parts.join("; ")}.`;
+  }
   return {
-    draw, hit, nodes: [kit.make("div", { className: "row" }, button)], help: "M scales the bars to the limit and back.",
+    draw, hit, about, nodes: [kit.make("div", { className: "row" }, button)], help: "M scales the bars to the limit and back.",
     keys: { m: toggle },
   };
 };

@@ -193,9 +193,13 @@ function live(root, scene) {
   // The same, shortened to `room`.
   function fitted(string, x, y, room, size, colour) {
     pen.font = `${size}px system-ui, sans-serif`;
+    const letters = [...string];
     let shown = string;
-    while (shown && pen.measureText(shown).width > room) shown = `${shown.slice(0, shown === string ? -1 : -2)}…`;
-    text(pen, shown.length > 1 ? shown : "", x, y, size, "left", colour);
+    while (letters.length && pen.measureText(shown).width > room) {
+      letters.pop();
+      shown = `${letters.join("")}…`;
+    }
+    text(pen, letters.length ? shown : "", x, y, size, "left", colour);
   }
 
   // --- places: the same formulae as in scene.py and paint.py ---
