@@ -13,6 +13,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -95,9 +96,18 @@ class Lab:
 
     def run(self, page: Any) -> None:
         """Run every cell, and wait for the last."""
-        page.locator(".jp-Notebook .jp-CodeCell .cm-content").first.click()
-        page.get_by_role("menuitem", name="Run", exact=True).click()
-        page.get_by_text("Run All Cells", exact=True).click()
+        from playwright.sync_api import TimeoutError as Late
+
+        for _ in range(3):  # a kernel that says it is idle may not listen yet, and what it is told then is lost
+            page.locator(".jp-Notebook .jp-CodeCell .cm-content").first.click()
+            page.get_by_role("menuitem", name="Run", exact=True).click()
+            page.get_by_text("Run All Cells", exact=True).click()
+            with suppress(Late):
+                page.wait_for_function(
+                    "[...document.querySelectorAll('.jp-Notebook .jp-InputPrompt')].some(p => /[\\d*]/.test(p.textContent))",
+                    timeout=15_000,
+                )
+                break
         page.wait_for_function(
             "[...document.querySelectorAll('.jp-Notebook .jp-CodeCell .jp-InputPrompt')].every(p => /\\d/.test(p.textContent))",
             timeout=90_000,
