@@ -3,7 +3,7 @@ EXTRA.timeline = (kit) => {
   const { scene, pen, canvas, begin, count, total, array, of, make, button, still } = kit;
   const [flame, tape, track] = ["flame", "tape", "track"].map((kind) => scene.marks.find((m) => m.kind === kind));
   const get = (name, i) => of(array(flame, name, flame[name], flame.count), i);
-  let from = 0, to = total, followed = -1;  // the cycles that are shown
+  let from = 0, to = total, followed = -1, pointed = null;  // the cycles that are shown; the cursor and the box for which the window last moved
 
   // --- the window ---
   function show(a, b) {
@@ -12,6 +12,13 @@ EXTRA.timeline = (kit) => {
     to = from + wide;
     whole.disabled = wide >= total;
     kit.refresh();
+  }
+  // Moves the window, if need be, to where some of these cycles are in it.
+  function reach(first, last) {
+    if (last >= from && first <= to) return;
+    const wide = to - from;
+    from = Math.min(Math.max(0, (first + last - wide) / 2), total - wide);
+    to = from + wide;
   }
   const cycleAt = (x) => from + (x - tape.x) / tape.width * (to - from);
   const placeOf = (cycle) => tape.x + (cycle - from) / (to - from) * tape.width;
@@ -53,11 +60,10 @@ EXTRA.timeline = (kit) => {
 
   const draw = {
     flame(mark) {
-      const now = cursor();
-      if (now !== followed) {  // the window goes with the cursor
-        followed = now;
-        const wide = to - from;
-        if (now < from || now > to) [from, to] = [from, to].map((_, k) => Math.min(Math.max(0, now - wide / 2), total - wide) + k * wide);
+      if (cursor() !== followed) reach(followed = cursor(), followed);
+      if (kit.chosen !== pointed) {
+        pointed = kit.chosen;
+        if (pointed && pointed.mark === mark) reach(begin[get("first", pointed.i)], begin[get("last", pointed.i)]);
       }
       kit.text(pen, mark.heading, mark.x, mark.y - 8, 12, "left", kit.ink.soft);
       const high = mark.pitch - 1.5;
