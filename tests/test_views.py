@@ -345,7 +345,7 @@ def test_a_gif_moves(tmp_path: Path) -> None:
         assert getattr(picture, "n_frames", 1) > 8
 
 
-@pytest.mark.parametrize("name", ["bsp.svg", "bsp_chip.svg", "tiles.svg"])
+@pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "docs" / "gallery").glob("*.svg")))
 def test_the_gallery_is_what_its_script_makes(name: str) -> None:
     folder = ROOT / "docs" / "gallery"
     spec = importlib.util.spec_from_file_location("make_gallery", folder / "make_gallery.py")
@@ -353,7 +353,9 @@ def test_the_gallery_is_what_its_script_makes(name: str) -> None:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     assert svg(module.VIEWS[name]().scene) == (folder / name).read_text(encoding="utf-8")
+    assert name in module.VIEWS
     page = (folder / "README.md").read_text(encoding="utf-8")
+    assert f"]({name})" in page
     for alt, target in re.findall(r"!\[(.*?)\]\((.*?)\)", page):
         assert len(alt) > 20 and (folder / target).is_file()
 

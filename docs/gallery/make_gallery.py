@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from ipu_teach import FLOAT, Engine, Graph, Input, IPUModel, Output, Vector, Vertex, show
+from ipu_teach import FLOAT, Engine, Graph, Input, IPUModel, Output, Report, Vector, Vertex, show
+from ipu_teach.poplibs import poplin, poputil
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.show import View
 
@@ -32,7 +33,7 @@ class Total(Vertex):
         self.out = np.sum(self.values)
 
 
-def rows_of_different_lengths(tiles: int) -> View:
+def rows_of_different_lengths(tiles: int) -> Report:
     """Two rows a tile are summed, some shorter than others; the sums travel to other tiles."""
     device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
     graph = Graph(device.target)
@@ -49,7 +50,28 @@ def rows_of_different_lengths(tiles: int) -> View:
     engine = Engine(graph, Repeat(3, Sequence(Execute(compute_set), Copy(sums, again))))
     engine.load(device)
     engine.run()
-    return show.bsp(engine.report)
+    return engine.report
+
+
+def products(tiles: int, *, keep: bool = False) -> Report:
+    """Seven matrices multiplied in a chain; with `keep` the host may read what lies between, so it stays."""
+    device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
+    graph, program = Graph(device.target), Sequence()
+    product = graph.add_variable(FLOAT, (96, 80), "m0")
+    poputil.map_tensor_linearly(graph, product)
+    graph.set_initial_value(product, 0.5)
+    for number, columns in enumerate((64, 112, 48, 96, 40, 72), start=1):
+        factor = graph.add_variable(FLOAT, (product.shape[1], columns), f"m{number}")
+        poputil.map_tensor_linearly(graph, factor)
+        graph.set_initial_value(factor, 0.5)
+        product = poplin.mat_mul(graph, product, factor, program, f"product {number}")
+        if keep:
+            graph.create_host_read(f"product {number}", product)
+    graph.create_host_read("result", product)
+    engine = Engine(graph, program)
+    engine.load(device)
+    engine.run()
+    return engine.report
 
 
 def a_matrix_and_its_transpose() -> View:
@@ -62,8 +84,13 @@ def a_matrix_and_its_transpose() -> View:
 
 
 VIEWS = {
-    "bsp.svg": lambda: rows_of_different_lengths(13),
-    "bsp_chip.svg": lambda: rows_of_different_lengths(1472),
+    "bsp.svg": lambda: show.bsp(rows_of_different_lengths(13)),
+    "bsp_chip.svg": lambda: show.bsp(rows_of_different_lengths(1472)),
+    "timeline.svg": lambda: show.timeline(rows_of_different_lengths(13)),
+    "program.svg": lambda: show.program(rows_of_different_lengths(13)),
+    "memory.svg": lambda: show.memory(products(13)),
+    "liveness.svg": lambda: show.liveness(products(13)),
+    "liveness_two.svg": lambda: show.liveness(products(13), products(13, keep=True)),
     "tiles.svg": a_matrix_and_its_transpose,
 }
 

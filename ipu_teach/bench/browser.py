@@ -16,7 +16,7 @@ from ipu_teach.bench.measure import Row
 from ipu_teach.errors import InvalidOptionError
 from ipu_teach.program import Execute, Repeat, Sequence
 from ipu_teach.show import View
-from ipu_teach.show.view import page, player
+from ipu_teach.show.view import page, player, scripts
 
 ROUNDS = 7
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
@@ -70,7 +70,7 @@ def whole_chip() -> View:
 
 def kilobytes(view: View) -> float:
     """Data, poster and table of a view, without the player, which is the same for all."""
-    return (len(view._repr_html_().encode()) - len(player().encode())) / 1000
+    return (len(view._repr_html_().encode()) - len(scripts(view.scene.view).encode())) / 1000
 
 
 def milliseconds_a_frame() -> float:

@@ -77,11 +77,12 @@ class MemoryLedger:
         return total_of(self.tile[rows], self.size[rows], self.num_tiles) + sum(self.always.values())
 
     @cached_property
-    def _peak(self) -> tuple[Array, Array, Array]:
-        """(bytes by tile of what is not always live, at most; the place at which that is; bytes of all tiles by place)."""
-        count, live = self.num_tiles, self.liveness.live
+    def _peak(self) -> tuple[Array, Array, Array, Array]:
+        """(bytes by tile of what is not always live, at most; the place at which that is; bytes of all tiles by place; the
+        fullest tile by place)."""
+        count, live, always = self.num_tiles, self.liveness.live, self.always_live_bytes_per_tile
         now, most, place = (np.zeros(count, np.int64) for _ in range(3))
-        by_place = np.zeros(len(live), np.int64)
+        by_place, fullest = (np.zeros(len(live), np.int64) for _ in range(2))
         before = np.zeros(live.shape[1], bool)
         first = np.searchsorted(self.variable, np.arange(live.shape[1] + 1))
         for number, here in enumerate(live):
@@ -91,9 +92,10 @@ class MemoryLedger:
             before = here
             with_passing = now + sum(self.passing[number].values())
             by_place[number] = with_passing.sum()
+            fullest[number] = np.argmax(always + with_passing)
             place[with_passing > most] = number
             most = np.maximum(most, with_passing)
-        return most, place, by_place
+        return most, place, by_place, fullest
 
     @property
     def not_always_live_bytes_per_tile(self) -> Array:
@@ -150,23 +152,46 @@ class MemoryLedger:
         """What comes and goes: for each leaf of the programs, in order, its name and the bytes on all tiles."""
         return [(node.name, size) for node, size in zip(self.liveness.places, self._peak[2].tolist(), strict=True)]
 
+    @property
+    def fullest_tile_by_place(self) -> Array:
+        """int64[places]: for each leaf of the programs, in order, the tile that holds most there."""
+        return self._peak[3]
+
     def tiles_of(self, name: str) -> list[int]:
         """The tiles that hold some of the variables of that name, ascending."""
         numbers = [i for i, other in enumerate(self.names) if other == name]
         return [int(t) for t in np.unique(self.tile[np.isin(self.variable, numbers)])]
 
-    def by_category(self, tile: int | None = None) -> dict[str, int]:
-        """Bytes by category, of one tile or of all together, at each tile's fullest moment. They add up to `bytes_per_tile`."""
-        total = {}
-        kind = np.array([CATEGORIES.index(c) for c in self.categories], np.int64)[self.variable]
+    @cached_property
+    def always_live_variables_per_tile(self) -> Array:
+        """int64[tiles]: of `bytes_per_tile_by_category`, the bytes of those plain variables that are always live."""
+        rows = self.liveness.always[self.variable] & (self._kind == CATEGORIES.index(VARIABLES))
+        return total_of(self.tile[rows], self.size[rows], self.num_tiles)
+
+    @cached_property
+    def _kind(self) -> Array:
+        """int64[rows]: the category of each row's variable, as a number."""
+        found: Array = np.array([CATEGORIES.index(c) for c in self.categories], np.int64)[self.variable]
+        return found
+
+    @cached_property
+    def bytes_per_tile_by_category(self) -> dict[str, Array]:
+        """Category to int64[tiles]: bytes at each tile's fullest moment. They add up to `bytes_per_tile`."""
+        found: dict[str, Array] = {}
+        most, moment, *_ = self._peak
         for number, category in enumerate(CATEGORIES):
-            rows = self._held & (kind == number)
-            found = total_of(self.tile[rows], self.size[rows], self.num_tiles) + self.always.get(category, 0)
+            rows = self._held & (self._kind == number)
+            here = total_of(self.tile[rows], self.size[rows], self.num_tiles) + self.always.get(category, 0)
             for place, passing in enumerate(self.passing):
                 if category in passing:
-                    found = found + np.where((self._peak[1] == place) & (self._peak[0] > 0), passing[category], 0)
-            total[category] = int(found.sum() if tile is None else found[tile])
-        return total
+                    here = here + np.where((moment == place) & (most > 0), passing[category], 0)
+            found[category] = here
+        return found
+
+    def by_category(self, tile: int | None = None) -> dict[str, int]:
+        """Bytes by category, of one tile or of all together, at each tile's fullest moment. They add up to `bytes_per_tile`."""
+        found = self.bytes_per_tile_by_category.items()
+        return {category: int(here.sum() if tile is None else here[tile]) for category, here in found}
 
     def _named(self, variable: Array, size: Array) -> dict[str, int]:
         total = total_of(variable, size, len(self.names))

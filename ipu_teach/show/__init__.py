@@ -1,13 +1,32 @@
 """Pictures for a notebook. Each says in words what it shows, for readers who do not see it.
 
-`bsp(report)` is a run as an animation of its supersteps, `tiles(tensor)` says where each element lives, `explore(build, …)`
-puts sliders to either. `picture` and `images` are ordinary plots.
+`bsp(report)` is a run as an animation of its supersteps, `timeline(report)` the same run on the axis of time, to zoom into,
+`program(report)` its program tree with counts and cycles. `memory(report)` says what each tile holds, `liveness(report)`
+what is live when, `tiles(tensor)` where each element lives. `explore(build, …)` puts sliders to any of them. `picture` and
+`images` are ordinary plots.
 """
 
 from ipu_teach.show.bsp import bsp
 from ipu_teach.show.explore import Explore, explore
+from ipu_teach.show.liveness import liveness
+from ipu_teach.show.memory import memory
 from ipu_teach.show.plot import Picture, images, picture
+from ipu_teach.show.program import program
 from ipu_teach.show.tiles import tiles
+from ipu_teach.show.timeline import timeline
 from ipu_teach.show.view import View
 
-__all__ = ["Explore", "Picture", "View", "bsp", "explore", "images", "picture", "tiles"]
+__all__ = [
+    "Explore",
+    "Picture",
+    "View",
+    "bsp",
+    "explore",
+    "images",
+    "liveness",
+    "memory",
+    "picture",
+    "program",
+    "tiles",
+    "timeline",
+]

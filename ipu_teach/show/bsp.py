@@ -13,9 +13,10 @@ import numpy as np
 from ipu_teach.cost.exchange import Traffic
 from ipu_teach.cost.phases import COMPUTE, EXCHANGE, HOST, LINKS, SYNC, Phase
 from ipu_teach.cost.transfers import Transfers
-from ipu_teach.errors import InvalidOptionError, counted, shown
+from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Report
 from ipu_teach.show import palette
+from ipu_teach.show.facts import checked
 from ipu_teach.show.scene import (
     GAP,
     Bar,
@@ -52,14 +53,7 @@ def bsp(report: Report) -> View:
     and so is one whose scene would be larger than 150 kB; the view says so. Raises `InvalidOptionError` for something that
     is no report or has no step in it.
     """
-    if not isinstance(report, Report):
-        raise InvalidOptionError(
-            f"show.bsp() was given {shown(report)}, which is no report.", next_step="give it engine.report."
-        )
-    if not report.num_steps:
-        raise InvalidOptionError(
-            "show.bsp() was given a report in which nothing has run.", next_step="engine.run(), then engine.report."
-        )
+    checked(report, "bsp")
     each = -(-report.target.num_tiles // MOST_CELLS)
     while True:
         scene = _Maker(report, each).scene()

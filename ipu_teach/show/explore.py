@@ -13,9 +13,10 @@ from html import escape
 from typing import Any
 
 from ipu_teach.errors import InvalidOptionError, IPUTeachError, shown
-from ipu_teach.show.view import View, player
+from ipu_teach.show.view import View, player, scripts
 
 Setting = Sequence[Any]
+VIEWS = ("bsp", "liveness", "memory", "program", "tiles", "timeline")  # that a widget can show
 
 
 class Explore:
@@ -115,7 +116,7 @@ def widget(build: Callable[..., View], settings: dict[str, Setting], start: dict
     import traitlets
 
     class Player(anywidget.AnyWidget):
-        _esm = f"{player()}\n{player('widget.js')}"
+        _esm = f"{scripts(*VIEWS)}\n{player('widget.js')}"
         scene = traitlets.Unicode().tag(sync=True)
 
     shown_ = Player(scene=view.scene.json())

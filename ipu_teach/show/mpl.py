@@ -11,13 +11,12 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PatchCollection
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch, PathPatch, Rectangle
+from matplotlib.patches import FancyArrowPatch, PathPatch, Polygon, Rectangle
 from matplotlib.path import Path as Curve
 
-from ipu_teach.show.paint import Boxes, Line, Raster, Shape, Words, caption, paint
+from ipu_teach.show.paint import Boxes, Line, Outline, Raster, Shape, Words, caption, caption_height, paint
 from ipu_teach.show.palette import LIGHT, Code, ink_on
 from ipu_teach.show.scene import WIDTH, Scene
-from ipu_teach.show.svg import CAPTION
 
 POINT = 72 / 96  # points to a unit of the drawing, which is a pixel at 96 to the inch
 HATCH = {"": "", "/": "////", ".": "..", "-": "---", "|": "|||", "x": "xxx"}
@@ -28,7 +27,7 @@ MOST_PICTURES = 400
 def figure(scene: Scene, frame: int | None = None, progress: float = 1.0) -> Figure:
     """A frame as a matplotlib figure, 7.5 inches wide; left out, it is the poster."""
     chosen = scene.poster if frame is None else frame
-    height = scene.height + CAPTION
+    height = scene.height + caption_height(scene)
     made = Figure(figsize=(WIDTH / 96, height / 96), facecolor=LIGHT["paper"])
     FigureCanvasAgg(made)
     axes = made.add_axes((0, 0, 1, 1))
@@ -76,6 +75,12 @@ def _add(axes: Any, shape: Shape, codes: tuple[Code, ...]) -> None:
             axes.add_collection(
                 PatchCollection(patches, facecolor=code.light, edgecolor="#00000055", linewidth=0, hatch=HATCH[code.pattern])
             )
+        case Outline() if shape.filled:
+            code = codes[shape.code]
+            hatch = HATCH[code.pattern]
+            axes.add_patch(Polygon(shape.points, facecolor=code.light, edgecolor="#00000055", linewidth=0, hatch=hatch))
+        case Outline():
+            axes.plot(*shape.points.T, color=codes[shape.code].light, linewidth=shape.width * POINT, zorder=2)
         case Raster():
             found = np.unique(shape.codes)
             colours = ListedColormap([LIGHT["paper"] if c < 0 else codes[c].light for c in found.tolist()])

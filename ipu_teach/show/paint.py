@@ -7,21 +7,41 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ipu_teach.show.scene import Cells, Drawing, Flows, Lanes, Message, Scene, Still, Track, number
+from ipu_teach.show.scene import (
+    WIDTH,
+    Cells,
+    Curve,
+    Drawing,
+    Flame,
+    Flows,
+    Lanes,
+    Message,
+    Scene,
+    Stack,
+    Still,
+    Tape,
+    Track,
+    Tree,
+    label,
+    number,
+)
 from ipu_teach.types import Array
 
 MOST_RECTANGLES = 64  # of one group of marks; more become a raster of one pixel a value
+MOST_PIECES = 900  # of a tape, drawn one by one
 RASTER = (160, 128)  # widest and highest raster of lanes, in pixels
 MOST_SPOKES = 24  # of a message to many; beyond that its receivers get one frame around them all
+SMALLEST_BOX = 0.15  # of a stack; smaller ones cannot be seen
 SMALLEST_LABEL = 13.0  # cells and lanes smaller than this are not labelled
 
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
-    """Rectangles of one code and of one height: float[n, 4] of x, y, width, height."""
+    """Rectangles of one code and of one height, or if `upright` of one width: float[n, 4] of x, y, width, height."""
 
     code: int
     boxes: Array
+    upright: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +77,17 @@ class Line:
     arrow: bool = False
 
 
-Shape = Boxes | Raster | Words | Line
+@dataclass(frozen=True, eq=False)
+class Outline:
+    """Straight lines through points, float[n, 2], in the colour of a code: an area if `filled`, else a line `width` thick."""
+
+    code: int
+    points: Array
+    filled: bool
+    width: float = 1.5
+
+
+Shape = Boxes | Raster | Words | Line | Outline
 
 
 def paint(scene: Scene, frame: int, progress: float = 1.0, whole: bool = False) -> Iterator[Shape]:
@@ -73,6 +103,16 @@ def paint(scene: Scene, frame: int, progress: float = 1.0, whole: bool = False) 
                 yield from _flows(scene, mark, still)
             case Track():
                 yield from _track(scene, mark, frame, progress)
+            case Flame():
+                yield from _flame(scene, mark)
+            case Tape():
+                yield from _tape(scene, mark, frame, progress)
+            case Curve():
+                yield from _curve(mark, frame, len(scene.frames) > 1)
+            case Stack():
+                yield from _stack(scene, mark, still)
+            case Tree():
+                yield from _tree(mark)
 
 
 def cell_codes(mark: Cells, still: Still, progress: float) -> Array:
@@ -125,7 +165,7 @@ def _cell_labels(scene: Scene, mark: Cells, codes: Array) -> Iterator[Shape]:
 def _lanes(scene: Scene, mark: Lanes, still: Still, progress: float, whole: bool) -> Iterator[Shape]:
     chosen, start, stop = still.lanes[mark.name]
     drawing = scene.drawings[chosen]
-    shown = drawing.span if whole else start + progress * (stop - start)
+    shown = drawing.span if whole or mark.whole else start + progress * (stop - start)
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
     yield Words(mark.x + mark.width, mark.y - 8, f"{number(drawing.span)} {drawing.unit}", anchor="end", ink="soft")
     bottom = mark.y + mark.height
@@ -144,16 +184,24 @@ def _lanes(scene: Scene, mark: Lanes, still: Still, progress: float, whole: bool
             at = keep & (code == one)
             x, width = mark.x + begin[at] * scale, (end - begin)[at] * scale
             yield Boxes(int(one), np.stack((x, top[at] + pitch * 0.08, width, np.full(len(x), pitch * 0.84)), axis=1))
+    yield from _lane_labels(mark)
+    if mark.whole and len(scene.frames) > 1:
+        x = mark.x + (start + stop) / 2 * scale
+        yield Line(((x, mark.y - 3), (x, bottom + 3)), 1.5)
+
+
+def _lane_labels(mark: Lanes | Tape) -> Iterator[Shape]:
+    pitch = mark.height / mark.count
     if pitch >= SMALLEST_LABEL * 0.7:
         for i in range(mark.count):
             words = mark.labels[i] if mark.labels else f"{i}"
-            yield Words(mark.x - 5, float(top[i] + pitch * 0.72), words, min(11.0, pitch * 0.8), "end", "soft")
+            yield Words(mark.x - 5, mark.y + (i + 0.72) * pitch, words, min(11.0, pitch * 0.8), "end", "soft")
 
 
 def _pieces(drawing: Drawing, count: int) -> Iterator[tuple[Array, Array, Array]]:
     """(code, begin, end) of every lane's piece, bar by bar."""
     for bar in drawing.bars:
-        begin = np.full(count, float(bar.start))
+        begin = np.broadcast_to(np.asarray(bar.start, np.float64), count)
         middle = begin + np.broadcast_to(np.asarray(bar.length, np.float64), count)
         yield np.broadcast_to(np.asarray(bar.code), count), begin, middle
         if bar.rest >= 0:
@@ -232,18 +280,208 @@ def _track(scene: Scene, mark: Track, frame: int, progress: float) -> Iterator[S
     yield Words(mark.x + mark.width, mark.y + mark.height + 16, f"{number(total)} modelled cycles", 11, "end", "soft")
 
 
-def colours_of(shapes: list[Shape]) -> set[int]:
-    """The codes that occur in some shapes."""
+def cycles_before(scene: Scene) -> Array:
+    """float[frames + 1]: modelled cycles before each frame, and at the end."""
+    return np.append(0.0, np.cumsum(np.array([s.cycles for s in scene.stills])[scene.frames]))
+
+
+def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
+    before = cycles_before(scene)
+    scale = mark.width / (before[-1] or 1)
+    yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
+    left, right = mark.x + before[mark.first] * scale, mark.x + before[mark.last] * scale
+    top = mark.y + mark.depth * mark.pitch
+    gap = np.where(right - left > 4, 0.8, 0)  # between neighbours
+    wide = np.maximum(right - left - gap, 0.3)
+    for code in np.unique(mark.code):
+        at = mark.code == code
+        yield Boxes(int(code), np.stack((left[at], top[at], wide[at], np.full(int(at.sum()), mark.pitch - 1.5)), axis=1))
+    lines = []
+    for i in np.flatnonzero(wide > 30).tolist():
+        words = label(mark.names[int(mark.title[i])], int((wide[i] - 8) / 6.4))
+        lines.append(Words(float(left[i]) + 4, float(top[i] + mark.pitch * 0.68), words, 11, "start", int(mark.code[i])))
+    yield from sorted(lines, key=lambda w: w.ink)
+
+
+def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Shape]:
+    before = cycles_before(scene)
+    yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
+    yield from _tape_boxes(scene, mark, before) if _few(scene, mark) else [_tape_raster(scene, mark, before)]
+    yield from _lane_labels(mark)
+    cursor = float(mark.x + mark.width * (before[frame] + progress * (before[frame + 1] - before[frame])) / (before[-1] or 1))
+    yield Line(((cursor, mark.y - 4), (cursor, mark.y + mark.height + 4)), 2)
+
+
+def _drawings_of(scene: Scene, mark: Tape) -> list[Drawing | None]:
+    """The drawing of each still, None for one without."""
+    return [scene.drawings[s.lanes[mark.name][0]] if mark.name in s.lanes else None for s in scene.stills]
+
+
+def _few(scene: Scene, mark: Tape) -> bool:
+    """Whether the lanes of a tape can be drawn bar by bar."""
+    pieces = [0 if d is None else sum(1 + (bar.rest >= 0) for bar in d.bars) for d in _drawings_of(scene, mark)]
+    return int(np.array(pieces)[scene.frames].sum()) * mark.count <= MOST_PIECES
+
+
+def _tape_boxes(scene: Scene, mark: Tape, before: Array) -> Iterator[Shape]:
+    scale, pitch = mark.width / (before[-1] or 1), mark.height / mark.count
+    boxes: dict[tuple[int, int], list[tuple[float, float, float, float]]] = {}  # by code and by how many lanes they cover
+    drawings = _drawings_of(scene, mark)
+    for frame, still in enumerate(scene.frames.tolist()):
+        drawing = drawings[still]
+        for code, begin, end in _pieces(drawing, mark.count) if drawing is not None else ():
+            x, wide = mark.x + (before[frame] + begin) * scale, (end - begin) * scale
+            new = (np.diff(x) != 0) | (np.diff(wide) != 0) | (np.diff(code) != 0)
+            starts = np.flatnonzero(np.append(True, new))
+            for lane, lanes in zip(starts.tolist(), np.diff(np.append(starts, mark.count)).tolist(), strict=True):
+                box = (float(x[lane]), mark.y + lane * pitch, float(wide[lane]), lanes * pitch)
+                if box[2] > 0:
+                    boxes.setdefault((int(code[lane]), lanes), []).append(box)
+    for (one, _), found in sorted(boxes.items()):
+        yield Boxes(one, np.array(found))
+
+
+def _tape_raster(scene: Scene, mark: Tape, before: Array) -> Raster:
+    rows, columns = min(RASTER[1], mark.count), 2 * RASTER[0]
+    lanes = np.arange(rows) * mark.count // rows
+    at = (np.arange(columns) + 0.5) / columns * before[-1]
+    which = np.minimum(np.searchsorted(before, at, "right") - 1, len(scene.frames) - 1)
+    within, still = at - before[which], scene.frames[which]
+    pixels = np.full((rows, columns), -1)
+    drawings = _drawings_of(scene, mark)
+    for one in np.unique(still).tolist():
+        here, drawing = np.flatnonzero(still == one), drawings[one]
+        for code, begin, end in _pieces(drawing, mark.count) if drawing is not None else ():
+            inside = (within[here] >= begin[lanes, None]) & (within[here] < end[lanes, None])
+            pixels[:, here] = np.where(inside, code[lanes, None], pixels[:, here])
+    return Raster(mark.x, mark.y, mark.width, mark.height, pixels)
+
+
+def _steps(mark: Curve, values: Array) -> Array:
+    """float[2n, 2]: the points of a line that keeps each value for the width of a frame."""
+    edges = mark.x + np.arange(len(values) + 1) * (mark.width / mark.count)
+    x = np.repeat(edges, 2)[1:-1]
+    return np.stack((x, np.repeat(mark.y + mark.height * (1 - values / (mark.top or 1)), 2)), axis=1)
+
+
+def _curve(mark: Curve, frame: int, moving: bool) -> Iterator[Shape]:
+    yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
+    yield Words(mark.x - 5, mark.y + 9, number(mark.top), 11, "end", "soft")
+    yield Words(mark.x - 5, mark.y + mark.height, f"0 {mark.unit}", 11, "end", "soft")
+    for series in mark.series:
+        upper = _steps(mark, series.values)
+        if series.base is None:
+            yield Outline(series.code, upper, False, 2.5)
+        else:
+            yield Outline(series.code, np.concatenate((upper, _steps(mark, series.base)[::-1])), True)
+    if 0 < mark.limit <= mark.top:
+        y = mark.y + mark.height * (1 - mark.limit / mark.top)
+        yield Line(((mark.x, y), (mark.x + mark.width, y)), 1.5)
+    bottom = mark.y + mark.height
+    yield Line(((mark.x, bottom), (mark.x + mark.width, bottom)), 1, "line")
+    if moving:
+        x = mark.x + (frame + 0.5) * mark.width / mark.count
+        yield Line(((x, mark.y - 3), (x, bottom + 3)), 1.5)
+
+
+def _stack(scene: Scene, mark: Stack, still: Still) -> Iterator[Shape]:
+    drawing = scene.drawings[still.lanes[mark.name][0]]
+    yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
+    yield Words(mark.x + mark.width, mark.y - 8, f"to {number(drawing.span)} {drawing.unit}", 12, "end", "soft")
+    bottom, scale = mark.y + mark.height, mark.height / (drawing.span or 1)
+    pitch = mark.width / mark.count
+    wide, rows = pitch * (0.86 if pitch > 4 else 1), np.arange(mark.count)
+    if mark.count > MOST_RECTANGLES:
+        yield Raster(mark.x, mark.y, mark.width, mark.height, stack_raster(mark, drawing))
+    else:
+        for code, begin, end in _stacked(drawing, mark.count):
+            boxes = np.stack(
+                (mark.x + rows * pitch, bottom - end * scale, np.full(mark.count, wide), (end - begin) * scale), axis=1
+            )
+            seen = boxes[:, 3] >= SMALLEST_BOX
+            if seen.any():
+                yield Boxes(code, boxes[seen], upright=True)
+        starts = np.flatnonzero(np.append(True, np.diff(mark.level) != 0))
+        for first, last in zip(starts.tolist(), np.append(starts[1:], mark.count).tolist(), strict=True):
+            y = bottom - float(mark.level[first]) * scale
+            yield Line(((mark.x + first * pitch - 2, y), (mark.x + (last - 1) * pitch + wide + 2, y)), 1.5)
+    yield Line(((mark.x, bottom), (mark.x + mark.width, bottom)), 1, "line")
+    if mark.limit <= drawing.span:
+        y = bottom - mark.limit * scale
+        yield Line(((mark.x, y), (mark.x + mark.width, y)), 2)
+    if pitch >= SMALLEST_LABEL:
+        for i in range(mark.count):
+            yield Words(mark.x + i * pitch + wide / 2, bottom + 14, f"{i}", 11, "middle", "soft")
+    else:
+        yield Words(mark.x, bottom + 14, "tile 0", 11, "start", "soft")
+        yield Words(mark.x + mark.width, bottom + 14, f"tile {mark.count - 1:,}", 11, "end", "soft")
+
+
+def _stacked(drawing: Drawing, count: int) -> Iterator[tuple[int, Array, Array]]:
+    """(code, begin, end) of each bar of all stacks, from below."""
+    begin = np.zeros(count)
+    for bar in drawing.bars:
+        assert isinstance(bar.code, int)
+        end = begin + bar.length
+        yield bar.code, begin, end
+        begin = end
+
+
+def stack_raster(mark: Stack, drawing: Drawing) -> Array:
+    """Codes by (row, column), upright; of several bars in a column the highest is shown."""
+    columns, rows = min(mark.count, 3 * RASTER[0]), RASTER[1]
+    total = np.max([end for _, _, end in _stacked(drawing, mark.count)], axis=0)
+    first = np.arange(columns + 1) * mark.count // columns
+    bars = np.array([a + int(np.argmax(total[a:b])) for a, b in zip(first, first[1:], strict=False)])
+    at = (rows - 0.5 - np.arange(rows)) / rows * drawing.span
+    pixels = np.full((rows, columns), -1)
+    for code, begin, end in _stacked(drawing, mark.count):
+        pixels[(at[:, None] >= begin[bars]) & (at[:, None] < end[bars])] = code
+    return pixels
+
+
+BAR = 90.0  # width of a tree's column of bars
+COLUMN = 112.0  # width of a tree's column of numbers
+
+
+def _tree(mark: Tree) -> Iterator[Shape]:
+    right = mark.x + mark.width
+    starts = [right - BAR - 12 - COLUMN * (len(mark.columns) - 1 - i) for i in range(len(mark.columns))]
+    yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
+    for x, words in zip(starts, mark.columns, strict=True):
+        yield Words(x, mark.y - 8, words, 12, "end", "soft")
+    rows, inner = mark.visible(), mark.has_children()
+    for row, i in enumerate(rows):
+        top = mark.y + row * mark.pitch
+        x = mark.x + 14 * int(mark.depth[i])
+        if inner[i]:
+            yield Words(x, top + mark.pitch * 0.7, "−" if mark.open[i] else "+", 13, ink="soft")
+        room = int((starts[0] - 70 - x) / 6.4)
+        yield Words(x + 14, top + mark.pitch * 0.7, label(mark.labels[i], room), 12)
+        for k, start in enumerate(starts):
+            yield Words(start, top + mark.pitch * 0.7, mark.cells[i * len(starts) + k], 12, "end")
+    for code in np.unique(mark.code[rows]):
+        at = [(row, i) for row, i in enumerate(rows) if mark.code[i] == code and mark.share[i]]
+        if at:
+            high = mark.pitch * 0.6
+            boxes = [
+                (right - BAR, mark.y + row * mark.pitch + mark.pitch * 0.2, max(1.0, BAR * mark.share[i] / 1000), high)
+                for row, i in at
+            ]
+            yield Boxes(int(code), np.array(boxes))
+
+
+def colours_of(shapes: list[Shape]) -> tuple[set[int], set[int]]:
+    """(the codes that occur in some shapes, those on which words stand)."""
     found: set[int] = set()
+    inks = {shape.ink for shape in shapes if isinstance(shape, Words) and isinstance(shape.ink, int)}
     for shape in shapes:
         match shape:
-            case Boxes():
+            case Boxes() | Outline():
                 found.add(shape.code)
             case Raster():
                 found.update(int(c) for c in np.unique(shape.codes) if c >= 0)
-            case Words() if isinstance(shape.ink, int):
-                found.add(shape.ink)
-    return found
+    return found | inks, inks
 
 
 def caption(scene: Scene, frame: int) -> Iterator[Shape]:
@@ -252,21 +490,35 @@ def caption(scene: Scene, frame: int) -> Iterator[Shape]:
     y = scene.height + 14
     yield Words(16, y, _fitting(f"{still.label}, {number(still.cycles)} modelled cycles" if still.cycles else still.label))
     yield Words(16, y + 18, _fitting(still.note), ink="soft")
-    x = 16.0
-    for code in used_codes(scene):
-        name = f"{scene.codes[code].letter} {scene.codes[code].name}"
-        yield Boxes(code, np.array([[x, y + 32.0, 14.0, 14.0]]))
-        yield Words(x + 19, y + 43, name, ink="soft")
-        x += 34 + 6.6 * len(name)
+    for code, x, row in legend_places(scene):
+        top = y + 32 + LEGEND_ROW * row
+        yield Boxes(code, np.array([[x, top, 14.0, 14.0]]))
+        yield Words(x + 19, top + 11, legend_words(scene, code), ink="soft")
 
 
-def used_codes(scene: Scene) -> list[int]:
-    """The codes with a letter that a frame or a lane of the scene shows, in the order of the palette."""
-    found = {s.code for s in scene.stills}
-    for drawing in scene.drawings:
-        for bar in drawing.bars:
-            found |= {bar.rest, *np.unique(bar.code).tolist()}
-    return [i for i, code in enumerate(scene.codes) if i in found and code.letter]
+LEGEND_ROW = 20.0
+
+
+def legend_words(scene: Scene, code: int) -> str:
+    """A code as the legend names it."""
+    return f"{scene.codes[code].letter} {scene.codes[code].name}"
+
+
+def legend_places(scene: Scene) -> list[tuple[int, float, int]]:
+    """(code, x, row) of each entry of the legend."""
+    found, x, row = [], 16.0, 0
+    for code in scene.legend:
+        wide = 34 + 6.6 * len(legend_words(scene, code))
+        if x > 16 and x + wide > WIDTH:
+            x, row = 16.0, row + 1
+        found.append((code, x, row))
+        x += wide
+    return found
+
+
+def caption_height(scene: Scene) -> float:
+    """Height of the words and the legend below the drawing."""
+    return 68 + LEGEND_ROW * max((row for *_, row in legend_places(scene)), default=0)
 
 
 def _fitting(text: str, most: int = 112) -> str:

@@ -6,7 +6,7 @@ The hues are those that Okabe and Ito chose so that people with any colour visio
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,10 @@ class Code:
     light: str
     dark: str
     pattern: str
+
+    def lettered(self, letter: str, name: str = "") -> Code:
+        """The same with another letter, and another name if one is given."""
+        return replace(self, letter=letter, name=name or self.name)
 
 
 REST = Code("not at work", "", "#e4e7ea", "#3a4048", "")
@@ -44,6 +48,46 @@ HUES = tuple(
         )
     )
 )
+# What lies in a tile's memory: first what is always live, then what comes and goes, last what is lost
+# between. They have no letters: where they are drawn, a lane with the name stands beside.
+VARIABLES = Code("variables, always live", "", "#0072b2", "#2a8fd0", "")
+COMING = Code("variables that come and go", "", "#7cc4ee", "#67b4e4", "x")
+GAPS = Code("gaps", "", "#e4e7ea", "#5a626c", "/")
+MEMORY = {
+    "Constants": Code("constants", "", "#009e73", "#1cb288", "/"),
+    "Vertex state": Code("vertex state", "", "#66c2a5", "#5bb497", "."),
+    "Edge pointers": Code("edge pointers", "", "#e69f00", "#e0a21f", ""),
+    "Vertex code": Code("vertex code", "", "#d55e00", "#e8792b", "/"),
+    "Exchange code": Code("exchange code", "", "#cc79a7", "#d48fb6", "-"),
+    "Control code": Code("control code", "", "#9a7fc0", "#a98fc9", "|"),
+    "Stacks": Code("stacks", "", "#9aa5b1", "#8b97a4", ""),
+    "Host packet headers": Code("host packet headers", "", "#f0e442", "#d8cc2e", "."),
+    "Exchange buffers": Code("exchange buffers", "", "#b7d36b", "#a3c04f", "-"),
+    "Host buffers": Code("host buffers", "", "#e7a6c4", "#d98fb2", "|"),
+}
+
+# A tile's share of what the fullest holds, in fifths, and what is more than there is. The darker (on a dark page the
+# lighter), the fuller.
+FILL = (
+    *(
+        Code(f"up to {20 * i + 20} % of the fullest", f"{i + 1}", light, dark, "")
+        for i, (light, dark) in enumerate(
+            (
+                ("#e3eff8", "#1d3345"),
+                ("#b5d5ea", "#23506f"),
+                ("#7fb6d9", "#2f7aa8"),
+                ("#3d86bb", "#56a5d6"),
+                ("#12527f", "#a5d6f5"),
+            )
+        )
+    ),
+    Code("over the limit", "!", "#b3261e", "#ff8a80", "x"),
+)
+
+STEADY = Code("always live", "A", "#bfc5cb", "#69717b", "")
+PARTS = Code("program of several parts", "P", "#bfc5cb", "#69717b", "")
+FIRST = Code("first report", "a", "#7cc4ee", "#2f7aa8", "")
+SECOND = Code("second report", "b", "#d55e00", "#e8792b", "")
 NOWHERE = Code("on no tile", "?", "#ffffff", "#14171a", "x")
 
 # Paper, ink, soft ink and lines of each theme. Both inks have a contrast of more than 4.5 to 1 on their paper.

@@ -1,9 +1,10 @@
 """What a picture shows, before anybody draws it: marks with their places, and for each frame what they say.
 
 A `Scene` is drawn by three renderers: `svg` (posters and stills), `mpl` (png, gif and pdf for slides) and `static/player.js`
-(live, in the notebook). Marks are placed once. What changes from frame to frame are *channels*: the code (colour, letter,
-pattern) of each cell and how long it keeps it, the bars of each lane, the messages that fly, the words. A *still* is one
-such set of channels; a frame is the number of a still, so what a program repeats a thousand times is stored once.
+(live, in the notebook), to which a view may add marks and keys of its own in `static/<view>.js`. Marks are placed once.
+What changes from frame to frame are *channels*: the code (colour, letter, pattern) of each cell and how long it keeps it,
+the bars of each lane, the messages that fly, the words. A *still* is one such set of channels; a frame is the number of a
+still, so what a program repeats a thousand times is stored once.
 
 Lengths are in units of the drawing, 720 wide; a frame lasts `cycles` modelled cycles.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -64,7 +66,10 @@ GAP = 0.6  # between blocks, in cells
 
 @dataclass(frozen=True, eq=False)
 class Lanes:
-    """Horizontal lanes, one below the other, with bars in them. `key` and `labels` as for `Cells`."""
+    """Horizontal lanes, one below the other, with bars in them. `key`, `labels`, `say` and `values` as for `Cells`.
+
+    With `whole` they are there from the first frame, and time only moves the cursor.
+    """
 
     name: str
     heading: str
@@ -75,6 +80,9 @@ class Lanes:
     count: int
     key: Array | None = None
     labels: tuple[str, ...] = ()
+    say: str = ""
+    values: Mapping[str, Array] = field(default_factory=dict)
+    whole: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +90,7 @@ class Bar:
     """In every lane a bar from `start`, `length` long, and from there to `end` another that says `rest` (a code, -1: none)."""
 
     code: int | Array
-    start: float
+    start: float | Array
     length: float | Array
     end: float
     rest: int = -1
@@ -115,7 +123,130 @@ class Track:
     height: float
 
 
-Mark = Cells | Lanes | Flows | Track
+@dataclass(frozen=True, eq=False)
+class Flame:
+    """Nested boxes above the time axis: box i is `depth[i]` rows down and lasts from frame `first[i]` until `last[i]` begins.
+
+    Its name is `names[title[i]]`, its colour `code[i]`. Rows are `pitch` high.
+    """
+
+    name: str
+    heading: str
+    x: float
+    y: float
+    width: float
+    pitch: float
+    count: int
+    depth: Array
+    first: Array
+    last: Array
+    title: Array
+    names: tuple[str, ...]
+    code: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Tape:
+    """Lanes over the whole run: each frame shows its drawing (`Still.lanes`) in the part of the width that it lasts."""
+
+    name: str
+    heading: str
+    x: float
+    y: float
+    width: float
+    height: float
+    count: int
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """A value for each frame, in the colour of `code`: filled down to `base`, or (None) a line."""
+
+    name: str
+    code: int
+    values: Array
+    base: Array | None
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Values frame by frame, as steps; `top` is what the whole height stands for, and `limit`, if not 0, gets a line."""
+
+    name: str
+    heading: str
+    x: float
+    y: float
+    width: float
+    height: float
+    count: int
+    top: float
+    unit: str
+    series: tuple[Series, ...]
+    limit: float = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """Stacks side by side: the bars of a drawing (`Still.lanes`), one on the other. A line at `limit`, where it fits.
+
+    Each stack has a line across at its `level`, where stacks are wide enough.
+    """
+
+    name: str
+    heading: str
+    x: float
+    y: float
+    width: float
+    height: float
+    count: int
+    key: Array
+    limit: float
+    level: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """Rows that fold: row i stands `depth[i]` deep under the nearest row above that is less deep.
+
+    `columns` are headings, `cells` the texts below them, row by row; `share` (0 to 1,000) is the length of the row's bar, in
+    the colour of `code`. `open` says which rows show what is under them at first.
+    """
+
+    name: str
+    heading: str
+    x: float
+    y: float
+    width: float
+    pitch: float
+    count: int
+    depth: Array
+    labels: tuple[str, ...]
+    columns: tuple[str, ...]
+    cells: tuple[str, ...]
+    share: Array
+    code: Array
+    open: Array
+    say: str = ""
+    values: Mapping[str, Array] = field(default_factory=dict)
+
+    def visible(self) -> list[int]:
+        """The rows that show at first."""
+        found, hidden = [], 0  # rows deeper than `hidden` are folded away, if it is not 0
+        for row, (depth, opened) in enumerate(zip(self.depth.tolist(), self.open.tolist(), strict=True)):
+            if hidden and depth >= hidden:
+                continue
+            found.append(row)
+            hidden = 0 if opened else depth + 1
+        return found
+
+    def has_children(self) -> Array:
+        """bool[count]."""
+        found: Array = np.append(self.depth[1:] > self.depth[:-1], False)
+        return found
+
+
+Mark = Cells | Lanes | Flows | Track | Flame | Tape | Curve | Stack | Tree
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,7 +260,7 @@ class Message:
 
 @dataclass(frozen=True, eq=False)
 class Still:
-    """One set of channels.
+    """One set of channels. A still of 0 cycles has no time; `source` numbers a text of the scene's `sources`, or is -1.
 
     `cells`: for each group (code, how long in cycles, code afterwards), numbers or arrays. `lanes`: for each group (number
     of its drawing, from, to): the part that appears during the frame. `flows`: for each group its messages. `values` are
@@ -146,6 +277,7 @@ class Still:
     flows: Mapping[str, tuple[Message, ...]] = field(default_factory=dict)
     values: Mapping[str, Array] = field(default_factory=dict)
     say: str = ""
+    source: int = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,7 +285,7 @@ class Scene:
     """A picture. `sentence` says in words what it shows, with its numbers; `table` says it in full: (headings, rows).
 
     `poster` is the frame that stands for the whole. `notes` say what was left out or put together. `group` is what a
-    sequence of frames up to the next `first` one is called.
+    sequence of frames up to the next `first` one is called. `sources` are texts of several lines, shown below.
     """
 
     view: str
@@ -169,6 +301,21 @@ class Scene:
     poster: int = 0
     notes: tuple[str, ...] = ()
     group: str = "superstep"
+    sources: tuple[str, ...] = ()
+
+    @cached_property
+    def legend(self) -> list[int]:
+        """The codes with a letter that a frame, a cell, a lane or a curve of the scene shows, in the order of the palette."""
+        found = {s.code for s in self.stills}
+        for still in self.stills:
+            for code, _, then in still.cells.values():
+                found |= {then, *np.unique(code).tolist()}
+        for bar in (bar for drawing in self.drawings for bar in drawing.bars):
+            found |= {bar.rest, *np.unique(bar.code).tolist()}
+        for mark in self.marks:
+            found |= {s.code for s in mark.series} if isinstance(mark, Curve) else set()
+            found |= set(mark.code.tolist()) if isinstance(mark, (Flame, Tree)) else set()
+        return [i for i, code in enumerate(self.codes) if i in found and code.letter]
 
     def json(self) -> str:
         """The scene as the player reads it: one line of ASCII that may stand inside a script element."""
@@ -185,7 +332,10 @@ class Scene:
             "poster": self.poster,
             "notes": self.notes,
             "group": self.group,
+            "legend": self.legend,
         }
+        if self.sources:
+            data["sources"] = self.sources
         text = json.dumps(data, separators=(",", ":"))
         return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -217,9 +367,11 @@ def _mark(mark: Mark) -> dict[str, Any]:
     for name, value in vars(mark).items():
         if isinstance(value, np.ndarray):
             found[name] = pack(value)
+        elif isinstance(value, tuple) and value and isinstance(value[0], Series):
+            found[name] = [[s.name, s.code, pack(s.values), *([] if s.base is None else [pack(s.base)])] for s in value]
         elif isinstance(value, Mapping):
             found |= {name: {k: pack(v) for k, v in value.items()}} if value else {}
-        elif value not in (None, (), ""):
+        elif value not in (None, (), "") and value is not False:
             found[name] = round(value, 3) if isinstance(value, float) else value
     return found
 
@@ -238,6 +390,8 @@ def _still(still: Still) -> dict[str, Any]:
         "first": int(still.first),
         "say": still.say,
     }
+    if still.source >= 0:
+        found["source"] = still.source
     channels: dict[str, Mapping[str, Any]] = {
         "cells": {k: [_numbers(code), _numbers(until), then] for k, (code, until, then) in still.cells.items()},
         "lanes": {k: [n, _numbers(start), _numbers(stop)] for k, (n, start, stop) in still.lanes.items()},

@@ -12,7 +12,7 @@ from itertools import groupby
 
 import numpy as np
 
-from ipu_teach.show.paint import Boxes, Line, Raster, Shape, Words, caption, colours_of, paint
+from ipu_teach.show.paint import Boxes, Line, Outline, Raster, Shape, Words, caption, caption_height, colours_of, paint
 from ipu_teach.show.palette import DARK, LIGHT, Code, ink_on
 from ipu_teach.show.png import indexed_png
 from ipu_teach.show.scene import WIDTH, Scene
@@ -28,53 +28,56 @@ STROKES = {
 }
 
 
-CAPTION = 68.0  # height of the words and the legend below the drawing
-
-
 def svg(scene: Scene, frame: int | None = None) -> str:
     """The SVG source of a frame at its end. Left out, it is the poster: the chosen frame, with all of its superstep's lanes."""
     chosen = scene.poster if frame is None else frame
     shapes = [*paint(scene, chosen, whole=frame is None), *caption(scene, chosen)]
-    used = sorted(colours_of(shapes))
+    used, inks = colours_of(shapes)
+    patterns = "".join(_pattern(i, scene.codes[i]) for i in sorted(used) if scene.codes[i].pattern)
+    patterns = PATTERN + patterns if patterns else ""
+    arrow = ARROW if any(isinstance(shape, Line) and shape.arrow for shape in shapes) else ""
     body = "".join(_together(list(part), scene.codes) for _, part in groupby(shapes, _kind))
-    height = _n(scene.height + CAPTION)
+    height = _n(scene.height + caption_height(scene))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">'
-        f"<title>{escape(scene.title)}</title><style>{_style(scene.codes, used)}</style>"
-        f"<defs>{''.join(_pattern(i, scene.codes[i]) for i in used if scene.codes[i].pattern)}{ARROW}</defs>"
+        f"<title>{escape(scene.title)}</title><style>{_style(scene.codes, used, inks)}</style>"
+        f"<defs>{patterns}{arrow}</defs>"
         f'<rect class="p" width="100%" height="100%" rx="4"/>{body}</svg>'
     )
 
 
+# What all patterns share.
+PATTERN = '<pattern id="h" width="6" height="6" patternUnits="userSpaceOnUse"/>'
 ARROW = (
     '<marker id="a" viewBox="0 0 6 6" refX="5" refY="3" markerWidth="5" markerHeight="5" orient="auto">'
     '<path class="i" d="M0 0L6 3L0 6z"/></marker>'
 )
 
 
-def _style(codes: Sequence[Code], used: Sequence[int]) -> str:
+def _style(codes: Sequence[Code], used: set[int], inks: set[int]) -> str:
     def theme(ink: dict[str, str], dark: bool) -> str:
         rules = f".p{{fill:{ink['paper']}}}.i,path.i{{fill:{ink['ink']}}}.s{{fill:{ink['soft']}}}"
         rules += f".l{{stroke:{ink['line']}}}.k{{stroke:{ink['ink']}}}"
-        for i in used:
+        for i in sorted(used):
             colour = codes[i].dark if dark else codes[i].light
-            rules += f"path.c{i}{{fill:{colour}}}.t{i}{{fill:{ink_on(colour)}}}"
+            rules += f"path.c{i}{{fill:{colour}}}"
+            if i in inks:
+                rules += f".t{i}{{fill:{ink_on(colour)}}}"
             if not codes[i].pattern:
                 rules += f".b{i}{{stroke:{colour}}}"
         return rules
 
     return (
-        "g{font:12px system-ui,sans-serif}path{fill:none}.m{text-anchor:middle}.e{text-anchor:end}"
+        "g{font:12px system-ui,sans-serif}path{fill:none}.h{stroke:#00000059}.m{text-anchor:middle}.e{text-anchor:end}"
         + theme(LIGHT, False)
         + f"@media(prefers-color-scheme:dark){{{theme(DARK, True)}}}"
     )
 
 
 def _pattern(number: int, code: Code) -> str:
-    width = 2 if code.pattern == "." else 1
-    stroke = f'<path d="{STROKES[code.pattern]}" stroke="#000" stroke-opacity=".35" stroke-width="{width}"/>'
-    ground = f'<path class="c{number}" d="M0 0h6v6h-6z"/>'
-    return f'<pattern id="h{number}" width="6" height="6" patternUnits="userSpaceOnUse">{ground}{stroke}</pattern>'
+    width = ' stroke-width="2"' if code.pattern == "." else ""
+    ground, stroke = f'<path class="c{number}" d="M0 0h6v6h-6z"/>', f'<path class="h" d="{STROKES[code.pattern]}"{width}/>'
+    return f'<pattern id="h{number}" href="#h">{ground}{stroke}</pattern>'
 
 
 def _kind(shape: Shape) -> object:
@@ -101,8 +104,19 @@ def _shape(shape: Shape, codes: Sequence[Code]) -> str:
         case Boxes():
             # A box is a thick stroke along its middle, which takes half as many letters as its outline.
             paint = f' style="stroke:url(#h{shape.code})"' if codes[shape.code].pattern else f' class="b{shape.code}"'
-            d = "".join(f"M{_n(x)} {_n(y + h / 2)}h{_n(w)}" for x, y, w, h in shape.boxes.tolist())
-            return f'<path{paint} stroke-width="{_n(shape.boxes[0, 3])}" d="{d}"/>'
+            if shape.upright:
+                d = "".join(f"M{_n(x + w / 2)} {_n(y)}v{_n(h)}" for x, y, w, h in shape.boxes.tolist())
+            else:
+                d = "".join(f"M{_n(x)} {_n(y + h / 2)}h{_n(w)}" for x, y, w, h in shape.boxes.tolist())
+            return f'<path{paint} stroke-width="{_n(shape.boxes[0, 2 if shape.upright else 3])}" d="{d}"/>'
+        case Outline():
+            d = "M" + "L".join(f"{_n(x)} {_n(y)}" for x, y in shape.points.tolist())
+            pattern = codes[shape.code].pattern
+            if shape.filled:
+                paint = f'style="fill:url(#h{shape.code})"' if pattern else f'class="c{shape.code}"'
+                return f'<path {paint} d="{d}z"/>'
+            paint = f'style="stroke:url(#h{shape.code})"' if pattern else f'class="b{shape.code}"'
+            return f'<path {paint} stroke-width="{_n(shape.width)}" d="{d}"/>'
         case Raster():
             data = base64.b64encode(raster_png(shape.codes, codes)).decode("ascii")
             box = f'x="{_n(shape.x)}" y="{_n(shape.y)}" width="{_n(shape.width)}" height="{_n(shape.height)}"'

@@ -51,9 +51,8 @@ class View:
             f'<img src="data:image/svg+xml;base64,{poster}" alt="{escape(self.alt, quote=True)}" '
             'style="max-width:100%;height:auto">'
         )
-        script = (
-            f"<script>(function(r){{{player()}\nlive(r,{self.scene.json()})}})(document.currentScript.parentElement)</script>"
-        )
+        start = f"live(r,{self.scene.json()})"
+        script = f"<script>(function(r){{{scripts(self.scene.view)}\n{start}}})(document.currentScript.parentElement)</script>"
         return f'<div class="ipu-view{" " + role if role else ""}">{image}{table(self.scene)}{script}</div>'
 
     def save(self, path: str | Path, *, frame: int | None = None) -> Path:
@@ -102,6 +101,13 @@ def table(scene: Scene) -> str:
     notes = "".join(f"<p>{escape(note)}</p>" for note in (*scene.notes, *more))
     cells = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f"<details><summary>Show as table</summary>{cells}{notes}</details>"
+
+
+def scripts(*views: str) -> str:
+    """The player, with what each of the views adds to it."""
+    static = resources.files("ipu_teach.show").joinpath("static")
+    own = [f"{view}.js" for view in views if static.joinpath(f"{view}.js").is_file()]
+    return "\n".join((player(), *(player(name) for name in own)))
 
 
 @cache

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ipu_teach import FLOAT, Engine, Graph, Input, IPUModel, Output, Report, Tensor, Vector, Vertex
-from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
+from ipu_teach import FLOAT, INT, Engine, Graph, InOut, Input, IPUModel, Output, Report, Tensor, Vector, Vertex
+from ipu_teach.program import Block, Call, Copy, Execute, If, Program, Repeat, RepeatWhileTrue, Sequence, Switch
 
 
 class Total(Vertex):
@@ -39,6 +39,58 @@ def uneven(tiles: int = 13, rows: int = 26, repeats: int = 3, name: str = "total
     stream = graph.add_host_to_device_fifo("rows", FLOAT, rows * 64)
     body = Sequence(Execute(first), Execute(second))
     return _run(graph, device, Sequence(Copy(stream, matrix), Repeat(repeats, body)), np.ones(rows * 64, np.float32))
+
+
+class Down(Vertex):
+    """Counts down, and says whether something is left, and whether that is odd."""
+
+    count: InOut[INT]
+    left: Output[INT]
+    odd: Output[INT]
+
+    def compute(self) -> None:
+        self.count = self.count - 1
+        self.left = self.count > 0
+        self.odd = self.count % 2
+
+
+class Note(Vertex):
+    """Adds one."""
+
+    value: InOut[INT]
+
+    def compute(self) -> None:
+        self.value = self.value + 1
+
+
+def branching(start: int = 5, outer: int = 2) -> tuple[Report, dict[str, int]]:
+    """A program with every kind of node; and how often each of its compute sets ran, as the device itself counted."""
+    device = IPUModel("ipu2", tiles_per_ipu=4).create_device()
+    graph = Graph(device.target)
+    state = {name: graph.add_variable(INT, (), name) for name in ("count", "left", "odd", "first")}
+    notes = {name: graph.add_variable(INT, (), name) for name in ("even", "uneven", "zero", "one", "always", "called")}
+    sets = {name: Execute(graph.add_compute_set(name)) for name in ("down", *notes)}
+    for variable in (*state.values(), *notes.values()):
+        graph.set_tile_mapping(variable, 1)
+        graph.set_initial_value(variable, 0)
+    graph.set_initial_value(state["first"], start)
+    down = graph.add_vertex(sets["down"].compute_set, Down, **{n: state[n] for n in ("count", "left", "odd")})
+    graph.set_tile_mapping(down, 1)
+    for name, value in notes.items():
+        graph.set_tile_mapping(graph.add_vertex(sets[name].compute_set, Note, value=value), 1)
+        graph.create_host_read(name, value)
+    function = graph.add_function(Sequence(sets["called"], sets["always"]))
+    body = Sequence(
+        If(state["odd"], sets["uneven"], Sequence(sets["even"], Repeat(2, sets["always"]))),
+        Switch(state["odd"], {0: sets["zero"]}, sets["one"]),
+        If(state["odd"], Call(function)),
+    )
+    loop = RepeatWhileTrue(sets["down"], state["left"], body)
+    engine = Engine(graph, Repeat(outer, Sequence(Copy(state["first"], state["count"]), Block(loop, "the loop"))))
+    engine.load(device)
+    engine.run()
+    counted = {name: int(engine.read_tensor(name)) for name in notes}
+    return engine.report, counted
 
 
 def _run(graph: Graph, device: object, program: Program, values: object) -> Report:

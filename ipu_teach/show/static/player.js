@@ -1,5 +1,6 @@
 // The live form of every view: draws a scene (see scene.py) on a canvas, with controls, keys and words.
 // `live(root, scene)` puts the player into `root`, in place of the picture there, and returns what controls it.
+// `EXTRA[view](kit)` adds what one view needs: kinds of marks (draw, hit, about), keys, and nodes below the canvas.
 // Nothing is fetched, and no id is used.
 
 const PATTERNS = {
@@ -23,6 +24,7 @@ const STYLE = `
 .ipu-live button,.ipu-live select{font:inherit;padding:2px 9px;color:var(--ink);background:var(--paper);border:1px solid var(--soft);border-radius:4px;cursor:pointer}
 .ipu-live ul.key{display:flex;flex-wrap:wrap;gap:4px 14px;list-style:none;margin:6px 16px;padding:0;color:var(--ink)}
 .ipu-live li{display:flex;gap:5px;align-items:center;margin:0}
+.ipu-live pre{font:12px/1.45 ui-monospace,monospace;margin:6px 16px;padding:6px 8px;overflow:auto;color:var(--ink);border-left:3px solid var(--line)}
 .ipu-live li canvas{width:16px;height:16px;border-radius:2px}
 `;
 
@@ -66,13 +68,15 @@ function inkOn(colour) {
 
 // --- the player ---
 
+const EXTRA = {};
+
 function live(root, scene) {
   const make = (tag, properties = {}, ...children) => {
     const node = Object.assign(document.createElement(tag), properties);
     node.append(...children);
     return node;
   };
-  const [width, height] = scene.size;
+  let [width, height] = scene.size;
   const marks = Object.fromEntries(scene.marks.map((m) => [m.name || m.kind, m]));
   const frames = unpack(scene.frames[1], scene.frames[0]);
   const count = frames.length;
@@ -92,7 +96,7 @@ function live(root, scene) {
     return low - 1;
   };
   const total = begin[count] || 1;
-  const moving = count > 1;
+  const moving = count > 1, phased = starts.length < count;
 
   // Unpacked when first drawn.
   const unpacked = new Map();
@@ -103,6 +107,7 @@ function live(root, scene) {
     return found[name] || (found[name] = unpack(value, size));
   }
   const of = (value, i) => (typeof value === "number" ? value : value[i]);
+  const nameOf = (mark, i) => (mark.labels ? mark.labels[i] : `${i}`);
   const keyOf = (mark, i) => ("key" in mark ? of(array(mark, "key", mark.key, mark.count), i) : -1 - i);
   const sameOf = (mark, i) => ("same" in mark ? of(array(mark, "same", mark.same, mark.count), i) : NaN);
 
@@ -112,8 +117,6 @@ function live(root, scene) {
   const style = make("style", { textContent: STYLE });
   const box = make("div", { className: "ipu-live", tabIndex: 0 });
   box.setAttribute("role", "group");
-  box.setAttribute("aria-label", `${scene.title}. ${moving ? "Keys: space plays, left and right step, page up and down go by "
-    + scene.group + ", home, end, plus and minus for speed, " : "Keys: "}up and down go through the parts.`);
   box.setAttribute("data-lm-suppress-shortcuts", "true");  // JupyterLab's own keys would insert and delete cells
   const status = make("p");
   const canvas = make("canvas");
@@ -131,7 +134,7 @@ function live(root, scene) {
   speed.setAttribute("aria-label", "Speed");
   const legend = make("ul", { className: "key" });
   const controls = make("div", { className: "row" }, scrub, button("Back", () => step(-1)), play, button("Step", () => step(1)),
-    button(`Previous ${scene.group}`, () => jump(-1)), button(`Next ${scene.group}`, () => jump(1)), speed);
+    ...(phased ? [button(`Previous ${scene.group}`, () => jump(-1)), button(`Next ${scene.group}`, () => jump(1))] : []), speed);
   box.append(status, canvas, ...(moving ? [controls] : []), said, legend,
     ...scene.notes.map((note) => make("p", { className: "soft", textContent: note })));
   const picture = root.querySelector("img");
@@ -160,16 +163,12 @@ function live(root, scene) {
       return brush;
     });
     cache = new Map();
-    const used = new Set();
-    for (const s of scene.stills) used.add(s.code);
-    for (const [, , bars] of scene.drawings) for (const b of bars) { if (b[4] >= 0) used.add(b[4]); }
-    legend.replaceChildren(...scene.codes.flatMap(([name, letter], i) => {
-      if (!letter || !used.has(i)) return [];
+    legend.replaceChildren(...scene.legend.map((i) => {
       const chip = make("canvas", { width: 32, height: 32 });
       const p = chip.getContext("2d");
       for (let x = 0; x < 36; x += 6) for (let y = 0; y < 36; y += 6) { p.setTransform(2, 0, 0, 2, 2 * x, 2 * y); hatch(p, i); }
       chip.setAttribute("aria-hidden", "true");
-      return [make("li", {}, chip, `${letter} ${name}`)];
+      return make("li", {}, chip, `${scene.codes[i][1]} ${scene.codes[i][0]}`);
     }));
   }
   function hatch(p, code) {
@@ -189,6 +188,18 @@ function live(root, scene) {
     p.textAlign = align;
     p.fillStyle = colour;
     p.fillText(string, x, y);
+  }
+
+  // The same, shortened to `room`.
+  function fitted(string, x, y, room, size, colour) {
+    pen.font = `${size}px system-ui, sans-serif`;
+    const letters = [...string];
+    let shown = string;
+    while (letters.length && pen.measureText(shown).width > room) {
+      letters.pop();
+      shown = `${letters.join("")}…`;
+    }
+    text(pen, letters.length ? shown : "", x, y, size, "left", colour);
   }
 
   // --- places: the same formulae as in scene.py and paint.py ---
@@ -250,7 +261,7 @@ function live(root, scene) {
       if (mark.side < 13) return;
       for (let i = 0; i < mark.count; i++) {
         const [x, y] = place(mark, i), letter = scene.codes[codes[i]][1], tall = mark.side >= 26;
-        const name = mark.labels ? mark.labels[i] : `${i}`, shown = tall || !letter ? name : letter;
+        const name = nameOf(mark, i), shown = tall || !letter ? name : letter;
         const size = Math.min(12, mark.side * 0.42, 1.5 * mark.side / Math.max(1, shown.length)), colour = inkOn(colours[codes[i]]);
         text(pen, shown, x + side / 2, y + mark.side * (tall && letter ? 0.42 : 0.6), size, "center", colour);
         if (tall && letter) text(pen, letter, x + side / 2, y + mark.side * 0.78, size, "center", colour);
@@ -266,52 +277,15 @@ function live(root, scene) {
       pen.strokeStyle = ink.line;
       pen.lineWidth = 1;
       pen.strokeRect(mark.x, mark.y, mark.width, mark.height);
-      const part = span ? (from + progress * (to - from)) / span : 0;
+      const part = span ? (from + (mark.whole ? 0.5 : progress) * (to - from)) / span : 0;
       const picture = lanesOf(mark, number);
-      const w = Math.round(picture.width * part);
+      const w = mark.whole ? picture.width : Math.round(picture.width * part);
       if (w) pen.drawImage(picture, 0, 0, w, picture.height, mark.x, mark.y, mark.width * w / picture.width, mark.height);
       if (moving && part > 0 && part < 1) {
         pen.fillStyle = ink.ink;
         pen.fillRect(mark.x + mark.width * part - 0.75, mark.y - 3, 1.5, mark.height + 6);
       }
-      const pitch = mark.height / mark.count;
-      if (pitch >= 9) {
-        for (let i = 0; i < mark.count; i++) {
-          const name = mark.labels ? mark.labels[i] : `${i}`;
-          text(pen, name, mark.x - 5, mark.y + (i + 0.72) * pitch, Math.min(11, pitch * 0.8), "right", ink.soft);
-        }
-      }
-    },
-
-    flows(mark, s, progress) {
-      const messages = s.flows && s.flows[mark.name];
-      if (!messages) return;
-      const cells = marks[mark.between], most = Math.max(...messages.map((m) => m[1]));
-      const middle = (i) => place(cells, i).map((v) => v + cells.side * 0.47);
-      pen.strokeStyle = pen.fillStyle = ink.ink;
-      pen.setLineDash(playing && !reduced.matches ? [7, 4] : []);
-      pen.lineDashOffset = -progress * 66;
-      for (const [source, size, receivers] of messages) {
-        const start = middle(source), thick = 1 + 2.5 * Math.sqrt(size / most);
-        if (typeof receivers === "number") {
-          const end = middle(receivers), [x, y] = start, [u, v] = end;
-          arrow(start, [(x + u) / 2 + 0.18 * (v - y), (y + v) / 2 - 0.18 * (u - x)], end, thick, true);
-          continue;
-        }
-        const ends = Array.from(array(receivers, 1, receivers[1], receivers[0]), middle);
-        const mean = [0, 1].map((k) => ends.reduce((sum, e) => sum + e[k], 0) / ends.length);
-        const fork = start.map((v, k) => v + 0.45 * (mean[k] - v));
-        arrow(start, start, fork, thick + 0.5, false);
-        if (ends.length <= 24) {
-          for (const end of ends) arrow(fork, fork, end, 0.8, true);
-        } else {
-          const h = cells.side / 2, xs = ends.map((e) => e[0]), ys = ends.map((e) => e[1]);
-          const left = Math.min(...xs) - h, top = Math.min(...ys) - h;
-          pen.lineWidth = 1.5;
-          pen.strokeRect(left, top, Math.max(...xs) + h - left, Math.max(...ys) + h - top);
-        }
-      }
-      pen.setLineDash([]);
+      labels(mark);
     },
 
     track(mark, s, progress, frame) {
@@ -326,18 +300,11 @@ function live(root, scene) {
     },
   };
 
-  function arrow(start, bend, end, thick, head) {
-    pen.lineWidth = thick;
-    pen.beginPath();
-    pen.moveTo(...start);
-    pen.quadraticCurveTo(...bend, ...end);
-    pen.stroke();
-    if (!head) return;
-    const angle = Math.atan2(end[1] - bend[1], end[0] - bend[0]), size = 4 + thick;
-    pen.beginPath();
-    pen.moveTo(...end);
-    for (const turn of [2.7, -2.7]) pen.lineTo(end[0] + size * Math.cos(angle + turn), end[1] + size * Math.sin(angle + turn));
-    pen.fill();
+  function labels(mark) {
+    const pitch = mark.height / mark.count;
+    for (let i = 0; i < mark.count && pitch >= 9; i++) {
+      text(pen, nameOf(mark, i), mark.x - 5, mark.y + (i + 0.72) * pitch, Math.min(11, pitch * 0.8), "right", ink.soft);
+    }
   }
 
   // Lanes and track are drawn once and then copied.
@@ -353,21 +320,27 @@ function live(root, scene) {
     return found;
   }
   const lanesOf = (mark, number) => keep(`${mark.name} ${number}`, mark.width, mark.height, (p) => {
-    const [span, , bars] = scene.drawings[number];
-    const pitch = mark.height / mark.count, scale = span ? mark.width / span : 0, rim = pitch > 5 ? 0.08 * pitch : 0;
-    for (const bar of bars) {
-      const codes = array(bar, 0, bar[0], mark.count), length = array(bar, 2, bar[2], mark.count), [, start, , end, rest] = bar;
-      for (let i = 0; i < mark.count; i++) {
-        const split = start + of(length, i), y = i * pitch + rim, h = Math.max(pitch - 2 * rim, 0.5), code = of(codes, i);
-        p.fillStyle = pitch > 5 ? brushes[code] : colours[code];
-        p.fillRect(start * scale, y, (split - start) * scale, h);
-        if (rest >= 0) {
-          p.fillStyle = pitch > 5 ? brushes[rest] : colours[rest];
-          p.fillRect(split * scale, y, (end - split) * scale, h);
-        }
+    const span = scene.drawings[number][0];
+    bars(p, number, mark.count, 0, 0, span ? mark.width / span : 0, mark.height / mark.count, mark.width);
+  });
+  // The bars of a drawing, from (x, y) on, as far as `most`: `scale` is the width of a unit, `pitch` the height of a lane.
+  function bars(p, number, count, x, y, scale, pitch, most) {
+    const rim = pitch > 5 ? 0.08 * pitch : 0, high = pitch > 5 ? pitch - 2 * rim : pitch + 0.4, style = pitch > 5 ? brushes : colours;
+    for (const bar of scene.drawings[number][2]) {
+      const [codes, starts, lengths] = [0, 1, 2].map((k) => array(bar, k, bar[k], count)), [, , , end, rest] = bar;
+      for (let i = 0; i < count; i++) {
+        const start = of(starts, i), split = start + of(lengths, i), top = y + i * pitch + rim;
+        const box = (code, from, to) => {
+          const left = Math.max(0, x + from * scale), right = Math.min(most, x + to * scale);
+          if (right <= left) return;
+          p.fillStyle = style[code];
+          p.fillRect(left, top, right - left, high);
+        };
+        box(of(codes, i), start, split);
+        if (rest >= 0) box(rest, split, end);
       }
     }
-  });
+  }
   const trackOf = (mark) => keep("track", mark.width, mark.height, (p) => {
     for (let f = 0; f < count; f++) {
       const x = begin[f] / total * mark.width, w = still(f).cycles / total * mark.width;
@@ -377,7 +350,7 @@ function live(root, scene) {
   });
 
   function light(mark) {
-    if (mark.kind !== "cells" && mark.kind !== "lanes") return;
+    if (!("columns" in mark && mark.block || mark.kind === "lanes")) return;
     for (let i = 0; i < mark.count; i++) {
       const itself = mark === chosen.mark && i === chosen.i;
       if (!itself && keyOf(mark, i) !== chosen.key) continue;
@@ -393,25 +366,46 @@ function live(root, scene) {
     }
   }
 
+  // --- what this view adds ---
+  const readable = scene.marks.filter((m) => m.count);
+  const kit = {
+    scene, marks, begin, count, total, frames, moving, readable, pen, canvas, make, button, still, array, of, text, fitted,
+    DRAW, bars, labels, keep, place, hit, light, frameAt, go, choose, pause, refresh,
+    resize(high) { height = high; theme(); refresh(); },
+    get ink() { return ink; }, get colours() { return colours; }, get brushes() { return brushes; },
+    get chosen() { return chosen; }, get at() { return at; }, get marching() { return playing && !reduced.matches; },
+  };
+  const extra = scene.view in EXTRA ? EXTRA[scene.view](kit) : {};
+  const help = extra.help || "";
+  Object.assign(DRAW, extra.draw);
+  said.before(...(extra.nodes || []));
+  box.setAttribute("aria-label", `${scene.title}. ${moving ? `Keys: space plays, left and right step, ${phased
+    ? `page up and down go by ${scene.group}, ` : ""}home, end, ${help ? "" : "plus and minus for speed, "}` : "Keys: "}up and down go through the parts. ${help}`);
+
   // --- words ---
   function say() {
     const frame = frameAt(), s = still(frame);
     if (moving) {
       const group = groupOf(frame), last = group + 1 < starts.length ? starts[group + 1] : count;
-      const where = `${scene.group} ${words(group + 1)} of ${words(starts.length)}, phase ${frame - starts[group] + 1} of ${last - starts[group]}`;
-      status.textContent = `${where[0].toUpperCase()}${where.slice(1)}. ${s.label}, ${words(s.cycles)} modelled cycles${s.note && `; ${s.note}`}.`;
+      const where = `${scene.group} ${words(group + 1)} of ${words(starts.length)}`;
+      const phase = phased ? `, phase ${frame - starts[group] + 1} of ${last - starts[group]}` : "";
+      const long = s.cycles ? `, ${words(s.cycles)} modelled cycles` : "";
+      status.textContent = `${where[0].toUpperCase()}${where.slice(1)}${phase}. ${s.label}${long}${s.note && `; ${s.note}`}.`;
     } else {
       status.textContent = s.note || scene.title;
     }
     scrub.value = Math.round(at);
     scrub.setAttribute("aria-valuetext", status.textContent.split(". ")[0]);
-    said.textContent = chosen ? about(s, chosen) : "Point at a part of the picture, or press up and down, for its numbers.";
+    said.textContent = chosen ? about(s, chosen) : "Point at a part of the picture, or press up and down, for its numbers. " + help;
+    if (extra.say) extra.say(s);
   }
   function about(s, { mark, i }) {
+    const own = extra.about && extra.about(mark, i);
+    if (own) return own;
     const { say, values = {} } = mark.say ? mark : s;
     const value = (name) => of(array(values, name, values[name], mark.count), i);
     return say.replace(/\{(-?)(\w+)\}/g, (_, minus, name) =>
-      name === "i" ? i : minus ? words(s.cycles - value(name)) : value(name) < 0 ? "none" : words(value(name)));
+      name === "i" ? i : name === "label" ? nameOf(mark, i) : minus ? words(s.cycles - value(name)) : value(name) < 0 ? "none" : words(value(name)));
   }
   function choose(mark, i) {
     chosen = mark ? { mark, i, key: keyOf(mark, i), same: sameOf(mark, i) } : null;
@@ -472,7 +466,6 @@ function live(root, scene) {
   }
 
   // --- events ---
-  const readable = scene.marks.filter((m) => m.kind === "cells" || m.kind === "lanes");
   function through(by) {
     const now = chosen || { mark: readable[0], i: by > 0 ? -1 : readable[0].count };
     let i = now.i + by, group = readable.indexOf(now.mark);
@@ -489,21 +482,23 @@ function live(root, scene) {
       Home: () => { pause(); go(0); }, End: () => { pause(); go(count); },
       "+": () => faster(1), "=": () => faster(1), "-": () => faster(-1),
     }),
+    ...extra.keys,
   };
   const faster = (by) => { speed.value = SPEEDS[Math.min(4, Math.max(0, SPEEDS.indexOf(+speed.value) + by))]; };
   box.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey) return;
     event.stopPropagation();
-    const native = { SELECT: true, BUTTON: event.key === " ", INPUT: /^(Arrow|Page|Home|End)/.test(event.key) };
-    if (native[event.target.tagName] || !KEYS[event.key]) return;
+    const native = { SELECT: true, BUTTON: /^( |Enter)$/.test(event.key), INPUT: /^(Arrow|Page|Home|End)/.test(event.key) };
+    const act = (event.shiftKey && KEYS["Shift " + event.key]) || KEYS[event.key];
+    if (native[event.target.tagName] || !act) return;
     event.preventDefault();
-    KEYS[event.key]();
+    act();
   });
   function point(event) {
     const rim = canvas.getBoundingClientRect();
     const x = (event.clientX - rim.left) / rim.width * width, y = (event.clientY - rim.top) / rim.height * height;
     for (const mark of readable) {
-      const i = hit(mark, x, y);
+      const i = (extra.hit || hit)(mark, x, y);
       if (i >= 0) return chosen && chosen.mark === mark && chosen.i === i ? undefined : choose(mark, i);
     }
     const track = marks.track;
@@ -537,6 +532,7 @@ function live(root, scene) {
   at = moving ? Math.min(count, scene.poster + 1) : 1;
   status.setAttribute("aria-live", "polite");
   theme();
+  if (extra.lay) extra.lay();
   refresh();
   const player = { destroy, draw, go, toggle, count,
     get at() { return at; }, get playing() { return playing; }, get touched() { return !fresh; } };

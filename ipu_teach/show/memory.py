@@ -1,0 +1,187 @@
+"""The view `memory`: what every tile holds at its fullest moment, by category, against the memory that it has.
+
+Above left the tiles, coloured by how full they are; beside them the fullest, an average and the emptiest tile against the
+limit, and what all tiles hold together; below a stack for each tile. Every number is modelled.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ipu_teach.cost.memory import BUFFERS, LANDING, VARIABLES
+from ipu_teach.errors import counted
+from ipu_teach.report import Report
+from ipu_teach.show import palette
+from ipu_teach.show.facts import checked
+from ipu_teach.show.paint import MOST_RECTANGLES
+from ipu_teach.show.palette import Code
+from ipu_teach.show.scene import GAP, Bar, Cells, Drawing, Lanes, Scene, Stack, Still, label
+from ipu_teach.show.view import View
+from ipu_teach.types import Array
+
+MOST_CELLS = 4096  # more tiles are drawn several to a cell
+SIDE = 246.0  # of the square that holds the tiles
+RIGHT = 430.0  # where the lanes beside it begin
+
+
+def memory(report: Report) -> View:
+    """What every tile holds at its fullest moment, by category. Nothing need have run.
+
+    The categories are those of `MemoryLedger`, gaps included; variables are told apart by whether they are always live. Of a
+    machine of more than 4,096 tiles each cell stands for several, and shows the fullest of them. Raises `InvalidOptionError`
+    for something that is no report.
+    """
+    return View(_scene(checked(report, "memory", ran=False)))
+
+
+def parts(report: Report) -> list[tuple[Code, Array]]:
+    """(what, int64[tiles] bytes) of all that some tile holds: first what is always live, gaps last."""
+    ledger = report.memory
+    by_category = ledger.bytes_per_tile_by_category
+    always = ledger.always_live_variables_per_tile
+    passing = (BUFFERS, LANDING)
+    found = [(palette.VARIABLES, always)]
+    found += [(palette.MEMORY[c], here) for c, here in by_category.items() if c not in (VARIABLES, *passing)]
+    found += [(palette.COMING, by_category[VARIABLES] - always)]
+    found += [(palette.MEMORY[c], by_category[c]) for c in passing]
+    return [(code, here) for code, here in (*found, (palette.GAPS, ledger.gaps_per_tile)) if here.any()]
+
+
+def _scene(report: Report) -> Scene:
+    target, limit = report.target, report.target.bytes_per_tile
+    held = parts(report)
+    total = np.sum([here for _, here in held], axis=0).astype(np.int64)
+    each = -(-target.num_tiles // MOST_CELLS)
+    shown = _fullest_of(total, each, target.tiles_per_ipu)  # the tile that each cell shows
+    count, most = len(shown), int(total.max())
+    codes = (*(code for code, _ in held), *palette.FILL)
+    fill = len(held) + np.minimum(np.maximum(-(-5 * total[shown] // max(most, 1)) - 1, 0), 4)
+    fill = np.where(total[shown] > limit, len(codes) - 1, fill)
+    order = np.argsort(total, kind="stable")
+    ends = {"fullest": int(np.argmax(total)), "emptiest": int(order[0])}
+    gauge = np.array([[here[ends["fullest"]], round(float(here.mean())), here[ends["emptiest"]]] for _, here in held])
+    sums = np.array([int(here.sum()) for _, here in held])
+    across, columns = int(np.ceil(np.sqrt(target.num_ipus))), int(np.ceil(np.sqrt(count // target.num_ipus)))
+    side = round(SIDE / (across * columns + GAP * (across - 1)), 3)
+    say = "tile {tile}: {total} of {limit} bytes, {always} of them always live"
+    values = {"tile": shown, "total": total[shown], "limit": np.full(count, limit)}
+    values["always"] = report.memory.always_live_bytes_per_tile[shown]
+    key = np.arange(count)
+    names = (f"fullest, tile {ends['fullest']}", "average", f"emptiest, tile {ends['emptiest']}")
+    sum_say = "{label}: {bytes} bytes on all tiles together"
+    heading = counted(target.num_tiles, "tile") + (f" on {target.num_ipus} IPUs" if target.num_ipus > 1 else "")
+    gauge_say = "{label}: {bytes} bytes"
+    return Scene(
+        "memory",
+        f"The memory of {counted(target.num_tiles, 'tile')}",
+        _sentence(report, held, total),
+        SIDE + 34 + 46 + 190 + 24,
+        codes,
+        (
+            Cells("tiles", heading, 16, 34, side, columns, count, count // target.num_ipus, across, key),
+            Lanes(
+                "gauge",
+                "a tile against its limit",
+                RIGHT,
+                34,
+                704 - RIGHT,
+                66,
+                3,
+                labels=names,
+                say=gauge_say,
+                values={"bytes": gauge.sum(axis=0)},
+            ),
+            Lanes(
+                "sums",
+                "all tiles together",
+                RIGHT,
+                134,
+                704 - RIGHT,
+                SIDE - 100,
+                len(held),
+                labels=tuple(label(code.name, 28) for code, _ in held),
+                say=sum_say,
+                values={"bytes": sums},
+            ),
+            Stack("stack", _stack_heading(each, count), 16, SIDE + 34 + 46, 688, 190, count, key, limit, values["always"]),
+        ),
+        (
+            Still(
+                "bytes at each tile's fullest moment",
+                _note(report, total),
+                0,
+                0,
+                True,
+                {"tiles": (fill, 1, int(fill.max()))},
+                {"gauge": (0, 0, limit), "sums": (1, 0, int(sums.max())), "stack": (2, 0, most)},
+                values=values,
+                say=say,
+            ),
+        ),
+        np.zeros(1, np.int64),
+        _table(report, held, total),
+        (
+            Drawing(max(limit, most), _beside(gauge), "bytes"),
+            Drawing(int(sums.max()), (Bar(np.arange(len(held)), 0, sums, int(sums.max())),), "bytes"),
+            Drawing(max(1, round(most * 1.05)), tuple(Bar(i, 0, here[shown], 0) for i, (_, here) in enumerate(held)), "bytes"),
+        ),
+        notes=tuple(_notes(report, each)),
+    )
+
+
+def _fullest_of(total: Array, each: int, tiles_per_ipu: int) -> Array:
+    """int64[cells]: of every `each` neighbours on an IPU the fullest tile."""
+    if each == 1:
+        return np.arange(len(total))
+    found = []
+    for first in range(0, len(total), tiles_per_ipu):
+        for begin in range(first, first + tiles_per_ipu, each):
+            found.append(begin + int(np.argmax(total[begin : min(begin + each, first + tiles_per_ipu)])))
+    return np.array(found, np.int64)
+
+
+def _beside(parts_: Array) -> tuple[Bar, ...]:
+    """The bars of lanes, each beginning where the one before it ends. `parts_`: int64[parts, lanes]."""
+    ends = np.cumsum(parts_, axis=0)
+    return tuple(Bar(i, end - here, here, 0) for i, (here, end) in enumerate(zip(parts_, ends, strict=True)))
+
+
+def _stack_heading(each: int, count: int) -> str:
+    what = "bytes, tile by tile" if each == 1 else f"bytes of the fullest of {each} tiles"
+    return what if count > MOST_RECTANGLES else f"{what}; what is below the line across a bar is always live"
+
+
+def _notes(report: Report, each: int) -> list[str]:
+    notes = [
+        "Each tile is shown at its own fullest moment; two tiles may have theirs at different steps. An average is rounded."
+    ]
+    if each > 1:
+        notes.append(f"A cell and a bar stand for up to {each} tiles and show the fullest of them.")
+    return notes
+
+
+def _note(report: Report, total: Array) -> str:
+    fullest, limit = int(np.argmax(total)), report.target.bytes_per_tile
+    always = int(report.memory.always_live_bytes_per_tile[fullest])
+    over = int((total > limit).sum())
+    text = (
+        f"the fullest tile is {fullest}: {int(total[fullest]):,} of {limit:,} bytes ({100 * total[fullest] / limit:.1f} %), "
+        f"{always:,} always live"
+    )
+    return text + (f"; {counted(over, 'tile')} over the limit" if over else "")
+
+
+def _sentence(report: Report, held: list[tuple[Code, Array]], total: Array) -> str:
+    largest = sorted(held, key=lambda part: -int(part[1].sum()))[:3]
+    names = ", ".join(f"{code.name} {int(here.sum()):,}" for code, here in largest)
+    return (
+        f"The memory of {counted(report.target.num_tiles, 'tile')}, modelled: {int(total.sum()):,} bytes, most of all {names}; "
+        f"{_note(report, total)}."
+    )
+
+
+def _table(report: Report, held: list[tuple[Code, Array]], total: Array) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    order = np.argsort(-total, kind="stable")
+    always = report.memory.always_live_bytes_per_tile
+    rows = tuple((f"{t}", f"{total[t]:,}", f"{always[t]:,}", *(f"{here[t]:,}" for _, here in held)) for t in order.tolist())
+    return ("tile", "bytes", "always live", *(code.name for code, _ in held)), rows

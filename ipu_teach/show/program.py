@@ -1,0 +1,121 @@
+"""The view `program`: the programs as a tree, with how often each part ran and how many cycles it took.
+
+A part folds and unfolds; what is folded keeps the sums of what is under it. Every number of cycles is modelled.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ipu_teach.cost.phases import COMPUTE, EXCHANGE, HOST, LINKS, SYNC
+from ipu_teach.errors import InvalidOptionError, counted
+from ipu_teach.report import Report
+from ipu_teach.show import palette
+from ipu_teach.show.facts import Place, Walk, checked
+from ipu_teach.show.scene import Scene, Still, Tree, label, number
+from ipu_teach.show.view import View
+from ipu_teach.types import Array
+
+CODES = (
+    palette.PARTS,
+    palette.SYNC,
+    palette.EXCHANGE,
+    palette.COMPUTE,
+    palette.LINKS,
+    palette.HOST,
+)
+CODE = {kind: [c.name for c in CODES].index(kind) for kind in (SYNC, EXCHANGE, COMPUTE, LINKS, HOST)}
+MOST_ROWS = 1000
+FIRST_ROWS = 28  # that are unfolded at first
+PITCH = 20.0
+
+
+def program(report: Report) -> View:
+    """The programs in `report` as a tree, with the runs and the cycles of each part. Nothing need have run.
+
+    Trees of more than 1,000 parts are shown up to there; the view says so. Which way an If or a loop went is read off the
+    steps that ran. Raises `InvalidOptionError` for something that is no report, or holds no program.
+    """
+    walk = Walk(checked(report, "program", ran=False))
+    places = [place for root in walk.roots for place in root.walk()]
+    if not places:
+        raise InvalidOptionError("show.program() was given a report without a program.", next_step="compile one with it.")
+    return View(_scene(report, walk, places))
+
+
+def _scene(report: Report, walk: Walk, all_places: list[Place]) -> Scene:
+    places = all_places[:MOST_ROWS]
+    total = sum(root.cycles for root in walk.roots)
+    share = [place.cycles / total if total else 0.0 for place in places]
+    cells: list[str] = []
+    for place, part in zip(places, share, strict=True):
+        cells += [f"{place.runs:,}", number(place.cycles), f"{100 * part:.1f} %"]
+    depth = np.array([place.depth for place in places])
+    counts = np.array([sum(1 for _ in place.walk()) - 1 for place in places])
+    opened = _opened(depth, counts)
+    tree = Tree(
+        "tree",
+        "program",
+        16,
+        34,
+        688,
+        PITCH,
+        len(places),
+        depth,
+        tuple(label(place.title, 60) for place in places),
+        ("runs", "modelled cycles", "share"),
+        tuple(cells),
+        np.array([round(1000 * part) for part in share]),
+        np.array([_code(report, place) for place in places]),
+        opened,
+        "{label}: {runs} runs, {cycles} modelled cycles, {below} parts below",
+        {"runs": np.array([p.runs for p in places]), "below": counts},
+    )
+    notes = []
+    if len(places) < len(all_places):
+        notes.append(f"The picture shows the first {len(places):,} of {len(all_places):,} parts.")
+    if walk.unplaced:
+        notes.append(f"{counted(walk.unplaced, 'step')} of the run belong to no program as it was compiled.")
+    note = f"{counted(len(all_places), 'part')}, {number(total)} modelled cycles"
+    return Scene(
+        "program",
+        f"{counted(len(walk.roots), 'program')}, part by part",
+        _sentence(walk, all_places, total),
+        34 + PITCH * len(tree.visible()) + 10,
+        CODES,
+        (tree,),
+        (Still(f"{counted(len(walk.roots), 'program')}", note, 0, 0, True),),
+        np.zeros(1, np.int64),
+        (
+            ("part", "depth", "runs", "modelled cycles", "share"),
+            tuple((label(p.title, 60), f"{p.depth}", *cells[3 * i : 3 * i + 3]) for i, p in enumerate(places)),
+        ),
+        notes=tuple(notes),
+    )
+
+
+def _opened(depth: Array, counts: Array) -> Array:
+    """bool[parts], as numbers: unfolded level by level while at most `FIRST_ROWS` show."""
+    level = 0
+    while (depth <= level + 1).sum() <= FIRST_ROWS and level < depth.max():
+        level += 1
+    opened: Array = np.where((counts > 0) & (depth < level), 1, 0)
+    return opened
+
+
+def _code(report: Report, place: Place) -> int:
+    """The colour of a part: of a step that of its longest phase."""
+    phases = report.phases(place.node.step) if place.node.step >= 0 else ()
+    return CODE[max(phases, key=lambda p: p.cycles).kind] if phases else 0
+
+
+def _sentence(walk: Walk, places: list[Place], total: float) -> str:
+    leaves = [place for place in places if place.node.step >= 0]
+    text = f"{counted(len(walk.roots), 'program')} of {counted(len(places), 'part')}, {number(total)} modelled cycles"
+    if not total:
+        return f"{text}: nothing that takes time has run."
+    worst = max(leaves, key=lambda place: place.cycles)
+    return (
+        f"{text}; most of them in {label(worst.title, 48)}: {number(worst.cycles)} in {counted(worst.runs, 'run')}, "
+        f"{100 * worst.cycles / total:.1f} %."
+    )

@@ -1,0 +1,84 @@
+// Upright stacks of bytes, to the scale of the fullest tile or of what a tile has.
+EXTRA.memory = (kit) => {
+  const { scene, pen, array, of } = kit;
+  const stack = scene.marks.find((m) => m.kind === "stack");
+  let limited = false;  // whether the height stands for all that a tile has
+  const button = kit.button("Scale to the limit", toggle);
+  button.setAttribute("aria-pressed", "false");
+  function toggle() {
+    limited = !limited;
+    button.setAttribute("aria-pressed", `${limited}`);
+    kit.refresh();
+  }
+  const value = (name, i) => of(array(kit.still(0).values, name, kit.still(0).values[name], stack.count), i);
+  const lengthOf = (bar, i) => of(array(bar, 2, bar[2], stack.count), i);
+  const bars = scene.drawings[kit.still(0).lanes[stack.name][0]][2];
+
+  // [tile, left, right] of every stack; where several tiles share a pixel, the fullest.
+  function stacks(mark) {
+    const pitch = mark.width / mark.count, wide = pitch * (pitch > 4 ? 0.86 : 1);
+    if (pitch >= 2) return Array.from({ length: mark.count }, (_, i) => [i, mark.x + i * pitch, mark.x + i * pitch + wide]);
+    const total = (i) => value("total", i);
+    return Array.from({ length: Math.floor(mark.width) }, (_, x) => {
+      let best = Math.floor(x / pitch);
+      for (let i = best + 1; i < (x + 1) / pitch && i < mark.count; i++) if (total(i) > total(best)) best = i;
+      return [best, mark.x + x, mark.x + x + 1.3];
+    });
+  }
+  const draw = {
+    stack(mark, s) {
+      const [span, unit] = scene.drawings[s.lanes[mark.name][0]], shown = limited ? Math.max(span, mark.limit * 1.02) : span;
+      const scale = mark.height / (shown || 1), pitch = mark.width / mark.count, bottom = mark.y + mark.height;
+      const wide = pitch * (pitch > 4 ? 0.86 : 1), style = pitch > 5 ? kit.brushes : kit.colours, drawn = stacks(mark);
+      kit.text(pen, mark.heading, mark.x, mark.y - 8, 12, "left", kit.ink.soft);
+      kit.text(pen, `to ${words(shown)} ${unit}`, mark.x + mark.width, mark.y - 8, 12, "right", kit.ink.soft);
+      const below = new Float64Array(mark.count);
+      for (const bar of bars) {
+        pen.fillStyle = style[bar[0]];
+        for (const [i, left, right] of drawn) {
+          const high = lengthOf(bar, i);
+          pen.fillRect(left, bottom - (below[i] + high) * scale, right - left, high * scale);
+          below[i] += high;
+        }
+      }
+      pen.fillStyle = kit.ink.ink;
+      if (mark.count <= 64) {
+        const level = array(mark, "level", mark.level, mark.count);
+        for (let i = 0; i < mark.count; i++) pen.fillRect(mark.x + i * pitch - 2, bottom - of(level, i) * scale - 0.75, wide + 4, 1.5);
+      }
+      if (mark.limit <= shown) {
+        pen.fillRect(mark.x, bottom - mark.limit * scale - 1, mark.width, 2);
+        kit.text(pen, `limit ${words(mark.limit)}`, mark.x + mark.width, bottom - mark.limit * scale + 13, 11, "right", kit.ink.ink);
+      }
+      pen.fillStyle = kit.ink.line;
+      pen.fillRect(mark.x, bottom - 0.5, mark.width, 1);
+      for (let i = 0; i < mark.count && pitch >= 13; i++) {
+        kit.text(pen, `${i}`, mark.x + i * pitch + wide / 2, bottom + 14, 11, "center", kit.ink.soft);
+      }
+      if (pitch < 13) {
+        kit.text(pen, "tile 0", mark.x, bottom + 14, 11, "left", kit.ink.soft);
+        kit.text(pen, `tile ${words(mark.count - 1)}`, mark.x + mark.width, bottom + 14, 11, "right", kit.ink.soft);
+      }
+      if (kit.chosen && kit.chosen.key >= 0) {
+        pen.strokeStyle = kit.ink.ink;
+        pen.lineWidth = 2;
+        pen.strokeRect(mark.x + kit.chosen.key * pitch - 1.5, mark.y, wide + 3, mark.height);
+      }
+    },
+  };
+  function hit(mark, x, y) {
+    if (mark !== stack) return kit.hit(mark, x, y);
+    const inside = x >= mark.x && x < mark.x + mark.width && y > mark.y && y < mark.y + mark.height;
+    return inside ? Math.floor((x - mark.x) / mark.width * mark.count) : -1;
+  }
+  function about(mark, i) {
+    if (mark !== stack && mark.kind !== "cells") return "";
+    const parts = bars.filter((bar) => lengthOf(bar, i)).map((bar) => `${scene.codes[bar[0]][0]} ${words(lengthOf(bar, i))}`);
+    return `tile ${value("tile", i)}: ${words(value("total", i))} of ${words(value("limit", i))} bytes, `
+      + `${words(value("always", i))} of them always live; ${parts.join("; ")}.`;
+  }
+  return {
+    draw, hit, about, nodes: [kit.make("div", { className: "row" }, button)], help: "M scales the bars to the limit and back.",
+    keys: { m: toggle },
+  };
+};

@@ -1,0 +1,198 @@
+// The axis of time: nested programs, tiles below them, zoom and pan, and the codelet of the chosen superstep.
+EXTRA.timeline = (kit) => {
+  const { scene, pen, canvas, begin, count, total, array, of, make, button, still } = kit;
+  const [flame, tape, track] = ["flame", "tape", "track"].map((kind) => scene.marks.find((m) => m.kind === kind));
+  const get = (name, i) => of(array(flame, name, flame[name], flame.count), i);
+  let from = 0, to = total, followed = -1, pointed = null;  // the cycles that are shown; the cursor and the box for which the window last moved
+
+  // --- the window ---
+  function show(a, b) {
+    const wide = Math.min(total, Math.max(b - a, total / 1e5));
+    from = Math.min(Math.max(0, (a + b - wide) / 2), total - wide);
+    to = from + wide;
+    whole.disabled = wide >= total;
+    kit.refresh();
+  }
+  // Moves the window, if need be, to where some of these cycles are in it.
+  function reach(first, last) {
+    if (last >= from && first <= to) return;
+    const wide = to - from;
+    from = Math.min(Math.max(0, (first + last - wide) / 2), total - wide);
+    to = from + wide;
+  }
+  const cycleAt = (x) => from + (x - tape.x) / tape.width * (to - from);
+  const placeOf = (cycle) => tape.x + (cycle - from) / (to - from) * tape.width;
+  const cursor = () => { const f = kit.frameAt(); return begin[f] + Math.min(1, kit.at - f) * still(f).cycles; };
+  function zoom(factor, around = Math.min(to, Math.max(from, cursor()))) {
+    const wide = (to - from) * factor, part = (around - from) / (to - from);
+    show(around - part * wide, around + (1 - part) * wide);
+  }
+  const pan = (part) => show(from + part * (to - from), to + part * (to - from));
+  const whole = button("Whole run", () => show(0, total));
+  function one() {
+    const f = kit.frameAt(), rim = still(f).cycles * 0.1;
+    show(begin[f] - rim, begin[f + 1] + rim);
+  }
+  const buttons = make("div", { className: "row" }, button("Zoom in", () => zoom(0.5)), button("Zoom out", () => zoom(2)),
+    button("This superstep", one), whole);
+  const source = make("pre");
+  source.tabIndex = 0;
+  source.setAttribute("role", "region");
+  source.setAttribute("aria-label", "The codelet of the chosen superstep");
+
+  function clipped(mark, high, paint) {
+    pen.save();
+    pen.beginPath();
+    pen.rect(mark.x, mark.y - 1, mark.width, high + 2);
+    pen.clip();
+    paint();
+    pen.restore();
+  }
+  // The frame in which a cycle lies.
+  function frameOf(cycle) {
+    let low = 0, high = count;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (begin[middle + 1] <= cycle) low = middle + 1; else high = middle;
+    }
+    return Math.min(low, count - 1);
+  }
+
+  const draw = {
+    flame(mark) {
+      if (cursor() !== followed) reach(followed = cursor(), followed);
+      if (kit.chosen !== pointed) {
+        pointed = kit.chosen;
+        if (pointed && pointed.mark === mark) reach(begin[get("first", pointed.i)], begin[get("last", pointed.i)]);
+      }
+      kit.text(pen, mark.heading, mark.x, mark.y - 8, 12, "left", kit.ink.soft);
+      const high = mark.pitch - 1.5;
+      clipped(mark, canvas.height, () => {
+        for (let i = 0; i < mark.count; i++) {
+          const start = begin[get("first", i)], end = begin[get("last", i)];
+          if (end < from || start > to) continue;
+          const left = Math.max(mark.x - 1, placeOf(start)), right = Math.min(mark.x + mark.width + 1, placeOf(end));
+          const wide = right - left - (right - left > 4 ? 0.8 : 0), y = mark.y + get("depth", i) * mark.pitch, code = get("code", i);
+          pen.fillStyle = wide > 5 ? kit.brushes[code] : kit.colours[code];
+          pen.fillRect(left, y, Math.max(wide, 0.3), high);
+          if (kit.chosen && kit.chosen.mark === mark && kit.chosen.i === i) {
+            pen.strokeStyle = kit.ink.ink;
+            pen.lineWidth = 2;
+            pen.strokeRect(left + 1, y + 1, Math.max(wide - 2, 1), high - 2);
+          }
+          if (wide > 30) kit.fitted(mark.names[get("title", i)], left + 4, y + mark.pitch * 0.68, wide - 8, 11, inkOn(kit.colours[code]));
+        }
+      });
+    },
+
+    tape(mark) {
+      kit.text(pen, mark.heading, mark.x, mark.y - 8, 12, "left", kit.ink.soft);
+      const shown = to - from < total ? `cycles ${words(from)} to ${words(to)}` : "the whole run";
+      kit.text(pen, shown, mark.x + mark.width, mark.y - 8, 12, "right", kit.ink.soft);
+      const scale = mark.width / (to - from), pitch = mark.height / mark.count, last = frameOf(to), first = frameOf(from);
+      clipped(mark, mark.height, () => {
+        pen.translate(mark.x, 0);
+        for (let f = first; f <= last; f++) {
+          const [number] = still(f).lanes[mark.name], x = (begin[f] - from) * scale, wide = still(f).cycles * scale;
+          if (last - first < 60) {
+            kit.bars(pen, number, mark.count, x, mark.y, scale, pitch, mark.width);
+          } else if (wide) {
+            const [span] = scene.drawings[number];
+            const picture = kit.keep(`tape ${number}`, 96, mark.height, (p) => kit.bars(p, number, mark.count, 0, 0, 96 / span, pitch, 96));
+            pen.drawImage(picture, x, mark.y, wide, mark.height);
+          }
+        }
+      });
+      kit.labels(mark);
+      const x = placeOf(cursor());
+      pen.fillStyle = kit.ink.ink;
+      if (x >= mark.x - 1 && x <= mark.x + mark.width + 1) pen.fillRect(x - 1, mark.y - 4, 2, mark.height + 8);
+      // Ticks at round numbers of cycles, about six of them.
+      const rough = (to - from) / 6, power = 10 ** Math.floor(Math.log10(rough)), tick = power * [1, 2, 5, 10].find((n) => n * power >= rough);
+      for (let c = Math.ceil(from / tick) * tick; c <= to; c += tick) {
+        pen.fillRect(placeOf(c) - 0.5, mark.y + mark.height, 1, 4);
+        kit.text(pen, words(c), placeOf(c), mark.y + mark.height + 15, 10, "center", kit.ink.soft);
+        pen.fillStyle = kit.ink.ink;
+      }
+      if (kit.chosen && kit.chosen.mark === mark) {
+        pen.strokeStyle = kit.ink.ink;
+        pen.lineWidth = 1.5;
+        pen.strokeRect(mark.x, mark.y + kit.chosen.i * pitch, mark.width, pitch);
+      }
+    },
+
+    // Over the strip of the whole run: the part that is shown.
+    track(mark, ...rest) {
+      strip(mark, ...rest);
+      if (to - from >= total) return;
+      pen.strokeStyle = kit.ink.ink;
+      pen.lineWidth = 2;
+      const left = mark.x + from / total * mark.width, wide = Math.max(4, (to - from) / total * mark.width);
+      pen.strokeRect(left, mark.y - 2, wide, mark.height + 4);
+    },
+  };
+  const strip = kit.DRAW.track;
+
+  function hit(mark, x, y) {
+    if (x < mark.x || x > mark.x + mark.width) return -1;
+    if (mark === tape) return y > mark.y && y < mark.y + mark.height ? Math.floor((y - mark.y) / mark.height * mark.count) : -1;
+    const row = Math.floor((y - mark.y) / mark.pitch), cycle = cycleAt(x);
+    if (row < 0) return -1;
+    for (let i = 0; i < mark.count; i++) {
+      if (get("depth", i) === row && begin[get("first", i)] <= cycle && cycle < begin[get("last", i)]) return i;
+    }
+    return -1;
+  }
+
+  function about(mark, i) {
+    if (mark !== flame) return "";
+    const first = get("first", i), last = get("last", i), steps = last - first;
+    return `${mark.names[get("title", i)]}: ${words(begin[last] - begin[first])} modelled cycles, from ${words(begin[first])} to `
+      + `${words(begin[last])}; superstep ${words(first + 1)}${steps > 1 ? ` to ${words(last)}` : ""}.`;
+  }
+
+  // --- the mouse ---
+  let held = null, dragged = false;
+  const spot = (event) => (event.clientX - canvas.getBoundingClientRect().left) / canvas.getBoundingClientRect().width * scene.size[0];
+  const inside = (event) => {
+    const rim = canvas.getBoundingClientRect(), x = spot(event), y = (event.clientY - rim.top) / rim.height * scene.size[1];
+    return x >= tape.x && x <= tape.x + tape.width && y > flame.y && y < tape.y + tape.height ? x : null;
+  };
+  canvas.addEventListener("pointerdown", (event) => {
+    const x = inside(event);
+    held = x === null ? null : { x, from, to };
+    dragged = false;
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    if (!held || !event.buttons) return;
+    const by = (held.x - spot(event)) / tape.width * (held.to - held.from);
+    dragged = dragged || Math.abs(held.x - spot(event)) > 4;
+    if (dragged) show(held.from + by, held.to + by);
+  });
+  canvas.addEventListener("click", (event) => {
+    const x = inside(event);
+    if (x === null || dragged) return;
+    kit.pause();
+    kit.go(frameOf(cycleAt(x)) + 1);
+  });
+  canvas.addEventListener("wheel", (event) => {
+    const x = inside(event), sideways = event.shiftKey ? event.deltaY || event.deltaX : event.deltaX;
+    if (x === null || (!event.ctrlKey && !sideways)) return;  // else the page scrolls
+    event.preventDefault();
+    if (event.ctrlKey) zoom(event.deltaY > 0 ? 1.25 : 0.8, cycleAt(x)); else pan(sideways / 800);
+  }, { passive: false });
+
+  return {
+    draw, hit, about, nodes: [buttons, source],
+    help: "Plus and minus, or the wheel with Ctrl, zoom; shift with left and right, or the mouse, moves; z shows one superstep, 0 the whole run.",
+    keys: {
+      "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), "0": () => show(0, total), z: one,
+      "Shift +": () => zoom(0.5), "Shift ArrowLeft": () => pan(-0.25), "Shift ArrowRight": () => pan(0.25),
+    },
+    say(s) {
+      source.hidden = !("source" in s);
+      const shown = "source" in s ? scene.sources[s.source] : "";
+      if (source.textContent !== shown) source.textContent = shown;
+    },
+  };
+};

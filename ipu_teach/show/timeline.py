@@ -1,0 +1,202 @@
+"""The view `timeline`: the run on the axis of modelled time, to zoom into.
+
+Above, the programs as nested boxes, the outermost on top; below, a lane for each tile with what it does when; last the
+whole run, with the part that is shown. The words say what the chosen superstep is, and show the codelet that it executes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ipu_teach.cost.phases import COMPUTE, EXCHANGE, HOST, LINKS, SYNC, Phase
+from ipu_teach.errors import InvalidOptionError, counted
+from ipu_teach.report import Report
+from ipu_teach.show import palette
+from ipu_teach.show.facts import Place, Span, Walk, checked, numbered, sources
+from ipu_teach.show.scene import Bar, Drawing, Flame, Scene, Still, Tape, Track, label, number
+from ipu_teach.show.view import View
+from ipu_teach.types import Array
+
+CODES = (palette.REST, palette.SYNC, palette.WAIT, palette.EXCHANGE, palette.COMPUTE, palette.LINKS, palette.HOST)
+REST, WAIT = CODES.index(palette.REST), CODES.index(palette.WAIT)
+CODE = {kind: [c.name for c in CODES].index(kind) for kind in (SYNC, EXCHANGE, COMPUTE, LINKS, HOST)}
+
+MOST_STEPS = 3000  # of a run
+MOST_LANES = 64
+MOST_ROWS = 12  # of nested programs
+MOST_BYTES = 150_000  # of a scene
+X, WIDTH, PITCH = 64.0, 640.0, 17.0
+
+
+def timeline(report: Report) -> View:
+    """The run in `report` on the axis of modelled time, with the programs above it and the tiles below.
+
+    Up to 3,000 supersteps are shown, and fewer of a run whose scene would be larger than 150 kB; more than 64 tiles share 64
+    lanes, each of which shows the longest time of its tiles; programs nested more than 12 deep are shown up to there. The
+    view says so. Raises `InvalidOptionError` for something that is no report or has no step in it that takes time.
+    """
+    checked(report, "timeline")
+    steps = min(MOST_STEPS, len(report.step_numbers))
+    while True:
+        scene = _Maker(report, steps).scene()
+        if len(scene.json()) <= MOST_BYTES or steps < 16:
+            return View(scene)
+        steps //= 2
+
+
+def _short(place: Place) -> str:
+    """A compute set has its colour, so its name is enough."""
+    return place.node.name if place.node.kind == "Execute" and place.node.name else place.title
+
+
+class _Maker:
+    """Makes the scene of the first `steps` supersteps."""
+
+    def __init__(self, report: Report, steps: int) -> None:
+        self.report, self.steps = report, steps
+        tiles = report.target.num_tiles
+        self.each = -(-tiles // MOST_LANES)
+        self.count = -(-tiles // self.each)
+        self.lane = np.arange(tiles) // self.each
+        self.numbers, self.which = np.unique(report.step_numbers[:steps], return_inverse=True)
+        self.phases = [report.phases(n) for n in self.numbers.tolist()]
+        self.walk = Walk(report, steps)
+
+    def scene(self) -> Scene:
+        cycles = np.array([self.report.step_cost(n).cycles for n in self.numbers.tolist()])
+        if not cycles[self.which].any():
+            raise InvalidOptionError(
+                "show.timeline() was given a run that takes no modelled time.",
+                next_step="run a program that copies or computes.",
+            )
+        texts: dict[str, int] = {}
+        stills = tuple(self._still(place, texts) for place in range(len(self.numbers)))
+        spans = [s for s in self.walk.spans if s.place.depth < MOST_ROWS]
+        flame = self._flame(spans)
+        rows = int(flame.depth.max(initial=0)) + 1
+        top = 34 + rows * PITCH + 34
+        high = max(100.0, min(230.0, 15.0 * self.count))
+        tape = Tape("tiles", self._heading(), X, top, WIDTH, high, self.count, self._labels())
+        total = cycles[self.which]
+        return Scene(
+            "timeline",
+            f"{counted(self.report.num_steps, 'superstep')} on the axis of time",
+            self._sentence(),
+            top + high + 34 + 16 + 24,
+            CODES,
+            (flame, tape, Track(X, top + high + 34, WIDTH, 16)),
+            stills,
+            self.which.astype(np.int64),
+            self._table(),
+            tuple(self._drawing(phases) for phases in self.phases),
+            int(np.argmax(total * (1 + np.array([s.code == CODE[COMPUTE] for s in stills])[self.which] * (1 + total.sum())))),
+            tuple(self._notes()),
+            sources=tuple(texts),
+        )
+
+    def _flame(self, spans: list[Span]) -> Flame:
+        names: dict[str, int] = {}
+        of = [names.setdefault(label(_short(s.place), 48), len(names)) for s in spans]
+        codes = [REST if s.place.node.step < 0 else self._code(s.place.node.step) for s in spans]
+        fields = ([s.place.depth for s in spans], [s.first for s in spans], [s.last for s in spans])
+        depth, first, last = (np.array(part, np.int64) for part in fields)
+        title_, code = np.array(of, np.int64), np.array(codes, np.int64)
+        heading = "the programs, nested"
+        return Flame("programs", heading, X, 34, WIDTH, PITCH, len(spans), depth, first, last, title_, tuple(names), code)
+
+    def _code(self, step: int) -> int:
+        """The colour of a step: that of its longest phase."""
+        phases = self.phases[int(np.searchsorted(self.numbers, step))]
+        return CODE[max(phases, key=lambda p: p.cycles).kind] if phases else REST
+
+    def _still(self, place: int, texts: dict[str, int]) -> Still:
+        step = int(self.numbers[place])
+        cost, phases = self.report.step_cost(step), self.phases[place]
+        methods = sources(self.report, step)
+        text = "\n\n".join(numbered(name, source) for name, source in methods)
+        values: dict[str, Array] = {}
+        said = []
+        for kind in (COMPUTE, EXCHANGE):
+            busy = [p.busy for p in phases if p.kind == kind and p.busy is not None]
+            if busy:
+                values[kind] = self._longest(np.sum(busy, axis=0))
+                said.append(f"{{{kind}}} cycles of {kind}")
+        note = ", ".join(f"{p.kind} {number(p.cycles)}" for p in phases)
+        compute = next((p for p in phases if p.kind == COMPUTE and p.busy is not None), None)
+        if compute is not None and compute.busy is not None:
+            tile = int(np.argmax(compute.busy))
+            note += f"; tile {tile} computes longest"
+        if methods:
+            note += f"; codelet {', '.join(dict.fromkeys(name for name, _ in methods))}"
+        return Still(
+            label(f"{cost.kind} {cost.name}".strip(), 60),
+            note,
+            self._code(step),
+            cost.cycles,
+            True,
+            lanes={"tiles": (place, 0, cost.cycles)},
+            values=values,
+            say="{label}: " + (", ".join(said) if said else "not at work") + " in this superstep",
+            source=texts.setdefault(text, len(texts)) if text else -1,
+        )
+
+    def _longest(self, per_tile: Array) -> Array:
+        found = np.zeros(self.count, np.int64)
+        np.maximum.at(found, self.lane, per_tile)
+        return found
+
+    def _drawing(self, phases: tuple[Phase, ...]) -> Drawing:
+        bars, start = [], 0.0
+        for phase in phases:
+            end = start + phase.cycles
+            length = phase.cycles if phase.busy is None else self._longest(phase.busy)
+            bars.append(Bar(CODE[phase.kind], start, length, end, -1 if phase.busy is None else WAIT))
+            start = end
+        return Drawing(start, tuple(bars), "modelled cycles")
+
+    def _labels(self) -> tuple[str, ...]:
+        last = self.report.target.num_tiles - 1
+        firsts = range(0, last + 1, self.each)
+        return tuple(f"{t}" if self.each == 1 else f"{t} to {min(t + self.each - 1, last)}" for t in firsts)
+
+    def _heading(self) -> str:
+        return "the tiles, each by its number" if self.each == 1 else f"the tiles, {self.each} to a lane"
+
+    def _notes(self) -> list[str]:
+        notes = []
+        if self.steps < self.report.num_steps:
+            notes.append(f"The picture shows the first {self.steps:,} of {self.report.num_steps:,} supersteps.")
+        if self.each > 1:
+            notes.append(f"A lane stands for up to {self.each} tiles and shows their longest time.")
+        if any(s.place.depth >= MOST_ROWS for s in self.walk.spans):
+            notes.append(f"Programs nested more than {MOST_ROWS} deep are left out.")
+        return notes
+
+    def _sentence(self) -> str:
+        report = self.report
+        runs = np.bincount(np.searchsorted(self.numbers, report.step_numbers[: self.steps]), minlength=len(self.numbers))
+        spent = {
+            n: r * report.step_cost(n).cycles for n, r in zip(self.numbers.tolist(), runs.tolist(), strict=True)
+        }  # fmt: skip
+        worst = max(spent, key=lambda n: spent[n])
+        cost = report.step_cost(worst)
+        name = label(f"{cost.kind} {cost.name}".strip(), 48)
+        times = int(runs[int(np.searchsorted(self.numbers, worst))])
+        first = "" if self.steps == report.num_steps else f" In the first {self.steps:,}, most"
+        most = first or " Most"
+        return (
+            f"A run of {counted(report.num_steps, 'superstep')} on {counted(report.target.num_tiles, 'tile')}, "
+            f"{number(report.total_cycles)} modelled cycles.{most} of the time goes to {name}: "
+            f"{number(spent[worst])} in {counted(times, 'superstep')}, {100 * spent[worst] / sum(spent.values()):.1f} %."
+        )
+
+    def _table(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+        report = self.report
+        runs = np.bincount(np.searchsorted(self.numbers, report.step_numbers[: self.steps]), minlength=len(self.numbers))
+        rows = []
+        for step, times in zip(self.numbers.tolist(), runs.tolist(), strict=True):
+            cost = report.step_cost(step)
+            names = ", ".join(dict.fromkeys(name for name, _ in sources(report, step)))
+            name = label(cost.name, 48)
+            rows.append((cost.kind, name, f"{times:,}", number(cost.cycles), number(times * cost.cycles), names))
+        return ("kind", "name", "runs", "cycles of one", "cycles of all", "codelets"), tuple(rows)

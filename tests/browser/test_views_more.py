@@ -1,0 +1,311 @@
+"""The views timeline, memory, liveness and program in JupyterLab and in pages: keys, buttons, the mouse and the words."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import numpy as np
+import pytest
+
+from ipu_teach import show
+from ipu_teach.show.scene import Curve, Flame, Stack, Tape, Tree, number
+from ipu_teach.show.view import View
+
+from . import programs
+from .conftest import Lab, violations
+from .test_views import HOSTILE, SETUP, place, status
+
+NAMES = ("timeline", "memory", "liveness", "program")
+Opener = Callable[[View], Any]
+
+
+def said(page: Any) -> str:
+    return str(page.locator(".ipu-live p.soft").first.inner_text())
+
+
+def words(page: Any) -> list[str]:
+    """What is written on the canvas in one drawing of it."""
+    script = """() => {
+        const box = document.querySelector('.ipu-live'), pen = box.querySelector(':scope > canvas').getContext('2d');
+        const found = [], old = pen.fillText;
+        pen.fillText = function (text, ...rest) { found.push(text); return old.call(this, text, ...rest); };
+        box.ipuPlayer.draw();
+        delete pen.fillText;
+        return found;
+    }"""
+    found: list[str] = page.evaluate(script)
+    return found
+
+
+def press(page: Any, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
+@pytest.fixture
+def opened(page: Any, tmp_path: Path) -> Opener:
+    """Opens a view as a page of its own, with the focus on it."""
+
+    def open_view(view: View) -> Any:
+        page.goto(view.save(tmp_path / "view.html").as_uri())
+        page.locator(".ipu-live").focus()
+        return page.locator(".ipu-live > canvas")
+
+    return open_view
+
+
+def point(canvas: Any, x: float, y: float, act: str = "hover") -> None:
+    scale = canvas.bounding_box()["width"] / 720
+    getattr(canvas, act)(position={"x": x * scale, "y": y * scale})
+
+
+# --- timeline ---------------------------------------------------------------------------------------------------------
+
+
+def window(page: Any) -> list[float]:
+    """The cycles that are shown, [from, to]; the whole run is []."""
+    shown = next(w for w in words(page) if w == "the whole run" or w.startswith("cycles "))
+    return [float(part.replace(",", "")) for part in shown.removeprefix("cycles ").split(" to ")] if " to " in shown else []
+
+
+def test_the_timeline_zooms_and_pans_by_keys_and_buttons(page: Any, opened: Opener) -> None:
+    report = programs.uneven()
+    opened(show.timeline(report))
+    total = report.total_cycles
+    assert window(page) == []
+    press(page, "Home")
+    press(page, "+", "+")
+    start, stop = window(page)
+    assert start == 0 and stop == pytest.approx(total / 4, rel=0.01)
+    press(page, "Shift+ArrowRight")
+    assert window(page)[0] == pytest.approx(total / 16, rel=0.01)
+    press(page, "Shift+ArrowLeft", "-", "-")
+    assert window(page) == []
+    page.get_by_role("button", name="Zoom in").click()
+    assert window(page)[1] - window(page)[0] == pytest.approx(total / 2, rel=0.01)
+    page.get_by_role("button", name="Whole run").click()
+    assert window(page) == [] and page.get_by_role("button", name="Whole run").is_disabled()
+    page.locator(".ipu-live").focus()
+    press(page, "Home", "ArrowRight", "ArrowRight", "z")
+    second = report.steps()[1]
+    start, stop = window(page)
+    assert start < second.start and stop > second.start + second.cycles
+    assert stop - start == pytest.approx(1.2 * second.cycles, rel=0.01)
+    press(page, "End")  # the window goes with the cursor
+    assert window(page)[1] == pytest.approx(total, rel=0.01)
+    press(page, "0")
+    assert window(page) == []
+
+
+def test_the_mouse_moves_and_zooms_the_timeline(page: Any, opened: Opener) -> None:
+    report = programs.uneven()
+    scene = show.timeline(report).scene
+    canvas = opened(show.timeline(report))
+    tape = scene.marks[1]
+    assert isinstance(tape, Tape)
+    rim = canvas.bounding_box()
+    at = (rim["x"] + rim["width"] * (tape.x + tape.width / 2) / 720, rim["y"] + rim["width"] * (tape.y + 20) / 720)
+    page.mouse.move(*at)
+    page.keyboard.down("Control")
+    page.mouse.wheel(0, -200)
+    page.mouse.wheel(0, -200)
+    page.keyboard.up("Control")
+    page.wait_for_timeout(100)
+    before = window(page)
+    assert before[1] - before[0] == pytest.approx(0.64 * report.total_cycles, rel=0.02)
+    page.mouse.down()
+    page.mouse.move(at[0] - 80, at[1], steps=4)
+    page.mouse.up()
+    assert window(page)[0] > before[0] + 100
+    press(page, "0")
+    step = report.steps()[4]
+    point(canvas, tape.x + (step.start + step.cycles / 2) / report.total_cycles * tape.width, tape.y + 30, "click")
+    assert place(page) == 5 and f"{step.kind} {step.name}" in status(page)
+
+
+def test_the_timeline_says_numbers_and_shows_the_codelet(page: Any, opened: Opener) -> None:
+    report = programs.uneven()
+    scene = show.timeline(report).scene
+    opened(show.timeline(report))
+    flame = scene.marks[0]
+    assert isinstance(flame, Flame)
+    starts = [0.0, *np.cumsum([s.cycles for s in report.steps()]).tolist()]
+    for i in range(flame.count):
+        press(page, "ArrowDown")
+        first, last = int(flame.first[i]), int(flame.last[i])
+        name = flame.names[int(flame.title[i])]
+        assert said(page).startswith(f"{name}: {number(round(starts[last] - starts[first], 1))} modelled cycles, from ")
+    press(page, "ArrowDown")
+    source = page.locator(".ipu-live pre")
+    press(page, "Home")
+    assert source.is_hidden()  # a copy has no codelet
+    press(page, "ArrowRight", "ArrowRight")
+    assert source.inner_text() == scene.sources[0] and source.inner_text().startswith("Total.compute")
+    profile = next(c for c in report.compute_sets if c.name == "total")
+    assert said(page).startswith(f"0: {profile.cycles_per_tile[0]:,} cycles of compute")
+    assert "codelet Total.compute" in status(page)
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_memory_says_every_tile(page: Any, opened: Opener) -> None:
+    report = programs.uneven()
+    scene = show.memory(report).scene
+    canvas = opened(show.memory(report))
+    ledger = report.memory
+    for tile in range(13):
+        press(page, "ArrowDown")
+        used, always = ledger.bytes_per_tile[tile] + ledger.gaps_per_tile[tile], ledger.always_live_bytes_per_tile[tile]
+        assert said(page).startswith(f"tile {tile}: {used:,} of 638,976 bytes, {always:,} of them always live; ")
+        assert f"stacks {ledger.by_category(tile)['Stacks']:,}" in said(page)
+    stack = scene.marks[-1]
+    assert isinstance(stack, Stack)
+    point(canvas, stack.x + 3.5 * stack.width / 13, stack.y + stack.height - 10)
+    assert said(page).startswith("tile 3: ")
+    assert not any(w.startswith("limit ") for w in words(page))
+    page.locator(".ipu-live").focus()
+    press(page, "m")
+    assert "limit 638,976" in words(page)
+    button = page.get_by_role("button", name="Scale to the limit")
+    assert button.get_attribute("aria-pressed") == "true"
+    button.click()
+    assert not any(w.startswith("limit ") for w in words(page))
+
+
+# --- liveness ---------------------------------------------------------------------------------------------------------
+
+
+def test_liveness_goes_step_by_step(page: Any, opened: Opener) -> None:
+    report = programs.uneven()
+    scene = show.liveness(report).scene
+    canvas = opened(show.liveness(report))
+    press(page, "Home")
+    for step in range(3):
+        press(page, "ArrowRight")
+        still = scene.stills[step]
+        assert status(page) == f"Step {step + 1} of 3. {still.label}; {still.note}."
+    curve = scene.marks[0]
+    assert isinstance(curve, Curve)
+    point(canvas, curve.x + curve.width / 2, curve.y + 50)
+    coming = curve.series[1].values - curve.series[0].values
+    assert f"variables that come and go {coming[1]:,}" in said(page)
+    point(canvas, curve.x + 10, curve.y + 50, "click")
+    assert place(page) == 1
+    page.locator(".ipu-live").focus()
+    assert f"{int(curve.top):,}" in words(page)
+    press(page, "a")
+    most = int((curve.series[-1].values - curve.series[0].values).max())
+    assert f"{most:,}" in words(page) and f"{int(curve.top):,}" not in words(page)
+    page.get_by_role("button", name="Leave out what is always live").click()
+    assert f"{int(curve.top):,}" in words(page)
+
+
+def test_two_reports_have_no_button_for_what_is_always_live(page: Any, opened: Opener) -> None:
+    report = programs.uneven()
+    opened(show.liveness(report, programs.uneven(rows=39)))
+    assert page.get_by_role("button", name="Leave out").count() == 0
+    press(page, "Home", "ArrowRight")
+    assert "a: " in status(page) and "b: " in status(page)
+
+
+# --- program ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_tree_folds_by_keyboard_and_mouse(page: Any, opened: Opener) -> None:
+    report, _ = programs.branching()
+    view = show.program(report)
+    tree = view.scene.marks[0]
+    assert isinstance(tree, Tree)
+    canvas = opened(view)
+    high = canvas.bounding_box()["height"]
+
+    def seen() -> list[str]:
+        written = words(page)
+        return [name for name in dict.fromkeys(tree.labels) if name in written]
+
+    everything = seen()
+    press(page, "ArrowDown")
+    assert said(page).startswith("Repeat 2, level 1: runs 1, modelled cycles ") and said(page).endswith("21 below.")
+    press(page, "ArrowLeft")
+    assert "folded, 21 below" in said(page) and seen() == ["Repeat 2"]
+    assert canvas.bounding_box()["height"] < high
+    press(page, "ArrowRight", "ArrowRight", "ArrowRight")
+    assert said(page).startswith("Copy 'first' to 'count', level 3: runs 2")
+    press(page, "ArrowLeft")
+    assert said(page).startswith("Sequence, level 2")
+    press(page, "Enter")
+    assert seen() == ["Repeat 2", "Sequence"]
+    press(page, "End", "Home")
+    assert said(page).startswith("Repeat 2, level 1")
+    page.get_by_role("button", name="Unfold all").click()
+    assert seen() == everything and canvas.bounding_box()["height"] == high
+    page.get_by_role("button", name="Fold all", exact=True).click()
+    assert seen() == ["Repeat 2"]
+    point(canvas, 60, tree.y + 10, "click")
+    assert seen() == ["Repeat 2", "Sequence"]
+    runs = {row["part"]: row["runs"] for row in view.data}
+    page.get_by_role("button", name="Unfold all").click()
+    page.locator(".ipu-live").focus()
+    press(page, "End", "ArrowUp")
+    assert f"runs {runs['Execute always']}" in said(page)
+
+
+# --- everywhere -------------------------------------------------------------------------------------------------------
+
+
+def test_in_jupyterlab(lab: Lab, page: Any) -> None:
+    lab.write("more.ipynb", [SETUP, *(f"show.{name}(programs.uneven())" for name in NAMES)])
+    lab.open(page, "more.ipynb")
+    lab.run(page)
+    boxes = page.locator(".ipu-live")
+    boxes.nth(3).wait_for()
+    cells = page.locator(".jp-Notebook .jp-Cell").count()
+    for i, name in enumerate(NAMES):
+        box = boxes.nth(i)
+        assert page.locator(".ipu-view > img").nth(i).is_hidden()
+        box.focus()  # the keys are the view's: JupyterLab's own would insert, cut and run cells
+        press(page, *"abxddymz+-0", "Enter", "Home", "End", "ArrowDown", "ArrowUp", "Shift+ArrowLeft")
+        assert page.locator(".jp-Notebook .jp-Cell").count() == cells
+        press(page, "Escape")
+        words_ = box.locator("p.soft").first.inner_text()
+        assert words_.startswith("Point at a part of the picture, or press up and down, for its numbers.")
+        label = box.get_attribute("aria-label")
+        assert label and label.startswith(f"{getattr(show, name)(programs.uneven()).scene.title}. Keys: ")
+
+
+def test_an_untrusted_notebook_shows_pictures(lab: Lab, page: Any) -> None:
+    report = programs.uneven()
+    views = [getattr(show, name)(report) for name in NAMES]
+    outputs = [
+        [nbformat.v4.new_output("execute_result", {"text/html": v._repr_html_(), "text/plain": repr(v)}, execution_count=1)]
+        for v in views
+    ]
+    lab.write("foreign_more.ipynb", ["pass"] * 4, outputs)
+    lab.open(page, "foreign_more.ipynb")
+    pictures = page.locator(".jp-OutputArea img")
+    pictures.first.wait_for()
+    page.wait_for_function("document.querySelectorAll('.jp-OutputArea img').length === 4")
+    assert page.locator(".ipu-live").count() == 0
+    assert [pictures.nth(i).get_attribute("alt") for i in range(4)] == [repr(v) for v in views]
+    assert page.evaluate("[...document.querySelectorAll('.jp-OutputArea img')].every(i => i.naturalWidth === 720)")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_names_are_text_and_axe_finds_nothing(page: Any, tmp_path: Path, dark: bool) -> None:
+    if "IPU_TEACH_AXE" not in os.environ:
+        pytest.skip("IPU_TEACH_AXE is unset: it names axe-core's axe.min.js")
+    page.emulate_media(color_scheme="dark" if dark else "light")
+    report = programs.uneven(name=HOSTILE)
+    for name in NAMES:
+        page.goto(getattr(show, name)(report).save(tmp_path / f"{name}.html").as_uri())
+        page.locator(".ipu-live").wait_for()
+        page.locator("summary").click()
+        page.locator(".ipu-live").focus()
+        press(page, "End", "ArrowDown")
+        assert page.evaluate("typeof hacked") == "undefined"
+        assert violations(page) == [], name

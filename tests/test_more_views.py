@@ -1,0 +1,513 @@
+"""The views timeline, memory, liveness and program: their numbers are the report's, and they keep the contract of all views."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, Tensor, show
+from ipu_teach.errors import InvalidOptionError
+from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
+from ipu_teach.report.log import Ran
+from ipu_teach.show import palette
+from ipu_teach.show.facts import Walk, sources
+from ipu_teach.show.paint import BAR, COLUMN, lane_raster, paint, stack_raster
+from ipu_teach.show.scene import Cells, Curve, Flame, Lanes, Stack, Tape, Tree
+from ipu_teach.show.svg import svg
+from ipu_teach.show.view import View, player, scripts
+from tests.browser import programs
+from tests.test_views import ROOT, Tags, contrast, told
+
+NAMES = ("timeline", "memory", "liveness", "program")
+
+
+def view(name: str, report: Report) -> View:
+    made: View = getattr(show, name)(report)
+    return made
+
+
+# --- the programs and what ran of them --------------------------------------------------------------------------------
+
+
+def test_every_part_of_a_program_ran_as_often_as_the_device_counted() -> None:
+    report, counted = programs.branching()
+    places = [p for root in Walk(report).roots for p in root.walk()]
+    for name, times in counted.items():
+        assert sum(p.runs for p in places if p.node.kind == "Execute" and p.node.name == name) == times, name
+    titles = {p.title: p for p in places}
+    assert titles["RepeatWhileTrue 'left'"].runs == 2 and titles["condition: Execute down"].runs == 10
+    assert titles["If 'odd'"].runs == 8 and titles["then: Execute uneven"].runs == 4
+    assert titles["case 0: Execute zero"].runs == titles["default: Execute one"].runs == 4
+
+
+@pytest.mark.parametrize("most", [None, 10**6])
+def test_the_cycles_of_the_parts_add_up(most: int | None) -> None:
+    for report in (programs.uneven(), programs.branching()[0]):
+        walk = Walk(report, most)
+        assert walk.unplaced == 0
+        assert sum(root.cycles for root in walk.roots) == pytest.approx(report.total_cycles)
+        for place in (p for root in walk.roots for p in root.walk()):
+            if place.children:
+                assert place.cycles == pytest.approx(sum(c.cycles for c in place.children))
+
+
+def test_spans_are_the_steps_of_the_run_nested() -> None:
+    report, _ = programs.branching()
+    walk = Walk(report, 10**6)
+    leaves = [s for s in walk.spans if s.place.node.step >= 0]
+    assert [s.place.node.step for s in leaves] == report.step_numbers.tolist()
+    assert [s.first for s in leaves] == list(range(report.num_steps))
+    for i, span in enumerate(walk.spans):  # each lies within the nearest one above that is less deep
+        around = next((s for s in reversed(walk.spans[:i]) if s.place.depth == span.place.depth - 1), None)
+        assert (around is None) == (span.place.depth == 0)
+        if around is not None:
+            assert around.first <= span.first < span.last <= around.last and span.place in around.place.children
+
+
+def test_a_run_that_stopped_half_way_is_followed_to_there() -> None:
+    report = programs.uneven(repeats=50)
+    short = Report(report.profile, Ran(report.step_numbers[:40].copy(), np.bincount(report.step_numbers[:40]).astype(np.int64)))
+    for walk in (Walk(short), Walk(short, 40)):
+        assert walk.unplaced == 0 and sum(root.cycles for root in walk.roots) == pytest.approx(short.total_cycles)
+        places = {p.title: p.runs for root in walk.roots for p in root.walk()}
+        assert places["Execute total"] == 20 and places["Execute everywhere"] == 19
+
+
+def test_runs_of_several_programs_are_told_apart() -> None:
+    report = two_programs()
+    first, second = Walk(report).roots
+    assert (first.runs, second.runs) == (1, 2)
+    assert [r["runs"] for r in show.program(report).data if r["part"].startswith("Execute")] == ["1", "6"]
+
+
+def two_programs() -> Report:
+    device = IPUModel("ipu2", tiles_per_ipu=2).create_device()
+    graph = Graph(device.target)
+    values, out = graph.add_variable(FLOAT, (4,), "values"), graph.add_variable(FLOAT, (), "out")
+    graph.set_tile_mapping(values, 0)
+    graph.set_tile_mapping(out, 1)
+    graph.set_initial_value(values, 1.0)
+    one, two = graph.add_compute_set("one"), graph.add_compute_set("two")
+    for compute_set in (one, two):
+        graph.set_tile_mapping(graph.add_vertex(compute_set, programs.Total, values=values, out=out), 1)
+    engine = Engine(graph, [Execute(one), Repeat(3, Execute(two))])
+    engine.load(device)
+    for number in (1, 0, 1):
+        engine.run(number)
+    return engine.report
+
+
+def test_sources_are_named_by_class_and_method() -> None:
+    report = programs.uneven()
+    step = next(n for n in report.step_numbers.tolist() if report.step_cost(n).name == "total")
+    text = "def compute(self) -> None:\n    self.out = np.sum(self.values)"
+    assert sources(report, step) == (("Total.compute", text),)
+    assert sources(report, next(n for n in report.step_numbers.tolist() if report.step_cost(n).kind == "StreamCopy")) == ()
+
+
+# --- timeline ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_timeline_is_the_run() -> None:
+    report = programs.uneven()
+    scene = show.timeline(report).scene
+    stills = [scene.stills[i] for i in scene.frames.tolist()]
+    assert [s.cycles for s in stills] == [step.cycles for step in report.steps()]
+    assert [s.label for s in stills] == [f"{step.kind} {step.name}" for step in report.steps()]
+    flame, tape, _ = scene.marks
+    assert isinstance(flame, Flame) and isinstance(tape, Tape)
+    boxes = [(flame.names[t], d, a, b) for t, d, a, b in zip(flame.title, flame.depth, flame.first, flame.last, strict=True)]
+    assert boxes[:4] == [
+        ("Sequence", 0, 0, 7),
+        ("Copy rows to 'matrix'", 1, 0, 1),
+        ("Repeat 3", 1, 1, 7),
+        ("Sequence", 2, 1, 3),
+    ]
+    assert [b for b in boxes if b[1] == 3] == [(n, 3, 1 + i, 2 + i) for i, n in enumerate(["total", "everywhere"] * 3)]
+    total = next(s for s in scene.stills if s.label == "Execute total")
+    profile = next(c for c in report.compute_sets if c.name == "total")
+    assert total.values["compute"].tolist() == profile.cycles_per_tile.tolist()
+    assert scene.sources == ("Total.compute\n  1  def compute(self) -> None:\n  2      self.out = np.sum(self.values)",)
+    assert total.source == 0 and "codelet Total.compute" in total.note
+
+
+def test_the_timeline_says_where_the_time_goes() -> None:
+    report = programs.uneven()
+    share = 100 * report.step_cost(0).cycles / report.total_cycles
+    assert repr(show.timeline(report)) == (
+        f"A run of 7 supersteps on 13 tiles, {report.total_cycles:,.1f} modelled cycles. Most of the time goes to StreamCopy "
+        f"rows: {report.step_cost(0).cycles:,.1f} in 1 superstep, {share:.1f} %."
+    )
+    rows = {row["name"]: row for row in show.timeline(report).data}
+    assert rows["total"]["runs"] == "3" and rows["total"]["codelets"] == "Total.compute"
+    assert rows["total"]["cycles of all"] == f"{3 * int(rows['total']['cycles of one']):,}"
+
+
+def test_many_tiles_share_lanes() -> None:
+    report = programs.uneven(tiles=1472, rows=2944)
+    view_ = show.timeline(report)
+    tape = view_.scene.marks[1]
+    assert isinstance(tape, Tape) and tape.count == 64 and tape.labels[-1] == "1449 to 1471"
+    total = next(s for s in view_.scene.stills if s.label == "Execute total")
+    profile = next(c for c in report.compute_sets if c.name == "total")
+    assert total.values["compute"].tolist() == [int(part.max()) for part in np.split(profile.cycles_per_tile, 64)]
+    assert "A lane stands for up to 23 tiles and shows their longest time." in view_.scene.notes
+
+
+def test_a_long_run_is_cut_and_deep_programs_too() -> None:
+    report = programs.uneven(tiles=2, rows=2, repeats=2_000)
+    scene = show.timeline(report).scene
+    assert len(scene.frames) <= 3_000 and len(scene.json()) <= 150_000
+    assert scene.notes[0] == f"The picture shows the first {len(scene.frames):,} of 4,001 supersteps."
+    assert f"In the first {len(scene.frames):,}, most of the time goes to" in scene.sentence
+    flame = scene.marks[0]
+    assert isinstance(flame, Flame) and flame.last.max() == len(scene.frames)
+    graph, a, b = two_variables()
+    nested: Program = Copy(a, b)
+    for _ in range(20):
+        nested = Sequence(nested)
+    notes = show.timeline(run(graph, nested)).scene.notes
+    assert notes == ("Programs nested more than 12 deep are left out.",)
+
+
+def two_variables() -> tuple[Graph, Tensor, Tensor]:
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device().target)
+    a, b = (graph.add_variable(FLOAT, (8,), name) for name in "ab")
+    graph.set_tile_mapping(a, 0)
+    graph.set_tile_mapping(b, 1)
+    graph.set_initial_value(a, 0.0)
+    return graph, a, b
+
+
+def run(graph: Graph, program: Program) -> Report:
+    engine = Engine(graph, program)
+    engine.load(IPUModel("ipu2", tiles_per_ipu=graph.target.num_tiles).create_device())
+    engine.run()
+    return engine.report
+
+
+# --- memory -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tiles", [1, 13, 1472])
+def test_the_memory_adds_up(tiles: int) -> None:
+    report = programs.uneven(tiles=tiles, rows=2 * tiles)
+    scene, ledger = show.memory(report).scene, report.memory
+    [still] = scene.stills
+    held = {scene.codes[int(bar.code)].name: np.broadcast_to(bar.length, tiles) for bar in scene.drawings[2].bars}
+    assert np.sum(list(held.values()), axis=0).tolist() == still.values["total"].tolist()
+    assert still.values["total"].tolist() == (ledger.bytes_per_tile + ledger.gaps_per_tile).tolist()
+    for tile in {0, tiles // 2, tiles - 1}:
+        here = ledger.by_category(tile)
+        assert {n.lower(): v for n, v in here.items() if v and n != "Variables"} == {
+            n: int(v[tile]) for n, v in held.items() if v[tile] and "variables" not in n and n != "gaps"
+        }
+        assert here["Variables"] == sum(int(v[tile]) for n, v in held.items() if "variables" in n)
+    # What is always live is known from elsewhere: the ledger sums variables and categories by themselves.
+    passing = {"variables that come and go", "exchange buffers", "host buffers", "gaps"}
+    steady = sum(v for n, v in held.items() if n not in passing)
+    assert np.asarray(steady).tolist() == ledger.always_live_bytes_per_tile.tolist()
+
+
+def test_the_memory_names_the_fullest_tile_and_the_limit() -> None:
+    report = programs.uneven()
+    used = report.memory.bytes_per_tile + report.memory.gaps_per_tile
+    fullest = int(used.argmax())
+    always = int(report.memory.always_live_bytes_per_tile[fullest])
+    share = 100 * used[fullest] / 638976
+    text = f"the fullest tile is {fullest}: {used[fullest]:,} of 638,976 bytes ({share:.1f} %), {always:,} always live"
+    view_ = show.memory(report)
+    assert repr(view_).endswith(text + ".") and view_.scene.stills[0].note == text
+    assert repr(view_).startswith(f"The memory of 13 tiles, modelled: {int(used.sum()):,} bytes, most of all stacks ")
+    assert view_.data[0]["tile"] == f"{fullest}" and view_.data[0]["bytes"] == f"{used[fullest]:,}"
+    assert len(view_.data) == 13
+
+
+def test_tiles_are_coloured_by_fifths_of_the_fullest_and_over_the_limit_apart() -> None:
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=4).create_device().target)
+    for tile, kib in enumerate((10, 100, 300, 700)):
+        graph.set_tile_mapping(graph.add_variable(FLOAT, (kib * 256,), f"part {tile}"), tile)
+    engine = Engine(graph, Sequence(), options={"debug.allowOutOfMemory": "true"})
+    view_ = show.memory(engine.report)
+    code = np.broadcast_to(view_.scene.stills[0].cells["tiles"][0], 4)
+    assert [view_.scene.codes[int(c)].letter for c in code] == ["1", "1", "3", "!"]
+    assert "1 tile over the limit" in repr(view_)
+    stack = view_.scene.marks[-1]
+    assert isinstance(stack, Stack) and stack.limit < view_.scene.drawings[2].span  # the line is in the picture
+
+
+def test_many_ipus_show_the_fullest_of_several_tiles() -> None:
+    graph = Graph(IPUModel("ipu2", num_ipus=4).create_device().target)
+    heavy = graph.add_variable(FLOAT, (1000,), "heavy")
+    graph.set_tile_mapping(heavy, 3)
+    scene = show.memory(Engine(graph, Sequence()).report).scene
+    cells = scene.marks[0]
+    assert isinstance(cells, Cells) and cells.count == 2944
+    assert scene.stills[0].values["tile"][1] == 3 and any("up to 2 tiles" in note for note in scene.notes)
+
+
+def test_a_stack_of_many_tiles_shows_the_highest_in_a_column() -> None:
+    report = programs.uneven(tiles=1472, rows=2944)
+    scene = show.memory(report).scene
+    stack = scene.marks[-1]
+    assert isinstance(stack, Stack)
+    pixels = stack_raster(stack, scene.drawings[2])
+    total = report.memory.bytes_per_tile + report.memory.gaps_per_tile
+    height = (pixels >= 0).sum(axis=0) / pixels.shape[0] * scene.drawings[2].span
+    most = [int(total[1472 * i // 480 : 1472 * (i + 1) // 480].max()) for i in range(480)]
+    assert np.abs(height - most).max() <= scene.drawings[2].span / pixels.shape[0]
+
+
+# --- liveness ---------------------------------------------------------------------------------------------------------
+
+
+def by_hand(report: Report) -> tuple[list[int], list[int], list[int]]:
+    """(bytes of all tiles, the fullest tile, its bytes) at every step, variable by variable and tile by tile."""
+    ledger = report.memory
+    whole, tile, most = [], [], []
+    for place, passing in enumerate(ledger.passing):
+        here = [int(v) for v in ledger.always_live_bytes_per_tile]
+        for row in range(len(ledger.tile)):
+            if ledger.liveness.live[place, ledger.variable[row]]:
+                here[ledger.tile[row]] += int(ledger.size[row])
+        for part in passing.values():
+            here = [a + int(b) for a, b in zip(here, part, strict=True)]
+        whole.append(sum(here))
+        tile.append(here.index(max(here)))
+        most.append(max(here))
+    return whole, tile, most
+
+
+@pytest.mark.parametrize("which", ["uneven", "branching"])
+def test_the_curves_are_the_ledgers(which: str) -> None:
+    report = programs.uneven() if which == "uneven" else programs.branching()[0]
+    view_ = show.liveness(report)
+    whole, tile, most = by_hand(report)
+    all_tiles, fullest = view_.scene.marks[:2]
+    assert isinstance(all_tiles, Curve) and isinstance(fullest, Curve)
+    assert all_tiles.series[-1].values.tolist() == whole and fullest.series[-1].values.tolist() == most
+    assert [row["fullest tile"] for row in view_.data] == [str(t) for t in tile]
+    assert [row["bytes there"] for row in view_.data] == [f"{b:,}" for b in most]
+    for row, total in zip(view_.data, whole, strict=True):
+        parts = [int(row[k].replace(",", "")) for k in ("always live", "variables that come and go", "buffers")]
+        assert sum(parts) == total
+    peak = max(whole)
+    assert f"most at step {whole.index(peak) + 1} (" in repr(view_) and f"{peak:,} bytes on all tiles" in repr(view_)
+
+
+def test_the_lanes_are_the_live_ranges() -> None:
+    report = programs.uneven()
+    scene, ledger = show.liveness(report).scene, report.memory
+    lanes = next(m for m in scene.marks if isinstance(m, Lanes))
+    for lane, name in enumerate(lanes.labels):
+        live = ledger.liveness.live[:, ledger.names.index(name)]
+        drawn = np.zeros(len(live), bool)
+        for bar in scene.drawings[0].bars:
+            start, length = np.broadcast_to(bar.start, lanes.count)[lane], np.broadcast_to(bar.length, lanes.count)[lane]
+            drawn[int(start) : int(start + length)] = True
+        assert drawn.tolist() == live.tolist(), name
+    assert lanes.labels == ("matrix", "sums", "totals")
+    assert "matrix 6,656, sums 104" in scene.stills[1].note
+
+
+def test_two_reports_over_each_other() -> None:
+    small, large = programs.uneven(), programs.uneven(rows=39)
+    view_ = show.liveness(small, large)
+    a, b = max(by_hand(small)[0]), max(by_hand(large)[0])
+    assert repr(view_).endswith(f", {100 * (b - a) / a:+.1f} % at the peak.")
+    curve = view_.scene.marks[0]
+    assert isinstance(curve, Curve) and [s.values.max() for s in curve.series] == [a, b]
+    assert curve.series[0].base is not None and curve.series[1].base is None  # an area and a line: not by colour alone
+    assert view_.data[0]["bytes on all tiles (b)"] == f"{by_hand(large)[0][0]:,}"
+    longer = show.liveness(small, programs.branching()[0])
+    assert "a has no such step" in longer.scene.stills[-1].note and longer.data[-1]["what (a)"] == ""
+
+
+def test_long_programs_share_places() -> None:
+    graph, a, b = two_variables()
+    report = run(graph, Sequence(*(Copy(*((b, a) if i % 2 else (a, b))) for i in range(2_500))))
+    scene = show.liveness(report).scene
+    assert len(scene.json()) <= 150_000
+    each = -(-2_500 // len(scene.frames))
+    assert scene.notes[0] == f"A place stands for {each} steps of the programs and shows the fullest of them."
+    curve = scene.marks[0]
+    assert isinstance(curve, Curve) and curve.series[-1].values.max() == max(by_hand(report)[0])
+    assert len(show.liveness(report).data) == 2_500
+
+
+# --- program ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_tree_says_runs_cycles_and_shares() -> None:
+    report = programs.uneven()
+    view_ = show.program(report)
+    rows = {row["part"]: row for row in view_.data}
+    profile = next(c for c in report.compute_sets if c.name == "total")
+    cycles = profile.executions * profile.cost.cycles
+    assert rows["Execute total"] == {
+        "part": "Execute total",
+        "depth": "3",
+        "runs": "3",
+        "modelled cycles": f"{cycles:,.0f}",
+        "share": f"{100 * cycles / report.total_cycles:.1f} %",
+    }
+    assert rows["Repeat 3"]["runs"] == "1" and [r["depth"] for r in view_.data] == ["0", "1", "1", "2", "3", "3"]
+    longest = max(report.steps(), key=lambda s: s.cycles)
+    assert f"{longest.cycles:,.1f} in 1 run" in repr(view_)
+
+
+def test_a_program_that_has_not_run_is_a_tree_all_the_same() -> None:
+    graph, a, b = two_variables()
+    view_ = show.program(Engine(graph, Repeat(4, Copy(a, b))).report)
+    assert repr(view_) == "1 program of 2 parts, 0 modelled cycles: nothing that takes time has run."
+    assert [row["runs"] for row in view_.data] == ["0", "0"]
+
+
+def test_large_trees_are_folded_and_cut() -> None:
+    graph, a, b = two_variables()
+    wide = run(graph, Sequence(*(Sequence(Copy(a, b), Copy(b, a)) for _ in range(400))))
+    view_ = show.program(wide)
+    tree = view_.scene.marks[0]
+    assert isinstance(tree, Tree) and tree.count == 1000 and tree.visible() == [0]  # 400 below: folded at first
+    assert view_.scene.notes == ("The picture shows the first 1,000 of 1,201 parts.",)
+    assert len(view_._repr_html_()) < 150_000
+    graph, a, b = two_variables()
+    few = show.program(run(graph, Sequence(*(Sequence(Copy(a, b)) for _ in range(20))))).scene.marks[0]
+    assert isinstance(few, Tree) and len(few.visible()) == 21  # one level is open, the next would be too many
+
+
+def test_the_player_lays_out_trees_as_the_poster_does() -> None:
+    assert f"const BAR = {BAR:.0f}, COLUMN = {COLUMN:.0f}," in player("program.js")
+
+
+# --- the contract -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_view_is_a_picture_a_table_and_a_player(name: str) -> None:
+    made = view(name, programs.uneven())
+    found = Tags(made._repr_html_())
+    [image] = found.tags["img"]
+    assert image["alt"] == repr(made) and str(image["src"]).startswith("data:image/svg+xml;base64,")
+    assert "Show as table" in found.texts and len(found.tags["tr"]) == len(made.data) + 1
+    [script] = found.tags["script"]
+    assert not script and "http" not in made._repr_html_()
+    assert "id" not in {key for tags in found.tags.values() for tag in tags for key in tag}
+    text = repr(made)
+    assert "0x" not in text and "\n" not in text and len(re.findall(r"\d", text)) >= 3
+    assert "modelled" in text
+
+
+@pytest.mark.parametrize("name", ["</script><script>alert(1)</script>", "\"quoted\" & 'so'", "😀\n\x00", "long " * 2_000, ""])
+def test_any_name_is_text(name: str) -> None:
+    report = programs.uneven(name=name)
+    for made in (*(view(n, report) for n in NAMES), show.liveness(report, report)):
+        page = made._repr_html_()
+        assert len(Tags(page).tags["script"]) == 1 and len(page) < 80_000
+        assert "<script>alert" not in page and "<script>" not in svg(made.scene)
+
+
+def hashes() -> list[str]:
+    report, branching = programs.uneven(), programs.branching()[0]
+    made = [view(n, r) for n in NAMES for r in (report, branching)] + [show.liveness(report, branching)]
+    return [hashlib.sha256((v._repr_html_() + repr(v)).encode()).hexdigest() for v in made]
+
+
+def test_the_same_bytes_in_another_process() -> None:
+    code = "from tests.test_more_views import hashes\nprint(*hashes())"
+    there = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONHASHSEED": "7"},
+    )
+    assert there.stdout.split() == hashes()
+
+
+def test_sizes() -> None:
+    small, large = programs.uneven(), programs.uneven(tiles=1472, rows=2944, repeats=100)
+    most = {"timeline": 15_000, "memory": 21_000, "liveness": 15_000, "program": 15_000}
+    for name in NAMES:
+        assert len(view(name, small)._repr_html_()) - len(scripts(name)) <= most[name], name
+        assert len(view(name, large)._repr_html_()) - len(scripts(name)) <= 150_000, name
+        assert len(scripts(name)) - len(player()) <= 10_000
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("ending", ["html", "svg", "png", "pdf", "gif"])
+def test_save(name: str, ending: str, tmp_path: Path) -> None:
+    made = view(name, programs.uneven(tiles=3, rows=3, repeats=1))
+    first = made.save(tmp_path / f"a.{ending}").read_bytes()
+    assert first[:5] in (b"<!doc", b"<svg ", b"\x89PNG\r", b"%PDF-", b"GIF89")
+    if ending != "gif":
+        assert made.save(tmp_path / f"b.{ending}").read_bytes() == first
+
+
+def test_many_lanes_are_a_raster_of_the_same_bars() -> None:
+    """The strip of the timeline at sixty-four lanes shows what the lanes of each superstep show."""
+    report = programs.uneven(tiles=1472, rows=2944, repeats=3)
+    scene = show.timeline(report).scene
+    tape = scene.marks[1]
+    assert isinstance(tape, Tape)
+    raster = next(s for s in paint(scene, 0) if hasattr(s, "codes") and s.codes.shape[0] == 64)
+    before = np.append(0, np.cumsum([scene.stills[i].cycles for i in scene.frames.tolist()]))
+    at = (np.arange(raster.codes.shape[1]) + 0.5) / raster.codes.shape[1] * before[-1]
+    for frame, still in enumerate(scene.frames.tolist()):
+        columns = np.flatnonzero((at >= before[frame]) & (at < before[frame + 1]))
+        drawing = scene.drawings[still]
+        alone = lane_raster(Lanes("", "", 0, 0, 1, 1, 64), drawing, drawing.span)
+        inside = ((at[columns] - before[frame]) / drawing.span * alone.shape[1]).astype(int)
+        same = raster.codes[:, columns] == alone[:, inside]
+        assert same.mean() > 0.97  # pixels on an edge may fall to either side
+
+
+def test_words_can_be_read_on_everything_and_no_two_parts_look_alike() -> None:
+    codes = [*palette.MEMORY.values(), palette.VARIABLES, palette.COMING, palette.GAPS]
+    for code in (*codes, *palette.FILL, palette.STEADY, palette.PARTS, palette.FIRST, palette.SECOND):
+        for colour in (code.light, code.dark):
+            assert contrast(palette.ink_on(colour), colour) >= 4.5, code.name
+    assert len({(c.light, c.pattern) for c in codes}) == len({c.name for c in codes}) == len(codes)
+    assert len({c.letter for c in palette.FILL}) == len({c.light for c in palette.FILL}) == len(palette.FILL)
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+def test_errors() -> None:
+    empty = Engine(Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device().target), Sequence()).report
+    calls: dict[str, Callable[..., View]] = {name: getattr(show, name) for name in NAMES}
+    for name, call in calls.items():
+        for wrong in (7, None, "report"):
+            assert told(lambda call=call, wrong=wrong: call(wrong)) == (
+                f"show.{name}() was given {wrong!r}, which is no report.\n  next:  give it engine.report."
+            )
+    assert told(lambda: show.liveness(programs.uneven(), 7)) == (  # type: ignore[arg-type]
+        "show.liveness() was given 7, which is no report.\n  next:  give it engine.report."
+    )
+    assert told(lambda: show.timeline(empty)) == (
+        "show.timeline() was given a report in which nothing has run.\n  next:  engine.run(), then engine.report."
+    )
+    assert told(lambda: show.liveness(empty)) == (
+        "show.liveness() was given a report whose programs have no step.\n"
+        "  next:  compile a program that copies or executes something."
+    )
+    with pytest.raises(InvalidOptionError):
+        show.memory(None)  # type: ignore[arg-type]
+
+
+def test_a_report_from_a_file_is_drawn_the_same(tmp_path: Path) -> None:
+    for report in (programs.uneven(), programs.branching()[0]):
+        report.save(tmp_path / "a.report")
+        again = Report.open(tmp_path / "a.report")
+        for name in NAMES:
+            assert view(name, again)._repr_html_() == view(name, report)._repr_html_(), name
