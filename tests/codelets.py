@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import linecache
+from itertools import count
 from random import Random
 
 import numpy as np
@@ -306,3 +308,111 @@ def random_codelet(rng: Random, dtype: type[DType], length: int) -> tuple[type[V
     scope = {name: getattr(ipu_teach, name) for name in ipu_teach.__all__} | {"np": np}
     exec(source, scope)
     return scope["Random"], source
+
+
+# --- random codelets with branches ------------------------------------------------------------------------------------
+#
+# Single numbers only. a, b, c are some numbers, p, q whole ones; each may be Python's or numpy's, as it comes.
+
+BRANCHING = {"x": "n", "i": "n", "w": "n", "s": "", "y": "n", "z": "", "t": ""}
+
+BRANCHING_FIELDS = """
+    x: Input[Vector[{T}]]
+    i: Input[Vector[INT]]
+    w: InOut[Vector[{T}]]
+    s: InOut[{T}]
+    y: Output[Vector[{T}]]
+    z: Output[{T}]
+    t: InOut[INT]
+"""
+_numbers = count()
+
+
+def random_branching(rng: Random, dtype: type[DType], length: int, size: int) -> tuple[type[Vertex], str]:
+    """A vertex class with the fields of `BRANCHING`, vectors of `size`, and its source: nested branches and loops."""
+    floats = dtype.numpy.kind == "f"
+    fresh = count()
+
+    def whole(deep: int) -> str:
+        if deep == 0 or rng.randrange(3) == 0:
+            simple = ["p", "q", "p", "q", "self.t", f"self.i[{rng.randrange(size)}]", str(rng.randrange(-3, 9))]
+            return rng.choice(simple)
+        one, two = whole(deep - 1), whole(deep - 1)
+        if rng.randrange(6) == 0:
+            return f"({one} if {test(0)} else {two})"
+        forms = [f"({one} + {two})", f"({one} - {two})", f"{one} % 7", f"({one} // 3)", f"abs({one})", f"{one} * 2"]
+        return rng.choice([*forms, f"max({one}, {two})"])
+
+    def number(deep: int) -> str:
+        if deep == 0 or rng.randrange(4) == 0:
+            simple = ["a", "b", "c", "a", "b", "self.s", f"self.x[{place()}]", f"self.w[{place()}]", "2", "-1"]
+            return rng.choice([*simple, *(["0.5", "0.1"] if floats else [])])
+        one, two = number(deep - 1), number(deep - 1)
+        factor = rng.choice([f"self.x[{place()}]", "3", "-2"])  # Python's integers have no end, and squares get there soon
+        if rng.randrange(6) == 0:
+            return f"({one} if {test(0)} else {two})"
+        forms = [f"({one} + {two})", f"({one} - {two})", f"{one} * {factor}", f"-{one}", f"abs({one})", f"max({one}, {two})"]
+        return rng.choice([*forms, f"min({one}, {two})", f"{one} / (abs({two}) + 1)" if floats else f"{one} // 5"])
+
+    def place() -> str:
+        return rng.choice([str(rng.randrange(size)), str(-rng.randint(1, size)), f"p % {size}", f"(p + q) % {size}"])
+
+    def test(deep: int) -> str:
+        side, order = (whole if rng.randrange(3) == 0 else number), rng.choice(["<", "<=", ">", ">=", "==", "!="])
+        plain = f"{side(deep)} {order} {side(deep)}"
+        if deep == 0:
+            return plain
+        form = rng.randrange(6)
+        if form == 0:
+            return f"{number(1)} < {number(1)} <= {number(0)}"
+        if form == 1:
+            return f"not {test(deep - 1)}"
+        return plain if form > 3 else f"{plain} {'and' if form == 2 else 'or'} {test(deep - 1)}"
+
+    def block(deep: int, indent: str, in_loop: bool) -> list[str]:
+        lines: list[str] = []
+        for _ in range(rng.randint(1, 3)):
+            action = rng.randrange(11 if deep else 7)
+            if action <= 1:
+                lines.append(f"{indent}{rng.choice('abc')} = {number(2)}")
+            elif action == 2:
+                lines.append(f"{indent}{rng.choice('abc')} {rng.choice('+-')}= {number(1)}")
+            elif action == 3:
+                lines.append(f"{indent}{rng.choice('pq')} = {whole(2)}")
+            elif action == 4:
+                lines.append(f"{indent}self.{rng.choice('wwy')}[{place()}] = {number(1)}")
+            elif action == 5:
+                lines.append(f"{indent}self.{rng.choice('sz')} = {number(1)}")
+            elif action == 6:
+                lines.append(f"{indent}self.t = {whole(1)}" if not in_loop or rng.randrange(3) else
+                             f"{indent}if {test(1)}: {rng.choice(['break', 'continue', 'return'])}")  # fmt: skip
+            elif action <= 8:
+                lines += [f"{indent}if {test(1)}:", *block(deep - 1, indent + "    ", in_loop)]
+                if rng.randrange(2):
+                    lines += [f"{indent}elif {test(1)}:", *block(deep - 1, indent + "    ", in_loop)]
+                if rng.randrange(2):
+                    lines += [f"{indent}else:", *block(deep - 1, indent + "    ", in_loop)]
+            elif action == 9:
+                name = f"k{next(fresh)}"
+                over = rng.choice([f"range({size})", f"range({whole(1)} % 5)", "self.x", f"range(1, {rng.randint(1, 4)})"])
+                lines += [f"{indent}for {name} in {over}:", *block(deep - 1, indent + "    ", True)]
+                lines.append(f"{indent}    {rng.choice('ab')} += {name}" if rng.randrange(2) else f"{indent}    q += 1")
+            else:
+                name = f"n{next(fresh)}"
+                lines += [f"{indent}{name} = 0", f"{indent}while {name} < 4 and ({test(1)}):", f"{indent}    {name} += 1"]
+                lines += block(deep - 1, indent + "    ", True)
+        return lines
+
+    start = ["a = self.s", f"b = {rng.choice(['0', 'self.x[0]', '0.0' if floats else '1'])}", "c = self.w[-1]",
+             f"p = {rng.choice(['0', 'self.t', 'int(self.i[0])'])}", "q = 1"]  # fmt: skip
+    body = [f"        {line}" for line in start]
+    for _ in range(length):
+        body += block(2, "        ", False)
+    body += ["        self.z = a", "        self.w[0] = b", "        self.t = q", "        self.y[0] = c"]
+    text = "\n".join(body)
+    source = f"class Branching(Vertex):{BRANCHING_FIELDS.format(T=dtype.__name__)}\n    def compute(self):\n{text}\n"
+    file = f"<random codelet {next(_numbers)}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
+    scope = {name: getattr(ipu_teach, name) for name in ipu_teach.__all__} | {"np": np, "__name__": "random_codelet"}
+    exec(compile(source, file, "exec"), scope)
+    return scope["Branching"], source

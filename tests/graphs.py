@@ -296,9 +296,9 @@ def random_copy(rng: Random, space: Space) -> tuple[Copy, View, View]:
     return Copy(source.tensor, destination.tensor), source, destination
 
 
-def contents(space: Space, program: Program | list[Program], *, vertex_loop: bool, runs: int = 1) -> dict[str, Array]:
-    """Everything in memory after the run, by variable."""
-    engine = Engine(space.graph, program, strict=False, vertex_loop=vertex_loop)
+def contents(space: Space, program: Program | list[Program], *, runs: int = 1, **how: Any) -> dict[str, Array]:
+    """Everything in memory after the run, by variable. `how`: what else the engine is told."""
+    engine = Engine(space.graph, program, strict=False, **how)
     engine.load(space.device)
     for _ in range(runs):
         engine.run()

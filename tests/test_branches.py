@@ -5,13 +5,20 @@ Whichever way they run, the bits are those of the plain vertex loop, and a verte
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pytest
-from codelets import FlipWhereNegative
-from test_exact import Ran, line_of, normal, run
+from codelets import BRANCHING, FlipWhereNegative, random_branching
+from graphs import Placed, Space, add, differences, regions
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_exact import DEVICE, RANDOMLY, Ran, cut, line_of, normal, outcome, run
 
-from ipu_teach import FLOAT, INT, InOut, Input, Output, Vector, Vertex
+from ipu_teach import FLOAT, HALF, INT, InOut, Input, Output, Vector, Vertex
+from ipu_teach.engine import lanes
 from ipu_teach.errors import CodeletError
+from ipu_teach.program import Execute, Repeat
 from ipu_teach.types import Array
 
 
@@ -437,3 +444,35 @@ def test_why_a_codelet_does_not_run_in_lanes(body: str, tmp_path: pytest.TempPat
     spec.loader.exec_module(module)
     reason = lane_code(module.Refused)
     assert isinstance(reason, str) and REFUSED[body] in reason and "refused.py, line" in reason
+
+
+# --- at random --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of lanes that had to stop
+@settings(RANDOMLY, max_examples=60)
+@given(st.randoms(use_true_random=False))
+def test_random_branches_equal_the_vertex_loop(rng: Random) -> None:
+    """Batch, fork, lanes or loop, whatever a codelet of random branches and loops comes to; vertices in any order."""
+    dtype = rng.choice([FLOAT, FLOAT, HALF, INT])
+    size, count = rng.choice([1, 2, 3, 5]), rng.choice([1, 2, 7, 90])
+    codelet, source = random_branching(rng, dtype, rng.randint(1, 3), size)
+    space = Space(DEVICE, rng)
+    sizes: dict[str, tuple[int, ...]] = {"n": (size,), "": ()}
+    fields = {
+        f: regions(rng, space, codelet.fields[f].dtype, sizes[s], count, codelet.fields[f].written)
+        for f, s in BRANCHING.items()
+    }
+    compute_set = space.graph.add_compute_set()
+    for i in range(count):
+        add(space, compute_set, Placed(codelet, rng.randrange(3), {f: [views[i]] for f, views in fields.items()}))
+    program = Repeat(2, Execute(compute_set))
+    with cut(rng), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lanes, "LEAST_LANES", rng.choice([1, 8, 64]))
+        fast = outcome(space, program, vertex_loop=False, shuffle=rng.choice([None, 3]))
+        slow = outcome(space, program, vertex_loop=True)
+    if isinstance(slow, CodeletError):
+        assert isinstance(fast, CodeletError), source
+    else:
+        assert not isinstance(fast, CodeletError), f"{fast}\n{source}"
+        assert differences(fast, slow) == [], source

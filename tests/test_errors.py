@@ -47,6 +47,7 @@ from ipu_teach.errors import (
     GraphMemoryAllocationError,
     GraphObjectCreationError,
     InvalidMachineModelError,
+    InvalidOptionError,
     InvalidTileMappingError,
     MissingPerfEstimateError,
     PoplarIndexError,
@@ -1279,6 +1280,9 @@ PROGRAMS: list[Case] = [
     ("engine with arguments exchanged", lambda w: Engine(Execute(w.cs), w.graph), ControlProgramError, r"""
         Engine was given Execute(cs) as its graph.
           next:  write Engine(graph, program), in this order."""),
+    ("engine with no threads", lambda w: Engine(w.graph, Sequence(), threads=0), InvalidOptionError, r"""
+        Engine was given threads=0.
+          next:  give a whole number from 1 to 64."""),
     ("program within itself", lambda w: w.compile(within_itself()), ControlProgramError, r"""
         Sequence(1 program) contains itself.
           next:  build a new Sequence for the inner one."""),

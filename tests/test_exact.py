@@ -50,7 +50,7 @@ from hypothesis import strategies as st
 
 import ipu_teach
 from ipu_teach import BOOL, FLOAT, HALF, INT, Engine, Graph, InOut, Input, IPUModel, Output, Report, Vector, Vertex
-from ipu_teach.engine import flat, plan, views
+from ipu_teach.engine import flat, plan, threads, views
 from ipu_teach.errors import CodeletError, MissingPerfEstimateError
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.types import Array
@@ -1179,6 +1179,7 @@ def cut(rng: Random) -> Iterator[None]:
         patch.setattr(views, "LEAST_RUN", run)
         patch.setattr(flat, "LEAST_RUN", run)
         patch.setattr(plan, "LANES", rng.choice([1, 3, 4096]))
+        patch.setattr(threads, "LEAST_SHARE", rng.choice([1, 2, 256]))
         patch.setattr(plan, "WINDOW", rng.choice([1, 4, 16, 1000]))
         yield
 
@@ -1202,7 +1203,8 @@ def test_random_codelets_equal_the_vertex_loop(rng: Random) -> None:
         add(space, compute_set, Placed(codelet, rng.randrange(3), {f: [views[i]] for f, views in fields.items()}))
     program = Repeat(2, Execute(compute_set))
     with cut(rng):
-        batched, looped = (outcome(space, program, way) for way in (False, True))
+        batched = outcome(space, program, shuffle=rng.choice([None, 1]), threads=rng.choice([1, 1, 3]))
+        looped = outcome(space, program, vertex_loop=True)
     if isinstance(looped, CodeletError):
         assert isinstance(batched, CodeletError), source
     else:
@@ -1210,9 +1212,9 @@ def test_random_codelets_equal_the_vertex_loop(rng: Random) -> None:
         assert differences(batched, looped) == [], source
 
 
-def outcome(space: Space, program: Any, vertex_loop: bool) -> Any:
+def outcome(space: Space, program: Any, **how: Any) -> Any:
     try:
-        return contents(space, program, vertex_loop=vertex_loop)
+        return contents(space, program, **how)
     except CodeletError as error:
         return error
 

@@ -35,6 +35,7 @@ from ipu_teach.program import Program
 from ipu_teach.report import ProgramRun, Report, print_profile_summary
 from ipu_teach.types import Array, to_host_array
 
+MOST_THREADS = 64
 NOT_HERE = {
     "prepare": "load(device) does all of it.",
     "deploy": "load(device) does all of it.",
@@ -61,7 +62,8 @@ class Engine(WithoutSome):
     on. `exact`: no sum is reordered; results equal the plain vertex loop bit for bit on the same machine. With `exact=False`
     products of matrices may be joined into larger ones, which BLAS adds up in another order: a FLOAT product of k terms is
     then off by less than k * 6e-8 of the sum of their sizes. `vertex_loop`: run every vertex by itself in plain Python,
-    slowly; it is what the fast paths are compared with.
+    slowly; it is what the fast paths are compared with. `threads`: how many of the host's threads share the vertices of a
+    large batch; no bit depends on it.
 
     The order of Poplar's first releases is understood too: `Engine(device, graph, programs)` is loaded on that device by the
     first `run`.
@@ -80,6 +82,7 @@ class Engine(WithoutSome):
         exact: bool = True,
         vertex_loop: bool = False,
         shuffle: int | None = None,
+        threads: int = 1,
     ) -> None:
         self._device: Device | None = None
         if isinstance(graph, Device):
@@ -90,6 +93,11 @@ class Engine(WithoutSome):
                 next_step="write Engine(graph, programs, options).",
             )
         self._exact = bool(exact)
+        if not is_whole(threads) or not 1 <= threads <= MOST_THREADS:
+            raise InvalidOptionError(
+                f"Engine was given threads={shown(threads)}.", next_step=f"give a whole number from 1 to {MOST_THREADS}."
+            )
+        self._threads = int(threads)
         self._vertex_loop = vertex_loop
         self._shuffle = shuffle
         if isinstance(graph, Executable):
@@ -148,6 +156,7 @@ class Engine(WithoutSome):
             shuffle=self._shuffle,
             seed=int(self._options["prng.seed"] or 0) if self._options["prng.enableStochasticRounding"] else None,
             exact=self._exact,
+            threads=self._threads,
         )
         self._machine.print_to = self._print_to
         self._device = device

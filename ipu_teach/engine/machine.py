@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from hashlib import blake2b
 from itertools import count, groupby
@@ -41,6 +42,7 @@ from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.plan import bind
 from ipu_teach.engine.remote import StreamingMemory
 from ipu_teach.engine.streams import Drain, Feed
+from ipu_teach.engine.threads import shares, together
 from ipu_teach.engine.walk import Action, build, single
 from ipu_teach.errors import ApplicationRuntimeError
 from ipu_teach.graph.graph import DataStream
@@ -67,6 +69,7 @@ class Machine:
         shuffle: int | None,
         seed: int | None,
         exact: bool,
+        threads: int,
     ) -> None:
         self.compiled = compiled
         self._cost = cost
@@ -80,6 +83,9 @@ class Machine:
         self._vertex_loop = vertex_loop
         self._shuffle, self._exact = shuffle, exact
         self._seed, self._executions = seed, count()
+        # A joined product would depend on how many share it.
+        self._threads = threads if exact else 1
+        self._pool = ThreadPoolExecutor(threads) if self._threads > 1 else None
         # By step and group: the cycles of each vertex in the last execution, and the order of the vertices.
         self._cycles: dict[int, dict[int, tuple[Array, Array]]] = {}
         self._defined = Definedness(compiled) if check_reads else None
@@ -214,6 +220,9 @@ class Machine:
                 costs = tuple(path_cycles(trace, target) for trace in group.paths)
                 if group.way == "lanes":
                     calls += bind_lanes(group, layouts, self.memory, returned, cycles, target)
+                elif self._pool is not None and group.way == "batch" and returned is None:
+                    parts = [bind(part, layouts, self.memory) for part in shares(group, self._threads)]
+                    calls += [(together, (self._pool, parts))] if len(parts) > 1 else parts[0]
                 else:
                     calls += bind(group, layouts, self.memory, returned, exact=self._exact, cycles=cycles, costs=costs)
 

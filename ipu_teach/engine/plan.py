@@ -504,6 +504,9 @@ class _Binder:
         args = tuple(self._operand(a, rank) for a in op.args)
         if op.fn in (np.maximum, np.minimum):
             args = tuple(a if isinstance(a, np.ndarray) else constant(a, out) for a in args)
+        elif {getattr(a, "dtype", out.dtype) for a in args} == {out.dtype} and out.dtype.kind == "f":
+            # What numpy would make of a Python number in every call, made once.
+            args = tuple(np.array(a, out.dtype) if isinstance(a, (int, float)) else a for a in args)
         if op.kwargs or op.fn in (np.maximum, np.minimum):  # which take `out` by name only
             self.calls.append((partial(op.fn, out=out, **op.kwargs), args))
         else:

@@ -1,0 +1,41 @@
+"""Several threads for the vertices of a group: each has a share of them, with calls and buffers of its own.
+
+No bit depends on it, for no vertex sees another. It pays where a kernel computes more than it moves: numpy lets go of the
+interpreter while it works, and two threads share one memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+
+from ipu_teach.compile.groups import Group
+from ipu_teach.engine.kernels import Call
+
+LEAST_SHARE = 256  # vertices: fewer are not worth a thread
+
+
+def shares(group: Group, threads: int) -> list[Group]:
+    """A group cut into one part for each thread, or left whole if it is small."""
+    if threads < 2 or len(group.rows) < threads * LEAST_SHARE:
+        return [group]
+    return [replace(group, rows=rows) for rows in np.array_split(group.rows, threads)]
+
+
+def together(pool: ThreadPoolExecutor, lists: list[list[Call]]) -> None:
+    """Run several lists of calls at the same time. Raises what the first of them raises, when all have come to an end."""
+    waiting = [pool.submit(_run, calls) for calls in lists]
+    errors = [job.exception() for job in waiting]
+    for error in errors:
+        if error is not None:
+            raise error
+
+
+def _run(calls: list[Call]) -> None:
+    function: Callable[..., object]
+    with np.errstate(all="ignore"):  # a thread has its own
+        for function, args in calls:
+            function(*args)
