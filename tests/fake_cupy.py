@@ -35,7 +35,7 @@ def _kept(value: Any) -> Any:
 
 def _unmixed(out: Any, *args: Any) -> None:
     for arg in args:
-        if isinstance(arg, ndarray) and np.may_share_memory(arg._values, out._values):
+        if isinstance(arg, ndarray) and np.shares_memory(arg._values, out._values):
             a, b = arg._values, out._values
             same = a.ctypes.data == b.ctypes.data and a.shape == b.shape and a.strides == b.strides and a.dtype == b.dtype
             assert same, "a result lies over an operand in part"
@@ -95,7 +95,8 @@ class ndarray:
         for axis, part in enumerate(parts):
             if isinstance(part, ndarray):
                 assert len(parts) == 1 and part.dtype.kind in "iu", "an index that makes the host wait, or that this cannot do"
-                part = _wrapped(part._values, self.shape[axis])
+                found.append(_wrapped(part._values, self.shape[axis]))
+                continue
             assert not isinstance(part, np.ndarray), "an index that lies on the host"
             found.append(part)
         return tuple(found)

@@ -155,7 +155,7 @@ class CupyBackend(Backend):
         return self.array(value) if isinstance(value, (np.ndarray, np.generic)) else value
 
     def to_host(self, values: Any) -> Array:
-        host: Array = self._cupy.asnumpy(values)
+        host: Array = self._cupy.asnumpy(values) if isinstance(values, self._cupy.ndarray) else values
         return host
 
     def ufunc(self, fn: Any, args: Sequence[Any], out: Any, kwargs: dict[str, Any]) -> Call:

@@ -222,7 +222,7 @@ class Engine(WithoutSome):
     @contextmanager
     def _recorded(self, machine: Machine, index: int, name: str) -> Iterator[None]:
         """Note which steps of the machine this run takes, whether it comes to its end or not."""
-        first, number = len(machine.steps_run), len(self._runs)
+        first, number = machine.num_steps, len(self._runs)
         recording = self._recording
         self._running = True
         if recording:
@@ -231,7 +231,7 @@ class Engine(WithoutSome):
             yield
         finally:
             self._running = False
-            last = len(machine.steps_run)
+            last = machine.num_steps
             if not recording:
                 self._unrecorded += last - first
             elif number < len(self._runs):  # else the profile was reset meanwhile
@@ -411,7 +411,7 @@ class Engine(WithoutSome):
         )
 
     def __repr__(self) -> str:
-        loaded = "not loaded" if self._machine is None else f"loaded, {len(self._machine.steps_run):,} steps run"
+        loaded = "not loaded" if self._machine is None else f"loaded, {self._machine.num_steps:,} steps run"
         return f"Engine({counted(len(self._compiled.programs), 'program')}, {loaded})"
 
 

@@ -106,6 +106,11 @@ class Machine:
         self._programs[index]()
 
     @property
+    def num_steps(self) -> int:
+        """How many steps ran since load."""
+        return len(self._ran)
+
+    @property
     def steps_run(self) -> array[int]:
         """The number of every step that ran since load, in order."""
         for place, number, cycles in self._pending:
@@ -227,7 +232,8 @@ class Machine:
         flat: dict[FrozenTable, bool] = {}  # tables whose vertices run as one
         if not self._vertex_loop and step.out is None:
             for table, members in groupby(groups, key=lambda group: group.table):
-                found = bind_flat(list(members), layouts, memory)
+                alike = list(members)
+                found = None if self._seed is not None and any(map(rounds, alike)) else bind_flat(alike, layouts, memory)
                 flat[table] = found is not None
                 calls.extend(found or ())
         for index, group in enumerate(groups):
