@@ -18,6 +18,7 @@ from ipu_teach.engine.lanes import Field, Lanes
 from ipu_teach.engine.loop import run_loop
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.views import Region, find_nests
+from ipu_teach.graph.vector_layout import VectorLayout
 from ipu_teach.graph.vertex import VectorList
 from ipu_teach.target import Target
 from ipu_teach.types import Array
@@ -135,7 +136,8 @@ class _Bound:
             inside[...] = place
         if index is not None:
             self.memory.backend.take(self.memory.flat(declared.dtype), index, None, buffer, "clip")
-        return Field(lanes, buffer, declared.kind != "output", declared.written)
+        sized = VectorLayout.ONE_PTR not in declared.layouts[:1]
+        return Field(lanes, buffer, declared.kind != "output", declared.written, sized)
 
     def _weigh(self, name: str, dtype: Any) -> float:
         key = (name, dtype)

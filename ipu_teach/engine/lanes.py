@@ -38,8 +38,8 @@ LEAST_LANES = 64  # fewer go on as they are, waiting lanes included
 class Field:
     """A field, or a local array, of every vertex: `data` has the vertex's own axes first and all vertices last."""
 
-    def __init__(self, lanes: Lanes, data: Array, readable: bool = True, writable: bool = True) -> None:
-        self.lanes, self.data, self.readable, self.writable = lanes, data, readable, writable
+    def __init__(self, lanes: Lanes, data: Array, readable: bool = True, writable: bool = True, sized: bool = True) -> None:
+        self.lanes, self.data, self.readable, self.writable, self.sized = lanes, data, readable, writable, sized
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -58,6 +58,8 @@ class Field:
         return self.data.dtype
 
     def __len__(self) -> int:
+        if not self.sized:
+            raise LaneStop("the length of a ONE_PTR field")
         return int(self.data.shape[0])
 
     def __iter__(self) -> Iterator[Any]:
