@@ -252,5 +252,6 @@ class _Device:
 
 cuda = types.SimpleNamespace(
     Device=_Device,
+    get_current_stream=lambda: types.SimpleNamespace(synchronize=lambda: waits.append("synchronize")),
     runtime=types.SimpleNamespace(getDeviceProperties=lambda number: {"name": b"a stand-in"}),
 )

@@ -25,9 +25,9 @@ def all_rows(in_browser: bool = False) -> list[Row]:
         from ipu_teach.bench import browser
 
         return list(browser.ROWS)
-    from ipu_teach.bench import graphs, kernels
+    from ipu_teach.bench import gpu, graphs, kernels
 
-    return [*kernels.ROWS, *graphs.ROWS]
+    return [*kernels.ROWS, *graphs.ROWS, *gpu.ROWS]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -67,6 +67,9 @@ class Backend:
         host: Array = values.copy()
         return host
 
+    def finish(self) -> None:
+        """Wait until everything that was called is done."""
+
     def ufunc(self, fn: Any, args: Sequence[Any], out: Array, kwargs: dict[str, Any]) -> Call:
         """The call fn(*args, out=out). Numbers among the arguments are made ready for it."""
         if fn in (np.maximum, np.minimum):
@@ -157,6 +160,9 @@ class CupyBackend(Backend):
     def to_host(self, values: Any) -> Array:
         host: Array = self._cupy.asnumpy(values) if isinstance(values, self._cupy.ndarray) else values
         return host
+
+    def finish(self) -> None:
+        self._cupy.cuda.get_current_stream().synchronize()
 
     def ufunc(self, fn: Any, args: Sequence[Any], out: Any, kwargs: dict[str, Any]) -> Call:
         call = partial(getattr(self._cupy, fn.__name__), out=out, **kwargs)

@@ -218,6 +218,7 @@ class Engine(WithoutSome):
         self._refuse_while_running("run()")
         with self._recorded(machine, int(index), name or ""), np.errstate(all="ignore"), self._blas.limit(limits=1):
             machine.run(int(index))
+            self._backend.finish()
 
     @contextmanager
     def _recorded(self, machine: Machine, index: int, name: str) -> Iterator[None]:
