@@ -70,7 +70,8 @@ class Chip:
         return engine
 
 
-def _matvec(dot: type[Vertex], add: type[Vertex], blas: int) -> tuple[Work, Work]:
+def matvec(dot: type[Vertex], add: type[Vertex], blas: int) -> tuple[Work, Work]:
+    """A product of a matrix of 10,000 x 1,000 and a vector, by codelets; and BLAS's."""
     rows, columns, parts = 10_000, 1_000, 7
     matrix, vector = floats(rows, columns), floats(columns)
     chip = Chip()
@@ -89,7 +90,8 @@ def _matvec(dot: type[Vertex], add: type[Vertex], blas: int) -> tuple[Work, Work
     return engine.run, threads(blas, lambda: np.matmul(matrix, vector, out=result))
 
 
-def _elementwise() -> tuple[Work, Work]:
+def elementwise() -> tuple[Work, Work]:
+    """relu(a x + y) on regions whose sizes differ by one; and numpy's."""
     count, size = TILES * WORKERS, 8_840_000
     x, y = floats(size), floats(size)
     chip = Chip()
@@ -201,7 +203,8 @@ def large_step(**how: Any) -> tuple[Work, Work]:
     return chip.engine(program, **how).run, threads(1, _numpy_step(x, wanted))
 
 
-def _stencil(codelet: type[Vertex], side: int) -> tuple[Work, Work]:
+def pictures(codelet: type[Vertex], side: int) -> tuple[Work, Work]:
+    """Ten steps of a stencil on a picture of 32 x 46 tiles; and numpy's."""
     down, across = 32, 46
     picture = floats(down * side + 2, across * side + 2)
     chip = Chip()
@@ -221,7 +224,8 @@ def _stencil(codelet: type[Vertex], side: int) -> tuple[Work, Work]:
     return engine.run, floor
 
 
-def _collatz() -> tuple[Work, Work]:
+def collatz() -> tuple[Work, Work]:
+    """A codelet whose loop ends at another time in every vertex, and the vertex loop."""
     numbers = source().integers(1, 100_000, TILES * WORKERS).astype(np.int32)
     return _diverging(codelets.Collatz, {"n": (numbers, INT), "out": (np.zeros_like(numbers), INT)})
 
@@ -244,18 +248,18 @@ def _diverging(codelet: type[Vertex], fields: dict[str, tuple[Array, type[DType]
 
 
 ROWS = [
-    Row("w1a", "matvec 10,000 x 1,000, `a @ b`", "gemv, one thread", 3.0, lambda: _matvec(codelets.Dot, codelets.Sum, 1)),
-    Row("w1b", "the same, loop style", "gemv, two threads", 14, lambda: _matvec(codelets.DotLoop, codelets.SumLoop, 2),
+    Row("w1a", "matvec 10,000 x 1,000, `a @ b`", "gemv, one thread", 3.0, lambda: matvec(codelets.Dot, codelets.Sum, 1)),
+    Row("w1b", "the same, loop style", "gemv, two threads", 14, lambda: matvec(codelets.DotLoop, codelets.SumLoop, 2),
         threads=True),
-    Row("w2", "relu(a x + y), 8.84 million elements, uneven", "plain numpy", 0.55, _elementwise),
+    Row("w2", "relu(a x + y), 8.84 million elements, uneven", "plain numpy", 0.55, elementwise),
     Row("w3", "matmul 1024, 32 x 32 blocks, exact=False", "sgemm on as many threads", 1.1, lambda: product(False)),
     Row("w3x", "the same, exact", "sgemm on as many threads", 2.6, lambda: product(True)),
     Row("w4a", "logistic step, batch 64, exact=False", "numpy", 1.5, lambda: _small(False)),
     Row("w4ax", "the same, exact", "numpy", 3.5, lambda: _small(True)),
     Row("w4b", "logistic step, batch 60,000", "numpy", 1.15, large_step),
-    Row("w5a", "stencil, 1,472 tiles of 8 x 8", "numpy", 2.0, lambda: _stencil(codelets.Stencil, 8)),
-    Row("w5b", "stencil, 1,472 tiles of 64 x 64", "numpy", 0.8, lambda: _stencil(codelets.Stencil, 64)),
-    Row("w5c", "stencil, 8 x 8, loop style", "numpy", 3, lambda: _stencil(codelets.StencilLoop, 8)),
-    Row("w6i", "divergent integer codelet (Collatz)", "the vertex loop", 0.25, _collatz),
+    Row("w5a", "stencil, 1,472 tiles of 8 x 8", "numpy", 2.0, lambda: pictures(codelets.Stencil, 8)),
+    Row("w5b", "stencil, 1,472 tiles of 64 x 64", "numpy", 0.8, lambda: pictures(codelets.Stencil, 64)),
+    Row("w5c", "stencil, 8 x 8, loop style", "numpy", 3, lambda: pictures(codelets.StencilLoop, 8)),
+    Row("w6i", "divergent integer codelet (Collatz)", "the vertex loop", 0.25, collatz),
     Row("w6f", "divergent float codelet (first past a limit)", "the vertex loop", 0.125, _first_past),
 ]  # fmt: skip
