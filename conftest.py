@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
@@ -20,12 +21,14 @@ STATE = Path(tempfile.mkdtemp(prefix="ipu_teach-tests-"))
 # Before anything imports numpy; the workers and kernels of this session inherit all of it.
 for _variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
     os.environ[_variable] = "1"
+os.environ["IPU_TEACH_GPU"] = "0"  # outputs are made and compared on numpy; the tests of a GPU ask for it
 os.environ["IPU_TEACH_WORK"] = str(STATE / "work")
 os.environ["IPYTHONDIR"] = str(STATE / "ipython")  # the user's start-up files are not part of a lesson
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Where nbval is missing or switched off, its options in pyproject.toml do nothing, and the other tests run."""
+    parser.addoption("--stand-in", action="store_true", help="run every engine on tests/fake_cupy.py, as on a GPU")
     if not pluginmanager.hasplugin("nbval"):
         for name in ("--nbval", "--nbval-current-env"):
             parser.addoption(name, action="store_true", help="nbval is not here: no effect")
@@ -33,6 +36,8 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if config.option.stand_in:
+        _use_stand_in()
     if config.pluginmanager.hasplugin("nbval"):
         if config.option.nbval_sanitize_with is None:
             config.option.nbval_sanitize_with = str(ROOT / "tests" / "nbval_sanitize.cfg")
@@ -52,6 +57,17 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
 
 def pytest_unconfigure() -> None:
     shutil.rmtree(STATE, ignore_errors=True)
+
+
+def _use_stand_in() -> None:
+    sys.path.insert(0, str(ROOT / "tests"))
+    import fake_cupy
+
+    from ipu_teach.engine import backend
+
+    del os.environ["IPU_TEACH_GPU"]
+    sys.modules["cupy"] = fake_cupy
+    backend.cuda_devices = lambda: 1
 
 
 def _mend_nbval() -> None:

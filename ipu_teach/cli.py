@@ -99,14 +99,14 @@ def check_packages() -> Iterator[Row]:
 
 
 def check_gpu() -> Row:
-    """Whether a GPU is seen, and that none is needed."""
-    from ipu_teach.engine.backend import cuda_devices
+    """Which engine runs, and why; a GPU that is seen and cannot be used is worth a note."""
+    from ipu_teach.engine.backend import cuda_devices, cupy_module
 
-    if os.environ.get("IPU_TEACH_GPU") == "0":
-        return "ok", "GPU", "switched off by IPU_TEACH_GPU=0; the engine runs on numpy"
-    count = cuda_devices()
-    seen = f"{count} CUDA device{'s' if count > 1 else ''} seen" if count else "no CUDA driver or device"
-    return "ok", "GPU", f"{seen}; the engine runs on numpy in this version and needs none"
+    cupy, text = cupy_module()
+    if cupy is not None:
+        return "ok", "GPU", f"the engine runs on {text}"
+    idle = cuda_devices() and os.environ.get("IPU_TEACH_GPU") != "0"
+    return "note" if idle else "ok", "GPU", f"{text}; the engine runs on numpy, which is all it needs"
 
 
 def check_data() -> Iterator[Row]:

@@ -44,14 +44,19 @@ def test_a_row_is_the_median_of_its_rounds() -> None:
 def test_what_was_not_run_has_no_result() -> None:
     gpu = next(row for row in all_rows() if row.id == "g1")
     (result,) = run_rows([gpu], 3, lambda name: None)
-    assert result.as_dict()["result"] is None and result.as_dict()["note"] == "needs a CUDA GPU"
+    assert result.as_dict()["result"] is None
+    assert result.as_dict()["note"] == "needs a CUDA GPU: switched off by IPU_TEACH_GPU=0"
 
 
 def test_a_missed_goal_is_marked_and_is_the_exit_status(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = [Row("a", "one", "two", 0.5, lambda: 0.25), Row("b", "three", "four", 0.5, lambda: 1.0), Row("c", "x", "y", 1)]
-    monkeypatch.setattr("ipu_teach.bench.all_rows", lambda in_browser=False: rows)
+    rows = [
+        Row("a", "one", "two", 0.5, lambda: 0.25),
+        Row("b", "three", "four", 0.5, lambda: 1.0),
+        Row("c", "x", "y", 1, lambda: "not here"),
+    ]
+    monkeypatch.setattr("ipu_teach.bench.all_rows", lambda *kinds: rows)
     assert cli.main(["bench"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert "1*" in lines[2] and "*" not in lines[1] and lines[-1] == "goals missed: 1, marked *"
@@ -91,3 +96,10 @@ def test_both_ways_of_building_are_one_graph() -> None:
 
 def test_a_small_pod_runs() -> None:
     graphs.pod(2)
+
+
+def test_a_peer_that_is_not_here_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    results = list(run_rows(chosen_rows("t2,t2w6", peers=True), 3, lambda name: None))
+    assert [result.value for result in results] == [None, None]
+    assert {result.note for result in results} == {"Numba is not installed: python -m pip install -e '.[bench]'"}

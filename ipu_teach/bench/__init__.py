@@ -19,15 +19,19 @@ __all__ = ["add_arguments", "all_rows", "main"]
 ROUNDS = 7
 
 
-def all_rows(in_browser: bool = False) -> list[Row]:
-    """Every row, in the order of the table: of the engine and the graphs, or of the views in a browser."""
+def all_rows(in_browser: bool = False, peers: bool = False) -> list[Row]:
+    """Every row, in the order of the table: of the engine and the graphs, of the views in a browser, or of the peers."""
+    if peers:
+        from ipu_teach.bench import peers as beside
+
+        return list(beside.ROWS)
     if in_browser:
         from ipu_teach.bench import browser
 
         return list(browser.ROWS)
-    from ipu_teach.bench import graphs, kernels
+    from ipu_teach.bench import gpu, graphs, kernels
 
-    return [*kernels.ROWS, *graphs.ROWS]
+    return [*kernels.ROWS, *graphs.ROWS, *gpu.ROWS]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,12 +39,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help='print {"rows": [...]} instead of a table')
     parser.add_argument("--only", metavar="IDS", default="", help="some rows, with commas between: w1a,w2")
     parser.add_argument("--browser", action="store_true", help="measure the views in Chromium instead")
+    parser.add_argument("--peers", action="store_true", help="measure beside Numba's CUDA simulator instead (extra: bench)")
     parser.add_argument("--rounds", metavar="N", type=int, default=ROUNDS, help=f"rounds of each row ({ROUNDS})")
 
 
-def chosen_rows(only: str, in_browser: bool = False) -> list[Row]:
+def chosen_rows(only: str, in_browser: bool = False, peers: bool = False) -> list[Row]:
     """The rows that `--only` names; all of them if it names none. Raises `InvalidOptionError`."""
-    rows = all_rows(in_browser)
+    rows = all_rows(in_browser, peers)
     wanted = [word.strip() for word in only.split(",") if word.strip()]
     known = {row.id: row for row in rows}
     for word in wanted:
@@ -58,7 +63,7 @@ def main(arguments: argparse.Namespace) -> int:
 
     if arguments.rounds < 1:
         raise InvalidOptionError(f"--rounds was given {arguments.rounds}.", next_step="give a whole number from 1 on.")
-    rows = chosen_rows(arguments.only, arguments.browser)
+    rows = chosen_rows(arguments.only, arguments.browser, arguments.peers)
     total = sum(min(arguments.rounds, row.most_rounds) for row in rows)
     results: list[Result] = []
     with tqdm(total=total, file=sys.stderr, unit="round") as bar:

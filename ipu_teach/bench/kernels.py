@@ -65,12 +65,13 @@ class Chip:
         return Execute(compute_set)
 
     def engine(self, program: Program, **how: Any) -> Engine:
-        engine = Engine(self.graph, program, strict=False, **how)
+        engine = Engine(self.graph, program, strict=False, **{"backend": "numpy", **how})
         engine.load(self.device)
         return engine
 
 
-def _matvec(dot: type[Vertex], add: type[Vertex], blas: int) -> tuple[Work, Work]:
+def matvec(dot: type[Vertex], add: type[Vertex], blas: int) -> tuple[Work, Work]:
+    """A product of a matrix of 10,000 x 1,000 and a vector, by codelets; and BLAS's."""
     rows, columns, parts = 10_000, 1_000, 7
     matrix, vector = floats(rows, columns), floats(columns)
     chip = Chip()
@@ -89,7 +90,8 @@ def _matvec(dot: type[Vertex], add: type[Vertex], blas: int) -> tuple[Work, Work
     return engine.run, threads(blas, lambda: np.matmul(matrix, vector, out=result))
 
 
-def _elementwise() -> tuple[Work, Work]:
+def elementwise() -> tuple[Work, Work]:
+    """relu(a x + y) on regions whose sizes differ by one; and numpy's."""
     count, size = TILES * WORKERS, 8_840_000
     x, y = floats(size), floats(size)
     chip = Chip()
@@ -103,8 +105,8 @@ def _elementwise() -> tuple[Work, Work]:
     return chip.engine(Execute(compute_set)).run, lambda: np.maximum(x * 2.5 + y, 0)
 
 
-def _product(exact: bool) -> tuple[Work, Work]:
-    size, block = 1024, 32
+def product(exact: bool, size: int = 1024, block: int = 32, **how: Any) -> tuple[Work, Work]:
+    """A product of matrices, square and in square blocks, a vertex each; and numpy's."""
     n = size // block
     left, right = floats(size, size), floats(size, size)
     chip = Chip()
@@ -117,7 +119,7 @@ def _product(exact: bool) -> tuple[Work, Work]:
             vertex = chip.graph.add_vertex(compute_set, codelets.BlockProduct, edges)
             chip.graph.set_tile_mapping(vertex, i * n + j)
     out = np.empty_like(left)
-    return chip.engine(Execute(compute_set), exact=exact).run, threads(1, lambda: np.matmul(left, right, out=out))
+    return chip.engine(Execute(compute_set), exact=exact, **how).run, threads(1, lambda: np.matmul(left, right, out=out))
 
 
 PIXELS, CLASSES, RATE = 784, 10, 0.1
@@ -173,7 +175,8 @@ def _small(exact: bool) -> tuple[Work, Work]:
     return engine.run, floor
 
 
-def _large() -> tuple[Work, Work]:
+def large_step(**how: Any) -> tuple[Work, Work]:
+    """A step of logistic regression on 60,000 pictures, and the same in numpy."""
     batch, rows, groups = 60_000, 150, 40
     blocks = batch // rows
     x, wanted = floats(batch, PIXELS), _labels(batch)
@@ -197,10 +200,11 @@ def _large() -> tuple[Work, Work]:
                      slopes=sums.reshape((groups, PIXELS, CLASSES)).dim_shuffle([1, 0, 2])),
         chip.execute("learn bias", codelets.LearnSums, 1, weights=bias.expand([0]), slopes=biases.expand([0])),
     )  # fmt: skip
-    return chip.engine(program).run, threads(1, _numpy_step(x, wanted))
+    return chip.engine(program, **how).run, threads(1, _numpy_step(x, wanted))
 
 
-def _stencil(codelet: type[Vertex], side: int) -> tuple[Work, Work]:
+def pictures(codelet: type[Vertex], side: int) -> tuple[Work, Work]:
+    """Ten steps of a stencil on a picture of 32 x 46 tiles; and numpy's."""
     down, across = 32, 46
     picture = floats(down * side + 2, across * side + 2)
     chip = Chip()
@@ -220,7 +224,8 @@ def _stencil(codelet: type[Vertex], side: int) -> tuple[Work, Work]:
     return engine.run, floor
 
 
-def _collatz() -> tuple[Work, Work]:
+def collatz() -> tuple[Work, Work]:
+    """A codelet whose loop ends at another time in every vertex, and the vertex loop."""
     numbers = source().integers(1, 100_000, TILES * WORKERS).astype(np.int32)
     return _diverging(codelets.Collatz, {"n": (numbers, INT), "out": (np.zeros_like(numbers), INT)})
 
@@ -243,18 +248,18 @@ def _diverging(codelet: type[Vertex], fields: dict[str, tuple[Array, type[DType]
 
 
 ROWS = [
-    Row("w1a", "matvec 10,000 x 1,000, `a @ b`", "gemv, one thread", 3.0, lambda: _matvec(codelets.Dot, codelets.Sum, 1)),
-    Row("w1b", "the same, loop style", "gemv, two threads", 14, lambda: _matvec(codelets.DotLoop, codelets.SumLoop, 2),
+    Row("w1a", "matvec 10,000 x 1,000, `a @ b`", "gemv, one thread", 3.0, lambda: matvec(codelets.Dot, codelets.Sum, 1)),
+    Row("w1b", "the same, loop style", "gemv, two threads", 14, lambda: matvec(codelets.DotLoop, codelets.SumLoop, 2),
         threads=True),
-    Row("w2", "relu(a x + y), 8.84 million elements, uneven", "plain numpy", 0.55, _elementwise),
-    Row("w3", "matmul 1024, 32 x 32 blocks, exact=False", "sgemm on as many threads", 1.1, lambda: _product(False)),
-    Row("w3x", "the same, exact", "sgemm on as many threads", 2.6, lambda: _product(True)),
+    Row("w2", "relu(a x + y), 8.84 million elements, uneven", "plain numpy", 0.55, elementwise),
+    Row("w3", "matmul 1024, 32 x 32 blocks, exact=False", "sgemm on as many threads", 1.1, lambda: product(False)),
+    Row("w3x", "the same, exact", "sgemm on as many threads", 2.6, lambda: product(True)),
     Row("w4a", "logistic step, batch 64, exact=False", "numpy", 1.5, lambda: _small(False)),
     Row("w4ax", "the same, exact", "numpy", 3.5, lambda: _small(True)),
-    Row("w4b", "logistic step, batch 60,000", "numpy", 1.15, _large),
-    Row("w5a", "stencil, 1,472 tiles of 8 x 8", "numpy", 2.0, lambda: _stencil(codelets.Stencil, 8)),
-    Row("w5b", "stencil, 1,472 tiles of 64 x 64", "numpy", 0.8, lambda: _stencil(codelets.Stencil, 64)),
-    Row("w5c", "stencil, 8 x 8, loop style", "numpy", 3, lambda: _stencil(codelets.StencilLoop, 8)),
-    Row("w6i", "divergent integer codelet (Collatz)", "the vertex loop", 0.25, _collatz),
+    Row("w4b", "logistic step, batch 60,000", "numpy", 1.15, large_step),
+    Row("w5a", "stencil, 1,472 tiles of 8 x 8", "numpy", 2.0, lambda: pictures(codelets.Stencil, 8)),
+    Row("w5b", "stencil, 1,472 tiles of 64 x 64", "numpy", 0.8, lambda: pictures(codelets.Stencil, 64)),
+    Row("w5c", "stencil, 8 x 8, loop style", "numpy", 3, lambda: pictures(codelets.StencilLoop, 8)),
+    Row("w6i", "divergent integer codelet (Collatz)", "the vertex loop", 0.25, collatz),
     Row("w6f", "divergent float codelet (first past a limit)", "the vertex loop", 0.125, _first_past),
 ]  # fmt: skip

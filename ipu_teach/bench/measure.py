@@ -21,13 +21,13 @@ MOST_CALLS = 20
 
 @dataclass(frozen=True)
 class Row:
-    """A workload. `prepare()` gives (the work, its floor), or the figure itself; None: it cannot be had here."""
+    """A workload. `prepare()` gives (the work, its floor), or the figure itself, or why it cannot be had here."""
 
     id: str
     what: str
     floor: str
     goal: float
-    prepare: Callable[[], tuple[Work, Work] | float] | None = None
+    prepare: Callable[[], tuple[Work, Work] | float | str]
     most_rounds: int = 1000
     threads: bool = False  # several at work: time by the clock on the wall
 
@@ -51,12 +51,12 @@ class Result:
 
 def measure(row: Row, rounds: int, tick: Callable[[], object]) -> Result:
     """Run one row; `tick()` is called after each round."""
-    if row.prepare is None:
-        return Result(row, note="needs a CUDA GPU")
     try:
         prepared = row.prepare()
     except MemoryError:
         return Result(row, note="needs more memory than there is")
+    if isinstance(prepared, str):
+        return Result(row, note=prepared)
     if isinstance(prepared, float):
         tick()
         return Result(row, prepared)

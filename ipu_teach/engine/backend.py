@@ -1,13 +1,207 @@
-"""Which array module the engine computes with."""
+"""Which array module the engine computes with: numpy, or CuPy on a GPU.
+
+The same plan runs on both; what differs is the table of functions behind it. On a GPU a step is a queue of kernels: nothing
+in it waits for the host. Copies, + - x /, square roots, comparisons and integers have numpy's bits; sums, products of matrices
+and transcendental functions come close, for their sums are in another order. What a GPU cannot do for all vertices at once
+runs on the host (see `hosted`). The CuPy table was written by CuPy's documentation and tested against a stand-in for CuPy
+that has its gaps; it has not been run on a device yet.
+"""
 
 from __future__ import annotations
 
 import ctypes
+import operator
+import os
 import sys
+from collections.abc import Sequence
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
+
+from ipu_teach.compile.trace import Op, Ref, Trace
+from ipu_teach.engine.kernels import Call
+from ipu_teach.errors import InvalidOptionError, shown
+from ipu_teach.types import Array
+
+
+class Backend:
+    """The array functions the engine uses for tile data, by the names under which it uses them. This one is numpy's.
+
+    No other module of the engine calls the array module on tile data, so that another one with the same functions can take
+    its place.
+    """
+
+    name = "numpy"
+    on_host = True
+    chunk_bytes = 0  # of temporaries; 0: as many as the plan finds best for a processor's cache
+
+    def __init__(self) -> None:
+        self.as_strided: Any = np.lib.stride_tricks.as_strided
+        self.zeros: Any = np.zeros
+        self.empty: Any = np.empty
+        self.fill: Any = np.ndarray.fill
+        self.copyto: Any = np.copyto
+        self.take: Any = np.take
+        self.matmul: Any = np.matmul
+        self.vecdot: Any = np.vecdot
+        self.clip: Any = np.clip
+        self.may_share_memory: Any = np.may_share_memory
+        self._rows: dict[Any, Array] = {}
+
+    def lacks(self, trace: Trace) -> str:
+        """What of a kernel this backend cannot do for all vertices at once; nothing if it can do all of it."""
+        return ""
+
+    def array(self, values: Any) -> Any:
+        """An array of the host's, where kernels can read it."""
+        return values
+
+    def operand(self, value: Any) -> Any:
+        """A fixed argument of a kernel, where it can be read."""
+        return value
+
+    def to_host(self, values: Array) -> Array:
+        """A copy of tile data as a numpy array. Waits until it is there."""
+        host: Array = values.copy()
+        return host
+
+    def finish(self) -> None:
+        """Wait until everything that was called is done."""
+
+    def ufunc(self, fn: Any, args: Sequence[Any], out: Array, kwargs: dict[str, Any]) -> Call:
+        """The call fn(*args, out=out). Numbers among the arguments are made ready for it."""
+        if fn in (np.maximum, np.minimum):
+            args = [a if isinstance(a, np.ndarray) else self._row(a, out) for a in args]
+        elif {getattr(a, "dtype", out.dtype) for a in args} == {out.dtype} and out.dtype.kind == "f":
+            # What numpy would make of a Python number in every call, made once.
+            args = [np.array(a, out.dtype) if isinstance(a, (int, float)) else a for a in args]
+        if kwargs or fn in (np.maximum, np.minimum):  # which take `out` by name only
+            return partial(fn, out=out, **kwargs), tuple(args)
+        return fn, (*args, out)
+
+    def reduction(self, fn: Any, array: Array, axis: Any, out: Array, keepdims: bool = False) -> Call:
+        """The call fn.reduce(array, axis, out=out)."""
+        return fn.reduce, (array, axis, None, out, keepdims)
+
+    def all_of(self, answers: Sequence[Any]) -> Any:
+        """Whether all elements of all arrays are true: an array of no dimensions."""
+        return np.array(all(answer.all() for answer in answers))
+
+    def _row(self, value: Any, out: Array) -> Any:
+        """A number as a row of itself: numpy's largest and smallest of two have no vector form for a single number."""
+        plain = isinstance(value, (bool, int, float)) or getattr(value, "dtype", None) == out.dtype
+        if not plain or np.ndim(value) or not out.ndim:
+            return value
+        key, length = (repr(value), type(value), out.dtype), out.shape[-1]
+        if key not in self._rows or len(self._rows[key]) < length:
+            self._rows[key] = np.full(length, value, out.dtype)
+        return self._rows[key][:length]
+
+
+REDUCED = {
+    np.add: "sum", np.multiply: "prod", np.maximum: "amax", np.minimum: "amin", np.logical_and: "all", np.logical_or: "any",
+}  # fmt: skip
+GPU_TYPES = "?bhilqBHILQefd"
+
+
+class CupyBackend(Backend):
+    """The same table on a GPU. `cupy` is the module; memory is that of its current device.
+
+    CuPy's kernels do not look whether a result lies over an operand, so operands that overlap one in part are copied first.
+    """
+
+    name = "cupy"
+    on_host = False
+    chunk_bytes = 256 * 1024 * 1024  # a kernel costs microseconds to start, so vertices run in one piece if they can
+
+    def __init__(self, cupy: Any) -> None:
+        super().__init__()
+        self._cupy = cupy
+        self.as_strided = cupy.lib.stride_tricks.as_strided
+        self.zeros, self.empty = cupy.zeros, cupy.empty
+        self.fill = cupy.ndarray.fill
+        self.clip = cupy.clip
+        self.may_share_memory = cupy.may_share_memory
+        self.copyto, self.take, self.matmul, self.vecdot = self._copyto, self._take, self._matmul, self._vecdot
+
+    def lacks(self, trace: Trace) -> str:
+        for op in trace.ops:
+            if op.result >= 0 and np.asarray(trace.samples[op.result]).dtype.char not in GPU_TYPES:
+                return f"values of {np.asarray(trace.samples[op.result]).dtype}"
+            if not self._has(op, trace):
+                return f"np.{getattr(op.fn, '__name__', op.kind)}"
+            if op.kind == "store" and op.kwargs:
+                return "a number that may not fit into its integer"
+        return ""
+
+    def _has(self, op: Op, trace: Trace) -> bool:
+        if op.kind in ("region", "view", "read", "local", "store"):
+            return True
+        samples = [np.asarray(trace.samples[a.id] if isinstance(a, Ref) else a) for a in op.args]
+        if op.kind == "ufunc":
+            return isinstance(op.fn, np.ufunc) and hasattr(self._cupy, op.fn.__name__)
+        if op.fn is operator.pow:
+            return samples[1].dtype.kind == "f" or samples[0].dtype.kind == "f"
+        if op.kind == "elementwise":
+            return op.fn is not np.where or samples[0].dtype == bool
+        if op.kind == "reduce":
+            return op.fn in REDUCED
+        return op.kind == "product" and op.fn is np.matmul and not op.kwargs and {a.ndim for a in samples} <= {1, 2}
+
+    def array(self, values: Any) -> Any:
+        return values if isinstance(values, self._cupy.ndarray) else self._cupy.asarray(np.asarray(values))
+
+    def operand(self, value: Any) -> Any:
+        # Python's own numbers take the type of what they meet, here as there.
+        return self.array(value) if isinstance(value, (np.ndarray, np.generic)) else value
+
+    def to_host(self, values: Any) -> Array:
+        host: Array = self._cupy.asnumpy(values) if isinstance(values, self._cupy.ndarray) else values
+        return host
+
+    def finish(self) -> None:
+        self._cupy.cuda.get_current_stream().synchronize()
+
+    def ufunc(self, fn: Any, args: Sequence[Any], out: Any, kwargs: dict[str, Any]) -> Call:
+        call = partial(getattr(self._cupy, fn.__name__), out=out, **kwargs)
+        if any(self._overlap(a, out) for a in args):
+            return self._from_copies, (call, args, out)
+        return call, tuple(args)
+
+    def reduction(self, fn: Any, array: Any, axis: Any, out: Any, keepdims: bool = False) -> Call:
+        kept: dict[str, Any] = {"dtype": out.dtype} if fn in (np.add, np.multiply) else {}
+        return partial(getattr(self._cupy, REDUCED[fn]), axis=axis, out=out, keepdims=keepdims, **kept), (array,)
+
+    def all_of(self, answers: Sequence[Any]) -> Any:
+        result = self.array(np.True_)
+        for answer in answers:
+            result = self._cupy.logical_and(result, self._cupy.all(self.array(answer)))
+        return result
+
+    def _overlap(self, value: Any, out: Any) -> bool:
+        """True if two arrays share memory and are not element by element the same."""
+        if not isinstance(value, self._cupy.ndarray) or not self.may_share_memory(value, out):
+            return False
+        same = value.data.ptr == out.data.ptr and value.shape == out.shape and value.strides == out.strides
+        return not (same and value.dtype == out.dtype)
+
+    def _from_copies(self, call: Any, args: Sequence[Any], out: Any) -> None:
+        call(*(a.copy() if self._overlap(a, out) else a for a in args))
+
+    def _copyto(self, to: Any, source: Any, casting: str = "same_kind", where: Any = None) -> None:
+        source = source.copy() if self._overlap(source, to) else source
+        self._cupy.copyto(to, source, casting, where)
+
+    def _take(self, array: Any, index: Any, axis: Any, out: Any, mode: str) -> None:
+        self._cupy.take(array, index, axis, out)  # it knows no mode; what is gathered is within bounds
+
+    def _matmul(self, a: Any, b: Any, out: Any) -> None:
+        self._cupy.matmul(a, b, out=out)
+
+    def _vecdot(self, a: Any, b: Any, out: Any) -> None:
+        self._cupy.matmul(a[..., None, :], b[..., None], out=out[..., None, None])
 
 
 def cuda_devices() -> int:
@@ -24,25 +218,56 @@ def cuda_devices() -> int:
     return count.value if working else 0
 
 
-class Backend:
-    """The array functions the engine uses for tile data, by the names under which it uses them.
+def cupy_module() -> tuple[Any, str]:
+    """(CuPy, what it runs on) where its kernels really run, or (None, why not).
 
-    No other module of the engine calls the array module on tile data, so that another one with the same functions can take
-    its place.
+    Without a driver this takes a fifth of a millisecond and imports nothing. With one, CuPy is imported and made to add and
+    to multiply matrices once: an import alone proves neither a device nor the libraries that kernels are compiled with.
     """
+    if os.environ.get("IPU_TEACH_GPU") == "0":
+        return None, "switched off by IPU_TEACH_GPU=0"
+    count = cuda_devices()
+    if not count:
+        return None, "no CUDA driver or device"
+    return _tried(count)
 
-    name = "numpy"
 
-    def __init__(self) -> None:
-        self.as_strided: Any = np.lib.stride_tricks.as_strided
-        self.zeros: Any = np.zeros
-        self.empty: Any = np.empty
-        self.copyto: Any = np.copyto
-        self.take: Any = np.take
-        self.matmul: Any = np.matmul
-        self.vecdot: Any = np.vecdot
-        self.clip: Any = np.clip
-        self.may_share_memory: Any = np.may_share_memory
+@cache
+def _tried(count: int) -> tuple[Any, str]:
+    seen = f"{count} CUDA device{'s' if count > 1 else ''}"
+    try:
+        import cupy
+    except ImportError:
+        return None, f"{seen} seen, but CuPy is not installed: python -m pip install 'cupy-cuda13x[ctk]'"
+    try:
+        total = int((cupy.arange(3) * 2).sum())
+        product = float(cupy.matmul(cupy.ones((2, 2), np.float32), cupy.ones((2, 2), np.float32))[0, 0])
+        if (total, product) != (6, 2.0):
+            return None, f"CuPy computes wrong here: {total} and {product} for 6 and 2"
+        name = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)["name"].decode()
+    except Exception as error:  # CUDARuntimeError, CompileException, DynamicLibNotFoundError: CuPy has many
+        return None, f"{seen} seen, but CuPy does not run: {type(error).__name__}: {' '.join(str(error).split())}"
+    return cupy, f"CuPy {cupy.__version__} on {name}"
+
+
+def choose_backend(name: str | None) -> Backend:
+    """The backend of that name; with None, CuPy where it runs and else numpy. Raises `InvalidOptionError`."""
+    if name not in (None, "numpy", "cupy"):
+        raise InvalidOptionError(
+            f"Engine was given backend={shown(name)}.",
+            next_step='give "numpy", "cupy", or None for CuPy where it runs and else numpy.',
+        )
+    if name == "numpy":
+        return Backend()
+    cupy, why = cupy_module()
+    if cupy is not None:
+        return CupyBackend(cupy)
+    if name == "cupy":
+        raise InvalidOptionError(
+            f'Engine was given backend="cupy", and CuPy does not run here: {why}.',
+            next_step="leave it out, and the engine runs on numpy; `ipu-teach doctor` says what is missing.",
+        )
+    return Backend()
 
 
 def one_blas_thread() -> ThreadpoolController:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from ipu_teach.compile.programs import CopyStep, Node
 from ipu_teach.device import Device
-from ipu_teach.engine.backend import one_blas_thread
+from ipu_teach.engine.backend import choose_backend, one_blas_thread
 from ipu_teach.engine.executable import Executable, checks_of, compile_graph
 from ipu_teach.engine.machine import Machine
 from ipu_teach.engine.options import Options, Value, effective, parsed
@@ -66,7 +66,9 @@ class Engine(WithoutSome):
     products of matrices may be joined into larger ones, which BLAS adds up in another order: a FLOAT product of k terms is
     then off by less than k * 6e-8 of the sum of their sizes. `vertex_loop`: run every vertex by itself in plain Python,
     slowly; it is what the fast paths are compared with. `threads`: how many of the host's threads share the vertices of a
-    large batch; no bit depends on it.
+    large batch; no bit depends on it. `backend`: "numpy"; "cupy", which wants a CUDA GPU; or None for CuPy where it runs, if
+    the environment does not say IPU_TEACH_GPU=0. On a GPU sums, products of matrices and transcendental functions differ in
+    the last digits, and what depends on data runs on the host. It has not been tried on a device yet.
 
     The order of Poplar's first releases is understood too: `Engine(device, graph, programs)` is loaded on that device by the
     first `run`.
@@ -86,6 +88,7 @@ class Engine(WithoutSome):
         vertex_loop: bool = False,
         shuffle: int | None = None,
         threads: int = 1,
+        backend: str | None = None,
     ) -> None:
         self._device: Device | None = None
         self._made = time.perf_counter_ns()
@@ -102,6 +105,7 @@ class Engine(WithoutSome):
                 f"Engine was given threads={shown(threads)}.", next_step=f"give a whole number from 1 to {MOST_THREADS}."
             )
         self._threads = int(threads)
+        self._backend = choose_backend(backend)
         self._vertex_loop = vertex_loop
         self._shuffle = shuffle
         if isinstance(graph, Executable):
@@ -159,6 +163,7 @@ class Engine(WithoutSome):
             self._cost,
             self._feeds,
             self._drains,
+            self._backend,
             vertex_loop=self._vertex_loop,
             check_reads=self._checks["uninitialised"],
             shuffle=self._shuffle,
@@ -178,6 +183,11 @@ class Engine(WithoutSome):
     def is_loaded(self) -> bool:
         """Whether `load` has been called, on a device that no other engine was loaded on since."""
         return self._machine is not None and self._device is not None and self._device.program is self._ticket
+
+    @property
+    def backend(self) -> str:
+        """What computes: "numpy", or "cupy" on a GPU."""
+        return self._backend.name
 
     def _loaded(self) -> Machine:
         if self._machine is None or self._device is None:
@@ -222,6 +232,7 @@ class Engine(WithoutSome):
             self._blas.limit(limits=1),
         ):
             machine.run(int(index))
+            self._backend.finish()
 
     @contextmanager
     def _recorded(self, machine: Machine, index: int, name: str) -> Iterator[None]:

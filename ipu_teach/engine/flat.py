@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,7 @@ from ipu_teach.types import Array
 def bind_flat(groups: Sequence[Group], layouts: tuple[Any, ...], memory: Memory) -> list[Call] | None:
     """The calls that run all vertices of the groups of one table, or None if their regions do not lie so."""
     first = groups[0].trace
-    if any(g.way != "batch" or g.workers or not _elementwise(g.trace) for g in groups):
+    if any(g.way != "batch" or g.workers or not _elementwise(g.trace) or memory.backend.lacks(g.trace) for g in groups):
         return None
     if any(_steps(g.trace) != _steps(first) for g in groups) or not first.regions:
         return None
@@ -90,10 +89,10 @@ class _Binder:
         self.last, self.stores = last_uses(trace)
         self.calls: list[Call] = []
         self.pool: dict[Any, list[Array]] = defaultdict(list)
-        self.constants: dict[Any, Array] = {}
         made = [trace.samples[op.result] for op in trace.ops if op.kind == "ufunc"]
         touched = sum(np.asarray(trace.samples[i]).itemsize for i in trace.regions)
-        self.chunk = max(1, plan.CHUNK_BYTES // (touched + sum(np.asarray(s).itemsize for s in made)))
+        budget = memory.backend.chunk_bytes or plan.CHUNK_BYTES
+        self.chunk = max(1, budget // (touched + sum(np.asarray(s).itemsize for s in made)))
 
     def run(self, begins: dict[int, int], length: int) -> None:
         """Append the calls for `length` elements from `begins` on, which are positions by region."""
@@ -115,7 +114,7 @@ class _Binder:
             elif op.kind == "store":
                 if number not in done:
                     place, value = values[op.args[0].id], op.args[1]
-                    source = values[value.id] if isinstance(value, Ref) else value
+                    source = values[value.id] if isinstance(value, Ref) else self.memory.backend.operand(value)
                     self.calls.append((self.memory.backend.copyto, (place, source, "unsafe")))
             else:
                 self._compute(number, op, values, buffers, done, count)
@@ -135,7 +134,7 @@ class _Binder:
         count: int,
     ) -> None:
         sample = np.asarray(self.trace.samples[op.result])
-        args = [values[a.id] if isinstance(a, Ref) else a for a in op.args]
+        args = [values[a.id] if isinstance(a, Ref) else self.memory.backend.operand(a) for a in op.args]
         length = count if sample.ndim else 1
         store = self._direct(number, op)
         if store is not None and sample.ndim:
@@ -152,11 +151,7 @@ class _Binder:
             buffers[op.result] = (key, whole)
             out = whole[:length]
         values[op.result] = out
-        if op.fn in (np.maximum, np.minimum):
-            args = [a if isinstance(a, np.ndarray) else self._constant(a, out) for a in args]
-            self.calls.append((partial(op.fn, out=out), tuple(args)))  # these two take `out` by name only
-        else:
-            self.calls.append((op.fn, (*args, out)))
+        self.calls.append(self.memory.backend.ufunc(op.fn, args, out, {}))
 
     def _direct(self, number: int, op: Op) -> int | None:
         """The number of the store that is all that becomes of a result, if it comes next and keeps its type."""
@@ -167,10 +162,3 @@ class _Binder:
             return None
         same = np.asarray(self.trace.samples[op.result]).dtype == self.trace.samples[ops[store].args[0].id].dtype
         return store if same and self.last[op.result] == store else None
-
-    def _constant(self, value: Any, out: Array) -> Any:
-        key = (value, type(value), out.dtype)
-        if key not in self.constants:
-            self.constants[key] = plan.constant(value, np.broadcast_to(out[:1], (self.chunk,)))
-        row = self.constants[key]
-        return row[: len(out)] if isinstance(row, np.ndarray) else row

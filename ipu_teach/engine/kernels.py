@@ -35,13 +35,14 @@ def check_fits(numbers: Array, dtype: Any, line: str, table: FrozenTable, rows: 
         raise failed(table.codelet, error, line, vertex_name(table, int(rows[first])))
 
 
-def scatter(flat: Array, index: Array, buffer: Array, mask: Array | None) -> None:
+def scatter(xp: Any, flat: Array, index: Array, buffer: Array, mask: Array | None) -> None:
     """Write every vertex's elements back to their places, or those of the vertices in `mask`."""
-    if mask is None:
-        flat[index] = buffer.reshape(index.shape)
-    else:
-        chosen = mask.reshape(-1)
-        flat[index[chosen]] = buffer.reshape(index.shape)[chosen]
+    values = buffer.reshape(index.shape)
+    if mask is not None:
+        kept = flat[index]
+        xp.copyto(kept, values, "same_kind", mask.reshape(-1, 1))
+        values = kept
+    flat[index] = values
 
 
 def gather_windows(windows: Array, starts: Array, buffer: Array) -> None:
@@ -60,7 +61,8 @@ def call_each(fn: Callable[..., Any], args: list[tuple[Any, Any]], out: Array, a
         out[vertex] = fn(*(a if index is None else a[vertex + index] for index, a in args))
 
 
-def merge(target: Array, order: Array, values: Array) -> None:
+def merge(xp: Any, target: Array, order: Array, values: Array) -> None:
     """target[order] = values, but for values below 0."""
-    given = values >= 0
-    target[order[given]] = values[given]
+    kept = target[order]
+    xp.copyto(kept, values, "same_kind", values >= 0)
+    target[order] = kept

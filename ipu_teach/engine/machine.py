@@ -35,6 +35,7 @@ from ipu_teach.engine.backend import Backend
 from ipu_teach.engine.chance import Chance, rounds
 from ipu_teach.engine.definedness import Definedness
 from ipu_teach.engine.flat import bind_flat
+from ipu_teach.engine.hosted import traces_of, visit
 from ipu_teach.engine.kernels import Call
 from ipu_teach.engine.lane_run import bind_lanes
 from ipu_teach.engine.loop import run_loop
@@ -51,11 +52,13 @@ from ipu_teach.program import PrintTensorFmt
 from ipu_teach.report.log import StepLog
 from ipu_teach.types import Array, from_quarter
 
+MOST_PENDING = 64  # executions whose cycles wait on a GPU to be looked at
+
 
 class Machine:
     """What `Engine.load` makes. `feeds` and `drains` are the engine's connected streams, looked up at each transfer.
 
-    `seed`: of stochastic rounding; None rounds to nearest.
+    `backend`: where the memory lies and what computes. `seed`: of stochastic rounding; None rounds to nearest.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class Machine:
         cost: CostModel,
         feeds: dict[str, Feed],
         drains: dict[str, Drain],
+        backend: Backend,
         *,
         vertex_loop: bool,
         check_reads: bool,
@@ -76,9 +80,11 @@ class Machine:
         self._cost = cost
         self._measured: dict[object, int] = {}  # steps that ran with cycles of their own, and their numbers
         self._measured_steps: list[MeasuredStep] = []
-        self.memory = Memory(compiled.graph, Backend())
+        self.memory = Memory(compiled.graph, backend)
         self.remote = StreamingMemory(compiled.remote_buffers, self.memory, check_reads)
-        self.steps_run: array[int] = array("i")
+        self._ran: array[int] = array("i")
+        # On a GPU: executions with cycles of their own: where they stand in what ran, their step, and the cycles.
+        self._pending: list[tuple[int, int, dict[int, Any]]] = []
         self.print_to: TextIO | None = None
         self._feeds, self._drains = feeds, drains
         self._vertex_loop = vertex_loop
@@ -104,7 +110,7 @@ class Machine:
     def take_steps(self) -> array[int]:
         """The steps of the run that is over. The machine goes on with their counts alone."""
         ran = self.steps_run[:]
-        del self.steps_run[:]  # in place: every step has the list's own append
+        del self._ran[:]  # in place: every step has the list's own append
         self._past.add(ran)
         self._clock = (0, 0.0)
         return ran
@@ -112,16 +118,29 @@ class Machine:
     @property
     def num_steps(self) -> int:
         """Steps that ran since load."""
-        return self._past.total + len(self.steps_run)
+        return self._past.total + len(self._ran)
+
+    @property
+    def steps_run(self) -> array[int]:
+        """The number of every step of the run that is going on, in order."""
+        self._settle()
+        return self._ran
+
+    def _settle(self) -> None:
+        """Look at the cycles that wait on a GPU."""
+        for place, number, cycles in self._pending:
+            host = {group: (self.memory.backend.to_host(values), order) for group, (values, order) in cycles.items()}
+            self._ran[place] = self._measure(number, host)
+        self._pending.clear()
 
     def cycles(self) -> float:
         """Modelled cycles since load."""
         done, total = self._clock
-        cost = self.cost
+        ran, cost = self.steps_run, self.cost
         if not done:
             total = sum(int(n) * cost.step(number).cycles for number, n in enumerate(self._past.more) if n)
-        total += sum(cost.step(step).cycles for step in self.steps_run[done:])
-        self._clock = (len(self.steps_run), total)
+        total += sum(cost.step(step).cycles for step in ran[done:])
+        self._clock = (len(ran), total)
         return total
 
     @property
@@ -132,9 +151,19 @@ class Machine:
             self._cost = self._cost.with_steps(self._measured_steps[known:])
         return self._cost
 
-    def _measure(self, number: int) -> int:
-        """The number under which to write down an execution of step `number` whose cycles have just been measured."""
+    def _write_down(self, number: int) -> None:
+        """Note an execution of step `number` whose cycles depend on data. Nothing waits for a GPU that counts them."""
         cycles = self._cycles[number]
+        if self.memory.backend.on_host:
+            self._ran.append(self._measure(number, cycles))
+            return
+        self._pending.append((len(self._ran), number, {group: (c.copy(), order) for group, (c, order) in cycles.items()}))
+        self._ran.append(number)
+        if len(self._pending) >= MOST_PENDING:
+            self._settle()
+
+    def _measure(self, number: int, cycles: dict[int, tuple[Array, Array]]) -> int:
+        """The number under which an execution of step `number` stands, with these cycles of its vertices."""
         key = (number, *(blake2b(array.tobytes()).digest() for array, _ in cycles.values()))
         if key not in self._measured:
             step = self.compiled.steps[number]
@@ -152,8 +181,8 @@ class Machine:
 
     def _leaf(self, number: int) -> Action:
         """Run a step and write its number down; the first time, check what it reads."""
-        action, append, measure = self._actions[number], self.steps_run.append, self._measure
-        note = (lambda step: append(measure(step))) if self._cycles.get(number) else append
+        action = self._actions[number]
+        note = self._write_down if self._cycles.get(number) else self._ran.append
         defined = self._defined
 
         if defined is None:
@@ -210,40 +239,48 @@ class Machine:
     def _bind_execute(self, number: int, step: ExecuteStep) -> Action:
         layouts, target = self.compiled.graph.layouts, self.compiled.graph.target
         measured = self._cycles.setdefault(number, {})
+        memory, xp = self.memory, self.memory.backend
         calls: list[Call] = []
-        answers: list[Array] = []
+        hosted: list[Call] = calls if xp.on_host else []  # what cannot run on a GPU
+        visitors: list[Group] = []
+        answers: list[Any] = []
         groups = self.compiled.groups[step.compute_set]
         flat: dict[FrozenTable, bool] = {}  # tables whose vertices run as one
         if not self._vertex_loop and step.out is None:
             for table, members in groupby(groups, key=lambda group: group.table):
-                listed = list(members)
-                by_chance = self._seed is not None and any(rounds(group) for group in listed)
-                found = None if by_chance else bind_flat(listed, layouts, self.memory)
+                alike = list(members)
+                found = None if self._seed is not None and any(map(rounds, alike)) else bind_flat(alike, layouts, memory)
                 flat[table] = found is not None
                 calls.extend(found or ())
         for index, group in enumerate(groups):
             if flat.get(group.table):
                 continue
             group, order = self._shuffled(group)
-            returned = np.ones(len(group.rows), bool) if step.out is not None else None
+            chance = None if self._seed is None or not rounds(group) else Chance(self._seed, self._executions, group)
+            loop = group.way == "loop" or self._vertex_loop or chance is not None
+            stays = not loop and group.way != "lanes" and not any(map(xp.lacks, traces_of(group)))
+            ready = xp.array if stays else memory.host.backend.array
+            returned = None if step.out is None else ready(np.ones(len(group.rows), bool))
             if returned is not None:
                 answers.append(returned)
-            chance = None if self._seed is None or not rounds(group) else Chance(self._seed, self._executions, group)
-            if group.way == "loop" or self._vertex_loop or chance is not None:
-                calls.append((run_loop, (group, layouts, self.memory, returned, chance)))
+            cycles = ready(np.zeros(len(group.rows), np.int64)) if not loop and depends_on_data(group) else None
+            if cycles is not None:
+                measured[index] = cycles, order
+            costs = tuple(path_cycles(trace, target) for trace in group.paths)
+            where, into = (memory, calls) if stays else (memory.host, hosted)
+            if not stays:
+                visitors.append(group)
+            if loop:
+                into.append((run_loop, (group, layouts, where, returned, chance)))
+            elif group.way == "lanes":
+                into += bind_lanes(group, layouts, where, returned, cycles, target)
+            elif self._pool is not None and group.way == "batch" and returned is None and xp.on_host:
+                parts = [bind(part, layouts, where) for part in shares(group, self._threads)]
+                into += [(together, (self._pool, parts))] if len(parts) > 1 else parts[0]
             else:
-                cycles = None
-                if depends_on_data(group):
-                    cycles = np.zeros(len(group.rows), np.int64)
-                    measured[index] = cycles, order
-                costs = tuple(path_cycles(trace, target) for trace in group.paths)
-                if group.way == "lanes":
-                    calls += bind_lanes(group, layouts, self.memory, returned, cycles, target)
-                elif self._pool is not None and group.way == "batch" and returned is None:
-                    parts = [bind(part, layouts, self.memory) for part in shares(group, self._threads)]
-                    calls += [(together, (self._pool, parts))] if len(parts) > 1 else parts[0]
-                else:
-                    calls += bind(group, layouts, self.memory, returned, exact=self._exact, cycles=cycles, costs=costs)
+                into += bind(group, layouts, where, returned, exact=self._exact, cycles=cycles, costs=costs)
+        if not xp.on_host:
+            calls = [*visit(memory, visitors, layouts, hosted), *calls]
 
         def execute() -> None:
             for function, args in calls:
@@ -255,7 +292,7 @@ class Machine:
 
         def execute_and_answer() -> None:
             execute()
-            self.memory.write(out, np.array(all(a.all() for a in answers)))
+            self.memory.write(out, xp.all_of(answers))
 
         return execute_and_answer
 
@@ -286,7 +323,7 @@ class Machine:
         if here is not None and there is not None and here.shape == there.shape:
             return lambda: memory.backend.copyto(there, here)
         flat = memory.flat(source.dtype)
-        s_index, d_index = source.positions().reshape(-1), destination.positions().reshape(-1)
+        s_index, d_index = (memory.backend.array(side.positions().reshape(-1)) for side in (source, destination))
 
         def copy() -> None:
             flat[d_index] = flat[s_index]

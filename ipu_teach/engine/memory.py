@@ -11,12 +11,19 @@ from ipu_teach.types import Array, DType, poison
 
 
 class Memory:
-    """All variables of a graph, as they are on the machine. Made by `Engine.load`, with initial values written."""
+    """All variables of a graph, as they are on the machine. Made by `Engine.load`, with initial values written.
+
+    `host` is this memory itself where it is the host's, else a copy of it on the host, which `fetch` and `send` keep up.
+    """
 
     def __init__(self, graph: FrozenGraph, backend: Backend) -> None:
         self.backend = backend
-        self.bytes = backend.zeros((graph.memory_bytes,), np.uint8)
         self._flat: dict[type[DType], Array] = {}
+        self.host = self if backend.on_host else Memory(graph, Backend())
+        if self.host is not self:
+            self.bytes: Array = backend.array(self.host.bytes)
+            return
+        self.bytes = backend.zeros((graph.memory_bytes,), np.uint8)
         for variable in graph.variables:
             size = variable.dtype.size
             self.flat(variable.dtype)[variable.start // size : variable.stop // size] = poison(variable.dtype)
@@ -43,17 +50,26 @@ class Memory:
     def write(self, tensor: Tensor, values: Array) -> None:
         """Put `values` (same number of elements) into a tensor."""
         view = self.view(tensor.dtype, tensor.offset, tensor.layout)
-        shaped = values.reshape(tensor.shape)
+        shaped = self.backend.array(values).reshape(tensor.shape)
         if view is not None:
             view[...] = shaped
         else:
-            self.flat(tensor.dtype)[tensor.positions()] = shaped
+            self.flat(tensor.dtype)[self.backend.array(tensor.positions())] = shaped
 
     def read(self, tensor: Tensor) -> Array:
-        """A copy of a tensor's elements, in its shape."""
+        """A copy of a tensor's elements, in its shape, as a numpy array."""
         view = self.view(tensor.dtype, tensor.offset, tensor.layout)
-        return view.copy() if view is not None else self.flat(tensor.dtype)[tensor.positions()]
+        here = self.flat(tensor.dtype)[self.backend.array(tensor.positions())] if view is None else view
+        return self.backend.to_host(here)
 
     def poison(self, tensor: Tensor) -> None:
         """Put what unwritten memory holds into a tensor."""
         self.write(tensor, np.full(tensor.shape, poison(tensor.dtype), tensor.dtype.numpy))
+
+    def fetch(self, start: int, stop: int) -> None:
+        """Bring some bytes of `host` up to date."""
+        self.host.bytes[start:stop] = self.backend.to_host(self.bytes[start:stop])
+
+    def send(self, start: int, stop: int) -> None:
+        """Put some bytes of `host` into this memory."""
+        self.bytes[start:stop] = self.backend.array(self.host.bytes[start:stop])

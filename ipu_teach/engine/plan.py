@@ -52,8 +52,8 @@ def bind(
     receives the entry of `costs` that belongs to the way through the branches which the vertex took.
     """
     if group.paths:
-        gone = np.zeros(len(group.rows), bool)  # vertices that have gone one of the ways
-        calls: list[Call] = [(np.ndarray.fill, (gone, False))]
+        gone = memory.backend.zeros(len(group.rows), bool)  # vertices that have gone one of the ways
+        calls: list[Call] = [(memory.backend.fill, (gone, False))]
         for trace, cost in zip(group.paths, costs or (0,) * len(group.paths), strict=True):
             path = _Binder(replace(group, trace=trace), layouts, memory, returned, exact)
             path.gone, path.cycles, path.cost = gone, cycles, cost
@@ -61,13 +61,13 @@ def bind(
         return calls
     if not group.workers:
         return _Binder(group, layouts, memory, returned, exact).bind()
-    answers = np.ones((len(group.workers), len(group.rows)), bool)
+    answers = memory.backend.zeros((len(group.workers), len(group.rows)), bool)
     calls = []
-    for (_, trace), answer in zip(group.workers, answers, strict=True):
-        wanted = None if returned is None else answer
+    for number, (_, trace) in enumerate(group.workers):
+        wanted = None if returned is None else answers[number]
         calls += _Binder(replace(group, trace=trace), layouts, memory, wanted, exact).bind()
     if returned is not None:
-        calls.append((np.logical_and.reduce, (answers, 0, None, returned)))
+        calls.append(memory.backend.reduction(np.logical_and, answers, 0, returned))
     return calls
 
 
@@ -106,13 +106,13 @@ class _Binder:
             self.rows = self.rows[order]
             for region in self.regions.values():
                 region.put_in_order(order)
-            target, self.cycles = self.cycles, None if self.cycles is None else np.zeros_like(self.cycles)
+            target, self.cycles = self.cycles, None if self.cycles is None else self.xp.zeros(self.count, np.int64)
             if target is not None:
-                self.calls.append((np.ndarray.fill, (self.cycles, -1)))
+                self.calls.append((self.xp.fill, (self.cycles, -1)))
         self._nest()
         self._choose()
         per_vertex = self._bytes_per_vertex()
-        chunk = max(1, CHUNK_BYTES // per_vertex) if per_vertex else self.count
+        chunk = max(1, (self.xp.chunk_bytes or CHUNK_BYTES) // per_vertex) if per_vertex else self.count
         chunk = max(chunk, LANES) if self.lanes_last else chunk
         pieces = [(nest, list(nest.pieces(chunk))) for nest in self.nests]
         self.largest = max(piece.count for _, parts in pieces for piece in parts)
@@ -121,7 +121,7 @@ class _Binder:
             for piece in parts:
                 self._chunk(nest, piece)
         if target is not None:
-            self.calls.append((merge, (target, order, self.cycles)))
+            self.calls.append((merge, (self.xp, target, self.xp.array(order), self.cycles)))
         return self.calls
 
     # Where regions are used in place
@@ -214,7 +214,7 @@ class _Binder:
         self._mask: Array | None = None
         if self.gone is not None:
             self._mask = self.xp.empty(self._lead, bool)
-            self.calls.append((np.logical_not, (self.gone[self._rows].reshape(self._lead), self._mask)))
+            self.calls.append(self.xp.ufunc(np.logical_not, [self.gone[self._rows].reshape(self._lead)], self._mask, {}))
         self._back: list[tuple[int, Array]] = []
         done: set[int] = set()
         for number, op in enumerate(self.trace.ops):
@@ -239,18 +239,19 @@ class _Binder:
     def _take_branches(self, number: int) -> None:
         """Narrow the mask to the vertices that go this way."""
         for branch in self.branches.get(number, ()):
+            assert self._mask is not None
             value = self._values[branch.value]
             value = value.reshape(value.shape[: self._axes])  # a condition has one element
             answer = self.xp.empty(value.shape, bool)
-            self.calls.append((np.not_equal if branch.taken else np.equal, (value, 0, answer)))
-            self.calls.append((np.logical_and, (self._mask, answer, self._mask)))
+            self.calls.append(self.xp.ufunc(np.not_equal if branch.taken else np.equal, [value, 0], answer, {}))
+            self.calls.append(self.xp.ufunc(np.logical_and, [self._mask, answer], self._mask, {}))
 
     def _finish(self, piece: Nest) -> None:
         """Append what brings written regions back to their places, and what is said of each vertex."""
         where = () if self._mask is None else (self._mask,)
         if self.gone is not None:
             gone = self.gone[self._rows].reshape(self._lead)
-            self.calls.append((np.logical_or, (gone, self._mask, gone)))
+            self.calls.append(self.xp.ufunc(np.logical_or, [gone, self._mask], gone, {}))
         if self.returned is not None:
             answer, place = self.trace.returned, self.returned[self._rows].reshape(self._lead)
             if isinstance(answer, Ref):
@@ -272,8 +273,8 @@ class _Binder:
                     chosen = ("same_kind", self._mask.reshape(*self._lead, *(1,) * (buffer.ndim - self._axes)))
                 self.calls.append((self.xp.copyto, (self._place(root, piece), buffer, *chosen)))
             else:
-                flat, index = self.memory.flat(region.field.dtype), region.index(self._rows)
-                self.calls.append((scatter, (flat, index, buffer, self._mask)))
+                flat, index = self.memory.flat(region.field.dtype), self.xp.array(region.index(self._rows))
+                self.calls.append((scatter, (self.xp, flat, index, buffer, self._mask)))
 
     def _result(self, number: int, op: Op, done: set[int]) -> Array:
         """Append the call of a computation and return where its result will be.
@@ -334,17 +335,17 @@ class _Binder:
         if root in self.column:
             self.calls.append((self.xp.copyto, (buffer, self._place(root, piece))))
         elif self.lanes_last:
-            index = np.ascontiguousarray(region.index(self._rows).T)
+            index = self.xp.array(np.ascontiguousarray(region.index(self._rows).T))
             self.calls.append(
                 (self.xp.take, (flat, index, None, self._buffers[root][1][: index.size].reshape(index.shape), "clip"))
             )
-        elif region.contiguous and region.size >= WINDOW:
+        elif region.contiguous and region.size >= WINDOW and self.xp.on_host:
             size = region.field.dtype.size
             windows = self.xp.as_strided(flat, (len(flat) - region.size + 1, region.size), (size, size))
             flattened = buffer.reshape(-1, region.size)
             self.calls.append((gather_windows, (windows, region.starts[self._rows], flattened)))
         else:
-            index = region.index(self._rows)
+            index = self.xp.array(region.index(self._rows))
             self.calls.append((self.xp.take, (flat, index, None, buffer.reshape(index.shape), "clip")))
 
     def _buffer(self, value: int, lead: tuple[int, ...]) -> Array:
@@ -461,7 +462,7 @@ class _Binder:
 
     def _store(self, op: Op, place: Array) -> None:
         value = op.args[1]
-        source = self._operand(value, place.ndim - self._axes) if isinstance(value, Ref) else np.asarray(value)
+        source = self._operand(value, place.ndim - self._axes) if isinstance(value, Ref) else self.xp.array(np.asarray(value))
         extra = source.ndim - place.ndim
         if isinstance(value, Ref) and extra > 0:  # leading axes of length 1, which numpy drops in an assignment
             source = source.reshape(*source.shape[: self._axes], *source.shape[self._axes + extra :])
@@ -475,7 +476,7 @@ class _Binder:
     def _operand(self, value: Any, rank: int) -> Any:
         """An argument with its axes lined up: the nest's axes first, the value's own axes last."""
         if not isinstance(value, Ref):
-            return value
+            return self.xp.operand(value)
         array, axes = self._values[value.id], self._axes
         missing = rank - (array.ndim - axes)
         return self._within(array, (None,) * missing) if missing > 0 else array
@@ -485,9 +486,11 @@ class _Binder:
     def _compute(self, op: Op, out: Array) -> None:
         rank = out.ndim - self._axes
         if op.kind == "local":
-            self.calls.append((self.xp.copyto, (out, op.args[0])))
+            self.calls.append((self.xp.copyto, (out, self.xp.operand(op.args[0]))))
         elif op.kind == "ufunc":
             self._ufunc(op, out, rank)
+        elif op.fn is operator.pow and not self.xp.on_host:
+            self.calls.append(self.xp.ufunc(np.power, [self._operand(a, rank) for a in op.args], out, {}))
         elif op.kind == "elementwise":
             self._elementwise(op, out, rank)
         elif op.kind == "reduce":
@@ -498,19 +501,10 @@ class _Binder:
             self._each(op, out)
 
     def _ufunc(self, op: Op, out: Array, rank: int) -> None:
-        if not steady(op.fn, out.dtype) and self._alone_or_backwards(op):
+        if self.xp.on_host and not steady(op.fn, out.dtype) and self._alone_or_backwards(op):
             self._each(op, out)
-            return
-        args = tuple(self._operand(a, rank) for a in op.args)
-        if op.fn in (np.maximum, np.minimum):
-            args = tuple(a if isinstance(a, np.ndarray) else constant(a, out) for a in args)
-        elif {getattr(a, "dtype", out.dtype) for a in args} == {out.dtype} and out.dtype.kind == "f":
-            # What numpy would make of a Python number in every call, made once.
-            args = tuple(np.array(a, out.dtype) if isinstance(a, (int, float)) else a for a in args)
-        if op.kwargs or op.fn in (np.maximum, np.minimum):  # which take `out` by name only
-            self.calls.append((partial(op.fn, out=out, **op.kwargs), args))
         else:
-            self.calls.append((op.fn, (*args, out)))
+            self.calls.append(self.xp.ufunc(op.fn, [self._operand(a, rank) for a in op.args], out, op.kwargs))
 
     def _alone_or_backwards(self, op: Op) -> bool:
         """True if one vertex's operands make numpy choose another path than those of many vertices would."""
@@ -527,14 +521,14 @@ class _Binder:
     def _elementwise(self, op: Op, out: Array, rank: int) -> None:
         args = [self._operand(a, rank) for a in op.args]
         if op.fn is np.where:
-            condition = args[0] if isinstance(op.args[0], Ref) else np.asarray(args[0], bool)
+            condition = args[0] if isinstance(op.args[0], Ref) else self.xp.array(np.asarray(op.args[0], bool))
             if getattr(condition, "dtype", None) != np.bool_:
                 self._each(op, out)
                 return
             self.calls.append((self.xp.copyto, (out, args[2], "unsafe")))
             self.calls.append((self.xp.copyto, (out, args[1], "unsafe", condition)))
         elif op.fn in ELEMENTWISE:
-            self.calls.append((self.xp.clip, (*args, out)))
+            self.calls.append((self.xp.clip, (self.xp.array(args[0]), *args[1:], out)))
         elif op.fn is operator.pow and self._alone_or_backwards(op):
             self._each(op, out)
         elif op.fn is operator.pow:
@@ -547,7 +541,7 @@ class _Binder:
         array, sample, axes = self._values[value.id], self.trace.samples[value.id], self._axes
         axis, keepdims = op.kwargs["axis"], op.kwargs["keepdims"]
         reduced = tuple(range(sample.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-        if len({a % sample.ndim for a in reduced}) == sample.ndim:
+        if self.xp.on_host and len({a % sample.ndim for a in reduced}) == sample.ndim:
             dense = sample.flags.c_contiguous or sample.flags.f_contiguous
             if not dense or sample.size == 0:
                 self._each(op, out)
@@ -555,10 +549,10 @@ class _Binder:
             # All of the vertex's elements, in the order in which they lie in memory, as numpy sums them.
             lead = array.shape[:axes]
             row = self.xp.as_strided(array, (*lead, sample.size), (*array.strides[:axes], sample.itemsize))
-            self.calls.append((op.fn.reduce, (row, axes, None, out.reshape(lead))))
+            self.calls.append(self.xp.reduction(op.fn, row, axes, out.reshape(lead)))
             return
         shifted = tuple(a % sample.ndim + axes for a in reduced)
-        self.calls.append((op.fn.reduce, (array, shifted if len(shifted) > 1 else shifted[0], None, out, keepdims)))
+        self.calls.append(self.xp.reduction(op.fn, array, shifted if len(shifted) > 1 else shifted[0], out, keepdims))
 
     def _product(self, op: Op, out: Array) -> None:
         ranks = tuple(np.ndim(self.trace.samples[a.id]) if isinstance(a, Ref) else np.ndim(a) for a in op.args)
@@ -573,7 +567,7 @@ class _Binder:
         if ranks[1] == 1:
             right, whole = b[..., None], whole[..., None]
         if ranks[0] == 1:
-            left, whole = a[..., None, :], np.expand_dims(whole, -2)
+            left, whole = a[..., None, :], out[..., None, :] if ranks[1] == 2 else out[..., None, None]
         if not self.exact and all(isinstance(value, Ref) for value in op.args):
             left, right, whole = folded(self.xp, left, right, whole)
         self.calls.append((self.xp.matmul, (left, right, whole)))
@@ -592,9 +586,3 @@ class _Binder:
             else:
                 args.append((None, a))
         self.calls.append((call_each, (fn, args, out, self._axes)))
-
-
-def constant(value: Any, out: Array) -> Any:
-    """A number as a row of itself: numpy's largest and smallest of two have no vector form for a single number."""
-    plain = isinstance(value, (bool, int, float)) or getattr(value, "dtype", None) == out.dtype
-    return np.full(out.shape[-1:], value, out.dtype) if plain and np.ndim(value) == 0 and out.ndim else value

@@ -29,8 +29,8 @@ class RemoteRows:
         self.buffer = buffer
         self._strict = strict
         # Zeros take no memory until they are touched; what counts as written stands beside them.
-        self._values = memory.backend.zeros((buffer.repeats, buffer.num_elements), buffer.dtype.numpy)
-        self._written = memory.backend.zeros((buffer.repeats,), bool)
+        self._values = memory.host.backend.zeros((buffer.repeats, buffer.num_elements), buffer.dtype.numpy)
+        self._written = memory.host.backend.zeros((buffer.repeats,), bool)
 
     def load(self, rows: Any, who: str) -> Array:
         """A copy of some rows, in order. Raises `UninitialisedReadError` that says `who` reads."""
@@ -80,12 +80,12 @@ class StreamingMemory:
     def _chooser(self, step: RemoteCopyStep) -> Callable[[], Array]:
         buffer, offset = step.buffer, step.offset
         if offset is None:
-            first = self._memory.backend.zeros((1,), int)
+            first = self._memory.host.backend.zeros((1,), int)
             return lambda: first
-        place, positions = self._memory.flat(offset.dtype), offset.positions().reshape(-1)
+        memory, place = self._memory, offset.reshape((offset.num_elements,))
 
         def chosen() -> Array:
-            rows: Array = place[positions]
+            rows = memory.read(place)
             wrong = (rows < 0) | (rows >= buffer.repeats)
             if wrong.any():
                 number = wrong.tolist().index(True)
@@ -109,7 +109,7 @@ class StreamingMemory:
 
     def host_load(self, buffer: RemoteBuffer, row: int) -> Array:
         """The host reads a row: shape (num_elements,)."""
-        found: Array = self._rows[buffer.handle].load(self._memory.backend.zeros((1,), int) + row, "The host")[0]
+        found: Array = self._rows[buffer.handle].load(self._memory.host.backend.zeros((1,), int) + row, "The host")[0]
         return found
 
 

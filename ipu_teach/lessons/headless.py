@@ -234,7 +234,7 @@ def run(word: str, data: str | None = None, html: str | None = None, store: bool
         if bundled or store:  # a solved lesson must not tick off the learner's exercises
             env["IPU_TEACH_WORK"] = scratch
         if store:  # as the tests will run it again
-            env.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1")
+            env.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", IPU_TEACH_GPU="0")
         else:
             env.setdefault("TQDM_NCOLS", "48")  # the bars of a cell share a line with ours
         status = execute(notebook, path.parent, path.stem, env)
