@@ -17,7 +17,7 @@ import numpy as np
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.trace import Op, Ref, Trace, steady
 from ipu_teach.engine import plan
-from ipu_teach.engine.kernels import Call
+from ipu_teach.engine.kernels import Call, constant
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.uses import last_uses
 from ipu_teach.engine.views import LEAST_RUN, Region
@@ -171,6 +171,6 @@ class _Binder:
     def _constant(self, value: Any, out: Array) -> Any:
         key = (value, type(value), out.dtype)
         if key not in self.constants:
-            self.constants[key] = plan.constant(value, np.broadcast_to(out[:1], (self.chunk,)))
+            self.constants[key] = constant(value, np.broadcast_to(out[:1], (self.chunk,)))
         row = self.constants[key]
         return row[: len(out)] if isinstance(row, np.ndarray) else row

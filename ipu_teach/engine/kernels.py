@@ -64,3 +64,9 @@ def merge(target: Array, order: Array, values: Array) -> None:
     """target[order] = values, but for values below 0."""
     given = values >= 0
     target[order[given]] = values[given]
+
+
+def constant(value: Any, out: Array) -> Any:
+    """A number as a row of itself: numpy's largest and smallest of two have no vector form for a single number."""
+    plain = isinstance(value, (bool, int, float)) or getattr(value, "dtype", None) == out.dtype
+    return np.full(out.shape[-1:], value, out.dtype) if plain and np.ndim(value) == 0 and out.ndim else value

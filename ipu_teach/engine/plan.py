@@ -24,7 +24,7 @@ import numpy as np
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.trace import ELEMENTWISE, Op, Ref, Trace, item_of, steady
 from ipu_teach.engine.fold import folded
-from ipu_teach.engine.kernels import Call, apply, call_each, check_fits, gather_windows, merge, scatter
+from ipu_teach.engine.kernels import Call, apply, call_each, check_fits, constant, gather_windows, merge, scatter
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.uses import delicate_roots, last_uses, live_bytes, only_numbers, soft_roots
 from ipu_teach.engine.views import Nest, Region, find_nests, running_order, single_row
@@ -592,9 +592,3 @@ class _Binder:
             else:
                 args.append((None, a))
         self.calls.append((call_each, (fn, args, out, self._axes)))
-
-
-def constant(value: Any, out: Array) -> Any:
-    """A number as a row of itself: numpy's largest and smallest of two have no vector form for a single number."""
-    plain = isinstance(value, (bool, int, float)) or getattr(value, "dtype", None) == out.dtype
-    return np.full(out.shape[-1:], value, out.dtype) if plain and np.ndim(value) == 0 and out.ndim else value
