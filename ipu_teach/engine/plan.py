@@ -26,7 +26,7 @@ from ipu_teach.compile.trace import ELEMENTWISE, Op, Ref, Trace, item_of, steady
 from ipu_teach.engine.fold import folded
 from ipu_teach.engine.kernels import Call, apply, call_each, check_fits, constant, gather_windows, merge, scatter
 from ipu_teach.engine.memory import Memory
-from ipu_teach.engine.uses import delicate_roots, last_uses, live_bytes, only_numbers, soft_roots
+from ipu_teach.engine.uses import alone_or_backwards, delicate_roots, last_uses, live_bytes, only_numbers, soft_roots
 from ipu_teach.engine.views import Nest, Region, find_nests, running_order, single_row
 from ipu_teach.types import Array
 
@@ -498,7 +498,7 @@ class _Binder:
             self._each(op, out)
 
     def _ufunc(self, op: Op, out: Array, rank: int) -> None:
-        if not steady(op.fn, out.dtype) and self._alone_or_backwards(op):
+        if not steady(op.fn, out.dtype) and alone_or_backwards(self.trace, op):
             self._each(op, out)
             return
         args = tuple(self._operand(a, rank) for a in op.args)
@@ -512,18 +512,6 @@ class _Binder:
         else:
             self.calls.append((op.fn, (*args, out)))
 
-    def _alone_or_backwards(self, op: Op) -> bool:
-        """True if one vertex's operands make numpy choose another path than those of many vertices would."""
-        result = np.asarray(self.trace.samples[op.result])
-        power = op.fn in (np.power, operator.pow)
-        if result.size == 1 and (power or result.dtype == np.float16):
-            return True
-        # numpy squares, inverts or takes the root where the one exponent is a 2, a -1 or a half.
-        if power and isinstance(op.args[1], Ref) and np.ndim(self.trace.samples[op.args[1].id]) == 0:
-            return True
-        samples = [self.trace.samples[a.id] for a in op.args if isinstance(a, Ref)]
-        return any(stride < 0 for sample in samples for stride in sample.strides)
-
     def _elementwise(self, op: Op, out: Array, rank: int) -> None:
         args = [self._operand(a, rank) for a in op.args]
         if op.fn is np.where:
@@ -535,7 +523,7 @@ class _Binder:
             self.calls.append((self.xp.copyto, (out, args[1], "unsafe", condition)))
         elif op.fn in ELEMENTWISE:
             self.calls.append((self.xp.clip, (*args, out)))
-        elif op.fn is operator.pow and self._alone_or_backwards(op):
+        elif op.fn is operator.pow and alone_or_backwards(self.trace, op):
             self._each(op, out)
         elif op.fn is operator.pow:
             self.calls.append((apply, (op.fn, args, out)))

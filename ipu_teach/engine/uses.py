@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from collections import defaultdict
 
 import numpy as np
 
-from ipu_teach.compile.trace import Ref, Trace, item_of, steady
+from ipu_teach.compile.trace import Op, Ref, Trace, item_of, steady
 
 SCALAR_OPS = 4  # from this many on, it pays to lay out single numbers side by side
 
@@ -79,3 +80,16 @@ def only_numbers(trace: Trace) -> bool:
     samples = [trace.samples[op.result] for op in work]
     samples += [trace.samples[op.args[0].id] for op in trace.ops if op.kind == "store"]
     return kinds and len(work) >= SCALAR_OPS and all(np.ndim(sample) == 0 for sample in samples)
+
+
+def alone_or_backwards(trace: Trace, op: Op) -> bool:
+    """True if one vertex's operands make numpy choose another path than those of many vertices would."""
+    result = np.asarray(trace.samples[op.result])
+    power = op.fn in (np.power, operator.pow)
+    if result.size == 1 and (power or result.dtype == np.float16):
+        return True
+    # numpy squares, inverts or takes the root where the one exponent is a 2, a -1 or a half.
+    if power and isinstance(op.args[1], Ref) and np.ndim(trace.samples[op.args[1].id]) == 0:
+        return True
+    samples = [trace.samples[a.id] for a in op.args if isinstance(a, Ref)]
+    return any(stride < 0 for sample in samples for stride in sample.strides)
