@@ -26,6 +26,7 @@ from ipu_teach.compile.trace import ELEMENTWISE, Op, Ref, Trace, item_of, steady
 from ipu_teach.engine.fold import folded
 from ipu_teach.engine.kernels import Call, apply, call_each, check_fits, constant, gather_windows, merge, scatter
 from ipu_teach.engine.memory import Memory
+from ipu_teach.engine.reroll import chain_calls, chain_size, rerolled
 from ipu_teach.engine.uses import alone_or_backwards, delicate_roots, last_uses, live_bytes, only_numbers, soft_roots
 from ipu_teach.engine.views import Nest, Region, find_nests, running_order, single_row
 from ipu_teach.types import Array
@@ -81,7 +82,7 @@ class _Binder:
         exact: bool,
     ) -> None:
         self.group, self.memory, self.xp, self.exact = group, memory, memory.backend, exact
-        self.trace: Trace = group.trace
+        self.trace: Trace = rerolled(group.trace)
         self.rows, self.count = group.rows, len(group.rows)
         self.returned = returned
         self.gone: Array | None = None  # on a way through branches: the vertices that need not be looked at again
@@ -181,7 +182,7 @@ class _Binder:
         copied = sum(self.regions[i].size * self.regions[i].field.dtype.size for i in own)
         made = [op for op in self.trace.ops if op.kind not in ("region", "view", "read", "store")]
         stored = [self.trace.roots[op.args[0].id] for op in self.trace.ops if op.kind == "store"]
-        direct = len(made) == len(stored) == 1 and (stored[0] not in self.strided or not self.exact)
+        direct = len(made) == len(stored) == 1 and made[0].kind != "chain" and (stored[0] not in self.strided or not self.exact)
         if direct and not copied and not self.trace.branches:
             return 0  # the one result goes straight to its place
         # What is gone through element by element counts too; a product cuts its operands for itself.
@@ -494,6 +495,8 @@ class _Binder:
             self._reduce(op, out)
         elif op.kind == "product":
             self._product(op, out)
+        elif op.kind == "chain":
+            self._chain(op, out)
         else:
             self._each(op, out)
 
@@ -547,6 +550,13 @@ class _Binder:
             return
         shifted = tuple(a % sample.ndim + axes for a in reduced)
         self.calls.append((op.fn.reduce, (array, shifted if len(shifted) > 1 else shifted[0], None, out, keepdims)))
+
+    def _chain(self, op: Op, out: Array) -> None:
+        first, terms = (self._operand(value, 0) for value in op.args)
+        free = self.pool["chain", op.result]
+        whole = free[0] if free else self.xp.empty(chain_size(op, self.largest), out.dtype)
+        self.pool["chain", op.result] = [whole]
+        self.calls += chain_calls(self.xp, op, first, terms, out, whole)
 
     def _product(self, op: Op, out: Array) -> None:
         ranks = tuple(np.ndim(self.trace.samples[a.id]) if isinstance(a, Ref) else np.ndim(a) for a in op.args)
