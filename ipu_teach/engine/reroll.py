@@ -25,7 +25,7 @@ from ipu_teach.types import Array
 
 LEAST_ROUNDS = 4
 LONGEST_ROUND = 64  # ops
-ATTEMPTS = 16  # runs that turn out not to be a loop of this kind, until the rest of a trace is left as it is
+PATIENCE = 8  # times the length of a trace: so many ops are compared, then the rest is left as it is
 GAIN = 4  # a trace that does not become shorter by this factor keeps its single numbers, which lie well side by side
 CHAINS = {np.add, np.multiply, np.maximum, np.minimum}
 
@@ -91,7 +91,10 @@ class _Finder:
                 self.uses[value].append(number)
         if isinstance(trace.returned, Ref):
             self.uses[trace.returned.id].append(len(self.work))
-        self.kinds = [(op.kind, op.fn, len(op.args), bool(op.kwargs)) for op in self.work]
+        numbers: dict[Any, int] = {}
+        self.kinds = [numbers.setdefault((op.kind, op.fn, len(op.args), bool(op.kwargs)), len(numbers)) for op in self.work]
+        self.able = {n for (kind, *_, more), n in numbers.items() if kind in ("read", "ufunc", "store") and not more}
+        self.patience = PATIENCE * len(self.work)
 
     def _fixed(self, op: Op) -> bool:
         return op.kind == "region" or (op.kind == "view" and self.trace.roots[op.result] in self.trace.regions)
@@ -99,17 +102,17 @@ class _Finder:
     def result(self) -> _Result:
         """The new ops, without those views that were there before."""
         result = _Result(self.trace)
-        number = failures = 0
+        number = 0
         while number < len(self.work):
             found = None
-            for run in self._runs(number) if failures < ATTEMPTS else ():
+            for run in self._runs(number):
                 kept = len(result.made), len(result.samples)
                 try:
                     _Loop(self, run, result).emit()
                     found = run
                     break
                 except _NotALoop:
-                    failures += 1
+                    self.patience -= run.end - run.start
                     del result.made[kept[0] :], result.samples[kept[1] :], result.roots[kept[1] :]
             if found is None:
                 result.made.append(self.work[number])
@@ -130,14 +133,12 @@ class _Finder:
     def _runs(self, start: int) -> Iterator[_Run]:
         """The runs of repeated ops that begin at `start`, those with the shortest round first."""
         kinds = self.kinds
-        if kinds[start][0] not in ("read", "ufunc", "store"):
-            return
         for length in range(1, min(LONGEST_ROUND, (len(kinds) - start) // LEAST_ROUNDS) + 1):
-            first = kinds[start : start + length]
-            if any(kinds[start + k * length : start + (k + 1) * length] != first for k in range(1, LEAST_ROUNDS)):
-                continue
-            if any(kind not in ("read", "ufunc", "store") or more for kind, _, _, more in first):
+            if self.patience < 0 or kinds[start + length - 1] not in self.able:
                 return
+            first = kinds[start : start + length]
+            if kinds[start + length : start + LEAST_ROUNDS * length] != first * (LEAST_ROUNDS - 1):
+                continue
             pattern = self._pattern(start, length, 1)
             if not all(map(_begins, self._pattern(start, length, 0), pattern)):
                 continue
@@ -149,6 +150,7 @@ class _Finder:
 
     def _pattern(self, start: int, length: int, number: int) -> tuple[tuple[tuple[Any, ...], ...], ...]:
         """What each argument of the ops of round `number` is, said so that it is the same in every round of a loop."""
+        self.patience -= length
         first = start + number * length
         ops = self.work[first : first + length]
         return tuple(((op.kind, op.fn), *(self._relation(op, i, first, length) for i in range(len(op.args)))) for op in ops)
