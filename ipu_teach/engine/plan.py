@@ -26,7 +26,8 @@ from ipu_teach.compile.trace import ELEMENTWISE, Op, Ref, Trace, item_of, steady
 from ipu_teach.engine.fold import folded
 from ipu_teach.engine.kernels import Call, apply, call_each, check_fits, gather_windows, merge, scatter
 from ipu_teach.engine.memory import Memory
-from ipu_teach.engine.uses import delicate_roots, last_uses, live_bytes, only_numbers, soft_roots
+from ipu_teach.engine.reroll import chain_calls, chain_size, rerolled
+from ipu_teach.engine.uses import alone_or_backwards, delicate_roots, last_uses, live_bytes, only_numbers, soft_roots
 from ipu_teach.engine.views import Nest, Region, find_nests, running_order, single_row
 from ipu_teach.types import Array
 
@@ -81,7 +82,8 @@ class _Binder:
         exact: bool,
     ) -> None:
         self.group, self.memory, self.xp, self.exact = group, memory, memory.backend, exact
-        self.trace: Trace = group.trace
+        # A GPU need not add rows in their order, as a loop over them does.
+        self.trace: Trace = rerolled(group.trace) if self.xp.on_host else group.trace
         self.rows, self.count = group.rows, len(group.rows)
         self.returned = returned
         self.gone: Array | None = None  # on a way through branches: the vertices that need not be looked at again
@@ -181,7 +183,7 @@ class _Binder:
         copied = sum(self.regions[i].size * self.regions[i].field.dtype.size for i in own)
         made = [op for op in self.trace.ops if op.kind not in ("region", "view", "read", "store")]
         stored = [self.trace.roots[op.args[0].id] for op in self.trace.ops if op.kind == "store"]
-        direct = len(made) == len(stored) == 1 and (stored[0] not in self.strided or not self.exact)
+        direct = len(made) == len(stored) == 1 and made[0].kind != "chain" and (stored[0] not in self.strided or not self.exact)
         if direct and not copied and not self.trace.branches:
             return 0  # the one result goes straight to its place
         # What is gone through element by element counts too; a product cuts its operands for itself.
@@ -497,26 +499,16 @@ class _Binder:
             self._reduce(op, out)
         elif op.kind == "product":
             self._product(op, out)
+        elif op.kind == "chain":
+            self._chain(op, out)
         else:
             self._each(op, out)
 
     def _ufunc(self, op: Op, out: Array, rank: int) -> None:
-        if self.xp.on_host and not steady(op.fn, out.dtype) and self._alone_or_backwards(op):
+        if self.xp.on_host and not steady(op.fn, out.dtype) and alone_or_backwards(self.trace, op):
             self._each(op, out)
         else:
             self.calls.append(self.xp.ufunc(op.fn, [self._operand(a, rank) for a in op.args], out, op.kwargs))
-
-    def _alone_or_backwards(self, op: Op) -> bool:
-        """True if one vertex's operands make numpy choose another path than those of many vertices would."""
-        result = np.asarray(self.trace.samples[op.result])
-        power = op.fn in (np.power, operator.pow)
-        if result.size == 1 and (power or result.dtype == np.float16):
-            return True
-        # numpy squares, inverts or takes the root where the one exponent is a 2, a -1 or a half.
-        if power and isinstance(op.args[1], Ref) and np.ndim(self.trace.samples[op.args[1].id]) == 0:
-            return True
-        samples = [self.trace.samples[a.id] for a in op.args if isinstance(a, Ref)]
-        return any(stride < 0 for sample in samples for stride in sample.strides)
 
     def _elementwise(self, op: Op, out: Array, rank: int) -> None:
         args = [self._operand(a, rank) for a in op.args]
@@ -529,7 +521,7 @@ class _Binder:
             self.calls.append((self.xp.copyto, (out, args[1], "unsafe", condition)))
         elif op.fn in ELEMENTWISE:
             self.calls.append((self.xp.clip, (self.xp.array(args[0]), *args[1:], out)))
-        elif op.fn is operator.pow and self._alone_or_backwards(op):
+        elif op.fn is operator.pow and alone_or_backwards(self.trace, op):
             self._each(op, out)
         elif op.fn is operator.pow:
             self.calls.append((apply, (op.fn, args, out)))
@@ -553,6 +545,13 @@ class _Binder:
             return
         shifted = tuple(a % sample.ndim + axes for a in reduced)
         self.calls.append(self.xp.reduction(op.fn, array, shifted if len(shifted) > 1 else shifted[0], out, keepdims))
+
+    def _chain(self, op: Op, out: Array) -> None:
+        first, terms = (self._operand(value, 0) for value in op.args)
+        free = self.pool["chain", op.result]
+        whole = free[0] if free else self.xp.empty(chain_size(op, self.largest), out.dtype)
+        self.pool["chain", op.result] = [whole]
+        self.calls += chain_calls(self.xp, op, first, terms, out, whole)
 
     def _product(self, op: Op, out: Array) -> None:
         ranks = tuple(np.ndim(self.trace.samples[a.id]) if isinstance(a, Ref) else np.ndim(a) for a in op.args)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 from collections import defaultdict
 
 import numpy as np
 
-from ipu_teach.compile.trace import Ref, Trace, item_of, steady
+from ipu_teach.compile.trace import Op, Ref, Trace, item_of, steady
+from ipu_teach.engine.reroll import chain_size
 
 SCALAR_OPS = 4  # from this many on, it pays to lay out single numbers side by side
 
@@ -36,7 +38,7 @@ def last_uses(trace: Trace) -> tuple[dict[int, int], dict[int, list[int]]]:
 
 def delicate_roots(trace: Trace, exact: bool) -> set[int]:
     """Roots that meet an operation whose order of summing depends on how its operands lie in memory."""
-    kinds = ("reduce", "product", "each", "fold") if exact else ("reduce", "each", "fold")
+    kinds = ("reduce", "product", "each") if exact else ("reduce", "each")
     return {trace.roots[a.id] for op in trace.ops if op.kind in kinds for a in op.args if isinstance(a, Ref)}
 
 
@@ -51,7 +53,7 @@ def soft_roots(trace: Trace, exact: bool) -> set[int]:
         elif op.kind == "elementwise":
             soft = op.fn in (np.where, np.copy)
         else:
-            soft = op.kind in ("read", "store", "region") or (op.kind == "product" and not exact)
+            soft = op.kind in ("read", "store", "region", "chain") or (op.kind == "product" and not exact)
         if not soft:
             hard |= {trace.roots[a.id] for a in op.args if isinstance(a, Ref)}
             hard.add(trace.roots[op.result])
@@ -67,7 +69,8 @@ def live_bytes(trace: Trace, last: dict[int, int]) -> int:
             size = np.asarray(trace.samples[op.result]).nbytes
             live += size
             ends[last[op.result]] += size
-        most = max(most, live)
+        laid_out = chain_size(op, 1) * np.asarray(trace.samples[op.result]).itemsize if op.kind == "chain" else 0
+        most = max(most, live + laid_out)
         live -= ends[number]
     return most
 
@@ -79,3 +82,16 @@ def only_numbers(trace: Trace) -> bool:
     samples = [trace.samples[op.result] for op in work]
     samples += [trace.samples[op.args[0].id] for op in trace.ops if op.kind == "store"]
     return kinds and len(work) >= SCALAR_OPS and all(np.ndim(sample) == 0 for sample in samples)
+
+
+def alone_or_backwards(trace: Trace, op: Op) -> bool:
+    """True if one vertex's operands make numpy choose another path than those of many vertices would."""
+    result = np.asarray(trace.samples[op.result])
+    power = op.fn in (np.power, operator.pow)
+    if result.size == 1 and (power or result.dtype == np.float16):
+        return True
+    # numpy squares, inverts or takes the root where the one exponent is a 2, a -1 or a half.
+    if power and isinstance(op.args[1], Ref) and np.ndim(trace.samples[op.args[1].id]) == 0:
+        return True
+    samples = [trace.samples[a.id] for a in op.args if isinstance(a, Ref)]
+    return any(stride < 0 for sample in samples for stride in sample.strides)
