@@ -515,4 +515,4 @@ def test_a_later_run_changes_no_earlier_report() -> None:
     assert engine.report.num_steps == 0
     assert summary(first) == before and second.num_steps == 6
     with pytest.raises(ValueError, match="read-only"):
-        first._steps[0] = 3
+        first.step_numbers[0] = 3

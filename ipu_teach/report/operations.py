@@ -105,8 +105,9 @@ def _operation(report: Report, name: str, numbers: list[int], codes: dict[int, i
     ]
     code = sum(codes.pop(c, 0) for c in _sets(profile, numbers)) * target.vertex_code_bytes
     moved = [(n, t) for n, cost in costs for t in cost.exchange]
-    code += sum(int(exchange_code_bytes(t, target).sum()) for _, t in moved)
-    code += len(numbers) * target.num_tiles * target.control_code_bytes_per_step
+    own = [n for n in numbers if n in profile.own_steps]  # the code is there once, however often it was measured
+    code += sum(int(exchange_code_bytes(t, target).sum()) for n in own for t in profile.cost(n).exchange)
+    code += len(own) * target.num_tiles * target.control_code_bytes_per_step
     lines = [p.line for p in parts if p.line] + [profile.steps[n].line for n in numbers if profile.steps[n].line]
     return Operation(
         name,

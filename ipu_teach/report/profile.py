@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ipu_teach.cost import StepCost
 from ipu_teach.cost.memory import MemoryLedger
@@ -151,6 +152,11 @@ class Profile(ABC):
     @abstractmethod
     def programs(self) -> tuple[ProgramNode, ...]:
         """The programs, as trees."""
+
+    @cached_property
+    def own_steps(self) -> frozenset[int]:
+        """The steps that the programs name. Others are executions of them that were measured, where cycles depend on data."""
+        return frozenset(leaf.step for program in self.programs for leaf in program.leaves())
 
     @property
     @abstractmethod
