@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from collections.abc import Callable
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from ipu_teach import cli
-from ipu_teach.bench import all_rows, chosen_rows, graphs, kernels, table
+from ipu_teach.bench import all_rows, chosen_rows, graphs, kernels, peers, symbolic, table
 from ipu_teach.bench.measure import Result, Row, measure, run_rows
 from ipu_teach.engine import Engine
 from ipu_teach.errors import InvalidOptionError
@@ -98,8 +99,62 @@ def test_a_small_pod_runs() -> None:
     graphs.pod(2)
 
 
+def test_a_row_of_several_workloads_is_the_worst_of_their_medians() -> None:
+    rounds = iter([{"a": 1.0, "b": 3.0}, {"a": 9.0, "b": 4.0}, {"a": 2.0, "b": 5.0}])
+    ticks = []
+    result = measure(Row("x", "work", "peer", 1, lambda: lambda: next(rounds)), 3, lambda: ticks.append(1))
+    assert (result.value, result.least, result.largest, result.note) == (4.0, 3.0, 5.0, "a 2, b 4")
+    assert len(ticks) == 3
+    failed = measure(Row("x", "work", "peer", 1, lambda: lambda: "does not run"), 3, lambda: None)
+    assert failed.value is None and failed.note == "does not run"
+
+
 def test_a_peer_that_is_not_here_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    results = list(run_rows(chosen_rows("t2,t2w6", peers=True), 3, lambda name: None))
-    assert [result.value for result in results] == [None, None]
-    assert {result.note for result in results} == {"Numba is not installed: python -m pip install -e '.[bench]'"}
+    results = list(run_rows(chosen_rows("t1,t2,t2w6", peers=True), 3, lambda name: None))
+    assert [result.value for result in results] == [None, None, None]
+    extra = "python -m pip install -e '.[bench]'"
+    assert [result.note for result in results] == [
+        f"Triton is not installed, which there is for Linux only: {extra}",
+        *[f"Numba is not installed: {extra}"] * 2,
+    ]
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "torch" else object())
+    (result,) = run_rows(chosen_rows("t1", peers=True), 3, lambda name: None)
+    assert result.value is None
+    assert result.note == "PyTorch is not installed, from which Triton takes its arrays: python -m pip install -e '.[torch]'"
+
+
+def test_a_peer_that_fails_says_its_last_word() -> None:
+    found = peers._program("no_such_program", "NO_SUCH_SWITCH")
+    assert isinstance(found, str)
+    assert found.startswith("NO_SUCH_SWITCH=1 does not run: ") and "no_such_program" in found
+
+
+@pytest.mark.parametrize(
+    ("name", "switch", "modules"),
+    [("interpreted", "TRITON_INTERPRET", ["triton", "torch"]), ("simulated", "NUMBA_ENABLE_CUDASIM", ["numba"])],
+)
+def test_a_peer_that_is_here_checks_its_results(name: str, switch: str, modules: list[str]) -> None:
+    for module in modules:
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"{module} is not installed")
+    parts = peers._program(name, switch)
+    assert not isinstance(parts, str), parts
+    assert set(parts) <= set(peers.OURS)
+    for seconds, share in parts.values():
+        assert seconds > 0 and 0 < share < 1
+
+
+def test_a_symbolic_run_knows_who_read_and_wrote_what() -> None:
+    out, *read = symbolic.dots(2, 3)
+    assert {table.name: table.readers for table in read} == {
+        "a0": {0: [0], 1: [0], 2: [0]},
+        "b0": {0: [0], 1: [0], 2: [0]},
+        "a1": {0: [1], 1: [1], 2: [1]},
+        "b1": {0: [1], 1: [1], 2: [1]},
+    }
+    ((writer, value),) = out.writers[1]
+    assert writer == 1 and value.sources == (("a1", 0), ("b1", 0), ("a1", 1), ("b1", 1), ("a1", 2), ("b1", 2))
+    x, y, out = symbolic.axpy_relu(2)
+    assert x.readers == y.readers == {0: [0], 1: [1]}
+    assert out.writers[1] == [(1, symbolic.Symbol((("x", 1), ("y", 1))))]

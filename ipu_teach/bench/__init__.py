@@ -39,7 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help='print {"rows": [...]} instead of a table')
     parser.add_argument("--only", metavar="IDS", default="", help="some rows, with commas between: w1a,w2")
     parser.add_argument("--browser", action="store_true", help="measure the views in Chromium instead")
-    parser.add_argument("--peers", action="store_true", help="measure beside Numba's CUDA simulator instead (extra: bench)")
+    parser.add_argument(
+        "--peers", action="store_true", help="measure beside interpreters and simulators instead (extra: bench)"
+    )
     parser.add_argument("--rounds", metavar="N", type=int, default=ROUNDS, help=f"rounds of each row ({ROUNDS})")
 
 

@@ -14,6 +14,7 @@ from statistics import median
 
 Work = Callable[[], object]
 Clock = Callable[[], float]
+Ratios = Callable[[], "dict[str, float] | str"]
 
 SHORTEST = 0.1  # seconds for which a round calls each of the two, if they are that quick
 MOST_CALLS = 20
@@ -21,13 +22,16 @@ MOST_CALLS = 20
 
 @dataclass(frozen=True)
 class Row:
-    """A workload. `prepare()` gives (the work, its floor), or the figure itself, or why it cannot be had here."""
+    """A workload. `prepare()` gives (the work, its floor), or the figure itself, or why it cannot be had here.
+
+    Or it gives what measures a round itself, by workload; the worst of them is the row's figure.
+    """
 
     id: str
     what: str
     floor: str
     goal: float
-    prepare: Callable[[], tuple[Work, Work] | float | str]
+    prepare: Callable[[], tuple[Work, Work] | Ratios | float | str]
     most_rounds: int = 1000
     threads: bool = False  # several at work: time by the clock on the wall
 
@@ -60,6 +64,8 @@ def measure(row: Row, rounds: int, tick: Callable[[], object]) -> Result:
     if isinstance(prepared, float):
         tick()
         return Result(row, prepared)
+    if callable(prepared):
+        return _worst(row, prepared, min(rounds, row.most_rounds), tick)
     work, floor = prepared
     clock = time.perf_counter if row.threads else time.process_time
     repeats = [_repeats(call, clock) for call in (work, floor)]
@@ -69,6 +75,21 @@ def measure(row: Row, rounds: int, tick: Callable[[], object]) -> Result:
         ratios.append(taken[0] / taken[1])
         tick()
     return Result(row, median(ratios), min(ratios), max(ratios))
+
+
+def _worst(row: Row, one_round: Ratios, rounds: int, tick: Callable[[], object]) -> Result:
+    """The workload whose median is the largest; the note has the medians of all."""
+    found: dict[str, list[float]] = {}
+    for _ in range(rounds):
+        ratios = one_round()
+        if isinstance(ratios, str):
+            return Result(row, note=ratios)
+        for name, ratio in ratios.items():
+            found.setdefault(name, []).append(ratio)
+        tick()
+    worst = max(found.values(), key=median)
+    each = ", ".join(f"{name} {median(ratios):.2g}" for name, ratios in found.items())
+    return Result(row, median(worst), min(worst), max(worst), each if len(found) > 1 else "")
 
 
 def run_rows(rows: list[Row], rounds: int, tick: Callable[[str], object]) -> Iterator[Result]:

@@ -1,7 +1,7 @@
 """The tile engine beside other ways to run kernels for a tile machine without one: `ipu-teach bench --peers`.
 
 The peers run a small part of each workload, for they would not come to the end of the whole, and their time is scaled up by
-the share. They are in the extra `bench`; a row whose peer is not installed says so.
+the share. Numba and Triton are in the extra `bench`; a row whose peer is not installed says so.
 """
 
 from __future__ import annotations
@@ -14,16 +14,23 @@ import sys
 import time
 from collections.abc import Callable
 
-from ipu_teach.bench import codelets, kernels
-from ipu_teach.bench.measure import Row, Work
+from ipu_teach.bench import codelets, kernels, symbolic
+from ipu_teach.bench.measure import Ratios, Row, Work
 
 OURS: dict[str, Callable[[], Work]] = {
-    "w1": lambda: kernels.matvec(codelets.DotLoop, codelets.SumLoop, 1)[0],
+    "w1a": lambda: kernels.matvec(codelets.Dot, codelets.Sum, 1)[0],
+    "w1b": lambda: kernels.matvec(codelets.DotLoop, codelets.SumLoop, 1)[0],
     "w2": lambda: kernels.elementwise()[0],
-    "w5": lambda: kernels.pictures(codelets.Stencil, 8)[0],
-    "w6": lambda: kernels.collatz()[0],
+    "w3": lambda: kernels.product(False)[0],
+    "w3x": lambda: kernels.product(True)[0],
+    "w5a": lambda: kernels.pictures(codelets.Stencil, 8)[0],
+    "w5b": lambda: kernels.pictures(codelets.Stencil, 64)[0],
+    "w6i": lambda: kernels.collatz()[0],
 }
 CALLS = 5
+EXTRA = "python -m pip install -e '.[bench]'"
+
+Parts = dict[str, tuple[float, float]]  # by workload: seconds that a part took, and its share of the whole
 
 
 def _seconds(work: Work) -> float:
@@ -37,22 +44,49 @@ def _seconds(work: Work) -> float:
     return min(taken)
 
 
-def _beside_the_simulator(names: list[str]) -> float | str:
-    """The worst ratio over some workloads: our seconds for the whole, by the simulator's, scaled up to the whole."""
-    if importlib.util.find_spec("numba") is None:
-        return "Numba is not installed: python -m pip install -e '.[bench]'"
-    env = dict(os.environ, NUMBA_ENABLE_CUDASIM="1")
-    command = [sys.executable, "-m", "ipu_teach.bench.simulated"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True)
+def _program(name: str, switch: str) -> Parts | str:
+    """What another program of the benchmark found, with an environment variable set; its last word if it failed."""
+    command = [sys.executable, "-m", f"ipu_teach.bench.{name}"]
+    done = subprocess.run(command, env=dict(os.environ, **{switch: "1"}), capture_output=True, text=True)
     if done.returncode:
-        return f"Numba's simulator does not run: {(done.stderr.strip().splitlines() or ['no word'])[-1]}"
-    parts: dict[str, tuple[float, float]] = json.loads(done.stdout)
-    return max(_seconds(OURS[name]()) / (parts[name][0] / parts[name][1]) for name in names)
+        return f"{switch}=1 does not run: {(done.stderr.strip().splitlines() or ['no word'])[-1]}"
+    parts: Parts = json.loads(done.stdout)
+    return parts
 
 
+def _beside(peer: Callable[[], Parts | str], names: list[str]) -> Ratios:
+    """By workload: our seconds for the whole, by the peer's, scaled up to the whole."""
+    ours = {name: OURS[name]() for name in names}
+
+    def one_round() -> dict[str, float] | str:
+        parts = peer()
+        if isinstance(parts, str):
+            return parts
+        return {name: _seconds(work) * parts[name][1] / parts[name][0] for name, work in ours.items()}
+
+    return one_round
+
+
+def _beside_triton(names: list[str]) -> Ratios | str:
+    if importlib.util.find_spec("triton") is None:
+        return f"Triton is not installed, which there is for Linux only: {EXTRA}"
+    if importlib.util.find_spec("torch") is None:
+        return "PyTorch is not installed, from which Triton takes its arrays: python -m pip install -e '.[torch]'"
+    return _beside(lambda: _program("interpreted", "TRITON_INTERPRET"), names)
+
+
+def _beside_numba(names: list[str]) -> Ratios | str:
+    if importlib.util.find_spec("numba") is None:
+        return f"Numba is not installed: {EXTRA}"
+    return _beside(lambda: _program("simulated", "NUMBA_ENABLE_CUDASIM"), names)
+
+
+NUMBA = "Numba's CUDA simulator, scaled up from a part"
 ROWS = [
-    Row("t2", "w1b, w2 and w5a, the worst of them", "Numba's CUDA simulator, scaled up from a part", 0.001,
-        lambda: _beside_the_simulator(["w1", "w2", "w5"]), 1),
-    Row("t2w6", "divergent integer codelet (Collatz)", "Numba's CUDA simulator, scaled up from a part", 0.07,
-        lambda: _beside_the_simulator(["w6"]), 1),
+    Row("t1", "w1a, w2, w3, w3x, w5a and w5b, the worst", "Triton's interpreter, scaled up from a part", 0.004,
+        lambda: _beside_triton(["w1a", "w2", "w3", "w3x", "w5a", "w5b"])),
+    Row("t2", "w1b, w2 and w5a, the worst", NUMBA, 0.001, lambda: _beside_numba(["w1b", "w2", "w5a"])),
+    Row("t2w6", "divergent integer codelet (Collatz)", NUMBA, 0.07, lambda: _beside_numba(["w6i"])),
+    Row("t3", "w1b and w2, the worst", "a symbolic run without values, scaled up from a part", 0.001,
+        lambda: _beside(symbolic.parts, ["w1b", "w2"])),
 ]  # fmt: skip

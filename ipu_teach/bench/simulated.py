@@ -67,18 +67,18 @@ def parts() -> dict[str, tuple[float, float]]:
     """By workload: seconds of the part, and its share of the whole."""
     rows, length, count, side = 128, 143, 2048, 40
     a, b, out = floats(rows, length), floats(length), np.zeros(rows, np.float32)
-    found = {"w1": (seconds(dot, a, b, out), rows * length / 10_000_000)}
+    found = {"w1b": (seconds(dot, a, b, out), rows * length / 10_000_000)}
     np.testing.assert_allclose(out, a @ b, rtol=1e-3, atol=1e-3)
     x, y, out = floats(count), floats(2 * count)[count:], np.zeros(count, np.float32)
     found["w2"] = seconds(axpy_relu, x, y, out), count / 8_840_000
     np.testing.assert_allclose(out, np.maximum(x * np.float32(2.5) + y, 0), rtol=1e-6)
     picture, out = floats(side + 2, side + 2), np.zeros((side, side), np.float32)
-    found["w5"] = seconds(stencil, picture, out), side * side / (TILES * 64 * 10)
+    found["w5a"] = seconds(stencil, picture, out), side * side / (TILES * 64 * 10)
     near = picture[:-2, 1:-1] + picture[2:, 1:-1] + picture[1:-1, :-2] + picture[1:-1, 2:]
     np.testing.assert_allclose(out, near * np.float32(0.25), rtol=1e-4, atol=1e-6)
     numbers = source().integers(1, 100_000, TILES * WORKERS).astype(np.int32)[:256]
     steps = np.zeros(len(numbers), np.int32)
-    found["w6"] = seconds(collatz, numbers, steps), len(numbers) / (TILES * WORKERS)
+    found["w6i"] = seconds(collatz, numbers, steps), len(numbers) / (TILES * WORKERS)
     assert steps.min() >= 0 and steps[numbers == 1].sum() == 0
     return found
 
