@@ -418,7 +418,12 @@ PROGRAM = [
     Row("Sync", "program.Sync", "", "Sync(SyncType.INTERNAL)"),
     Row("SyncType", "program.SyncType", "", "SyncType.GLOBAL"),
     Row("AssumeEqualAcrossReplicas", "", "there is one replica; use the tensor itself"),
-    Row("Block", "program.Block", "", 'Block(Execute(cs), "name")'),
+    Row(
+        "Block",
+        "program.Block",
+        "`engine.report.execution.blocks(tile)`; all tiles are recorded, no buffer fills, and it costs no cycles",
+        'Block(Execute(cs), "name")',
+    ),
     Row("Abort", "program.Abort", "", 'Abort("why")'),
     Row("AbortOnCondition", "program.AbortOnCondition", "", "AbortOnCondition(flag)"),
     Row("ErrorProgram", "program.ErrorProgram", "", 'ErrorProgram("why", PrintTensor(t))'),

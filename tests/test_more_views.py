@@ -17,8 +17,9 @@ from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, Tensor, show
 from ipu_teach.errors import InvalidOptionError
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 from ipu_teach.report.log import Ran
+from ipu_teach.report.walk import Walk
 from ipu_teach.show import palette
-from ipu_teach.show.facts import Walk, sources
+from ipu_teach.show.facts import sources
 from ipu_teach.show.paint import BAR, COLUMN, lane_raster, paint, stack_raster
 from ipu_teach.show.scene import Cells, Curve, Flame, Lanes, Stack, Tape, Tree
 from ipu_teach.show.svg import svg

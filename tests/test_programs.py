@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from programs import advanced, append, halo, prefetch, tut1, tut2, tut3, tut4, tut5
 
-from ipu_teach import FLOAT, Engine, Graph, IPUModel
+from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report
 from ipu_teach.errors import ComputeSetRaceError, GraphConnectionError, GraphMemoryAllocationError
 from ipu_teach.poplibs import poplin
 from ipu_teach.program import Sequence
@@ -95,11 +95,22 @@ def test_tut4_multiplies_a_chain_and_prints_its_profile() -> None:
     assert ran[0] == "m4/multiply" and "m5/multiply" in ran[1:]
 
 
-def test_tut4_a_product_too_large_for_the_chip_is_refused_before_anything_is_loaded() -> None:
+def test_tut4_a_product_too_large_for_the_chip_is_refused_and_the_report_names_the_culprit(tmp_path: Path) -> None:
     # 270 MB of operands on 400 tiles, which have 244 MB.
     with pytest.raises(GraphMemoryAllocationError) as caught:
         tut4.too_large(tiles=400)
     assert "tile" in str(caught.value)
+    caught.value.report.save(tmp_path / "too_large.ipureport")
+    report = Report.open(tmp_path / "too_large.ipureport")
+    size = 9000 * 7500 * 4
+    culprit = report.variables.largest("bytes", 1)[0]
+    assert (culprit.name, culprit.bytes, culprit.tiles) == ("a", size, 400)
+    assert re.fullmatch(r'tut4\.py, line \d+: a = graph\.add_variable\(FLOAT, \(9000, 7500\), "a"\)', culprit.line)
+    fullest = int(np.argmax(report.memory.bytes_per_tile))
+    assert next(iter(report.memory.at_fullest(fullest).items())) == ("a", size // 400)
+    assert size // 400 > report.target.memory_bytes_per_tile and f"'a' {size // 400:,}" in str(caught.value)
+    assert report.num_steps == 0 and report.digest() == caught.value.report.digest()
+    assert report.memory.by_region()["Overflow"] == sum(max(0, n - 638_976) for n in report.memory.bytes_per_tile.tolist())
 
 
 def test_tut4_on_the_whole_chip_the_same_product_is_made_in_steps_and_fits() -> None:

@@ -33,6 +33,7 @@ class _Option:
 
 
 _REPORT = "engine.report holds the same figures."
+_BLOCKS = "report.execution.blocks(tile, block_filter=…, program_filter=…) filters what it gives."
 _PRNG = "draw random numbers on the host, with numpy's generators and a seed."
 _LEVELS = ("Vertex", "Tile", "Ipu", "Device", "Off")
 
@@ -69,12 +70,12 @@ _OPTIONS: dict[str, _Option] = {
     "prng.enableStochasticRounding": _Option(bool, False),
     "prng.seed": _Option(int, 0),
     "profiler.blocks.bufferSize": _Option(int, 1000),
-    "profiler.blocks.filter": _Option(str, ".*"),
+    "profiler.blocks.filter": _Option(str, ".*", _BLOCKS),
     "profiler.blocks.implicitFlush": _Option(bool, True),
     "profiler.blocks.tile": _Option(int, 0),
     "profiler.format": _Option(str, "v4"),
     "profiler.includeCycleEstimates": _Option(bool, True),
-    "profiler.programs.filter": _Option(str, ".*"),
+    "profiler.programs.filter": _Option(str, ".*", _BLOCKS),
     "target.extendedMemory": _Option(bool, False, "the program lives in the memory of the tiles; stream what does not fit."),
     "target.hostSyncTimeout": _Option(int, 300),
     "target.saveArchive": _Option(str, ""),

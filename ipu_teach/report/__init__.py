@@ -1,5 +1,6 @@
 """What happened, as data, and the questions one asks of it."""
 
+from ipu_teach.report.blocks import BlockRun
 from ipu_teach.report.compare import Change, Comparison, compare
 from ipu_teach.report.compiled import CompiledProfile
 from ipu_teach.report.host import Counter, HostEvent, HostTrace, counter, tracepoint
@@ -11,7 +12,7 @@ from ipu_teach.report.table import Table
 from ipu_teach.report.trace_file import chrome_trace, steps_csv, tiles_csv
 
 __all__ = [
-    "Change", "Comparison", "CompiledProfile", "ComputeSetProfile", "Counter", "HostEvent", "HostTrace", "Profile",
+    "BlockRun", "Change", "Comparison", "CompiledProfile", "ComputeSetProfile", "Counter", "HostEvent", "HostTrace", "Profile",
     "ProgramRun", "Report", "StepLog", "StepRun", "Table", "chrome_trace", "compare", "counter", "print_profile_summary",
     "steps_csv", "tiles_csv", "tracepoint",
 ]  # fmt: skip

@@ -13,6 +13,7 @@ from ipu_teach.cost.memory import MemoryLedger
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import PoplarIndexError, counted, shown
 from ipu_teach.graph.layouts import is_whole
+from ipu_teach.report.blocks import BlockRun, blocks
 from ipu_teach.report.log import ProgramRun
 from ipu_teach.report.profile import ProgramNode
 from ipu_teach.report.table import Table
@@ -364,6 +365,20 @@ class Execution:
     def total_cycles(self) -> float:
         """Modelled cycles of everything that ran."""
         return self._report.total_cycles
+
+    def blocks(
+        self, tile: int = 0, block_filter: str = "", program_filter: str = "", stream_copies: bool = False
+    ) -> Table[BlockRun]:
+        """Every execution of a `Block` on `tile`, in the order in which they begin, an outer one before those inside.
+
+        A block begins when the tile is done with its share of what came before, and ends when it is done with its share of
+        the block; waiting for other tiles in between is a part of it. `block_filter`: a regular expression; of the blocks
+        only those are given in whose name it is found. `stream_copies`: the transfers between host and device too, each as
+        three: before, during and after the host's transfer; `program_filter` is a regular expression for their names. Blocks
+        without a step are left out, and those beyond the steps whose order was kept. Raises `PoplarIndexError`,
+        `InvalidOptionError` and `ProfilingDisabledError`.
+        """
+        return blocks(self._report, tile, block_filter, program_filter, stream_copies)
 
     def ipus(self, step: StepRun) -> tuple[IpuStep, ...]:
         """What each IPU does in a step."""

@@ -17,7 +17,8 @@ from ipu_teach.report.table import csv_text
 
 MOST_EVENTS = 500_000
 MOST_TILES = 16  # with rows of their own, if nobody says which
-HOST, DEVICE, FIRST_TILE = 0, 1, 10
+HOST, DEVICE = 0, 1  # processes
+STEPS, PHASES, FIRST_TILE = 1, 2, 10  # rows; Perfetto takes 0 for the row whose number is the process's
 _Event = dict[str, Any]
 
 
@@ -28,7 +29,7 @@ def chrome_trace(report: Report, tiles: Iterable[int] | None = None, most_events
     chosen = _chosen(report, tiles)
     microseconds = 1e6 / report.target.tile_clock_frequency
     events: list[_Event] = [_name("process_name", DEVICE, 0, f"{report.target.ipu_version}, modelled")]
-    events += [_name("thread_name", DEVICE, 0, "steps"), _name("thread_name", DEVICE, 1, "phases")]
+    events += [_name("thread_name", DEVICE, STEPS, "steps"), _name("thread_name", DEVICE, PHASES, "phases")]
     events += [_name("thread_name", DEVICE, FIRST_TILE + tile, f"tile {tile}") for tile in chosen]
     shown_steps = 0
     for step in report.steps_between():
@@ -80,10 +81,10 @@ def _chosen(report: Report, tiles: Iterable[int] | None) -> list[int]:
 
 def _events(report: Report, step: StepRun, tiles: list[int], scale: float) -> Iterator[_Event]:
     details = {"cycles": step.cycles, "kind": step.kind, "bytes received": step.bytes_received}
-    yield _span(step.name or step.kind, "step", 0, step.start, step.cycles, scale, details)
+    yield _span(step.name or step.kind, "step", STEPS, step.start, step.cycles, scale, details)
     start = step.start
     for phase in report.phases(step.step):
-        yield _span(phase.kind, phase.kind, 1, start, phase.cycles, scale, {"step": step.name})
+        yield _span(phase.kind, phase.kind, PHASES, start, phase.cycles, scale, {"step": step.name})
         for tile in tiles if phase.busy is not None else ():
             assert phase.busy is not None
             if phase.busy[tile]:
@@ -104,8 +105,10 @@ def _host(report: Report) -> Iterator[_Event]:
 
 
 def _span(name: str, kind: str, row: int, start: float, cycles: float, scale: float, details: dict[str, Any]) -> _Event:
+    # Viewers count in whole nanoseconds: both ends are rounded, so that what touches still touches and does not overlap.
+    first, last = round(start * scale * 1000), round((start + cycles) * scale * 1000)
     return {
-        "ph": "X", "name": name, "cat": kind, "pid": DEVICE, "tid": row, "ts": start * scale, "dur": cycles * scale,
+        "ph": "X", "name": name, "cat": kind, "pid": DEVICE, "tid": row, "ts": first / 1000, "dur": (last - first) / 1000,
         "args": details,
     }  # fmt: skip
 

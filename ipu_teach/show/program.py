@@ -10,8 +10,9 @@ import numpy as np
 from ipu_teach.cost.phases import COMPUTE, EXCHANGE, HOST, LINKS, SYNC
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Report
+from ipu_teach.report.walk import Place, Walk
 from ipu_teach.show import palette
-from ipu_teach.show.facts import Place, Walk, checked
+from ipu_teach.show.facts import checked
 from ipu_teach.show.scene import Scene, Still, Tree, label, number
 from ipu_teach.show.view import View
 from ipu_teach.types import Array

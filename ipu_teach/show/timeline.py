@@ -11,8 +11,9 @@ import numpy as np
 from ipu_teach.cost.phases import COMPUTE, EXCHANGE, HOST, LINKS, SYNC, Phase
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Report
+from ipu_teach.report.walk import Place, Span, Walk
 from ipu_teach.show import palette
-from ipu_teach.show.facts import Place, Span, Walk, checked, numbered, sources
+from ipu_teach.show.facts import checked, numbered, sources
 from ipu_teach.show.scene import Bar, Drawing, Flame, Scene, Still, Tape, Track, label, number
 from ipu_teach.show.view import View
 from ipu_teach.types import Array

@@ -123,9 +123,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """JupyterLab with an empty home."""
     pytest.importorskip("playwright.sync_api", reason="Playwright is missing: pip install -e .[e2e]")
     home, folder = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("notebooks")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     env = os.environ | {
         "HOME": str(home),
         "JUPYTER_CONFIG_DIR": str(home / "config"),
@@ -145,20 +143,28 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         )
     address = f"http://127.0.0.1:{port}"
     try:
-        _wait(address, server, home / "log")
+        wait_for(f"{address}/api", server, home / "log")
         yield Lab(folder, address)
     finally:
         server.terminate()
         server.wait(20)
 
 
-def _wait(address: str, server: subprocess.Popen[bytes], log: Path) -> None:
+def free_port() -> int:
+    """A port on which nothing listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def wait_for(address: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    """Wait until the server answers; fail with its log if it does not."""
     for _ in range(300):
         if server.poll() is not None:
             break
         try:
-            urllib.request.urlopen(f"{address}/api", timeout=2).close()
+            urllib.request.urlopen(address, timeout=2).close()
             return
         except OSError:
             time.sleep(0.2)
-    pytest.fail(f"JupyterLab did not start:\n{log.read_text()[-2000:]}")
+    pytest.fail(f"{address} did not answer:\n{log.read_text()[-2000:]}")

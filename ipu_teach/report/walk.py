@@ -1,0 +1,189 @@
+"""The steps of a run, told apart by the place of the program that each belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ipu_teach.report.profile import Profile, ProgramNode
+
+if TYPE_CHECKING:
+    from ipu_teach.report.report import Report
+
+
+@dataclass(eq=False)
+class Place:
+    """A node of a program: `length` steps in one execution (-1: that depends on data), `first` are those with which it can
+    begin, `idle` says that it may run without any. `role` is what it is to the node around it, say "then" or "case 3".
+    `runs` and `cycles` (all of them together) are filled by a `Walk`."""
+
+    node: ProgramNode
+    depth: int
+    children: tuple[Place, ...]
+    length: int
+    first: frozenset[int]
+    idle: bool
+    role: str = ""
+    runs: int = 0
+    cycles: float = 0.0
+
+    @property
+    def title(self) -> str:
+        """The node in a few words: its role, what it is, and its name where that says more."""
+        node = self.node
+        text = node.name if node.name.startswith(node.kind) else f"{node.kind} {node.name}".strip()
+        if node.predicate:
+            text += f" {node.predicate}"
+        return f"{self.role}: {text}" if self.role else text
+
+    def walk(self) -> Iterator[Place]:
+        """This place and all below, in order."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+@dataclass(frozen=True, eq=False)
+class Span:
+    """One execution of a place: its steps are number `first` up to `last` of the run."""
+
+    place: Place
+    first: int
+    last: int
+
+
+class Walk:
+    """Follows the steps of a run through the programs.
+
+    The steps say which way an If, a Switch or a while loop went. Where two ways begin with the same step, the first is taken.
+    `spans`, with `most`: every execution of every place, up to that step of the run; or of those whose node's kind is one of
+    `kinds`. Without both only sums are made.
+    """
+
+    def __init__(self, report: Report, most: int | None = None, kinds: Container[str] | None = None) -> None:
+        self.report = report
+        own = _own_steps(report.profile)
+        self.roots = tuple(_place(node, 0, own) for node in report.profile.programs)
+        self.spans: list[Span] = []
+        self._varies = bool(own)  # steps whose cycles depend on data have a number for each of their costs
+        self._numbers = report.step_numbers
+        self._steps = [own.get(n, n) for n in self._numbers.tolist()] if own else self._numbers
+        places = [place for root in self.roots for place in root.walk()]
+        self._kept = {p for p in places if (most is not None if kinds is None else p.node.kind in kinds)}
+        # Where nothing is kept, a part of known length is passed over in one stride.
+        self._entered = {p for p in places if self._varies or any(below in self._kept for below in p.walk())}
+        self._at, self._end = 0, 0
+        last = len(self._steps) if most is None else min(most, len(self._steps))
+        runs = [(run.program, run.first, run.last) for run in report.runs] or [(0, 0, last)]
+        self.unplaced = 0  # steps that are no part of any program as it was compiled
+        for program, start, stop in runs:
+            self._at, self._end = start, last if stop is None else min(stop, last)
+            if self._at < self._end:
+                self._enter(self.roots[program])
+                self.unplaced += self._end - self._at
+        for root in self.roots:
+            self._sum(root)
+
+    def _enter(self, place: Place, times: int = 1) -> None:
+        length = place.length * times
+        if place not in self._entered and place.length >= 0 and self._at + length <= self._end:
+            self._add(place, times)
+            self._at += length
+            return
+        for _ in range(times if place.length else 0):
+            if self._at >= self._end:
+                return
+            start, slot = self._at, len(self.spans)
+            place.runs += 1
+            self._inside(place)
+            if place in self._kept and self._at > start:
+                self.spans.insert(slot, Span(place, start, self._at))
+
+    def _inside(self, place: Place) -> None:
+        node, children = place.node, place.children
+        if node.step >= 0:
+            if self._steps[self._at] in place.first:
+                if self._varies:
+                    place.cycles += self.report.step_cost(int(self._numbers[self._at])).cycles
+                self._at += 1
+            else:
+                place.runs -= 1
+        elif node.kind in ("If", "Switch"):
+            taken = self._taken(children)
+            if taken is not None:
+                self._enter(taken)
+        elif node.kind in ("RepeatWhileTrue", "RepeatWhileFalse"):
+            condition, body = children
+            self._enter(condition)
+            before = -1
+            while before < self._at < self._end and self._steps[self._at] in body.first:
+                before = self._at
+                self._enter(body)
+                self._enter(condition)
+        else:
+            for child in children:
+                self._enter(child, node.count if node.kind == "Repeat" else 1)
+
+    def _taken(self, children: tuple[Place, ...]) -> Place | None:
+        """The branch that the next step begins, else one that has no step."""
+        step = self._steps[self._at] if self._at < self._end else -1
+        return next((c for c in children if step in c.first), next((c for c in children if c.idle), None))
+
+    def _add(self, place: Place, times: int) -> None:
+        place.runs += times
+        for child in place.children:
+            self._add(child, times * place.node.count if place.node.kind == "Repeat" else times)
+
+    def _sum(self, place: Place) -> float:
+        if place.node.step >= 0 and self._varies:
+            return place.cycles
+        if place.node.step >= 0:
+            place.cycles = place.runs * self.report.step_cost(place.node.step).cycles if place.runs else 0.0
+        else:
+            place.cycles = sum(self._sum(child) for child in place.children)
+        return place.cycles
+
+
+def _roles(node: ProgramNode) -> tuple[str, ...]:
+    match node.kind:
+        case "If":
+            return ("then", "else")
+        case "Switch":
+            return (*(f"case {number}" for number in node.cases), "default")
+        case "RepeatWhileTrue" | "RepeatWhileFalse":
+            return ("condition", "body")
+    return ("",) * len(node.children)
+
+
+def _place(node: ProgramNode, depth: int, own: dict[int, int], role: str = "") -> Place:
+    children = tuple(_place(child, depth + 1, own, part) for child, part in zip(node.children, _roles(node), strict=True))
+    if node.step >= 0:
+        return Place(node, depth, children, 1, frozenset((own.get(node.step, node.step),)), False, role)
+    if node.kind in ("If", "Switch"):
+        first = frozenset[int]().union(*(c.first for c in children))
+        return Place(node, depth, children, -1, first, any(c.idle for c in children), role)
+    if node.kind in ("RepeatWhileTrue", "RepeatWhileFalse"):
+        condition, body = children
+        first = condition.first | body.first if condition.idle else condition.first
+        return Place(node, depth, children, -1, first, condition.idle, role)
+    if node.kind == "Repeat" and node.count == 0:
+        return Place(node, depth, children, 0, frozenset(), True, role)
+    first, idle, length = frozenset(), True, 0
+    for child in children:
+        if idle:
+            first |= child.first
+        idle = idle and child.idle
+        length = -1 if length < 0 or child.length < 0 else length + child.length
+    if node.kind == "Repeat" and length > 0:
+        length *= node.count
+    return Place(node, depth, children, length, first, idle, role)
+
+
+def _own_steps(profile: Profile) -> dict[int, int]:
+    """For each step of a compute set that ran with cycles of its own, which no program names: a step that one does name."""
+    inside = {leaf.step for program in profile.programs for leaf in program.leaves()}
+    of = {profile.steps[step].compute_set: step for step in sorted(inside, reverse=True)}
+    sets = [step.compute_set for step in profile.steps]
+    varied = {which for number, which in enumerate(sets) if which >= 0 and which in of and number not in inside}
+    return {number: of[which] for number, which in enumerate(sets) if which in varied}

@@ -1,0 +1,195 @@
+"""Blocks on the timeline of a tile, against cycles added up by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ipu_teach import FLOAT, INT, Engine, Executable, Graph, InOut, IPUModel, Output, Report, Vertex
+from ipu_teach.errors import InvalidOptionError, NotOfferedError, PoplarIndexError
+from ipu_teach.program import Block, Call, Copy, Execute, Program, Repeat, RepeatWhileTrue, Sequence, Switch
+
+SYNC = 100
+
+
+class Busy(Vertex):
+    out: Output[FLOAT]
+
+    def compute(self) -> None:
+        self.out = 1.0
+
+
+class Down(Vertex):
+    count: InOut[INT]
+    left: Output[INT]
+
+    def compute(self) -> None:
+        self.left = self.count > 0
+        self.count = self.count - 1
+
+
+class Spin(Vertex):
+    """Takes longer the larger its number is."""
+
+    count: InOut[INT]
+
+    def compute(self) -> None:
+        total = 0
+        while total < self.count * 10:
+            total += 1
+        self.count = self.count + 1
+
+
+class Machine:
+    """Two tiles and 100 cycles a sync, a clock of 1 GHz and a host link of 4 bytes a cycle."""
+
+    def __init__(self) -> None:
+        model = IPUModel(tiles_per_ipu=2, tile_clock_frequency=1e9, host_bytes_per_second=4e9)
+        self.device = model.create_device()
+        self.graph = Graph(self.device)
+        self.sync = self.device.target.internal_sync_cycles
+
+    def work(self, name: str, first: int, second: int) -> Execute:
+        """A vertex on each tile, with these worker cycles: a tile with one vertex is busy six times as long."""
+        cs = self.graph.add_compute_set(name)
+        for tile, cycles in enumerate((first, second)):
+            out = self.graph.add_variable(FLOAT, (), f"{name}{tile}")
+            vertex = self.graph.add_vertex(cs, Busy, out=out)
+            self.graph.set_tile_mapping(out, tile)
+            self.graph.set_tile_mapping(vertex, tile)
+            self.graph.set_perf_estimate(vertex, cycles)
+        return Execute(cs)
+
+    def run(self, program: Program) -> Report:
+        engine = Engine(self.graph, program)
+        engine.load_and_run(self.device)
+        return engine.report
+
+
+def told(report: Report, tile: int, **how: object) -> list[tuple[str, int, float, float]]:
+    return [(b.name, b.depth, b.cycles_from, b.cycles_to) for b in report.execution.blocks(tile, **how)]  # type: ignore[arg-type]
+
+
+def nested() -> tuple[Machine, Report]:
+    m = Machine()
+    a, b = m.work("a", 10, 20), m.work("b", 30, 5)
+    report = m.run(Sequence(a, Block(Sequence(a, Block(b, "inner")), "outer"), Repeat(2, Block(a, "again"))))
+    return m, report
+
+
+@pytest.mark.parametrize("opened", [False, True], ids=["live", "opened"])
+def test_blocks_begin_and_end_when_the_tile_has_done_its_share(opened: bool) -> None:
+    m, report = nested()
+    report = Report.deserialize(report.serialize()) if opened else report
+    assert m.sync == SYNC
+    # The steps a, a, b, a, a last 100 + 120, twice, 100 + 180, and 220 twice again: they begin at 0, 220, 440, 720, 940.
+    assert told(report, 0) == [
+        ("outer", 0, 100 + 60, 440 + 100 + 180), ("inner", 1, 220 + 100 + 60, 440 + 100 + 180),
+        ("again", 0, 720, 720 + 160), ("again", 0, 880, 940 + 160),
+    ]  # fmt: skip
+    assert told(report, 1) == [
+        ("outer", 0, 220, 440 + 100 + 30), ("inner", 1, 440, 440 + 100 + 30),
+        ("again", 0, 570, 940), ("again", 0, 940, 1160),
+    ]  # fmt: skip
+    outer, inner, *_ = found = report.execution.blocks(1)
+    assert outer.blocks == (inner,) and inner.blocks == () and outer.program.name == "outer"
+    assert {(b.type, b.program.type, b.is_common, b.is_stream_copy) for b in found} == {("Block", "Block", True, False)}
+    assert found.columns == ("name", "type", "depth", "cycles_from", "cycles_to", "cycles")
+    assert found.records()[1]["cycles"] == inner.cycles == 130
+
+
+def test_filters() -> None:
+    _, report = nested()
+    assert [b.name for b in report.execution.blocks(0, "^a|inn")] == ["inner", "again", "again"]
+    assert [b.depth for b in report.execution.blocks(0, "inn")] == [0]
+    with pytest.raises(InvalidOptionError) as caught:
+        report.execution.blocks(0, "(")
+    assert str(caught.value).startswith("blocks() was given '(', which is no regular expression: ")
+    with pytest.raises(PoplarIndexError) as wrong:
+        report.execution.blocks(2)
+    assert str(wrong.value) == "blocks() was asked for tile 2.\n  next:  there are 2 tiles, from 0."
+    with pytest.raises(NotOfferedError) as option:
+        Engine(Graph(IPUModel(tiles_per_ipu=1).create_device()), Sequence(), {"profiler.blocks.filter": "a"})
+    assert "report.execution.blocks(tile, block_filter=…, program_filter=…)" in str(option.value)
+
+
+def test_stream_copies_in_three_parts() -> None:
+    m = Machine()
+    x = m.graph.add_variable(FLOAT, 8, "x")
+    m.graph.set_tile_mapping(x, 1)
+    into = m.graph.add_host_to_device_fifo("into", FLOAT, 8)
+    out = m.graph.add_device_to_host_fifo("out", FLOAT, 8)
+    engine = Engine(m.graph, Block(Sequence(Copy(into, x), m.work("a", 10, 20), Copy(x, out)), "all"))
+    engine.load(m.device)
+    engine.connect_stream("into", np.arange(8.0))
+    engine.connect_stream("out", [])
+    engine.run()
+    report = engine.report
+    assert [b.name for b in report.execution.blocks(1)] == ["all"]
+    whole, *parts = report.execution.blocks(1, stream_copies=True)
+    assert [b.type for b in parts] == ["StreamCopyBegin", "StreamCopyMid", "StreamCopyEnd"] * 2
+    assert whole.blocks == tuple(parts) and all(b.is_stream_copy and b.depth == 1 for b in parts)
+    assert [b.cycles for b in parts if b.type == "StreamCopyMid"] == [8.0, 8.0]  # 32 bytes at 4 a cycle
+    for first in (0, 3):
+        begin, middle, end = parts[first : first + 3]
+        assert begin.cycles_to == middle.cycles_from and middle.cycles_to == end.cycles_from
+    assert parts[0].cycles_from == 0 and parts[5].cycles_to == whole.cycles_to == report.total_cycles
+    names = {b.name for b in parts}
+    assert len(names) == 2
+    some = report.execution.blocks(1, block_filter="^$", program_filter="out", stream_copies=True)
+    assert [(b.type, b.depth) for b in some] == [("StreamCopyBegin", 0), ("StreamCopyMid", 0), ("StreamCopyEnd", 0)]
+
+
+def growth(times: int) -> Report:
+    """A loop that runs as often as its data say."""
+    m = Machine()
+    count, left = m.graph.add_variable(INT, (), "count"), m.graph.add_variable(INT, (), "left")
+    m.graph.set_initial_value(count, times)
+    down = m.graph.add_compute_set("down")
+    for what in (count, left, m.graph.add_vertex(down, Down, count=count, left=left)):
+        m.graph.set_tile_mapping(what, 0)
+    return m.run(Block(RepeatWhileTrue(Execute(down), left, Block(m.work("a", 600, 1), "body")), "loop"))
+
+
+def test_a_block_grows_with_the_count_of_its_loop() -> None:
+    lengths = []
+    for times in range(1, 6):
+        found = growth(times).execution.blocks(0)
+        assert [b.name for b in found] == ["loop"] + ["body"] * times
+        lengths.append(found[0].cycles)
+    slope, before = np.polyfit(range(1, 6), lengths, 1)
+    assert np.allclose(lengths, before + slope * np.arange(1, 6), rtol=0, atol=1e-6)
+    assert slope > 100 + 3600 and before > 0
+
+
+def test_blocks_whose_cycles_depend_on_data() -> None:
+    m = Machine()
+    count = m.graph.add_variable(INT, (), "count")
+    m.graph.set_initial_value(count, 1)
+    cs = m.graph.add_compute_set("spin")
+    for what in (count, m.graph.add_vertex(cs, Spin, count=count)):
+        m.graph.set_tile_mapping(what, 0)
+    report = m.run(Repeat(5, Block(Execute(cs), "op")))
+    found = report.execution.blocks(0)
+    assert len(found) == 5 and sum(b.cycles for b in found) == report.total_cycles
+    assert np.ptp(np.diff([b.cycles for b in found])) == 0 and found[1].cycles > found[0].cycles
+    assert told(Report.deserialize(report.serialize()), 0) == told(report, 0)
+
+
+def test_blocks_in_functions_branches_and_saved_executables() -> None:
+    m = Machine()
+    number = m.graph.add_variable(INT, (), "number")
+    m.graph.set_tile_mapping(number, 0)
+    m.graph.set_initial_value(number, 3)
+    a, b = m.work("a", 1, 1), m.work("b", 1, 1)
+    function = m.graph.add_function(Block(b, "called"))
+    program = Sequence(Switch(number, {3: Block(a, "three")}, Block(b, "other")), Call(function), Call(function))
+    engine = Engine(m.graph, program)
+    saved = Engine(Executable.deserialize(engine.executable.serialize(), [Busy]))
+    for one in (engine, saved):
+        one.load_and_run(m.device)
+        one.run()
+    assert [b.name for b in engine.report.execution.blocks(0)] == ["three", "called", "called"] * 2
+    assert told(saved.report, 1) == told(engine.report, 1)
+    # A run begins on all tiles at once, however early one of them was done with the run before.
+    assert engine.report.execution.blocks(1)[3].cycles_from == engine.report.total_cycles / 2
