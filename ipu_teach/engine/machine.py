@@ -243,7 +243,7 @@ class Machine:
     def _bind_execute(self, number: int, step: ExecuteStep) -> Action:
         layouts, target = self.compiled.graph.layouts, self.compiled.graph.target
         measured = self._cycles.setdefault(number, {})
-        name = next(cs.name for cs in self.compiled.graph.compute_sets if cs.id == step.compute_set)
+        name = self.compiled.graph.compute_sets[step.compute_set].name
         memory, xp = self.memory, self.memory.backend
         calls: list[Call] = []
         hosted: list[Call] = calls if xp.on_host else []  # what cannot run on a GPU
