@@ -432,7 +432,8 @@ PROGRAM = [
     Row(
         "setFloatingPointBehaviour, setStochasticRounding",
         "",
-        '`options={"prng.enableStochasticRounding": True}`, for all runs of an engine; arithmetic never traps',
+        '`options={"prng.enableStochasticRounding": True}`, `debug.floatPointOpException`, '
+        "`debug.nanOverflowMode` and `debug.nanOverflowException`, for all runs of an engine",
     ),
     Row("dumpProgram, prettyPrint", "program.Program.to_string", "", "Sequence(Execute(cs)).to_string()"),
 ]

@@ -205,6 +205,10 @@ class ApplicationRuntimeError(PoplarError):
     """The program itself stopped the run: an Abort, a condition, or a Switch that no case fits."""
 
 
+class FloatingPointTrapError(ApplicationRuntimeError):
+    """An invalid operation, a division by zero or an overflow, where the engine's options make that stop the run."""
+
+
 class UninitialisedReadError(PoplarError):
     """Something was read that nothing had written."""
 

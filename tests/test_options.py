@@ -114,8 +114,6 @@ def test_wrong_options() -> None:
     "name",
     [
         "autoReport.all",
-        "debug.floatPointOpException",
-        "debug.nanOverflowMode",
         "debug.trace",
         "prng.enable",
         "target.extendedMemory",

@@ -14,7 +14,7 @@ from libraries import both_ways, run, torch, ulps_of_half, value
 
 from ipu_teach import BOOL, FLOAT, HALF, UNSIGNED_INT, Graph, IPUModel, Tensor
 from ipu_teach.errors import InvalidTileMappingError, IPUTeachError, PoplibsError
-from ipu_teach.poplibs import popnn, poputil
+from ipu_teach.poplibs import popnn, popops, poputil
 from ipu_teach.program import Sequence
 from ipu_teach.types import Array, DType
 
@@ -222,6 +222,11 @@ def test_the_largest_and_the_smallest_class(batch: int, classes: int, tiles: int
     assert got.tolist() == [row.tolist().index(min(row)) for row in x]
 
 
+def test_the_places_are_the_same_in_popnn_and_popops() -> None:
+    for name in ("arg_max", "arg_min", "max_and_arg_max", "min_and_arg_min"):
+        assert getattr(popnn, name) is getattr(popops, name)
+
+
 def test_names_that_a_profile_shows() -> None:
     def build(graph: Graph, prog: Sequence, x: Tensor) -> Tensor:
         act = popnn.gelu(graph, x, prog, "act")
@@ -282,10 +287,6 @@ calc_loss() works on FLOAT; loss is HALF.
   where: Tensor(a view of 'h', HALF, shape (4,))
   next:  cast it with popops.cast.
 
-popnn.arg_max(graph, flag, prog)
-arg_max() works on FLOAT and HALF; x is BOOL.
-  where: Tensor('flag', BOOL, shape (4, 3))
-  next:  cast it with popops.cast.
 """
 CASES = [tuple(case.split("\n", 1)) for case in REFUSED.strip().split("\n\n")]
 

@@ -22,6 +22,7 @@ from ipu_teach import (
     INT,
     LONGLONG,
     QUARTER,
+    SIGNED_CHAR,
     UNSIGNED_CHAR,
     UNSIGNED_INT,
     Tensor,
@@ -32,7 +33,7 @@ from ipu_teach.poplibs.popops import expr, operations
 from ipu_teach.program import Sequence
 from ipu_teach.types import Array, DType
 
-WHOLE = tuple(d for d in NUMERIC if d not in (FLOAT, HALF))
+WHOLE = (*(d for d in NUMERIC if d not in (FLOAT, HALF)), SIGNED_CHAR)
 SEEDS = st.integers(0, 2**32 - 1)
 
 

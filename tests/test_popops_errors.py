@@ -385,9 +385,7 @@ def test_what_lies_on_no_tile_is_named_at_the_call(call: str) -> None:
     function = call.split("(")[0].removeprefix("popops.")
     count = 1 if "lost_count" in call else 12
     first, where, advice = str(caught.value).split("\n")
-    assert first.startswith(f"{function}() was given ") and first.endswith(
-        f", of which {count} of {count} elements are on no tile."
-    )
+    assert first.startswith(f"{function}() was given ") and first.endswith(f" with {count} of its {count} elements on no tile.")
     assert where.startswith("  where: Tensor(") and "'lost" in where
     assert advice == "  next:  graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor)."
     assert shelf.state() == before

@@ -30,5 +30,8 @@ POPNN = [
         "popnn.calc_loss(graph, t, labels, loss, t2, prog, deltas_scale=8)",
     ),
     Row("popnn::calcAccuracy", "poplibs.popnn.calc_accuracy", "", "popnn.calc_accuracy(graph, t, labels, number, prog)"),
+    *(Row(f"popnn::{poplar}", f"poplibs.popnn.{name}", f"any rank; also `popops.{name}`", f"popnn.{name}(graph, t, prog)")
+      for poplar, name in (("argMax", "arg_max"), ("argMin", "arg_min"), ("maxAndArgMax", "max_and_arg_max"),
+                           ("minAndArgMin", "min_and_arg_min"))),
     Row("popnn pooling, norms, recurrent layers, CTC", "", "not written; compose them of popops and poplin"),
 ]  # fmt: skip

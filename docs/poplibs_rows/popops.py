@@ -263,20 +263,6 @@ ORDER = [
         "also `sort_key_value_in_place`",
         "popops.sort_key_value(graph, t, t2, 0, prog)",
     ),
-    Row("popnn::argMax", "poplibs.popops.arg_max", "stands in popops here", "popops.arg_max(graph, t, prog)"),
-    Row("popnn::argMin", "poplibs.popops.arg_min", "stands in popops here", "popops.arg_min(graph, t, prog)"),
-    Row(
-        "popnn::maxAndArgMax",
-        "poplibs.popops.max_and_arg_max",
-        "stands in popops here",
-        "popops.max_and_arg_max(graph, t, prog)",
-    ),
-    Row(
-        "popnn::minAndArgMin",
-        "poplibs.popops.min_and_arg_min",
-        "stands in popops here",
-        "popops.min_and_arg_min(graph, t, prog)",
-    ),
 ]
 REST = [
     Row(

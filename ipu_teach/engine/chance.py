@@ -35,16 +35,22 @@ class Chance:
         return generator.keyed(self._seed, next(self._executions), self._vertices, self._workers)
 
 
-class HalfByChance(OnePtrArray):
-    """A float16 array, and views of it, into which wider floats are rounded stochastically, with words from `state`.
+class StoredHalf(OnePtrArray):
+    """A float16 array, and views of it, that looks at what is stored in it.
 
-    It may be laid out as ONE_PTR, and tells its length unless it is.
+    Wider floats are rounded stochastically, with words from `state`. If something was noted in `overflows` since the last
+    store, infinities become NaN, or raise `FloatingPointError` if that `stops`. It may be laid out as ONE_PTR, and tells
+    its length unless it is.
     """
 
     state: Array | None = None
+    overflows: list[str] | None = None
+    stops: bool = False
 
     def __array_finalize__(self, parent: Any) -> None:
         self.state = getattr(parent, "state", None)
+        self.overflows = getattr(parent, "overflows", None)
+        self.stops = getattr(parent, "stops", False)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         given = np.asarray(value)
@@ -53,12 +59,21 @@ class HalfByChance(OnePtrArray):
             spread[...] = given
             words = generator.draw(self.state, spread.size).reshape(spread.shape) >> np.uint64(32)
             value = to_half(spread, words=words.astype(np.uint32))
+            if self.overflows is not None and np.any(np.isinf(value) & np.isfinite(spread)):
+                self.overflows.append("overflow")
         super().__setitem__(key, value)
+        if self.overflows:
+            self.overflows.clear()
+            plain = self.view(np.ndarray)
+            lost = np.isinf(plain[key])
+            if self.stops and np.any(lost):
+                raise FloatingPointError("overflow encountered in a store of halves")
+            plain[key] = np.where(lost, np.float16(np.nan), plain[key])
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         call, outs = getattr(ufunc, method), kwargs.pop("out", ())
         plain = [_plain(i) for i in inputs]
-        if len(outs) == 1 and isinstance(outs[0], HalfByChance) and "where" not in kwargs:
+        if len(outs) == 1 and isinstance(outs[0], StoredHalf) and "where" not in kwargs:
             outs[0][...] = call(*plain, **kwargs)
         elif outs:
             call(*plain, out=tuple(_plain(o) for o in outs), **kwargs)
@@ -68,7 +83,7 @@ class HalfByChance(OnePtrArray):
 
 
 def _plain(value: Any) -> Any:
-    return value.view(np.ndarray) if isinstance(value, HalfByChance) else value
+    return value.view(np.ndarray) if isinstance(value, StoredHalf) else value
 
 
 def rounds(group: Group) -> bool:

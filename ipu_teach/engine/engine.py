@@ -15,6 +15,7 @@ from ipu_teach.compile.programs import CopyStep, Node
 from ipu_teach.device import Device
 from ipu_teach.engine.backend import choose_backend, one_blas_thread
 from ipu_teach.engine.executable import Executable, checks_of, compile_graph
+from ipu_teach.engine.floating import FloatingPoint
 from ipu_teach.engine.machine import Machine
 from ipu_teach.engine.options import Options, Value, effective, parsed
 from ipu_teach.engine.remote import find_buffer, host_values_of
@@ -168,6 +169,7 @@ class Engine(WithoutSome):
             check_reads=self._checks["uninitialised"],
             shuffle=self._shuffle,
             seed=int(self._options["prng.seed"] or 0) if self._options["prng.enableStochasticRounding"] else None,
+            floating=FloatingPoint.of(self._options),
             exact=self._exact,
             threads=self._threads,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import numpy as np
 from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.tracer import failed, located, source_line
-from ipu_teach.engine.chance import Chance, HalfByChance
+from ipu_teach.engine.chance import Chance, StoredHalf
+from ipu_teach.engine.floating import FloatingPoint, trapped
 from ipu_teach.engine.memory import Memory
 from ipu_teach.errors import CodeletError
 from ipu_teach.graph.tensor import Layout
@@ -18,15 +20,22 @@ from ipu_teach.types import HALF, Array
 
 
 def run_loop(
-    group: Group, layouts: tuple[Any, ...], memory: Memory, returned: Array | None = None, chance: Chance | None = None
+    group: Group,
+    layouts: tuple[Any, ...],
+    memory: Memory,
+    returned: Array | None = None,
+    chance: Chance | None = None,
+    floating: FloatingPoint | None = None,
+    compute_set: str = "",
 ) -> None:
     """Run `compute()` of every vertex of `group`. Raises `CodeletError` that names line, vertex and tile.
 
     `returned`: bool[vertices], receives what each `compute()` returned; nothing counts as true. `chance`: rounds what is
-    stored in halves stochastically.
+    stored in halves stochastically. `floating`: raises `FloatingPointTrapError`, or stores NaN, where it says so.
     """
     table = group.table
     states = None if chance is None else chance.states()
+    overflows: list[str] = []  # since the last store in a half
     stream = np.zeros(2, np.uint64)  # of the worker that runs now
     calls: list[tuple[int, ...]] = [(worker,) for worker, _ in group.workers] or [()]
     for number, row in enumerate(group.rows.tolist()):
@@ -42,9 +51,11 @@ def run_loop(
                 where: Any = slice(start, start + part.size) if part.contiguous else start + part.positions.reshape(-1)
                 array = flat[where].copy().reshape(() if declared.depth == 0 else part.shape)
                 array.flags.writeable = declared.written
-                if states is not None and declared.dtype is HALF:
-                    array = array.view(HalfByChance)
-                    array.state = stream
+                if declared.dtype is HALF and (states is not None or floating is not None):
+                    array = array.view(StoredHalf)
+                    array.state = None if states is None else stream
+                    array.overflows = None if floating is None else overflows
+                    array.stops = floating is not None and (floating.traps or floating.stops)
                 if declared.written:
                     back.append((flat, where, array))
                 local.append(array)
@@ -55,13 +66,17 @@ def run_loop(
             for call in calls:
                 if states is not None:
                     stream[...] = states[number][call or 0]
-                results.append(vertex.compute(*call))
+                overflows.clear()
+                with nullcontext() if floating is None else floating.watch(overflows):
+                    results.append(vertex.compute(*call))
             if returned is not None:
                 returned[number] = all(result is None or bool(result) for result in results)
         except CodeletError as error:
             raise located(error, source_line(table.codelet), vertex_name(table, row)) from None
         except Exception as error:
             place = source_line(table.codelet)
+            if floating is not None and isinstance(error, FloatingPointError):
+                raise trapped(table, row, error, place, compute_set) from error
             raise failed(table.codelet, error, place, vertex_name(table, row)) from error
         for flat, where, array in back:
             flat[where] = array.reshape(-1)

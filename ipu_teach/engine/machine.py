@@ -35,6 +35,7 @@ from ipu_teach.engine.backend import Backend
 from ipu_teach.engine.chance import Chance, rounds
 from ipu_teach.engine.definedness import Definedness
 from ipu_teach.engine.flat import bind_flat
+from ipu_teach.engine.floating import FloatingPoint, computes
 from ipu_teach.engine.hosted import traces_of, visit
 from ipu_teach.engine.kernels import Call
 from ipu_teach.engine.lane_run import bind_lanes
@@ -59,6 +60,7 @@ class Machine:
     """What `Engine.load` makes. `feeds` and `drains` are the engine's connected streams, looked up at each transfer.
 
     `backend`: where the memory lies and what computes. `seed`: of stochastic rounding; None rounds to nearest.
+    `floating`: what stops a run, see `engine.floating`; None stops nothing.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Machine:
         check_reads: bool,
         shuffle: int | None,
         seed: int | None,
+        floating: FloatingPoint | None,
         exact: bool,
         threads: int,
     ) -> None:
@@ -90,6 +93,7 @@ class Machine:
         self._vertex_loop = vertex_loop
         self._shuffle, self._exact = shuffle, exact
         self._seed, self._executions = seed, count()
+        self._floating = floating
         # A joined product would depend on how many share it.
         self._threads = threads if exact else 1
         self._pool = ThreadPoolExecutor(threads) if self._threads > 1 else None
@@ -239,6 +243,7 @@ class Machine:
     def _bind_execute(self, number: int, step: ExecuteStep) -> Action:
         layouts, target = self.compiled.graph.layouts, self.compiled.graph.target
         measured = self._cycles.setdefault(number, {})
+        name = self.compiled.graph.compute_sets[step.compute_set].name
         memory, xp = self.memory, self.memory.backend
         calls: list[Call] = []
         hosted: list[Call] = calls if xp.on_host else []  # what cannot run on a GPU
@@ -249,7 +254,8 @@ class Machine:
         if not self._vertex_loop and step.out is None:
             for table, members in groupby(groups, key=lambda group: group.table):
                 alike = list(members)
-                found = None if self._seed is not None and any(map(rounds, alike)) else bind_flat(alike, layouts, memory)
+                single = any(self._one_by_one(group) for group in alike)
+                found = None if single else bind_flat(alike, layouts, memory)
                 flat[table] = found is not None
                 calls.extend(found or ())
         for index, group in enumerate(groups):
@@ -257,7 +263,8 @@ class Machine:
                 continue
             group, order = self._shuffled(group)
             chance = None if self._seed is None or not rounds(group) else Chance(self._seed, self._executions, group)
-            loop = group.way == "loop" or self._vertex_loop or chance is not None
+            floating = self._floating if computes(group) else None
+            loop = group.way == "loop" or self._vertex_loop or self._one_by_one(group)
             stays = not loop and group.way != "lanes" and not any(map(xp.lacks, traces_of(group)))
             ready = xp.array if stays else memory.host.backend.array
             returned = None if step.out is None else ready(np.ones(len(group.rows), bool))
@@ -271,7 +278,7 @@ class Machine:
             if not stays:
                 visitors.append(group)
             if loop:
-                into.append((run_loop, (group, layouts, where, returned, chance)))
+                into.append((run_loop, (group, layouts, where, returned, chance, floating, name)))
             elif group.way == "lanes":
                 into += bind_lanes(group, layouts, where, returned, cycles, target)
             elif self._pool is not None and group.way == "batch" and returned is None and xp.on_host:
@@ -295,6 +302,11 @@ class Machine:
             self.memory.write(out, xp.all_of(answers))
 
         return execute_and_answer
+
+    def _one_by_one(self, group: Group) -> bool:
+        """True if chance or floating-point exceptions ask for the plain vertex loop."""
+        by_chance = self._seed is not None and rounds(group)
+        return by_chance or (self._floating is not None and computes(group))
 
     def _shuffled(self, group: Group) -> tuple[Group, Array]:
         """The same group with its vertices, and the workers of a MultiVertex, in another order, if that was asked for.

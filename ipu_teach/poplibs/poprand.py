@@ -23,8 +23,8 @@ from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import WORKERS, Input, Output, SupervisorVertex, Vector, Vertex, template
-from ipu_teach.poplibs.checks import check_float, check_mapped
-from ipu_teach.poplibs.poputil import check_call, check_number, check_same, check_tensor, clone, take, tile_pieces
+from ipu_teach.poplibs.checks import check_float
+from ipu_teach.poplibs.poputil import check_call, check_mapped, check_number, check_same, check_tensor, clone, take, tile_pieces
 from ipu_teach.program import Execute
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target

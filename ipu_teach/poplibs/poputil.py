@@ -313,7 +313,7 @@ def check_mapped(function: str, graph: Graph, argument: str, tensor: Tensor) -> 
     missing = int(count[tile == UNMAPPED].sum())
     if missing:
         raise InvalidTileMappingError(
-            f"{function}() was given {argument}, of which {missing:,} of {tensor.num_elements:,} elements are on no tile.",
+            f"{function}() was given {argument} with {missing:,} of its {tensor.num_elements:,} elements on no tile.",
             where=repr(tensor),
             next_step="graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor).",
         )

@@ -9,11 +9,18 @@ import numpy as np
 from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.tensor import Tensor, concat
-from ipu_teach.poplibs.checks import check_mapped
 from ipu_teach.poplibs.poplin.codelets import adder, multiplier
 from ipu_teach.poplibs.poplin.plan import MEMORY_PROPORTION, MatMulPlan, planned, product_of
 from ipu_teach.poplibs.popops import cast, scaled_add_to
-from ipu_teach.poplibs.poputil import balanced_partition, check_call, check_graph, check_number, check_same, check_tensor
+from ipu_teach.poplibs.poputil import (
+    balanced_partition,
+    check_call,
+    check_graph,
+    check_mapped,
+    check_number,
+    check_same,
+    check_tensor,
+)
 from ipu_teach.program import Execute
 from ipu_teach.program import Sequence as Program
 from ipu_teach.types import FLOAT, HALF, QUARTER, UNSIGNED_CHAR, Array, DType

@@ -7,9 +7,8 @@ from itertools import product
 from ipu_teach.errors import PoplibsError
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.tensor import Tensor
-from ipu_teach.poplibs.checks import check_mapped
 from ipu_teach.poplibs.poplin.codelets import transposer
-from ipu_teach.poplibs.poputil import balanced_partition, check_call, check_tensor
+from ipu_teach.poplibs.poputil import balanced_partition, check_call, check_mapped, check_tensor
 from ipu_teach.program import Execute
 from ipu_teach.program import Sequence as Program
 

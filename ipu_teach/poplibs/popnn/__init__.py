@@ -1,7 +1,7 @@
 """Functions for neural networks: non-linearities, softmax, losses with their gradients, and counting correct answers."""
 
 from ipu_teach.poplibs.popnn.kinds import NonLinearityType
-from ipu_teach.poplibs.popnn.loss import MASKED_LABEL_CODE, LossType, arg_max, arg_min, calc_accuracy, calc_loss
+from ipu_teach.poplibs.popnn.loss import MASKED_LABEL_CODE, LossType, calc_accuracy, calc_loss
 from ipu_teach.poplibs.popnn.nonlinearity import (
     gelu,
     non_linearity,
@@ -13,6 +13,7 @@ from ipu_teach.poplibs.popnn.nonlinearity import (
     tanh,
 )
 from ipu_teach.poplibs.popnn.softmax import log_softmax, softmax, softmax_in_place, softmax_input_gradient
+from ipu_teach.poplibs.popops.sorting import arg_max, arg_min, max_and_arg_max, min_and_arg_min
 
 __all__ = [
     "MASKED_LABEL_CODE",
@@ -24,6 +25,8 @@ __all__ = [
     "calc_loss",
     "gelu",
     "log_softmax",
+    "max_and_arg_max",
+    "min_and_arg_min",
     "non_linearity",
     "non_linearity_in_place",
     "non_linearity_input_gradient",

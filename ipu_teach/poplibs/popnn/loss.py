@@ -1,10 +1,9 @@
-"""Losses with their gradients, the class with the largest output, and counting correct answers."""
+"""Losses with their gradients, and counting correct answers."""
 
 from __future__ import annotations
 
 from enum import Enum
 from functools import cache
-from typing import Any
 
 import numpy as np
 
@@ -13,9 +12,9 @@ from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import InOut, Input, Output, Vector, Vertex, template
-from ipu_teach.poplibs.checks import check_float, check_mapped
+from ipu_teach.poplibs.checks import check_float
 from ipu_teach.poplibs.popnn.rows import by_rows, check_labels, check_matrix, codelet, shares
-from ipu_teach.poplibs.poputil import check_call, check_number, check_same, check_tensor
+from ipu_teach.poplibs.poputil import check_call, check_mapped, check_number, check_same, check_tensor
 from ipu_teach.program import Execute
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
@@ -76,26 +75,6 @@ class SumSquared(Vertex):
 
     def cycles(self, target: Target) -> int:
         return int(vertices.loss_sum_squared(self.outputs.size, self.fields["outputs"].dtype))
-
-
-class ReduceMaxClass(Vertex):
-    """out = the place of the largest element of each row, the first of equals."""
-
-    x: Input[Vector[Vector[FLOAT]]]
-    out: Output[Vector[UNSIGNED_INT]]
-
-    def compute(self) -> None:
-        self.out = np.argmax(self.x, axis=1)
-
-    def cycles(self, target: Target) -> int:
-        return int(len(self.x) * vertices.max_class(self.x.shape[1]))
-
-
-class ReduceMinClass(ReduceMaxClass):
-    """out = the place of the smallest element of each row, the first of equals."""
-
-    def compute(self) -> None:
-        self.out = np.argmin(self.x, axis=1)
 
 
 class CountCorrect(Vertex):
@@ -217,26 +196,3 @@ def calc_accuracy(
         graph.set_tile_mapping(counts[i], tile)
     graph.set_tile_mapping(graph.add_vertex(total, AddCounts, counts=counts, total=num_correct), home)
     prog.add(Execute(count)).add(Execute(total))
-
-
-def arg_max(graph: Graph, x: Tensor, prog: Program, debug_context: str = "arg_max") -> Tensor:
-    """The place of the largest element of each row of x [batch, classes], FLOAT or HALF: UNSIGNED_INT [batch].
-
-    Of equal elements the first, and of NaN the first of those. Each element lies on the tile that found it. Modelled cycles:
-    PopLibs' ReduceMaxClassGather. Raises `PoplibsError`.
-    """
-    return _place("arg_max", ReduceMaxClass, graph, x, prog, debug_context)
-
-
-def arg_min(graph: Graph, x: Tensor, prog: Program, debug_context: str = "arg_min") -> Tensor:
-    """The place of the smallest element of each row of x [batch, classes]; else as `arg_max`."""
-    return _place("arg_min", ReduceMinClass, graph, x, prog, debug_context)
-
-
-def _place(function: str, vertex: Any, graph: Graph, x: Tensor, prog: Program, name: str) -> Tensor:
-    check_call(function, graph, prog, name)
-    check_matrix(function, graph, "x", x)
-    check_mapped(function, graph, "x", x)
-    out = graph.add_variable(UNSIGNED_INT, (x.shape[0],), f"{name}/out")
-    by_rows(graph, codelet(vertex, x.dtype), {"x": x, "out": out}, prog, name, out)
-    return out

@@ -17,10 +17,10 @@ from ipu_teach.cost.vertices.parts import Size
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import InOut, Input, Output, SupervisorVertex, Vector, Vertex, template
-from ipu_teach.poplibs.checks import check_float, check_mapped
+from ipu_teach.poplibs.checks import check_float
 from ipu_teach.poplibs.popnn.kinds import FUNCTIONS, SLOPES, NonLinearityType, kind_of
 from ipu_teach.poplibs.popnn.softmax import softmax, softmax_in_place, softmax_input_gradient
-from ipu_teach.poplibs.poputil import check_call, check_same, clone, take, tile_pieces
+from ipu_teach.poplibs.poputil import check_call, check_mapped, check_same, clone, take, tile_pieces
 from ipu_teach.program import Execute
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target

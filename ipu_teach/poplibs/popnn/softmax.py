@@ -14,9 +14,8 @@ from ipu_teach.cost import vertices
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import InOut, Input, Output, Vector, Vertex
-from ipu_teach.poplibs.checks import check_mapped
 from ipu_teach.poplibs.popnn.rows import by_rows, check_matrix, codelet
-from ipu_teach.poplibs.poputil import check_call, check_same
+from ipu_teach.poplibs.poputil import check_call, check_mapped, check_same
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT
