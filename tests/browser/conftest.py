@@ -98,6 +98,8 @@ class Lab:
 
     def open(self, page: Any, name: str) -> None:
         """Open the notebook and wait until its kernel is idle."""
+        # JupyterLab may ask for a kernel, with the notebook's own on offer, whenever it has only just come up.
+        page.add_locator_handler(page.locator(".jp-Dialog .jp-mod-accept"), lambda accept: accept.click())
         page.goto(f"{self.address}/lab/tree/{name}?reset")
         page.wait_for_selector(".jp-Notebook .jp-Cell")
         page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]', timeout=90_000)
