@@ -6,14 +6,12 @@ Chromium, light and dark, for which Playwright (the extra `e2e`) and Chromium ar
 
 from __future__ import annotations
 
-import shutil
 import sys
 import tempfile
 from pathlib import Path
 
-import numpy as np
-
-from ipu_teach import FLOAT, Engine, Graph, Input, IPUModel, Output, Report, Vector, Vertex, show
+from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, show
+from ipu_teach.bench.browser import Total, find_chromium
 from ipu_teach.poplibs import poplin, poputil
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.show import View
@@ -21,16 +19,6 @@ from ipu_teach.show import View
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 LESSONS = ("01_bulk_synchronous_parallel", "02_variables_mapping_programs")
-
-
-class Total(Vertex):
-    """The sum of a region."""
-
-    values: Input[Vector[FLOAT]]
-    out: Output[FLOAT]
-
-    def compute(self) -> None:
-        self.out = np.sum(self.values)
 
 
 def rows_of_different_lengths(tiles: int) -> Report:
@@ -101,7 +89,7 @@ def photograph_lessons() -> None:
     from nbformat import read
     from playwright.sync_api import sync_playwright
 
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    chromium = find_chromium()
     with sync_playwright() as driver, tempfile.TemporaryDirectory() as folder:
         browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         for lesson in LESSONS:

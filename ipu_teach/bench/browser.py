@@ -73,6 +73,11 @@ def kilobytes(view: View) -> float:
     return (len(view._repr_html_().encode()) - len(scripts(view.scene.view).encode())) / 1000
 
 
+def find_chromium() -> str | None:
+    """The path of a Chromium on PATH."""
+    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
 def milliseconds_a_frame() -> float:
     """The player's own time to draw a frame of the whole chip and to put its words beside it; a median of rounds."""
     try:
@@ -81,7 +86,7 @@ def milliseconds_a_frame() -> float:
         raise InvalidOptionError(
             "--browser needs Playwright, which is not here.", next_step="python -m pip install -e .[e2e]"
         ) from None
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    chromium = find_chromium()
     if chromium is None:
         raise InvalidOptionError("--browser needs Chromium, which is not on PATH.", next_step="install your system's Chromium.")
     with sync_playwright() as driver:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -283,38 +282,6 @@ class CostModel:
                 np.maximum(vertex_cycles(group, self.target, measured.get(place)), 0).sum()
             )
         return totals
-
-    def vertices_by_codelet(self) -> dict[str, int]:
-        """Number of vertices of each codelet, most first."""
-        counts: Counter[str] = Counter()
-        for _, table in self.compiled.graph.tables():
-            counts[table.codelet.__name__] += len(table)
-        return dict(counts.most_common())
-
-    def ways(self) -> dict[str, str]:
-        """How each codelet runs: "batch", "fork", "lanes" or "loop"; if in several ways, the slowest."""
-        order = ("batch", "fork", "lanes", "loop")
-        found: dict[str, str] = {}
-        for group in (g for listed in self.compiled.groups.values() for g in listed):
-            name = group.table.codelet.__name__
-            found[name] = max(found.get(name, "batch"), group.way, key=order.index)
-        return found
-
-    def unbatched(self) -> dict[str, str]:
-        """Codelets that do not run as one batch: for each the line and the reason."""
-        groups = [g for found in self.compiled.groups.values() for g in found]
-        return {g.table.codelet.__name__: g.unbatched for g in groups if g.unbatched}
-
-    def graph_size(self) -> dict[str, int]:
-        """Numbers of vertices, edges, variables and compute sets."""
-        graph = self.compiled.graph
-        edges = sum(len(t) * sum(f.kind != "state" for f in t.fields.values()) for _, t in graph.tables())
-        return {
-            "vertices": sum(cs.num_vertices for cs in graph.compute_sets),
-            "edges": edges,
-            "variables": sum(not v.state for v in graph.variables),
-            "compute sets": len(graph.compute_sets),
-        }
 
 
 def exchange_of(graph: FrozenGraph, step: Step) -> tuple[Traffic, ...]:

@@ -34,6 +34,8 @@ from ipu_teach.report.profile import (
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
+WAYS = ("batch", "fork", "lanes", "loop")  # how a codelet runs, the slowest last; of several ways a report names that
+
 
 class CompiledProfile(Profile):
     """The answers of a `CostModel`."""
@@ -59,14 +61,17 @@ class CompiledProfile(Profile):
     def codelets(self) -> tuple[CodeletFacts, ...]:
         groups = [g for found in self._compiled.groups.values() for g in found]
         reasons = {g.table.codelet: g.unbatched for g in groups if g.unbatched}
-        ways = self._cost.ways()
+        ways: dict[str, str] = {}
+        for group in groups:
+            name = group.table.codelet.__name__
+            ways[name] = max(ways.get(name, WAYS[0]), group.way, key=WAYS.index)
         return tuple(
             CodeletFacts(
                 c.__name__,
                 c.context,
                 tuple((name, declared.declaration()) for name, declared in c.fields.items()),
                 reasons.get(c, ""),
-                ways.get(c.__name__, "batch"),
+                ways.get(c.__name__, WAYS[0]),
                 sources(c),
             )
             for c in self._classes
@@ -114,7 +119,8 @@ class CompiledProfile(Profile):
 
     @property
     def edges(self) -> int:
-        return self._cost.graph_size()["edges"]
+        tables = (table for _, table in self._compiled.graph.tables())
+        return sum(len(table) * sum(f.kind != "state" for f in table.fields.values()) for table in tables)
 
     def cost(self, number: int) -> StepCost:
         return self._cost.step(number)

@@ -55,8 +55,10 @@ def bsp(report: Report) -> View:
     """
     checked(report, "bsp")
     each = -(-report.target.num_tiles // MOST_CELLS)
+    numbers, runs = np.unique(report.step_numbers, return_counts=True)
+    steps = {n: _step(report, n, r) for n, r in zip(numbers.tolist(), runs.tolist(), strict=True)}
     while True:
-        scene = _Maker(report, each).scene()
+        scene = _Maker(report, steps, each).scene()
         if len(scene.json()) <= MOST_BYTES or each >= report.target.tiles_per_ipu:
             return View(scene)
         each *= 2
@@ -75,26 +77,23 @@ class _Step:
     runs: int
 
 
+def _step(report: Report, number: int, runs: int) -> _Step:
+    cost = report.step_cost(number)
+    name = label(cost.name, 48)
+    return _Step(name, cost.kind, report.phases(number), cost.exchange, report.transfers(number), cost.cycles, runs)
+
+
 class _Maker:
     """Makes the scene, with `each` tiles to a cell."""
 
-    def __init__(self, report: Report, each: int) -> None:
-        self.report, self.each = report, each
+    def __init__(self, report: Report, steps: dict[int, _Step], each: int) -> None:
+        self.report, self.steps, self.each = report, steps, each
         target = report.target
         self.per_ipu = -(-target.tiles_per_ipu // each)
         self.count = self.per_ipu * target.num_ipus
         tiles = np.arange(target.num_tiles)
         self.cell = tiles // target.tiles_per_ipu * self.per_ipu + tiles % target.tiles_per_ipu // each
         self.one = "tile" if each == 1 else f"group of {each} tiles"
-        numbers, runs = np.unique(report.step_numbers, return_counts=True)
-        self.steps = {n: self._step(n, r) for n, r in zip(numbers.tolist(), runs.tolist(), strict=True)}
-
-    def _step(self, number: int, runs: int) -> _Step:
-        cost = self.report.step_cost(number)
-        name = label(cost.name, 48)
-        return _Step(
-            name, cost.kind, self.report.phases(number), cost.exchange, self.report.transfers(number), cost.cycles, runs
-        )
 
     def scene(self) -> Scene:
         stills: list[Still] = []

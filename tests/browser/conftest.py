@@ -6,7 +6,6 @@ They need the extra `e2e` (Playwright) and Chromium on PATH, and skip where one 
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -20,13 +19,15 @@ from typing import Any
 import nbformat
 import pytest
 
+from ipu_teach.bench.browser import find_chromium
+
 try:
     from playwright.sync_api import TimeoutError as TIMEOUT
 except ImportError:  # the tests skip
     TIMEOUT = TimeoutError
 
 ROOT = Path(__file__).resolve().parents[2]
-CHROMIUM = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
+CHROMIUM = find_chromium()
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",

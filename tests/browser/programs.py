@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ipu_teach import FLOAT, INT, Engine, Graph, InOut, Input, IPUModel, Output, Report, Tensor, Vector, Vertex
+from ipu_teach import FLOAT, INT, Engine, Graph, InOut, IPUModel, Output, Report, Tensor, Vertex
+from ipu_teach.bench.browser import Total
 from ipu_teach.program import Block, Call, Copy, Execute, If, Program, Repeat, RepeatWhileTrue, Sequence, Switch
-
-
-class Total(Vertex):
-    """The sum of a region."""
-
-    values: Input[Vector[FLOAT]]
-    out: Output[FLOAT]
-
-    def compute(self) -> None:
-        self.out = np.sum(self.values)
 
 
 def uneven(tiles: int = 13, rows: int = 26, repeats: int = 3, name: str = "total") -> Report:
