@@ -172,7 +172,7 @@ def writes(graph: FrozenGraph, compute_set: FrozenComputeSet) -> Traffic:
 
 def edge_requests(graph: FrozenGraph, compute_set: FrozenComputeSet, without: str) -> tuple[Array, Array, Array]:
     """(tile, start, stop) of the bytes behind the edges of a compute set, except the fields of the kind `without`."""
-    none = np.zeros(0, np.int64)
+    none: Array = np.zeros(0, np.int64)
     tile, start, stop = [none], [none], [none]
     for table in compute_set.tables:
         for name, field in table.fields.items():
@@ -242,10 +242,11 @@ def _heard_together(tile_map: TileMap, target: Target, tile: Array, begin: Array
 
 def covered(start: Array, stop: Array, place: Array) -> Array:
     """How much of [0, place) the disjoint, ascending intervals [start, stop) cover."""
-    before = np.concatenate(([0], np.cumsum(stop - start)))
+    before: Array = np.concatenate(([0], np.cumsum(stop - start)))
     number = np.searchsorted(start, place, "right")
     inside = np.where(number > 0, np.append(stop, 0)[number - 1] - place, 0)
-    return before[number] - np.maximum(inside, 0)
+    below: Array = before[number] - np.maximum(inside, 0)
+    return below
 
 
 def crossing(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> tuple[Array, Array, Array, Array]:

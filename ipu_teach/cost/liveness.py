@@ -132,7 +132,8 @@ class Accesses:
 
 def _bytes(tensors: tuple[Tensor | None, ...]) -> tuple[Array, Array]:
     """(start, stop) of the bytes of some tensors."""
-    start, stop = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    none: Array = np.zeros(0, np.int64)
+    start, stop = [none], [none]
     for tensor in tensors:
         if tensor is not None:
             first, length = tensor.layout.extent

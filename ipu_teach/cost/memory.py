@@ -234,7 +234,7 @@ def _always(compiled: Compiled, exchanges: list[tuple[Traffic, ...]], target: Ta
     pointers, code, stacks, headers, moving = (np.zeros(target.num_tiles, np.int64) for _ in range(5))
     codelets: dict[object, Array] = {}
     for _, table in graph.tables():
-        here = np.zeros(target.num_tiles, bool)
+        here: Array = np.zeros(target.num_tiles, bool)
         here[table.tiles] = True
         codelets[table.codelet] = codelets.get(table.codelet, False) | here
         pointers += pointer_bytes(graph, table, target)

@@ -271,7 +271,7 @@ def choose(mask: Array, new: Any, old: Any) -> Any:
     strong = [s if s is not None else as_strong(w, dtype, t & (mask if i == 0 else ~mask)) for i, (s, w, t) in enumerate(parts)]
     weak = [w if w is not None else Weak(np.zeros(len(mask), kind), 0) for _, w, _ in parts]
     merged = Weak(np.where(mask, weak[0].array, weak[1].array), max(weak[0].bound, weak[1].bound))
-    return Mixed(np.where(mask, *strong), merged, np.where(mask, parts[0][2], parts[1][2]))
+    return Mixed(np.where(mask, strong[0], strong[1]), merged, np.where(mask, parts[0][2], parts[1][2]))
 
 
 def _parts(value: Any, width: int) -> tuple[Any, Any, Array]:

@@ -313,7 +313,7 @@ class Machine:
 
         No result may depend on it. Also that order: which of the group's vertices comes first, second, and so on.
         """
-        order = np.arange(len(group.rows))
+        order: Array = np.arange(len(group.rows))
         if self._shuffle is None:
             return group, order
         source = np.random.default_rng(self._shuffle)

@@ -89,8 +89,8 @@ def estimate(rows: int, cols: int, split: int, target: Target) -> Plan:
     return Plan(
         split,
         even_tile_cycles(pieces, dot_cycles(piece), workers),
-        int(exchange_cycles(np.int64(received), target)),
-        int(exchange_cycles(np.int64(sums * split * FLOAT.size), target)),
+        int(exchange_cycles(received, target)),
+        int(exchange_cycles(sums * split * FLOAT.size, target)),
         even_tile_cycles(sums, dot_cycles(split), workers),
     )
 

@@ -53,7 +53,7 @@ class StepLog:
     def forget(self) -> None:
         """Begin anew."""
         self.order = array("i")
-        self.more = np.zeros(0, np.int64)  # how often each ran of those that are not in `order`
+        self.more: Array = np.zeros(0, np.int64)  # how often each ran of those that are not in `order`
         self.runs: list[ProgramRun] = []
         self.runs_left_out = self.unrecorded = self.total = 0
 

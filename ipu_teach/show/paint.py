@@ -213,7 +213,7 @@ def lane_raster(mark: Lanes, drawing: Drawing, shown: float) -> Array:
     columns, rows = RASTER[0], min(RASTER[1], mark.count)
     lanes = np.arange(rows) * mark.count // rows
     at = (np.arange(columns) + 0.5) / columns * drawing.span
-    pixels = np.full((rows, columns), -1)
+    pixels: Array = np.full((rows, columns), -1)
     for code, begin, end in _pieces(drawing, mark.count):
         inside = (at >= begin[lanes, None]) & (at < np.minimum(end[lanes, None], shown))
         pixels = np.where(inside, code[lanes, None], pixels)
@@ -419,7 +419,7 @@ def _stack(scene: Scene, mark: Stack, still: Still) -> Iterator[Shape]:
 
 def _stacked(drawing: Drawing, count: int) -> Iterator[tuple[int, Array, Array]]:
     """(code, begin, end) of each bar of all stacks, from below."""
-    begin = np.zeros(count)
+    begin: Array = np.zeros(count)
     for bar in drawing.bars:
         assert isinstance(bar.code, int)
         end = begin + bar.length

@@ -125,7 +125,7 @@ def _elements(tensor: Tensor, name: str, x: float, room: float, notes: list[str]
         notes.append(
             f"A cell of {_name(tensor)} stands for up to {tall:,} x {wide:,} elements and shows the tile of the first."
         )
-    chosen = (np.arange(0, rows, tall)[:, None] * columns + np.arange(0, columns, wide)).reshape(-1)
+    chosen: Array = (np.arange(0, rows, tall)[:, None] * columns + np.arange(0, columns, wide)).reshape(-1)
     chosen = chosen[chosen < tensor.num_elements]
     byte = (tensor.offset + _positions(tensor, chosen)) * tensor.dtype.size
     where = tensor.graph.tile_map().at(byte).astype(np.int64)

@@ -363,7 +363,7 @@ def _costs(product: Product, target: Target, sizes: Costs, method: str, inner_st
     share = -(-sums // parts)
     split = parts > 1
     added = np.asarray(vertices.conv_reduce(share, parts, product.partials, target, out=product.out))
-    casts = np.zeros(len(parts), np.int64)
+    casts: Array = np.zeros(len(parts), np.int64)
     if not product.finished:
         cast = np.asarray(vertices.cast_1d(sums, product.partials, product.out, target)) + target.internal_sync_cycles
         casts = np.where(split, 0, cast * column_steps)

@@ -383,7 +383,7 @@ def spread_numbers(
         terms = terms + expr.Rem(expr._1 / max(below, 1), max(counts[number], 1)) * stride
     inside = expr.And(expr._1 >= 0, expr._1 < prod(counts))
     corner = fused_map(graph, expr.Select(terms, total, inside), [numbers], prog, f"{name}/corners")
-    within = np.asarray(np.ravel_multi_index(np.indices(lengths).reshape(len(lengths), -1), tuple(shape)))
+    within = np.asarray(np.ravel_multi_index(tuple(np.indices(lengths).reshape(len(lengths), -1)), tuple(shape)))
     steps = graph.add_constant(numbers.dtype, (len(within),), within, f"{name}/within")
     graph.set_tile_mapping(steps, 0)
     whole = expr.Select(expr._1 + expr._2, total, expr._1 < total)
