@@ -451,7 +451,7 @@ def test_bulk_with_lists_and_shared_regions() -> None:
 
     def tensors(graph: Graph) -> list[Tensor]:
         return [
-            Tensor(
+            Tensor.of(
                 graph, v.dtype, v.start // v.dtype.size, graph.strided(v.shape, (v.shape[1], 1) if len(v.shape) > 1 else (1,))
             )
             for v in graph.variables
