@@ -146,6 +146,9 @@ def test_both_ways_of_building_are_one_graph() -> None:
     bulk, _ = graphs.bulk(200)
     single = graphs.one_by_one(200)
     assert [cs.num_vertices for cs in bulk.compute_sets] == [cs.num_vertices for cs in single.compute_sets] == [1400, 200]
+    assert [a.tolist() for a in (bulk.tile_map().start, bulk.tile_map().tile)] == [
+        a.tolist() for a in (single.tile_map().start, single.tile_map().tile)
+    ]
 
 
 def values(work: Callable[[], object]) -> Array:

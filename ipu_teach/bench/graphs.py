@@ -27,17 +27,12 @@ _target: Target = IPUModel().create_device().target
 
 
 def _variables(graph: Graph, rows: int, columns: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Matrix, vector, partial sums and result of a product, by rows over the tiles."""
+    """Matrix, vector, partial sums and result of a product; the vector is on a tile already."""
     matrix = graph.add_variable(FLOAT, (rows, columns), "matrix")
     vector = graph.add_variable(FLOAT, (columns,), "vector")
     partials = graph.add_variable(FLOAT, (rows, PARTS), "partials")
     out = graph.add_variable(FLOAT, (rows,), "out")
     graph.set_tile_mapping(vector, 0)
-    for tile in range(TILES):
-        begin, end = rows * tile // TILES, rows * (tile + 1) // TILES
-        if end > begin:
-            for tensor in (matrix, partials, out):
-                graph.set_tile_mapping(tensor[begin:end], tile)
     return matrix, vector, partials, out
 
 
@@ -46,6 +41,8 @@ def bulk(rows: int, columns: int = 140) -> tuple[Graph, Program]:
     graph = Graph(_target)
     matrix, vector, partials, out = _variables(graph, rows, columns)
     tiles, length = np.arange(rows) * TILES // rows, columns // PARTS
+    for tensor in (matrix, partials, out):
+        graph.set_tile_mapping(tensor, tiles)
     dots, sums = graph.add_compute_set("dots"), graph.add_compute_set("sums")
     for part in range(PARTS):
         inside = slice(part * length, (part + 1) * length)
@@ -61,6 +58,11 @@ def one_by_one(rows: int = 10_000, columns: int = 140) -> Graph:
     graph = Graph(_target)
     matrix, vector, partials, out = _variables(graph, rows, columns)
     length = columns // PARTS
+    for tile in range(TILES):
+        begin, end = -(-rows * tile // TILES), -(-rows * (tile + 1) // TILES)
+        if end > begin:
+            for tensor in (matrix, partials, out):
+                graph.set_tile_mapping(tensor[begin:end], tile)
     dots, sums = graph.add_compute_set("dots"), graph.add_compute_set("sums")
     for row in range(rows):
         tile = row * TILES // rows

@@ -52,7 +52,7 @@ from ipu_teach.types import Array, DType, as_dtype
 
 __all__ = ["ComputeSet", "DataStream", "Function", "Graph", "HostAccess", "Placement", "RemoteBuffer", "Variable"]
 
-Placement = int | Sequence[Sequence[tuple[int, int]]]
+Placement = int | Array | Sequence[Sequence[tuple[int, int]]]
 
 
 class Graph(WithoutSome):
@@ -248,8 +248,9 @@ class Graph(WithoutSome):
     def set_tile_mapping(self, what: Tensor | VertexRef | VertexRange, tile: Placement) -> None:
         """Put a tensor's elements, or a vertex, on a tile. A later call overrides an earlier one.
 
-        `tile` is a tile number; for a tensor also a list with, for each tile, its (begin, end) intervals in the tensor's
-        own element order. Raises `InvalidTileMappingError` for a tile that does not exist.
+        `tile` is a tile number. For a tensor it may also be an array with one for each row, of its leading axis, as
+        `add_vertices` takes; or a list with, for each tile, its (begin, end) intervals in the tensor's own element order.
+        Raises `InvalidTileMappingError` for a tile that does not exist, and for a mapping that does not fit.
         """
         if isinstance(what, VertexRef):
             if what.table.graph is not self._top:
@@ -264,11 +265,9 @@ class Graph(WithoutSome):
             if isinstance(tile, (int, float, np.number)):
                 self._mapping.add(what, self._tiles.number(tile, what))
             else:
-                # All of them are right before the first is noted down.
-                pieces = self._tiles.pieces(what, self.describe(what), tile)
-                flat = what.flatten()
-                for begin, end, number in pieces:
-                    self._mapping.add(flat[begin:end], number)
+                words, rows = self.describe(what), isinstance(tile, np.ndarray) and tile.ndim == 1
+                pieces = self._tiles.of_rows(what, words, tile) if rows else self._tiles.of_intervals(what, words, tile)
+                self._mapping.add_pieces(what, *pieces)  # all of them are right before the first is noted down
         else:
             raise GraphObjectCreationError(
                 f"set_tile_mapping() was given {shown(what)}.", next_step="map a tensor or a vertex of this graph."
