@@ -86,8 +86,13 @@ class ndarray:
     def fill(self, value: Any) -> None:
         self._values.fill(_kept(value))
 
-    def sum(self) -> ndarray:
-        return ndarray(np.asarray(self._values.sum()))
+    def sum(self, axis: Any = None, keepdims: bool = False) -> ndarray:
+        return ndarray(np.asarray(self._values.sum(axis=axis, keepdims=keepdims)))
+
+    def max(self, axis: Any = None, keepdims: bool = False) -> ndarray:
+        return ndarray(np.asarray(self._values.max(axis=axis, keepdims=keepdims)))
+
+    T = property(lambda self: ndarray(self._values.T))
 
     def _key(self, key: Any) -> Any:
         parts = key if isinstance(key, tuple) else (key,)
@@ -127,8 +132,20 @@ class ndarray:
     def __ge__(self, other: Any) -> ndarray:
         return ndarray(np.asarray(self._values >= _kept(other)))
 
+    def __add__(self, other: Any) -> ndarray:
+        return ndarray(np.asarray(self._values + _kept(other)))
+
+    def __sub__(self, other: Any) -> ndarray:
+        return ndarray(np.asarray(self._values - _kept(other)))
+
     def __mul__(self, other: Any) -> ndarray:
         return ndarray(np.asarray(self._values * _kept(other)))
+
+    def __truediv__(self, other: Any) -> ndarray:
+        return ndarray(np.asarray(self._values / _kept(other)))
+
+    def __matmul__(self, other: Any) -> ndarray:
+        return matmul(self, other)
 
 
 class ufunc:
@@ -189,6 +206,10 @@ def ones(shape: Any, dtype: Any = float) -> ndarray:
 
 def empty(shape: Any, dtype: Any = float) -> ndarray:
     return ndarray(np.full(shape, 77, dtype))
+
+
+def empty_like(a: ndarray) -> ndarray:
+    return empty(a.shape, a.dtype)
 
 
 def arange(stop: int) -> ndarray:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import importlib.util
 import json
 from collections.abc import Callable
+from types import ModuleType
 
 import numpy as np
 import pytest
 
-from ipu_teach import cli
-from ipu_teach.bench import all_rows, chosen_rows, graphs, kernels, peers, symbolic, table
+from ipu_teach import FLOAT, cli
+from ipu_teach.bench import all_rows, chosen_rows, gpu, graphs, kernels, peers, symbolic, table
 from ipu_teach.bench.measure import Result, Row, measure, run_rows
+from ipu_teach.compile import compile_graph
+from ipu_teach.cost import CostModel
 from ipu_teach.engine import Engine
-from ipu_teach.errors import InvalidOptionError
+from ipu_teach.errors import GraphMemoryAllocationError, InvalidOptionError
+from ipu_teach.types import Array
 
 
 def test_every_row_says_what_it_is_and_what_it_should_be() -> None:
@@ -69,6 +73,55 @@ def test_a_missed_goal_is_marked_and_is_the_exit_status(
     assert table([Result(rows[0], 0.25)]).splitlines()[-1] == "every measured goal is reached"
 
 
+def test_a_row_that_fails_takes_no_other_with_it(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def full() -> float:
+        raise GraphMemoryAllocationError("Out of memory: x.", where="tile 3", next_step="y.")
+
+    def broken() -> None:
+        raise ValueError
+
+    rows = [
+        Row("a", "one", "two", 0.5, full),
+        Row("b", "three", "four", 0.5, lambda: 0.25),
+        Row("c", "five", "six", 0.5, lambda: (broken, broken)),
+    ]
+    monkeypatch.setattr("ipu_teach.bench.all_rows", lambda *kinds: rows)
+    assert cli.main(["bench"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].endswith("one / two (failed: GraphMemoryAllocationError: Out of memory: x.)")
+    assert "0.25" in lines[2] and lines[-1] == "rows that failed: 2"
+    assert cli.main(["bench", "--json"]) == 1
+    found = {row["id"]: (row["result"], row.get("note")) for row in json.loads(capsys.readouterr().out)["rows"]}
+    assert found == {
+        "a": (None, "failed: GraphMemoryAllocationError: Out of memory: x."),
+        "b": (0.25, None),
+        "c": (None, "failed: ValueError: no word"),
+    }
+
+
+@pytest.fixture
+def nothing_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Engines compile, check memory, and stop there."""
+    monkeypatch.setattr(Engine, "load", lambda self, device: None)
+
+
+@pytest.mark.parametrize("row", kernels.ROWS, ids=lambda row: row.id)
+def test_the_graph_of_every_workload_fits_at_its_full_size(row: Row, nothing_loads: None) -> None:
+    assert isinstance(row.prepare(), tuple)
+
+
+def test_the_graphs_that_are_built_fit_at_their_full_size() -> None:
+    for rows in (graphs.SMALL, graphs.LARGE):
+        graph, program = graphs.bulk(rows)
+        CostModel(compile_graph(graph, [program])).check_memory()
+    _, graph, program = graphs.pod_graph(graphs.MOST_IPUS)
+    CostModel(compile_graph(graph, [program])).check_memory()
+
+
+def test_the_graphs_for_a_gpu_fit_at_their_full_size(stand_in: ModuleType, nothing_loads: None) -> None:
+    assert set(gpu.beside_cupy(stand_in, *gpu.SIZES)) == {"w3", "w4", "w5"}
+
+
 def engine_of(work: Callable[[], object]) -> Engine:
     owner = getattr(work, "__self__", None)
     assert isinstance(owner, Engine)
@@ -93,6 +146,54 @@ def test_both_ways_of_building_are_one_graph() -> None:
     bulk, _ = graphs.bulk(200)
     single = graphs.one_by_one(200)
     assert [cs.num_vertices for cs in bulk.compute_sets] == [cs.num_vertices for cs in single.compute_sets] == [1400, 200]
+    assert [a.tolist() for a in (bulk.tile_map().start, bulk.tile_map().tile)] == [
+        a.tolist() for a in (single.tile_map().start, single.tile_map().tile)
+    ]
+
+
+def values(work: Callable[[], object]) -> Array:
+    """What lies in the memory of the work's engine after a run."""
+    work()
+    machine = engine_of(work)._machine
+    assert machine is not None
+    return machine.memory.backend.to_host(machine.memory.flat(FLOAT))
+
+
+def held(flat: Array, wanted: Array) -> bool:
+    """Whether the numbers of `wanted` lie side by side somewhere in `flat`, within rounding."""
+    flat, size = flat.reshape(-1), wanted.size
+    starts = np.flatnonzero(np.isclose(flat[: len(flat) - size + 1], wanted.reshape(-1)[0], 1e-3, 1e-4))
+    return any(np.allclose(flat[at : at + size], wanted.reshape(-1), 1e-3, 1e-4) for at in starts)
+
+
+def test_the_gpu_rows_compute_what_their_floors_compute(stand_in: ModuleType) -> None:
+    for name, (ours, plain) in gpu.beside_cupy(stand_in, 1024, 800, (2, 3, 5)).items():
+        assert engine_of(ours)._machine.memory.backend.name == "cupy"
+        expected = plain()
+        assert isinstance(expected, stand_in.ndarray)
+        assert held(values(ours), stand_in.asnumpy(expected)), name
+    for name, (device, host) in gpu.beside_numpy(stand_in, 1024, 800, (2, 3, 5)).items():
+        names = [engine_of(work)._machine.memory.backend.name for work in (device, host)]
+        assert names == ["cupy", "numpy"], name
+        np.testing.assert_allclose(values(device), values(host), rtol=1e-4, atol=1e-5)
+
+
+def test_a_gpu_row_has_the_worst_of_its_workloads_and_waits_for_the_device(
+    stand_in: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu, "SIZES", (512, 800, (1, 2, 2)))
+    rows = [row for row in all_rows() if row.id in ("g1", "g2")]
+    assert [row.goal for row in rows] == [1.5, 0.1]
+    results = list(run_rows(rows, 2, lambda name: None))
+    assert [[word.split()[0] for word in result.note.split(", ")] for result in results] == [["w3", "w4", "w5"], ["w4", "w5"]]
+    for result in results:
+        medians = [float(word.split()[1]) for word in result.note.split(", ")]
+        assert result.value == pytest.approx(max(medians), rel=0.06)
+    stand_in.waits.clear()
+    ours, plain = gpu.beside_cupy(stand_in, 512, 800, (1, 2, 2))["w3"]
+    for work in (ours, plain):
+        work()
+        assert stand_in.waits[-1] == "synchronize"
 
 
 def test_a_small_pod_runs() -> None:

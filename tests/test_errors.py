@@ -718,6 +718,18 @@ TILE_MAPPING: list[Case] = [
         Tile 0 was given 0, which is no list of intervals.
           where: Tensor('v', FLOAT, shape (3,))
           next:  give a tile number, or for each tile a list of (begin, end) intervals."""),
+    ("too few tiles", lambda w: w.graph.set_tile_mapping(w.v, np.array([0, 1])), InvalidTileMappingError, r"""
+        2 tiles were given for the rows of 'v', which has shape (3,).
+          where: Tensor('v', FLOAT, shape (3,))
+          next:  give one tile for each row of the leading axis, or a single number."""),
+    ("a tile of a row too large", lambda w: w.graph.set_tile_mapping(w.v, np.array([0, 1, 7])), InvalidTileMappingError, r"""
+        There is no tile 7.
+          where: 'v', number 2
+          next:  the target has the tiles 0 to 2."""),
+    ("tiles of rows no whole numbers", lambda w: w.graph.set_tile_mapping(w.v, np.ones(3)), InvalidTileMappingError, r"""
+        array([1., 1., 1.]) is no tile number, nor a list of them.
+          where: 'v'
+          next:  tiles are whole numbers."""),
     ("mapping nothing", lambda w: w.graph.set_tile_mapping("v", 0), GraphObjectCreationError, r"""
         set_tile_mapping() was given 'v'.
           next:  map a tensor or a vertex of this graph."""),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from types import ModuleType, SimpleNamespace
@@ -46,22 +45,6 @@ from ipu_teach.types import Array
 
 ROOT = Path(__file__).resolve().parents[1]
 RANDOM = np.random.default_rng(11)
-
-
-@pytest.fixture
-def no_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.delenv("IPU_TEACH_GPU", raising=False)
-    monkeypatch.setattr(backend, "cuda_devices", lambda: 0)
-    backend._tried.cache_clear()
-    yield
-    backend._tried.cache_clear()
-
-
-@pytest.fixture
-def stand_in(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.setattr(backend, "cuda_devices", lambda: 1)
-    monkeypatch.setitem(sys.modules, "cupy", fake_cupy)
-    return fake_cupy
 
 
 # --- which engine runs ------------------------------------------------------------------------------------------------

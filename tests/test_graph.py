@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -350,6 +351,32 @@ def test_mapping_by_intervals_of_the_view() -> None:
     assert graph.get_tile_mapping(matrix.T[1:]) == [[], [(0, 1), (3, 4)], [], [(1, 3)]]
 
 
+@given(st.integers(0, 6), st.integers(0, 3), st.booleans(), st.booleans(), st.randoms(use_true_random=False))
+def test_a_tile_for_each_row_is_as_row_by_row(rows: int, columns: int, turned: bool, back: bool, random: Random) -> None:
+    found = []
+    tiles = [random.randrange(4) for _ in range(rows)]
+    for at_once in (False, True):
+        graph = new_graph()
+        graph.add_variable(INT, 3)
+        tensor = graph.add_variable(FLOAT, (columns, 2, rows) if turned else (rows, 2, columns), "t")
+        view = tensor.dim_shuffle([2, 1, 0]) if turned else tensor
+        view = view.reverse(0) if back else view
+        if at_once:
+            graph.set_tile_mapping(view, np.array(tiles, np.int64))
+        else:
+            for row, tile in enumerate(tiles):
+                graph.set_tile_mapping(view[row], tile)
+        found.append(tiles_of(graph, tensor))
+    assert found[0] == found[1]
+
+
+def test_a_tile_for_each_row_in_a_virtual_graph() -> None:
+    graph = new_graph()
+    vector = graph.add_variable(FLOAT, 3, "v")
+    graph.create_virtual_graph([3, 1]).set_tile_mapping(vector, np.array([1, 0, 1]))
+    assert tiles_of(graph, vector) == [1, 3, 1]
+
+
 def test_an_incomplete_mapping_can_be_asked_for() -> None:
     graph = new_graph()
     vector = graph.add_variable(FLOAT, 4, "v")
@@ -451,7 +478,7 @@ def test_bulk_with_lists_and_shared_regions() -> None:
 
     def tensors(graph: Graph) -> list[Tensor]:
         return [
-            Tensor(
+            Tensor.of(
                 graph, v.dtype, v.start // v.dtype.size, graph.strided(v.shape, (v.shape[1], 1) if len(v.shape) > 1 else (1,))
             )
             for v in graph.variables
@@ -558,6 +585,8 @@ def test_a_failed_call_leaves_the_graph_as_it_was() -> None:
         lambda: graph.add_vertices(cs, Scale, 0, x=x, out=x, factor=["a"] * 4),
         lambda: graph.set_tile_mapping(x, [[(0, 4)], [(4, 99)]]),
         lambda: graph.set_tile_mapping(x, [[]] * 5),
+        lambda: graph.set_tile_mapping(x, np.array([0, 1, 4, 0])),
+        lambda: graph.set_tile_mapping(x, np.array([0, 1])),
         lambda: graph.set_tile_mapping(v, 4),
         lambda: graph.set_perf_estimate(v, -1),
         lambda: graph.add_constant(INT, 3, [1.5, 2, 3]),

@@ -80,6 +80,16 @@ def test_a_vertex_of_a_loop_and_the_one_after_it() -> None:
     assert error.line == f"{quoted(this, 'loop')}; and {quoted(this, 'after')}"
 
 
+def test_two_calls_that_add_in_bulk() -> None:
+    bench = Bench()
+    x, out = bench.variable("x"), bench.variable("out")
+    bench.graph.set_initial_value(x, 0)
+    bench.graph.add_vertices(bench.cs, Move, 0, x=x.reshape((4, 1)), out=out.reshape((4, 1)))  # first
+    bench.graph.add_vertices(bench.cs, Move, 1, x=x[:1].reshape((1, 1)), out=out[2:3].reshape((1, 1)))  # second
+    error, this = bench.error(ComputeSetRaceError), test_two_calls_that_add_in_bulk
+    assert error.line == f"{quoted(this, 'first')}; and {quoted(this, 'second')}"
+
+
 def test_vertices_added_in_bulk() -> None:
     bench = Bench()
     x, out = bench.variable("x"), bench.variable("out")

@@ -60,7 +60,7 @@ def chosen_rows(only: str, in_browser: bool = False, peers: bool = False) -> lis
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Run the rows and print them; the exit status: 1 if a goal is missed."""
+    """Run the rows and print them; the exit status: 1 if a goal is missed or a row failed."""
     from tqdm import tqdm
 
     if arguments.rounds < 1:
@@ -76,7 +76,7 @@ def main(arguments: argparse.Namespace) -> int:
 
         results.extend(run_rows(rows, arguments.rounds, tick))
     print(json.dumps({"rows": [result.as_dict() for result in results]}, indent=1) if arguments.json else table(results))
-    return 1 if any(result.value is not None and result.value > result.row.goal for result in results) else 0
+    return 1 if any(result.missed or result.failed for result in results) else 0
 
 
 def table(results: Sequence[Result]) -> str:
@@ -86,9 +86,11 @@ def table(results: Sequence[Result]) -> str:
         row = result.row
         value = "-" if result.value is None else f"{result.value:.3g}"
         spread = "" if result.least is None else f"[{result.least:.3g} .. {result.largest:.3g}]"
-        mark = " " if result.value is None or result.value <= row.goal else "*"
+        mark = "*" if result.missed else " "
         note = f" ({result.note})" if result.note else ""
         lines.append(f"{row.id:5} {row.goal:>7g} {value:>8}{mark} {spread:17} {row.what} / {row.floor}{note}")
-    missed = sum(result.value is not None and result.value > result.row.goal for result in results)
+    missed, failed = sum(result.missed for result in results), sum(result.failed for result in results)
     lines.append("every measured goal is reached" if not missed else f"goals missed: {missed}, marked *")
+    if failed:
+        lines.append(f"rows that failed: {failed}")
     return "\n".join(lines)

@@ -66,6 +66,26 @@ class BlockProduct(Vertex):
         self.out = self.a @ self.b
 
 
+class FirstBlockProduct(Vertex):
+    """Some rows of a matrix by some columns of another, which lie as rows."""
+
+    a: Input[Vector[Vector[FLOAT]]]
+    b: Input[Vector[Vector[FLOAT]]]
+    out: Output[Vector[Vector[FLOAT]]]
+
+    def compute(self) -> None:
+        self.out = self.a @ self.b.T
+
+
+class MoreBlockProduct(Vertex):
+    a: Input[Vector[Vector[FLOAT]]]
+    b: Input[Vector[Vector[FLOAT]]]
+    out: InOut[Vector[Vector[FLOAT]]]
+
+    def compute(self) -> None:
+        self.out += self.a @ self.b.T
+
+
 class RowDeltas(Vertex):
     """One picture: its scores, their softmax, and how far that is from the label."""
 

@@ -14,7 +14,7 @@ from ipu_teach.bench.kernels import TILES, WORKERS, small_step
 from ipu_teach.bench.measure import Row, Work
 from ipu_teach.compile import compile_graph
 from ipu_teach.cost import CostModel
-from ipu_teach.device import IPUModel
+from ipu_teach.device import Device, IPUModel
 from ipu_teach.engine import Engine
 from ipu_teach.graph import Graph
 from ipu_teach.graph.tensor import Tensor
@@ -27,17 +27,12 @@ _target: Target = IPUModel().create_device().target
 
 
 def _variables(graph: Graph, rows: int, columns: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Matrix, vector, partial sums and result of a product, by rows over the tiles."""
+    """Matrix, vector, partial sums and result of a product; the vector is on a tile already."""
     matrix = graph.add_variable(FLOAT, (rows, columns), "matrix")
     vector = graph.add_variable(FLOAT, (columns,), "vector")
     partials = graph.add_variable(FLOAT, (rows, PARTS), "partials")
     out = graph.add_variable(FLOAT, (rows,), "out")
     graph.set_tile_mapping(vector, 0)
-    for tile in range(TILES):
-        begin, end = rows * tile // TILES, rows * (tile + 1) // TILES
-        if end > begin:
-            for tensor in (matrix, partials, out):
-                graph.set_tile_mapping(tensor[begin:end], tile)
     return matrix, vector, partials, out
 
 
@@ -46,6 +41,8 @@ def bulk(rows: int, columns: int = 140) -> tuple[Graph, Program]:
     graph = Graph(_target)
     matrix, vector, partials, out = _variables(graph, rows, columns)
     tiles, length = np.arange(rows) * TILES // rows, columns // PARTS
+    for tensor in (matrix, partials, out):
+        graph.set_tile_mapping(tensor, tiles)
     dots, sums = graph.add_compute_set("dots"), graph.add_compute_set("sums")
     for part in range(PARTS):
         inside = slice(part * length, (part + 1) * length)
@@ -61,6 +58,11 @@ def one_by_one(rows: int = 10_000, columns: int = 140) -> Graph:
     graph = Graph(_target)
     matrix, vector, partials, out = _variables(graph, rows, columns)
     length = columns // PARTS
+    for tile in range(TILES):
+        begin, end = -(-rows * tile // TILES), -(-rows * (tile + 1) // TILES)
+        if end > begin:
+            for tensor in (matrix, partials, out):
+                graph.set_tile_mapping(tensor[begin:end], tile)
     dots, sums = graph.add_compute_set("dots"), graph.add_compute_set("sums")
     for row in range(rows):
         tile = row * TILES // rows
@@ -157,8 +159,8 @@ def _peak(call: Work) -> int:
         tracemalloc.stop()
 
 
-def pod(num_ipus: int) -> None:
-    """Build, run and profile: a vertex for each worker, neighbours' ends copied round, and a sum over all of it."""
+def pod_graph(num_ipus: int) -> tuple[Device, Graph, Program]:
+    """A vertex for each worker, neighbours' ends copied round, and a sum over all of it."""
     device = IPUModel(num_ipus=num_ipus).create_device()
     graph = Graph(device)
     tiles = num_ipus * TILES
@@ -187,17 +189,26 @@ def pod(num_ipus: int) -> None:
     graph.add_vertices(third, codelets.Sum, 0, x=per_ipu.reshape((1, num_ipus)), out=total.reshape((1,)))
     halo = Sequence(Copy(x[:-1, length - 1], left[1:]), Copy(x[1:, 0], right[:-1]))
     steps = Repeat(10, Sequence(Execute(relax), halo))
-    engine = Engine(graph, Sequence(steps, Execute(first), Execute(second), Execute(third)), backend="numpy")
+    return device, graph, Sequence(steps, Execute(first), Execute(second), Execute(third))
+
+
+def pod(num_ipus: int) -> None:
+    """Build, run and profile."""
+    device, graph, program = pod_graph(num_ipus)
+    engine = Engine(graph, program, backend="numpy")
     engine.load_and_run(device)
     report = engine.report
     assert report.total_cycles > 0 and report.exchange_bytes_per_tile[0].sum() > 0
 
 
-def _pod(most: int = 64) -> float:
+MOST_IPUS = 64
+
+
+def _pod() -> float:
     """Seconds of the pod over 64 times those of one IPU."""
     pod(1)
     one = min(_seconds(lambda: pod(1)) for _ in range(3))
-    return _seconds(lambda: pod(most)) / (most * one)
+    return _seconds(lambda: pod(MOST_IPUS)) / (MOST_IPUS * one)
 
 
 def _seconds(call: Callable[[], object]) -> float:

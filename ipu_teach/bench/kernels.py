@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -41,27 +42,28 @@ def floats(*shape: int) -> Array:
 
 
 class Chip:
-    """One full chip with a graph to fill."""
+    """One full chip, or several, with a graph to fill."""
 
-    def __init__(self) -> None:
-        self.device = IPUModel().create_device()
+    def __init__(self, num_ipus: int = 1) -> None:
+        self.device = IPUModel(num_ipus=num_ipus).create_device()
         self.graph = Graph(self.device)
+        self.tiles = num_ipus * TILES
 
-    def variable(self, name: str, values: Array, dtype: type[DType] = FLOAT) -> Tensor:
-        """A variable holding `values`, spread over the tiles."""
+    def variable(self, name: str, values: Array, dtype: type[DType] = FLOAT, parts: int = 0) -> Tensor:
+        """A variable holding `values`, in `parts` parts over the tiles: part i where `execute` puts the vertex i of as many."""
         tensor = self.graph.add_variable(dtype, values.shape, name)
-        flat, size = tensor.flatten(), values.size
-        for tile in range(TILES):
-            begin, end = size * tile // TILES, size * (tile + 1) // TILES
+        flat, size, parts = tensor.flatten(), values.size, parts or self.tiles
+        for part in range(parts):
+            begin, end = size * part // parts, size * (part + 1) // parts
             if end > begin:
-                self.graph.set_tile_mapping(flat[begin:end], tile)
+                self.graph.set_tile_mapping(flat[begin:end], part * self.tiles // parts)
         self.graph.set_initial_value(tensor, values)
         return tensor
 
     def execute(self, name: str, codelet: type[Vertex], count: int, /, **fields: Any) -> Program:
         """A compute set of `count` vertices, spread over the tiles."""
         compute_set = self.graph.add_compute_set(name)
-        self.graph.add_vertices(compute_set, codelet, np.arange(count) * TILES // count, **fields)
+        self.graph.add_vertices(compute_set, codelet, np.arange(count) * self.tiles // count, **fields)
         return Execute(compute_set)
 
     def engine(self, program: Program, **how: Any) -> Engine:
@@ -105,7 +107,7 @@ def elementwise() -> tuple[Work, Work]:
     return chip.engine(Execute(compute_set)).run, lambda: np.maximum(x * 2.5 + y, 0)
 
 
-def product(exact: bool, size: int = 1024, block: int = 32, **how: Any) -> tuple[Work, Work]:
+def product(exact: bool, size: int = 1024, block: int = 32) -> tuple[Work, Work]:
     """A product of matrices, square and in square blocks, a vertex each; and numpy's."""
     n = size // block
     left, right = floats(size, size), floats(size, size)
@@ -119,33 +121,38 @@ def product(exact: bool, size: int = 1024, block: int = 32, **how: Any) -> tuple
             vertex = chip.graph.add_vertex(compute_set, codelets.BlockProduct, edges)
             chip.graph.set_tile_mapping(vertex, i * n + j)
     out = np.empty_like(left)
-    return chip.engine(Execute(compute_set), exact=exact, **how).run, threads(1, lambda: np.matmul(left, right, out=out))
+    return chip.engine(Execute(compute_set), exact=exact).run, threads(1, lambda: np.matmul(left, right, out=out))
 
 
 PIXELS, CLASSES, RATE = 784, 10, 0.1
 
 
-def _numpy_step(x: Array, wanted: Array) -> Work:
-    weights, bias = np.zeros((PIXELS, CLASSES), np.float32), np.zeros(CLASSES, np.float32)
+def plain_step(x: Array, wanted: Array, xp: Any = np) -> Callable[[], Array]:
+    """A step of logistic regression as one writes it with numpy, or with a module like it; gives the weights."""
+    x, wanted = xp.asarray(x), xp.asarray(wanted)
+    weights: Array
+    weights, bias = xp.zeros((PIXELS, CLASSES), np.float32), xp.zeros(CLASSES, np.float32)
 
-    def step() -> None:
+    def step() -> Array:
         scores = x @ weights + bias
-        e = np.exp(scores - scores.max(axis=1, keepdims=True))
+        e = xp.exp(scores - scores.max(axis=1, keepdims=True))
         deltas = e / e.sum(axis=1, keepdims=True) - wanted
-        np.subtract(weights, x.T @ deltas * np.float32(RATE), out=weights)
-        np.subtract(bias, deltas.sum(axis=0) * np.float32(RATE), out=bias)
+        xp.subtract(weights, x.T @ deltas * np.float32(RATE), out=weights)
+        xp.subtract(bias, deltas.sum(axis=0) * np.float32(RATE), out=bias)
+        return weights
 
     return step
 
 
-def _labels(batch: int) -> Array:
-    return np.eye(CLASSES, dtype=np.float32)[source().integers(0, CLASSES, batch)]
+def pictures_and_labels(batch: int) -> tuple[Array, Array]:
+    """Random pictures, a row each, and for each a row with a 1 at its class."""
+    return floats(batch, PIXELS), np.eye(CLASSES, dtype=np.float32)[source().integers(0, CLASSES, batch)]
 
 
 def small_step(**how: Any) -> tuple[Engine, Work, int]:
     """(the engine, the same in numpy, steps of one run) of logistic regression on 64 pictures: 905 vertices."""
     batch, block, steps = 64, 14, 100
-    x, wanted = floats(batch, PIXELS), _labels(batch)
+    x, wanted = pictures_and_labels(batch)
     chip = Chip()
     images, labels = chip.variable("x", x), chip.variable("wanted", wanted)
     weights, bias = chip.variable("weights", np.zeros((PIXELS, CLASSES))), chip.variable("bias", np.zeros(CLASSES))
@@ -162,7 +169,7 @@ def small_step(**how: Any) -> tuple[Engine, Work, int]:
                      out=slopes.reshape((blocks, block, CLASSES))),
         Execute(last),
     )  # fmt: skip
-    return chip.engine(Repeat(steps, program), **how), threads(1, _numpy_step(x, wanted)), steps
+    return chip.engine(Repeat(steps, program), **how), threads(1, plain_step(x, wanted)), steps
 
 
 def _small(exact: bool) -> tuple[Work, Work]:
@@ -175,39 +182,45 @@ def _small(exact: bool) -> tuple[Work, Work]:
     return engine.run, floor
 
 
-def large_step(**how: Any) -> tuple[Work, Work]:
-    """A step of logistic regression on 60,000 pictures, and the same in numpy."""
-    batch, rows, groups = 60_000, 150, 40
-    blocks = batch // rows
-    x, wanted = floats(batch, PIXELS), _labels(batch)
+def large_step(x: Array, wanted: Array, **how: Any) -> Engine:
+    """A step of logistic regression on many pictures, some multiple of 400, all of them on the chip."""
+    rows, groups, pieces = 50, 8, 196
+    blocks, wide = len(x) // rows, PIXELS * CLASSES // pieces
     chip = Chip()
-    images = chip.variable("x", x).reshape((blocks, rows, PIXELS))
-    labels = chip.variable("wanted", wanted).reshape((blocks, rows, CLASSES))
+    # A block of pictures and all that comes of it lie where its vertex runs: two of them would not fit a tile.
+    images = chip.variable("x", x, parts=blocks).reshape((blocks, rows, PIXELS))
+    labels = chip.variable("wanted", wanted, parts=blocks).reshape((blocks, rows, CLASSES))
     weights, bias = chip.variable("weights", np.zeros((PIXELS, CLASSES))), chip.variable("bias", np.zeros(CLASSES))
-    deltas = chip.variable("deltas", np.zeros((blocks, rows, CLASSES)))
-    partials = chip.variable("partials", np.zeros((blocks, PIXELS, CLASSES)))
-    sums, biases = (
-        chip.variable("sums", np.zeros((groups, PIXELS * CLASSES))),
-        chip.variable("biases", np.zeros((blocks, CLASSES))),
-    )
+    deltas = chip.variable("deltas", np.zeros((blocks, rows, CLASSES)), parts=blocks)
+    partials = chip.variable("partials", np.zeros((blocks, PIXELS, CLASSES)), parts=blocks)
+    biases = chip.variable("biases", np.zeros((blocks, CLASSES)), parts=blocks)
+    sums = chip.variable("sums", np.zeros((groups, PIXELS, CLASSES)))
+    # The slopes of all blocks are far more than a tile holds: a vertex takes a piece of those of a group of blocks.
+    by_piece = partials.reshape((groups, blocks // groups, pieces, wide)).dim_shuffle([0, 2, 1, 3])
     program = Sequence(
         chip.execute("deltas", codelets.BlockDeltas, blocks, x=images, weights=weights.expand([0]), bias=bias.expand([0]),
                      wanted=labels, deltas=deltas),
         chip.execute("slopes", codelets.SlopesAndBias, blocks, x=images, deltas=deltas, out=partials, bias=biases),
-        chip.execute("sums", codelets.ColumnSums, groups, x=partials.reshape((groups, blocks // groups, PIXELS * CLASSES)),
-                     out=sums),
-        chip.execute("learn", codelets.LearnSums, PIXELS, weights=weights,
-                     slopes=sums.reshape((groups, PIXELS, CLASSES)).dim_shuffle([1, 0, 2])),
+        chip.execute("sums", codelets.ColumnSums, groups * pieces, x=by_piece.flatten(0, 2),
+                     out=sums.reshape((groups * pieces, wide))),
+        chip.execute("learn", codelets.LearnSums, PIXELS, weights=weights, slopes=sums.dim_shuffle([1, 0, 2])),
         chip.execute("learn bias", codelets.LearnSums, 1, weights=bias.expand([0]), slopes=biases.expand([0])),
     )  # fmt: skip
-    return chip.engine(program, **how).run, threads(1, _numpy_step(x, wanted))
+    return chip.engine(program, **how)
 
 
-def pictures(codelet: type[Vertex], side: int) -> tuple[Work, Work]:
-    """Ten steps of a stencil on a picture of 32 x 46 tiles; and numpy's."""
-    down, across = 32, 46
-    picture = floats(down * side + 2, across * side + 2)
-    chip = Chip()
+def _large() -> tuple[Work, Work]:
+    x, wanted = pictures_and_labels(60_000)
+    return large_step(x, wanted).run, threads(1, plain_step(x, wanted))
+
+
+STEPS = 10
+
+
+def stencil(codelet: type[Vertex], picture: Array, down: int, across: int, num_ipus: int = 1, **how: Any) -> Engine:
+    """Ten steps of a stencil on a picture of `down` x `across` tiles, with one element more on each side."""
+    side = (len(picture) - 2) // down
+    chip = Chip(num_ipus)
     x, out = chip.variable("x", picture), chip.variable("out", np.zeros((down * side, across * side)))
     compute_set = chip.graph.add_compute_set("stencil")
     for i in range(down):
@@ -215,13 +228,25 @@ def pictures(codelet: type[Vertex], side: int) -> tuple[Work, Work]:
             top, left = i * side, j * side
             edges = {"x": x[top : top + side + 2, left : left + side + 2], "out": out[top : top + side, left : left + side]}
             chip.graph.set_tile_mapping(chip.graph.add_vertex(compute_set, codelet, edges), i * across + j)
-    engine = chip.engine(Repeat(10, Execute(compute_set)))
+    return chip.engine(Repeat(STEPS, Execute(compute_set)), **how)
 
-    def floor() -> None:
-        for _ in range(10):
-            (picture[:-2, 1:-1] + picture[2:, 1:-1] + picture[1:-1, :-2] + picture[1:-1, 2:]) * 0.25
 
-    return engine.run, floor
+def plain_stencil(picture: Any) -> Callable[[], Any]:
+    """The same on an array of numpy's, or of a module like it; gives the last step's picture."""
+
+    def steps() -> Any:
+        for _ in range(STEPS):
+            out = (picture[:-2, 1:-1] + picture[2:, 1:-1] + picture[1:-1, :-2] + picture[1:-1, 2:]) * 0.25
+        return out
+
+    return steps
+
+
+def pictures(codelet: type[Vertex], side: int) -> tuple[Work, Work]:
+    """A stencil on 1,472 tiles of `side` x `side` elements; and numpy's."""
+    down, across = 32, 46
+    picture = floats(down * side + 2, across * side + 2)
+    return stencil(codelet, picture, down, across).run, plain_stencil(picture)
 
 
 def collatz() -> tuple[Work, Work]:
@@ -256,7 +281,7 @@ ROWS = [
     Row("w3x", "the same, exact", "sgemm on as many threads", 2.6, lambda: product(True)),
     Row("w4a", "logistic step, batch 64, exact=False", "numpy", 1.5, lambda: _small(False)),
     Row("w4ax", "the same, exact", "numpy", 3.5, lambda: _small(True)),
-    Row("w4b", "logistic step, batch 60,000", "numpy", 1.15, large_step),
+    Row("w4b", "logistic step, batch 60,000", "numpy", 1.15, _large),
     Row("w5a", "stencil, 1,472 tiles of 8 x 8", "numpy", 2.0, lambda: pictures(codelets.Stencil, 8)),
     Row("w5b", "stencil, 1,472 tiles of 64 x 64", "numpy", 0.8, lambda: pictures(codelets.Stencil, 64)),
     Row("w5c", "stencil, 8 x 8, loop style", "numpy", 3, lambda: pictures(codelets.StencilLoop, 8)),

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from statistics import median
 
 Work = Callable[[], object]
 Clock = Callable[[], float]
-Ratios = Callable[[], "dict[str, float] | str"]
+Ratios = Callable[[], "Mapping[str, float] | str"]
 
 SHORTEST = 0.1  # seconds for which a round calls each of the two, if they are that quick
 MOST_CALLS = 20
@@ -38,13 +38,22 @@ class Row:
 
 @dataclass(frozen=True)
 class Result:
-    """A measured row: the median ratio, the least and the largest; None where nothing was measured, and why."""
+    """A measured row: the median ratio, the least and the largest; None where nothing was measured, and why.
+
+    `failed`: nothing was measured because of an error.
+    """
 
     row: Row
     value: float | None = None
     least: float | None = None
     largest: float | None = None
     note: str = ""
+    failed: bool = False
+
+    @property
+    def missed(self) -> bool:
+        """Whether it is over its goal."""
+        return self.value is not None and self.value > self.row.goal
 
     def as_dict(self) -> dict[str, object]:
         """As it stands in the JSON."""
@@ -54,27 +63,45 @@ class Result:
 
 
 def measure(row: Row, rounds: int, tick: Callable[[], object]) -> Result:
-    """Run one row; `tick()` is called after each round."""
+    """Run one row; `tick()` is called after each round. A row that fails takes no other with it: its error is the note."""
     try:
-        prepared = row.prepare()
+        return _measured(row, min(rounds, row.most_rounds), tick)
     except MemoryError:
         return Result(row, note="needs more memory than there is")
+    except Exception as error:
+        reason = (str(error).splitlines() or ["no word"])[0]
+        return Result(row, note=f"failed: {type(error).__name__}: {reason}", failed=True)
+
+
+def _measured(row: Row, rounds: int, tick: Callable[[], object]) -> Result:
+    prepared = row.prepare()
     if isinstance(prepared, str):
         return Result(row, note=prepared)
     if isinstance(prepared, float):
         tick()
         return Result(row, prepared)
     if callable(prepared):
-        return _worst(row, prepared, min(rounds, row.most_rounds), tick)
-    work, floor = prepared
+        return _worst(row, prepared, rounds, tick)
     clock = time.perf_counter if row.threads else time.process_time
-    repeats = [_repeats(call, clock) for call in (work, floor)]
-    ratios = []
-    for _ in range(min(rounds, row.most_rounds)):
-        taken = [_least(call, n, clock) for call, n in zip((work, floor), repeats, strict=True)]
-        ratios.append(taken[0] / taken[1])
+    one_round, ratios = in_turn({row.id: prepared}, clock), []
+    for _ in range(rounds):
+        ratios.append(one_round()[row.id])
         tick()
     return Result(row, median(ratios), min(ratios), max(ratios))
+
+
+def in_turn(pairs: Mapping[str, tuple[Work, Work]], clock: Clock) -> Callable[[], dict[str, float]]:
+    """A round of several works, each beside its floor: the ratios by name."""
+    repeats = {name: [_repeats(call, clock) for call in pair] for name, pair in pairs.items()}
+
+    def one_round() -> dict[str, float]:
+        found = {}
+        for name, pair in pairs.items():
+            work, floor = (_least(call, times, clock) for call, times in zip(pair, repeats[name], strict=True))
+            found[name] = work / floor
+        return found
+
+    return one_round
 
 
 def _worst(row: Row, one_round: Ratios, rounds: int, tick: Callable[[], object]) -> Result:

@@ -20,7 +20,8 @@ from ipu_teach.engine.codelets import DTYPES, resolve
 from ipu_teach.engine.options import parsed
 from ipu_teach.engine.written import EXECUTABLE
 from ipu_teach.errors import ExecutableLoadError, IPUTeachError, did_you_mean, shown
-from ipu_teach.graph.graph import ComputeSet, Graph
+from ipu_teach.graph.compute_set import ComputeSet, table_of
+from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.layouts import MOST_DIMENSIONS, Layout, ListLayout
 from ipu_teach.graph.mapping import Tiles
 from ipu_teach.graph.stream import DataStream, ReplicatedStreamMode
@@ -174,7 +175,7 @@ class _Reader:
         dtype, layout = self._dtype(part, 0), self._at(part, 2, self.layouts)
         if not isinstance(layout, Layout):
             part.fail("a tensor")
-        tensor = Tensor(self.graph, dtype, part.whole(1, 0, MOST_BYTES), layout)
+        tensor = Tensor.of(self.graph, dtype, part.whole(1, 0, MOST_BYTES), layout)
         starts, lengths = layout.extent
         begin = (tensor.offset + starts) * dtype.size
         if not self._inside(begin, begin + lengths * dtype.size):
@@ -235,7 +236,7 @@ class _Reader:
         codelet: type[Vertex] = self._at(part, "codelet", self.codelets)
         if codelet in compute_set.tables:
             part.fail("a table of a codelet of its own")
-        table = self.graph._table(compute_set, codelet)
+        table = table_of(self.graph, compute_set, codelet)
         count = part.whole("vertices", 0, len(self.arrays.get("numbers", ())))
         names = {name for name, _ in part.entries("edges")}, {name for name, _ in part.entries("state")}
         if names != (set(table.edges), set(table.state)):

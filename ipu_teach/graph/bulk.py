@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -50,7 +51,7 @@ def add_rows(graph: Graph, known: Tiles, table: VertexTable, tiles: ArrayLike, f
         table.drop(start)
         raise
     table.compute_set.num_vertices += count
-    table.note_line(start)
+    table.note_line(start, sys._getframe(2))
     return VertexRange(table, start, start + count)
 
 

@@ -45,7 +45,7 @@ def make_clone(
     variable = allocate(dtype, (int(lengths.sum()),))
     _copy_tiles(original, starts, lengths, variable, tile_map, log)
     if len(starts) == 1:  # one block of memory: the same strides within the new one
-        return Tensor(original.graph, dtype, variable.offset - int(starts[0]), original.layout)
+        return Tensor.of(original.graph, dtype, variable.offset - int(starts[0]), original.layout)
     # Where each run of the original has come to lie, looked up for every element.
     order = np.argsort(starts)
     place = (np.cumsum(lengths) - lengths)[order]

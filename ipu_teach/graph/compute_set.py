@@ -44,14 +44,18 @@ class Function:
         return f"Function({self.name!r})"
 
 
-def table_of(graph: Graph, compute_set: ComputeSet, codelet: type[Vertex]) -> VertexTable:
-    """The table of `codelet` in a compute set of `graph`, made if it is the first such vertex."""
+def table_of(graph: Graph, compute_set: ComputeSet, codelet: type[Vertex] | str) -> VertexTable:
+    """The table of `codelet`, or of the codelet of that name, in a compute set of `graph`; made if it is the first such vertex.
+
+    Raises `GraphObjectCreationError`, `UnknownVertexTypeError` and `VertexDefinitionError`.
+    """
     try:
-        table = compute_set.tables.get(codelet)
-        if table is not None and compute_set.graph is graph:
-            return table
-    except (AttributeError, TypeError):
+        if compute_set.graph is graph:
+            return compute_set.tables[codelet]  # type: ignore[index]
+    except (AttributeError, KeyError, TypeError):
         pass
+    if isinstance(codelet, str):
+        codelet = graph.codelets.find(codelet)
     if not isinstance(compute_set, ComputeSet) or compute_set.graph is not graph:
         raise GraphObjectCreationError(
             f"{shown(compute_set)} is no compute set of this graph.",
@@ -65,7 +69,9 @@ def table_of(graph: Graph, compute_set: ComputeSet, codelet: type[Vertex]) -> Ve
     if codelet.compute is Vertex.compute:
         raise no_compute(codelet)
     refuse_template(codelet)
-    return compute_set.tables.setdefault(codelet, VertexTable(graph, compute_set, codelet))
+    if codelet not in compute_set.tables:
+        compute_set.tables[codelet] = VertexTable(graph, compute_set, codelet)
+    return compute_set.tables[codelet]
 
 
 def foreign(what: object, call: str) -> GraphObjectCreationError:

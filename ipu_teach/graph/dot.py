@@ -124,7 +124,7 @@ def _variables(graph: Graph, table: VertexTable, field: str, row: int) -> list[i
     layout, offset = graph.layouts[number], table.offsets[field][row]
     parts = ((0, layout),) if isinstance(layout, Layout) else layout.parts
     dtype = table.edges[field].dtype
-    found = [_behind(graph, Tensor(graph.get_top_level_graph(), dtype, offset + delta, part)) for delta, part in parts]
+    found = [_behind(graph, Tensor.of(graph.get_top_level_graph(), dtype, offset + delta, part)) for delta, part in parts]
     return sorted({variable for some in found for variable in some})
 
 

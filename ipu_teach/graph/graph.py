@@ -42,17 +42,17 @@ from ipu_teach.graph.mapping import (
 from ipu_teach.graph.remote import RemoteBuffer, make_remote_buffer
 from ipu_teach.graph.sizes import connect_part, get_field_size, set_field_size
 from ipu_teach.graph.stream import DataStream, ReplicatedStreamMode, make_stream
-from ipu_teach.graph.table import UNCONNECTED, FieldRef, VertexRange, VertexRef, VertexTable
+from ipu_teach.graph.table import FieldRef, VertexRange, VertexRef, VertexTable
 from ipu_teach.graph.tensor import Tensor, concat
 from ipu_teach.graph.tile_map import UNMAPPED, TileMap
 from ipu_teach.graph.variables import Variable, Variables, host_values
-from ipu_teach.graph.vertex import Vertex, unknown_field
+from ipu_teach.graph.vertex import Vertex
 from ipu_teach.target import Target
 from ipu_teach.types import Array, DType, as_dtype
 
 __all__ = ["ComputeSet", "DataStream", "Function", "Graph", "HostAccess", "Placement", "RemoteBuffer", "Variable"]
 
-Placement = int | Sequence[Sequence[tuple[int, int]]]
+Placement = int | Array | Sequence[Sequence[tuple[int, int]]]
 
 
 class Graph(WithoutSome):
@@ -81,9 +81,10 @@ class Graph(WithoutSome):
         self._tiles = Tiles(target.num_tiles)
         self._variables = Variables()
         self._mapping = MappingLog()
-        self._layouts = Layouts()
+        self._layouts = Layouts(self)
         # Bound here and not methods: the hottest calls of a graph under construction.
         self.strided = self._layouts.strided
+        self.form = self._layouts.form
         self.list_layout = self._layouts.list_layout
         self.layouts = self._layouts.all
         self.variables = self._variables.all
@@ -240,15 +241,16 @@ class Graph(WithoutSome):
     def _allocate(self, variable: Variable) -> Tensor:
         self._variables.add(variable)
         layout = self.strided(variable.shape, dense(variable.shape))
-        return Tensor(self._top, variable.dtype, variable.start // variable.dtype.size, layout)
+        return Tensor.of(self._top, variable.dtype, variable.start // variable.dtype.size, layout)
 
     # Tiles
 
     def set_tile_mapping(self, what: Tensor | VertexRef | VertexRange, tile: Placement) -> None:
         """Put a tensor's elements, or a vertex, on a tile. A later call overrides an earlier one.
 
-        `tile` is a tile number; for a tensor also a list with, for each tile, its (begin, end) intervals in the tensor's
-        own element order. Raises `InvalidTileMappingError` for a tile that does not exist.
+        `tile` is a tile number. For a tensor it may also be an array with one for each row, of its leading axis, as
+        `add_vertices` takes; or a list with, for each tile, its (begin, end) intervals in the tensor's own element order.
+        Raises `InvalidTileMappingError` for a tile that does not exist, and for a mapping that does not fit.
         """
         if isinstance(what, VertexRef):
             if what.table.graph is not self._top:
@@ -263,11 +265,9 @@ class Graph(WithoutSome):
             if isinstance(tile, (int, float, np.number)):
                 self._mapping.add(what, self._tiles.number(tile, what))
             else:
-                # All of them are right before the first is noted down.
-                pieces = self._tiles.pieces(what, self.describe(what), tile)
-                flat = what.flatten()
-                for begin, end, number in pieces:
-                    self._mapping.add(flat[begin:end], number)
+                words, rows = self.describe(what), isinstance(tile, np.ndarray) and tile.ndim == 1
+                pieces = self._tiles.of_rows(what, words, tile) if rows else self._tiles.of_intervals(what, words, tile)
+                self._mapping.add_pieces(what, *pieces)  # all of them are right before the first is noted down
         else:
             raise GraphObjectCreationError(
                 f"set_tile_mapping() was given {shown(what)}.", next_step="map a tensor or a vertex of this graph."
@@ -347,37 +347,14 @@ class Graph(WithoutSome):
         `UnknownFieldError`, `PoplarTypeError`, `GraphConnectionError`.
         """
         name_of_vertex = None if debug_context is None else scoped(None, debug_context, "add_vertex()")
-        table = self._table(compute_set, codelet)
+        table = table_of(self._top, compute_set, codelet)
         if connections is not None and not isinstance(connections, Mapping):
             raise GraphObjectCreationError(
                 f"add_vertex() was given {shown(connections)} as its connections.",
                 next_step="name the fields: add_vertex(compute_set, codelet, a=tensor), or give a dict.",
             )
         given = {**connections, **fields} if connections else fields
-        row, top = len(table.order), self._top
-        try:
-            for name, dtype, depth, offsets, layouts in table.columns:
-                value = given.get(name)
-                if type(value) is Tensor and value.dtype is dtype and len(value.layout.shape) == depth and value.graph is top:
-                    offsets.append(value.offset)
-                    layouts.append(value.layout.id)
-                elif value is None:
-                    offsets.append(UNCONNECTED)
-                    layouts.append(UNCONNECTED)
-                else:
-                    table.connect(row, name, value)
-            for name, field in table.state.items() if table.state else ():
-                value = given.get(name, field.default)
-                table.state_values[name].append(None if value is None else table.state_value(name, value))
-            if not given.keys() <= table.codelet.fields.keys():
-                raise unknown_field(table.codelet, next(n for n in given if n not in table.codelet.fields))
-        except BaseException:
-            table.drop(row)
-            raise
-        table.order.append(compute_set.num_vertices)
-        table.tiles.append(-1)
-        table.note_line(row)
-        compute_set.num_vertices += 1
+        row = table.add(given)
         if name_of_vertex is not None:
             table.names[row] = name_of_vertex
         return VertexRef(table, row)
@@ -392,7 +369,7 @@ class Graph(WithoutSome):
         """
         from ipu_teach.graph.bulk import add_rows
 
-        return add_rows(self, self._tiles, self._table(compute_set, codelet), tiles, fields)
+        return add_rows(self, self._tiles, table_of(self._top, compute_set, codelet), tiles, fields)
 
     def connect(self, field: FieldRef, value: Tensor | Sequence[Tensor]) -> None:
         """Connect one field of a vertex that was added without it, or one part of a list: `vertex["parts"][0]`."""
@@ -459,9 +436,6 @@ class Graph(WithoutSome):
                 f"get_perf_estimate() was given {shown(vertex)}.", next_step="give a vertex that add_vertex returned."
             )
         return get_perf_estimate(self.codelets.estimators, self._top.target, vertex)
-
-    def _table(self, compute_set: ComputeSet, codelet: type[Vertex] | str) -> VertexTable:
-        return table_of(self._top, compute_set, self.codelets.find(codelet) if isinstance(codelet, str) else codelet)
 
     def _field(self, ref: FieldRef, whole: bool = False) -> tuple[VertexTable, int, str]:
         if not isinstance(ref, FieldRef) or ref.vertex.table.graph is not self._top:
@@ -567,7 +541,7 @@ class Graph(WithoutSome):
     def listed(self, dtype: type[DType], positions: Array) -> Tensor:
         """A tensor over explicit element positions, in the shape of `positions` (int64)."""
         offset = int(positions.flat[0]) if positions.size else 0
-        return Tensor(self._top, dtype, offset, self._layouts.listed(positions - offset))
+        return Tensor.of(self._top, dtype, offset, self._layouts.listed(positions - offset))
 
     def variable_at(self, byte: int) -> Variable:
         """The variable that holds a byte address."""

@@ -4,11 +4,75 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ipu_teach.errors import PoplarIndexError, counted, shown
-from ipu_teach.graph.layouts import is_whole
+from ipu_teach.graph.layouts import Form, is_whole
 
 if TYPE_CHECKING:
     from ipu_teach.graph.tensor import Tensor
+
+
+def cut(tensor: Tensor, key: Any) -> tuple[int, Form]:
+    """The offset and the form of `tensor[key]`. Raises `PoplarIndexError`."""
+    form, layout = tensor.form, tensor.layout
+    if layout.strides is None:
+        return _cut_positions(tensor, key)
+    offset, axis = tensor.offset, 0
+    shape: list[int] = []
+    strides: list[int] = []
+    for part in key if type(key) is tuple else (key,):
+        if part is Ellipsis or axis >= len(layout.shape):
+            return _cut_rarely(tensor, key)
+        length, stride = layout.shape[axis], layout.strides[axis]
+        if type(part) is int:
+            if not -length <= part < length:
+                raise out_of_range(tensor, part, axis)
+            offset += (part if part >= 0 else part + length) * stride
+        elif type(part) is slice:
+            start, stop, step = slice_bounds(tensor, part, axis)
+            count = max(0, -((start - stop) // step)) if step > 0 else max(0, -((stop - start) // -step))
+            offset += start * stride if count else 0
+            shape.append(count)
+            strides.append(stride * step)
+        else:
+            return _cut_rarely(tensor, key)
+        axis += 1
+    graph = form.graph
+    found = graph.form(form.dtype, graph.strided((*shape, *layout.shape[axis:]), (*strides, *layout.strides[axis:])))
+    if axis == 1 and not strides:
+        form.row = found
+    elif axis == 1 and strides[0] == layout.strides[0]:
+        form.rows[shape[0]] = found
+    elif axis == 2 and type(key[0]) is int:
+        tensor[key[0]][key[1]]  # the next such key finds the forms on the way
+    return offset, found
+
+
+def _cut_rarely(tensor: Tensor, key: Any) -> tuple[int, Form]:
+    """Rare keys (`...`, numpy integers), as plain integers and slices."""
+    parts = key if isinstance(key, tuple) else (key,)
+    check_key(tensor, parts, key)
+    count = sum(p is not Ellipsis for p in parts)
+    at = next((i for i, p in enumerate(parts) if p is Ellipsis), len(parts))
+    full = parts[:at] + (slice(None),) * (tensor.rank - count) + parts[at + 1 :]
+    return cut(tensor, tuple(int(p) if isinstance(p, (int, np.integer)) else p for p in full))
+
+
+def _cut_positions(tensor: Tensor, key: Any) -> tuple[int, Form]:
+    parts = key if isinstance(key, tuple) else (key,)
+    check_key(tensor, parts, key)
+    axis = 0
+    for part in parts:
+        if part is Ellipsis:
+            axis += tensor.rank - len(parts)
+        elif isinstance(part, slice):
+            slice_bounds(tensor, part, axis)
+        elif not -tensor.shape[axis] <= part < tensor.shape[axis]:
+            raise out_of_range(tensor, part, axis)
+        axis += 1
+    found = tensor.graph.listed(tensor.dtype, tensor.offset + np.asarray(tensor.layout.positions[key]))
+    return found.offset, found.form
 
 
 def check_key(tensor: Tensor, parts: tuple[Any, ...], key: Any) -> None:

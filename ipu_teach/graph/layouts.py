@@ -10,12 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
-from typing import Any, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import numpy as np
 
 from ipu_teach.errors import TensorCreationError
-from ipu_teach.types import Array
+from ipu_teach.types import Array, DType
+
+if TYPE_CHECKING:
+    from ipu_teach.graph.graph import Graph
 
 Shape = tuple[int, ...]
 
@@ -32,9 +35,6 @@ class Layout:
         self.strides = strides
         self._positions = positions
         self.size = prod(shape)
-        self.stride = strides[0] if strides else 0
-        # Layouts of what is cut out of this one: by None for one row, by a number for so many rows.
-        self.cuts: dict[int | None, Layout] = {}
 
     @cached_property
     def contiguous(self) -> bool:
@@ -152,6 +152,25 @@ def refuse_to_list(count: int) -> None:
         )
 
 
+class Form:
+    """A layout of elements of one dtype in one graph: all of a tensor but where it begins. Interned, as layouts are.
+
+    What is cut out of a tensor has a form that only depends on the tensor's own: `row` is that of one row, `rows[n]` that of
+    n rows, `stride` elements apart. They are written down when they are first met.
+    """
+
+    __slots__ = ("graph", "dtype", "layout", "length", "stride", "row", "rows")
+
+    def __init__(self, graph: Graph, dtype: type[DType], layout: Layout) -> None:
+        self.graph = graph
+        self.dtype = dtype
+        self.layout = layout
+        self.length = layout.shape[0] if layout.shape else 0
+        self.stride = layout.strides[0] if layout.strides else 0
+        self.row: Form | None = None
+        self.rows: dict[int, Form] = {}
+
+
 @dataclass(frozen=True)
 class ListLayout:
     """Several regions on one field: for each, its offset from the first and its own layout."""
@@ -163,9 +182,18 @@ class ListLayout:
 class Layouts:
     """The layouts of one graph. `all[i]` is the layout whose `id` is i."""
 
-    def __init__(self) -> None:
+    def __init__(self, graph: Graph) -> None:
         self.all: list[Layout | ListLayout] = []
+        self._graph = graph
         self._interned: dict[Any, Any] = {}
+
+    def form(self, dtype: type[DType], layout: Layout) -> Form:
+        """The form of tensors of that dtype and layout."""
+        key = (dtype, layout.id)
+        form: Form | None = self._interned.get(key)
+        if form is None:
+            form = self._interned[key] = Form(self._graph, dtype, layout)
+        return form
 
     def strided(self, shape: Shape, strides: Shape) -> Layout:
         """The layout of that shape and those strides (elements)."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from enum import Enum
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,7 +67,20 @@ class Tiles:
             self.number(flat[bad[0]], f"{what}, number {bad[0]}")
         return numbers if self.chosen is None else self.chosen[numbers]
 
-    def pieces(self, tensor: Tensor, what: str, mapping: Any) -> list[tuple[int, int, int]]:
+    def of_rows(self, tensor: Tensor, what: str, tiles: Any) -> tuple[Array, Array, Array]:
+        """(begin, end, tile) of the pieces of a tensor whose row i goes to `tiles[i]`. `what` names the tensor."""
+        numbers = self.numbers(tiles, what)
+        if tensor.rank == 0 or len(numbers) != tensor.shape[0]:
+            raise InvalidTileMappingError(
+                f"{counted(len(numbers), 'tile')} were given for the rows of {what}, which has shape {tensor.shape}.",
+                where=repr(tensor),
+                next_step="give one tile for each row of the leading axis, or a single number.",
+            )
+        first = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)])
+        begin, row = np.append(first, len(numbers)), prod(tensor.shape[1:])
+        return begin[:-1] * row, begin[1:] * row, numbers[first]
+
+    def of_intervals(self, tensor: Tensor, what: str, mapping: Any) -> tuple[Array, Array, Array]:
         """(begin, end, tile) of every interval of a mapping by lists. `what` names the tensor."""
 
         def refuse(problem: str) -> InvalidTileMappingError:
@@ -88,7 +102,8 @@ class Tiles:
                     elements = counted(tensor.num_elements, "element")
                     raise refuse(f"Tile {tile} was given {shown(interval)}, which is no interval of {elements}.")
                 pieces.append((span[0], span[1], self.number(tile, tensor)))
-        return pieces
+        begin, end, number = np.array(pieces, np.int64).reshape(-1, 3).T
+        return begin, end, number
 
     def seen(self, tile_map: TileMap) -> TileMap:
         """The machine's tile map in these tiles' numbers; what lies on others is on tile `EXTERNAL`."""
@@ -116,6 +131,17 @@ class MappingLog:
             return
         starts, stops = tensor.byte_extent()
         self.extend(starts, stops, np.full_like(starts, tile))
+
+    def add_pieces(self, tensor: Tensor, begin: Array, end: Array, tile: Array) -> None:
+        """Put the elements [begin[i], end[i]) of `tensor`, in its own order, on tile[i], one piece after the other."""
+        starts, lengths = tensor.layout.runs
+        if len(starts):
+            first, size = np.cumsum(lengths) - lengths, tensor.dtype.size
+            # As pieces of memory are cut where the tile changes, those of a view are where it jumps.
+            piece, low, high, run = TileMap(first, np.arange(len(first))).split(begin, end)
+            byte = (tensor.offset + starts[run] + low - first[run]) * size
+            some = high > low
+            self.extend(byte[some], (byte + (high - low) * size)[some], tile[piece][some])
 
     def extend(self, start: Array, stop: Array, tile: Array) -> None:
         """Many rows at once, as columns."""

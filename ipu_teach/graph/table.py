@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from ipu_teach.errors import (
     counted,
     shown,
 )
-from ipu_teach.graph.layouts import Layout, ListLayout, is_whole
+from ipu_teach.graph.layouts import Form, Layout, ListLayout, is_whole
 from ipu_teach.graph.source import Line, caller
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import Field, Vertex, unknown_field
@@ -48,8 +49,10 @@ class VertexTable:
         self.state = {name: f for name, f in codelet.fields.items() if f.kind == "state"}
         self.offsets = {name: array("q") for name in self.edges}
         self.layouts = {name: array("i") for name in self.edges}
-        # The same by field, for the loop over the fields of a new vertex.
-        self.columns = [(n, f.dtype, f.depth, self.offsets[n], self.layouts[n]) for n, f in self.edges.items()]
+        # By field: the forms of tensors that it has taken, which need no second look, with their layouts' ids.
+        self.known: dict[str, dict[Form, int]] = {name: {} for name in self.edges}
+        self.columns = [(n, self.known[n], self.offsets[n], self.layouts[n]) for n in self.edges]
+        self._most_usual = -1 if self.state else len(self.edges)  # values of a vertex that has nothing to look at twice
         self.state_values: dict[str, list[Any]] = {name: [] for name in self.state}
         # By field name and row: the size of a Vector of state without a value, and lists that are connected part by part.
         self.sizes: dict[tuple[str, int], int] = {}
@@ -60,18 +63,60 @@ class VertexTable:
         self.names: dict[int, str] = {}  # of the few rows that were given one
         # The line of the program that added each row, written down where it changes: a loop adds many from one.
         self.lines: list[tuple[int, Line]] = []
-        self._last_call: tuple[Any, int] | None = None
+        # Where in which code the last row was added: found much sooner than the line that belongs to it.
+        self._last_code: CodeType | None = None
+        self._last_place = 0
 
     def __len__(self) -> int:
         return len(self.order)
 
-    def note_line(self, row: int) -> None:
-        """Write down which line of the program adds the rows from `row` on. Called by what the program calls."""
+    def note_line(self, row: int, frame: FrameType) -> None:
+        """Write down which line of the program adds the rows from `row` on, in whose `frame` the graph was called."""
+        self._last_code, self._last_place, line = frame.f_code, frame.f_lasti, caller()
+        if not self.lines or self.lines[-1][1] != line:
+            self.lines.append((row, line))
+
+    def add(self, given: Mapping[str, Any]) -> int:
+        """One more vertex, on no tile yet, with these values by field name; its row."""
+        row, usual = len(self.order), len(given) <= self._most_usual
+        try:
+            # A loop adds many vertices alike: what was checked for one of them holds for the next.
+            for name, known, offsets, layouts in self.columns if usual else ():
+                tensor = given[name]
+                layouts.append(known[tensor.form])
+                offsets.append(tensor.offset)
+        except (AttributeError, KeyError, TypeError):
+            usual = False
+        if not usual:
+            self._fill(row, given)
+        compute_set = self.compute_set
+        self.order.append(compute_set.num_vertices)
+        self.tiles.append(-1)
+        compute_set.num_vertices += 1
         frame = sys._getframe(2)
-        call = (frame.f_code, frame.f_lineno)
-        if call != self._last_call:
-            self._last_call = call
-            self.lines.append((row, caller()))
+        if frame.f_lasti != self._last_place or frame.f_code is not self._last_code:
+            self.note_line(row, frame)
+        return row
+
+    def _fill(self, row: int, given: Mapping[str, Any]) -> None:
+        """Write the values of a new row, whatever they are, and check them."""
+        self.drop(row)
+        try:
+            for name in self.edges:
+                value = given.get(name)
+                if value is None:
+                    self.offsets[name].append(UNCONNECTED)
+                    self.layouts[name].append(UNCONNECTED)
+                else:
+                    self.connect(row, name, value)
+            for name, field in self.state.items():
+                value = given.get(name, field.default)
+                self.state_values[name].append(None if value is None else self.state_value(name, value))
+            if not given.keys() <= self.codelet.fields.keys():
+                raise unknown_field(self.codelet, next(n for n in given if n not in self.codelet.fields))
+        except BaseException:
+            self.drop(row)
+            raise
 
     def connect(self, row: int, name: str, value: Any) -> None:
         """Put `value` on field `name` of the vertex in `row` (the tables' next row, or an existing one)."""
@@ -79,6 +124,7 @@ class VertexTable:
         if isinstance(value, Tensor):
             layout: Layout | ListLayout = value.layout
             self.check(field, value)
+            self.known[name][value.form] = layout.id
             offset = value.offset
         else:
             offset, layout = self._list(field, value)

@@ -26,8 +26,8 @@ from ipu_teach.errors import (
     shown,
 )
 from ipu_teach.graph import not_here, text
-from ipu_teach.graph.indexing import check_key, out_of_range, slice_bounds, up_to
-from ipu_teach.graph.layouts import MOST_DIMENSIONS, Layout, Shape, as_shape, dense, is_whole, refuse_to_list
+from ipu_teach.graph.indexing import cut, up_to
+from ipu_teach.graph.layouts import MOST_DIMENSIONS, Form, Layout, Shape, as_shape, dense, is_whole, refuse_to_list
 from ipu_teach.graph.variables import VariableInterval
 from ipu_teach.types import BOOL, QUARTER, Array, DType, QuarterMetadata, as_dtype, metadata_of
 
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
 
 __all__ = ["MOST_DIMENSIONS", "Layout", "Shape", "Tensor", "as_shape", "concat", "dense"]
+
+
+_new = object.__new__
 
 
 class UpsampleMethod(Enum):
@@ -49,14 +52,29 @@ class Tensor(WithoutSome):
     `shape`: a tuple of ints; `element_type`: its dtype. Index and slice it as in numpy (integers, slices, `...`).
     """
 
-    __slots__ = ("graph", "dtype", "offset", "layout")
+    __slots__ = ("offset", "form")
     not_here = not_here.TENSOR
 
-    def __init__(self, graph: Graph, dtype: type[DType], offset: int, layout: Layout) -> None:
-        self.graph = graph
-        self.dtype = dtype
+    def __init__(self, offset: int, form: Form) -> None:
         self.offset = offset
-        self.layout = layout
+        self.form = form
+
+    @classmethod
+    def of(cls, graph: Graph, dtype: type[DType], offset: int, layout: Layout) -> Tensor:
+        """The tensor of that layout, which begins `offset` elements from the start of the graph's memory."""
+        return cls(offset, graph.form(dtype, layout))
+
+    @property
+    def graph(self) -> Graph:
+        return self.form.graph
+
+    @property
+    def dtype(self) -> type[DType]:
+        return self.form.dtype
+
+    @property
+    def layout(self) -> Layout:
+        return self.form.layout
 
     @property
     def shape(self) -> Shape:
@@ -114,77 +132,28 @@ class Tensor(WithoutSome):
         )
 
     def __getitem__(self, key: Any) -> Tensor:
-        layout, offset, part = self.layout, self.offset, key  # first keys as loops have them, by layouts seen before
-        if type(key) is tuple and len(key) == 2:
-            row, part = key
-            if type(row) is int and None in layout.cuts and 0 <= row < layout.shape[0]:
-                offset += row * layout.stride
-                layout = layout.cuts[None]
-            else:
-                part = None
+        # First keys as loops have them, [i], [a:b], [i, j] and [i, a:b], if the form that they lead to was met before.
+        form, offset, part = self.form, self.offset, key
+        if type(key) is tuple:
+            row = form.row
+            if row is None or len(key) != 2 or type(key[0]) is not int or not 0 <= key[0] < form.length:
+                return Tensor(*cut(self, key))
+            offset += key[0] * form.stride
+            form, part = row, key[1]
+        found = None
         if type(part) is int:
-            cut = layout.cuts.get(None)
-            if cut is not None and 0 <= part < layout.shape[0]:
-                return Tensor(self.graph, self.dtype, offset + part * layout.stride, cut)
-        elif type(part) is slice and part.step is None and type(part.start) is int and type(part.stop) is int:
-            cut = layout.cuts.get(part.stop - part.start)
-            if cut is not None and 0 <= part.start < part.stop <= layout.shape[0]:
-                return Tensor(self.graph, self.dtype, offset + part.start * layout.stride, cut)
-        return self._index(key)
-
-    def _index(self, key: Any) -> Tensor:
-        layout = self.layout
-        if layout.strides is None:
-            return self._index_positions(key)
-        offset, axis = self.offset, 0
-        shape: list[int] = []
-        strides: list[int] = []
-        for part in key if type(key) is tuple else (key,):
-            if part is Ellipsis or axis >= len(layout.shape):
-                return self._index_dummy(key)
-            length, stride = layout.shape[axis], layout.strides[axis]
-            if type(part) is int:
-                if not -length <= part < length:
-                    raise out_of_range(self, part, axis)
-                offset += (part if part >= 0 else part + length) * stride
-            elif type(part) is slice:
-                start, stop, step = slice_bounds(self, part, axis)
-                count = max(0, -((start - stop) // step)) if step > 0 else max(0, -((stop - start) // -step))
-                offset += start * stride if count else 0
-                shape.append(count)
-                strides.append(stride * step)
-            else:
-                return self._index_dummy(key)
-            axis += 1
-        cut = self.graph.strided((*shape, *layout.shape[axis:]), (*strides, *layout.strides[axis:]))
-        if axis == 1 and (not strides or strides[0] == layout.strides[0]):
-            layout.cuts[shape[0] if shape else None] = cut
-        elif axis == 2 and type(key[0]) is int:
-            self[key[0]][key[1]]  # the next such key finds the layouts on the way
-        return Tensor(self.graph, self.dtype, offset, cut)
-
-    def _index_dummy(self, key: Any) -> Tensor:
-        """Rare keys (`...`, numpy integers), as plain integers and slices."""
-        parts = key if isinstance(key, tuple) else (key,)
-        check_key(self, parts, key)
-        count = sum(p is not Ellipsis for p in parts)
-        at = next((i for i, p in enumerate(parts) if p is Ellipsis), len(parts))
-        full = parts[:at] + (slice(None),) * (self.rank - count) + parts[at + 1 :]
-        return self[tuple(int(p) if isinstance(p, (int, np.integer)) else p for p in full)]
-
-    def _index_positions(self, key: Any) -> Tensor:
-        parts = key if isinstance(key, tuple) else (key,)
-        check_key(self, parts, key)
-        axis = 0
-        for part in parts:
-            if part is Ellipsis:
-                axis += self.rank - len(parts)
-            elif isinstance(part, slice):
-                slice_bounds(self, part, axis)
-            elif not -self.shape[axis] <= part < self.shape[axis]:
-                raise out_of_range(self, part, axis)
-            axis += 1
-        return self.graph.listed(self.dtype, self.offset + np.asarray(self.layout.positions[key]))
+            if 0 <= part < form.length:
+                found, first = form.row, part
+        elif type(part) is slice and part.step is None:
+            first, stop = part.start, part.stop
+            if type(first) is int and type(stop) is int and 0 <= first < stop <= form.length:
+                found = form.rows.get(stop - first)
+        if found is None:
+            return Tensor(*cut(self, key))
+        view = _new(Tensor)  # Tensor(…) would take half as long again
+        view.offset = offset + first * form.stride
+        view.form = found
+        return view
 
     def _axis(self, axis: int) -> int:
         if not is_whole(axis) or not -self.rank <= axis < self.rank:
@@ -280,12 +249,12 @@ class Tensor(WithoutSome):
             )
         if self.layout.strides is not None:
             if self.num_elements == 0 or self.layout.contiguous:
-                return Tensor(self.graph, self.dtype, self.offset, self.graph.strided(wanted, dense(wanted)))
+                return Tensor.of(self.graph, self.dtype, self.offset, self.graph.strided(wanted, dense(wanted)))
             # A dummy of the same strides over one byte: numpy says whether a view exists; nothing is ever read.
             dummy = np.lib.stride_tricks.as_strided(np.zeros(1, np.int8), self.shape, self.layout.strides)
             try:
                 strides = np.reshape(dummy, wanted, copy=False).strides
-                return Tensor(self.graph, self.dtype, self.offset, self.graph.strided(wanted, strides))
+                return Tensor.of(self.graph, self.dtype, self.offset, self.graph.strided(wanted, strides))
             except ValueError:
                 pass
         return self.graph.listed(self.dtype, self.offset + self.layout.positions.reshape(wanted))
@@ -362,7 +331,7 @@ class Tensor(WithoutSome):
         if strides is None:
             return self.graph.listed(self.dtype, np.broadcast_to(self.positions(), shape))
         layout = self.graph.strided(shape, (*strides[:axis], 0, *strides[axis + 1 :]))
-        return Tensor(self.graph, self.dtype, self.offset, layout)
+        return Tensor.of(self.graph, self.dtype, self.offset, layout)
 
     def upsample(self, scale: int, dim: int = 0, method: UpsampleMethod = UpsampleMethod.REPEAT) -> Tensor:
         """Each element `scale` times in a row along dimension `dim`: (1, 2) becomes (1, 1, 2, 2). Nothing is copied."""
@@ -389,7 +358,7 @@ class Tensor(WithoutSome):
                 where=repr(self),
                 next_step="convert the values with popops.cast.",
             )
-        return Tensor(self.graph, wanted, self.offset, self.layout)
+        return Tensor.of(self.graph, wanted, self.offset, self.layout)
 
     def dim_shuffle(self, permutation: Sequence[int]) -> Tensor:
         """Dimensions in another order: dimension i of the result is dimension `permutation[i]` of this tensor."""
@@ -404,7 +373,7 @@ class Tensor(WithoutSome):
             return self.graph.listed(self.dtype, self.offset + self.layout.positions.transpose(order))
         shape, strides = self.shape, self.layout.strides
         layout = self.graph.strided(tuple(shape[i] for i in order), tuple(strides[i] for i in order))
-        return Tensor(self.graph, self.dtype, self.offset, layout)
+        return Tensor.of(self.graph, self.dtype, self.offset, layout)
 
     def transpose(self) -> Tensor:
         """A matrix with rows and columns exchanged. Raises `PoplarIndexError` if it is no matrix."""
@@ -592,6 +561,6 @@ def concat(*given: Any, dim: int = 0) -> Tensor:
         ends = [t.offset + t.num_elements for t in tensors]
         if all(a == b.offset for a, b in zip(ends, tensors[1:], strict=False)):
             shape = (sum(t.shape[0] for t in tensors), *first.shape[1:])
-            return Tensor(first.graph, first.dtype, first.offset, first.graph.strided(shape, dense(shape)))
+            return Tensor.of(first.graph, first.dtype, first.offset, first.graph.strided(shape, dense(shape)))
     refuse_to_list(sum(t.num_elements for t in tensors))
     return first.graph.listed(first.dtype, np.concatenate([t.positions() for t in tensors], axis))

@@ -1,0 +1,30 @@
+"""A machine without a GPU, and one with a stand-in for it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import ModuleType
+
+import fake_cupy
+import pytest
+
+from ipu_teach.engine import backend
+
+
+@pytest.fixture
+def no_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No CUDA driver, whatever this machine has."""
+    monkeypatch.delenv("IPU_TEACH_GPU", raising=False)
+    monkeypatch.setattr(backend, "cuda_devices", lambda: 0)
+    backend._tried.cache_clear()
+    yield
+    backend._tried.cache_clear()
+
+
+@pytest.fixture
+def stand_in(no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """One device, and `tests/fake_cupy.py` for CuPy."""
+    monkeypatch.setattr(backend, "cuda_devices", lambda: 1)
+    monkeypatch.setitem(sys.modules, "cupy", fake_cupy)
+    return fake_cupy
