@@ -13,7 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.compile.trace import MOST_PATHS, Trace, Traced, TraceStopped, local, operand, place, sample_of, stacked
+from ipu_teach.compile.trace import (
+    MOST_PATHS,
+    Trace,
+    Traced,
+    TraceStopped,
+    local,
+    operand,
+    place,
+    sample_of,
+    settled,
+    stacked,
+)
+from ipu_teach.compile.weak import weak_of
 from ipu_teach.errors import CodeletError
 from ipu_teach.graph.vertex import Field, VectorList, Vertex
 
@@ -50,10 +62,10 @@ def _is_array(values: Any, dtype: Any) -> bool:
     return isinstance(values, Traced) and values.ndim > 0 and dtype in (None, values.dtype)
 
 
-def _pick(better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+def _pick(trace: Trace, better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     """The builtin max or min: keeps the first unless a later one is strictly better, as Python does."""
 
-    def chosen(*values: Any, **kwargs: Any) -> Any:
+    def pick(*values: Any, **kwargs: Any) -> Any:
         items = list(values[0]) if len(values) == 1 else list(values)
         if kwargs or not any(isinstance(v, Traced) for v in items):
             return getattr(builtins, "max" if better is np.greater else "min")(*values, **kwargs)
@@ -63,10 +75,15 @@ def _pick(better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
             raise TraceStopped("max() or min() of values of different types")
         best = items[0]
         for item in items[1:]:
-            best = np.where(better(item, best), item, best)[()]
+            if not isinstance(item, Traced) and not isinstance(best, Traced):
+                best = item if better(item, best) else best
+                continue
+            weak = tuple(n for v in (item, best) for n in (weak_of(v) or (() if hasattr(v, "dtype") else (v,))))
+            chosen = np.where(better(item, best), *(settled(v, v.dtype) if weak_of(v) else v for v in (item, best)))[()]
+            best = Traced(trace, chosen._id, weak)
         return best
 
-    return chosen
+    return pick
 
 
 def _is_instance(value: Any, kinds: Any) -> bool:
@@ -86,7 +103,7 @@ def _rebuilt(compute: FunctionType, trace: Trace) -> FunctionType:
     for name, value in compute.__globals__.items():
         if isinstance(value, ModuleType) and value is np:
             globals_[name] = shim
-    traced = {"max": _pick(np.greater), "min": _pick(np.less), "isinstance": _is_instance, "type": _type}
+    traced = {"max": _pick(trace, np.greater), "min": _pick(trace, np.less), "isinstance": _is_instance, "type": _type}
     globals_ = {**traced, **globals_}
     cells = []
     for cell in compute.__closure__ or ():

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.lanes import LaneCode
+from ipu_teach.compile.weak import PYTHON
 from ipu_teach.engine.lane_values import (
     LARGEST,
-    PYTHON,
     LaneStop,
     Mixed,
     Weak,
