@@ -49,7 +49,22 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import ipu_teach
-from ipu_teach import BOOL, FLOAT, HALF, INT, Engine, Graph, InOut, Input, IPUModel, Output, Report, Vector, Vertex
+from ipu_teach import (
+    BOOL,
+    FLOAT,
+    HALF,
+    INT,
+    UNSIGNED_INT,
+    Engine,
+    Graph,
+    InOut,
+    Input,
+    IPUModel,
+    Output,
+    Report,
+    Vector,
+    Vertex,
+)
 from ipu_teach.engine import flat, plan, threads, views
 from ipu_teach.errors import CodeletError, MissingPerfEstimateError
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
@@ -1188,19 +1203,28 @@ def cut(rng: Random) -> Iterator[None]:
 @settings(RANDOMLY, max_examples=400)
 @given(st.randoms(use_true_random=False))
 def test_random_codelets_equal_the_vertex_loop(rng: Random) -> None:
-    dtype = rng.choice([FLOAT, FLOAT, HALF, INT])
+    dtype = rng.choice([FLOAT, FLOAT, FLOAT, HALF, HALF, INT, INT, UNSIGNED_INT, BOOL])
     codelet, source = random_codelet(rng, dtype, rng.randrange(1, 9))
-    n, k, count = rng.choice([0, 1, 2, 3, 5, 7, 8, 9, 16, 17, 33]), rng.choice([1, 2, 3, 5, 8]), rng.choice([1, 2, 3, 7, 20])
     space = Space(DEVICE, rng)
-    sizes: dict[str, tuple[int, ...]] = {"n": (n,), "k": (k,), "kn": (k, n), "": ()}
-    shapes = {name: sizes[size] for name, size in SHAPES.items()}
-    if rng.randrange(3) == 0:
-        fields = side_by_side(space, dtype, shapes, count)
-    else:
-        fields = {f: regions(rng, space, dtype, s, count, codelet.fields[f].written) for f, s in shapes.items()}
     compute_set = space.graph.add_compute_set()
-    for i in range(count):
-        add(space, compute_set, Placed(codelet, rng.randrange(3), {f: [views[i]] for f, views in fields.items()}))
+    placed: list[Placed] = []
+    for _ in range(rng.choice([1, 1, 1, 2, 3])):  # sizes that vertices side by side have
+        n, k, count = (
+            rng.choice([0, 1, 2, 3, 5, 7, 8, 9, 16, 17, 33]),
+            rng.choice([1, 2, 3, 5, 8]),
+            rng.choice([1, 2, 3, 7, 20]),
+        )
+        sizes: dict[str, tuple[int, ...]] = {"n": (n,), "k": (k,), "kn": (k, n), "": ()}
+        shapes = {name: sizes[size] for name, size in SHAPES.items()}
+        types = {name: codelet.fields[name].dtype for name in SHAPES}
+        if rng.randrange(3) == 0 and set(types.values()) == {dtype}:
+            fields = side_by_side(space, dtype, shapes, count)
+        else:
+            fields = {f: regions(rng, space, types[f], s, count, codelet.fields[f].written) for f, s in shapes.items()}
+        placed += [Placed(codelet, rng.randrange(3), {f: [v[i]] for f, v in fields.items()}) for i in range(count)]
+    rng.shuffle(placed)
+    for vertex in placed:
+        add(space, compute_set, vertex)
     program = Repeat(2, Execute(compute_set))
     with cut(rng):
         batched = outcome(space, program, shuffle=rng.choice([None, 1]), threads=rng.choice([1, 1, 3]))

@@ -157,8 +157,8 @@ class Trace:
 
     def store(self, target: Traced, value: Any) -> None:
         """Record a write of `value` into the view `target`."""
-        narrowed = isinstance(value, Traced) and not isinstance(value._sample, np.ndarray) and target.dtype.kind in "iu"
-        # numpy refuses a single number that an integer place cannot hold; arrays wrap.
+        narrowed = isinstance(value, Traced) and not isinstance(value._sample, np.ndarray) and target.dtype.kind == "i"
+        # numpy refuses a single number that a place for signed integers cannot hold; arrays and unsigned ones wrap.
         checked = {"line": self.line()} if narrowed and not np.can_cast(value.dtype, target.dtype) else {}
         self.ops.append(Op("store", None, (Ref(target._id), operand(settled(value, target.dtype))), checked, -1))
         if isinstance(value, np.ndarray):

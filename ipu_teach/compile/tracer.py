@@ -8,11 +8,12 @@ from __future__ import annotations
 import builtins
 import sys
 from collections.abc import Callable
-from types import CellType, FunctionType, ModuleType
+from types import CellType, FunctionType
 from typing import Any
 
 import numpy as np
 
+from ipu_teach.compile.outside import RANDOM, Outside, names_of, stopping
 from ipu_teach.compile.trace import (
     MOST_PATHS,
     Trace,
@@ -42,6 +43,8 @@ class _NumpyShim:
             return lambda *args, **kwargs: local(self._trace, make(*args, **kwargs))
         if name == "array":
             return self._array
+        if name == "random":
+            return RANDOM
         if name == "asarray":
             return lambda values, dtype=None: values if _is_array(values, dtype) else self._array(values, dtype)
         return getattr(np, name)
@@ -70,8 +73,8 @@ def _pick(trace: Trace, better: Callable[[Any, Any], Any]) -> Callable[..., Any]
         if kwargs or not any(isinstance(v, Traced) for v in items):
             return getattr(builtins, "max" if better is np.greater else "min")(*values, **kwargs)
         dtypes = {v.dtype for v in items if isinstance(v, (Traced, np.generic))}
-        floats = any(isinstance(v, float) for v in items)
-        if len(dtypes) > 1 or (floats and next(iter(dtypes)).kind != "f") or not all(np.ndim(sample_of(v)) == 0 for v in items):
+        alike = len(dtypes) == 1 and dtypes == {np.result_type(*dtypes, v) for v in items if not hasattr(v, "dtype")} | dtypes
+        if not alike or not all(np.ndim(sample_of(v)) == 0 for v in items):
             raise TraceStopped("max() or min() of values of different types")
         best = items[0]
         for item in items[1:]:
@@ -100,15 +103,16 @@ def _rebuilt(compute: FunctionType, trace: Trace) -> FunctionType:
     """`compute` with numpy and a few builtins replaced by their traced forms, wherever it got them from."""
     shim = _NumpyShim(trace)
     globals_ = dict(compute.__globals__)
-    for name, value in compute.__globals__.items():
-        if isinstance(value, ModuleType) and value is np:
-            globals_[name] = shim
+    for name in set(names_of(compute.__code__)) & globals_.keys():
+        value = globals_[name]
+        globals_[name] = shim if value is np else stopping(value) or value
     traced = {"max": _pick(trace, np.greater), "min": _pick(trace, np.less), "isinstance": _is_instance, "type": _type}
     globals_ = {**traced, **globals_}
     cells = []
     for cell in compute.__closure__ or ():
         try:
-            cells.append(CellType(shim) if cell.cell_contents is np else cell)
+            value = shim if cell.cell_contents is np else stopping(cell.cell_contents)
+            cells.append(CellType(value) if value is not None else cell)
         except ValueError:
             cells.append(cell)
     rebuilt = FunctionType(compute.__code__, globals_, compute.__name__, compute.__defaults__, tuple(cells) or None)
@@ -151,8 +155,10 @@ def trace_codelet(
     if compute is None:
         trace.stopped = f"{codelet.__name__}.compute is no plain function"
         return trace
-    before = TraceStopped.raised
+    before, outside = TraceStopped.raised, Outside(compute, codelet)
     try:
+        if outside.rebinds:
+            raise TraceStopped(f"{outside.rebinds} is assigned, a variable that all vertices share")
         with np.errstate(all="ignore"):
             result = _rebuilt(compute, trace)(vertex, *worker)
             trace.returned = result is None or (operand(result) if isinstance(result, Traced) else bool(result))
@@ -165,6 +171,10 @@ def trace_codelet(
         raise located(error, source_line(codelet), who) from None
     except Exception as error:
         raise failed(codelet, error, source_line(codelet), who) from error
+    finally:
+        changed = outside.settle()
+    if changed and not trace.stopped:
+        trace.stopped = f"{place(codelet, compute.__code__.co_firstlineno)}: {changed}"
     return trace
 
 

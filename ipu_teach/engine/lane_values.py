@@ -24,7 +24,9 @@ _COMPARISONS = {np.less, np.less_equal, np.greater, np.greater_equal, np.equal, 
 
 
 class LaneStop(Exception):
-    """Lanes cannot go on; the plain loop can, or says what is wrong."""
+    """Lanes cannot go on; the plain loop can, or says what is wrong. `line`: of the statement, as a person names it."""
+
+    line = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -205,6 +207,7 @@ def to_place(value: Any, dtype: Any, mask: Mask) -> Any:
     if isinstance(value, Mixed):
         placed = to_place(value.strong, dtype, mask)
         return np.where(value.tag, to_place(value.weak, dtype, mask), placed)
+    python = isinstance(value, Weak)
     if isinstance(value, Weak):
         value = value.array.astype(np.float64) if dtype.kind == "f" else value.array
     if not isinstance(value, np.ndarray):
@@ -212,7 +215,8 @@ def to_place(value: Any, dtype: Any, mask: Mask) -> Any:
             return np.full((), value).astype(dtype) if dtype.kind != "i" and dtype.kind != "u" else _one_place(value, dtype)
         except (OverflowError, ValueError, TypeError) as error:
             raise LaneStop(str(error)) from None
-    if dtype.kind in "iu" and value.dtype != dtype:
+    wraps = dtype.kind == "u" and value.dtype.kind in "iu" and not python
+    if dtype.kind in "iu" and value.dtype != dtype and not wraps:
         return fitting(value, dtype, mask)
     return value.astype(dtype, copy=False)
 
