@@ -341,6 +341,42 @@ def random_codelet(rng: Random, dtype: type[DType], length: int) -> tuple[type[V
     return scope["Random"], source
 
 
+ELEMENTWISE = {
+    "f": """{v} + {v}; {v} * {s}; {v} - {v} * {v}; {v} / ({v} * {v} + 1); np.sqrt(np.abs({v})); np.maximum({v}, {s}); -{v}
+        np.minimum({v}, {v}); {s} / {v}; np.exp(-np.abs({v})); {v} % 3; {v} // 2; np.abs({v}); np.floor({v}); {v} > {s}""",
+    "i": """{v} + {v}; {v} * {s}; {v} - {v} * {v}; {v} // 3; {v} % 7; {v} & {v}; {v} | 5; {v} ^ {v}; {v} << 3; np.abs({v}); -{v}
+        np.maximum({v}, {s}); ~{v}; np.sign({v}); {v} // ({v} | 1); {v} > {v}""",
+    "b": "{v} & {v}; {v} | {v}; {v} ^ {v}; ~{v}; {v} == {v}; np.logical_and({v}, {v}); {v} + {v}; np.maximum({v}, {v})",
+}
+ELEMENTWISE["u"] = ELEMENTWISE["i"]
+
+
+def random_elementwise(rng: Random, dtype: type[DType], length: int) -> tuple[type[Vertex], str]:
+    """A vertex class of vectors x, v, w and y in which every element goes its way alone, and its source."""
+    kind = dtype.numpy.kind
+    vectors, numbers = ["self.x", "self.v", "self.w"], {"f": ["2", "0.5", "-1.25"], "b": ["True"]}.get(kind, ["2", "3"])
+    lines = []
+    for number in range(length):
+        text = rng.choice(_split(ELEMENTWISE[kind]))
+        while "{" in text:
+            at = text.index("{")
+            text = text[:at] + rng.choice(vectors if text[at + 1] == "v" else numbers) + text[at + 3 :]
+        lines.append(f"v{number} = {text}")
+        vectors += [f"v{number}"] * 2
+        if rng.randrange(3) == 0:
+            lines.append(
+                rng.choice(["self.w = {}", "self.w[:] = {}", "self.y = {}", "self.w += self.x"]).format(rng.choice(vectors))
+            )
+    body = "\n        ".join([*lines, f"self.y = {rng.choice(vectors)}"])
+    types = [rng.choice([dtype, dtype, dtype, ALIKE[dtype]]).__name__ for _ in "xvwy"]
+    kinds = zip("xvwy", ("Input", "Input", "InOut", "Output"), types, strict=True)
+    fields = "\n    ".join(f"{name}: {edge}[Vector[{t}]]" for name, edge, t in kinds)
+    source = f"class Random(Vertex):\n    {fields}\n\n    def compute(self):\n        {body}\n"
+    scope = {name: getattr(ipu_teach, name) for name in ipu_teach.__all__} | {"np": np}
+    exec(source, scope)
+    return scope["Random"], source
+
+
 # --- random codelets with branches ------------------------------------------------------------------------------------
 #
 # Single numbers only. a, b, c are some numbers, p, q whole ones; each may be Python's or numpy's, as it comes.

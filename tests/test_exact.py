@@ -25,6 +25,7 @@ from codelets import (
     Sum,
     SumOfParts,
     random_codelet,
+    random_elementwise,
 )
 from graphs import (
     Placed,
@@ -715,6 +716,35 @@ def test_random_codelets_equal_the_vertex_loop(rng: Random) -> None:
     with cut(rng):
         batched = outcome(space, program, shuffle=rng.choice([None, 1]), threads=rng.choice([1, 1, 3]))
         looped = outcome(space, program, vertex_loop=True)
+    if isinstance(looped, CodeletError):
+        assert isinstance(batched, CodeletError), source
+    else:
+        assert not isinstance(batched, CodeletError), source
+        assert differences(batched, looped) == [], source
+
+
+@settings(RANDOMLY, max_examples=100)
+@given(st.randoms(use_true_random=False))
+def test_random_elementwise_codelets_equal_the_vertex_loop(rng: Random) -> None:
+    """Vertices of uneven sizes side by side, in every field alike or not, with gaps between them or none."""
+    dtype = rng.choice([FLOAT, FLOAT, HALF, INT, UNSIGNED_INT, BOOL])
+    codelet, source = random_elementwise(rng, dtype, rng.randrange(1, 7))
+    lengths = [rng.choice([0, 1, 2, 7, 8, 33, 34]) for _ in range(rng.randint(1, 20))]
+    space = Space(DEVICE, rng)
+    order, gap = rng.sample(range(len(lengths)), len(lengths)), rng.choice([0, 0, 0, 3])
+    pieces: list[dict[str, list[View]]] = [{} for _ in lengths]
+    for name, field in codelet.fields.items():
+        whole = space.variable(field.dtype, (sum(lengths) + gap * len(lengths),))
+        begin = 0
+        for place in range(len(lengths)) if rng.randrange(6) else order:
+            pieces[place][name] = [whole[begin : begin + lengths[place]]]
+            begin += lengths[place] + (gap if rng.randrange(2) else 0)
+    compute_set = space.graph.add_compute_set()
+    for fields in pieces:
+        add(space, compute_set, Placed(codelet, rng.randrange(3), fields))
+    program = Repeat(2, Execute(compute_set))
+    with cut(rng):
+        batched, looped = (outcome(space, program, vertex_loop=way) for way in (False, True))
     if isinstance(looped, CodeletError):
         assert isinstance(batched, CodeletError), source
     else:
