@@ -9,7 +9,7 @@ from random import Random
 import numpy as np
 
 import ipu_teach
-from ipu_teach import BOOL, FLOAT, HALF, INT, InOut, Input, Output, SupervisorVertex, Vector, Vertex
+from ipu_teach import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, InOut, Input, Output, SupervisorVertex, Vector, Vertex
 from ipu_teach.types import DType
 
 
@@ -197,7 +197,7 @@ FIELDS = """
     s: InOut[{T}]
     y: Output[Vector[{T}]]
     z: Output[{T}]
-    k: {T} = 3
+    k: {T} = 1
 """
 
 FLOAT_VECTORS = """
@@ -243,6 +243,17 @@ INTEGER_NUMBERS = """
 {v}[0]; {v}[-1]; np.sum({v}); {v} @ {v}; np.max({v}); {s} * {s} + {s}; abs({s}); max({v}[0], {v}[-1]); sum({v}); self.k
 {s} // ({s} | 1); {s} % 5; np.sum({m}); {m}[0, 0]; {s} << 2; np.prod({v}); self.s; {s} ** 2; {s} / 7; np.any({v} > 3) * 2
 """
+TRUTH_VECTORS = """
+{v} & {v}; {v} | {s}; {v} ^ {v}; ~{v}; {v} == {v}; {v} != {s}; {v} < {v}; np.logical_and({v}, {v}); {m}.any(axis=0); {m}[0]
+np.where({v}, {v}, {v}[::-1]); np.logical_not({v}); {m}.all(axis=0); {v}[::-1]; {v}.astype(np.int32) > 0; np.roll({v}, 1)
+{v} + {v}; {v} * {s}; np.concatenate([{v}[1:], {v}[:1]]); np.logical_or.accumulate({v}); np.maximum({v}, {v}); {v}.copy()
+"""
+TRUTH_PARTS = "{m}.any(axis=1); {m}.all(axis=1); {m}[:, 0]; {u} ^ {u}; {u} & {s}; {m} @ {v}; np.argmax({m}, axis=1)"
+TRUTH_MATRICES = "{m} & {v}; {m} | {u}[:, None]; {m}[::-1]; ~{m}; {m} == {m}.T[0][:, None]; np.where({m}, {m}, {v})"
+TRUTH_NUMBERS = """
+{v}[0]; {v}[-1]; np.any({v}); np.all({v}); {s} & {s}; {s} | {v}[0]; np.sum({v}) > 2; {v} @ {v}; self.k; np.logical_not({s})
+max({v}[0], {v}[-1]); {m}[0, 0] ^ {s}; np.logical_xor.reduce({v}); np.count_nonzero({v}) > 1; {s} == {v}[0]; self.s
+"""
 STATEMENTS = """
 self.w += {v}; self.w[0] = {s}; self.w[1:] = {v}[:-1]; self.w[:] = {v}; self.w[::2] *= {s}; self.w = {v}; self.s = {s}
 self.s += {s}; self.k = self.k * {s}; self.y = {v}; self.y[0] = {s}; self.z = {s}; self.y[:1] = {v}[:1]; self.q += {m}
@@ -260,6 +271,14 @@ BLOCKS = [
     "a = np.ones_like({m})\na[0] *= {v}\na[:, -1] = {u}\nself.q = a",
     "a = {v} + {v}\nself.w[:] = a\nself.w *= {s}\nself.y = a",
     "self.y[0] = {s}\nfor i in range(1, len(self.y)):\n    self.y[i] = {v}[i] + {s}",
+    "self.z = -max({s}, 0) * 3\nself.s = min({s}, 1, {s})",
+]
+BRANCHES = [
+    "if {s} > {s}:",
+    "if {s}:",
+    "if np.any({v} > {s}):",
+    "if {v}[0] < {v}[-1] and {s} != {s}:",
+    "if not {s} <= 0 or {v}[-1]:",
 ]
 
 
@@ -271,11 +290,17 @@ TEMPLATES = {
     "f": {"v": _split(FLOAT_VECTORS), "u": _split(FLOAT_PARTS), "m": _split(FLOAT_MATRICES), "s": _split(FLOAT_NUMBERS)},
     "i": {"v": _split(INTEGER_VECTORS), "u": _split(INTEGER_PARTS), "m": _split(INTEGER_MATRICES),
           "s": _split(INTEGER_NUMBERS)},
+    "b": {"v": _split(TRUTH_VECTORS), "u": _split(TRUTH_PARTS), "m": _split(TRUTH_MATRICES), "s": _split(TRUTH_NUMBERS)},
 }  # fmt: skip
+TEMPLATES["u"] = TEMPLATES["i"]
+ALIKE = {FLOAT: HALF, HALF: FLOAT, INT: UNSIGNED_INT, UNSIGNED_INT: INT, BOOL: BOOL}
 
 
 def random_codelet(rng: Random, dtype: type[DType], length: int) -> tuple[type[Vertex], str]:
-    """A vertex class with the fields of `SHAPES`, and its source: `length` random steps."""
+    """A vertex class with the fields of `SHAPES`, and its source: `length` random steps, some of them behind a branch.
+
+    One field in eight is of the other width, or of the other kind of integer.
+    """
     templates = TEMPLATES[dtype.numpy.kind]
     values = {
         "v": ["self.x", "self.v", "self.w"],
@@ -292,9 +317,13 @@ def random_codelet(rng: Random, dtype: type[DType], length: int) -> tuple[type[V
 
     lines = []
     for number in range(length):
-        action = rng.randrange(8)
+        action = rng.randrange(9)
         if action == 0:
             lines += fill(rng.choice(BLOCKS)).splitlines()
+        elif action == 8:
+            lines += [fill(rng.choice(BRANCHES)), f"    {fill(rng.choice(_split(STATEMENTS)))}"]
+            if rng.randrange(2):
+                lines += ["else:", f"    {fill(rng.choice(_split(STATEMENTS)))}"]
         elif action <= 2:
             lines.append(fill(rng.choice(_split(STATEMENTS))))
         else:
@@ -304,7 +333,45 @@ def random_codelet(rng: Random, dtype: type[DType], length: int) -> tuple[type[V
             values[kind] += [f"{kind}{number}"] * 2
     lines += [fill("self.w = {v}"), fill("self.z = {s}"), fill("self.q[0] = {v}"), fill("self.y[:1] = {v}[:1]")]
     body = "\n        ".join(lines)
-    source = f"class Random(Vertex):{FIELDS.format(T=dtype.__name__)}\n    def compute(self):\n        {body}\n"
+    types = iter(ALIKE[dtype] if rng.randrange(8) == 0 else dtype for _ in range(FIELDS.count("{T}")))
+    fields = "".join(part + next(types).__name__ for part in FIELDS.split("{T}")[:-1]) + FIELDS.split("{T}")[-1]
+    source = f"class Random(Vertex):{fields}\n    def compute(self):\n        {body}\n"
+    scope = {name: getattr(ipu_teach, name) for name in ipu_teach.__all__} | {"np": np}
+    exec(source, scope)
+    return scope["Random"], source
+
+
+ELEMENTWISE = {
+    "f": """{v} + {v}; {v} * {s}; {v} - {v} * {v}; {v} / ({v} * {v} + 1); np.sqrt(np.abs({v})); np.maximum({v}, {s}); -{v}
+        np.minimum({v}, {v}); {s} / {v}; np.exp(-np.abs({v})); {v} % 3; {v} // 2; np.abs({v}); np.floor({v}); {v} > {s}""",
+    "i": """{v} + {v}; {v} * {s}; {v} - {v} * {v}; {v} // 3; {v} % 7; {v} & {v}; {v} | 5; {v} ^ {v}; {v} << 3; np.abs({v}); -{v}
+        np.maximum({v}, {s}); ~{v}; np.sign({v}); {v} // ({v} | 1); {v} > {v}""",
+    "b": "{v} & {v}; {v} | {v}; {v} ^ {v}; ~{v}; {v} == {v}; np.logical_and({v}, {v}); {v} + {v}; np.maximum({v}, {v})",
+}
+ELEMENTWISE["u"] = ELEMENTWISE["i"]
+
+
+def random_elementwise(rng: Random, dtype: type[DType], length: int) -> tuple[type[Vertex], str]:
+    """A vertex class of vectors x, v, w and y in which every element goes its way alone, and its source."""
+    kind = dtype.numpy.kind
+    vectors, numbers = ["self.x", "self.v", "self.w"], {"f": ["2", "0.5", "-1.25"], "b": ["True"]}.get(kind, ["2", "3"])
+    lines = []
+    for number in range(length):
+        text = rng.choice(_split(ELEMENTWISE[kind]))
+        while "{" in text:
+            at = text.index("{")
+            text = text[:at] + rng.choice(vectors if text[at + 1] == "v" else numbers) + text[at + 3 :]
+        lines.append(f"v{number} = {text}")
+        vectors += [f"v{number}"] * 2
+        if rng.randrange(3) == 0:
+            lines.append(
+                rng.choice(["self.w = {}", "self.w[:] = {}", "self.y = {}", "self.w += self.x"]).format(rng.choice(vectors))
+            )
+    body = "\n        ".join([*lines, f"self.y = {rng.choice(vectors)}"])
+    types = [rng.choice([dtype, dtype, dtype, ALIKE[dtype]]).__name__ for _ in "xvwy"]
+    kinds = zip("xvwy", ("Input", "Input", "InOut", "Output"), types, strict=True)
+    fields = "\n    ".join(f"{name}: {edge}[Vector[{t}]]" for name, edge, t in kinds)
+    source = f"class Random(Vertex):\n    {fields}\n\n    def compute(self):\n        {body}\n"
     scope = {name: getattr(ipu_teach, name) for name in ipu_teach.__all__} | {"np": np}
     exec(source, scope)
     return scope["Random"], source

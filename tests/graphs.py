@@ -174,7 +174,7 @@ def random_vector(rng: Random, space: Space, dtype: type[DType], length: int, av
 def regions(rng: Random, space: Space, dtype: type[DType], shape: tuple[int, ...], count: int, written: bool) -> list[View]:
     """`count` regions of one shape, laid out in one of the ways in which graphs lay them out; disjoint if `written`."""
     size = int(np.prod(shape, dtype=int))
-    way = rng.randrange(6 if written else 9)
+    way = rng.randrange(7 if written else 10)
     if way == 0 or way == 1:
         whole = space.variable(dtype, (count, *shape))
         return [whole[i] for i in range(count)]
@@ -192,10 +192,15 @@ def regions(rng: Random, space: Space, dtype: type[DType], shape: tuple[int, ...
         gap = rng.randrange(3)
         flat = space.variable(dtype, (count * (size + gap) + 1,))
         return [flat[1 + i * (size + gap) : 1 + i * (size + gap) + size].reshaped(shape) for i in range(count)]
-    if way == 6:
+    if way == 6:  # each of two pieces, from two variables
+        cut = rng.randrange(size + 1)
+        one, other = space.variable(dtype, (count, cut)), space.variable(dtype, (count, size - cut))
+        parts = [(one[i], other[-1 - i]) for i in range(count)]
+        return [joined(p if rng.randrange(2) else p[::-1]).reshaped(shape) for p in parts]
+    if way == 7:
         whole = space.variable(dtype, shape)
         return [whole] * count
-    if way == 7:
+    if way == 8:
         step = rng.randrange(size + 1)
         flat = space.variable(dtype, (count * step + size,))
         return [flat[i * step : i * step + size].reshaped(shape) for i in range(count)]

@@ -5,18 +5,33 @@ Whichever way they run, the bits are those of the plain vertex loop, and a verte
 
 from __future__ import annotations
 
+import warnings
+from collections import Counter
+from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
+import test_exact
 from codelets import BRANCHING, FlipWhereNegative, random_branching
 from graphs import Placed, Space, add, differences, regions
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_exact import DEVICE, RANDOMLY, Ran, cut, line_of, normal, outcome, run
+from test_exact import (
+    DEVICE,
+    RANDOMLY,
+    Ran,
+    cut,
+    line_of,
+    normal,
+    outcome,
+    run,
+)
 
 from ipu_teach import FLOAT, HALF, INT, InOut, Input, Output, Vector, Vertex
-from ipu_teach.engine import lanes
+from ipu_teach.engine import lanes, machine, plan
+from ipu_teach.engine.machine import Machine
 from ipu_teach.errors import CodeletError
 from ipu_teach.program import Execute, Repeat
 from ipu_teach.types import Array
@@ -469,10 +484,48 @@ def test_random_branches_equal_the_vertex_loop(rng: Random) -> None:
     program = Repeat(2, Execute(compute_set))
     with cut(rng), pytest.MonkeyPatch.context() as patch:
         patch.setattr(lanes, "LEAST_LANES", rng.choice([1, 8, 64]))
-        fast = outcome(space, program, vertex_loop=False, shuffle=rng.choice([None, 3]))
+        fast = outcome(space, program, vertex_loop=False, shuffle=rng.choice([None, 3]), threads=rng.choice([1, 1, 3]))
         slow = outcome(space, program, vertex_loop=True)
     if isinstance(slow, CodeletError):
         assert isinstance(fast, CodeletError), source
     else:
         assert not isinstance(fast, CodeletError), f"{fast}\n{source}"
         assert differences(fast, slow) == [], source
+
+
+def test_the_random_tests_take_every_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the tests named random look at what they are for."""
+    ways: Counter[str] = Counter()
+
+    def counted(owner: Any, name: str, way: Callable[..., str]) -> None:
+        plain = getattr(owner, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            result = plain(*args, **kwargs)
+            ways[way(result, *args)] += 1
+            return result
+
+        monkeypatch.setattr(owner, name, call)
+
+    counted(machine, "run_loop", lambda result, group, *args: "loop" if group.way == "loop" else "referee")
+    counted(machine, "bind_lanes", lambda result, *args: "lanes")
+    counted(machine, "bind_flat", lambda result, *args: "flat" if result is not None else "not flat")
+    counted(machine, "bind", lambda result, group, *args: "fork" if group.paths else "batch")
+    counted(machine, "together", lambda result, *args: "threads")
+    counted(Machine, "_shuffled", lambda result, engine, group: "in order" if engine._shuffle is None else "shuffled")
+    counted(plan._Binder, "_choose", lambda result, binder: "view" if binder.here else "no view")
+    counted(plan._Binder, "_gather", lambda result, binder, root, *rest: "nested" if root in binder.column else "gather")
+    counted(plan._Binder, "bind", lambda result, binder: "whole" if binder.largest == binder.count else "chunks")
+    tests = [
+        test_exact.test_random_codelets_equal_the_vertex_loop,
+        test_exact.test_random_elementwise_codelets_equal_the_vertex_loop,
+        test_random_branches_equal_the_vertex_loop,
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for seed in range(40):
+            for test in tests:
+                test.hypothesis.inner_test(Random(seed))  # type: ignore[attr-defined]
+    every = {"loop", "lanes", "flat", "fork", "batch", "threads", "shuffled", "in order", "view", "nested", "gather", "whole",
+             "chunks"}  # fmt: skip
+    assert min(ways[way] for way in every) >= 5, ways

@@ -244,7 +244,8 @@ def test_random_integer_codelets_equal_the_vertex_loop(stand_in: Any, rng: Rando
     n, k, count = rng.choice([1, 2, 3, 5, 8, 17]), rng.choice([1, 2, 3, 5]), rng.choice([1, 2, 7, 20])
     space = Space(DEVICE, rng)
     sizes: dict[str, tuple[int, ...]] = {"n": (n,), "k": (k,), "kn": (k, n), "": ()}
-    fields = {f: regions(rng, space, INT, sizes[size], count, codelet.fields[f].written) for f, size in SHAPES.items()}
+    types = codelet.fields
+    fields = {f: regions(rng, space, types[f].dtype, sizes[s], count, types[f].written) for f, s in SHAPES.items()}
     compute_set = space.graph.add_compute_set()
     for i in range(count):
         add(space, compute_set, Placed(codelet, rng.randrange(3), {f: [views[i]] for f, views in fields.items()}))

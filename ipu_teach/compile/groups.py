@@ -43,8 +43,14 @@ class Group:
 
     @property
     def unbatched(self) -> str:
-        """Why these vertices do not run as one batch: the line and what prevented the trace, or a race. Empty if they do."""
-        return self.trace.stopped or self.apart
+        """Why these vertices do not run as one batch: the line and what prevented the trace, or a race. Empty if they do.
+
+        Of those that run one by one also what does not run in lanes, if that stands on another line.
+        """
+        stopped = self.trace.stopped
+        if self.no_lanes and stopped and not self.apart and self.no_lanes.split(": ")[0] != stopped.split(": ")[0]:
+            return f"{stopped}; {self.no_lanes}"
+        return stopped or self.apart
 
     @property
     def way(self) -> str:

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from ipu_teach.compile.weak import PYTHON, Weak, enumerated, fits, meets, weak_of
 from ipu_teach.errors import CodeletError
 from ipu_teach.graph.source import file_name
 from ipu_teach.graph.vector_layout import no_size
@@ -156,10 +157,10 @@ class Trace:
 
     def store(self, target: Traced, value: Any) -> None:
         """Record a write of `value` into the view `target`."""
-        narrowed = isinstance(value, Traced) and not isinstance(value._sample, np.ndarray) and target.dtype.kind in "iu"
-        # numpy refuses a single number that an integer place cannot hold; arrays wrap.
+        narrowed = isinstance(value, Traced) and not isinstance(value._sample, np.ndarray) and target.dtype.kind == "i"
+        # numpy refuses a single number that a place for signed integers cannot hold; arrays and unsigned ones wrap.
         checked = {"line": self.line()} if narrowed and not np.can_cast(value.dtype, target.dtype) else {}
-        self.ops.append(Op("store", None, (Ref(target._id), operand(value)), checked, -1))
+        self.ops.append(Op("store", None, (Ref(target._id), operand(settled(value, target.dtype))), checked, -1))
         if isinstance(value, np.ndarray):
             self.fixed.append((value, value.copy()))
         if target._id in self.written:
@@ -190,6 +191,8 @@ def operand(value: Any) -> Any:
     """`value` as an op's argument. What reads an Output must have written it before."""
     if not isinstance(value, Traced):
         return value
+    if value._weak:
+        raise TraceStopped("what max() or min() chose, a plain number of Python's or one of numpy's,")
     written = value._trace.written.get(value._id)
     if written is not None and not written.all():
         trace = value._trace
@@ -200,6 +203,24 @@ def operand(value: Any) -> Any:
             f"{declared.declaration().replace('Output', 'InOut', 1)}, or add up in a local variable.",
         )
     return Ref(value._id)
+
+
+def settled(value: Any, dtype: Any) -> Any:
+    """`value` where it is put into an element of type `dtype`."""
+    if not weak_of(value) or not fits(value._weak, value.dtype, dtype):
+        return value
+    return Traced(value._trace, value._id)
+
+
+def met(function: Any, args: tuple[Any, ...], sample: Any) -> tuple[tuple[Any, ...], Weak]:
+    """The arguments of an operation, as numpy's numbers where that is all the same, and which plain numbers it may give."""
+    picked = [arg for arg in args if weak_of(arg)]
+    if not picked or len({arg.dtype for arg in picked}) > 1:
+        return args, ()
+    found: Weak | None = ()
+    if not meets(picked[0]._weak, picked[0].dtype, [arg for arg in args if not weak_of(arg)]):
+        found = enumerated(function, args, np.asarray(sample).dtype)
+    return args if found is None else tuple(Traced(a._trace, a._id) if weak_of(a) else a for a in args), found or ()
 
 
 def sample_of(value: Any) -> Any:
@@ -226,9 +247,10 @@ class Traced(NDArrayOperatorsMixin):
 
     without_size = ""  # the field's name, if it is laid out as ONE_PTR
 
-    def __init__(self, trace: Trace, number: int) -> None:
+    def __init__(self, trace: Trace, number: int, weak: Weak = ()) -> None:
         self._trace = trace
         self._id = number
+        self._weak = weak  # the plain numbers that it may be in some vertices, see `weak`
 
     @property
     def _sample(self) -> Any:
@@ -287,7 +309,7 @@ class Traced(NDArrayOperatorsMixin):
         stop_unless_static(key, "an index")
         if not self._writable:
             raise ValueError("assignment destination is read-only")
-        value = stacked(value) if isinstance(value, (list, tuple)) else value
+        value = stacked([settled(v, self.dtype) for v in value]) if isinstance(value, (list, tuple)) else value
         target = self._sample[key]
         if isinstance(target, np.ndarray) and target.size and not np.may_share_memory(target, self._sample):
             raise TraceStopped("a write to a list of places")
@@ -358,7 +380,9 @@ class Traced(NDArrayOperatorsMixin):
             raise TraceStopped("an integer power, which fails for a negative exponent,")
         sample = sample_of(base) ** sample_of(exponent)
         kind = "each" if np.ndim(sample) == 0 else "elementwise"
-        return self._trace.add(kind, operator.pow, (operand(base), operand(exponent)), {}, sample)
+        (base, exponent), weak = met(operator.pow, (base, exponent), sample)
+        value = self._trace.add(kind, operator.pow, (operand(base), operand(exponent)), {}, sample)
+        return Traced(self._trace, value._id, weak)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         out = kwargs.pop("out", (None,))[0]
@@ -372,12 +396,14 @@ class Traced(NDArrayOperatorsMixin):
             raise TraceStopped(f"np.{ufunc.__name__} with {', '.join(kwargs)} is not traced")
         call = getattr(ufunc, method)
         sample = call(*[sample_of(i) for i in inputs], **kwargs)
+        inputs, weak = met(PYTHON.get(ufunc) if method == "__call__" and not kwargs else None, inputs, sample)
         args = tuple(operand(i) for i in inputs)
         trace = self._trace
         if isinstance(out, np.ndarray):
             raise TraceStopped("an array made outside compute() is changed in place")
         if out is None or not isinstance(out._sample, np.ndarray):
-            return trace.add(kind, call if kind == "each" else ufunc, args, kwargs, sample)
+            value = trace.add(kind, call if kind == "each" else ufunc, args, kwargs, sample)
+            return Traced(trace, value._id, weak)
         if not out._writable:
             raise ValueError("output array is read-only")
         if np.shape(sample) != out.shape:
@@ -430,6 +456,7 @@ class Traced(NDArrayOperatorsMixin):
         if not simple or isinstance(sample, tuple) or (fn is np.where and len(args) != 3):
             return _refuse(fn)
         if fn in ELEMENTWISE and len(args) == 3 and not kwargs:
+            args = met(None, args, sample)[0] if fn is np.where else args
             return trace.add("elementwise", fn, tuple(operand(a) for a in args), kwargs, sample)
         if isinstance(sample, np.ndarray) and any(np.may_share_memory(sample, sample_of(a)) for a in args):
             raise TraceStopped(f"np.{fn.__name__} gives a view")
@@ -439,6 +466,8 @@ class Traced(NDArrayOperatorsMixin):
 
     def __bool__(self) -> bool:
         bool(self._sample)  # numpy raises here what it would raise there
+        if any(bool(self.dtype.type(number)) != bool(number) for number in self._weak):
+            raise TraceStopped("a number too small for its type")
         return self._trace.decide(self._id)
 
     def __int__(self) -> int:
@@ -511,6 +540,8 @@ def stacked(values: list[Any] | tuple[Any, ...]) -> Any:
 def _join(trace: Trace, fn: Any, args: Any, kwargs: Any) -> Traced:
     """np.stack and its kin: a local array, filled part by part."""
     values = list(args[0])
+    for value in values:
+        operand(value)
     # full_like and zeros_like keep the order of the axes in memory, by which numpy sums.
     samples = [np.asarray(sample_of(v)) for v in values]
     owner = fn([np.full_like(v, i, dtype=np.int64) for i, v in enumerate(samples)], *args[1:], **kwargs)

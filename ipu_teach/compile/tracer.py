@@ -8,12 +8,25 @@ from __future__ import annotations
 import builtins
 import sys
 from collections.abc import Callable
-from types import CellType, FunctionType, ModuleType
+from types import CellType, FunctionType
 from typing import Any
 
 import numpy as np
 
-from ipu_teach.compile.trace import MOST_PATHS, Trace, Traced, TraceStopped, local, operand, place, sample_of, stacked
+from ipu_teach.compile.outside import RANDOM, Outside, names_of, stopping
+from ipu_teach.compile.trace import (
+    MOST_PATHS,
+    Trace,
+    Traced,
+    TraceStopped,
+    local,
+    operand,
+    place,
+    sample_of,
+    settled,
+    stacked,
+)
+from ipu_teach.compile.weak import weak_of
 from ipu_teach.errors import CodeletError
 from ipu_teach.graph.vertex import Field, VectorList, Vertex
 
@@ -30,6 +43,8 @@ class _NumpyShim:
             return lambda *args, **kwargs: local(self._trace, make(*args, **kwargs))
         if name == "array":
             return self._array
+        if name == "random":
+            return RANDOM
         if name == "asarray":
             return lambda values, dtype=None: values if _is_array(values, dtype) else self._array(values, dtype)
         return getattr(np, name)
@@ -50,23 +65,28 @@ def _is_array(values: Any, dtype: Any) -> bool:
     return isinstance(values, Traced) and values.ndim > 0 and dtype in (None, values.dtype)
 
 
-def _pick(better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+def _pick(trace: Trace, better: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     """The builtin max or min: keeps the first unless a later one is strictly better, as Python does."""
 
-    def chosen(*values: Any, **kwargs: Any) -> Any:
+    def pick(*values: Any, **kwargs: Any) -> Any:
         items = list(values[0]) if len(values) == 1 else list(values)
         if kwargs or not any(isinstance(v, Traced) for v in items):
             return getattr(builtins, "max" if better is np.greater else "min")(*values, **kwargs)
         dtypes = {v.dtype for v in items if isinstance(v, (Traced, np.generic))}
-        floats = any(isinstance(v, float) for v in items)
-        if len(dtypes) > 1 or (floats and next(iter(dtypes)).kind != "f") or not all(np.ndim(sample_of(v)) == 0 for v in items):
+        alike = len(dtypes) == 1 and dtypes == {np.result_type(*dtypes, v) for v in items if not hasattr(v, "dtype")} | dtypes
+        if not alike or not all(np.ndim(sample_of(v)) == 0 for v in items):
             raise TraceStopped("max() or min() of values of different types")
         best = items[0]
         for item in items[1:]:
-            best = np.where(better(item, best), item, best)[()]
+            if not isinstance(item, Traced) and not isinstance(best, Traced):
+                best = item if better(item, best) else best
+                continue
+            weak = tuple(n for v in (item, best) for n in (weak_of(v) or (() if hasattr(v, "dtype") else (v,))))
+            chosen = np.where(better(item, best), *(settled(v, v.dtype) if weak_of(v) else v for v in (item, best)))[()]
+            best = Traced(trace, chosen._id, weak)
         return best
 
-    return chosen
+    return pick
 
 
 def _is_instance(value: Any, kinds: Any) -> bool:
@@ -83,15 +103,16 @@ def _rebuilt(compute: FunctionType, trace: Trace) -> FunctionType:
     """`compute` with numpy and a few builtins replaced by their traced forms, wherever it got them from."""
     shim = _NumpyShim(trace)
     globals_ = dict(compute.__globals__)
-    for name, value in compute.__globals__.items():
-        if isinstance(value, ModuleType) and value is np:
-            globals_[name] = shim
-    traced = {"max": _pick(np.greater), "min": _pick(np.less), "isinstance": _is_instance, "type": _type}
+    for name in set(names_of(compute.__code__)) & globals_.keys():
+        value = globals_[name]
+        globals_[name] = shim if value is np else stopping(value) or value
+    traced = {"max": _pick(trace, np.greater), "min": _pick(trace, np.less), "isinstance": _is_instance, "type": _type}
     globals_ = {**traced, **globals_}
     cells = []
     for cell in compute.__closure__ or ():
         try:
-            cells.append(CellType(shim) if cell.cell_contents is np else cell)
+            value = shim if cell.cell_contents is np else stopping(cell.cell_contents)
+            cells.append(CellType(value) if value is not None else cell)
         except ValueError:
             cells.append(cell)
     rebuilt = FunctionType(compute.__code__, globals_, compute.__name__, compute.__defaults__, tuple(cells) or None)
@@ -134,8 +155,10 @@ def trace_codelet(
     if compute is None:
         trace.stopped = f"{codelet.__name__}.compute is no plain function"
         return trace
-    before = TraceStopped.raised
+    before, outside = TraceStopped.raised, Outside(compute, codelet)
     try:
+        if outside.rebinds:
+            raise TraceStopped(f"{outside.rebinds} is assigned, a variable that all vertices share")
         with np.errstate(all="ignore"):
             result = _rebuilt(compute, trace)(vertex, *worker)
             trace.returned = result is None or (operand(result) if isinstance(result, Traced) else bool(result))
@@ -148,6 +171,10 @@ def trace_codelet(
         raise located(error, source_line(codelet), who) from None
     except Exception as error:
         raise failed(codelet, error, source_line(codelet), who) from error
+    finally:
+        changed = outside.settle()
+    if changed and not trace.stopped:
+        trace.stopped = f"{place(codelet, compute.__code__.co_firstlineno)}: {changed}"
     return trace
 
 

@@ -388,7 +388,8 @@ class Engine(WithoutSome):
             return self._executable.report
         going = self._machine.steps_run if self._current is not None else ()
         cost = self._machine.cost  # a run may have measured steps, where cycles depend on data
-        profile = self._profile if cost is self._cost else CompiledProfile(cost)
+        looped = self._machine.stopped_lanes
+        profile = self._profile if cost is self._cost and not looped else CompiledProfile(cost, looped)
         return Report(profile, self._log.snapshot(going, self._current), TIMELINE.snapshot(self._made))
 
     def get_report(self) -> Report:

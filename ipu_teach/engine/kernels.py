@@ -35,6 +35,19 @@ def check_fits(numbers: Array, dtype: Any, line: str, table: FrozenTable, rows: 
         raise failed(table.codelet, error, line, vertex_name(table, int(rows[first])))
 
 
+def to_unsigned(place: Array, numbers: Array, axes: int) -> None:
+    """Store floats in unsigned integers, where a processor has several answers for what does not fit."""
+    wide = np.broadcast_to(numbers, place.shape)
+    bounds = np.iinfo(place.dtype)
+    with np.errstate(invalid="ignore"):
+        fits = bool(np.all((wide > -1) & (wide < float(int(bounds.max) + 1))))
+    if fits:
+        np.copyto(place, wide, "unsafe")
+        return
+    for vertex in np.ndindex(place.shape[:axes]):
+        place[vertex] = wide[vertex].copy()
+
+
 def scatter(xp: Any, flat: Array, index: Array, buffer: Array, mask: Array | None) -> None:
     """Write every vertex's elements back to their places, or those of the vertices in `mask`."""
     values = buffer.reshape(index.shape)

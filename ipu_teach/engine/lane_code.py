@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.lanes import LaneCode
+from ipu_teach.compile.trace import place
+from ipu_teach.compile.weak import PYTHON
 from ipu_teach.engine.lane_values import (
     LARGEST,
-    PYTHON,
     LaneStop,
     Mixed,
     Weak,
@@ -56,12 +57,18 @@ class Builder:
 
     def block(self, body: list[ast.stmt]) -> Statement:
         steps = [self.statement(node) for node in body]
+        lines = [node.lineno for node in body]
 
         def run(lanes: Lanes) -> None:
-            for step in steps:
-                step(lanes)
-                if lanes.mask is GONE:
-                    return
+            number = 0
+            try:
+                for number, step in enumerate(steps):  # noqa: B007
+                    step(lanes)
+                    if lanes.mask is GONE:
+                        return
+            except LaneStop as stop:
+                stop.line = stop.line or place(self.code.codelet, lines[number])
+                raise
 
         return run
 

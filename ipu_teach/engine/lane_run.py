@@ -19,7 +19,7 @@ from ipu_teach.engine.loop import run_loop
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.views import Region, find_nests
 from ipu_teach.graph.vector_layout import VectorLayout
-from ipu_teach.graph.vertex import VectorList
+from ipu_teach.graph.vertex import VectorList, Vertex
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
@@ -27,9 +27,18 @@ LANE_BYTES = 16 * 1024 * 1024  # fields of the vertices that run side by side
 
 
 def bind_lanes(
-    group: Group, layouts: tuple[Any, ...], memory: Memory, returned: Array | None, cycles: Array | None, target: Target
+    group: Group,
+    layouts: tuple[Any, ...],
+    memory: Memory,
+    returned: Array | None,
+    cycles: Array | None,
+    target: Target,
+    stopped: dict[type[Vertex], str],
 ) -> list[Call]:
-    """The calls that run `compute()` for every vertex of `group`, in lanes. Arguments as for `plan.bind`."""
+    """The calls that run `compute()` for every vertex of `group`, in lanes. Arguments as for `plan.bind`.
+
+    `stopped`: receives, for a codelet whose lanes had to stop in the middle of a run, the line and the reason.
+    """
     code = group.lanes
     assert code is not None
     program = Builder(code)
@@ -40,7 +49,8 @@ def bind_lanes(
     calls: list[Call] = []
     for begin in range(0, len(group.rows), most):
         rows = slice(begin, begin + most)
-        calls.append((_Bound(group, rows, layouts, memory, program, names, returned, cycles, target).run, ()))
+        bound = _Bound(group, rows, layouts, memory, program, names, returned, cycles, target, stopped)
+        calls.append((bound.run, ()))
     return calls
 
 
@@ -63,7 +73,9 @@ class _Bound:
         returned: Array | None,
         cycles: Array | None,
         target: Target,
+        stopped: dict[type[Vertex], str],
     ) -> None:
+        self.stopped = stopped
         self.group = replace(group, rows=group.rows[rows])
         self.count = len(self.group.rows)
         self.layouts, self.memory, self.program = layouts, memory, program
@@ -101,14 +113,15 @@ class _Bound:
                 self._run()
                 return
             except LaneStop as stop:
-                reason = str(stop)
+                reason = f"{stop.line}: {stop} does not run in lanes"
         if self.cycles is not None:
             self.cycles[...] = UNKNOWN
         run_loop(self.group, self.layouts, self.memory, self.returned)
         if not self.looping:  # the loop had nothing against it, so it is lanes that cannot do it
             self.looping = True
-            name = self.group.table.codelet.__name__
-            warnings.warn(f"{name} runs vertex by vertex: {reason} does not run in lanes.", RuntimeWarning, stacklevel=2)
+            codelet = self.group.table.codelet
+            self.stopped.setdefault(codelet, reason)
+            warnings.warn(f"{codelet.__name__} runs vertex by vertex: {reason}.", RuntimeWarning, stacklevel=2)
 
     def _run(self) -> None:
         lanes = Lanes(self.count, self._weigh)

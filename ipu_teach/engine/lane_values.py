@@ -8,32 +8,25 @@ hands over to the plain loop.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ipu_teach.compile.trace import steady
+from ipu_teach.compile.weak import PYTHON
 from ipu_teach.types import Array
 
 LARGEST = 2**62  # Python's integers have no end; these do
 EXACT = 2**53  # above, an integer is no double
 _POWERS = {np.power, np.float_power}
-PYTHON: dict[Any, Callable[..., Any]] = {
-    np.add: operator.add, np.subtract: operator.sub, np.multiply: operator.mul, np.divide: operator.truediv,
-    np.floor_divide: operator.floordiv, np.remainder: operator.mod, np.power: operator.pow, np.left_shift: operator.lshift,
-    np.right_shift: operator.rshift, np.bitwise_and: operator.and_, np.bitwise_or: operator.or_,
-    np.bitwise_xor: operator.xor, np.less: operator.lt, np.less_equal: operator.le, np.greater: operator.gt,
-    np.greater_equal: operator.ge, np.equal: operator.eq, np.not_equal: operator.ne, np.negative: operator.neg,
-    np.positive: operator.pos, np.invert: operator.invert, np.absolute: abs,
-}  # fmt: skip
 _COMPARISONS = {np.less, np.less_equal, np.greater, np.greater_equal, np.equal, np.not_equal}
 
 
 class LaneStop(Exception):
-    """Lanes cannot go on; the plain loop can, or says what is wrong."""
+    """Lanes cannot go on; the plain loop can, or says what is wrong. `line`: of the statement, as a person names it."""
+
+    line = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -178,8 +171,10 @@ def _mixed(ufunc: Any, args: tuple[Any, ...], mask: Mask) -> Any:
         return result  # every lane met a numpy number
     tags = [a.tag for a in args if isinstance(a, Mixed)]
     tag = tags[0] if len(tags) == 1 else tags[0] & tags[1]
-    weak = _weak(ufunc, tuple(a.weak if isinstance(a, Mixed) else a for a in args), tag if mask is None else mask & tag)
-    return Mixed(result, weak, tag)
+    python = tag if mask is None else mask & tag
+    weak = _weak(ufunc, tuple(a.weak if isinstance(a, Mixed) else a for a in args), python)
+    # What Python computes in double precision is not what numpy's numbers give on the way.
+    return Mixed(np.where(tag, as_strong(weak, result.dtype, python), result), weak, tag)
 
 
 def as_strong(value: Weak, dtype: Any, mask: Mask) -> Array:
@@ -212,6 +207,7 @@ def to_place(value: Any, dtype: Any, mask: Mask) -> Any:
     if isinstance(value, Mixed):
         placed = to_place(value.strong, dtype, mask)
         return np.where(value.tag, to_place(value.weak, dtype, mask), placed)
+    python = isinstance(value, Weak)
     if isinstance(value, Weak):
         value = value.array.astype(np.float64) if dtype.kind == "f" else value.array
     if not isinstance(value, np.ndarray):
@@ -219,7 +215,8 @@ def to_place(value: Any, dtype: Any, mask: Mask) -> Any:
             return np.full((), value).astype(dtype) if dtype.kind != "i" and dtype.kind != "u" else _one_place(value, dtype)
         except (OverflowError, ValueError, TypeError) as error:
             raise LaneStop(str(error)) from None
-    if dtype.kind in "iu" and value.dtype != dtype:
+    wraps = dtype.kind == "u" and value.dtype.kind in "iu" and not python
+    if dtype.kind in "iu" and value.dtype != dtype and not wraps:
         return fitting(value, dtype, mask)
     return value.astype(dtype, copy=False)
 

@@ -49,6 +49,7 @@ from ipu_teach.engine.walk import Action, build, single
 from ipu_teach.errors import ApplicationRuntimeError
 from ipu_teach.graph.graph import DataStream
 from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph.vertex import Vertex
 from ipu_teach.program import PrintTensorFmt
 from ipu_teach.report.log import StepLog
 from ipu_teach.types import Array, from_quarter
@@ -81,6 +82,7 @@ class Machine:
     ) -> None:
         self.compiled = compiled
         self._cost = cost
+        self.stopped_lanes: dict[type[Vertex], str] = {}  # codelets whose lanes had to stop, with line and reason
         self._measured: dict[object, int] = {}  # steps that ran with cycles of their own, and their numbers
         self._measured_steps: list[MeasuredStep] = []
         self.memory = Memory(compiled.graph, backend)
@@ -280,7 +282,7 @@ class Machine:
             if loop:
                 into.append((run_loop, (group, layouts, where, returned, chance, floating, name)))
             elif group.way == "lanes":
-                into += bind_lanes(group, layouts, where, returned, cycles, target)
+                into += bind_lanes(group, layouts, where, returned, cycles, target, self.stopped_lanes)
             elif self._pool is not None and group.way == "batch" and returned is None and xp.on_host:
                 parts = [bind(part, layouts, where) for part in shares(group, self._threads)]
                 into += [(together, (self._pool, parts))] if len(parts) > 1 else parts[0]

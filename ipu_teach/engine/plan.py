@@ -24,7 +24,7 @@ import numpy as np
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.trace import ELEMENTWISE, Op, Ref, Trace, item_of, steady
 from ipu_teach.engine.fold import folded
-from ipu_teach.engine.kernels import Call, apply, call_each, check_fits, gather_windows, merge, scatter
+from ipu_teach.engine.kernels import Call, apply, call_each, check_fits, gather_windows, merge, scatter, to_unsigned
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.reroll import chain_calls, chain_size, rerolled
 from ipu_teach.engine.uses import alone_or_backwards, delicate_roots, last_uses, live_bytes, only_numbers, soft_roots
@@ -472,7 +472,9 @@ class _Binder:
             rows = self.rows[self._rows]
             numbers = np.broadcast_to(source, (*self._lead, *source.shape[self._axes :]))
             self.calls.append((check_fits, (numbers, place.dtype, op.kwargs["line"], self.group.table, rows, self._mask)))
-        if place.size:
+        if place.size and self.xp.on_host and place.dtype.kind == "u" and source.dtype.kind == "f":
+            self.calls.append((to_unsigned, (place, source, self._axes)))
+        elif place.size:
             self.calls.append((self.xp.copyto, (place, source, "unsafe")))
 
     def _operand(self, value: Any, rank: int) -> Any:

@@ -7,7 +7,7 @@ interpreter while it works, and two threads share one memory.
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 
 import numpy as np
@@ -26,9 +26,17 @@ def shares(group: Group, threads: int) -> list[Group]:
 
 
 def together(pool: ThreadPoolExecutor, lists: list[list[Call]]) -> None:
-    """Run several lists of calls at the same time. Raises what the first of them raises, when all have come to an end."""
-    waiting = [pool.submit(_run, calls) for calls in lists]
-    errors = [job.exception() for job in waiting]
+    """Run several lists of calls at the same time. Raises what the first of them raises, when all have come to an end.
+
+    So does an interruption: no thread is to write to memory behind the back of what comes next.
+    """
+    waiting: list[Future[None]] = []
+    try:
+        for calls in lists:
+            waiting.append(pool.submit(_run, calls))
+        errors = [job.exception() for job in waiting]
+    finally:
+        wait(waiting)
     for error in errors:
         if error is not None:
             raise error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from functools import cached_property
 from textwrap import dedent
 from types import FunctionType
@@ -38,10 +39,11 @@ WAYS = ("batch", "fork", "lanes", "loop")  # how a codelet runs, the slowest las
 
 
 class CompiledProfile(Profile):
-    """The answers of a `CostModel`."""
+    """The answers of a `CostModel`. `looped`: codelets that had to run one by one after all, with line and reason."""
 
-    def __init__(self, cost: CostModel) -> None:
+    def __init__(self, cost: CostModel, looped: Mapping[type[Vertex], str] | None = None) -> None:
         self._cost = cost
+        self._looped = dict(looped or {})
         self._compiled = cost.compiled
         self.target = cost.target
 
@@ -59,19 +61,20 @@ class CompiledProfile(Profile):
 
     @cached_property
     def codelets(self) -> tuple[CodeletFacts, ...]:
-        groups = [g for found in self._compiled.groups.values() for g in found]
-        reasons = {g.table.codelet: g.unbatched for g in groups if g.unbatched}
-        ways: dict[str, str] = {}
-        for group in groups:
-            name = group.table.codelet.__name__
-            ways[name] = max(ways.get(name, WAYS[0]), group.way, key=WAYS.index)
+        slowest: dict[type[Vertex], tuple[str, str]] = {}
+        for group in (g for found in self._compiled.groups.values() for g in found):
+            codelet = group.table.codelet
+            if codelet not in slowest or WAYS.index(group.way) > WAYS.index(slowest[codelet][0]):
+                slowest[codelet] = group.way, group.unbatched
+        for codelet, reason in self._looped.items():
+            slowest[codelet] = WAYS[-1], f"{slowest[codelet][1]}; {reason}"
         return tuple(
             CodeletFacts(
                 c.__name__,
                 c.context,
                 tuple((name, declared.declaration()) for name, declared in c.fields.items()),
-                reasons.get(c, ""),
-                ways.get(c.__name__, WAYS[0]),
+                slowest.get(c, (WAYS[0], ""))[1],
+                slowest.get(c, (WAYS[0], ""))[0],
                 sources(c),
             )
             for c in self._classes
@@ -132,7 +135,7 @@ class CompiledProfile(Profile):
         return transfers(self._compiled.graph, self._compiled.steps[number])
 
     def at(self, target: Target) -> Profile:
-        return CompiledProfile(self._cost.at(target))
+        return CompiledProfile(self._cost.at(target), self._looped)
 
 
 def _node(node: Node) -> ProgramNode:

@@ -411,7 +411,11 @@ class Report:
         return {c.name: c.way for c in self.profile.codelets}
 
     def unbatched(self) -> dict[str, str]:
-        """Codelets that did not run as one batch: for each the line and the reason that prevented it."""
+        """Codelets that did not run as one batch: for each the line and the reason that prevented it.
+
+        Of those that run vertex by vertex also what kept them from running in lanes. Lanes that had to stop in the middle of
+        a run count as that, from then on.
+        """
         return {c.name: c.unbatched for c in self.profile.codelets if c.unbatched}
 
     def graph_size(self) -> dict[str, int]:
