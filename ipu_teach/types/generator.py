@@ -54,10 +54,27 @@ def keyed(*keys: ArrayLike) -> Array:
     For streams that are found by what they are for, not by a worker. Each key in turn is added to the bits so far and mixed
     by SplitMix64 (Steele, Lea and Flood, 2014), whose next two words are the state, as Vigna advises for this family.
     """
-    bits: Array = np.zeros(1, np.uint64)
-    for key in keys:
-        bits = _mixed(bits + np.asarray(key).astype(np.uint64))
+    bits = key(*keys)
     return np.stack([_mixed(bits), _mixed(bits + _GOLDEN)], -1)
+
+
+def key(*keys: ArrayLike) -> Array:
+    """The bits that `keys` are mixed to: uint64, of the shape they have together, at least one axis."""
+    bits: Array = np.zeros(1, np.uint64)
+    for part in keys:
+        bits = _mixed(bits + np.asarray(part).astype(np.uint64))
+    return bits
+
+
+def counted(keys: Array, first: ArrayLike, count: int) -> Array:
+    """`count` words of 32 bits for each key, from its stream's 64-bit word number `first` on: uint32 (..., count).
+
+    Word i of a key is SplitMix64's after i steps from it, its low half first. So a word is found by its number alone,
+    whoever draws it. `keys`: uint64 of any shape, as `key` makes them; `first`: one number, or one for each key.
+    """
+    steps = np.arange(-(-count // 2), dtype=np.uint64)
+    bits = (keys + np.asarray(first, np.uint64) * _GOLDEN)[..., None] + steps * _GOLDEN
+    return _mixed(bits).astype("<u8", copy=False).view("<u4")[..., :count]
 
 
 def advance(state: Array, steps: int) -> Array:
@@ -122,10 +139,13 @@ def bernoulli(state: Array, count: int, probability: float) -> Array:
 
 def _mixed(bits: Array) -> Array:
     """SplitMix64's word for each state."""
-    bits = bits + _GOLDEN
-    bits = (bits ^ bits >> 30) * np.uint64(0xBF58_476D_1CE4_E5B9)
-    bits = (bits ^ bits >> 27) * np.uint64(0x94D0_49BB_1331_11EB)
-    mixed: Array = bits ^ bits >> 31
+    mixed: Array = bits + _GOLDEN
+    shifted = mixed >> 30
+    for factor, shift in ((np.uint64(0xBF58_476D_1CE4_E5B9), 27), (np.uint64(0x94D0_49BB_1331_11EB), 31)):
+        mixed ^= shifted
+        mixed *= factor
+        np.right_shift(mixed, shift, out=shifted)
+    mixed ^= shifted
     return mixed
 
 
