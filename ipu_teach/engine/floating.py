@@ -8,10 +8,10 @@ options of the engine set them when a program is loaded, and `set_floating_point
 - debug.nanOverflowMode: NANOO;
 - debug.nanOverflowException: NANOO, and the store stops the run.
 
-What counts is what numpy reports. A NaN that is only passed on stops nothing, where the chip stops. Integers never stop a
-batch; where vertices with FLOAT or HALF fields run one by one, a single integer that overflows does, and integers divided by
-zero do everywhere. Of an infinity and an overflow stored by one assignment both become NaN. Copies, streams and vertices that
-draw random numbers are not looked at.
+What counts is what numpy reports, vertex by vertex. A NaN that is only passed on stops nothing, where the chip stops.
+Integers never stop a batch; where vertices with FLOAT or HALF fields run one by one, a single integer that overflows does, and
+integers divided by zero do everywhere. Of an infinity and an overflow stored by one assignment both become NaN. Copies,
+streams and vertices that draw random numbers are not looked at.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import traceback
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -28,8 +28,9 @@ import numpy as np
 from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.freeze import FrozenTable
 from ipu_teach.compile.groups import Group
+from ipu_teach.compile.trace import ROUNDED
 from ipu_teach.engine.hosted import spans
-from ipu_teach.engine.kernels import Call
+from ipu_teach.engine.kernels import Call, apply
 from ipu_teach.engine.memory import Memory
 from ipu_teach.errors import FloatingPointTrapError
 from ipu_teach.graph.registers import DIV0, ESR, INV, NANOO, OFLO, STOP_ON_NANOO, Registers, RegisterVertex
@@ -122,7 +123,8 @@ class Guarded:
             "divide": "raise" if any(k.div0 for k in kinds) else "ignore",
             "over": "raise" if any(k.looks_at_stores for k in kinds) else "ignore",
         }
-        self._calls, self._loops, self._alarms = calls, loops, 0
+        self._calls = [part for call in calls for part in (call, *_looked_at(call))]
+        self._loops, self._alarms = loops, 0
         written = _united([span for group in groups for span in spans(group, layouts, written=True)])
         self._places: list[Array] = [memory.bytes[start:stop] for start, stop in written]
         self._kept = [place.copy() for place in self._places]
@@ -142,6 +144,29 @@ class Guarded:
                 self._alarms = 0
                 return
         _run(self._loops)
+
+
+def doubtful(ufunc: Any) -> bool:
+    """True for functions whose vector forms may not report what their forms for single numbers do."""
+    return ufunc not in ROUNDED
+
+
+def alarm(result: Array) -> None:
+    """Raise `FloatingPointError` where a result is no finite number."""
+    if result.dtype.kind == "f" and not np.isfinite(result).all():
+        raise FloatingPointError("a result is not finite")
+
+
+def _looked_at(call: Call) -> list[Call]:
+    """What looks at the result of a call, if that may have something to report and keep silent."""
+    function, args = call
+    if function is apply:
+        return [(alarm, (args[2],))]
+    if isinstance(function, np.ufunc) and len(args) > function.nin and doubtful(function):
+        return [(alarm, (args[function.nin],))]
+    if isinstance(function, partial) and isinstance(function.func, np.ufunc) and doubtful(function.func):
+        return [(alarm, (function.keywords["out"],))]
+    return []
 
 
 def _run(calls: list[Call]) -> None:

@@ -51,8 +51,8 @@ def bind_lanes(
     for begin in range(0, len(group.rows), most):
         rows = slice(begin, begin + most)
         by_chance = None if chance is None else chance.part(rows)
-        bound = _Bound(group, rows, layouts, memory, program, names, returned, cycles, target, by_chance)
-        bound.plain = by_chance, None if watch is None else watch.part(rows), compute_set
+        watched = None if watch is None else watch.part(rows)
+        bound = _Bound(group, rows, layouts, memory, program, names, returned, cycles, target, by_chance, watched, compute_set)
         calls.append((bound.run, ()))
     return calls
 
@@ -77,9 +77,10 @@ class _Bound:
         cycles: Array | None,
         target: Target,
         chance: Chance | None,
+        watch: Watch | None,
+        compute_set: str,
     ) -> None:
-        self.chance = chance
-        self.plain: tuple[Any, ...] = ()  # more of what the plain loop wants to know
+        self.chance, self.watch, self.compute_set = chance, watch, compute_set
         self.group = replace(group, rows=group.rows[rows])
         self.count = len(self.group.rows)
         self.layouts, self.memory, self.program = layouts, memory, program
@@ -120,14 +121,14 @@ class _Bound:
                 reason = str(stop)
         if self.cycles is not None:
             self.cycles[...] = UNKNOWN
-        run_loop(self.group, self.layouts, self.memory, self.returned, *self.plain)
+        run_loop(self.group, self.layouts, self.memory, self.returned, self.chance, self.watch, self.compute_set)
         if not self.looping:  # the loop had nothing against it, so it is lanes that cannot do it
             self.looping = True
             name = self.group.table.codelet.__name__
             warnings.warn(f"{name} runs vertex by vertex: {reason} does not run in lanes.", RuntimeWarning, stacklevel=2)
 
     def _run(self) -> None:
-        lanes = Lanes(self.count, self._weigh, self.chance)
+        lanes = Lanes(self.count, self._weigh, self.chance, self.watch is not None)
         for name, parts in self.fields.items():
             declared = self.group.table.fields[name]
             loaded = [self._load(lanes, declared, part) for part in parts]

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.engine.chance import Chance
+from ipu_teach.engine.floating import alarm, doubtful
 from ipu_teach.engine.lane_values import (
     LaneStop,
     Mixed,
@@ -148,8 +149,8 @@ class Lanes:
     `ids`: for each lane its vertex, None if they are all there. `mask`: the lanes at work, None for all, `GONE` for none.
     """
 
-    def __init__(self, count: int, weigh: Weigh, chance: Chance | None = None) -> None:
-        self.home, self.weigh, self.chance = count, weigh, chance
+    def __init__(self, count: int, weigh: Weigh, chance: Chance | None = None, watched: bool = False) -> None:
+        self.home, self.weigh, self.chance, self.watched = count, weigh, chance, watched
         self.drawn = np.zeros(count, np.int64)  # words that each vertex has taken to round by chance
         self.ids: Array | None = None
         self.width = count
@@ -245,6 +246,8 @@ class Lanes:
     def compute(self, ufunc: Any, *args: Any) -> Any:
         """An operation on single elements, of which at least one is lanes."""
         result = calculate(ufunc, args, self.mask)
+        if self.watched and doubtful(ufunc):
+            alarm(result.array if isinstance(result, Weak) else getattr(result, "strong", result))
         dtype = result.array.dtype if isinstance(result, Weak) else getattr(result, "strong", result).dtype
         self.pending += self.weigh(ufunc.__name__, dtype)
         return result
