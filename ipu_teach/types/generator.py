@@ -96,7 +96,7 @@ def draw(state: Array, count: int) -> Array:
     return _loop(state, count)
 
 
-def uniform(state: Array, count: int, low: float = 0.0, high: float = 1.0) -> Array:
+def uniform(state: Array, count: int, low: ArrayLike = 0.0, high: ArrayLike = 1.0) -> Array:
     """The next `count` numbers of every stream, evenly distributed from `low` to below `high`: float32 (..., count).
 
     Two numbers a word, its low half first, as in jameshanlon/prng-testing. Each is the upper 24 of 32 bits, which single
@@ -105,11 +105,11 @@ def uniform(state: Array, count: int, low: float = 0.0, high: float = 1.0) -> Ar
     """
     halves = draw(state, -(-count // 2)).astype("<u8").view("<u4")[..., :count]
     fraction = (halves >> 8).astype(np.float32) * np.float32(2.0**-24)
-    numbers: Array = fraction * np.float32(high - low) + np.float32(low)
+    numbers: Array = fraction * _single(np.subtract(high, low)) + _single(low)
     return numbers
 
 
-def normal(state: Array, count: int, mean: float = 0.0, deviation: float = 1.0) -> Array:
+def normal(state: Array, count: int, mean: ArrayLike = 0.0, deviation: ArrayLike = 1.0) -> Array:
     """The next `count` numbers of every stream, close to normally distributed: float32 (..., count).
 
     A word gives one number: the sum of its lowest twelve groups of 5 bits, less 186, divided by 32. So it is a multiple of
@@ -121,11 +121,11 @@ def normal(state: Array, count: int, mean: float = 0.0, deviation: float = 1.0) 
     for group in range(12):
         total += (words >> np.uint64(5 * group) & np.uint64(31)).astype(np.int64)
     unit = (total - 186).astype(np.float32) / np.float32(32)
-    numbers: Array = unit * np.float32(deviation) + np.float32(mean)
+    numbers: Array = unit * _single(deviation) + _single(mean)
     return numbers
 
 
-def bernoulli(state: Array, count: int, probability: float) -> Array:
+def bernoulli(state: Array, count: int, probability: ArrayLike) -> Array:
     """The next `count` answers of every stream, each true with `probability`: bool (..., count).
 
     A word gives four, from its 16-bit parts: true where one is below probability * 65536, rounded to a whole number. So the
@@ -133,8 +133,12 @@ def bernoulli(state: Array, count: int, probability: float) -> Array:
     here the lowest is first.
     """
     parts = draw(state, -(-count // 4)).astype("<u8").view("<u2")[..., :count]
-    answers: Array = parts < round(probability * 65536)
+    answers: Array = parts < np.rint(np.multiply(probability, 65536)).astype(np.uint32)
     return answers
+
+
+def _single(value: ArrayLike) -> Array:
+    return np.asarray(value, np.float32)
 
 
 def _mixed(bits: Array) -> Array:
