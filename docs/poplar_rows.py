@@ -430,11 +430,15 @@ PROGRAM = [
     Row("cycleCount", "program.cycle_count", "modelled cycles, always the same", "cycle_count(graph, prog, 0)"),
     Row("cycleStamp", "program.cycle_stamp", "modelled cycles since load", "cycle_stamp(graph, prog, 0)"),
     Row(
-        "setFloatingPointBehaviour, setStochasticRounding",
-        "",
-        '`options={"prng.enableStochasticRounding": True}`, `debug.floatPointOpException`, '
-        "`debug.nanOverflowMode` and `debug.nanOverflowException`, for all runs of an engine",
+        "setFloatingPointBehaviour",
+        "set_floating_point_behaviour",
+        "`tile` chooses one tile; a few exceptions differ, see [numbers.md](numbers.md)",
+        "set_floating_point_behaviour(graph, prog, FloatingPointBehaviour())",
     ),
+    Row("FloatingPointBehaviour", "FloatingPointBehaviour", "", "FloatingPointBehaviour(esr=False)"),
+    Row("setStochasticRounding", "set_stochastic_rounding", "", "set_stochastic_rounding(graph, prog, True)"),
+    Row("getHwSeeds", "get_hw_seeds", "UNSIGNED_INT [tiles, workers, 4]", "get_hw_seeds(graph, prog)"),
+    Row("setHwSeeds", "set_hw_seeds", "", "set_hw_seeds(graph, get_hw_seeds(graph, prog), prog)"),
     Row("dumpProgram, prettyPrint", "program.Program.to_string", "", "Sequence(Execute(cs)).to_string()"),
 ]
 

@@ -38,6 +38,13 @@ from ipu_teach.graph import (
     concat,
     same_view,
 )
+from ipu_teach.registers import (
+    FloatingPointBehaviour,
+    get_hw_seeds,
+    set_floating_point_behaviour,
+    set_hw_seeds,
+    set_stochastic_rounding,
+)
 from ipu_teach.report import Report, compare, counter, print_profile_summary, tracepoint
 from ipu_teach.target import Target
 from ipu_teach.types import (
@@ -63,11 +70,13 @@ __version__ = "0.1.0"
 __all__ = [
     "BOOL", "CHAR", "FLOAT", "HALF", "INT", "LONGLONG", "QUARTER", "SHORT", "SIGNED_CHAR", "UNSIGNED_CHAR",
     "UNSIGNED_INT", "UNSIGNED_LONGLONG", "UNSIGNED_SHORT", "ComputeSet", "DataStream", "DebugContext", "Device",
-    "DeviceManager", "Engine", "Executable", "Graph", "IPUModel", "IPUTeachError", "InOut", "Input", "MultiVertex", "Output",
+    "DeviceManager", "Engine", "Executable", "FloatingPointBehaviour", "Graph", "IPUModel", "IPUTeachError", "InOut", "Input",
+    "MultiVertex", "Output",
     "PoplarError", "QuarterFormat", "QuarterMetadata", "RemoteBuffer", "ReplicatedStreamMode", "Report", "StreamCallback",
     "SupervisorVertex", "Sweep", "Target", "TargetType", "Tensor", "TensorCloneMethod", "UpsampleMethod",
     "VariableMappingMethod", "Vector", "VectorLayout", "VectorList", "Vertex", "append", "codelet", "compare", "compile_graph",
-    "concat", "counter",    "print_profile_summary", "program", "same_view", "sweep", "tracepoint",
+    "concat", "counter", "get_hw_seeds", "print_profile_summary", "program", "same_view", "set_floating_point_behaviour",
+    "set_hw_seeds", "set_stochastic_rounding", "sweep", "tracepoint",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # a type checker is to complain about unknown names

@@ -553,9 +553,6 @@ NOT_HERE = {
     "CrossReplicaCopy": "there is one replica; Copy between tensors.",
     "AssumeEqualAcrossReplicas": "there is one replica; use the tensor itself.",
     "Loop": "Repeat, RepeatWhileTrue or RepeatWhileFalse.",
-    "set_floating_point_behaviour": "the engine's options debug.floatPointOpException, debug.nanOverflowMode and "
-    "debug.nanOverflowException, for all of its runs.",
-    "set_stochastic_rounding": "the engine's option prng.enableStochasticRounding, for all of its runs.",
 }
 
 

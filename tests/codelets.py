@@ -296,18 +296,21 @@ TEMPLATES["u"] = TEMPLATES["i"]
 ALIKE = {FLOAT: HALF, HALF: FLOAT, INT: UNSIGNED_INT, UNSIGNED_INT: INT, BOOL: BOOL}
 
 
-def random_codelet(rng: Random, dtype: type[DType], length: int) -> tuple[type[Vertex], str]:
+def random_codelet(rng: Random, dtype: type[DType], length: int, constants: bool = True) -> tuple[type[Vertex], str]:
     """A vertex class with the fields of `SHAPES`, and its source: `length` random steps, some of them behind a branch.
 
-    One field in eight is of the other width, or of the other kind of integer.
+    One field in eight is of the other width, or of the other kind of integer. `constants`: with numbers written in it.
     """
     templates = TEMPLATES[dtype.numpy.kind]
     values = {
         "v": ["self.x", "self.v", "self.w"],
         "u": ["self.u"],
         "m": ["self.m", "self.q"],
-        "s": ["self.s", "self.k", "2", "3"] + (["0.5", "-1.25"] if dtype.numpy.kind == "f" else []),
+        "s": ["self.s", "self.k"],
     }
+
+    if constants:
+        values["s"] += ["2", "3"] + (["0.5", "-1.25"] if dtype.numpy.kind == "f" else [])
 
     def fill(template: str) -> str:
         while "{" in template:
@@ -384,7 +387,7 @@ def random_elementwise(rng: Random, dtype: type[DType], length: int) -> tuple[ty
 BRANCHING = {"x": "n", "i": "n", "w": "n", "s": "", "y": "n", "z": "", "t": ""}
 
 BRANCHING_FIELDS = """
-    x: Input[Vector[{T}]]
+    x: Input[Vector[{X}]]
     i: Input[Vector[INT]]
     w: InOut[Vector[{T}]]
     s: InOut[{T}]
@@ -395,8 +398,13 @@ BRANCHING_FIELDS = """
 _numbers = count()
 
 
-def random_branching(rng: Random, dtype: type[DType], length: int, size: int) -> tuple[type[Vertex], str]:
-    """A vertex class with the fields of `BRANCHING`, vectors of `size`, and its source: nested branches and loops."""
+def random_branching(
+    rng: Random, dtype: type[DType], length: int, size: int, given: type[DType] | None = None
+) -> tuple[type[Vertex], str]:
+    """A vertex class with the fields of `BRANCHING`, vectors of `size`, and its source: nested branches and loops.
+
+    `given`: the dtype of the field x, if that is another.
+    """
     floats = dtype.numpy.kind == "f"
     fresh = count()
 
@@ -477,7 +485,8 @@ def random_branching(rng: Random, dtype: type[DType], length: int, size: int) ->
         body += block(2, "        ", False)
     body += ["        self.z = a", "        self.w[0] = b", "        self.t = q", "        self.y[0] = c"]
     text = "\n".join(body)
-    source = f"class Branching(Vertex):{BRANCHING_FIELDS.format(T=dtype.__name__)}\n    def compute(self):\n{text}\n"
+    fields = BRANCHING_FIELDS.format(T=dtype.__name__, X=(given or dtype).__name__)
+    source = f"class Branching(Vertex):{fields}\n    def compute(self):\n{text}\n"
     file = f"<random codelet {next(_numbers)}>"
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)
     scope = {name: getattr(ipu_teach, name) for name in ipu_teach.__all__} | {"np": np, "__name__": "random_codelet"}

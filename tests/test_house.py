@@ -21,7 +21,7 @@ PACKAGE = ROOT / "ipu_teach"
 
 FLOORS = (
     ("errors", "types", "target"),
-    ("device", "graph", "program", "datasets", "archive"),
+    ("device", "graph", "program", "registers", "datasets", "archive"),
     ("compile",),
     ("cost",),
     ("report",),

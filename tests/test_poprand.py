@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from libraries import both_ways, run, value
 
-from ipu_teach import FLOAT, HALF, INT, UNSIGNED_INT, Graph, IPUModel, Tensor
+from ipu_teach import FLOAT, HALF, INT, UNSIGNED_INT, Graph, IPUModel, Tensor, get_hw_seeds
 from ipu_teach.errors import InvalidTileMappingError, IPUTeachError, PoplibsError
 from ipu_teach.poplibs import popops, poprand, poputil
 from ipu_teach.program import Sequence
@@ -88,7 +88,18 @@ def test_ones_with_a_probability(probability: float, dtype: type[DType]) -> None
     assert abs(got.astype(np.float64).mean() - probability) <= 4 * error
 
 
+@pytest.mark.parametrize("dtype", [FLOAT, HALF])
+def test_numbers_with_even_logarithms(dtype: type[DType]) -> None:
+    got = drawn(call("log_uniform", 0.01, 100, dtype=dtype))
+    assert got.dtype == dtype.numpy and got.min() >= np.array(0.01, dtype.numpy) and got.max() <= 100
+    logs = np.log(got.astype(np.float64))
+    near(logs, 0, 2 * np.log(100) / sqrt(12))
+    filled = np.bincount(np.clip(((logs / np.log(100) + 1) * 10).astype(int), 0, 19), minlength=20)
+    assert np.abs(filled - COUNT / 20).max() < 4 * sqrt(COUNT / 20)
+
+
 ALL = {
+    "log": call("log_uniform", 1, 2),
     "uniform": call("uniform", -1, 1), "normal": call("normal", 0, 1), "whole": call("uniform", 0, 9, dtype=INT),
     "truncated": call("truncated_normal", 0, 1, 2), "bernoulli": call("bernoulli", 0.5),
 }  # fmt: skip
@@ -156,6 +167,89 @@ def test_dropout_forward_and_backward_drop_the_same(dtype: type[DType]) -> None:
     assert report.unknown_codelets == ()
 
 
+@pytest.mark.parametrize("name", ALL)
+def test_without_a_seed_the_generators_go_on(name: str) -> None:
+    """Two calls draw different numbers; seeding between them makes them the same, and equal to the seed's own stream."""
+    function = {"log": "log_uniform", "whole": "uniform", "truncated": "truncated_normal"}.get(name, name)
+    kind: type[DType] = INT if name == "whole" else FLOAT
+    rest = {"log": (1, 2), "uniform": (-1, 1), "normal": (0, 1), "whole": (0, 9), "truncated": (0, 1, 2)}.get(name, (0.5,))
+
+    def build(graph: Graph, prog: Sequence, seed: Tensor, x: Tensor) -> list[Tensor]:
+        def more() -> Tensor:
+            out: Tensor = getattr(poprand, function)(graph, None, 0, x, kind, *rest, prog)
+            return out
+
+        first, second = more(), more()
+        poprand.set_seed(graph, seed, 3, prog)
+        third, fourth = more(), more()
+        poprand.set_seed(graph, seed, 3, prog)
+        fifth = more()
+        seeded = getattr(poprand, function)(graph, seed, 3, x, kind, *rest, prog)
+        return [first, second, third, fourth, fifth, seeded, more()]
+
+    given: Any = (((3, 4), UNSIGNED_INT), (np.zeros(500), FLOAT))
+    got = run(build, *given)[0]
+    for a, b in ((0, 1), (1, 2), (2, 3)):
+        assert got[a].tobytes() != got[b].tobytes()
+    assert got[2].tobytes() == got[4].tobytes() == got[5].tobytes()
+    assert got[6].tobytes() == got[3].tobytes()  # what is drawn with a seed leaves the generators alone
+    for a, b in zip(got, run(build, *given, vertex_loop=True)[0], strict=True):
+        assert a.tobytes() == b.tobytes()
+    others = run(build, *given, options={"prng.seed": 9})[0]
+    assert others[0].tobytes() != got[0].tobytes() and others[2].tobytes() == got[2].tobytes()
+
+
+def test_a_seed_set_for_all_workers_is_that_of_the_stream() -> None:
+    """And costs what PopLibs says, on every tile."""
+
+    def build(graph: Graph, prog: Sequence, seed: Tensor) -> Tensor:
+        poprand.set_seed(graph, seed, 11, prog)
+        return get_hw_seeds(graph, prog)
+
+    (words,), report = run(build, ((5, 6), UNSIGNED_INT), tiles=7)
+    states = np.stack([generator.keyed(5, 6, 11, tile, np.arange(6)) for tile in range(7)])
+    np.testing.assert_array_equal(words.view("<u8"), states)
+    assert [c.name for c in report.compute_sets] == ["set_seed", "get_hw_seeds"]
+    assert report.compute_sets[0].cycles_per_tile.tolist() == [14 + 27 * 6] * 7
+    flat = states.reshape(-1, 2)
+    assert len(np.unique(flat, axis=0)) == 42
+
+
+def test_a_mask_may_be_smaller_than_what_it_drops() -> None:
+    x = np.random.default_rng(1).uniform(1, 2, (400, 30)).astype(np.float32)
+
+    def build(graph: Graph, prog: Sequence, seed: Tensor, x: Tensor) -> list[Tensor]:
+        return [
+            poprand.shaped_dropout(graph, seed, 3, x, x[:, :1], 0.75, 4 / 3, prog),
+            poprand.shaped_dropout(graph, seed, 3, x, x[0], 0.5, 2, prog),
+            poprand.dropout(graph, seed, 3, x[:, :1], x[:, :1], 0.75, 4 / 3, prog),
+        ]
+
+    (rows, columns, plain), report = run(build, ((3, 4), UNSIGNED_INT), (x, FLOAT))
+    kept = rows[:, 0] != 0
+    np.testing.assert_array_equal(rows != 0, np.repeat(kept[:, None], 30, axis=1))
+    assert abs(kept.mean() - 0.75) < 4 * sqrt(0.75 * 0.25 / 400)
+    np.testing.assert_allclose(rows[kept], x[kept] * 4 / 3, rtol=2e-7)
+    np.testing.assert_array_equal(columns != 0, np.repeat((columns[0] != 0)[None], 400, axis=0))
+    np.testing.assert_array_equal(kept, plain[:, 0] != 0)  # the mask is that of the same seed, modifier and reference
+    assert [c.name for c in report.compute_sets][:2] == ["shaped_dropout/mask", "shaped_dropout"]
+
+
+@pytest.mark.parametrize("dtype", [FLOAT, HALF])
+def test_halves_that_are_drawn_round_by_chance_too(dtype: type[DType]) -> None:
+    options = {"prng.enableStochasticRounding": True}
+    build = call("uniform", 1, 2, dtype=dtype)
+    plain, chance, again = (drawn(build, 3000, options=o) for o in (None, options, options))
+    assert chance.tobytes() == again.tobytes()
+    assert (chance.tobytes() == plain.tobytes()) is (dtype is FLOAT)
+    if dtype is HALF:  # to one of the two neighbours of what is FLOAT without rounding
+        exact = drawn(call("uniform", 1, 2), 3000)
+        assert np.all(np.abs(chance - exact) < 2.0**-10) and np.all(np.abs(plain - exact) <= 2.0**-11)
+        up = chance > exact
+        way = np.mod(exact.astype(np.float64) * 2**10, 1)
+        assert abs((up - way).mean()) < 4 * np.sqrt(np.mean(way * (1 - way)) / 3000)
+
+
 def test_a_program_may_change_the_seed_between_runs() -> None:
     def build(graph: Graph, prog: Sequence, seed: Tensor, x: Tensor) -> Tensor:
         out = poprand.uniform(graph, seed, 0, x, FLOAT, 0, 1, prog)
@@ -179,6 +273,24 @@ uniform() was given min_val 1 and max_val 0.
 poprand.uniform(graph, seed, 1, x, CHAR, 0, 1, prog)
 uniform() was given out_type=CHAR.
   next:  use FLOAT, HALF, INT, UNSIGNED_INT.
+
+poprand.log_uniform(graph, seed, 1, x, FLOAT, 0, 1, prog)
+log_uniform() was given 0 as min_val.
+  next:  give a finite number of 1.17549e-38 or more.
+
+poprand.log_uniform(graph, seed, 1, x, FLOAT, 2, 1, prog)
+log_uniform() was given min_val 2 and max_val 1.
+  next:  give the smaller bound first, both finite.
+
+poprand.shaped_dropout(graph, seed, 1, x, x[:2], 0.5, 2, prog)
+shaped_dropout() cannot spread a mask of shape (2,) over x of shape (6,).
+  where: x Tensor('x', FLOAT, shape (6,)) and reference Tensor(a view of 'x', FLOAT, shape (2,))
+  next:  give a reference whose lengths, from the last on, are x's or 1.
+
+poprand.set_seed(graph, x, 1, prog)
+set_seed() wants two UNSIGNED_INT as master_seed; it was given 6 of FLOAT.
+  where: Tensor('x', FLOAT, shape (6,))
+  next:  make it with graph.add_variable(UNSIGNED_INT, (2,)) and graph.set_initial_value.
 
 poprand.normal(graph, seed, 1, x, INT, 0, 1, prog)
 normal() was given out_type=INT.

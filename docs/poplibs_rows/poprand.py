@@ -3,7 +3,7 @@
 from poplar_rows import Row
 
 _SEED = "poputil.map_tensor_linearly(graph, seed := graph.add_variable(UNSIGNED_INT, (2,))) or poprand"
-_NUMBERS = "the numbers are not those of a chip; a seed is needed"
+_NUMBERS = "the numbers are not those of a chip; without a seed, None"
 
 POPRAND = [
     Row(
@@ -24,6 +24,14 @@ POPRAND = [
     Row(
         "poprand::dropout", "poplibs.poprand.dropout", _NUMBERS, f"({_SEED}).dropout(graph, seed, 1, t, t, 0.5, 2, prog)",
     ),
-    Row("poprand::setSeed, logUniform, shapedDropout", "", "each call takes its seed; `uniform` and `popops.exp`; `dropout`"),
+    Row(
+        "poprand::logUniform", "poplibs.poprand.log_uniform", f"{_NUMBERS}; no base, which changes only last digits",
+        f"({_SEED}).log_uniform(graph, seed, 1, t, FLOAT, 1, 2, prog)",
+    ),
+    Row(
+        "poprand::shapedDropout", "poplibs.poprand.shaped_dropout", _NUMBERS,
+        f"({_SEED}).shaped_dropout(graph, seed, 1, t, t[0], 0.5, 2, prog)",
+    ),
+    Row("poprand::setSeed", "poplibs.poprand.set_seed", "", f"({_SEED}).set_seed(graph, seed, 1, prog)"),
     Row("popsparse, gcl", "", "one replica has nothing to reduce across"),
 ]  # fmt: skip

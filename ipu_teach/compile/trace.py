@@ -51,7 +51,7 @@ METHODS = {
     "all", "any", "argmax", "argmin", "argsort", "clip", "cumprod", "cumsum", "dot", "max", "mean", "min", "prod", "round",
     "squeeze", "std", "sum", "swapaxes", "trace", "var",
 }  # fmt: skip
-_ROUNDED = {
+ROUNDED = {
     np.add, np.subtract, np.multiply, np.divide, np.negative, np.positive, np.absolute, np.fabs, np.sqrt, np.square,
     np.reciprocal, np.floor, np.ceil, np.rint, np.trunc, np.sign, np.maximum, np.minimum, np.fmax, np.fmin, np.copysign,
     np.floor_divide, np.remainder, np.fmod,
@@ -65,7 +65,7 @@ def steady(ufunc: Any, dtype: Any) -> bool:
     Other functions have a vector form for operands that ascend and do not interleave with the result, and a scalar form
     for the rest, and the two differ in the last bit.
     """
-    return dtype.kind != "f" or ufunc in _ROUNDED or (ufunc in _ROUNDED_ENOUGH and dtype == np.float32)
+    return dtype.kind != "f" or ufunc in ROUNDED or (ufunc in _ROUNDED_ENOUGH and dtype == np.float32)
 
 
 class TraceStopped(BaseException):

@@ -1,64 +1,101 @@
-"""Stochastic rounding: what codelets store in halves goes up or down by chance (option prng.enableStochasticRounding).
+"""Stochastic rounding: what codelets store in halves goes up or down by chance, on tiles whose bit ESR is set.
 
 It takes place where a codelet assigns results of single precision or wider to a HALF field. What is a half already stays,
-also the results of arithmetic on halves; Python's own numbers, as in the codelet's text, round to nearest. Vertices that
-store so run one by one.
+also the results of arithmetic on halves; Python's own numbers, as in the codelet's text, round to nearest.
 
-Each execution of a vertex, and of each worker of a MultiVertex, has a random stream of its own, which follows from the seed,
-the number of the execution since load, the number of the vertex in its compute set, and the worker. No result depends on the
-order in which they run.
+Every worker has a generator (`Registers.generators`). Whenever a compute set runs in which a vertex may round so, each
+worker draws one word. A vertex's own random bits follow from such a word and its number n in the compute set: from the word
+of worker n modulo 6 of its tile, of a MultiVertex from each worker's own; `types.generator.counted` says how. Each store takes
+as many 32-bit words as it has elements, in their order, from the next whole 64-bit word on. So no bit depends on the order in
+which vertices run, on how many run at a time, or on the way they run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from ipu_teach.compile.groups import Group
-from ipu_teach.compile.trace import Ref, Trace
+from ipu_teach.compile.trace import Op, Ref, Trace
+from ipu_teach.engine.hosted import traces_of
+from ipu_teach.graph.registers import ESR, Registers
 from ipu_teach.graph.vector_layout import OnePtrArray
 from ipu_teach.types import HALF, Array, generator, to_half
 
 
 class Chance:
-    """The random streams of one group's vertices. `executions` counts those of all groups of a machine."""
+    """The random bits of one group's vertices. `keys`: uint64 (vertices, workers), new for each run of their compute set.
 
-    def __init__(self, seed: int, executions: Iterator[int], group: Group) -> None:
-        self._seed, self._executions = seed, executions
-        self._vertices = group.table.order[group.rows][:, None]
-        self._workers = np.arange(max(1, len(group.workers)))
+    `chosen`: which of the vertices round by chance, by their tiles. `watched`: an overflow raises `FloatingPointError`.
+    """
 
-    def states(self) -> Array:
-        """A generator's state for each vertex and worker, for one more execution: uint64 (vertices, workers, 2)."""
-        return generator.keyed(self._seed, next(self._executions), self._vertices, self._workers)
+    def __init__(self, group: Group, registers: Registers) -> None:
+        table = group.table
+        self._vertices, self._tiles = table.order[group.rows][:, None], table.tiles[group.rows][:, None]
+        self._workers = np.arange(len(group.workers)) if group.workers else None
+        self.chosen: Array = registers.behaviour[self._tiles[:, 0]] & np.uint32(ESR) != 0
+        self.keys: Array = np.zeros((len(group.rows), max(1, len(group.workers))), np.uint64)
+        self.watched = False
+
+    def part(self, rows: slice) -> Chance:
+        """The same for some of the vertices."""
+        found = object.__new__(Chance)
+        found.chosen, found.keys, found.watched = self.chosen[rows], self.keys[rows], self.watched
+        return found
+
+    def begin(self, words: Array) -> None:
+        """The compute set runs once more; `words` is what the workers drew for it: uint64 (tiles, workers)."""
+        workers = self._vertices % words.shape[1] if self._workers is None else self._workers
+        self.keys[...] = generator.key(words[self._tiles, workers], self._vertices)
+
+    def rounded(self, values: Array, members: Any, worker: int, first: Any) -> Array:
+        """`values` (vertices, ...), as halves; the vertices are `members` of the group, their words start at `first`."""
+        keys, chosen = self.keys[members, worker], self.chosen[members]
+        words = generator.counted(keys, first, values.size // max(1, len(keys)))
+        halves = to_half(values, words=words.reshape(values.shape))
+        if not chosen.all():
+            halves = np.where(chosen.reshape(-1, *(1,) * (values.ndim - 1)), halves, to_half(values))
+        if self.watched and np.any(np.isinf(halves) & np.isfinite(values)):
+            raise FloatingPointError("overflow encountered in a store of halves")
+        return halves
+
+    def store(self, place: Array, source: Array, members: Any, worker: int, first: int) -> None:
+        """Put `source` into the HALF fields of some vertices, `place`, whose first axes are theirs."""
+        values = np.broadcast_to(source, place.shape)
+        count = len(self.keys[members])
+        place[...] = self.rounded(values.reshape(count, -1), members, worker, first).reshape(place.shape)
+
+
+def words_of(elements: int) -> int:
+    """How many words of 64 bits a store of so many elements takes."""
+    return -(-elements // 2)
 
 
 class StoredHalf(OnePtrArray):
-    """A float16 array, and views of it, that looks at what is stored in it.
+    """A float16 array, and views of it, that looks at what is stored in it: a HALF field of one vertex.
 
-    Wider floats are rounded stochastically, with words from `state`. If something was noted in `overflows` since the last
-    store, infinities become NaN, or raise `FloatingPointError` if that `stops`. It may be laid out as ONE_PTR, and tells
-    its length unless it is.
+    Wider floats are rounded by chance, with words from `stream` (a key, and the number of the next word). If something was
+    noted in `overflows` since the last store, infinities become NaN, or raise `FloatingPointError` if that `stops`. It may be
+    laid out as ONE_PTR, and tells its length unless it is.
     """
 
-    state: Array | None = None
+    stream: Array | None = None
     overflows: list[str] | None = None
     stops: bool = False
 
     def __array_finalize__(self, parent: Any) -> None:
-        self.state = getattr(parent, "state", None)
-        self.overflows = getattr(parent, "overflows", None)
-        self.stops = getattr(parent, "stops", False)
+        if isinstance(parent, StoredHalf) and np.may_share_memory(self, parent):  # a view, no copy
+            self.stream, self.overflows, self.stops = parent.stream, parent.overflows, parent.stops
 
     def __setitem__(self, key: Any, value: Any) -> None:
         given = np.asarray(value)
-        if self.state is not None and _wide(value, given.dtype):
+        if self.stream is not None and _wide(value, given.dtype):
             spread = np.empty(np.shape(self[key]), given.dtype)
             spread[...] = given
-            words = generator.draw(self.state, spread.size).reshape(spread.shape) >> np.uint64(32)
-            value = to_half(spread, words=words.astype(np.uint32))
+            words = generator.counted(self.stream[:1], self.stream[1:], spread.size).reshape(spread.shape)
+            self.stream[1:] += np.uint64(words_of(spread.size))
+            value = to_half(spread, words=words)
             if self.overflows is not None and np.any(np.isinf(value) & np.isfinite(spread)):
                 self.overflows.append("overflow")
         super().__setitem__(key, value)
@@ -90,18 +127,29 @@ def rounds(group: Group) -> bool:
     """True if vertices of `group` may store something wider in a half."""
     if not any(field.written and field.dtype is HALF for field in group.table.fields.values()):
         return False
-    traces = [trace for _, trace in group.workers] or [group.trace]
-    return any(trace.stopped or _narrows(trace) for trace in traces)
+    return any(trace.stopped or any(narrows(trace, op) for op in trace.ops) for trace in traces_of(group))
 
 
-def _narrows(trace: Trace) -> bool:
-    for op in trace.ops:
-        if op.kind == "store" and trace.samples[op.args[0].id].dtype == np.float16:
-            value = op.args[1]
-            given = trace.samples[value.id] if isinstance(value, Ref) else value
-            if _wide(given, np.asarray(given).dtype):
-                return True
-    return False
+def narrows(trace: Trace, op: Op) -> bool:
+    """True for a store of something wider in a HALF field."""
+    if op.kind != "store" or trace.roots[op.args[0].id] not in trace.regions:
+        return False
+    if trace.samples[op.args[0].id].dtype != np.float16:
+        return False
+    value = op.args[1]
+    given = trace.samples[value.id] if isinstance(value, Ref) else value
+    return _wide(given, np.asarray(given).dtype)
+
+
+def first_words(trace: Trace) -> dict[int, int]:
+    """By op number of each store that `narrows`: where its words start in the vertex's stream."""
+    found: dict[int, int] = {}
+    taken = 0
+    for number, op in enumerate(trace.ops):
+        if narrows(trace, op):
+            found[number] = taken
+            taken += words_of(trace.samples[op.args[0].id].size)
+    return found
 
 
 def _wide(value: Any, dtype: np.dtype[Any]) -> bool:

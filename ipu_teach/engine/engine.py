@@ -15,7 +15,7 @@ from ipu_teach.compile.programs import CopyStep, Node
 from ipu_teach.device import Device
 from ipu_teach.engine.backend import choose_backend, one_blas_thread
 from ipu_teach.engine.executable import Executable, checks_of, compile_graph
-from ipu_teach.engine.floating import FloatingPoint
+from ipu_teach.engine.floating import control_bits
 from ipu_teach.engine.machine import Machine
 from ipu_teach.engine.options import Options, Value, effective, parsed
 from ipu_teach.engine.remote import find_buffer, host_values_of
@@ -168,8 +168,8 @@ class Engine(WithoutSome):
             vertex_loop=self._vertex_loop,
             check_reads=self._checks["uninitialised"],
             shuffle=self._shuffle,
-            seed=int(self._options["prng.seed"] or 0) if self._options["prng.enableStochasticRounding"] else None,
-            floating=FloatingPoint.of(self._options),
+            behaviour=control_bits(self._options),
+            seed=int(self._options["prng.seed"] or 0),
             exact=self._exact,
             threads=self._threads,
         )

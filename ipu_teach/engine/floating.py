@@ -1,70 +1,227 @@
 """Floating-point exceptions: what stops a run, and what a half that overflowed becomes.
 
-The chip's FP_CTL register has a bit for each (https://github.com/graphcore/ipu_assembly_support). Here three options of the
-engine stand for them, for all of its runs:
+The bits of a tile's control register say so (`graph.registers`): INV, DIV0 and OFLO stop the run at an invalid operation, a
+division by zero, an overflow; with NANOO, NaN is stored in a HALF field where halves overflow, instead of infinity. Three
+options of the engine set them when a program is loaded, and `set_floating_point_behaviour` while it runs:
 
-- debug.floatPointOpException: an invalid operation, a division by zero or an overflow stops the run (INV, DIV0, OFLO);
-- debug.nanOverflowMode: where halves overflow, NaN is stored in a HALF field instead of infinity (NANOO);
-- debug.nanOverflowException: the same, and the store stops the run.
+- debug.floatPointOpException: INV, DIV0 and OFLO;
+- debug.nanOverflowMode: NANOO;
+- debug.nanOverflowException: NANOO, and the store stops the run.
 
-Vertices with FLOAT or HALF fields then run one by one: slow, but right. What counts is what numpy reports. A NaN that is only
-passed on stops nothing, where the chip stops; in a vertex with FLOAT or HALF fields, a single integer that overflows, or
-integers divided by zero, stop the run too. Of an infinity and an overflow stored by one assignment both become NaN. Copies
-and streams compute nothing and are not looked at.
+What counts is what numpy reports, vertex by vertex. A NaN that is only passed on stops nothing, where the chip stops.
+Integers never stop a batch; where vertices with FLOAT or HALF fields run one by one, a single integer that overflows does, and
+integers divided by zero do everywhere. Of an infinity and an overflow stored by one assignment both become NaN. Copies,
+streams and vertices that draw random numbers are not looked at.
 """
 
 from __future__ import annotations
 
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
 
 import numpy as np
 
 from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.freeze import FrozenTable
 from ipu_teach.compile.groups import Group
+from ipu_teach.compile.trace import ROUNDED
+from ipu_teach.engine.hosted import spans
+from ipu_teach.engine.kernels import Call, apply
+from ipu_teach.engine.memory import Memory
 from ipu_teach.errors import FloatingPointTrapError
-from ipu_teach.types import FLOAT, HALF
+from ipu_teach.graph.registers import DIV0, ESR, INV, NANOO, OFLO, STOP_ON_NANOO, Registers, RegisterVertex
+from ipu_teach.types import FLOAT, HALF, Array
+
+MOST_ALARMS = 3  # batches in a row in which something was reported: from then on vertices run one by one
+
+
+def control_bits(options: Mapping[str, object]) -> int:
+    """The bits of FP_CTL that an engine's options ask for."""
+    chosen = {
+        "debug.floatPointOpException": INV | DIV0 | OFLO,
+        "debug.nanOverflowMode": NANOO,
+        "debug.nanOverflowException": NANOO | STOP_ON_NANOO,
+        "prng.enableStochasticRounding": ESR,
+    }
+    bits = 0
+    for name, part in chosen.items():
+        bits |= part if options[name] else 0
+    return bits
 
 
 @dataclass(frozen=True)
 class FloatingPoint:
-    """`traps`: invalid operations, divisions by zero and overflows stop. `stops`: only halves that overflow do."""
+    """What stops on a tile: `inv`, `div0`, `oflo`. `nan`: halves that overflow become NaN; `stops`: that stops too."""
 
-    traps: bool
+    inv: bool
+    div0: bool
+    oflo: bool
+    nan: bool
     stops: bool
 
     @classmethod
-    def of(cls, options: Mapping[str, object]) -> FloatingPoint | None:
-        """What an engine's options ask for; None for arithmetic that never traps."""
-        traps, stops, nan = (
-            bool(options[f"debug.{name}"]) for name in ("floatPointOpException", "nanOverflowException", "nanOverflowMode")
-        )
-        return cls(traps, stops) if traps or stops or nan else None
+    @cache
+    def of(cls, bits: int) -> FloatingPoint | None:
+        """What the bits of FP_CTL mean; None for arithmetic that never traps."""
+        found = cls(*(bool(bits & bit) for bit in (INV, DIV0, OFLO, NANOO, STOP_ON_NANOO)))
+        return found if found != cls(False, False, False, False, False) else None
+
+    @property
+    def looks_at_stores(self) -> bool:
+        """True if an overflow in a store of halves matters."""
+        return self.oflo or self.nan
 
     def watch(self, overflows: list[str]) -> AbstractContextManager[object]:
         """In here numpy raises `FloatingPointError`, or notes overflows in `overflows`, which stores of halves take out."""
-        if self.traps:
-            return np.errstate(invalid="raise", divide="raise", over="raise")
-        return np.errstate(over="call", call=lambda kind, _: overflows.append(kind))
+        over = "raise" if self.oflo else "call" if self.nan else "ignore"
+        return np.errstate(
+            invalid="raise" if self.inv else "ignore",
+            divide="raise" if self.div0 else "ignore",
+            over=over,  # type: ignore[arg-type]
+            under="ignore",
+            call=lambda kind, _: overflows.append(kind),
+        )
+
+
+class Watch:
+    """What stops each vertex of a group, by its tile."""
+
+    def __init__(self, group: Group, registers: Registers) -> None:
+        self._codes = registers.behaviour[group.table.tiles[group.rows]]
+        points = {FloatingPoint.of(code) for code in np.unique(self._codes).tolist()} if computes(group) else set()
+        self.kinds = {point for point in points if point is not None}
+
+    def of(self, number: int) -> FloatingPoint | None:
+        """What stops vertex `number` of the group."""
+        return FloatingPoint.of(int(self._codes[number]))
+
+    def part(self, rows: slice) -> Watch:
+        """The same for some of the vertices."""
+        found = object.__new__(Watch)
+        found._codes, found.kinds = self._codes[rows], self.kinds
+        return found
+
+
+class Guarded:
+    """Batches of vertices that may trap: run them, and where numpy reports something, undo that and run the plain loop.
+
+    The loop says which vertex it was, stores NaN where it must, or finds that it was nothing: a way through a branch that no
+    vertex went.
+    """
+
+    def __init__(
+        self, memory: Memory, groups: Sequence[Group], layouts: tuple[Any, ...], watch: Sequence[Watch], calls: list[Call],
+        loops: list[Call],
+    ) -> None:  # fmt: skip
+        kinds = {kind for w in watch for kind in w.kinds}
+        self._raising = {
+            "invalid": "raise" if any(k.inv for k in kinds) else "ignore",
+            "divide": "raise" if any(k.div0 for k in kinds) else "ignore",
+            "over": "raise" if any(k.looks_at_stores for k in kinds) else "ignore",
+        }
+        self._calls = [part for call in calls for part in (call, *_looked_at(call))]
+        self._loops, self._alarms = loops, 0
+        written = _united([span for group in groups for span in spans(group, layouts, written=True)])
+        self._places: list[Array] = [memory.bytes[start:stop] for start, stop in written]
+        self._kept = [place.copy() for place in self._places]
+
+    def run(self) -> None:
+        if self._alarms < MOST_ALARMS:
+            for place, kept in zip(self._places, self._kept, strict=True):
+                kept[...] = place
+            try:
+                with np.errstate(**self._raising):  # type: ignore[arg-type]
+                    _run(self._calls)
+            except FloatingPointError:
+                self._alarms += 1
+                for place, kept in zip(self._places, self._kept, strict=True):
+                    place[...] = kept
+            else:
+                self._alarms = 0
+                return
+        _run(self._loops)
+
+
+def doubtful(ufunc: Any) -> bool:
+    """True for functions whose vector forms may not report what their forms for single numbers do."""
+    return ufunc not in ROUNDED
+
+
+def alarm(result: Array) -> None:
+    """Raise `FloatingPointError` where a result is no finite number."""
+    if result.dtype.kind == "f" and not np.isfinite(result).all():
+        raise FloatingPointError("a result is not finite")
+
+
+def _looked_at(call: Call) -> list[Call]:
+    """What looks at the result of a call, if that may have something to report and keep silent."""
+    function, args = call
+    if function is apply:
+        return [(alarm, (args[2],))]
+    if isinstance(function, np.ufunc) and len(args) > function.nin and doubtful(function):
+        return [(alarm, (args[function.nin],))]
+    if isinstance(function, partial) and isinstance(function.func, np.ufunc) and doubtful(function.func):
+        return [(alarm, (function.keywords["out"],))]
+    return []
+
+
+def _run(calls: list[Call]) -> None:
+    for function, args in calls:
+        function(*args)
+
+
+def _united(found: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans, those that meet made one."""
+    united: list[tuple[int, int]] = []
+    for start, stop in sorted(found):
+        if united and start <= united[-1][1]:
+            united[-1] = united[-1][0], max(stop, united[-1][1])
+        else:
+            united.append((start, stop))
+    return united
 
 
 def computes(group: Group) -> bool:
-    """True if vertices of `group` have floating-point fields."""
-    return any(field.dtype in (FLOAT, HALF) for field in group.table.fields.values())
+    """True if vertices of `group` have floating-point fields, and compute with them."""
+    floats = any(field.dtype in (FLOAT, HALF) for field in group.table.fields.values())
+    return floats and not issubclass(group.table.codelet, RegisterVertex)
 
 
-def trapped(table: FrozenTable, row: int, error: FloatingPointError, line: str, compute_set: str) -> FloatingPointTrapError:
-    """The error for a vertex that trapped, with those of its fields that stand in the line."""
+def trapped(
+    table: FrozenTable, row: int, error: FloatingPointError, line: str, compute_set: str, values: Mapping[str, Any]
+) -> FloatingPointTrapError:
+    """The error for a vertex that trapped, with those of its fields that stand in the line.
+
+    `values`: (before, after) of its written fields, by name, as they become where nothing stops the vertex.
+    """
     file = table.codelet.compute.__code__.co_filename
     lines = [frame.line or "" for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     fields = [name for name in table.fields if lines and f"self.{name}" in lines[-1]]
     seen = f"; fields {', '.join(fields)}" if fields else ""
+    for name in [*(f for f in fields if f in values), *(f for f in values if f not in fields)]:
+        element = _first_lost(*values[name])
+        if element:
+            seen += f"; {name}{element}"
+            break
     return FloatingPointTrapError(
         f"A floating-point exception stopped the run: {error}.",
         where=f"{line}, {vertex_name(table, row)} of compute set {compute_set!r}{seen}",
-        next_step="look at what the vertex was given; without debug.floatPointOpException and debug.nanOverflowException the "
-        "run goes on with infinity or NaN.",
+        next_step="look at what the vertex was given; without debug.floatPointOpException and debug.nanOverflowException, or "
+        "with set_floating_point_behaviour ahead of it, the run goes on with infinity or NaN.",
     )
+
+
+def _first_lost(before: Any, after: Any) -> str:
+    """The first element that is no number any more, in words; nothing if all are."""
+    if isinstance(after, list):
+        parts = zip(before, after, strict=True)
+        return next((f"[{i}]{text}" for i, (b, a) in enumerate(parts) if (text := _first_lost(b, a))), "")
+    lost = np.argwhere(~np.isfinite(after) & (np.isfinite(before) | np.isnan(before)))
+    if not len(lost):
+        return ""
+    place = tuple(int(i) for i in lost[0])
+    return f"{list(place) if place else ''} becomes {np.asarray(after)[place]}"

@@ -26,17 +26,19 @@ def traces_of(group: Group) -> list[Trace]:
 
 def visit(memory: Memory, groups: Iterable[Group], layouts: tuple[Any, ...], calls: list[Call]) -> list[Call]:
     """`calls`, which run `groups` in the host's copy of `memory`, between the copies there and back."""
-    spans = [span for group in groups for span in _spans(group, layouts)]
-    if not spans:
+    reached = [span for group in groups for span in spans(group, layouts)]
+    if not reached:
         return calls
-    reach = min(start for start, _ in spans), max(stop for _, stop in spans)
+    reach = min(start for start, _ in reached), max(stop for _, stop in reached)
     return [(memory.fetch, reach), *calls, (memory.send, reach)]
 
 
-def _spans(group: Group, layouts: tuple[Any, ...]) -> Iterable[tuple[int, int]]:
-    """From which byte to which each field of the vertices lies."""
+def spans(group: Group, layouts: tuple[Any, ...], written: bool = False) -> Iterable[tuple[int, int]]:
+    """From which byte to which each field of the vertices lies; with `written`, each field that they write."""
     table = group.table
     for name, declared in table.fields.items():
+        if written and not declared.written:
+            continue
         ids, offsets, size = table.layouts[name][group.rows], table.offsets[name][group.rows], declared.dtype.size
         for number in np.unique(ids):
             starts, layout = offsets[ids == number], layouts[number]

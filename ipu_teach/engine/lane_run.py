@@ -11,6 +11,8 @@ import numpy as np
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.tracer import is_list
 from ipu_teach.cost.codelets import UNKNOWN, VERTEX_OVERHEAD, single_cycles
+from ipu_teach.engine.chance import Chance
+from ipu_teach.engine.floating import Watch
 from ipu_teach.engine.kernels import Call
 from ipu_teach.engine.lane_code import Builder
 from ipu_teach.engine.lane_values import LaneStop
@@ -21,7 +23,7 @@ from ipu_teach.engine.views import Region, find_nests
 from ipu_teach.graph.vector_layout import VectorLayout
 from ipu_teach.graph.vertex import VectorList, Vertex
 from ipu_teach.target import Target
-from ipu_teach.types import Array
+from ipu_teach.types import HALF, Array
 
 LANE_BYTES = 16 * 1024 * 1024  # fields of the vertices that run side by side
 
@@ -34,8 +36,11 @@ def bind_lanes(
     cycles: Array | None,
     target: Target,
     stopped: dict[type[Vertex], str],
+    chance: Chance | None = None,
+    watch: Watch | None = None,
+    compute_set: str = "",
 ) -> list[Call]:
-    """The calls that run `compute()` for every vertex of `group`, in lanes. Arguments as for `plan.bind`.
+    """The calls that run `compute()` for every vertex of `group`, in lanes. Arguments as for `plan.bind` and `run_loop`.
 
     `stopped`: receives, for a codelet whose lanes had to stop in the middle of a run, the line and the reason.
     """
@@ -49,7 +54,11 @@ def bind_lanes(
     calls: list[Call] = []
     for begin in range(0, len(group.rows), most):
         rows = slice(begin, begin + most)
-        bound = _Bound(group, rows, layouts, memory, program, names, returned, cycles, target, stopped)
+        by_chance = None if chance is None else chance.part(rows)
+        watched = None if watch is None else watch.part(rows)
+        bound = _Bound(
+            group, rows, layouts, memory, program, names, returned, cycles, target, stopped, by_chance, watched, compute_set
+        )
         calls.append((bound.run, ()))
     return calls
 
@@ -74,8 +83,12 @@ class _Bound:
         cycles: Array | None,
         target: Target,
         stopped: dict[type[Vertex], str],
+        chance: Chance | None,
+        watch: Watch | None,
+        compute_set: str,
     ) -> None:
         self.stopped = stopped
+        self.chance, self.watch, self.compute_set = chance, watch, compute_set
         self.group = replace(group, rows=group.rows[rows])
         self.count = len(self.group.rows)
         self.layouts, self.memory, self.program = layouts, memory, program
@@ -116,7 +129,7 @@ class _Bound:
                 reason = f"{stop.line}: {stop} does not run in lanes"
         if self.cycles is not None:
             self.cycles[...] = UNKNOWN
-        run_loop(self.group, self.layouts, self.memory, self.returned)
+        run_loop(self.group, self.layouts, self.memory, self.returned, self.chance, self.watch, self.compute_set)
         if not self.looping:  # the loop had nothing against it, so it is lanes that cannot do it
             self.looping = True
             codelet = self.group.table.codelet
@@ -124,7 +137,7 @@ class _Bound:
             warnings.warn(f"{codelet.__name__} runs vertex by vertex: {reason}.", RuntimeWarning, stacklevel=2)
 
     def _run(self) -> None:
-        lanes = Lanes(self.count, self._weigh)
+        lanes = Lanes(self.count, self._weigh, self.chance, self.watch is not None)
         for name, parts in self.fields.items():
             declared = self.group.table.fields[name]
             loaded = [self._load(lanes, declared, part) for part in parts]
@@ -150,7 +163,8 @@ class _Bound:
         if index is not None:
             self.memory.backend.take(self.memory.flat(declared.dtype), index, None, buffer, "clip")
         sized = VectorLayout.ONE_PTR not in declared.layouts[:1]
-        return Field(lanes, buffer, declared.kind != "output", declared.written, sized)
+        rounds = self.chance is not None and declared.dtype is HALF
+        return Field(lanes, buffer, declared.kind != "output", declared.written, sized, rounds)
 
     def _weigh(self, name: str, dtype: Any) -> float:
         key = (name, dtype)

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from ipu_teach.engine.chance import Chance
+from ipu_teach.engine.floating import alarm, doubtful
 from ipu_teach.engine.lane_values import (
     LaneStop,
     Mixed,
@@ -38,8 +40,11 @@ LEAST_LANES = 64  # fewer go on as they are, waiting lanes included
 class Field:
     """A field, or a local array, of every vertex: `data` has the vertex's own axes first and all vertices last."""
 
-    def __init__(self, lanes: Lanes, data: Array, readable: bool = True, writable: bool = True, sized: bool = True) -> None:
+    def __init__(
+        self, lanes: Lanes, data: Array, readable: bool = True, writable: bool = True, sized: bool = True, rounds: bool = False
+    ) -> None:
         self.lanes, self.data, self.readable, self.writable, self.sized = lanes, data, readable, writable, sized
+        self.rounds = rounds  # what is stored here is rounded by chance
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -74,7 +79,7 @@ class Field:
             return self._spend(self.data[self._places(keys)])
         row = self._row(keys)
         if row.ndim > 1:
-            return Field(lanes, row, self.readable, self.writable)
+            return Field(lanes, row, self.readable, self.writable, rounds=self.rounds)
         if lanes.ids is not None:
             return self._spend(row[lanes.ids])
         return self._spend(row.copy() if self.writable else row)
@@ -85,6 +90,8 @@ class Field:
         if not self.writable:
             raise LaneStop("a write to an Input")
         placed = to_place(value, self.dtype, lanes.mask)
+        if self.rounds:
+            placed = lanes.rounded(value, placed)
         if any(is_lanes(k) for k in keys):
             places = self._places(keys)
             if lanes.mask is not None:
@@ -142,8 +149,9 @@ class Lanes:
     `ids`: for each lane its vertex, None if they are all there. `mask`: the lanes at work, None for all, `GONE` for none.
     """
 
-    def __init__(self, count: int, weigh: Weigh) -> None:
-        self.home, self.weigh = count, weigh
+    def __init__(self, count: int, weigh: Weigh, chance: Chance | None = None, watched: bool = False) -> None:
+        self.home, self.weigh, self.chance, self.watched = count, weigh, chance, watched
+        self.drawn = np.zeros(count, np.int64)  # words that each vertex has taken to round by chance
         self.ids: Array | None = None
         self.width = count
         self.mask: Any = None
@@ -166,6 +174,24 @@ class Lanes:
             else:
                 self.cycles += self.mask * self.pending
         self.pending = 0.0
+
+    # Rounding by chance
+
+    def rounded(self, value: Any, placed: Any) -> Any:
+        """`value` as halves; `placed` is the same rounded to nearest, as what is Python's own stays."""
+        wide = value.strong if isinstance(value, Mixed) else value
+        if self.chance is None or isinstance(wide, Weak) or not isinstance(wide, (np.ndarray, np.floating)):
+            return placed
+        if wide.dtype.kind != "f" or wide.dtype.itemsize <= 2:
+            return placed
+        everyone = np.arange(self.home) if self.ids is None else self.ids
+        own = np.broadcast_to(value.tag, len(everyone)) if isinstance(value, Mixed) else np.zeros(len(everyone), bool)
+        lanes = np.flatnonzero(~own if self.mask is None else ~own & self.mask)
+        result = np.array(np.broadcast_to(placed, len(everyone)))
+        vertices = everyone[lanes]
+        result[lanes] = self.chance.rounded(np.broadcast_to(wide, len(everyone))[lanes], vertices, 0, self.drawn[vertices])
+        self.drawn[vertices] += 1
+        return result
 
     # Local variables
 
@@ -220,6 +246,8 @@ class Lanes:
     def compute(self, ufunc: Any, *args: Any) -> Any:
         """An operation on single elements, of which at least one is lanes."""
         result = calculate(ufunc, args, self.mask)
+        if self.watched and doubtful(ufunc):
+            alarm(result.array if isinstance(result, Weak) else getattr(result, "strong", result))
         dtype = result.array.dtype if isinstance(result, Weak) else getattr(result, "strong", result).dtype
         self.pending += self.weigh(ufunc.__name__, dtype)
         return result

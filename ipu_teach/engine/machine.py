@@ -8,7 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from hashlib import blake2b
-from itertools import count, groupby
+from itertools import groupby
 from typing import Any, TextIO
 
 import numpy as np
@@ -35,19 +35,21 @@ from ipu_teach.engine.backend import Backend
 from ipu_teach.engine.chance import Chance, rounds
 from ipu_teach.engine.definedness import Definedness
 from ipu_teach.engine.flat import bind_flat
-from ipu_teach.engine.floating import FloatingPoint, computes
+from ipu_teach.engine.floating import Guarded, Watch
 from ipu_teach.engine.hosted import traces_of, visit
 from ipu_teach.engine.kernels import Call
 from ipu_teach.engine.lane_run import bind_lanes
 from ipu_teach.engine.loop import run_loop
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.plan import bind
+from ipu_teach.engine.registers import reaches_registers, run_on_registers
 from ipu_teach.engine.remote import StreamingMemory
 from ipu_teach.engine.streams import Drain, Feed
 from ipu_teach.engine.threads import shares, together
 from ipu_teach.engine.walk import Action, build, single
 from ipu_teach.errors import ApplicationRuntimeError
 from ipu_teach.graph.graph import DataStream
+from ipu_teach.graph.registers import ESR, Registers
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.program import PrintTensorFmt
@@ -60,8 +62,8 @@ MOST_PENDING = 64  # executions whose cycles wait on a GPU to be looked at
 class Machine:
     """What `Engine.load` makes. `feeds` and `drains` are the engine's connected streams, looked up at each transfer.
 
-    `backend`: where the memory lies and what computes. `seed`: of stochastic rounding; None rounds to nearest.
-    `floating`: what stops a run, see `engine.floating`; None stops nothing.
+    `backend`: where the memory lies and what computes. `behaviour`: bits of FP_CTL that all tiles start with, see
+    `engine.floating`; `seed`: of their workers' generators.
     """
 
     def __init__(
@@ -75,8 +77,8 @@ class Machine:
         vertex_loop: bool,
         check_reads: bool,
         shuffle: int | None,
-        seed: int | None,
-        floating: FloatingPoint | None,
+        behaviour: int,
+        seed: int,
         exact: bool,
         threads: int,
     ) -> None:
@@ -94,8 +96,10 @@ class Machine:
         self._feeds, self._drains = feeds, drains
         self._vertex_loop = vertex_loop
         self._shuffle, self._exact = shuffle, exact
-        self._seed, self._executions = seed, count()
-        self._floating = floating
+        target = compiled.graph.target
+        self._registers = Registers(target.num_tiles, target.num_worker_contexts, behaviour, seed)
+        self._changing = any(reaches_registers(group) for groups in compiled.groups.values() for group in groups)
+        self._behaviour = self._registers.behaviour.tobytes()  # by which steps are bound
         # A joined product would depend on how many share it.
         self._threads = threads if exact else 1
         self._pool = ThreadPoolExecutor(threads) if self._threads > 1 else None
@@ -243,31 +247,54 @@ class Machine:
                 return lambda: None
 
     def _bind_execute(self, number: int, step: ExecuteStep) -> Action:
+        """Run a compute set. Where the program changes how numbers behave, it is bound anew for each behaviour it meets."""
+        first, measured = self._bound(step)
+        self._cycles[number] = measured
+        if not self._changing:
+            return first
+        bound = {self._behaviour: (first, measured)}
+
+        def execute() -> None:
+            if self._behaviour not in bound:
+                bound[self._behaviour] = self._bound(step)
+            action, self._cycles[number] = bound[self._behaviour]
+            action()
+
+        return execute
+
+    def _bound(self, step: ExecuteStep) -> tuple[Action, dict[int, tuple[Array, Array]]]:
+        """(what runs a compute set as numbers behave now, the cycles of its vertices that depend on data)."""
         layouts, target = self.compiled.graph.layouts, self.compiled.graph.target
-        measured = self._cycles.setdefault(number, {})
+        measured: dict[int, tuple[Array, Array]] = {}
         name = self.compiled.graph.compute_sets[step.compute_set].name
         memory, xp = self.memory, self.memory.backend
         calls: list[Call] = []
         hosted: list[Call] = calls if xp.on_host else []  # what cannot run on a GPU
         visitors: list[Group] = []
         answers: list[Any] = []
+        chances: list[Chance] = []
         groups = self.compiled.groups[step.compute_set]
         flat: dict[FrozenTable, bool] = {}  # tables whose vertices run as one
         if not self._vertex_loop and step.out is None:
             for table, members in groupby(groups, key=lambda group: group.table):
                 alike = list(members)
-                single = any(self._one_by_one(group) for group in alike)
-                found = None if single else bind_flat(alike, layouts, memory)
+                found = self._bind_flat(alike, name)
                 flat[table] = found is not None
                 calls.extend(found or ())
         for index, group in enumerate(groups):
             if flat.get(group.table):
                 continue
             group, order = self._shuffled(group)
-            chance = None if self._seed is None or not rounds(group) else Chance(self._seed, self._executions, group)
-            floating = self._floating if computes(group) else None
-            loop = group.way == "loop" or self._vertex_loop or self._one_by_one(group)
-            stays = not loop and group.way != "lanes" and not any(map(xp.lacks, traces_of(group)))
+            chance = Chance(group, self._registers) if self._rounds(group) else None
+            chances += [] if chance is None else [chance]
+            if reaches_registers(group):
+                calls.append((run_on_registers, (group, layouts, memory, self._registers, chance)))
+                continue
+            watch = Watch(group, self._registers)
+            watched, pool = bool(watch.kinds), self._pool if chance is None and not watch.kinds else None
+            loop = group.way == "loop" or self._vertex_loop
+            able = not loop and group.way != "lanes" and not any(map(xp.lacks, traces_of(group)))
+            stays = able and (xp.on_host or (chance is None and not watched))
             ready = xp.array if stays else memory.host.backend.array
             returned = None if step.out is None else ready(np.ones(len(group.rows), bool))
             if returned is not None:
@@ -279,36 +306,74 @@ class Machine:
             where, into = (memory, calls) if stays else (memory.host, hosted)
             if not stays:
                 visitors.append(group)
+            if chance is not None:
+                chance.watched = watched
+            plainly: list[Call] = [(run_loop, (group, layouts, where, returned, chance, watch if watched else None, name))]
+            batch: list[Call]
             if loop:
-                into.append((run_loop, (group, layouts, where, returned, chance, floating, name)))
+                batch = plainly
             elif group.way == "lanes":
-                into += bind_lanes(group, layouts, where, returned, cycles, target, self.stopped_lanes)
-            elif self._pool is not None and group.way == "batch" and returned is None and xp.on_host:
+                traps = watch if watched else None
+                batch = bind_lanes(group, layouts, where, returned, cycles, target, self.stopped_lanes, chance, traps, name)
+            elif pool is not None and group.way == "batch" and returned is None and xp.on_host:
                 parts = [bind(part, layouts, where) for part in shares(group, self._threads)]
-                into += [(together, (self._pool, parts))] if len(parts) > 1 else parts[0]
+                batch = [(together, (pool, parts))] if len(parts) > 1 else parts[0]
             else:
-                into += bind(group, layouts, where, returned, exact=self._exact, cycles=cycles, costs=costs)
+                batch = bind(group, layouts, where, returned, exact=self._exact, cycles=cycles, costs=costs, chance=chance)
+            if watched and not loop:
+                batch = [(Guarded(where, [group], layouts, [watch], batch, plainly).run, ())]
+            into += batch
         if not xp.on_host:
             calls = [*visit(memory, visitors, layouts, hosted), *calls]
+        if chances:
+            calls = [(self._draw, (chances,)), *calls]
+        if any(map(reaches_registers, groups)):
+            calls = [*calls, (self._behave, ())]
 
         def execute() -> None:
             for function, args in calls:
                 function(*args)
 
         if step.out is None:
-            return execute
+            return execute, measured
         out = step.out
 
         def execute_and_answer() -> None:
             execute()
             self.memory.write(out, xp.all_of(answers))
 
-        return execute_and_answer
+        return execute_and_answer, measured
 
-    def _one_by_one(self, group: Group) -> bool:
-        """True if chance or floating-point exceptions ask for the plain vertex loop."""
-        by_chance = self._seed is not None and rounds(group)
-        return by_chance or (self._floating is not None and computes(group))
+    def _bind_flat(self, groups: list[Group], compute_set: str) -> list[Call] | None:
+        """`bind_flat` for groups that neither reach registers nor round by chance."""
+        memory, layouts = self.memory, self.compiled.graph.layouts
+        watches = [Watch(group, self._registers) for group in groups]
+        watched = any(watch.kinds for watch in watches)
+        if any(reaches_registers(group) or self._rounds(group) for group in groups) or (watched and not memory.backend.on_host):
+            return None
+        calls = bind_flat(groups, layouts, memory)
+        if calls is None or not watched:
+            return calls
+        loops: list[Call] = [
+            (run_loop, (group, layouts, memory, None, None, watch, compute_set))
+            for group, watch in zip(groups, watches, strict=True)
+        ]
+        return [(Guarded(memory, groups, layouts, watches, calls, loops).run, ())]
+
+    def _behave(self) -> None:
+        """Note how numbers behave now."""
+        self._behaviour = self._registers.behaviour.tobytes()
+
+    def _draw(self, chances: list[Chance]) -> None:
+        """Let every worker draw the word from which this run of a compute set rounds by chance."""
+        words = self._registers.draw()
+        for chance in chances:
+            chance.begin(words)
+
+    def _rounds(self, group: Group) -> bool:
+        """True if vertices of `group` round by chance, as numbers behave now."""
+        tiles = group.table.tiles[group.rows]
+        return bool(np.any(self._registers.behaviour[tiles] & np.uint32(ESR))) and rounds(group)
 
     def _shuffled(self, group: Group) -> tuple[Group, Array]:
         """The same group with its vertices, and the workers of a MultiVertex, in another order, if that was asked for.

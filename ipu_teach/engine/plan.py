@@ -23,6 +23,7 @@ import numpy as np
 
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.trace import ELEMENTWISE, Op, Ref, Trace, item_of, steady
+from ipu_teach.engine.chance import Chance, first_words
 from ipu_teach.engine.fold import folded
 from ipu_teach.engine.kernels import Call, apply, call_each, check_fits, gather_windows, merge, scatter, to_unsigned
 from ipu_teach.engine.memory import Memory
@@ -46,8 +47,9 @@ def bind(
     exact: bool = True,
     cycles: Array | None = None,
     costs: tuple[int, ...] = (),
+    chance: Chance | None = None,
 ) -> list[Call]:
-    """The calls that run `compute()` for every vertex of `group`.
+    """The calls that run `compute()` for every vertex of `group`. `chance`: rounds what is stored in halves.
 
     `returned`: bool[vertices], receives what each `compute()` returned; nothing counts as true. `cycles`: int64[vertices],
     receives the entry of `costs` that belongs to the way through the branches which the vertex took.
@@ -56,17 +58,17 @@ def bind(
         gone = memory.backend.zeros(len(group.rows), bool)  # vertices that have gone one of the ways
         calls: list[Call] = [(memory.backend.fill, (gone, False))]
         for trace, cost in zip(group.paths, costs or (0,) * len(group.paths), strict=True):
-            path = _Binder(replace(group, trace=trace), layouts, memory, returned, exact)
+            path = _Binder(replace(group, trace=trace), layouts, memory, returned, exact, chance)
             path.gone, path.cycles, path.cost = gone, cycles, cost
             calls += path.bind()
         return calls
     if not group.workers:
-        return _Binder(group, layouts, memory, returned, exact).bind()
+        return _Binder(group, layouts, memory, returned, exact, chance).bind()
     answers = memory.backend.zeros((len(group.workers), len(group.rows)), bool)
     calls = []
-    for number, (_, trace) in enumerate(group.workers):
+    for number, (worker, trace) in enumerate(group.workers):
         wanted = None if returned is None else answers[number]
-        calls += _Binder(replace(group, trace=trace), layouts, memory, wanted, exact).bind()
+        calls += _Binder(replace(group, trace=trace), layouts, memory, wanted, exact, chance, worker).bind()
     if returned is not None:
         calls.append(memory.backend.reduction(np.logical_and, answers, 0, returned))
     return calls
@@ -80,11 +82,15 @@ class _Binder:
         memory: Memory,
         returned: Array | None,
         exact: bool,
+        chance: Chance | None,
+        worker: int = 0,
     ) -> None:
         self.group, self.memory, self.xp, self.exact = group, memory, memory.backend, exact
         # A GPU need not add rows in their order, as a loop over them does.
         self.trace: Trace = rerolled(group.trace) if self.xp.on_host else group.trace
         self.rows, self.count = group.rows, len(group.rows)
+        self.chance, self.worker, self.words = chance, worker, first_words(self.trace) if chance is not None else {}
+        self.members = np.arange(self.count)  # the vertices in the order in which they run
         self.returned = returned
         self.gone: Array | None = None  # on a way through branches: the vertices that need not be looked at again
         self.cycles: Array | None = None
@@ -105,7 +111,7 @@ class _Binder:
         order = running_order(list(self.regions.values()))
         target = None
         if order is not None:
-            self.rows = self.rows[order]
+            self.rows, self.members = self.rows[order], order
             for region in self.regions.values():
                 region.put_in_order(order)
             target, self.cycles = self.cycles, None if self.cycles is None else self.xp.zeros(self.count, np.int64)
@@ -183,13 +189,15 @@ class _Binder:
         copied = sum(self.regions[i].size * self.regions[i].field.dtype.size for i in own)
         made = [op for op in self.trace.ops if op.kind not in ("region", "view", "read", "store")]
         stored = [self.trace.roots[op.args[0].id] for op in self.trace.ops if op.kind == "store"]
+        # What is rounded by chance passes through words of 64 bits, half as many as numbers, and some of 32.
+        drawn = 16 * sum(self.trace.samples[self.trace.ops[number].args[0].id].size for number in self.words)
         direct = len(made) == len(stored) == 1 and made[0].kind != "chain" and (stored[0] not in self.strided or not self.exact)
-        if direct and not copied and not self.trace.branches:
+        if direct and not copied and not drawn and not self.trace.branches:
             return 0  # the one result goes straight to its place
         # What is gone through element by element counts too; a product cuts its operands for itself.
         through = self.here if self.model is not None else []
         touched = sum(self.regions[i].size * self.regions[i].field.dtype.size for i in through)
-        return copied + live_bytes(self.trace, self.last) + touched if copied or made else 0
+        return copied + live_bytes(self.trace, self.last) + touched + drawn if copied or made or drawn else 0
 
     # One chunk
 
@@ -229,7 +237,7 @@ class _Binder:
                 values[op.result] = self._read(op, number)
             elif op.kind == "store":
                 if number not in done:
-                    self._store(op, values[op.args[0].id])
+                    self._store(number, op, values[op.args[0].id])
             else:
                 values[op.result] = self._result(number, op, done)
             self._release(number)
@@ -462,7 +470,7 @@ class _Binder:
             return None
         return store if into.shape[: self._axes] == self._lead else None
 
-    def _store(self, op: Op, place: Array) -> None:
+    def _store(self, number: int, op: Op, place: Array) -> None:
         value = op.args[1]
         source = self._operand(value, place.ndim - self._axes) if isinstance(value, Ref) else self.xp.array(np.asarray(value))
         extra = source.ndim - place.ndim
@@ -472,7 +480,10 @@ class _Binder:
             rows = self.rows[self._rows]
             numbers = np.broadcast_to(source, (*self._lead, *source.shape[self._axes :]))
             self.calls.append((check_fits, (numbers, place.dtype, op.kwargs["line"], self.group.table, rows, self._mask)))
-        if place.size and self.xp.on_host and place.dtype.kind == "u" and source.dtype.kind == "f":
+        if place.size and self.chance is not None and number in self.words:
+            members = self.members[self._rows]
+            self.calls.append((self.chance.store, (place, source, members, self.worker, self.words[number])))
+        elif place.size and self.xp.on_host and place.dtype.kind == "u" and source.dtype.kind == "f":
             self.calls.append((to_unsigned, (place, source, self._axes)))
         elif place.size:
             self.calls.append((self.xp.copyto, (place, source, "unsafe")))

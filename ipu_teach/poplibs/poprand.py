@@ -5,8 +5,9 @@ which follow from the `seed`, the `seed_modifier`, the tile and the worker alone
 are shared out among the workers in blocks. So equal seeds and layouts give equal numbers, in every run and on a machine of
 any size, and a mask can be drawn again for the backward pass. Give each call of a program a modifier of its own.
 
-`seed`: a tensor of two UNSIGNED_INT, which the program may change between runs. The generator is `types.generator`'s; how
-PopLibs makes streams of a seed is not published (see docs/numbers.md), so the numbers are not those of a chip.
+`seed`: a tensor of two UNSIGNED_INT, which the program may change between runs; or None, and the workers' own generators go
+on, from `set_seed`, `set_hw_seeds` or the option prng.seed. The generator is `types.generator`'s; how PopLibs makes streams of
+a seed is not published (see docs/numbers.md), so the numbers are not those of a chip.
 Modelled cycles: PopLibs' estimates (poprandCycleEstimators.cpp), with those of setting the seed.
 """
 
@@ -14,16 +15,19 @@ from __future__ import annotations
 
 from functools import cache
 from math import ceil, erfc, log10, sqrt
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph.graph import Graph
+from ipu_teach.graph.registers import RegisterVertex
 from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex import WORKERS, Input, Output, SupervisorVertex, Vector, Vertex, template
+from ipu_teach.graph.vertex import Input, Output, Vector, Vertex, template
+from ipu_teach.poplibs import popops
 from ipu_teach.poplibs.checks import check_float
+from ipu_teach.poplibs.popops import expr
 from ipu_teach.poplibs.poputil import check_call, check_mapped, check_number, check_same, check_tensor, clone, take, tile_pieces
 from ipu_teach.program import Execute
 from ipu_teach.program import Sequence as Program
@@ -33,31 +37,83 @@ from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT, Array, DType, as_dty
 FAILURES = -4.0  # the power of ten of the chance that a truncated normal is still outside after all its draws
 
 
-class _Draw(SupervisorVertex):
-    """What all vertices that draw have: seed and place, which say which stream; the result."""
+class _Stream(RegisterVertex):
+    """What vertices with a seed have: seed and place, which say which stream. An empty seed stands for none."""
 
     seed: Input[Vector[UNSIGNED_INT]]
     modifier: UNSIGNED_INT
     tile: UNSIGNED_INT
 
     def streams(self) -> Array:
-        """A generator for each worker: uint64 (workers, 2)."""
-        return generator.keyed(int(self.seed[0]), int(self.seed[1]), int(self.modifier), int(self.tile), np.arange(WORKERS))
+        """A generator for each worker, uint64 (..., workers, 2): one that follows from the seed, or the worker's own."""
+        generators = self.registers.generators
+        if not self.seed.shape[-1]:
+            return generators
+        keys = (self.seed[..., 0], self.seed[..., 1], self.modifier, self.tile)
+        return generator.keyed(*(key[..., None] for key in keys), np.arange(generators.shape[-2]))
+
+    def set_up(self, target: Target) -> int:
+        """Tile cycles that setting the seed takes."""
+        return int(vertices.set_seed(target) if self.seed.shape[-1] else 0)
+
+
+class SetSeed(_Stream):
+    """The generators of the tile's workers become those that follow from the seed."""
+
+    def compute(self) -> None:
+        self.registers.generators[...] = self.streams()
+
+    def cycles(self, target: Target) -> int:
+        return self.set_up(target)
+
+
+class _Draw(_Stream):
+    """What all vertices that draw have beside their streams: the result."""
+
+    out: Output[Vector[HALF]]
+
+    @property
+    def each(self) -> int:
+        """Numbers that each worker draws."""
+        workers: int = self.registers.generators.shape[-2]
+        return -(-int(self.out.shape[-1]) // workers)
+
+    def in_order(self, drawn: Array) -> Array:
+        """The workers' numbers, one worker after the other."""
+        numbers: Array = drawn.reshape(*drawn.shape[:-2], -1)[..., : self.out.shape[-1]].reshape(self.out.shape)
+        return numbers
 
 
 class Uniform(_Draw):
     """out = evenly distributed between low and high."""
 
-    out: Output[Vector[HALF]]
     low: FLOAT
     high: FLOAT
 
     def compute(self) -> None:
-        streams, count = self.streams(), len(self.out)
-        self.out = _in_order(generator.uniform(streams, _each(count), float(self.low), float(self.high)), count)
+        low, high = self.low[..., None, None], self.high[..., None, None]
+        self.out = self.in_order(generator.uniform(self.streams(), self.each, low, high))
 
     def cycles(self, target: Target) -> int:
-        return int(vertices.set_seed(target) + vertices.uniform(len(self.out), self.fields["out"].dtype, target))
+        return int(self.set_up(target) + vertices.uniform(self.out.shape[-1], self.fields["out"].dtype, target))
+
+
+class LogUniform(_Draw):
+    """out = e to the power of what is evenly distributed between the logarithms of low and high."""
+
+    low: FLOAT
+    high: FLOAT
+
+    def compute(self) -> None:
+        low, high = self.low[..., None, None], self.high[..., None, None]
+        powers = np.exp(generator.uniform(self.streams(), self.each, np.log(low), np.log(high)))
+        self.out = self.in_order(np.clip(powers, low, high))
+
+    def cycles(self, target: Target) -> int:
+        """PopLibs composes it: the seed, Uniform, and an exponential in single precision."""
+        n = self.out.shape[-1]
+        drawn = vertices.uniform(n, FLOAT, target) + vertices.unary_op_1d("EXPONENT", n, FLOAT, target, in_place=True)
+        return int(self.set_up(target) + drawn)
 
 
 class UniformWhole(_Draw):
@@ -68,92 +124,76 @@ class UniformWhole(_Draw):
     high: INT
 
     def compute(self) -> None:
-        words = generator.draw(self.streams(), _each(len(self.out))) >> np.uint64(32)
-        choices = np.uint64(int(self.high) - int(self.low) + 1)
-        self.out = _in_order((words * choices >> np.uint64(32)).astype(np.int64) + int(self.low), len(self.out))
+        low, high = (bound[..., None, None].astype(np.int64) for bound in (self.low, self.high))
+        words = generator.draw(self.streams(), self.each) >> np.uint64(32)
+        choices = (high - low + 1).astype(np.uint64)
+        self.out = self.in_order((words * choices >> np.uint64(32)).astype(np.int64) + low)
 
     def cycles(self, target: Target) -> int:
-        return int(vertices.set_seed(target) + vertices.uniform(len(self.out), INT, target))
+        return int(self.set_up(target) + vertices.uniform(self.out.shape[-1], INT, target))
 
 
 class Normal(_Draw):
     """out = normally distributed around mean."""
 
-    out: Output[Vector[HALF]]
     mean: FLOAT
     deviation: FLOAT
 
     def compute(self) -> None:
-        numbers = generator.normal(self.streams(), _each(len(self.out)), float(self.mean), float(self.deviation))
-        self.out = _in_order(numbers, len(self.out))
+        mean, deviation = self.mean[..., None, None], self.deviation[..., None, None]
+        self.out = self.in_order(generator.normal(self.streams(), self.each, mean, deviation))
 
     def cycles(self, target: Target) -> int:
-        return int(vertices.set_seed(target) + vertices.normal(len(self.out), self.fields["out"].dtype, target))
+        return int(self.set_up(target) + vertices.normal(self.out.shape[-1], self.fields["out"].dtype, target))
 
 
 class TruncatedNormal(_Draw):
-    """out = normally distributed around mean, within alpha deviations of it."""
+    """out = normally distributed around mean, within alpha deviations of it. `alpha` is a constant of the class."""
 
-    out: Output[Vector[HALF]]
     mean: FLOAT
     deviation: FLOAT
-    alpha: FLOAT
+    alpha: ClassVar[float] = 2.0
 
     def compute(self) -> None:
-        streams, alpha = self.streams(), float(self.alpha)
-        each = _each(len(self.out))
+        streams, alpha, each = self.streams(), self.alpha, self.each
         unit = generator.normal(streams, each)
         for _ in range(_draws(alpha) - 1):
             unit = np.where(np.absolute(unit) <= alpha, unit, generator.normal(streams, each))
         # What is outside after all draws becomes the sum of two even numbers, a triangle within the bounds.
         even = generator.uniform(streams, 2 * each, -alpha / 2, alpha / 2)
-        unit = np.where(np.absolute(unit) <= alpha, unit, even[:, :each] + even[:, each:])
-        self.out = _in_order(unit * np.float32(self.deviation) + np.float32(self.mean), len(self.out))
+        unit = np.where(np.absolute(unit) <= alpha, unit, even[..., :each] + even[..., each:])
+        self.out = self.in_order(unit * self.deviation[..., None, None] + self.mean[..., None, None])
 
     def cycles(self, target: Target) -> int:
-        # Values are not known here; PopLibs' estimate is for its own default of two deviations.
-        drawn = vertices.truncated_normal(len(self.out), _draws(2.0), self.fields["out"].dtype, target)
-        return int(vertices.set_seed(target) + drawn)
+        drawn = vertices.truncated_normal(self.out.shape[-1], _draws(self.alpha), self.fields["out"].dtype, target)
+        return int(self.set_up(target) + drawn)
 
 
 class Bernoulli(_Draw):
     """out = 1 with the probability, else 0."""
 
-    out: Output[Vector[HALF]]
     probability: FLOAT
 
     def compute(self) -> None:
-        self.out = _in_order(generator.bernoulli(self.streams(), _each(len(self.out)), float(self.probability)), len(self.out))
+        self.out = self.in_order(generator.bernoulli(self.streams(), self.each, self.probability[..., None, None]))
 
     def cycles(self, target: Target) -> int:
-        return int(vertices.set_seed(target) + vertices.bernoulli(len(self.out), self.fields["out"].dtype, target))
+        return int(self.set_up(target) + vertices.bernoulli(self.out.shape[-1], self.fields["out"].dtype, target))
 
 
 class Dropout(_Draw):
     """out = x times scale where it is kept, else 0."""
 
     x: Input[Vector[HALF]]
-    out: Output[Vector[HALF]]
     keep: FLOAT
     scale: FLOAT
 
     def compute(self) -> None:
-        count = len(self.out)
-        kept = _in_order(generator.bernoulli(self.streams(), _each(count), float(self.keep)), count)
-        self.out = np.where(kept, self.x.astype(np.float32) * self.scale, np.float32(0))
+        kept = self.in_order(generator.bernoulli(self.streams(), self.each, self.keep[..., None, None]))
+        self.out = np.where(kept, self.x.astype(np.float32) * self.scale[..., None], np.float32(0))
 
     def cycles(self, target: Target) -> int:
-        return int(vertices.set_seed(target) + vertices.dropout(len(self.out), self.fields["out"].dtype, target))
-
-
-def _each(count: int) -> int:
-    """Numbers that each worker draws."""
-    return -(-count // WORKERS)
-
-
-def _in_order(drawn: Array, count: int) -> Array:
-    """The workers' numbers, one worker after the other."""
-    return drawn.reshape(-1)[:count]
+        return int(self.set_up(target) + vertices.dropout(self.out.shape[-1], self.fields["out"].dtype, target))
 
 
 def _draws(alpha: float) -> int:
@@ -163,13 +203,28 @@ def _draws(alpha: float) -> int:
 
 
 @cache
-def _codelet(base: Any, out: type[DType]) -> type[Vertex]:
-    return template(base, f"poprand::{base.__name__}<{out.__name__.lower()}>", {HALF: out, INT: out})
+def _codelet(base: Any, out: type[DType], **constants: float) -> type[Vertex]:
+    return template(base, f"poprand::{base.__name__}<{out.__name__.lower()}>", {HALF: out, INT: out}, **constants)
+
+
+def set_seed(graph: Graph, master_seed: Tensor, seed_modifier: int, prog: Program, debug_context: str = "set_seed") -> None:
+    """Seed the generators of all workers of all tiles: with them goes on what is drawn without a seed, or rounded by chance.
+
+    Worker and tile decide with `master_seed` and `seed_modifier`, so no two streams are the same, and none depends on how
+    many tiles there are. Modelled cycles: PopLibs' estimate for SetSeed. Raises `PoplibsError`.
+    """
+    check_call("set_seed", graph, prog, debug_context)
+    _check_seed("set_seed", graph, "master_seed", master_seed, seed_modifier)
+    compute_set = graph.add_compute_set(debug_context)
+    for tile in range(graph.target.num_tiles):
+        vertex = graph.add_vertex(compute_set, SetSeed, seed=master_seed, modifier=int(seed_modifier), tile=tile)
+        graph.set_tile_mapping(vertex, tile)
+    prog.add(Execute(compute_set))
 
 
 def uniform(
     graph: Graph,
-    seed: Tensor,
+    seed: Tensor | None,
     seed_modifier: int,
     reference: Tensor,
     out_type: type[DType],
@@ -186,19 +241,39 @@ def uniform(
     _check("uniform", graph, seed, seed_modifier, reference, prog, debug_context)
     dtype = _out_type("uniform", out_type, (FLOAT, HALF, INT, UNSIGNED_INT))
     low, high = check_number("uniform", "min_val", min_val, dtype), check_number("uniform", "max_val", max_val, dtype)
-    if not low <= high or not np.isfinite(float(high) - float(low)):
-        raise PoplibsError(
-            f"uniform() was given min_val {shown(min_val)} and max_val {shown(max_val)}.",
-            next_step="give the smaller bound first, both finite.",
-        )
+    _check_bounds("uniform", low, high, min_val, max_val)
     whole = dtype in (INT, UNSIGNED_INT)
     state = {"low": low, "high": high} if whole else {"low": float(low), "high": float(high)}
     return _drawn(graph, UniformWhole if whole else Uniform, dtype, seed, seed_modifier, reference, prog, debug_context, state)
 
 
+def log_uniform(
+    graph: Graph,
+    seed: Tensor | None,
+    seed_modifier: int,
+    reference: Tensor,
+    out_type: type[DType],
+    min_val: float,
+    max_val: float,
+    prog: Program,
+    debug_context: str = "log_uniform",
+) -> Tensor:
+    """Numbers from `min_val` to `max_val`, both above 0, whose logarithms are evenly distributed: FLOAT or HALF.
+
+    A tensor with the shape and mapping of `reference`. Drawn in single precision, rounded at the end. Raises `PoplibsError`.
+    """
+    _check("log_uniform", graph, seed, seed_modifier, reference, prog, debug_context)
+    dtype = _out_type("log_uniform", out_type, (FLOAT, HALF))
+    least = float(np.finfo(np.float32).tiny)
+    low, high = _finite("log_uniform", "min_val", min_val, least), _finite("log_uniform", "max_val", max_val, least)
+    _check_bounds("log_uniform", low, high, min_val, max_val)
+    state = {"low": low, "high": high}
+    return _drawn(graph, LogUniform, dtype, seed, seed_modifier, reference, prog, debug_context, state)
+
+
 def normal(
     graph: Graph,
-    seed: Tensor,
+    seed: Tensor | None,
     seed_modifier: int,
     reference: Tensor,
     out_type: type[DType],
@@ -219,7 +294,7 @@ def normal(
 
 def truncated_normal(
     graph: Graph,
-    seed: Tensor,
+    seed: Tensor | None,
     seed_modifier: int,
     reference: Tensor,
     out_type: type[DType],
@@ -231,22 +306,24 @@ def truncated_normal(
 ) -> Tensor:
     """Normally distributed numbers within `alpha` deviations of the mean, FLOAT or HALF; else as `normal`.
 
-    Numbers outside are drawn again, as often as leaves 1 in 10,000; what is left is drawn from a triangle. The modelled cycles
-    are those of an alpha of 2. `alpha` is from 0.1 to 5.8. Raises `PoplibsError`.
+    Numbers outside are drawn again, as often as leaves 1 in 10,000; what is left is drawn from a triangle. `alpha` is from 0.1
+    to 5.8. Raises `PoplibsError`.
     """
     _check("truncated_normal", graph, seed, seed_modifier, reference, prog, debug_context)
     dtype = _out_type("truncated_normal", out_type, (FLOAT, HALF))
     state = {
         "mean": _finite("truncated_normal", "mean", mean),
         "deviation": _finite("truncated_normal", "std_dev", std_dev, 0),
-        "alpha": _finite("truncated_normal", "alpha", alpha, 0.1, 5.8),
     }
-    return _drawn(graph, TruncatedNormal, dtype, seed, seed_modifier, reference, prog, debug_context, state)
+    constants = {"alpha": _finite("truncated_normal", "alpha", alpha, 0.1, 5.8)}
+    return _drawn(
+        graph, TruncatedNormal, dtype, seed, seed_modifier, reference, prog, debug_context, state, constants=constants
+    )
 
 
 def bernoulli(
     graph: Graph,
-    seed: Tensor,
+    seed: Tensor | None,
     seed_modifier: int,
     reference: Tensor,
     out_type: type[DType],
@@ -263,7 +340,7 @@ def bernoulli(
 
 def dropout(
     graph: Graph,
-    seed: Tensor,
+    seed: Tensor | None,
     seed_modifier: int,
     x: Tensor,
     reference: Tensor,
@@ -289,22 +366,59 @@ def dropout(
     return _drawn(graph, Dropout, x.dtype, seed, seed_modifier, reference, prog, debug_context, state, {"x": x})
 
 
+def shaped_dropout(
+    graph: Graph,
+    seed: Tensor | None,
+    seed_modifier: int,
+    x: Tensor,
+    reference: Tensor,
+    keep_probability: float,
+    scale: float,
+    prog: Program,
+    debug_context: str = "shaped_dropout",
+) -> Tensor:
+    """`dropout` with a mask of the shape of `reference`, which is broadcast to x's: whole rows are kept or dropped.
+
+    x and the result are FLOAT or HALF. The mask depends on the seed, the modifier and the layout of `reference`; the result
+    has the mapping of x. Two compute sets, Bernoulli and a product, as in PopLibs. Raises `PoplibsError`.
+    """
+    _check("shaped_dropout", graph, seed, seed_modifier, reference, prog, debug_context)
+    check_float("shaped_dropout", graph, "x", x)
+    check_mapped("shaped_dropout", graph, "x", x)
+    lengths = zip(reference.shape[::-1], x.shape[::-1], strict=False)
+    if reference.rank > x.rank or any(n not in (1, m) for n, m in lengths):
+        raise PoplibsError(
+            f"shaped_dropout() cannot spread a mask of shape {reference.shape} over x of shape {x.shape}.",
+            where=f"x {x!r} and reference {reference!r}",
+            next_step="give a reference whose lengths, from the last on, are x's or 1.",
+        )
+    keep = _finite("shaped_dropout", "keep_probability", keep_probability, 0, 1)
+    factor = _finite("shaped_dropout", "scale", scale)
+    mask = _drawn(
+        graph, Bernoulli, x.dtype, seed, seed_modifier, reference, prog, f"{debug_context}/mask", {"probability": keep}
+    )
+    kept = expr._1 * expr._2 * factor
+    return popops.map(graph, kept, [x, mask], prog, debug_context)
+
+
 def _drawn(
     graph: Graph,
     base: Any,
     dtype: type[DType],
-    seed: Tensor,
+    seed: Tensor | None,
     modifier: int,
     reference: Tensor,
     prog: Program,
     name: str,
     state: dict[str, Any],
     operands: dict[str, Tensor] | None = None,
+    constants: dict[str, float] | None = None,
 ) -> Tensor:
     """One vertex on every tile that holds some of `reference`."""
+    seed = graph.add_variable(UNSIGNED_INT, (0,), f"{name}/seed") if seed is None else seed
     out = clone(graph, reference, f"{name}/out", dtype)
     flat = {field: tensor.flatten() for field, tensor in ({"out": out} | (operands or {})).items()}
-    compute_set, codelet = graph.add_compute_set(name), _codelet(base, dtype)
+    compute_set, codelet = graph.add_compute_set(name), _codelet(base, dtype, **(constants or {}))
     for tile, pieces in tile_pieces(graph, reference):
         edges = {field: take(tensor, pieces) for field, tensor in flat.items()}
         vertex = graph.add_vertex(compute_set, codelet, edges, seed=seed, modifier=int(modifier), tile=tile, **state)
@@ -315,19 +429,32 @@ def _drawn(
 
 def _check(function: str, graph: Graph, seed: object, modifier: object, reference: object, prog: object, name: object) -> None:
     check_call(function, graph, prog, name)
-    check_tensor(function, graph, "seed", seed)
-    assert isinstance(seed, Tensor)
-    if seed.dtype is not UNSIGNED_INT or seed.shape != (2,):
-        raise PoplibsError(
-            f"{function}() wants two UNSIGNED_INT as seed; it was given {seed.num_elements} of {seed.dtype.__name__}.",
-            where=repr(seed),
-            next_step="make it with graph.add_variable(UNSIGNED_INT, (2,)) and graph.set_initial_value.",
-        )
-    check_mapped(function, graph, "seed", seed)
-    check_number(function, "seed_modifier", modifier, UNSIGNED_INT)
+    if seed is not None:
+        _check_seed(function, graph, "seed", seed, modifier)
     check_tensor(function, graph, "reference", reference)
     assert isinstance(reference, Tensor)
     check_mapped(function, graph, "reference", reference)
+
+
+def _check_seed(function: str, graph: Graph, argument: str, seed: object, modifier: object) -> None:
+    check_tensor(function, graph, argument, seed)
+    assert isinstance(seed, Tensor)
+    if seed.dtype is not UNSIGNED_INT or seed.shape != (2,):
+        raise PoplibsError(
+            f"{function}() wants two UNSIGNED_INT as {argument}; it was given {seed.num_elements} of {seed.dtype.__name__}.",
+            where=repr(seed),
+            next_step="make it with graph.add_variable(UNSIGNED_INT, (2,)) and graph.set_initial_value.",
+        )
+    check_mapped(function, graph, argument, seed)
+    check_number(function, "seed_modifier", modifier, UNSIGNED_INT)
+
+
+def _check_bounds(function: str, low: Any, high: Any, min_val: object, max_val: object) -> None:
+    if not low <= high or not np.isfinite(float(high) - float(low)):
+        raise PoplibsError(
+            f"{function}() was given min_val {shown(min_val)} and max_val {shown(max_val)}.",
+            next_step="give the smaller bound first, both finite.",
+        )
 
 
 def _out_type(function: str, given: object, allowed: tuple[type[DType], ...]) -> type[DType]:

@@ -54,10 +54,27 @@ def keyed(*keys: ArrayLike) -> Array:
     For streams that are found by what they are for, not by a worker. Each key in turn is added to the bits so far and mixed
     by SplitMix64 (Steele, Lea and Flood, 2014), whose next two words are the state, as Vigna advises for this family.
     """
-    bits: Array = np.zeros(1, np.uint64)
-    for key in keys:
-        bits = _mixed(bits + np.asarray(key).astype(np.uint64))
+    bits = key(*keys)
     return np.stack([_mixed(bits), _mixed(bits + _GOLDEN)], -1)
+
+
+def key(*keys: ArrayLike) -> Array:
+    """The bits that `keys` are mixed to: uint64, of the shape they have together, at least one axis."""
+    bits: Array = np.zeros(1, np.uint64)
+    for part in keys:
+        bits = _mixed(bits + np.asarray(part).astype(np.uint64))
+    return bits
+
+
+def counted(keys: Array, first: ArrayLike, count: int) -> Array:
+    """`count` words of 32 bits for each key, from its stream's 64-bit word number `first` on: uint32 (..., count).
+
+    Word i of a key is SplitMix64's after i steps from it, its low half first. So a word is found by its number alone,
+    whoever draws it. `keys`: uint64 of any shape, as `key` makes them; `first`: one number, or one for each key.
+    """
+    steps = np.arange(-(-count // 2), dtype=np.uint64)
+    bits = (keys + np.asarray(first, np.uint64) * _GOLDEN)[..., None] + steps * _GOLDEN
+    return _mixed(bits).astype("<u8", copy=False).view("<u4")[..., :count]
 
 
 def advance(state: Array, steps: int) -> Array:
@@ -79,7 +96,7 @@ def draw(state: Array, count: int) -> Array:
     return _loop(state, count)
 
 
-def uniform(state: Array, count: int, low: float = 0.0, high: float = 1.0) -> Array:
+def uniform(state: Array, count: int, low: ArrayLike = 0.0, high: ArrayLike = 1.0) -> Array:
     """The next `count` numbers of every stream, evenly distributed from `low` to below `high`: float32 (..., count).
 
     Two numbers a word, its low half first, as in jameshanlon/prng-testing. Each is the upper 24 of 32 bits, which single
@@ -88,11 +105,11 @@ def uniform(state: Array, count: int, low: float = 0.0, high: float = 1.0) -> Ar
     """
     halves = draw(state, -(-count // 2)).astype("<u8").view("<u4")[..., :count]
     fraction = (halves >> 8).astype(np.float32) * np.float32(2.0**-24)
-    numbers: Array = fraction * np.float32(high - low) + np.float32(low)
+    numbers: Array = fraction * _single(np.subtract(high, low)) + _single(low)
     return numbers
 
 
-def normal(state: Array, count: int, mean: float = 0.0, deviation: float = 1.0) -> Array:
+def normal(state: Array, count: int, mean: ArrayLike = 0.0, deviation: ArrayLike = 1.0) -> Array:
     """The next `count` numbers of every stream, close to normally distributed: float32 (..., count).
 
     A word gives one number: the sum of its lowest twelve groups of 5 bits, less 186, divided by 32. So it is a multiple of
@@ -104,11 +121,11 @@ def normal(state: Array, count: int, mean: float = 0.0, deviation: float = 1.0) 
     for group in range(12):
         total += (words >> np.uint64(5 * group) & np.uint64(31)).astype(np.int64)
     unit = (total - 186).astype(np.float32) / np.float32(32)
-    numbers: Array = unit * np.float32(deviation) + np.float32(mean)
+    numbers: Array = unit * _single(deviation) + _single(mean)
     return numbers
 
 
-def bernoulli(state: Array, count: int, probability: float) -> Array:
+def bernoulli(state: Array, count: int, probability: ArrayLike) -> Array:
     """The next `count` answers of every stream, each true with `probability`: bool (..., count).
 
     A word gives four, from its 16-bit parts: true where one is below probability * 65536, rounded to a whole number. So the
@@ -116,16 +133,23 @@ def bernoulli(state: Array, count: int, probability: float) -> Array:
     here the lowest is first.
     """
     parts = draw(state, -(-count // 4)).astype("<u8").view("<u2")[..., :count]
-    answers: Array = parts < round(probability * 65536)
+    answers: Array = parts < np.rint(np.multiply(probability, 65536)).astype(np.uint32)
     return answers
+
+
+def _single(value: ArrayLike) -> Array:
+    return np.asarray(value, np.float32)
 
 
 def _mixed(bits: Array) -> Array:
     """SplitMix64's word for each state."""
-    bits = bits + _GOLDEN
-    bits = (bits ^ bits >> 30) * np.uint64(0xBF58_476D_1CE4_E5B9)
-    bits = (bits ^ bits >> 27) * np.uint64(0x94D0_49BB_1331_11EB)
-    mixed: Array = bits ^ bits >> 31
+    mixed: Array = bits + _GOLDEN
+    shifted = mixed >> 30
+    for factor, shift in ((np.uint64(0xBF58_476D_1CE4_E5B9), 27), (np.uint64(0x94D0_49BB_1331_11EB), 31)):
+        mixed ^= shifted
+        mixed *= factor
+        np.right_shift(mixed, shift, out=shifted)
+    mixed ^= shifted
     return mixed
 
 

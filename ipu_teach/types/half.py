@@ -24,6 +24,7 @@ from ipu_teach.types.rounding import Array, Grid, Overflow, overflowed
 HALF_GRID = Grid(mantissa_bits=10, least_exponent=-14, largest=65504.0)
 
 _DROPPED = 13  # float32 has 23 bits after the point, half 10
+_LEAST_NORMAL, _LARGEST = np.array([2.0**HALF_GRID.least_exponent, HALF_GRID.largest], np.float32).view(np.uint32)
 
 
 def to_half(values: ArrayLike, *, words: Array | None = None, overflow: Overflow = Overflow.INFINITY) -> NDArray[np.float16]:
@@ -46,12 +47,16 @@ def to_half(values: ArrayLike, *, words: Array | None = None, overflow: Overflow
 def _from_single(given: Array, words: Array) -> Array:
     """float32 to float16, stochastically: the bits of `Grid.round`, four times as fast where halves are normal."""
     # There 13 bits are dropped. Adding 13 random ones carries into the kept ones as often as it should.
-    kept = (given.view(np.uint32) + (words >> (32 - _DROPPED))) & np.uint32(-(2**_DROPPED) & 0xFFFF_FFFF)
-    magnitude = np.abs(given)
-    subnormal = (magnitude < 2.0**HALF_GRID.least_exponent) & (magnitude > 0)
-    by_hand = subnormal | ~(magnitude < HALF_GRID.largest)
+    bits = given.view(np.uint32)
     with np.errstate(over="ignore"):
+        kept = np.asarray(words >> (32 - _DROPPED))
+        kept += bits
+        kept &= np.uint32(-(2**_DROPPED) & 0xFFFF_FFFF)
         rounded: Array = np.asarray(kept.view(np.float32).astype(np.float16))
-    if by_hand.any():
-        rounded[by_hand] = HALF_GRID.round(given[by_hand], words[by_hand]).astype(np.float16)
+        # What lies outside the normal halves: below them, unsigned numbers wrap. Zero stays zero either way.
+        magnitude = bits & np.uint32(0x7FFF_FFFF)
+        beyond = magnitude - _LEAST_NORMAL >= _LARGEST - _LEAST_NORMAL
+        by_hand = np.asarray(beyond & (magnitude != 0)) if beyond.any() else np.False_
+        if by_hand.any():
+            rounded[by_hand] = HALF_GRID.round(given[by_hand], words[by_hand]).astype(np.float16)
     return rounded

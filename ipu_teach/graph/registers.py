@@ -1,0 +1,139 @@
+"""What a tile has beside its memory: a floating-point control register, and a random generator for each worker.
+
+The bits of the control register are those of the chip's FP_CTL (graphcore/ipu_assembly_support): which exceptions stop a run
+(INV, DIV0, OFLO), whether what becomes a half is rounded by chance (ESR), and whether halves that overflow become NaN (NANOO).
+The generators are xoroshiro128aox, four words of 32 bits a worker, as the registers PRNG_0_0, PRNG_0_1, PRNG_1_0, PRNG_1_1.
+
+Codelets reach these registers through `RegisterVertex`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ipu_teach.graph.vertex import WORKERS, Input, Output, SupervisorVertex, Vector
+from ipu_teach.target import Target
+from ipu_teach.types import UNSIGNED_INT, Array, generator
+
+INV, DIV0, OFLO, ESR, NANOO = 1 << 0, 1 << 1, 1 << 2, 1 << 19, 1 << 20
+# The kit's own: an overflow of a half stops the run where it is stored, other exceptions do not.
+STOP_ON_NANOO = 1 << 31
+SEED_WORDS = 4  # of one worker
+
+
+@dataclass(frozen=True)
+class FloatingPointBehaviour:
+    """What floating-point arithmetic does where it cannot give a number. Poplar's fields and its defaults: all on.
+
+    `inv`: an invalid operation, such as 0 / 0, stops the run; `div0`: a division by zero does; `oflo`: an overflow does.
+    `esr`: what is stored in a half is rounded by chance. `nanoo`: where halves overflow, NaN is stored, not infinity.
+    """
+
+    inv: bool = True
+    div0: bool = True
+    oflo: bool = True
+    esr: bool = True
+    nanoo: bool = True
+
+    @property
+    def bits(self) -> int:
+        """The same as bits of FP_CTL."""
+        bits = {"inv": INV, "div0": DIV0, "oflo": OFLO, "esr": ESR, "nanoo": NANOO}
+        return sum(bit for name, bit in bits.items() if getattr(self, name))
+
+
+class Registers:
+    """The registers of some tiles. `behaviour`: uint32 (tiles,); `generators`: uint64 (tiles, workers, 2)."""
+
+    def __init__(self, tiles: int, workers: int, behaviour: int = 0, seed: int = 0) -> None:
+        self.behaviour: Array = np.full(tiles, behaviour, np.uint32)
+        self._make: Callable[[], Array] = lambda: generator.worker_states(seed, tiles, workers)
+
+    @cached_property
+    def generators(self) -> Array:
+        """Made when somebody looks first, for that takes a while on a large machine."""
+        return self._make()
+
+    def draw(self) -> Array:
+        """The next word of every worker: uint64 (tiles, workers)."""
+        return generator.draw(self.generators, 1)[..., 0]
+
+    def of(self, tiles: Array) -> Registers:
+        """A copy of the registers of some tiles."""
+        part = Registers(0, 0)
+        part.behaviour, part._make = self.behaviour[tiles], lambda: self.generators[tiles]
+        return part
+
+    def put(self, tiles: Array, part: Registers) -> None:
+        """Put into some tiles what `of` gave for them, as it is now."""
+        self.behaviour[tiles] = part.behaviour
+        if "generators" in part.__dict__:
+            self.generators[tiles] = part.generators
+
+
+class RegisterVertex(SupervisorVertex):
+    """A codelet that reads or sets registers of its tile.
+
+    The engine runs all vertices of one shape in a single call of compute(): each field then has one more axis in front, the
+    vertices, and so have the registers. compute() is written for that, and for a vertex alone.
+    """
+
+    @property
+    def registers(self) -> Registers:
+        """The registers of the tiles of the vertices that run; of a vertex alone, those of a tile just switched on."""
+        if "_registers" not in self.__dict__:
+            self.__dict__["_registers"] = Registers(1, WORKERS)
+        found: Registers = self.__dict__["_registers"]
+        return found
+
+    def compute_with(self, registers: Registers) -> None:
+        """Run compute() on these registers."""
+        self.__dict__["_registers"] = registers
+        self.compute()
+
+
+class SetFloatingPointBehaviour(RegisterVertex):
+    """Clear some bits of FP_CTL on every worker, and set others."""
+
+    clear: UNSIGNED_INT
+    on: UNSIGNED_INT
+
+    def compute(self) -> None:
+        control = self.registers.behaviour
+        control[...] = control & ~self.clear | self.on
+
+    def cycles(self, target: Target) -> int:
+        """Assumed: PopLibs' SetSeed, with 8 instructions a worker for its 27: it has one register to fill, not four."""
+        return 14 + 8 * target.num_worker_contexts
+
+
+class GetHwSeeds(RegisterVertex):
+    """out = the words of all generators of the tile, worker by worker."""
+
+    out: Output[Vector[UNSIGNED_INT]]
+
+    def compute(self) -> None:
+        words = self.registers.generators.astype("<u8").view("<u4")
+        self.out = words.reshape(self.out.shape)
+
+    def cycles(self, target: Target) -> int:
+        """Assumed: as long as setting them takes."""
+        return 14 + 27 * target.num_worker_contexts
+
+
+class SetHwSeeds(RegisterVertex):
+    """The words of all generators of the tile = seeds, worker by worker."""
+
+    seeds: Input[Vector[UNSIGNED_INT]]
+
+    def compute(self) -> None:
+        states = self.registers.generators
+        states[...] = np.ascontiguousarray(self.seeds, "<u4").view("<u8").reshape(states.shape)
+
+    def cycles(self, target: Target) -> int:
+        """PopLibs' estimate for SetSeed (poprandCycleEstimators.cpp)."""
+        return 14 + 27 * target.num_worker_contexts
