@@ -3,7 +3,8 @@
 from ipu_teach.report.blocks import BlockRun
 from ipu_teach.report.compare import Change, Comparison, compare
 from ipu_teach.report.compiled import CompiledProfile
-from ipu_teach.report.host import Counter, HostEvent, HostTrace, counter, tracepoint
+from ipu_teach.report.host import Counter, counter, tracepoint
+from ipu_teach.report.host_trace import HostEvent, HostTrace
 from ipu_teach.report.log import ProgramRun, StepLog
 from ipu_teach.report.profile import Profile
 from ipu_teach.report.report import ComputeSetProfile, Report, StepRun

@@ -27,7 +27,7 @@ from ipu_teach.errors import (
     shown,
 )
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.report.host import HostTrace
+from ipu_teach.report.host_trace import HostTrace
 from ipu_teach.report.html import page
 from ipu_teach.report.log import ProgramRun, Ran
 from ipu_teach.report.operations import Operation, operations

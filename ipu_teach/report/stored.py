@@ -18,7 +18,7 @@ from ipu_teach.cost.memory import CATEGORIES, MemoryLedger
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import InvalidMachineModelError, IPUTeachError, ReportLoadError, shown
 from ipu_teach.graph.layouts import MOST_DIMENSIONS
-from ipu_teach.report.host import HostTrace
+from ipu_teach.report.host_trace import HostTrace
 from ipu_teach.report.log import MOST_RUNS, MOST_STEPS, ProgramRun, Ran
 from ipu_teach.report.profile import (
     EXTERNAL,
@@ -53,7 +53,11 @@ def read(data: bytes) -> tuple[Profile, Ran, HostTrace]:
     try:
         reader = _Reader(header, arrays)
         profile = reader.profile()
-        return profile, reader.ran(len(profile.steps), len(profile.programs)), HostTrace.read(header["host"])
+        return (
+            profile,
+            reader.ran(len(profile.steps), len(profile.programs)),
+            HostTrace.read(header["host"], header.whole("version", 1, REPORT.version)),
+        )
     except ReportLoadError:
         raise
     except IPUTeachError as error:

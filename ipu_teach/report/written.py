@@ -25,7 +25,7 @@ from ipu_teach.report.profile import Profile
 from ipu_teach.report.query import live_runs
 from ipu_teach.types import Array
 
-REPORT = Format("report", 1, "Report.save", ReportLoadError)
+REPORT = Format("report", 2, "Report.save", ReportLoadError)
 TRAFFIC = tuple(f.name for f in fields(Traffic))
 MOST_CELLS = 2**28  # places of the programs times tiles or variables: what a laptop can still sum up
 MOST_NUMBERS = 2**27  # in the columns of a report, all together: 1 GB
