@@ -108,5 +108,5 @@ class Counter:
 
 
 def counter(name: str, unit: str = "", series: str = "") -> Counter:
-    """A series of values on the host's timeline, by the name of its graph, its unit, and its own name where a graph has more."""
+    """A series of values on the host's timeline: its graph's name, its unit, and its own name if the graph has several."""
     return Counter(name, unit, series)

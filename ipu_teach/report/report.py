@@ -33,6 +33,7 @@ from ipu_teach.report.log import ProgramRun, Ran
 from ipu_teach.report.operations import Operation, operations
 from ipu_teach.report.profile import Profile
 from ipu_teach.report.query import Compilation, ExchangeRow, Execution, VariableTable, exchanges, variables
+from ipu_teach.report.settings import InstrumentationSettings, PoplarVersion
 from ipu_teach.report.stored import read
 from ipu_teach.report.table import Table
 from ipu_teach.report.written import REPORT, digest, serialize
@@ -135,10 +136,19 @@ class Report:
     asking for the execution is a `ProfilingDisabledError`.
     """
 
-    def __init__(self, profile: Profile, ran: Ran, host: HostTrace | None = None) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        ran: Ran,
+        host: HostTrace | None = None,
+        settings: InstrumentationSettings | None = None,
+        version: PoplarVersion | None = None,
+    ) -> None:
         self.profile = profile
         self._ran = ran
         self.host = host or HostTrace()
+        self.instrumentation_settings = settings or InstrumentationSettings()
+        self.poplar_version = version or PoplarVersion()
 
     @property
     def runs(self) -> tuple[ProgramRun, ...]:
@@ -161,7 +171,13 @@ class Report:
 
     def serialize(self, *, host: bool = True) -> bytes:
         """The report as bytes, the same as `save` writes. Raises `NotOfferedError` for one that is too large."""
-        return serialize(self.profile, self._ran, self.host.written() if host else None)
+        names = (node.name for program in self.profile.programs for _, node in program.walk())
+        notes = {
+            "kit": str(self.poplar_version),
+            "settings": self.instrumentation_settings.written(names),
+            "host": self.host.written() if host else None,
+        }
+        return serialize(self.profile, self._ran, notes)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Report:
@@ -176,7 +192,8 @@ class Report:
             raise ReportLoadError(
                 f"deserialize() was given {shown(data)}.", next_step="give the bytes that serialize() returned."
             )
-        return cls(*read(bytes(data)))
+        found = read(bytes(data))
+        return cls(found.profile, found.ran, found.host, found.settings, found.kit)
 
     @classmethod
     def sample(cls, name: str = "products") -> Report:
@@ -341,7 +358,8 @@ class Report:
                     if name.startswith(("num", "tiles"))
                     else f"compile for another machine: IPUModel({self.target.ipu_version!r}, {name}=…).",
                 )
-        return Report(self.profile.at(changed(self.target, **changes)), self._ran, self.host)
+        profile = self.profile.at(changed(self.target, **changes))
+        return Report(profile, self._ran, self.host, self.instrumentation_settings, self.poplar_version)
 
     # Sums over the run. "Average" is over the tiles.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -38,14 +38,13 @@ COLUMNS: dict[str, np.dtype[Any]] = {
 }
 
 
-def serialize(profile: Profile, ran: Ran, host: dict[str, Any] | None = None) -> bytes:
-    """The file of a report. `host`: what `HostTrace.written` makes of the host's events. Raises `NotOfferedError`."""
+def serialize(profile: Profile, ran: Ran, besides: Mapping[str, Any]) -> bytes:
+    """The file of a report. `besides`: what belongs to no digest, such as the host's events. Raises `NotOfferedError`."""
     writer = _Writer(profile, ran)
     header = writer.facts()
     header["notes"] = writer.notes()
     header["transfers"] = writer.transfers()
-    header["host"] = host
-    return REPORT.pack(header, writer.columns.arrays())
+    return REPORT.pack({**header, **besides}, writer.columns.arrays())
 
 
 def digest(profile: Profile, ran: Ran) -> str:
