@@ -288,7 +288,9 @@ def test_a_file_of_the_first_version_is_read() -> None:
     new = Report.sample("products")
     assert {k: v for k, v in answers(old).items() if k != "host"} == {k: v for k, v in answers(new).items() if k != "host"}
     assert old.digest() == new.digest() and str(old.poplar_version) == "0.0.0"
-    assert [e.name for e in old.host.events] and all(e.bytes == 0 for e in old.host.events)
+    (event,), (value,) = old.host.events, old.host.values
+    assert (event.name, event.duration, event.bytes, event.direction, old.host.dropped) == ("compile", 0.5, 0, "", 3)
+    assert (value.name, value.unit, value.time, value.value, value.series) == ("loss", "nats", 1.0, 2.5, "")
     assert Report.deserialize(old.serialize()).serialize() == old.serialize()
 
 
