@@ -38,7 +38,7 @@ from ipu_teach.graph import (
     concat,
     same_view,
 )
-from ipu_teach.report import Report, compare, counter, print_profile_summary, tracepoint
+from ipu_teach.report import Report, compare, counter, open_report, open_trace, print_profile_summary, pvti, tracepoint
 from ipu_teach.target import Target
 from ipu_teach.types import (
     BOOL,
@@ -67,7 +67,8 @@ __all__ = [
     "PoplarError", "QuarterFormat", "QuarterMetadata", "RemoteBuffer", "ReplicatedStreamMode", "Report", "StreamCallback",
     "SupervisorVertex", "Sweep", "Target", "TargetType", "Tensor", "TensorCloneMethod", "UpsampleMethod",
     "VariableMappingMethod", "Vector", "VectorLayout", "VectorList", "Vertex", "append", "codelet", "compare", "compile_graph",
-    "concat", "counter",    "print_profile_summary", "program", "same_view", "sweep", "tracepoint",
+    "concat", "counter", "open_report", "open_trace", "print_profile_summary", "program", "pvti", "same_view", "sweep",
+    "tracepoint",
 ]  # fmt: skip
 
 if not TYPE_CHECKING:  # a type checker is to complain about unknown names

@@ -38,6 +38,7 @@ class Timeline:
         self._added: dict[str, int] = {}
         self._values: deque[tuple[str, str, int, float, str]] = deque(maxlen=most)
         self._histograms: deque[tuple[str, str, int, str, tuple[float, ...], tuple[int, ...]]] = deque(maxlen=most)
+        self._open: dict[tuple[int, str, str], list[int]] = {}
         self.silent: set[str] = set()  # channels whose events are not noted
 
     def add(self, channel: str, label: str, start: int, size: int = 0, way: str = "", instant: bool = False) -> None:
@@ -50,6 +51,18 @@ class Timeline:
             kept = self._events.setdefault(channel, deque(maxlen=self._most))
         kept.append(Raw(channel, label, start, end, threading.get_ident(), size, way))
         self._added[channel] = self._added.get(channel, 0) + 1
+
+    def begin(self, channel: str, label: str) -> None:
+        """An event begins that `end` ends."""
+        self._open.setdefault((threading.get_ident(), channel, label), []).append(time.perf_counter_ns())
+
+    def end(self, channel: str, label: str) -> bool:
+        """The event that began last under this label in this thread is over; False if there is none."""
+        began = self._open.get((threading.get_ident(), channel, label))
+        if not began:
+            return False
+        self.add(channel, label, began.pop())
+        return True
 
     def add_value(self, name: str, unit: str, value: float, series: str = "") -> None:
         """A series has this value now."""

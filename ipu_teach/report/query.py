@@ -15,7 +15,7 @@ from ipu_teach.errors import PoplarIndexError, counted, shown
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.report.blocks import BlockRun, Wanted, blocks
 from ipu_teach.report.log import ProgramRun
-from ipu_teach.report.profile import ProgramNode
+from ipu_teach.report.profile import Profile, ProgramNode
 from ipu_teach.report.table import Table
 from ipu_teach.target import Target
 from ipu_teach.types import Array
@@ -250,6 +250,14 @@ class GraphSize:
 
 
 @dataclass(frozen=True)
+class NotAlwaysLive:
+    """What is live at a place of the programs besides what always is: `bytes` of all tiles together, with buffers."""
+
+    bytes: int
+    variables: dict[str, int] = field(repr=False)
+
+
+@dataclass(frozen=True)
 class LivenessStep:
     """A place of the programs: what is live there besides what always is. `bytes`: of all tiles together, with buffers."""
 
@@ -261,6 +269,17 @@ class LivenessStep:
     bytes: int
     always_live_bytes: int
     _memory: MemoryLedger = field(repr=False)
+    _profile: Profile = field(repr=False)
+
+    @property
+    def program(self) -> ProgramNode:
+        """Where it is in the programs: a leaf with `name` and `type`."""
+        return self._profile.leaf(self._memory.liveness.places[self.number].step)
+
+    @property
+    def not_always_live_memory(self) -> NotAlwaysLive:
+        """`bytes` and `variables`, by libpva's name."""
+        return NotAlwaysLive(self.bytes, self.variables)
 
     @property
     def variables(self) -> dict[str, int]:
@@ -291,6 +310,17 @@ class Compilation:
         return Tiles(self._report)
 
     @property
+    def ipus(self) -> tuple[Table[Tile], ...]:
+        """The tiles of each IPU."""
+        tiles, each = self.tiles, self.target.tiles_per_ipu
+        return tuple(tiles[first : first + each] for first in range(0, len(tiles), each))
+
+    @property
+    def always_live_variables(self) -> VariableTable:
+        """The variables that are live from the first step to the last."""
+        return self.variables.always_live()
+
+    @property
     def programs(self) -> tuple[ProgramNode, ...]:
         """The programs as trees: `program.name`, `.type`, `.children`, `.walk()`, `.accept(visitor)`."""
         return self._report.profile.programs
@@ -311,7 +341,10 @@ class Compilation:
         memory = self._report.memory
         always = int(memory.always_live_bytes_per_tile.sum())
         places = zip(memory.liveness.places, memory.bytes_by_place(), strict=True)
-        return Table(LivenessStep(i, node.kind, name, size, always, memory) for i, (node, (name, size)) in enumerate(places))
+        return Table(
+            LivenessStep(i, node.kind, name, size, always, memory, self._report.profile)
+            for i, (node, (name, size)) in enumerate(places)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -397,5 +430,4 @@ class Execution:
 
     def ipus(self, step: StepRun) -> tuple[IpuStep, ...]:
         """What each IPU does in a step."""
-        each = step.cycles_by_tile.reshape(self._report.target.num_ipus, -1)
-        return tuple(IpuStep(step.cycles, row) for row in each)
+        return step.ipus

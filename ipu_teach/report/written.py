@@ -19,13 +19,13 @@ from ipu_teach.cost import StepCost
 from ipu_teach.cost.exchange import Traffic
 from ipu_teach.cost.memory import CATEGORIES, MemoryLedger
 from ipu_teach.cost.transfers import Transfers
-from ipu_teach.errors import NotOfferedError, ReportLoadError
+from ipu_teach.errors import NotOfferedError, ReportLoadError, ReportNotFoundError
 from ipu_teach.report.log import Ran
 from ipu_teach.report.profile import Profile
 from ipu_teach.report.query import live_runs
 from ipu_teach.types import Array
 
-REPORT = Format("report", 2, "Report.save", ReportLoadError)
+REPORT = Format("report", 2, "Report.save", ReportLoadError, ReportNotFoundError)
 TRAFFIC = tuple(f.name for f in fields(Traffic))
 MOST_CELLS = 2**28  # places of the programs times tiles or variables: what a laptop can still sum up
 MOST_NUMBERS = 2**27  # in the columns of a report, all together: 1 GB
