@@ -37,12 +37,13 @@ _DATE = (1980, 1, 1, 0, 0, 0)  # so that equal contents are equal files
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of file: what it holds, the newest version, what writes it, and the error of a bad one."""
+    """A kind of file: what it holds, the newest version, what writes it, and the errors of a bad one and of none."""
 
     noun: str
     version: int
     writer: str
     error: type[IPUTeachError]
+    missing: type[IPUTeachError]
 
     @property
     def name(self) -> str:
@@ -213,7 +214,7 @@ def read_whole(given: object, call: str, form: Format) -> bytes:
     try:
         return place.read_bytes()
     except OSError as error:
-        raise form.error(
+        raise (form.missing if isinstance(error, FileNotFoundError) else form.error)(
             f"The file {shown(str(place))} cannot be read: {error.strerror or error}.",
             next_step=f"give the path of a file that {form.writer} wrote.",
         ) from None

@@ -259,3 +259,7 @@ class ExecutableLoadError(PoplarError):
 
 class ReportLoadError(PoplarError):
     """A file is no report of this kit, or is damaged."""
+
+
+class ReportNotFoundError(ReportLoadError, FileNotFoundError):
+    """There is no file of that name."""

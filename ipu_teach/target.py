@@ -14,6 +14,7 @@ Where a figure was derived from a published one, or assumed, its source says so.
 
 from __future__ import annotations
 
+import builtins
 import math
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -123,6 +124,26 @@ class Target:
         return self.memory_bytes_per_tile
 
     @property
+    def bytes_per_ipu(self) -> int:
+        """Memory of one IPU, bytes."""
+        return self.tiles_per_ipu * self.memory_bytes_per_tile
+
+    @property
+    def total_memory(self) -> int:
+        """Memory of all IPUs, bytes."""
+        return self.num_tiles * self.memory_bytes_per_tile
+
+    @property
+    def clock_frequency(self) -> float:
+        """`tile_clock_frequency` in Hz, by libpva's name."""
+        return self.tile_clock_frequency
+
+    @property
+    def type(self) -> str:
+        """What kind of machine, in libpva's words: always a model, "IPU_MODEL"."""
+        return "IPU_MODEL"
+
+    @property
     def internal_sync_cycles(self) -> int:
         """Cycles from the last tile's arrival at a sync inside one IPU to the start of the next phase."""
         return self.min_ipu_sync_delay + (self.auto_sync_delay if self.relative_sync_delay == "AUTO" else 0)
@@ -138,11 +159,11 @@ class Target:
         """Bytes that cross the host link in one tile cycle."""
         return self.host_bytes_per_second / self.tile_clock_frequency
 
-    def get_type_size(self, dtype: type[DType]) -> int:
+    def get_type_size(self, dtype: builtins.type[DType]) -> int:
         """Bytes of one element of `dtype`."""
         return dtype.size
 
-    def get_vector_width(self, dtype: type[DType]) -> int:
+    def get_vector_width(self, dtype: builtins.type[DType]) -> int:
         """Elements of `dtype` that fill the data path: 2 for FLOAT, 4 for HALF on a 64-bit path."""
         return max(1, self.data_path_width // (8 * dtype.size))
 

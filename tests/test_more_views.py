@@ -437,7 +437,7 @@ def test_the_same_bytes_in_another_process() -> None:
 
 def test_sizes() -> None:
     small, large = programs.uneven(), programs.uneven(tiles=1472, rows=2944, repeats=100)
-    most = {"timeline": 15_000, "memory": 21_000, "liveness": 15_000, "program": 15_000}
+    most = {"timeline": 15_000, "memory": 15_000, "liveness": 15_000, "program": 15_000}
     for name in NAMES:
         assert len(view(name, small)._repr_html_()) - len(scripts(name)) <= most[name], name
         assert len(view(name, large)._repr_html_()) - len(scripts(name)) <= 150_000, name

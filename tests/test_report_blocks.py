@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
+
 import numpy as np
 import pytest
 
 from ipu_teach import FLOAT, INT, Engine, Executable, Graph, InOut, IPUModel, Output, Report, Vertex
-from ipu_teach.errors import InvalidOptionError, NotOfferedError, PoplarIndexError
+from ipu_teach.errors import InvalidOptionError, PoplarIndexError
 from ipu_teach.program import Block, Call, Copy, Execute, Program, Repeat, RepeatWhileTrue, Sequence, Switch
 
 SYNC = 100
@@ -94,7 +97,8 @@ def test_blocks_begin_and_end_when_the_tile_has_done_its_share(opened: bool) -> 
     outer, inner, *_ = found = report.execution.blocks(1)
     assert outer.blocks == (inner,) and inner.blocks == () and outer.program.name == "outer"
     assert {(b.type, b.program.type, b.is_common, b.is_stream_copy) for b in found} == {("Block", "Block", True, False)}
-    assert found.columns == ("name", "type", "depth", "cycles_from", "cycles_to", "cycles")
+    assert found.columns == ("name", "type", "depth", "cycles_from", "cycles_to", "cycles", "tile")
+    assert {b.tile for b in found} == {1}
     assert found.records()[1]["cycles"] == inner.cycles == 130
 
 
@@ -108,9 +112,79 @@ def test_filters() -> None:
     with pytest.raises(PoplarIndexError) as wrong:
         report.execution.blocks(2)
     assert str(wrong.value) == "blocks() was asked for tile 2.\n  next:  there are 2 tiles, from 0."
-    with pytest.raises(NotOfferedError) as option:
-        Engine(Graph(IPUModel(tiles_per_ipu=1).create_device()), Sequence(), {"profiler.blocks.filter": "a"})
-    assert "report.execution.blocks(tile, block_filter=…, program_filter=…)" in str(option.value)
+
+
+def test_a_filter_makes_blocks_of_other_programs() -> None:
+    m = Machine()
+    report = m.run(Repeat(2, Sequence(m.work("one", 1, 1), Sequence(m.work("two", 2, 2), name="around"))))
+    assert report.execution.blocks() == ()
+    found = report.execution.blocks(0, program_filter="^(two|around)$")
+    assert [(b.name, b.type, b.depth) for b in found] == [("around", "Block", 0), ("two", "Block", 1)] * 2
+    assert found[0].blocks == (found[1],) and found[0].cycles == found[1].cycles == 100 + 12
+
+
+def test_what_the_options_say_is_what_blocks_gives() -> None:
+    m = Machine()
+    program = Sequence(m.work("op", 10, 10), Block(m.work("other", 1, 1), "stage"), Block(m.work("last", 1, 1), "end"))
+    options = {"profiler.blocks.filter": "^st", "profiler.programs.filter": "op", "profiler.blocks.tile": 1}
+    engine = Engine(m.graph, program, options)
+    engine.load_and_run(m.device)
+    report = engine.report
+    settings = report.instrumentation_settings
+    assert (settings.block_filter, settings.program_filter, settings.block_tile) == ("^st", "op", 1)
+    for one in (report, Report.deserialize(report.serialize())):
+        assert [(b.name, b.type, b.tile) for b in one.execution.blocks()] == [("op", "Block", 1), ("stage", "Block", 1)]
+        assert [b.name for b in one.execution.blocks(0, ".", "")] == ["stage", "end"]
+        assert one.instrumentation_settings == settings
+    with pytest.raises(InvalidOptionError) as caught:
+        Engine(m.graph, program, {"profiler.blocks.filter": "("})
+    assert str(caught.value).startswith("The engine option 'profiler.blocks.filter' was given '(', which is no regular exp")
+
+
+def test_a_pattern_in_a_file_is_never_run() -> None:
+    m = Machine()
+    engine = Engine(m.graph, Block(m.work("op", 1, 1), "a" * 40), {"profiler.blocks.filter": "a"})
+    engine.load_and_run(m.device)
+    with zipfile.ZipFile(io.BytesIO(engine.report.serialize())) as file:
+        members = {name: file.read(name) for name in file.namelist()}
+    members["header.json"] = members["header.json"].replace(b'"block_filter":"a"', b'"block_filter":"(a|a)+!"')
+    with zipfile.ZipFile(buffer := io.BytesIO(), "w") as file:
+        for name, data in members.items():
+            file.writestr(name, data)
+    report = Report.deserialize(buffer.getvalue())
+    assert report.instrumentation_settings.block_filter == "(a|a)+!"
+    assert [b.name for b in report.execution.blocks()] == ["a" * 40]
+
+
+def test_a_buffer_overflows_and_a_flush_empties_it() -> None:
+    """Example 3a of graphcore/examples, lightweight_profiling: an operation a hundred times, with the figures of its text."""
+    m = Machine()
+    report = m.run(Repeat(100, m.work("operation", 600, 1)))
+    every = report.execution.blocks(0, "", "operation")
+    assert len(every) == 100 and all(b.is_common for b in every)
+    found = report.execution.blocks(0, "", "operation", buffer_bytes=1000, implicit_flush=False)
+    assert len(found) == 43 and sum(b.is_common for b in found) == 42 and sum(b.is_overflow for b in found) == 1
+    lost = found[-1]
+    assert lost.is_overflow and (lost.type, lost.name) == ("Overflow", "")
+    assert (lost.cycles_from, lost.cycles_to) == (every[42].cycles_from, every[99].cycles_to)
+    assert [(b.cycles_from, b.cycles_to) for b in found[:42]] == [(b.cycles_from, b.cycles_to) for b in every[:42]]
+    found = report.execution.blocks(0, "", "operation", True, buffer_bytes=1000)
+    assert (sum(b.is_common for b in found), sum(b.is_block_flush for b in found)) == (100, 300)
+    assert sum(b.is_stream_copy for b in found) == 6 and not any(b.is_overflow for b in found) and len(found) == 406
+    assert [b.type for b in found[:3]] == ["StreamCopyBegin", "StreamCopyMid", "StreamCopyEnd"]
+    assert [b.cycles_from for b in found] == sorted(b.cycles_from for b in found)
+    # Without stream copies among the blocks the flushes still happen.
+    assert [b.is_common for b in report.execution.blocks(0, "", "operation", buffer_bytes=1000)] == [True] * 100
+    assert [b.type for b in report.execution.blocks(0, "", "operation", buffer_bytes=0)] == ["Overflow"]
+    # An open block holds the flush back.
+    m = Machine()
+    held = m.run(Block(Repeat(100, m.work("operation", 600, 1)), "all"))
+    found = held.execution.blocks(0, "all", "operation", buffer_bytes=1000)
+    # 83 records: that of the outer block's beginning, and of 41 operations two each.
+    assert sum(b.is_overflow for b in found) == 1 and found[0].name == "all" and len(found) == 1 + 41 + 1
+    for wrong in (-1, 1.5, "all"):
+        with pytest.raises(InvalidOptionError, match=r"^blocks\(\) was given buffer_bytes="):
+            held.execution.blocks(0, buffer_bytes=wrong)  # type: ignore[arg-type]
 
 
 def test_stream_copies_in_three_parts() -> None:
@@ -136,7 +210,7 @@ def test_stream_copies_in_three_parts() -> None:
     assert parts[0].cycles_from == 0 and parts[5].cycles_to == whole.cycles_to == report.total_cycles
     names = {b.name for b in parts}
     assert len(names) == 2
-    some = report.execution.blocks(1, block_filter="^$", program_filter="out", stream_copies=True)
+    some = report.execution.blocks(1, block_filter="^$", stream_copies=True).named("out")
     assert [(b.type, b.depth) for b in some] == [("StreamCopyBegin", 0), ("StreamCopyMid", 0), ("StreamCopyEnd", 0)]
 
 
@@ -152,7 +226,7 @@ def growth(times: int) -> Report:
 
 
 def test_a_block_grows_with_the_count_of_its_loop() -> None:
-    lengths = []
+    lengths: list[float] = []
     for times in range(1, 6):
         found = growth(times).execution.blocks(0)
         assert [b.name for b in found] == ["loop"] + ["body"] * times
@@ -160,6 +234,8 @@ def test_a_block_grows_with_the_count_of_its_loop() -> None:
     slope, before = np.polyfit(range(1, 6), lengths, 1)
     assert np.allclose(lengths, before + slope * np.arange(1, 6), rtol=0, atol=1e-6)
     assert slope > 100 + 3600 and before > 0
+    residual = np.array(lengths) - (before + slope * np.arange(1, 6))
+    assert 1 - (residual**2).sum() / ((lengths - np.mean(lengths)) ** 2).sum() > 0.999
 
 
 def test_blocks_whose_cycles_depend_on_data() -> None:

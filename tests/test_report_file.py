@@ -274,12 +274,24 @@ def test_what_is_no_report(tmp_path: Path) -> None:
 
 def test_the_format_holds_what_the_model_has() -> None:
     """Another field of these needs another version of the format."""
-    assert REPORT.version == 1
+    assert REPORT.version == 2
     assert set(TRAFFIC) == {
         "received", "sent", "together_received", "together_sent", "sources", "sends", "link_received", "link_sent", "links",
         "stayed",
     }  # fmt: skip
     assert set(Traffic.__dataclass_fields__) == set(TRAFFIC) and {"kind", "name", "step"} <= set(Node.__dataclass_fields__)
+
+
+def test_a_file_of_the_first_version_is_read() -> None:
+    """It had no settings, no bytes of stream copies, and did not say which kit wrote it."""
+    old = Report.open(Path(__file__).parent / "data" / "report_1.ipureport")
+    new = Report.sample("products")
+    assert {k: v for k, v in answers(old).items() if k != "host"} == {k: v for k, v in answers(new).items() if k != "host"}
+    assert old.digest() == new.digest() and str(old.poplar_version) == "0.0.0"
+    (event,), (value,) = old.host.events, old.host.values
+    assert (event.name, event.duration, event.bytes, event.direction, old.host.dropped) == ("compile", 0.5, 0, "", 3)
+    assert (value.name, value.unit, value.time, value.value, value.series) == ("loss", "nats", 1.0, 2.5, "")
+    assert Report.deserialize(old.serialize()).serialize() == old.serialize()
 
 
 def test_truncated_files() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, StreamCallback, counter, tracepoint
 from ipu_teach.errors import InvalidOptionError
-from ipu_teach.program import Copy, Repeat
+from ipu_teach.program import Copy, Repeat, Sequence
 from ipu_teach.report import chrome_trace
 from ipu_teach.report.host import ENGINE, STREAMS, TIMELINE, Timeline
 
@@ -50,14 +50,69 @@ def test_what_the_host_did() -> None:
     names = [(e.channel, e.name, e.depth) for e in host.events]
     assert names == [
         (ENGINE, "compile", 0), (ENGINE, "load", 0), ("user", "epoch", 0), ("training", "batch", 1), (ENGINE, "run first", 2),
-        *[(STREAMS, "batches: The connected function", 3)] * 3,
+        *[(STREAMS, "batches: StreamCopy", 3), (STREAMS, "batches: The connected function", 4)] * 3,
     ]  # fmt: skip
-    for event, inner in itertools.pairwise(host.events[2:6]):
+    for event, inner in itertools.pairwise(host.events[2:7]):
         assert event.start <= inner.start and inner.start + inner.duration <= event.start + event.duration + 1e-9
     (waiting,) = host.waiting()
     run = next(e for e in host.events if e.name == "run first")
     assert waiting.calls == 3 and waiting.longest <= waiting.seconds <= run.duration
     assert waiting.share == pytest.approx(waiting.seconds / run.duration) and waiting.seconds >= 3 * 0.002
+
+
+def test_every_stream_copy_has_its_bytes_and_its_direction() -> None:
+    device = IPUModel(tiles_per_ipu=1).create_device()
+    graph = Graph(device)
+    x = graph.add_variable(FLOAT, 4, "x")
+    graph.set_tile_mapping(x, 0)
+    into, out = graph.add_host_to_device_fifo("in", FLOAT, 4), graph.add_device_to_host_fifo("out", FLOAT, 4)
+    engine = Engine(graph, Repeat(2, Sequence(Copy(into, x), Copy(x, out))))
+    engine.load(device)
+    engine.connect_stream("in", np.arange(8, dtype=np.float32))
+    engine.connect_stream("out", (came := np.zeros(8, np.float32)))
+    engine.run()
+    assert came.tolist() == list(range(8))
+    host = engine.report.host
+    assert [(e.name, e.bytes, e.direction, e.depth) for e in host.events if e.channel == STREAMS] == [
+        ("in: StreamCopy", 16, "host to device", 1), ("out: StreamCopy", 16, "device to host", 1),
+    ] * 2  # fmt: skip
+    assert [(s.name, s.direction, s.transfers, s.bytes, s.waited) for s in host.streams()] == [
+        ("in", "host to device", 2, 32, 0.0), ("out", "device to host", 2, 32, 0.0),
+    ]  # fmt: skip
+    assert not host.waiting() and not host.starved() and host.starved_share == 0
+    assert sum(s.bytes for s in host.streams()) == engine.report.host_bytes
+    assert sum(host.totals().values()) == pytest.approx(sum(e.duration for e in host.events if e.depth == 0))
+    opened = Report.deserialize(engine.report.serialize()).host
+    assert opened.events == host.events and opened.streams() == host.streams() and opened.totals() == host.totals()
+
+
+def test_where_the_device_starved() -> None:
+    times = iter([0.0, 0.004, 0.0])
+
+    def uneven() -> Any:
+        time.sleep(next(times))
+        return np.ones(4, np.float32)
+
+    engine = engine_with(uneven)
+    engine.run(0, "first")
+    host = engine.report.host
+    worst, *others = host.starved()
+    assert (worst.name, worst.transfer, worst.run) == ("batches", 1, "run first") and worst.seconds >= 0.004
+    assert sorted(s.transfer for s in others) == [0, 2] and all(s.seconds <= worst.seconds for s in others)
+    copies = [e for e in host.events if e.name == "batches: StreamCopy"]
+    assert worst.start == copies[1].start and worst.seconds <= copies[1].duration
+    assert sum(s.seconds for s in host.starved()) == pytest.approx(sum(w.seconds for w in host.waiting()))
+    assert 0.004 / next(e for e in host.events if e.name == "run first").duration <= host.starved_share <= 1
+
+
+def test_a_million_copies_push_out_no_mark() -> None:
+    timeline = Timeline(3)
+    since = time.perf_counter_ns()
+    timeline.add("user", "epoch", time.perf_counter_ns())
+    for _ in range(10):
+        timeline.add(STREAMS, "in: StreamCopy", time.perf_counter_ns(), 16, "host to device")
+    found = timeline.snapshot(since)
+    assert [e.name for e in found.events] == ["epoch"] + ["in: StreamCopy"] * 3 and found.dropped == 7
 
 
 def test_what_was_prefetched_kept_nobody_waiting() -> None:

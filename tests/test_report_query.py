@@ -6,6 +6,7 @@ import csv
 import io
 import sys
 import types
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -18,9 +19,11 @@ from programs import tut4
 from test_brute_force import some_device, some_space
 from test_report import small_engine
 
+import ipu_teach
 from ipu_teach import FLOAT, Engine, Graph, Input, IPUModel, Output, Report, Vector, Vertex
 from ipu_teach.errors import InvalidOptionError, NotOfferedError, PoplarIndexError
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
+from ipu_teach.report.settings import PoplarVersion
 
 RANDOMLY = settings(deadline=None, suppress_health_check=list(HealthCheck), max_examples=30)
 
@@ -232,3 +235,103 @@ def test_exchanges_by_tile_and_message(report: Report) -> None:
     assert (back.source.tolist(), back.size.tolist(), back.receivers[0].tolist()) == ([0], [64], [1])
     total = sum(e.executions * e.bytes_received for e in found)
     assert total == int(report.exchange_bytes_per_tile[0].sum())
+
+
+def test_more_of_libpvas_names(report: Report, tmp_path: Path) -> None:
+    compilation, target = report.compilation, report.compilation.target
+    assert target.clock_frequency == target.tile_clock_frequency and target.type == "IPU_MODEL"
+    assert target.total_memory == target.num_ipus * target.bytes_per_ipu == 4 * target.bytes_per_tile
+    assert [tile.number for tile in compilation.ipus[0]] == [0, 1, 2, 3]
+    assert [v.name for v in compilation.always_live_variables] == ["a", "d"]
+    place = compilation.liveness_program_steps[1]
+    assert (place.program.name, place.program.type) == ("layer0/twice1", "Execute")
+    assert (place.not_always_live_memory.bytes, place.not_always_live_memory.variables) == (128, {"b": 64, "c": 64})
+    step = report.execution.steps[1]
+    assert step.program is report.profile.leaf(step.step) and step.program.name == "layer0/twice1"
+    assert step.all_cycles == sum(ipu.cycles for ipu in step.ipus) == step.cycles and step.vertex_types == "Twice x 1"
+    assert str(report.poplar_version) == ipu_teach.__version__
+    version = PoplarVersion("1.20.3+local")
+    assert (version.string, version.major, version.minor, version.point) == ("1.20.3+local", 1, 20, 3)
+    assert PoplarVersion("odd").major == 0
+    report.save(tmp_path / "run.ipureport")
+    assert ipu_teach.open_report(tmp_path / "run.ipureport").digest() == report.digest()
+    with pytest.raises(FileNotFoundError) as caught:
+        ipu_teach.open_report(tmp_path / "gone.ipureport")
+    assert str(caught.value).endswith("No such file or directory.\n  next:  give the path of a file that Report.save wrote.")
+    with pytest.raises(NotOfferedError) as second:
+        ipu_teach.open_report(tmp_path / "run.ipureport", "debug.cbor")
+    assert str(second.value) == (
+        "open_report() was given a second file, 'debug.cbor'.\n"
+        "  next:  give one path: names and lines are in the report itself."
+    )
+
+
+def test_libpvas_visitor(report: Report) -> None:
+    class Visitor:
+        def __init__(self) -> None:
+            self.seen: list[str] = []
+
+        def visit_on_tile_execute(self, node: Any) -> None:
+            self.seen.append(node.name)
+
+    visitor = Visitor()
+    for step in report.execution.steps:
+        step.program.accept(visitor)
+    assert visitor.seen == ["layer0/twice0", "layer0/twice1", "layer1/twice2"] * 3
+
+
+def test_names_as_a_tree(report: Report) -> None:
+    layer0, layer1, *variables = report.debug_contexts
+    assert (layer0.path, [c.path for c in layer0.children.values()]) == ("layer0", ["layer0/twice0", "layer0/twice1"])
+    assert layer0.cycles + layer1.cycles == report.total_cycles and layer0.steps == []
+    assert [v.name for v in variables] == ["a", "b", "c", "d"] and sum(v.bytes for v in variables) == 4 * 64
+    (found,) = report.debug_contexts.find("twice1$")
+    assert found.cycles == report.execution.steps[1].cycles * 3 and (found.depth, found.steps) == (1, [1])
+
+
+def test_proportions_add_up_to_one(report: Report) -> None:
+    assert sum(report.proportions.values()) == pytest.approx(1)
+    assert report.proportions["compute"] == report.compute_cycles_per_tile.mean() / report.total_cycles
+    assert set(report.data) == {"Insights", "Liveness", "Variables", "Operations", "Compute sets", "Exchanges", "Steps"}
+    assert len(report.data["Steps"]) == 9 and report.data["Variables"][0]["name"] == "a"
+    assert Report.sample("too_large").proportions["compute"] == 0
+
+
+def test_what_stands_out(report: Report) -> None:
+    found = {i.kind: i for i in report.insights()}
+    assert found["fit"].name == "tile 1" and found["fit"].figure == report.compilation.tiles[1].memory.total.including_gaps
+    assert [i.name for i in report.insights() if i.kind == "full tile"][0] == "tile 1"
+    # One of four tiles is at work in each compute set.
+    assert found["balance"].figure == 0.25 and not found["balance"].advice
+    assert "the waiting is 9.8 % of the run" in found["balance"].text  # less than the tenth from which the rule speaks
+    faster = {i.kind: i for i in report.what_if(relative_sync_delay="NO_DELAY").insights()}
+    assert faster["balance"].advice.startswith("give each tile as much work")
+    assert found["rearrangement"].figure == 3 * 128 and found["always live"].figure == 64
+    assert found["proportions"].figure == max(report.proportions.values())
+    assert report.insights().data == report.insights().records() == report.data["Insights"]
+
+
+def test_what_stands_out_of_a_program_that_does_not_fit() -> None:
+    report = Report.sample("too_large")
+    first = report.insights()[0]
+    over = report.memory.bytes_per_tile + report.memory.gaps_per_tile > report.target.bytes_per_tile
+    assert (first.kind, first.figure, first.name) == ("out of memory", over.sum(), f"tile {int(np.argmax(over))}")
+    assert "most of all 'everything' with 800,000 bytes" in first.text and "spread 'everything'" in first.advice
+    skew = next(i for i in report.insights() if i.kind == "skew")
+    held = report.memory.bytes_per_tile + report.memory.gaps_per_tile
+    assert skew.figure == held.max() / held.mean() and skew.advice
+
+
+def test_a_dataframe_of_pandas() -> None:
+    pandas = pytest.importorskip("pandas", reason="pandas is missing: pip install pandas")
+    report = chain()
+    for table in (report.variables, report.compute_sets, report.operations(), report.exchanges, report.insights(),
+                  report.compilation.liveness_program_steps, report.execution.blocks(), report.host.events):  # fmt: skip
+        frame = table.to_dataframe()
+        assert isinstance(frame, pandas.DataFrame) and list(frame.columns) == list(table.columns) and len(frame) == len(table)
+    steps = report.execution.steps.to_dataframe()
+    assert steps.cycles.sum() == report.total_cycles and steps.groupby("name").cycles.count().to_dict() == {
+        "layer0/twice0": 3, "layer0/twice1": 3, "layer1/twice2": 3,
+    }  # fmt: skip
+    variables = report.variables.to_dataframe()
+    assert variables["bytes"].sum() == 4 * 64 and variables.always_live.tolist() == [True, False, False, True]

@@ -37,6 +37,7 @@ from ipu_teach.program import Program
 from ipu_teach.report import Profile, ProgramRun, Report, StepLog, print_profile_summary, tracepoint
 from ipu_teach.report.compiled import CompiledProfile
 from ipu_teach.report.host import ENGINE, TIMELINE
+from ipu_teach.report.settings import InstrumentationSettings
 from ipu_teach.types import Array, to_host_array
 
 MOST_THREADS = 64
@@ -390,7 +391,8 @@ class Engine(WithoutSome):
         cost = self._machine.cost  # a run may have measured steps, where cycles depend on data
         looped = self._machine.stopped_lanes
         profile = self._profile if cost is self._cost and not looped else CompiledProfile(cost, looped)
-        return Report(profile, self._log.snapshot(going, self._current), TIMELINE.snapshot(self._made))
+        settings = InstrumentationSettings.of(self._options)
+        return Report(profile, self._log.snapshot(going, self._current), TIMELINE.snapshot(self._made), settings)
 
     def get_report(self) -> Report:
         """`report`, by Poplar's name."""

@@ -35,6 +35,7 @@ from ipu_teach.graph.vertex import Vertex
 from ipu_teach.program import Program
 from ipu_teach.report import CompiledProfile, Report, StepLog, tracepoint
 from ipu_teach.report.host import ENGINE
+from ipu_teach.report.settings import InstrumentationSettings
 from ipu_teach.target import Target
 
 CHECKS = ("races", "uninitialised", "estimates")
@@ -71,7 +72,7 @@ class Executable:
     @property
     def report(self) -> Report:
         """What was compiled, with nothing run."""
-        return Report(self.profile, StepLog().snapshot())
+        return Report(self.profile, StepLog().snapshot(), None, InstrumentationSettings.of(effective(self.given_options)))
 
     # Files
 

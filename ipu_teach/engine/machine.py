@@ -44,7 +44,7 @@ from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.plan import bind
 from ipu_teach.engine.registers import reaches_registers, run_on_registers
 from ipu_teach.engine.remote import StreamingMemory
-from ipu_teach.engine.streams import Drain, Feed
+from ipu_teach.engine.streams import Drain, Feed, noted
 from ipu_teach.engine.threads import shares, together
 from ipu_teach.engine.walk import Action, build, single
 from ipu_teach.errors import ApplicationRuntimeError
@@ -393,10 +393,10 @@ class Machine:
         if isinstance(source, DataStream):
             assert isinstance(destination, Tensor)
             handle, into = source.handle, destination
-            return lambda: memory.write(into, self._feeds[handle]())
+            return noted(source, lambda: memory.write(into, self._feeds[handle]()))
         if isinstance(destination, DataStream):
             handle, origin = destination.handle, source
-            return lambda: self._drains[handle](memory.read(origin))
+            return noted(destination, lambda: self._drains[handle](memory.read(origin)))
         here = memory.view(source.dtype, source.offset, source.layout)
         there = memory.view(destination.dtype, destination.offset, destination.layout)
         if here is not None and there is not None and here.shape == there.shape:

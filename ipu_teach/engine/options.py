@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ipu_teach.errors import InvalidOptionError, NotOfferedError, did_you_mean, shown
+from ipu_teach.report.table import expression
 
 ENVIRONMENT = "IPU_TEACH_ENGINE_OPTIONS"
 Value = bool | int | str | None
@@ -33,7 +34,6 @@ class _Option:
 
 
 _REPORT = "engine.report holds the same figures."
-_BLOCKS = "report.execution.blocks(tile, block_filter=…, program_filter=…) filters what it gives."
 _PRNG = "draw random numbers on the host, with numpy's generators and a seed."
 _LEVELS = ("Vertex", "Tile", "Ipu", "Device", "Off")
 
@@ -53,7 +53,7 @@ _OPTIONS: dict[str, _Option] = {
     "debug.instrument": _Option(bool, True),
     "debug.instrumentCompute": _Option(bool, True),
     "debug.instrumentControlFlow": _Option(bool, True),
-    "debug.instrumentExternalExchange": _Option(bool, True),
+    "debug.instrumentExternalExchange": _Option(bool, False),
     "debug.loweredVarDumpFile": _Option(str, ""),
     "debug.nanOverflowException": _Option(bool, False),
     "debug.nanOverflowMode": _Option(bool, False),
@@ -69,13 +69,13 @@ _OPTIONS: dict[str, _Option] = {
     "prng.enable": _Option(bool, False, _PRNG),
     "prng.enableStochasticRounding": _Option(bool, False),
     "prng.seed": _Option(int, 0),
-    "profiler.blocks.bufferSize": _Option(int, 1000),
-    "profiler.blocks.filter": _Option(str, ".*", _BLOCKS),
+    "profiler.blocks.bufferSize": _Option(int),
+    "profiler.blocks.filter": _Option(str, ".*"),
     "profiler.blocks.implicitFlush": _Option(bool, True),
     "profiler.blocks.tile": _Option(int, 0),
     "profiler.format": _Option(str, "v4"),
     "profiler.includeCycleEstimates": _Option(bool, True),
-    "profiler.programs.filter": _Option(str, ".*", _BLOCKS),
+    "profiler.programs.filter": _Option(str, ""),
     "target.extendedMemory": _Option(bool, False, "the program lives in the memory of the tiles; stream what does not fit."),
     "target.hostSyncTimeout": _Option(int, 300),
     "target.saveArchive": _Option(str, ""),
@@ -156,6 +156,8 @@ def _value(name: str, given: Any, where: str) -> Value:
         raise InvalidOptionError(
             f"The engine option {name!r} was given {shown(given)}.", where=where, next_step=f"give {_accepted(option.kind)}."
         )
+    if name.endswith(".filter"):
+        expression(value, f"The engine option {name!r}")
     if option.instead and value != option.default:
         raise NotOfferedError(f"{name} = {shown(value)} is not offered by this kit.", where=where, next_step=option.instead)
     return value

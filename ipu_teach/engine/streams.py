@@ -14,7 +14,8 @@ import numpy as np
 from ipu_teach.errors import IPUTeachError, StreamConnectionError, TensorCreationError, counted, shown
 from ipu_teach.graph.graph import DataStream
 from ipu_teach.graph.tensor import Tensor
-from ipu_teach.report.host import STREAMS, TIMELINE
+from ipu_teach.report.host import TIMELINE
+from ipu_teach.report.host_trace import COPY, STREAMS, TO_DEVICE, TO_HOST
 from ipu_teach.types import Array, to_host_array
 
 Feed = Callable[[], Array]
@@ -164,6 +165,22 @@ def drain(stream: DataStream, sink: Any, wrap: bool = True) -> Drain:
         rows()[...] = values.reshape(-1)
 
     return fill
+
+
+def noted(stream: DataStream, copy: Callable[[], None]) -> Callable[[], None]:
+    """`copy`, one transfer of a stream, as an event on the host's timeline with its bytes and direction."""
+    label, size = f"{stream.handle}: {COPY}", stream.num_elements * stream.dtype.size
+    way = TO_DEVICE if stream.to_device else TO_HOST
+    now, add = time.perf_counter_ns, TIMELINE.add
+
+    def copy_and_note() -> None:
+        start = now()
+        try:
+            copy()
+        finally:
+            add(STREAMS, label, start, size, way)
+
+    return copy_and_note
 
 
 def _check_signature(stream: DataStream, function: Callable[..., Any], *args: Any) -> None:

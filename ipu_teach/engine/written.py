@@ -36,7 +36,7 @@ from ipu_teach.graph.variables import ALIGNMENT
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.types import Array
 
-EXECUTABLE = Format("executable", 2, "Executable.save", ExecutableLoadError)
+EXECUTABLE = Format("executable", 2, "Executable.save", ExecutableLoadError, ExecutableLoadError)
 
 # Programs that `rebuild` knows. Leaves are known by their steps.
 COMPOSITES = (

@@ -1,18 +1,21 @@
 """What happened, as data, and the questions one asks of it."""
 
+from ipu_teach.report import pvti
 from ipu_teach.report.blocks import BlockRun
 from ipu_teach.report.compare import Change, Comparison, compare
 from ipu_teach.report.compiled import CompiledProfile
-from ipu_teach.report.host import Counter, HostEvent, HostTrace, counter, tracepoint
+from ipu_teach.report.host import Counter, counter, tracepoint
+from ipu_teach.report.host_trace import HostEvent, HostTrace
 from ipu_teach.report.log import ProgramRun, StepLog
 from ipu_teach.report.profile import Profile
-from ipu_teach.report.report import ComputeSetProfile, Report, StepRun
+from ipu_teach.report.report import ComputeSetProfile, Report, StepRun, open_report
 from ipu_teach.report.summary import print_profile_summary
 from ipu_teach.report.table import Table
+from ipu_teach.report.trace_events import open_trace
 from ipu_teach.report.trace_file import chrome_trace, steps_csv, tiles_csv
 
 __all__ = [
     "BlockRun", "Change", "Comparison", "CompiledProfile", "ComputeSetProfile", "Counter", "HostEvent", "HostTrace", "Profile",
-    "ProgramRun", "Report", "StepLog", "StepRun", "Table", "chrome_trace", "compare", "counter", "print_profile_summary",
-    "steps_csv", "tiles_csv", "tracepoint",
+    "ProgramRun", "Report", "StepLog", "StepRun", "Table", "chrome_trace", "compare", "counter", "open_report", "open_trace",
+    "print_profile_summary", "pvti", "steps_csv", "tiles_csv", "tracepoint",
 ]  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.report.report import Report
@@ -46,6 +46,11 @@ class Comparison:
 
     def __bool__(self) -> bool:
         return bool(self.changes)
+
+    @property
+    def data(self) -> list[dict[str, Any]]:
+        """The changes as plain data."""
+        return self.changes.records()
 
     def of(self, aspect: str) -> Table[Change]:
         """The changes of one aspect, the largest first. Raises `InvalidOptionError`."""

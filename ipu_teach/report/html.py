@@ -24,7 +24,7 @@ MOST_NODES = 200  # of a program tree
 
 def page(report: Report) -> str:
     """The report as one HTML element."""
-    sections = [_summary(report), _memory(report), _liveness(report), _variables(report), _programs(report)]
+    sections = [_summary(report), _insights(report), _memory(report), _liveness(report), _variables(report), _programs(report)]
     if report.num_steps:
         sections += [_operations(report), _compute_sets(report), _exchanges(report), _steps(report)]
     if report.sources:
@@ -49,7 +49,18 @@ def _summary(report: Report) -> str:
     from ipu_teach.report.summary import summary_text  # which prints reports, and so comes after them
 
     text = summary_text(report, ["Target", "Graph", "Execution", "Cycles by vertex type"])
-    return _section("Summary", f"<pre>{escape(text)}</pre>")
+    shares = _table(
+        ("of the average tile's time", "share"),
+        [(name, _bar(share, 1)) for name, share in report.proportions.items()],
+        "Modelled",
+    )
+    return _section("Summary", f"<pre>{escape(text)}</pre>" + (shares if report.num_steps else ""))
+
+
+def _insights(report: Report) -> str:
+    found = report.insights()
+    rows = [(i.kind, i.text, " ".join(filter(None, (i.advice, f"See {i.lesson}." if i.lesson else "")))) for i in found]
+    return _section(f"Insights: {len(found)}", _table(("about", "what stands out", "what to try"), rows, "Modelled"))
 
 
 def _memory(report: Report) -> str:
@@ -141,8 +152,12 @@ def _exchanges(report: Report) -> str:
 
 
 def _steps(report: Report) -> str:
-    rows = [(f"{s.index}", s.kind, s.name, f"{s.start:,.0f}", f"{s.cycles:,.0f}") for s in report.steps(0, MOST_ROWS)]
-    heads = ("step", "kind", "name", "start", "modelled cycles")
+    rows = [
+        (f"{s.index}", s.kind, s.name, f"{s.start:,.0f}", f"{s.cycles:,.0f}", f"{100 * s.balance:.0f} %", f"{s.active_tiles:,}",
+         f"{s.bytes_received:,}", s.vertex_types)
+        for s in report.steps(0, MOST_ROWS)
+    ]  # fmt: skip
+    heads = ("step", "kind", "name", "start", "modelled cycles", "balance", "active tiles", "bytes received", "vertices")
     return _section(f"Steps: {report.num_steps:,}", _table(heads, rows, "The run, in order") + _more(report.num_steps))
 
 

@@ -16,6 +16,7 @@ from ipu_teach.cost.memory import MemoryLedger
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.target import Target
 
+LIBPVA = {"Execute": "on_tile_execute", "Copy": "do_exchange"}  # what libpva's visitors call a node of that kind
 NO_SYNC, INTERNAL, EXTERNAL = 0, 1, 2  # which tiles wait for each other before a step
 
 
@@ -107,13 +108,15 @@ class ProgramNode:
     def accept(self, visitor: object) -> None:
         """Call `visitor.visit_KIND(node)` for this node and all below, in order; `visit` where there is none of that name.
 
-        KIND is in snake_case: `visit_execute`, `visit_copy`, `visit_repeat_while_true`. A visitor that returns False is
-        not taken further down.
+        KIND is in snake_case: `visit_execute`, `visit_copy`, `visit_repeat_while_true`; libpva's `visit_on_tile_execute` and
+        `visit_do_exchange` do for the first two. A visitor that returns False is not taken further down.
         """
         waiting = [self]
         while waiting:
             node = waiting.pop()
-            visit = getattr(visitor, f"visit_{snake(node.kind)}", None) or getattr(visitor, "visit", None)
+            names = (snake(node.kind), LIBPVA.get(node.kind, ""))
+            found = [getattr(visitor, f"visit_{name}", None) for name in names if name]
+            visit = next(filter(None, found), getattr(visitor, "visit", None))
             if visit is None or visit(node) is not False:
                 waiting += reversed(node.children)
 
@@ -157,6 +160,22 @@ class Profile(ABC):
     def own_steps(self) -> frozenset[int]:
         """The steps that the programs name. Others are executions of them that were measured, where cycles depend on data."""
         return frozenset(leaf.step for program in self.programs for leaf in program.leaves())
+
+    @cached_property
+    def _leaves(self) -> tuple[dict[int, ProgramNode], dict[int, ProgramNode]]:
+        """(by step, by compute set) the first leaf of the programs."""
+        by_step: dict[int, ProgramNode] = {}
+        by_set: dict[int, ProgramNode] = {}
+        for leaf in (leaf for program in self.programs for leaf in program.leaves()):
+            by_step.setdefault(leaf.step, leaf)
+            by_set.setdefault(self.steps[leaf.step].compute_set, leaf)
+        return by_step, by_set
+
+    def leaf(self, step: int) -> ProgramNode:
+        """The first leaf of the programs that is step `step`, or of which `step` is a measured execution."""
+        by_step, by_set = self._leaves
+        found = by_step.get(step) or by_set.get(self.steps[step].compute_set)
+        return found or ProgramNode(self.cost(step).kind, self.cost(step).name, step)
 
     @property
     @abstractmethod

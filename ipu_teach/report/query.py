@@ -13,9 +13,9 @@ from ipu_teach.cost.memory import MemoryLedger
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import PoplarIndexError, counted, shown
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.report.blocks import BlockRun, blocks
+from ipu_teach.report.blocks import BlockRun, Wanted, blocks
 from ipu_teach.report.log import ProgramRun
-from ipu_teach.report.profile import ProgramNode
+from ipu_teach.report.profile import Profile, ProgramNode
 from ipu_teach.report.table import Table
 from ipu_teach.target import Target
 from ipu_teach.types import Array
@@ -250,6 +250,14 @@ class GraphSize:
 
 
 @dataclass(frozen=True)
+class NotAlwaysLive:
+    """What is live at a place of the programs besides what always is: `bytes` of all tiles together, with buffers."""
+
+    bytes: int
+    variables: dict[str, int] = field(repr=False)
+
+
+@dataclass(frozen=True)
 class LivenessStep:
     """A place of the programs: what is live there besides what always is. `bytes`: of all tiles together, with buffers."""
 
@@ -261,6 +269,17 @@ class LivenessStep:
     bytes: int
     always_live_bytes: int
     _memory: MemoryLedger = field(repr=False)
+    _profile: Profile = field(repr=False)
+
+    @property
+    def program(self) -> ProgramNode:
+        """Where it is in the programs: a leaf with `name` and `type`."""
+        return self._profile.leaf(self._memory.liveness.places[self.number].step)
+
+    @property
+    def not_always_live_memory(self) -> NotAlwaysLive:
+        """`bytes` and `variables`, by libpva's name."""
+        return NotAlwaysLive(self.bytes, self.variables)
 
     @property
     def variables(self) -> dict[str, int]:
@@ -291,6 +310,17 @@ class Compilation:
         return Tiles(self._report)
 
     @property
+    def ipus(self) -> tuple[Table[Tile], ...]:
+        """The tiles of each IPU."""
+        tiles, each = self.tiles, self.target.tiles_per_ipu
+        return tuple(tiles[first : first + each] for first in range(0, len(tiles), each))
+
+    @property
+    def always_live_variables(self) -> VariableTable:
+        """The variables that are live from the first step to the last."""
+        return self.variables.always_live()
+
+    @property
     def programs(self) -> tuple[ProgramNode, ...]:
         """The programs as trees: `program.name`, `.type`, `.children`, `.walk()`, `.accept(visitor)`."""
         return self._report.profile.programs
@@ -311,7 +341,10 @@ class Compilation:
         memory = self._report.memory
         always = int(memory.always_live_bytes_per_tile.sum())
         places = zip(memory.liveness.places, memory.bytes_by_place(), strict=True)
-        return Table(LivenessStep(i, node.kind, name, size, always, memory) for i, (node, (name, size)) in enumerate(places))
+        return Table(
+            LivenessStep(i, node.kind, name, size, always, memory, self._report.profile)
+            for i, (node, (name, size)) in enumerate(places)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -367,20 +400,34 @@ class Execution:
         return self._report.total_cycles
 
     def blocks(
-        self, tile: int = 0, block_filter: str = "", program_filter: str = "", stream_copies: bool = False
+        self,
+        tile: int | None = None,
+        block_filter: str | None = None,
+        program_filter: str | None = None,
+        stream_copies: bool | None = None,
+        *,
+        buffer_bytes: int | None = None,
+        implicit_flush: bool | None = None,
     ) -> Table[BlockRun]:
         """Every execution of a `Block` on `tile`, in the order in which they begin, an outer one before those inside.
 
         A block begins when the tile is done with its share of what came before, and ends when it is done with its share of
         the block; waiting for other tiles in between is a part of it. `block_filter`: a regular expression; of the blocks
-        only those are given in whose name it is found. `stream_copies`: the transfers between host and device too, each as
-        three: before, during and after the host's transfer; `program_filter` is a regular expression for their names. Blocks
-        without a step are left out, and those beyond the steps whose order was kept. Raises `PoplarIndexError`,
-        `InvalidOptionError` and `ProfilingDisabledError`.
+        only those are given in whose name it is found. `program_filter`: another one; every program in whose name it is found
+        counts as a block. `stream_copies`: the transfers between host and device too, each as three: before, during and after
+        the host's transfer. Blocks without a step are left out, and those beyond the steps whose order was kept.
+
+        `buffer_bytes`: only what a chip's profiler keeps in a buffer of so many bytes (a chip has 1,000), and an overflow block
+        for what it loses; with `implicit_flush` the buffer goes to the host at the end of each iteration of a loop, and with
+        `stream_copies` besides, those flushes and the two copies that begin a run are blocks too.
+
+        What is left out is what the engine's options `profiler.*` and `debug.instrumentExternalExchange` say: tile 0, all
+        blocks, no other program, no stream copies, no buffer. Raises `PoplarIndexError`, `InvalidOptionError` and
+        `ProfilingDisabledError`.
         """
-        return blocks(self._report, tile, block_filter, program_filter, stream_copies)
+        how = (tile, block_filter, program_filter, stream_copies, buffer_bytes, implicit_flush)
+        return blocks(self._report, Wanted.of(self._report, *how))
 
     def ipus(self, step: StepRun) -> tuple[IpuStep, ...]:
         """What each IPU does in a step."""
-        each = step.cycles_by_tile.reshape(self._report.target.num_ipus, -1)
-        return tuple(IpuStep(step.cycles, row) for row in each)
+        return step.ipus

@@ -20,6 +20,7 @@ from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import (
     InvalidMachineModelError,
     InvalidOptionError,
+    NotOfferedError,
     PoplarIndexError,
     ProfilingDisabledError,
     ReportLoadError,
@@ -27,12 +28,15 @@ from ipu_teach.errors import (
     shown,
 )
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.report.host import HostTrace
+from ipu_teach.report.debug import DebugContexts, debug_contexts
+from ipu_teach.report.host_trace import HostTrace
 from ipu_teach.report.html import page
+from ipu_teach.report.insights import Insight, insights
 from ipu_teach.report.log import ProgramRun, Ran
 from ipu_teach.report.operations import Operation, operations
-from ipu_teach.report.profile import Profile
-from ipu_teach.report.query import Compilation, ExchangeRow, Execution, VariableTable, exchanges, variables
+from ipu_teach.report.profile import Profile, ProgramNode
+from ipu_teach.report.query import Compilation, ExchangeRow, Execution, IpuStep, VariableTable, exchanges, variables
+from ipu_teach.report.settings import InstrumentationSettings, PoplarVersion
 from ipu_teach.report.stored import read
 from ipu_teach.report.table import Table
 from ipu_teach.report.written import REPORT, digest, serialize
@@ -89,7 +93,9 @@ class StepRun:
     `cost` has its phases by tile; every execution of one step has the same. `step` is the number of the compiled step.
     """
 
-    COLUMNS: ClassVar = ("index", "kind", "name", "start", "end", "cycles", "bytes_received", "balance", "active_tiles")
+    COLUMNS: ClassVar = (
+        "index", "kind", "name", "start", "end", "cycles", "bytes_received", "balance", "active_tiles", "vertex_types"
+    )  # fmt: skip
 
     index: int
     kind: str
@@ -97,7 +103,31 @@ class StepRun:
     start: float
     cycles: float
     cost: StepCost = field(repr=False)
-    step: int = -1
+    step: int
+    profile: Profile = field(repr=False, compare=False)
+
+    @property
+    def program(self) -> ProgramNode:
+        """Where it stands in the programs: a leaf with `name` and `type`."""
+        return self.profile.leaf(self.step)
+
+    @property
+    def vertex_types(self) -> str:
+        """The codelets that it executes, with how many vertices each has."""
+        which = self.profile.steps[self.step].compute_set
+        parts = self.profile.compute_sets[which].parts if which >= 0 else ()
+        return ", ".join(f"{self.profile.codelets[p.codelet].name} x {p.vertices:,}" for p in parts)
+
+    @property
+    def ipus(self) -> tuple[IpuStep, ...]:
+        """What each IPU does in it."""
+        each = self.cycles_by_tile.reshape(self.profile.target.num_ipus, -1)
+        return tuple(IpuStep(self.cycles, row) for row in each)
+
+    @property
+    def all_cycles(self) -> float:
+        """`cycles`, by libpva's name."""
+        return self.cycles
 
     @property
     def end(self) -> float:
@@ -135,10 +165,19 @@ class Report:
     asking for the execution is a `ProfilingDisabledError`.
     """
 
-    def __init__(self, profile: Profile, ran: Ran, host: HostTrace | None = None) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        ran: Ran,
+        host: HostTrace | None = None,
+        settings: InstrumentationSettings | None = None,
+        version: PoplarVersion | None = None,
+    ) -> None:
         self.profile = profile
         self._ran = ran
         self.host = host or HostTrace()
+        self.instrumentation_settings = settings or InstrumentationSettings()
+        self.poplar_version = version or PoplarVersion()
 
     @property
     def runs(self) -> tuple[ProgramRun, ...]:
@@ -161,7 +200,13 @@ class Report:
 
     def serialize(self, *, host: bool = True) -> bytes:
         """The report as bytes, the same as `save` writes. Raises `NotOfferedError` for one that is too large."""
-        return serialize(self.profile, self._ran, self.host.written() if host else None)
+        names = (node.name for program in self.profile.programs for _, node in program.walk())
+        notes = {
+            "kit": str(self.poplar_version),
+            "settings": self.instrumentation_settings.written(names),
+            "host": self.host.written() if host else None,
+        }
+        return serialize(self.profile, self._ran, notes)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Report:
@@ -176,7 +221,8 @@ class Report:
             raise ReportLoadError(
                 f"deserialize() was given {shown(data)}.", next_step="give the bytes that serialize() returned."
             )
-        return cls(*read(bytes(data)))
+        found = read(bytes(data))
+        return cls(found.profile, found.ran, found.host, found.settings, found.kit)
 
     @classmethod
     def sample(cls, name: str = "products") -> Report:
@@ -275,7 +321,7 @@ class Report:
         start = float(sum(n * self.profile.cost(i).cycles for i, n in enumerate(before) if n))
         for index in range(first, len(order) if last is None else min(last, len(order))):
             step = self.profile.cost(int(order[index]))
-            yield StepRun(index, step.kind, step.name, start, step.cycles, step, int(order[index]))
+            yield StepRun(index, step.kind, step.name, start, step.cycles, step, int(order[index]), self.profile)
             start += step.cycles
 
     @property
@@ -317,6 +363,32 @@ class Report:
         """What ran: `report.execution.steps`, `.runs`, `.total_cycles`."""
         return Execution(self)
 
+    @property
+    def debug_contexts(self) -> DebugContexts:
+        """The names of compute sets and variables as a tree; `.find("layer1")` looks one up."""
+        return debug_contexts(self)
+
+    def insights(self) -> Table[Insight]:
+        """What stands out: does it fit, which tiles are fullest, what costs most, and what one could try."""
+        return insights(self)
+
+    @property
+    def data(self) -> dict[str, list[dict[str, Any]]]:
+        """Every table of the report's page as plain data, by the name of its section; with all rows."""
+        tables: dict[str, Table[Any]] = {
+            "Insights": self.insights(),
+            "Liveness": self.compilation.liveness_program_steps,
+            "Variables": self.variables,
+        }
+        if self.num_steps:
+            tables |= {
+                "Operations": self.operations(),
+                "Compute sets": self.compute_sets,
+                "Exchanges": self.exchanges,
+                "Steps": Table(self.execution.steps),
+            }
+        return {name: table.records() for name, table in tables.items()}
+
     def operations(self, depth: int | None = None) -> Table[Operation]:
         """The run by library call and by the learner's own names; of long paths the first `depth` names."""
         return operations(self, depth)
@@ -341,7 +413,8 @@ class Report:
                     if name.startswith(("num", "tiles"))
                     else f"compile for another machine: IPUModel({self.target.ipu_version!r}, {name}=…).",
                 )
-        return Report(self.profile.at(changed(self.target, **changes)), self._ran, self.host)
+        profile = self.profile.at(changed(self.target, **changes))
+        return Report(profile, self._ran, self.host, self.instrumentation_settings, self.poplar_version)
 
     # Sums over the run. "Average" is over the tiles.
 
@@ -396,6 +469,19 @@ class Report:
         """float64[tiles]: the rest of the total: syncs, and waiting for slower tiles."""
         busy = self.compute_cycles_per_tile + self.exchange_cycles_per_tile
         return self.total_cycles - busy - self.global_exchange_cycles - self.host_exchange_cycles
+
+    @property
+    def proportions(self) -> dict[str, float]:
+        """What part of the run the average tile spends on what; together 1, or nothing if nothing ran."""
+        total = self.total_cycles
+        spent = {
+            "compute": float(self.compute_cycles_per_tile.mean()),
+            "exchange": float(self.exchange_cycles_per_tile.mean()),
+            "exchange between IPUs": float(self.global_exchange_cycles),
+            "host exchange": self.host_exchange_cycles,
+            "sync and waiting": float(self.sync_cycles_per_tile.mean()),
+        }
+        return {name: cycles / total if total else 0.0 for name, cycles in spent.items()}
 
     @property
     def unknown_codelets(self) -> tuple[str, ...]:
@@ -455,3 +541,16 @@ class Report:
     def __repr__(self) -> str:
         cycles = f"{self.total_cycles:,.0f} modelled cycles"
         return f"Report({self.num_steps:,} steps, {cycles}, {self.target.num_tiles:,} tiles of {self.target.ipu_version})"
+
+
+def open_report(path: str | os.PathLike[str], debug_path: str | os.PathLike[str] | None = None) -> Report:
+    """`Report.open`, by libpva's name. `debug_path`, Poplar's second file, is not needed: a report is one file.
+
+    Raises `ReportLoadError`, which is a `FileNotFoundError` too where there is no such file.
+    """
+    if debug_path is not None:
+        raise NotOfferedError(
+            f"open_report() was given a second file, {shown(str(debug_path))}.",
+            next_step="give one path: names and lines are in the report itself.",
+        )
+    return Report.open(path)

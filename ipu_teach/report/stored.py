@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,7 +18,7 @@ from ipu_teach.cost.memory import CATEGORIES, MemoryLedger
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import InvalidMachineModelError, IPUTeachError, ReportLoadError, shown
 from ipu_teach.graph.layouts import MOST_DIMENSIONS
-from ipu_teach.report.host import HostTrace
+from ipu_teach.report.host_trace import HostTrace
 from ipu_teach.report.log import MOST_RUNS, MOST_STEPS, ProgramRun, Ran
 from ipu_teach.report.profile import (
     EXTERNAL,
@@ -31,6 +31,7 @@ from ipu_teach.report.profile import (
     VariableFacts,
     VertexFacts,
 )
+from ipu_teach.report.settings import InstrumentationSettings, PoplarVersion
 from ipu_teach.report.written import COLUMNS, MOST_CELLS, MOST_MESSAGES, MOST_NUMBERS, REPORT, TRAFFIC
 from ipu_teach.target import Target, make_target
 from ipu_teach.types import Array
@@ -47,13 +48,30 @@ RATES = frozenset((
 T = TypeVar("T")
 
 
-def read(data: bytes) -> tuple[Profile, Ran, HostTrace]:
-    """(what was compiled, what ran, what the host did) in a file. Raises `ReportLoadError`."""
+@dataclass(frozen=True)
+class Read:
+    """What a file holds, in the order in which a `Report` takes it. The first version had no settings and no `kit`."""
+
+    profile: Profile
+    ran: Ran
+    host: HostTrace
+    settings: InstrumentationSettings
+    kit: PoplarVersion
+
+
+def read(data: bytes) -> Read:
+    """The report in a file. Raises `ReportLoadError`."""
     header, arrays = unpack(data, REPORT)
     try:
-        reader = _Reader(header, arrays)
+        reader, version = _Reader(header, arrays), header.whole("version", 1, REPORT.version)
         profile = reader.profile()
-        return profile, reader.ran(len(profile.steps), len(profile.programs)), HostTrace.read(header["host"])
+        return Read(
+            profile,
+            reader.ran(len(profile.steps), len(profile.programs)),
+            HostTrace.read(header["host"], version),
+            InstrumentationSettings.read(header["settings"]) if version > 1 else InstrumentationSettings(),
+            PoplarVersion(header.text("kit") if version > 1 else "0.0.0"),
+        )
     except ReportLoadError:
         raise
     except IPUTeachError as error:

@@ -27,6 +27,11 @@ class Table(tuple[T, ...]):
         """Every row as a dict of plain values."""
         return [{name: getattr(row, name) for name in self.columns} for row in self]
 
+    @property
+    def data(self) -> list[dict[str, Any]]:
+        """`records()`, by the name that the views have for it."""
+        return self.records()
+
     def named(self, pattern: str) -> Table[T]:
         """The rows in whose name the regular expression is found. Raises `InvalidOptionError`."""
         wanted = expression(pattern, "named()")

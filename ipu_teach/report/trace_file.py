@@ -14,10 +14,11 @@ from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.report.report import Report, StepRun
 from ipu_teach.report.table import csv_text
+from ipu_teach.report.trace_events import host_events
 
 MOST_EVENTS = 500_000
 MOST_TILES = 16  # with rows of their own, if nobody says which
-HOST, DEVICE = 0, 1  # processes
+DEVICE = 1  # the number of its process; the host's is 0
 STEPS, PHASES, FIRST_TILE = 1, 2, 10  # rows; Perfetto takes 0 for the row whose number is the process's
 _Event = dict[str, Any]
 
@@ -38,7 +39,7 @@ def chrome_trace(report: Report, tiles: Iterable[int] | None = None, most_events
             break
         events += found
         shown_steps += 1
-    events += _host(report) if host else ()
+    events += host_events(report.host) if host else ()
     missing = report.num_steps - shown_steps
     other = {"steps": report.num_steps, "steps_missing": missing, "total_cycles": report.total_cycles, "modelled": True}
     return json.dumps({"displayTimeUnit": "ns", "otherData": other, "traceEvents": events}, separators=(",", ":"))
@@ -92,16 +93,6 @@ def _events(report: Report, step: StepRun, tiles: list[int], scale: float) -> It
                     phase.kind, phase.kind, FIRST_TILE + tile, start, float(phase.busy[tile]), scale, {"step": step.name}
                 )
         start += phase.cycles
-
-
-def _host(report: Report) -> Iterator[_Event]:
-    yield _name("process_name", HOST, 0, "host, measured")
-    for event in report.host.events:
-        span = _span(event.name, event.channel, event.thread, event.start, event.duration, 1e6, {"channel": event.channel})
-        yield {**span, "pid": HOST}
-    for value in report.host.values:
-        label = f"{value.name} [{value.unit}]" if value.unit else value.name
-        yield {"ph": "C", "name": label, "pid": HOST, "tid": 0, "ts": value.time * 1e6, "args": {"value": value.value}}
 
 
 def _span(name: str, kind: str, row: int, start: float, cycles: float, scale: float, details: dict[str, Any]) -> _Event:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -19,13 +19,13 @@ from ipu_teach.cost import StepCost
 from ipu_teach.cost.exchange import Traffic
 from ipu_teach.cost.memory import CATEGORIES, MemoryLedger
 from ipu_teach.cost.transfers import Transfers
-from ipu_teach.errors import NotOfferedError, ReportLoadError
+from ipu_teach.errors import NotOfferedError, ReportLoadError, ReportNotFoundError
 from ipu_teach.report.log import Ran
 from ipu_teach.report.profile import Profile
 from ipu_teach.report.query import live_runs
 from ipu_teach.types import Array
 
-REPORT = Format("report", 1, "Report.save", ReportLoadError)
+REPORT = Format("report", 2, "Report.save", ReportLoadError, ReportNotFoundError)
 TRAFFIC = tuple(f.name for f in fields(Traffic))
 MOST_CELLS = 2**28  # places of the programs times tiles or variables: what a laptop can still sum up
 MOST_NUMBERS = 2**27  # in the columns of a report, all together: 1 GB
@@ -38,14 +38,13 @@ COLUMNS: dict[str, np.dtype[Any]] = {
 }
 
 
-def serialize(profile: Profile, ran: Ran, host: dict[str, Any] | None = None) -> bytes:
-    """The file of a report. `host`: what `HostTrace.written` makes of the host's events. Raises `NotOfferedError`."""
+def serialize(profile: Profile, ran: Ran, besides: Mapping[str, Any]) -> bytes:
+    """The file of a report. `besides`: what belongs to no digest, such as the host's events. Raises `NotOfferedError`."""
     writer = _Writer(profile, ran)
     header = writer.facts()
     header["notes"] = writer.notes()
     header["transfers"] = writer.transfers()
-    header["host"] = host
-    return REPORT.pack(header, writer.columns.arrays())
+    return REPORT.pack({**header, **besides}, writer.columns.arrays())
 
 
 def digest(profile: Profile, ran: Ran) -> str:

@@ -21,6 +21,7 @@ from ipu_teach.types import Array
 
 MOST_CELLS = 4096  # more tiles are drawn several to a cell
 SIDE = 246.0  # of the square that holds the tiles
+WIDE = 688.0  # of all stacks together, at most
 RIGHT = 430.0  # where the lanes beside it begin
 
 
@@ -54,15 +55,17 @@ def _scene(report: Report) -> Scene:
     each = -(-target.num_tiles // MOST_CELLS)
     shown = _fullest_of(total, each, target.tiles_per_ipu)  # the tile that each cell shows
     count, most = len(shown), int(total.max())
-    codes = (*(code for code, _ in held), *palette.FILL)
-    fill = len(held) + np.minimum(np.maximum(-(-5 * total[shown] // max(most, 1)) - 1, 0), 4)
-    fill = np.where(total[shown] > limit, len(codes) - 1, fill)
+    fill = np.minimum(np.maximum(-(-5 * total[shown] // max(most, 1)) - 1, 0), 4)
+    seen, fill = np.unique(np.where(total[shown] > limit, len(palette.FILL) - 1, fill), return_inverse=True)
+    codes = (*(code for code, _ in held), *(palette.FILL[i] for i in seen.tolist()))
+    fill += len(held)
     order = np.argsort(total, kind="stable")
     ends = {"fullest": int(np.argmax(total)), "emptiest": int(order[0])}
     gauge = np.array([[here[ends["fullest"]], round(float(here.mean())), here[ends["emptiest"]]] for _, here in held])
     sums = np.array([int(here.sum()) for _, here in held])
     across, columns = int(np.ceil(np.sqrt(target.num_ipus))), int(np.ceil(np.sqrt(count // target.num_ipus)))
     side = round(SIDE / (across * columns + GAP * (across - 1)), 3)
+    side, pitch = (float(int(side)), int(WIDE / count)) if count <= MOST_RECTANGLES else (side, WIDE / count)
     say = "tile {tile}: {total} of {limit} bytes, {always} of them always live"
     values = {"tile": shown, "total": total[shown], "limit": np.full(count, limit)}
     values["always"] = report.memory.always_live_bytes_per_tile[shown]
@@ -70,7 +73,7 @@ def _scene(report: Report) -> Scene:
     names = (f"fullest, tile {ends['fullest']}", "average", f"emptiest, tile {ends['emptiest']}")
     sum_say = "{label}: {bytes} bytes on all tiles together"
     heading = counted(target.num_tiles, "tile") + (f" on {target.num_ipus} IPUs" if target.num_ipus > 1 else "")
-    gauge_say = "{label}: {bytes} bytes"
+    gauge_say, heads = "{label}: {bytes} bytes", _stack_heading(each, count)
     return Scene(
         "memory",
         f"The memory of {counted(target.num_tiles, 'tile')}",
@@ -103,7 +106,7 @@ def _scene(report: Report) -> Scene:
                 say=sum_say,
                 values={"bytes": sums},
             ),
-            Stack("stack", _stack_heading(each, count), 16, SIDE + 34 + 46, 688, 190, count, key, limit, values["always"]),
+            Stack("stack", heads, 16, SIDE + 34 + 46, pitch * count, 190, count, key, limit, values["always"]),
         ),
         (
             Still(

@@ -159,7 +159,7 @@ def _cell_labels(scene: Scene, mark: Cells, codes: Array) -> Iterator[Shape]:
         lines.append(Words(middle, float(y[i] + mark.side * (0.42 if tall and letter else 0.6)), text, size, "middle", code))
         if tall and letter:
             lines.append(Words(middle, float(y[i] + mark.side * 0.78), letter, size, "middle", code))
-    yield from sorted(lines, key=lambda w: (str(w.ink), w.size))
+    yield from sorted(lines, key=lambda w: (str(w.ink), w.size, w.y))
 
 
 def _lanes(scene: Scene, mark: Lanes, still: Still, progress: float, whole: bool) -> Iterator[Shape]:
@@ -390,7 +390,7 @@ def _stack(scene: Scene, mark: Stack, still: Still) -> Iterator[Shape]:
     yield Words(mark.x + mark.width, mark.y - 8, f"to {number(drawing.span)} {drawing.unit}", 12, "end", "soft")
     bottom, scale = mark.y + mark.height, mark.height / (drawing.span or 1)
     pitch = mark.width / mark.count
-    wide, rows = pitch * (0.86 if pitch > 4 else 1), np.arange(mark.count)
+    wide, rows = stack_width(pitch), np.arange(mark.count)
     if mark.count > MOST_RECTANGLES:
         yield Raster(mark.x, mark.y, mark.width, mark.height, stack_raster(mark, drawing))
     else:
@@ -415,6 +415,11 @@ def _stack(scene: Scene, mark: Stack, still: Still) -> Iterator[Shape]:
     else:
         yield Words(mark.x, bottom + 14, "tile 0", 11, "start", "soft")
         yield Words(mark.x + mark.width, bottom + 14, f"tile {mark.count - 1:,}", 11, "end", "soft")
+
+
+def stack_width(pitch: float) -> float:
+    """How wide a stack is, of `pitch` from one to the next: even, so that its middle is on a whole unit, where it is wide."""
+    return float(2 * int(pitch * 0.43)) if pitch >= 8 else pitch * (0.86 if pitch > 4 else 1)
 
 
 def _stacked(drawing: Drawing, count: int) -> Iterator[tuple[int, Array, Array]]:

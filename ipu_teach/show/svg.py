@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 from itertools import groupby
 
@@ -32,15 +33,17 @@ def svg(scene: Scene, frame: int | None = None) -> str:
     """The SVG source of a frame at its end. Left out, it is the poster: the chosen frame, with all of its superstep's lanes."""
     chosen = scene.poster if frame is None else frame
     shapes = [*paint(scene, chosen, whole=frame is None), *caption(scene, chosen)]
+    shapes = [shape for shape in map(_visible, shapes) if shape is not None]
     used, inks = colours_of(shapes)
     patterns = "".join(_pattern(i, scene.codes[i]) for i in sorted(used) if scene.codes[i].pattern)
     patterns = PATTERN + patterns if patterns else ""
+    areas = {shape.code for shape in shapes if isinstance(shape, Outline) and shape.filled}
     arrow = ARROW if any(isinstance(shape, Line) and shape.arrow for shape in shapes) else ""
     body = "".join(_together(list(part), scene.codes) for _, part in groupby(shapes, _kind))
     height = _n(scene.height + caption_height(scene))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}">'
-        f"<title>{escape(scene.title)}</title><style>{_style(scene.codes, used, inks)}</style>"
+        f"<title>{escape(scene.title)}</title><style>{_style(scene.codes, used, inks, areas)}</style>"
         f"<defs>{patterns}{arrow}</defs>"
         f'<rect class="p" width="100%" height="100%" rx="4"/>{body}</svg>'
     )
@@ -54,21 +57,32 @@ ARROW = (
 )
 
 
-def _style(codes: Sequence[Code], used: set[int], inks: set[int]) -> str:
+def _visible(shape: Shape) -> Shape | None:
+    """A shape without what is too small to be seen, or None if that is all of it."""
+    if not isinstance(shape, Boxes):
+        return shape
+    seen = np.round(shape.boxes[:, 2:], 1).min(axis=1) > 0
+    return replace(shape, boxes=shape.boxes[seen]) if seen.any() else None
+
+
+def _style(codes: Sequence[Code], used: set[int], inks: set[int], areas: set[int]) -> str:
     def theme(ink: dict[str, str], dark: bool) -> str:
         rules = f".p{{fill:{ink['paper']}}}.i,path.i{{fill:{ink['ink']}}}.s{{fill:{ink['soft']}}}"
         rules += f".l{{stroke:{ink['line']}}}.k{{stroke:{ink['ink']}}}"
         for i in sorted(used):
             colour = codes[i].dark if dark else codes[i].light
-            rules += f"path.c{i}{{fill:{colour}}}"
+            if i in areas or codes[i].pattern:
+                rules += f"path.c{i}{{fill:{colour}}}"
             if i in inks:
                 rules += f".t{i}{{fill:{ink_on(colour)}}}"
             if not codes[i].pattern:
                 rules += f".b{i}{{stroke:{colour}}}"
         return rules
 
+    patterns = "".join(f".b{i}{{stroke:url(#h{i})}}" for i in sorted(used) if codes[i].pattern)
     return (
         "g{font:12px system-ui,sans-serif}path{fill:none}.h{stroke:#00000059}.m{text-anchor:middle}.e{text-anchor:end}"
+        + patterns
         + theme(LIGHT, False)
         + f"@media(prefers-color-scheme:dark){{{theme(DARK, True)}}}"
     )
@@ -82,41 +96,69 @@ def _pattern(number: int, code: Code) -> str:
 
 def _kind(shape: Shape) -> object:
     """Equal for shapes that can share an element."""
-    return (shape.ink, shape.anchor, shape.size) if isinstance(shape, Words) else id(shape)
+    match shape:
+        case Words():
+            return shape.ink, shape.anchor, shape.size
+        case Boxes():
+            return "boxes", shape.upright, _thick(shape)
+        case Line():
+            return shape.role, shape.width if len(shape.points) == 2 and not shape.arrow else id(shape)
+    return id(shape)
+
+
+def _thick(shape: Boxes) -> str:
+    return _n(shape.boxes[0, 2 if shape.upright else 3])
 
 
 def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
-    """Neighbouring words of one kind say their style once."""
+    """Neighbours of one kind say their style once."""
     first = shapes[0]
+    if isinstance(first, Boxes):
+        # A box is a thick stroke along its middle, which takes half as many letters as its outline.
+        width = f'stroke-width="{_thick(first)}"'
+        if len(shapes) == 1:
+            return f'<path class="b{first.code}" {width} d="{_boxes(first)}"/>'
+        paths = "".join(f'<path class="b{b.code}" d="{_boxes(b)}"/>' for b in shapes if isinstance(b, Boxes))
+        return f"<g {width}>{paths}</g>"
+    if isinstance(first, Line) and len(shapes) > 1:
+        d = "".join(_straight(line) for line in shapes if isinstance(line, Line))
+        return f'<path class="{"k" if first.role == "ink" else "l"}" stroke-width="{_n(first.width)}" d="{d}"/>'
     if not isinstance(first, Words):
         return _shape(first, codes)
     role = {"ink": "i", "soft": "s"}.get(str(first.ink), f"t{first.ink}")
     role += {"start": "", "middle": " m", "end": " e"}[first.anchor]
     size = "" if first.size == 12 else f' style="font-size:{_n(first.size)}px"'
-    texts = [
-        f"<text x=\"{_n(w.x)}\" y=\"{_n(w.y)}\">{escape(w.text)}</text>" for w in shapes if isinstance(w, Words)
-    ]  # fmt: skip
-    return f'<g class="{role}"{size}>{"".join(texts)}</g>'
+    words = groupby((w for w in shapes if isinstance(w, Words)), lambda w: (w.y, len(w.text) == 1 or id(w)))
+    return f'<g class="{role}"{size}>{"".join(_line(list(line)) for _, line in words)}</g>'
+
+
+def _line(words: list[Words]) -> str:
+    """Words on a line: several of one character are one element, which says where each character stands."""
+    places, text = " ".join(_n(w.x) for w in words), "".join(w.text for w in words)
+    return f'<text x="{places}" y="{_n(words[0].y)}">{escape(text)}</text>'
+
+
+def _boxes(shape: Boxes) -> str:
+    """The middles of boxes as a path."""
+    if shape.upright:
+        return "".join(f"M{_n(x + w / 2)} {_n(y)}v{_n(h)}" for x, y, w, h in shape.boxes.tolist())
+    return "".join(f"M{_n(x)} {_n(y + h / 2)}h{_n(w)}" for x, y, w, h in shape.boxes.tolist())
+
+
+def _straight(line: Line) -> str:
+    (x, y), (to_x, to_y) = line.points
+    return f"M{_n(x)} {_n(y)}" + (f"H{_n(to_x)}" if _n(y) == _n(to_y) else f"L{_n(to_x)} {_n(to_y)}")
 
 
 def _shape(shape: Shape, codes: Sequence[Code]) -> str:
     match shape:
-        case Boxes():
-            # A box is a thick stroke along its middle, which takes half as many letters as its outline.
-            paint = f' style="stroke:url(#h{shape.code})"' if codes[shape.code].pattern else f' class="b{shape.code}"'
-            if shape.upright:
-                d = "".join(f"M{_n(x + w / 2)} {_n(y)}v{_n(h)}" for x, y, w, h in shape.boxes.tolist())
-            else:
-                d = "".join(f"M{_n(x)} {_n(y + h / 2)}h{_n(w)}" for x, y, w, h in shape.boxes.tolist())
-            return f'<path{paint} stroke-width="{_n(shape.boxes[0, 2 if shape.upright else 3])}" d="{d}"/>'
         case Outline():
             d = "M" + "L".join(f"{_n(x)} {_n(y)}" for x, y in shape.points.tolist())
             pattern = codes[shape.code].pattern
             if shape.filled:
                 paint = f'style="fill:url(#h{shape.code})"' if pattern else f'class="c{shape.code}"'
                 return f'<path {paint} d="{d}z"/>'
-            paint = f'style="stroke:url(#h{shape.code})"' if pattern else f'class="b{shape.code}"'
-            return f'<path {paint} stroke-width="{_n(shape.width)}" d="{d}"/>'
+            return f'<path class="b{shape.code}" stroke-width="{_n(shape.width)}" d="{d}"/>'
         case Raster():
             data = base64.b64encode(raster_png(shape.codes, codes)).decode("ascii")
             box = f'x="{_n(shape.x)}" y="{_n(shape.y)}" width="{_n(shape.width)}" height="{_n(shape.height)}"'
@@ -124,11 +166,10 @@ def _shape(shape: Shape, codes: Sequence[Code]) -> str:
             return f'<image {box} {keep} href="data:image/png;base64,{data}"/>'
         case Line():
             (x, y), *rest = shape.points
-            how = "L" if len(rest) == 1 else "Q"
-            d = f"M{_n(x)} {_n(y)}{how}" + " ".join(f"{_n(a)} {_n(b)}" for a, b in rest)
+            d = _straight(shape) if len(rest) == 1 else f"M{_n(x)} {_n(y)}Q" + " ".join(f"{_n(a)} {_n(b)}" for a, b in rest)
             role, head = "k" if shape.role == "ink" else "l", ' marker-end="url(#a)"' if shape.arrow else ""
             return f'<path class="{role}" stroke-width="{_n(shape.width)}" d="{d}"{head}/>'
-        case Words():
+        case Boxes() | Words():
             return _together([shape], codes)
 
 

@@ -91,15 +91,16 @@ def page(view: View) -> str:
 
 
 def table(scene: Scene) -> str:
-    """The table of a scene, folded away, with what was left out of the picture below it."""
+    """The table of a scene, folded away, with what was left out of the picture below it.
+
+    HTML lets rows and cells end by themselves, which saves a tenth of the whole.
+    """
     headings, rows = scene.table
-    head = "".join(f'<th scope="col">{escape(h)}</th>' for h in headings)
-    body = "".join(
-        "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows[:MOST_ROWS]
-    )  # fmt: skip
+    head = "".join(f'<th scope="col">{escape(h)}' for h in headings)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}" for cell in row) for row in rows[:MOST_ROWS])
     more = [f"{len(rows) - MOST_ROWS:,} more rows are in the view's data."] if len(rows) > MOST_ROWS else []
     notes = "".join(f"<p>{escape(note)}</p>" for note in (*scene.notes, *more))
-    cells = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    cells = f"<table><thead><tr>{head}<tbody>{body}</table>"
     return f"<details><summary>Show as table</summary>{cells}{notes}</details>"
 
 

@@ -14,9 +14,11 @@ EXTRA.memory = (kit) => {
   const lengthOf = (bar, i) => of(array(bar, 2, bar[2], stack.count), i);
   const bars = scene.drawings[kit.still(0).lanes[stack.name][0]][2];
 
+  const wideOf = (pitch) => pitch >= 8 ? 2 * Math.floor(pitch * 0.43) : pitch * (pitch > 4 ? 0.86 : 1);
+
   // [tile, left, right] of every stack; where several tiles share a pixel, the fullest.
   function stacks(mark) {
-    const pitch = mark.width / mark.count, wide = pitch * (pitch > 4 ? 0.86 : 1);
+    const pitch = mark.width / mark.count, wide = wideOf(pitch);
     if (pitch >= 2) return Array.from({ length: mark.count }, (_, i) => [i, mark.x + i * pitch, mark.x + i * pitch + wide]);
     const total = (i) => value("total", i);
     return Array.from({ length: Math.floor(mark.width) }, (_, x) => {
@@ -29,7 +31,7 @@ EXTRA.memory = (kit) => {
     stack(mark, s) {
       const [span, unit] = scene.drawings[s.lanes[mark.name][0]], shown = limited ? Math.max(span, mark.limit * 1.02) : span;
       const scale = mark.height / (shown || 1), pitch = mark.width / mark.count, bottom = mark.y + mark.height;
-      const wide = pitch * (pitch > 4 ? 0.86 : 1), style = pitch > 5 ? kit.brushes : kit.colours, drawn = stacks(mark);
+      const wide = wideOf(pitch), style = pitch > 5 ? kit.brushes : kit.colours, drawn = stacks(mark);
       kit.text(pen, mark.heading, mark.x, mark.y - 8, 12, "left", kit.ink.soft);
       kit.text(pen, `to ${words(shown)} ${unit}`, mark.x + mark.width, mark.y - 8, 12, "right", kit.ink.soft);
       const below = new Float64Array(mark.count);

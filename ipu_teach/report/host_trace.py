@@ -1,0 +1,296 @@
+"""What the host did, as data: events that nest, series of values, histograms over time, and where the device starved."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+from ipu_teach.archive import Part
+from ipu_teach.report.table import Table
+
+ENGINE, STREAMS, USER = "engine", "streams", "user"
+PREFETCH, COPY = "prefetch()", "StreamCopy"
+TO_DEVICE, TO_HOST = "host to device", "device to host"
+LONGEST = 1e12  # seconds, of any time in a file
+
+T = TypeVar("T")
+
+
+class Raw(NamedTuple):
+    """An event as it was noted: start and end in nanoseconds; `size` and `way` are a stream copy's bytes and direction."""
+
+    channel: str
+    label: str
+    start: int
+    end: int
+    thread: int
+    size: int = 0
+    way: str = ""
+
+
+@dataclass(frozen=True)
+class HostEvent:
+    """One event: `start` and `duration` in seconds of the host, `depth` in how many others it lies, `thread` which thread.
+
+    A stream copy has the `bytes` that it moved and its `direction`, "host to device" or "device to host". An event of no
+    duration is an instant.
+    """
+
+    COLUMNS: ClassVar = ("channel", "name", "start", "duration", "depth", "thread", "bytes", "direction")
+
+    channel: str
+    name: str
+    start: float
+    duration: float
+    depth: int
+    thread: int
+    bytes: int = 0
+    direction: str = ""
+
+    @property
+    def end(self) -> float:
+        """When it ended."""
+        return self.start + self.duration
+
+
+@dataclass(frozen=True)
+class Value:
+    """One value of a series: `name` is that of its graph, `series` tells several series of one graph apart."""
+
+    COLUMNS: ClassVar = ("name", "unit", "time", "value", "series")
+
+    name: str
+    unit: str
+    time: float
+    value: float
+    series: str = ""
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """How many values fell between neighbours of `edges` at a time; those below and above all edges count in the outer bins."""
+
+    COLUMNS: ClassVar = ("name", "unit", "time", "label", "edges", "counts")
+
+    name: str
+    unit: str
+    time: float
+    label: str
+    edges: tuple[float, ...]
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """How long the device waited for one of the host's functions: seconds in all, the longest, and the share of all runs."""
+
+    COLUMNS: ClassVar = ("name", "calls", "seconds", "longest", "share")
+
+    name: str
+    calls: int
+    seconds: float
+    longest: float
+    share: float
+
+
+@dataclass(frozen=True)
+class StreamUse:
+    """What went through one stream: transfers and bytes, seconds of the host in all, and how many of them the device waited
+    for the learner's function or iterator."""
+
+    COLUMNS: ClassVar = ("name", "direction", "transfers", "bytes", "seconds", "waited")
+
+    name: str
+    direction: str
+    transfers: int
+    bytes: int
+    seconds: float
+    waited: float
+
+
+@dataclass(frozen=True)
+class Starved:
+    """A transfer for which the device waited: number `transfer` of its stream, in the run named `run`, when and how long."""
+
+    COLUMNS: ClassVar = ("name", "transfer", "run", "start", "seconds")
+
+    name: str
+    transfer: int
+    run: str
+    start: float
+    seconds: float
+
+
+class HostTrace:
+    """The host's events, values and histograms, each in the order of time. `dropped`: older ones that were not kept.
+
+    Times are seconds since the engine of the report was made. They are measured, not modelled.
+    """
+
+    def __init__(
+        self,
+        raw: Sequence[Raw] = (),
+        values: Iterable[Value] = (),
+        histograms: Iterable[Histogram] = (),
+        dropped: int = 0,
+        since: int = 0,
+        events: Table[HostEvent] | None = None,
+    ) -> None:
+        self._raw, self._since = raw, since
+        self.values, self.histograms = Table(values), Table(histograms)
+        self.dropped = dropped
+        if events is not None:
+            self.events = events
+
+    @cached_property
+    def events(self) -> Table[HostEvent]:
+        """Every event, in the order of their beginnings."""
+        found = sorted((e for e in self._raw if e.start >= self._since), key=lambda e: (e.start, -e.end))
+        threads = {thread: number for number, thread in enumerate(dict.fromkeys(e.thread for e in found))}
+        rows = []
+        for event, around in nested(found, lambda e: (e.thread, e.start, e.end)):
+            start, duration = (event.start - self._since) / 1e9, (event.end - event.start) / 1e9
+            place = len(around), threads[event.thread]
+            rows.append(HostEvent(event.channel, event.label, start, duration, *place, event.size, event.way))
+        return Table(rows)
+
+    @cached_property
+    def _copies(self) -> list[tuple[HostEvent, int, str, float]]:
+        """(stream copy, which transfer of its stream it is, the run it is in, for how many seconds of it the device waited)."""
+        found: list[tuple[HostEvent, int, str, float]] = []
+        place: dict[int, int] = {}
+        count: dict[str, int] = {}
+        for event, around in nested(self.events, lambda e: (e.thread, e.start, e.end)):
+            if is_copy(event):
+                number = count[event.name] = count.get(event.name, -1) + 1
+                run = next((e.name for e in reversed(around) if is_run(e)), "")
+                place[id(event)] = len(found)
+                found.append((event, number, run, 0.0))
+            elif event.channel == STREAMS and not event.name.endswith(PREFETCH) and around and id(around[-1]) in place:
+                which = place[id(around[-1])]
+                copy, number, run, seconds = found[which]
+                found[which] = (copy, number, run, seconds + event.duration)
+        return found
+
+    def waiting(self) -> Table[Waiting]:
+        """For which of the host's functions the device waited, the longest first. What was prefetched kept it waiting for
+        nothing: on silicon that happens beside a run."""
+        total = sum(e.duration for e in self.events if is_run(e))
+        found: dict[str, list[float]] = {}
+        for event in self.events:
+            if event.channel == STREAMS and not is_copy(event) and not event.name.endswith(PREFETCH):
+                found.setdefault(event.name, []).append(event.duration)
+        rows = [Waiting(n, len(d), sum(d), max(d), sum(d) / total if total else 0.0) for n, d in found.items()]
+        return Table(sorted(rows, key=lambda row: -row.seconds))
+
+    def streams(self) -> Table[StreamUse]:
+        """What went through each stream, in the order of their first transfers."""
+        found: dict[str, list[tuple[HostEvent, float]]] = {}
+        for event, _, _, waited in self._copies:
+            found.setdefault(event.name, []).append((event, waited))
+        return Table(
+            StreamUse(
+                _stream(name), of[0][0].direction, len(of), sum(e.bytes for e, _ in of), sum(e.duration for e, _ in of),
+                sum(waited for _, waited in of),
+            )
+            for name, of in found.items()
+        )  # fmt: skip
+
+    def starved(self) -> Table[Starved]:
+        """The transfers for which the device waited, the longest wait first."""
+        rows = [Starved(_stream(e.name), n, run, e.start, waited) for e, n, run, waited in self._copies if waited]
+        return Table(sorted(rows, key=lambda row: -row.seconds))
+
+    @property
+    def starved_share(self) -> float:
+        """The part of all runs in which the device waited for the host's functions, 0 to 1."""
+        return sum(row.share for row in self.waiting())
+
+    def series(self) -> dict[str, Table[Value]]:
+        """The values of each series by its name: that of its graph, and after a colon that of the series, if it has one."""
+        found: dict[str, list[Value]] = {}
+        for value in self.values:
+            found.setdefault(f"{value.name}: {value.series}" if value.series else value.name, []).append(value)
+        return {name: Table(values) for name, values in found.items()}
+
+    def totals(self) -> dict[str, float]:
+        """Seconds by name of event, what lies inside an event taken off it; the longest first."""
+        found: dict[str, float] = {}
+        for event, around in nested(self.events, lambda e: (e.thread, e.start, e.end)):
+            found[event.name] = found.get(event.name, 0.0) + event.duration
+            if around:
+                found[around[-1].name] -= event.duration
+        return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+    def written(self) -> dict[str, Any]:
+        """As it stands in a file."""
+        return {
+            "events": [[getattr(e, name) for name in HostEvent.COLUMNS] for e in self.events],
+            "values": [[getattr(v, name) for name in Value.COLUMNS] for v in self.values],
+            "histograms": [[h.name, h.unit, h.time, h.label, list(h.edges), list(h.counts)] for h in self.histograms],
+            "dropped": self.dropped,
+        }
+
+    @classmethod
+    def read(cls, part: Part, version: int) -> HostTrace:
+        """What `written` wrote, in files of `version` (the first one had neither bytes nor histograms). Raises the file's
+        error."""
+        if part.value is None:
+            return cls()
+        latest = version > 1
+        events = Table(
+            HostEvent(
+                p.text(0), p.text(1), p.real(2, 0, LONGEST), p.real(3, 0, LONGEST), p.whole(4, 0, 10**6), p.whole(5, 0, 10**6),
+                *((p.whole(6, 0, 2**56), p.text(7)) if latest else ()),
+            )
+            for p in part.items("events")
+        )  # fmt: skip
+        values = [
+            Value(p.text(0), p.text(1), p.real(2, 0, LONGEST), p.real(3, -1e308, 1e308), p.text(4) if latest else "")
+            for p in part.items("values")
+        ]
+        histograms = [_histogram(p) for p in part.items("histograms")] if latest else []
+        return cls(values=values, histograms=histograms, dropped=part.whole("dropped", 0, 2**56), events=events)
+
+
+def _histogram(part: Part) -> Histogram:
+    inner = part[4]
+    if not isinstance(inner.value, list):
+        inner.fail("a list")
+    edges = tuple(inner.real(i, -1e308, 1e308) for i in range(len(inner.value)))
+    counts = part.numbers(5, 0, 2**56, 10**6)
+    if len(edges) != len(counts) + 1 or any(a >= b for a, b in itertools.pairwise(edges)):
+        part.fail("a histogram: ascending edges, and a count between each two of them")
+    return Histogram(part.text(0), part.text(1), part.real(2, 0, LONGEST), part.text(3), edges, counts)
+
+
+def nested(found: Iterable[T], place: Callable[[T], tuple[Any, float, float]]) -> Iterator[tuple[T, tuple[T, ...]]]:
+    """Each of `found`, which are in the order of their beginnings, with those of its thread around it, the outermost first.
+
+    `place` gives (thread, start, end). Of two that begin together the longer one comes first.
+    """
+    open_: dict[Any, list[tuple[float, T]]] = {}
+    for one in found:
+        thread, start, end = place(one)
+        around = open_.setdefault(thread, [])
+        while around and (around[-1][0] < end or around[-1][0] <= start):
+            around.pop()
+        yield one, tuple(inner for _, inner in around)
+        around.append((end, one))
+
+
+def is_copy(event: HostEvent) -> bool:
+    """Whether it is a transfer between host and device."""
+    return event.channel == STREAMS and event.name.endswith(COPY)
+
+
+def is_run(event: HostEvent) -> bool:
+    """Whether it is a call of `Engine.run`."""
+    return event.channel == ENGINE and event.name.startswith("run ")
+
+
+def _stream(name: str) -> str:
+    return name.removesuffix(f": {COPY}")

@@ -1,0 +1,161 @@
+"""What stands out in a report, in words: does it fit, which tiles are fullest, what costs most, and what one could try.
+
+The rules are few and say what they go by. Every figure is the report's own, and modelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from ipu_teach.errors import counted
+from ipu_teach.report.table import Table
+
+if TYPE_CHECKING:
+    from ipu_teach.report.report import Report
+
+FULLEST = 5
+# From which share of the run, or of the memory, a rule speaks.
+NEARLY_FULL, UNEVEN, WAITING, MOVING, SYNCING, STREAMING = 0.9, 1.5, 0.1, 0.3, 0.4, 0.5
+MAPPING, SUPERSTEPS = "lesson 02, Variables, mapping, programs", "lesson 01, Bulk synchronous parallel"
+
+
+@dataclass(frozen=True)
+class Insight:
+    """One finding. `kind` says what it is about, `name` which tile, variable or step, `figure` how much of `unit`; `text` says
+    it in a sentence. `advice`, if not empty, is what to try, and `lesson` where the kit teaches it."""
+
+    COLUMNS: ClassVar = ("kind", "name", "figure", "unit", "text", "advice", "lesson")
+
+    kind: str
+    name: str
+    figure: float
+    unit: str
+    text: str
+    advice: str = ""
+    lesson: str = ""
+
+
+def insights(report: Report) -> Table[Insight]:
+    """The findings about a report: memory first, then what ran."""
+    found = [*_fit(report), *_fullest(report), *_skew(report), *_always_live(report)]
+    if report.num_steps:
+        found += [*_balance(report), *_rearrangement(report), *_shares(report), *_unknown(report)]
+    return Table(found)
+
+
+def _held(report: Report) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], int]:
+    """(bytes of each tile, gaps included, bytes that a tile has)."""
+    memory = report.memory
+    return memory.bytes_per_tile + memory.gaps_per_tile, report.target.bytes_per_tile
+
+
+def _fit(report: Report) -> Iterator[Insight]:
+    held, limit = _held(report)
+    tile = int(np.argmax(held))
+    most, over = int(held[tile]), int((held > limit).sum())
+    share = f"{most:,} of {limit:,} bytes ({100 * most / limit:.1f} %)"
+    if over:
+        largest, size = next(iter(report.memory.at_fullest(tile).items()), ("nothing", 0))
+        yield Insight(
+            "out of memory", f"tile {tile}", over, "tiles",
+            f"It does not fit: {counted(over, 'tile')} over the limit. Tile {tile} holds {share}, most of all {largest!r} with "
+            f"{size:,} bytes.",
+            f"spread {largest!r} over more tiles, use a smaller dtype, or free it earlier.", MAPPING,
+        )  # fmt: skip
+        return
+    near = most > NEARLY_FULL * limit
+    advice = "there is little room left on this tile; move some of it to emptier ones." if near else ""
+    text = f"It fits: the fullest tile, {tile}, holds {share}."
+    yield Insight("fit", f"tile {tile}", most, "bytes", text, advice, MAPPING if near else "")
+
+
+def _fullest(report: Report) -> Iterator[Insight]:
+    held, limit = _held(report)
+    for tile in np.argsort(-held, kind="stable")[:FULLEST].tolist():
+        name, size = next(iter(report.memory.at_fullest(tile).items()), ("no variable", 0))
+        yield Insight(
+            "full tile", f"tile {tile}", int(held[tile]), "bytes",
+            f"Tile {tile} holds {int(held[tile]):,} of {limit:,} bytes; its largest variable is {name!r}, {size:,} bytes.",
+        )  # fmt: skip
+
+
+def _skew(report: Report) -> Iterator[Insight]:
+    held, _ = _held(report)
+    mean = float(held.mean())
+    skew = float(held.max()) / mean if mean else 1.0
+    uneven = skew > UNEVEN
+    yield Insight(
+        "skew", "memory", skew, "times the mean",
+        f"The fullest tile holds {skew:.2f} times what an average tile holds.",
+        "map the variables evenly, with poputil.map_tensor_linearly say." if uneven else "", MAPPING if uneven else "",
+    )  # fmt: skip
+
+
+def _always_live(report: Report) -> Iterator[Insight]:
+    rows = report.variables.always_live().largest("bytes", 1)
+    for variable in rows:
+        whole = int(report.memory.always_live_bytes_per_tile.sum())
+        yield Insight(
+            "always live", variable.name, variable.bytes, "bytes",
+            f"The largest variable that is always live is {variable.name!r}: {variable.bytes:,} of {whole:,} bytes that never "
+            "come free.",
+        )  # fmt: skip
+
+
+def _balance(report: Report) -> Iterator[Insight]:
+    """The compute set in which tiles wait longest for each other."""
+    ran = [c for c in report.compute_sets if c.executions and c.cost.compute_duration]
+    if not ran:
+        return
+    worst = max(ran, key=lambda c: c.executions * c.cost.compute_duration * (1 - c.balance))
+    lost = worst.executions * worst.cost.compute_duration * (1 - worst.balance)
+    share = lost / report.total_cycles
+    text = (
+        f"The tiles wait longest for each other in {worst.name!r}: its balance is {100 * worst.balance:.0f} %, and the waiting"
+    )
+    yield Insight(
+        "balance", worst.name, worst.balance, "of 1",
+        f"{text} is {100 * share:.1f} % of the run." if lost else "Every compute set keeps all tiles busy for as long.",
+        "give each tile as much work: spread its vertices evenly." if share > WAITING else "",
+        SUPERSTEPS if share > WAITING else "",
+    )  # fmt: skip
+
+
+def _rearrangement(report: Report) -> Iterator[Insight]:
+    ran = report.exchanges.where(lambda row: row.executions)
+    if not ran:
+        return
+    worst = max(ran, key=lambda row: row.executions * row.bytes_received)
+    whole = sum(row.executions * row.bytes_received for row in ran)
+    moved = worst.executions * worst.bytes_received
+    share = report.proportions["exchange"]
+    yield Insight(
+        "rearrangement", worst.name, moved, "bytes",
+        f"Most bytes move in {worst.name or worst.kind!r}: {moved:,} of {whole:,} that cross between tiles.",
+        f"exchange takes {100 * share:.0f} % of the run; put what is read together on the tile that reads it."
+        if share > MOVING else "",
+        MAPPING if share > MOVING else "",
+    )  # fmt: skip
+
+
+def _shares(report: Report) -> Iterator[Insight]:
+    shares = report.proportions
+    words = ", ".join(f"{name} {100 * share:.1f} %" for name, share in shares.items() if share)
+    most = max(shares, key=lambda name: shares[name])
+    advice, lesson = "", ""
+    if shares["host exchange"] > STREAMING:
+        advice = "most of the run is the host's link: stream more at a time, or keep data on the device between runs."
+    elif shares["sync and waiting"] > SYNCING:
+        advice, lesson = "most of the run is sync and waiting: do more in each superstep, and balance it.", SUPERSTEPS
+    yield Insight("proportions", most, shares[most], "of the run", f"The average tile's time: {words}.", advice, lesson)
+
+
+def _unknown(report: Report) -> Iterator[Insight]:
+    for name in report.unknown_codelets:
+        text = f"{name} ran without a cost model; its cycles are missing from every sum."
+        advice = f"give it `cycles(target)`, or set_perf_estimate for its vertices; {name}'s line is in report.unbatched()."
+        yield Insight("no estimate", name, 0, "cycles", text, advice)
