@@ -144,7 +144,7 @@ class SelectInPlace(SupervisorVertex):
 
 
 class Clamp(SupervisorVertex):
-    """out = x, at least low and at most high. PopLibs has no estimate; assumed: a maximum and a minimum of two regions."""
+    """out = x, at least low and at most high. The workers share what PopLibs' Clamp estimates for one."""
 
     x: Input[Vector[FLOAT]]
     low: Input[Vector[FLOAT]]
@@ -173,9 +173,8 @@ class ClampInPlace(SupervisorVertex):
 
 
 def clamp_cycles(n: int, dtype: type[DType], target: Target) -> int:
-    """Tile cycles of a maximum and a minimum, less what a second vertex would cost by itself."""
-    both = sum(int(vertices.binary_op_1d(op, n, dtype, target)) for op in ("MAXIMUM", "MINIMUM"))
-    return both - int(vertices.binary_op_1d("MINIMUM", 0, dtype, target))
+    """Tile cycles of a Clamp of `n` elements, shared among the workers."""
+    return target.num_worker_contexts * int(vertices.clamp([_share(n, target)], dtype, target))
 
 
 def _share(n: int, target: Target) -> int:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from ipu_teach.cost.vertices import rates
+from ipu_teach.cost.vertices import clamp_loop, rates
 from ipu_teach.cost.vertices.parts import find
 from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph.graph import Graph
@@ -72,13 +72,13 @@ def loop_cycles(code: str, inputs: Sequence[type[DType]], out: type[DType], n: i
             cycles += 2 * n
         elif name == "SELECT":
             cycles += 5 * n  # as PopLibs' Select
+        elif name == "CLAMP" and dtype is not None:
+            cycles += int(clamp_loop(n, dtype, target))
         elif dtype is not None:
-            operations = ("MAXIMUM", "MINIMUM") if name == "CLAMP" else (name,)
-            for operation in operations:
-                table = rates.UNARY if OPERATIONS[operation].arity == 1 else rates.BINARY
-                like, kind = rated(table, OPERATIONS[operation], dtype)
-                rate = find(table, like, kind, "MapExpression")
-                cycles += rate.cycles * -(-n // rate.width(kind, target))
+            table = rates.UNARY if OPERATIONS[name].arity == 1 else rates.BINARY
+            like, kind = rated(table, OPERATIONS[name], dtype)
+            rate = find(table, like, kind, "MapExpression")
+            cycles += rate.cycles * -(-n // rate.width(kind, target))
     return cycles
 
 
