@@ -181,17 +181,21 @@ def _share(n: int, target: Target) -> int:
     return -(-n // target.num_worker_contexts)
 
 
+def refuse_quarter(vertex: str, dtype: type[DType]) -> None:
+    """Raise `PoplibsError` for QUARTER, which no elementwise vertex computes with."""
+    if issubclass(dtype, QUARTER):
+        raise PoplibsError(
+            f"popops::{vertex} does not compute with {dtype}.", next_step="convert to HALF or FLOAT with popops.cast first."
+        )
+
+
 @cache
 def codelet(base: type[Vertex], dtype: type[DType], op: str = "", result: type[DType] | None = None) -> type[Vertex]:
     """`base` for operands of `dtype`, results of `result` (default: `dtype`) and an operation.
 
     Its name is one that a profile's reader recognises: popops::BinaryOp1D<ADD,float>. Raises `PoplibsError` for QUARTER.
     """
-    if issubclass(dtype, QUARTER):
-        raise PoplibsError(
-            f"popops::{base.__name__} does not compute with {dtype}.",
-            next_step="convert to HALF or FLOAT with popops.cast first.",
-        )
+    refuse_quarter(base.__name__, dtype)
     parts = [op] if op else []
     parts.append(dtype.__name__.lower())
     if result is not None and not op:

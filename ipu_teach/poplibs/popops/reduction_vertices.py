@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.errors import PoplibsError
 from ipu_teach.graph.vertex import InOut, Input, Output, SupervisorVertex, Vector, Vertex, template
+from ipu_teach.poplibs.popops.codelets import refuse_quarter
 from ipu_teach.target import Target
-from ipu_teach.types import BOOL, FLOAT, HALF, QUARTER, DType
+from ipu_teach.types import BOOL, FLOAT, HALF, DType
 
 UFUNCS: dict[str, np.ufunc] = {
     "ADD": np.add,
@@ -131,11 +131,7 @@ def _cycles(vertex: Any, further: int, target: Target) -> int:
 @cache
 def reduction_codelet(base: type[Vertex], operation: str, dtype: type[DType], out: type[DType]) -> type[Vertex]:
     """`base` for an operation and the dtypes of the rows and the result: popops::ReduceRows<ADD,float>."""
-    if issubclass(dtype, QUARTER):
-        raise PoplibsError(
-            f"popops::{base.__name__} does not compute with {dtype}.",
-            next_step="convert to HALF or FLOAT with popops.cast first.",
-        )
+    refuse_quarter(base.__name__, dtype)
     names = [dtype.__name__.lower()] + ([] if out is dtype else [out.__name__.lower()])
     dtypes: dict[Any, type[DType]] = {P: dtype, R: out}
     return template(base, f"popops::{base.__name__}<{operation},{','.join(names)}>", dtypes, operation=operation)

@@ -21,6 +21,7 @@ from ipu_teach.graph.tensor import Tensor, concat
 from ipu_teach.graph.vertex import Vertex, template
 from ipu_teach.poplibs.popops import expr
 from ipu_teach.poplibs.popops.fused import map as fused_map
+from ipu_teach.poplibs.popops.operands import check_factor
 from ipu_teach.poplibs.popops.slice_vertices import (
     DynamicSlice1D,
     DynamicUpdateSlice1D,
@@ -34,7 +35,6 @@ from ipu_teach.poplibs.poputil import (
     check_call,
     check_graph,
     check_mapped,
-    check_number,
     check_same,
     check_shape,
     check_tensor,
@@ -279,27 +279,12 @@ def _update_many(
     check_same(function, "shapes", wanted, updates.shape, where, "give a slice for each row of offsets.")
     check_same(function, "dtypes", x.dtype, updates.dtype, where, "cast one of them with popops.cast.")
     if scale is not None:
-        scale = check_scale(function, graph, scale, x.dtype)
+        scale = check_factor(function, graph, "scale", scale, x.dtype)
     counts = [x.shape[d] - length + 1 for d, length in zip(along, lengths, strict=True)]
     numbers = row_numbers(graph, offsets, counts, prog, name)
     numbers = spread_numbers(graph, numbers, counts, [x.shape[d] for d in along], lengths, prog, name)
     update = fold(updates, along).reshape((numbers.num_elements, _rest(x, along)))
     update_rows(graph, rows_of(x, along), update, numbers.flatten(), scale, operation, prog, name)
-
-
-def check_scale(function: str, graph: Graph, scale: Any, dtype: type[DType]) -> Any:
-    """A factor as a tensor of one element, or as a number of `dtype`."""
-    if not isinstance(scale, Tensor):
-        return check_number(function, "scale", scale, dtype, "give a number, or a tensor of one element.")
-    check_tensor(function, graph, "scale", scale)
-    check_mapped(function, graph, "scale", scale)
-    if scale.num_elements != 1 or scale.dtype is not dtype:
-        raise PoplibsError(
-            f"{function}() wants scale as one element of {dtype.__name__}.",
-            where=repr(scale),
-            next_step="give a number, or a tensor of one element and of the dtype of x.",
-        )
-    return scale.reshape(())
 
 
 # --- rows whose numbers are data --------------------------------------------------------------------------------------
