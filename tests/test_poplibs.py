@@ -43,7 +43,7 @@ from ipu_teach.errors import (
     TensorCreationError,
 )
 from ipu_teach.poplibs import poplin, popnn, popops, poputil
-from ipu_teach.poplibs.popops import reductions
+from ipu_teach.poplibs.popops import reduction_plan, reductions
 from ipu_teach.program import Execute, Sequence
 from ipu_teach.report import Report
 from ipu_teach.target import Target
@@ -561,7 +561,7 @@ def test_the_plan_of_a_reduction_is_near_the_best(
     chosen = reported_reduction(rows, columns, tiles, transposed)
     every = []
     for blocks in range(1, min(rows, tiles) + 1):
-        monkeypatch.setattr(reductions, "plan_reduce", lambda *_, blocks=blocks: popops.ReducePlan(blocks, 0))
+        monkeypatch.setattr(reductions, "planned", lambda *_, blocks=blocks: popops.ReducePlan(blocks, 0))
         every.append(reported_reduction(rows, columns, tiles, transposed))
     assert chosen <= 1.25 * min(every)
 
@@ -572,7 +572,7 @@ def test_the_plan_of_a_reduction_is_the_cheapest(rows: int, columns: int, dtype:
     target = target_of(tiles)
     plan = popops.plan_reduce(rows, columns, dtype, target)
     most = max(1, min(rows, tiles)) if columns else 1
-    costs = [reductions.reduce_stages(rows, columns, b, dtype, target).cycles for b in range(1, most + 1)]
+    costs = [reduction_plan.reduce_stages(rows, columns, b, dtype, target).cycles for b in range(1, most + 1)]
     assert plan.cycles == min(costs) == costs[plan.row_blocks - 1]
 
 

@@ -355,6 +355,18 @@ normalise_image() wants offsets and scales as 3 numbers each, both FLOAT or both
   where: Tensor('v', FLOAT, shape (4,))
   next:  give one number for each channel.
 
+popops.reduce(graph, x, [0], prog, options={"accumType.intertile": FLOAT})
+reduce() has no option 'accumType.intertile'.
+  next:  did you mean 'accumType.interTile'? It has accumType.interTile, accumType.inVertex.
+
+popops.reduce(graph, labels, [0], prog, options={"accumType.interTile": HALF})
+reduce() was given an accumType for UNSIGNED_INT.
+  next:  only FLOAT and HALF have a choice.
+
+popops.reduce(graph, x, [0], [3])
+reduce() was given [3] as prog.
+  next:  give a Sequence; the call appends to it.
+
 popops.plan_reduce(3, 3, FLOAT, graph.target, "MEAN")
 plan_reduce() was given the operation 'MEAN'.
   next:  use ADD, MUL, MIN, MAX, LOGICAL_AND, LOGICAL_OR, SQUARE_ADD, LOG_ADD.

@@ -19,7 +19,7 @@ from test_poplibs import FLOATS, NUMERIC, RANDOMLY, Bench, as_view, same_bits, s
 
 from ipu_teach import BOOL, FLOAT, HALF, INT, UNSIGNED_CHAR, UNSIGNED_INT, Input, Output, Vector, Vertex
 from ipu_teach.poplibs import popops
-from ipu_teach.poplibs.popops import SortOrder, TopKParams, reductions
+from ipu_teach.poplibs.popops import SortOrder, TopKParams, reduction_plan
 from ipu_teach.program import Execute
 from ipu_teach.types import Array, DType
 
@@ -441,10 +441,64 @@ def test_a_plan_can_be_printed_and_drawn() -> None:
         f"IntermediateToOutput: 1 vertex of {last.rows} x 3; {plan.cycles:,} cycles modelled)"
     )
     drawn = plan._repr_html_()
-    assert drawn.startswith("<table><caption>Plan of a reduction: ") and drawn.count("<tr>") == 3
+    assert drawn.startswith("<img src='data:image/svg+xml;base64,") and drawn.count("<tr>") == 3
+    assert f"alt='Plan of a reduction: {plan.row_blocks} blocks of rows, {plan.cycles:,} cycles modelled'><table>" in drawn
     assert f"<td>{first.exchange_bytes:,}</td>" in drawn
     one = popops.plan_reduce(2, 3, FLOAT, target, "MAX")
     assert one.row_blocks == 1 and [s.name for s in one.stages] == ["InToOutput"]
+
+
+@pytest.mark.parametrize("inside", [FLOAT, HALF])
+@pytest.mark.parametrize("between", [FLOAT, HALF])
+@pytest.mark.parametrize("dtype", [FLOAT, HALF])
+@pytest.mark.parametrize("columns", [1, 3])
+def test_a_reduction_is_carried_in_the_types_of_its_options(
+    inside: type[DType], between: type[DType], dtype: type[DType], columns: int
+) -> None:
+    rows, options = 700, {"accumType.inVertex": inside, "accum_type.inter_tile": between.__name__.lower()}
+    x = np.random.default_rng(1).standard_normal((rows, columns)).astype(dtype.numpy)
+    bench = Bench()
+    out = popops.reduce(bench.graph, bench.variable(x, dtype), [0], bench.prog, options=options, out_type=FLOAT)
+    blocks = popops.plan_reduce(rows, columns, dtype, bench.device.target, options=options).row_blocks
+    assert blocks > 1
+
+    def added(values: Array) -> Array:
+        total = values[0].astype(inside.numpy)
+        for value in values[1:]:
+            total = (total + value.astype(inside.numpy)).astype(inside.numpy)
+        return total
+
+    partials = [added(x[i * rows // blocks : (i + 1) * rows // blocks]).astype(between.numpy) for i in range(blocks)]
+    wanted = added(np.array(partials)).astype(np.float32)
+    same_bits(bench.run(out)[0], wanted)
+    same_bits(bench.run(out, vertex_loop=True)[0], wanted)
+
+
+def test_partial_sums_of_half_are_half_the_bytes() -> None:
+    target = Bench(13).device.target
+    wide, narrow = (popops.plan_reduce(600, 300, HALF, target, options=o) for o in (None, {"accumType.interTile": "half"}))
+    assert wide.row_blocks == narrow.row_blocks > 1
+    assert wide.stages[1].exchange_bytes == 2 * narrow.stages[1].exchange_bytes
+
+
+def test_reductions_with_one_list_of_compute_sets_run_side_by_side() -> None:
+    rng, bench = np.random.default_rng(2), Bench()
+    x, y, z = rng.standard_normal((600, 3)), rng.standard_normal((2, 40)), rng.standard_normal(900)
+    a, b, c = (bench.variable(v.astype(np.float32)) for v in (x, y, z))
+    into: list[Any] = []
+    outs = [popops.reduce(bench.graph, b, [0], into)]
+    assert [cs.name for cs in into] == ["reduce/Reduce/InToOutput"] and not bench.prog.programs
+    outs.append(popops.reduce(bench.graph, a, [0], into, "MAX", "more"))
+    popops.reduce_with_output(bench.graph, c, made := bench.variable(np.zeros(())), [0], into)
+    outs += popops.reduce_many(bench.graph, [popops.SingleReduceOp(a, [1])], into)
+    assert [cs.name for cs in into] == ["reduce/Reduce/InToOutput", "more/Reduce/IntermediateToOutput"]
+    for compute_set in into:
+        bench.prog.add(Execute(compute_set))
+    got = bench.run(*outs, made)
+    wanted = [y.sum(axis=0), x.max(axis=0), x.sum(axis=1), z.sum()]
+    for found, expected in zip([got[0], got[1], got[2], got[3]], wanted, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
+    assert bench.report is not None and len(bench.report.compute_sets) == 2
 
 
 @pytest.mark.parametrize("operation", popops.REDUCTIONS)
@@ -454,7 +508,7 @@ def test_plans_of_all_operations_are_the_cheapest(operation: str, rows: int, col
     dtype = BOOL if operation.startswith("LOGICAL") else HALF
     plan = popops.plan_reduce(rows, columns, dtype, target, operation)
     most = max(1, min(rows, 20)) if columns else 1
-    costs = [reductions.reduce_stages(rows, columns, b, dtype, target, operation).cycles for b in range(1, most + 1)]
+    costs = [reduction_plan.reduce_stages(rows, columns, b, dtype, target, operation).cycles for b in range(1, most + 1)]
     assert plan.cycles == min(costs) and plan.row_blocks == 1 + costs.index(min(costs))
 
 

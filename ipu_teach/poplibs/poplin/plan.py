@@ -22,7 +22,9 @@ from ipu_teach.cost import vertices
 from ipu_teach.cost.exchange import arrival_cycles, exchange_cycles
 from ipu_teach.cost.vertices.parts import Size
 from ipu_teach.errors import PoplibsError, shown
-from ipu_teach.poplibs.drawing import drawn
+from ipu_teach.graph.text import table
+from ipu_teach.poplibs import drawing
+from ipu_teach.poplibs.drawing import Matrix
 from ipu_teach.poplibs.options import Options
 from ipu_teach.poplibs.poplin.wishes import MEMORY_PROPORTION, Wish, wish_of
 from ipu_teach.poplibs.poputil import balanced_partition, check_sizes
@@ -142,12 +144,11 @@ class MatMulPlan:
         )
 
     def _repr_html_(self) -> str:
-        return drawn(
-            (self.m, self.k, self.n),
-            (self.row_blocks, self.inner_blocks, self.column_blocks),
-            repr(self),
-            [(what, f"{cycles:,}") for what, cycles in self.parts],
-        )
+        rows, inner, columns = self.row_blocks, self.inner_blocks, self.column_blocks
+        a, b = Matrix("A", self.m, self.k, inner, rows), Matrix("B", self.k, self.n, columns, inner)
+        parts = [(what, f"{cycles:,}") for what, cycles in self.parts]
+        picture = drawing.product(a, b, Matrix("C", self.m, self.n, columns, rows), repr(self))
+        return picture + table(repr(self), ("part", "modelled cycles"), parts, "parts")
 
 
 def _within(size: int, steps: int, step: int, blocks: int) -> list[tuple[int, int]]:

@@ -235,15 +235,17 @@ from ipu_teach.poplibs.popops.rearranging import (
     rearrange,
     transpose,
 )
+from ipu_teach.poplibs.popops.reduction_plan import (
+    ReducePlan,
+    ReduceStage,
+    plan_reduce,
+)
 from ipu_teach.poplibs.popops.reduction_vertices import (
     REDUCTIONS,
 )
 from ipu_teach.poplibs.popops.reductions import (
     ReduceParams,
-    ReducePlan,
-    ReduceStage,
     SingleReduceOp,
-    plan_reduce,
     reduce,
     reduce_many,
     reduce_rows,

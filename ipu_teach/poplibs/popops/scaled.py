@@ -42,6 +42,11 @@ class ScaledAddSpecialisation(Enum):
     X_MINUS_AX_PLUS_BY = "X_MINUS_AX_PLUS_BY"
 
 
+def _like(a: Any, b: Any) -> Any:
+    """b in a's dtype."""
+    return b if b.dtype == a.dtype else b.astype(a.dtype)
+
+
 class _Scaled(SupervisorVertex, Generic[A, B]):
     a: InOut[Vector[A]]
     b: Input[Vector[B]]
@@ -61,7 +66,7 @@ class ScaledAdd(_Scaled[A, B]):
     k: A
 
     def compute(self) -> None:
-        self.a += self.k * self.b.astype(self.a.dtype)
+        self.a += self.k * _like(self.a, self.b)
 
 
 class ScaledAddTensor(_Scaled[A, B]):
@@ -70,7 +75,7 @@ class ScaledAddTensor(_Scaled[A, B]):
     k: Input[A]
 
     def compute(self) -> None:
-        self.a += self.k * self.b.astype(self.a.dtype)
+        self.a += self.k * _like(self.a, self.b)
 
 
 class ScaledAddWide(_Scaled[A, B]):
@@ -102,7 +107,7 @@ class ScaledSubtract(_Scaled[A, B]):
     k: A
 
     def compute(self) -> None:
-        self.a -= self.k * self.b.astype(self.a.dtype)
+        self.a -= self.k * _like(self.a, self.b)
 
 
 class ScaledSubtractTensor(_Scaled[A, B]):
@@ -111,7 +116,7 @@ class ScaledSubtractTensor(_Scaled[A, B]):
     k: Input[A]
 
     def compute(self) -> None:
-        self.a -= self.k * self.b.astype(self.a.dtype)
+        self.a -= self.k * _like(self.a, self.b)
 
 
 class AXPBY(_Scaled[A, B]):
@@ -121,7 +126,7 @@ class AXPBY(_Scaled[A, B]):
     kb: A
 
     def compute(self) -> None:
-        self.a = self.ka * self.a + self.kb * self.b.astype(self.a.dtype)
+        self.a = self.ka * self.a + self.kb * _like(self.a, self.b)
 
 
 class AXPBYTensor(_Scaled[A, B]):
@@ -131,7 +136,7 @@ class AXPBYTensor(_Scaled[A, B]):
     kb: Input[A]
 
     def compute(self) -> None:
-        self.a = self.ka * self.a + self.kb * self.b.astype(self.a.dtype)
+        self.a = self.ka * self.a + self.kb * _like(self.a, self.b)
 
 
 class XMinusAXPlusBY(_Scaled[A, B]):
@@ -141,7 +146,7 @@ class XMinusAXPlusBY(_Scaled[A, B]):
     kb: A
 
     def compute(self) -> None:
-        self.a = (self.a - self.ka * self.a) + self.kb * self.b.astype(self.a.dtype)
+        self.a = (self.a - self.ka * self.a) + self.kb * _like(self.a, self.b)
 
 
 class XMinusAXPlusBYTensor(_Scaled[A, B]):
@@ -151,7 +156,7 @@ class XMinusAXPlusBYTensor(_Scaled[A, B]):
     kb: Input[A]
 
     def compute(self) -> None:
-        self.a = (self.a - self.ka * self.a) + self.kb * self.b.astype(self.a.dtype)
+        self.a = (self.a - self.ka * self.a) + self.kb * _like(self.a, self.b)
 
 
 def scaled_add_to(
