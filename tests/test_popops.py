@@ -28,7 +28,7 @@ from ipu_teach import (
     Tensor,
 )
 from ipu_teach.cost.vertices import rates
-from ipu_teach.poplibs import popops
+from ipu_teach.poplibs import popops, poputil
 from ipu_teach.poplibs.popops import expr, operations
 from ipu_teach.program import Sequence
 from ipu_teach.types import Array, DType
@@ -488,6 +488,41 @@ def test_maps_of_any_shape_equal_numpy(
         out = popops.map(bench.graph, expression & expr._1, [a, b], bench.prog)
         wanted = value(x, np.broadcast_to(y, shape)) & x
     same_bits(bench.run(out)[0], np.asarray(wanted, dtype.numpy))
+
+
+@pytest.mark.parametrize(
+    ("expression", "sets"),
+    [
+        (expr.Tanh(expr._1 * 2 + expr._2), 3),
+        (expr.Select(expr._1, expr._2 - 1, expr._1 > expr._2), 3),
+        (expr.Clamp(expr.Cast(expr._1, HALF), -0.5, 0.25), 2),
+        (expr.Select(1.0, 0.0, expr._1 > 0) + 3.0, 3),
+        (expr._1 + (expr.Const(2) * expr.Const(3)), 1),
+        (expr._1, 0),
+        (expr.Const(2.5), 0),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("shapes", [((7, 5), (5,)), ((5,), (7, 5)), ((0, 5), (5,)), ((), ())], ids=str)
+def test_a_map_without_a_codelet_of_its_own_gives_the_same_bits(expression: Any, sets: int, shapes: Any) -> None:
+    rng, bench = np.random.default_rng(9), Bench()
+    a, b = (bench.variable(np.asarray(rng.standard_normal(s), np.float32)) for s in shapes)
+    apart = {"enable_generate_codelet": False}
+    fused = popops.map(bench.graph, expression, [a, b], bench.prog)
+    before = len(bench.graph.compute_sets)
+    single = popops.map(bench.graph, expression, [a, b], bench.prog, options=apart)
+    assert len(bench.graph.compute_sets) - before == sets and single.dtype is fused.dtype
+    out = poputil.clone(bench.graph, fused, "out")
+    popops.map_with_output(bench.graph, expression, [a, b], out, bench.prog, options=apart)
+    outs = [fused, single, out]
+    if a.shape == fused.shape and fused.dtype is FLOAT:
+        place = bench.variable(np.zeros(a.shape), FLOAT)
+        popops.add_in_place(bench.graph, place, a, bench.prog)
+        popops.map_in_place(bench.graph, expression, [place, b], bench.prog, options=apart)
+        outs.append(place)
+    first, *others = bench.run(*outs)
+    for other in others:
+        same_bits(other, first)
 
 
 def test_a_fused_expression_is_cheaper_than_its_operations() -> None:
