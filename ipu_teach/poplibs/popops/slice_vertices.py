@@ -6,7 +6,7 @@ It has none of an update by MUL; that costs what one by MAX does.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from ipu_teach.cost import vertices
 from ipu_teach.graph.vertex import InOut, Input, Output, SupervisorVertex, Vector
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, UNSIGNED_INT
+
+K = TypeVar("K")
 
 
 class DynamicSlice1D(SupervisorVertex):
@@ -56,15 +58,20 @@ def _start(offset: Any, rows: int) -> Any:
 
 
 class MultiSlice(SupervisorVertex):
-    """out = the rows of base of these numbers; zeros where there is no such row. UNSIGNED_INT stands for the numbers' dtype."""
+    """out = the rows of base of these numbers, of which the `first` is its own; zeros where there is no such row.
+
+    UNSIGNED_INT stands for the numbers' dtype.
+    """
 
     base: Input[Vector[Vector[FLOAT]]]
     offsets: Input[Vector[UNSIGNED_INT]]
     out: Output[Vector[Vector[FLOAT]]]
+    first: UNSIGNED_INT
 
     def compute(self) -> None:
-        inside = (self.offsets >= 0) & (self.offsets < len(self.base))
-        taken = np.take(self.base, self.offsets.astype(np.int64), axis=0, mode="clip")
+        places = self.offsets - self.first
+        inside = (places >= 0) & (places < len(self.base))
+        taken = np.take(self.base, places.astype(np.int64), axis=0, mode="clip")
         self.out = np.where(inside.reshape((len(self.offsets), 1)), taken, np.zeros((), self.out.dtype))
 
     def cycles(self, target: Target) -> int:
@@ -78,17 +85,19 @@ class MultiUpdate(SupervisorVertex):
     base: InOut[Vector[Vector[FLOAT]]]
     updates: Input[Vector[Vector[FLOAT]]]
     offsets: Input[Vector[UNSIGNED_INT]]
+    first: UNSIGNED_INT
 
     def compute(self) -> None:
-        inside = (self.offsets >= 0) & (self.offsets < len(self.base))
-        self.base[self.offsets[inside]] = self.updates[inside]
+        places = self.offsets - self.first
+        inside = (places >= 0) & (places < len(self.base))
+        self.base[places[inside]] = self.updates[inside]
 
     def cycles(self, target: Target) -> int:
         rows, columns = self.updates.shape
         return int(vertices.multi_slice(columns, rows, self.fields["base"].dtype, target, update=True))
 
 
-class MultiUpdateOp(SupervisorVertex):
+class MultiUpdateOp(SupervisorVertex, Generic[K]):
     """The rows of base of these numbers are combined with those of updates, first to last, by ADD (times scale), MUL or MAX.
 
     Sums of HALF are carried in FLOAT and rounded once.
@@ -97,19 +106,22 @@ class MultiUpdateOp(SupervisorVertex):
     base: InOut[Vector[Vector[FLOAT]]]
     updates: Input[Vector[Vector[FLOAT]]]
     offsets: Input[Vector[UNSIGNED_INT]]
-    scale: Input[FLOAT]
+    scale: Input[K]
+    first: UNSIGNED_INT
     operation: ClassVar[str]
 
     def compute(self) -> None:
-        inside = (self.offsets >= 0) & (self.offsets < len(self.base))
+        places = self.offsets - self.first
+        inside = (places >= 0) & (places < len(self.base))
         wide = np.float32 if self.operation == "ADD" and self.base.dtype == np.float16 else self.base.dtype
         result, updates = self.base.astype(wide), self.updates[inside].astype(wide)
         if self.operation == "ADD":
-            np.add.at(result, self.offsets[inside], self.scale.astype(wide) * updates)
+            np.add.at(result, places[inside], self.scale.astype(wide) * updates)
         else:
-            {"MUL": np.multiply, "MAX": np.maximum}[self.operation].at(result, self.offsets[inside], updates)
+            {"MUL": np.multiply, "MAX": np.maximum}[self.operation].at(result, places[inside], updates)
         self.base[...] = result
 
     def cycles(self, target: Target) -> int:
         (rows, columns), dtype = self.updates.shape, self.fields["base"].dtype
-        return int(vertices.multi_update_op(columns, rows, dtype, target, scaled=self.operation == "ADD"))
+        kinds: dict[str, bool] = {"scaled": self.operation == "ADD", "wide_scale": self.fields["scale"].dtype is not dtype}
+        return int(vertices.multi_update_op(columns, rows, dtype, target, **kinds))
