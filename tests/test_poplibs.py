@@ -43,7 +43,7 @@ from ipu_teach.errors import (
     TensorCreationError,
 )
 from ipu_teach.poplibs import poplin, popnn, popops, poputil
-from ipu_teach.poplibs.popops import reductions
+from ipu_teach.poplibs.popops import reduction_plan, reductions
 from ipu_teach.program import Execute, Sequence
 from ipu_teach.report import Report
 from ipu_teach.target import Target
@@ -374,7 +374,7 @@ def test_scaled_add_rounds_the_product_then_the_sum(
     x, y = sample(rng, shape, dtype), sample(rng, shape, dtype)
     k = -0.3 if dtype in FLOATS else 3
     a, b = as_view(bench, x, dtype, a_view), as_view(bench, y, dtype, b_view)
-    popops.scaled_add_to(bench.graph, a, b, k, bench.prog)
+    popops.scaled_add_to(bench.graph, a, b, k, bench.prog, options={"scaleFloatToHalfTolerance": 1})
     with np.errstate(all="ignore"):
         wanted = x + dtype.numpy.type(k) * y
     same_bits(bench.run(a)[0], wanted)
@@ -561,7 +561,7 @@ def test_the_plan_of_a_reduction_is_near_the_best(
     chosen = reported_reduction(rows, columns, tiles, transposed)
     every = []
     for blocks in range(1, min(rows, tiles) + 1):
-        monkeypatch.setattr(reductions, "plan_reduce", lambda *_, blocks=blocks: popops.ReducePlan(blocks, 0))
+        monkeypatch.setattr(reductions, "planned", lambda *_, blocks=blocks: popops.ReducePlan(blocks, 0))
         every.append(reported_reduction(rows, columns, tiles, transposed))
     assert chosen <= 1.25 * min(every)
 
@@ -572,7 +572,7 @@ def test_the_plan_of_a_reduction_is_the_cheapest(rows: int, columns: int, dtype:
     target = target_of(tiles)
     plan = popops.plan_reduce(rows, columns, dtype, target)
     most = max(1, min(rows, tiles)) if columns else 1
-    costs = [reductions.reduce_stages(rows, columns, b, dtype, target).cycles for b in range(1, most + 1)]
+    costs = [reduction_plan.reduce_stages(rows, columns, b, dtype, target).cycles for b in range(1, most + 1)]
     assert plan.cycles == min(costs) == costs[plan.row_blocks - 1]
 
 
@@ -1044,9 +1044,9 @@ mul_in_place() works on numbers; its first operand is BOOL.
   where: Tensor('flag', BOOL, shape (4, 3))
   next:  cast it with popops.cast.
 
-popops.scaled_add_to(graph, x, h, 1, prog)
-scaled_add_to() was given two dtypes that differ: FLOAT and HALF.
-  where: Tensor('x', FLOAT, shape (4, 3)) and Tensor('h', HALF, shape (4, 3))
+popops.scaled_add_to(graph, v, labels, 1, prog)
+scaled_add_to() was given two dtypes that differ: FLOAT and UNSIGNED_INT.
+  where: Tensor('v', FLOAT, shape (4,)) and Tensor('labels', UNSIGNED_INT, shape (4,))
   next:  cast one of them with popops.cast.
 
 popops.scaled_add_to(graph, x, v, 1, prog)
@@ -1055,9 +1055,9 @@ scaled_add_to() was given two shapes that differ: (4, 3) and (4,).
   next:  slice one, or poputil.broadcast_to_match.
 
 popops.scaled_add_to(graph, x, y, x, prog)
-scaled_add_to() wants one element as k; it was given 12.
+scaled_add_to() wants k as one element of FLOAT; it was given 12 of FLOAT.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  give a number, or a tensor of one element; for a factor each, popops.mul and popops.add.
+  next:  give a number, or a tensor of one element; for a factor each, popops.mul.
 
 popops.scaled_add_to(graph, x, y, "1", prog)
 scaled_add_to() was given '1' as k.
@@ -1136,11 +1136,6 @@ poplin.mat_mul(graph, x, h.transpose(), prog)
 mat_mul() was given two dtypes that differ: FLOAT and HALF.
   where: Tensor('x', FLOAT, shape (4, 3)) and Tensor('h', HALF, shape (3, 4))
   next:  cast one of them with popops.cast.
-
-poplin.mat_mul(graph, x, empty.transpose(), prog)
-mat_mul() was given no elements in b.
-  where: Tensor(empty tensor, FLOAT, shape (3, 0))
-  next:  give a row and a column or more.
 
 poplin.mat_mul(graph, cube, y, prog)
 mat_mul() wants a with 2 dimensions; it has 3.

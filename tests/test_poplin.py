@@ -134,7 +134,7 @@ def test_accumulating_adds_the_scaled_product(dtype: type[DType]) -> None:
     c = np.random.default_rng(1).standard_normal((7, 5)).astype(dtype.numpy)
 
     def build(graph: Graph, prog: Sequence, z: Tensor, x: Tensor, y: Tensor) -> Tensor:
-        poplin.mat_mul_accumulate(graph, z, -0.5, x, y, prog)
+        poplin.mat_mul_acc(graph, z, -0.5, x, y, prog)
         return z
 
     got = value(build, (c, dtype), (a, dtype), (b, dtype))
@@ -335,14 +335,14 @@ mat_mul_grouped() wants a with 3 dimensions; it has 2.
   where: Tensor('x', FLOAT, shape (3, 3))
   next:  reshape, flatten or index the tensor.
 
-poplin.mat_mul_accumulate(graph, x[:2], 1, x, x, prog)
-mat_mul_accumulate() was given two shapes that differ: (2, 3) and (3, 3).
+poplin.mat_mul_acc(graph, x[:2], 1, x, x, prog)
+mat_mul_acc() was given two shapes that differ: (2, 3) and (3, 3).
   where: c Tensor(a view of 'x', FLOAT, shape (2, 3)), a Tensor('x', FLOAT, shape (3, 3)) and b Tensor('x', FLOAT, shape (3, 3))
   next:  give c the rows of a and the columns of b.
 
-poplin.mat_mul_accumulate(graph, x, "k", x, x, prog)
-mat_mul_accumulate() was given 'k' as k.
-  next:  give a number.
+poplin.mat_mul_acc(graph, x, "k", x, x, prog)
+mat_mul_acc() was given 'k' as k.
+  next:  give a number, or a tensor of one element.
 
 poplin.mat_mul(graph, x, lost, prog)
 mat_mul() was given b with 9 of its 9 elements on no tile.
@@ -356,7 +356,7 @@ create_mat_mul_input_lhs() was given two inner dimensions that differ: 4 and 3.
 
 poplin.create_mat_mul_input_rhs(graph, FLOAT, (3,), (3, 4))
 create_mat_mul_input_rhs() was given (3,) as a_shape.
-  next:  give (rows, columns), whole numbers of 1 or more.
+  next:  give (rows, columns), whole numbers, none negative.
 
 poplin.create_mat_mul_input_lhs(graph, INT, (3, 4), (4, 4))
 create_mat_mul_input_lhs() multiplies FLOAT, HALF and QUARTER; it was given INT.

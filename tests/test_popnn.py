@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from libraries import both_ways, run, torch, ulps_of_half, value
 
-from ipu_teach import BOOL, FLOAT, HALF, UNSIGNED_INT, Graph, IPUModel, Tensor
+from ipu_teach import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, Graph, IPUModel, Tensor
 from ipu_teach.errors import InvalidTileMappingError, IPUTeachError, PoplibsError
 from ipu_teach.poplibs import popnn, popops, poputil
 from ipu_teach.program import Sequence
@@ -93,7 +93,10 @@ def slope_of(function: Callable[[Array], Array], x: Array, gradient: Array) -> A
     return slope
 
 
-@pytest.mark.parametrize("kind", list(popnn.NonLinearityType), ids=lambda k: k.name)
+WITH_GRADIENT = [k for k in popnn.NonLinearityType if k is not popnn.NonLinearityType.SOFTMAX_SCALED]
+
+
+@pytest.mark.parametrize("kind", WITH_GRADIENT, ids=lambda k: k.name)
 @pytest.mark.parametrize("dtype", [FLOAT, HALF])
 @pytest.mark.parametrize("shape", [(1, 1), (5, 7)])
 def test_gradients_equal_finite_differences(kind: popnn.NonLinearityType, dtype: type[DType], shape: tuple[int, int]) -> None:
@@ -111,7 +114,7 @@ def test_gradients_equal_finite_differences(kind: popnn.NonLinearityType, dtype:
     )
 
 
-@pytest.mark.parametrize("kind", list(popnn.NonLinearityType), ids=lambda k: k.name)
+@pytest.mark.parametrize("kind", WITH_GRADIENT, ids=lambda k: k.name)
 def test_non_linearities_and_gradients_equal_those_of_torch(kind: popnn.NonLinearityType) -> None:
     library = torch()
     functional = library.nn.functional
@@ -212,6 +215,71 @@ def test_scaled_deltas_of_half_do_not_vanish() -> None:
     assert plain[0, 1] == 2.0**-24 and scaled[0, 1] == 2.0**-9 and scaled[0, 0] == -16
 
 
+def scaled_loss(dtype: type[DType], tensors: bool, scale: float) -> Any:
+    """Loss, deltas and count of correct answers of logits, by SOFTMAX_SCALED; the factors are numbers, or tensors."""
+
+    def build(graph: Graph, prog: Sequence, t: Tensor, labels: Tensor) -> list[Tensor]:
+        out = popnn.non_linearity(graph, "SOFTMAX_SCALED", t, prog)
+        made = [graph.add_variable(d, s) for d, s in ((FLOAT, t.shape[:1]), (dtype, t.shape), (INT, ()))]
+        for tensor in made:
+            poputil.map_tensor_linearly(graph, tensor)
+        graph.set_initial_value(made[2], 0)
+        factors: list[Any] = [scale, popnn.SOFTMAX_SCALING]
+        if tensors:
+            factors = [graph.add_constant(FLOAT, (), f) for f in factors]
+            for factor in factors:
+                graph.set_tile_mapping(factor, 1)
+        loss, deltas, correct = made
+        popnn.calc_loss(
+            graph, out, labels, loss, deltas, prog, deltas_scale=factors[0], model_output_scaling=factors[1],
+            num_correct=correct,
+        )  # fmt: skip
+        return [out, *made]
+
+    return build
+
+
+@pytest.mark.parametrize("tensors", [False, True])
+@pytest.mark.parametrize("dtype", [FLOAT, HALF])
+@pytest.mark.parametrize("scale", [1.0, 1024.0])
+def test_scaled_deltas_over_their_scale_are_the_deltas(dtype: type[DType], tensors: bool, scale: float) -> None:
+    x = spread((7, 5), 8, dtype)
+    labels = np.array([0, 1, popnn.MASKED_LABEL_CODE, 4, 4, 2, 9], np.uint32)
+    (out, loss, deltas, correct), _ = run(scaled_loss(dtype, tensors, scale), (x, dtype), (labels, UNSIGNED_INT))
+    p = softmax(x.astype(np.float64))
+    bit = 2.0**-23 if dtype is FLOAT else 2.0**-10
+    np.testing.assert_allclose(out, p * popnn.SOFTMAX_SCALING, rtol=8 * bit)
+    kept = np.array([0, 1, 3, 4, 5])
+    rows = labels[kept].astype(int)
+    np.testing.assert_allclose(loss[kept], -np.log(p[kept, rows]), rtol=1e-5, atol=4 * bit)
+    wanted = p.copy()
+    wanted[kept, rows] -= 1
+    wanted[2] = 0
+    np.testing.assert_allclose(deltas / scale, wanted, rtol=4 * bit, atol=2 * bit)
+    assert correct == np.sum(np.argmax(p, axis=1) == labels)
+
+
+def test_scaled_probabilities_of_half_do_not_vanish() -> None:
+    x = np.array([[0, -18.0]], np.float16)  # e^-18 is less than half of the smallest half
+    small = np.exp(np.float64(-18))
+    (plain,), _ = run(lambda graph, prog, t: popnn.softmax(graph, t, prog), (x, HALF))
+    (out, _, deltas, _), _ = run(scaled_loss(HALF, False, 1024.0), (x, HALF), (np.array([0], np.uint32), UNSIGNED_INT))
+    assert plain[0, 1] == 0
+    np.testing.assert_allclose(out[0, 1], small * popnn.SOFTMAX_SCALING, rtol=2e-3)
+    np.testing.assert_allclose(deltas[0, 1], small * 1024, rtol=2e-3)
+
+
+def test_the_scaled_loss_and_its_slope_equal_those_of_torch() -> None:
+    library = torch()
+    x, labels = spread((9, 11), 3, FLOAT), np.arange(9, dtype=np.uint32)
+    (_, loss, deltas, _), _ = run(scaled_loss(FLOAT, False, 16.0), (x, FLOAT), (labels, UNSIGNED_INT))
+    leaf = library.from_numpy(x.copy()).requires_grad_()
+    theirs = library.nn.functional.cross_entropy(leaf, library.from_numpy(labels.astype(np.int64)), reduction="none")
+    theirs.sum().backward()
+    np.testing.assert_allclose(loss, theirs.detach().numpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(deltas / 16, leaf.grad.numpy(), rtol=1e-4, atol=1e-6)
+
+
 @RANDOMLY
 @given(st.sampled_from([1, 7, 31]), st.sampled_from([1, 2, 13]), st.sampled_from([1, 13]), st.sampled_from([FLOAT, HALF]))
 def test_the_largest_and_the_smallest_class(batch: int, classes: int, tiles: int, dtype: type[DType]) -> None:
@@ -243,11 +311,11 @@ def test_names_that_a_profile_shows() -> None:
 REFUSED = """
 popnn.non_linearity(graph, "RELUX", x, prog)
 non_linearity() was given 'RELUX' as its non-linearity.
-  next:  did you mean 'RELU'? use one of RELU, SIGMOID, HARD_SIGMOID, TANH, GELU, GELU_ERF, SWISH, SOFTMAX, SOFTMAX_STABLE.
+  next:  did you mean 'RELU'? popnn.NonLinearityType has them all.
 
 popnn.non_linearity(graph, 3, x, prog)
 non_linearity() was given 3 as its non-linearity.
-  next:  use one of RELU, SIGMOID, HARD_SIGMOID, TANH, GELU, GELU_ERF, SWISH, SOFTMAX, SOFTMAX_STABLE.
+  next:  use one of RELU, SIGMOID, HARD_SIGMOID, TANH, GELU, GELU_ERF, SWISH, SOFTMAX, SOFTMAX_STABLE, SOFTMAX_SCALED.
 
 popnn.non_linearity_in_place(graph, "RELU", flag, prog)
 non_linearity_in_place() works on FLOAT and HALF; x is BOOL.
@@ -280,7 +348,19 @@ calc_loss() was given two shapes that differ: (2, 3) and (4, 3).
 
 popnn.calc_loss(graph, x, labels, loss, x, prog, deltas_scale="big")
 calc_loss() was given 'big' as deltas_scale.
-  next:  give a number.
+  next:  give a number, or a tensor of one element.
+
+popnn.calc_loss(graph, x, labels, loss, x, prog, model_output_scaling=0)
+calc_loss() was given 0 as model_output_scaling.
+  next:  give a number above 0, such as popnn.SOFTMAX_SCALING.
+
+popnn.calc_loss(graph, x, x, loss, x, prog, loss_type="SUM_SQUARED_LOSS", model_output_scaling=2)
+calc_loss() by SUM_SQUARED_LOSS was given a tensor as its scale, or model_output_scaling.
+  next:  they are for CROSS_ENTROPY_LOSS; give deltas_scale as a number.
+
+popnn.non_linearity_input_gradient(graph, "SOFTMAX_SCALED", x, x, prog)
+non_linearity_input_gradient() has no gradient of SOFTMAX_SCALED.
+  next:  calc_loss writes the gradient before the softmax; tell it model_output_scaling=popnn.SOFTMAX_SCALING.
 
 popnn.calc_loss(graph, h, labels, h[:, 0], h, prog)
 calc_loss() works on FLOAT; loss is HALF.

@@ -28,7 +28,7 @@ from ipu_teach import (
     Tensor,
 )
 from ipu_teach.cost.vertices import rates
-from ipu_teach.poplibs import popops
+from ipu_teach.poplibs import popops, poputil
 from ipu_teach.poplibs.popops import expr, operations
 from ipu_teach.program import Sequence
 from ipu_teach.types import Array, DType
@@ -490,6 +490,41 @@ def test_maps_of_any_shape_equal_numpy(
     same_bits(bench.run(out)[0], np.asarray(wanted, dtype.numpy))
 
 
+@pytest.mark.parametrize(
+    ("expression", "sets"),
+    [
+        (expr.Tanh(expr._1 * 2 + expr._2), 3),
+        (expr.Select(expr._1, expr._2 - 1, expr._1 > expr._2), 3),
+        (expr.Clamp(expr.Cast(expr._1, HALF), -0.5, 0.25), 2),
+        (expr.Select(1.0, 0.0, expr._1 > 0) + 3.0, 3),
+        (expr._1 + (expr.Const(2) * expr.Const(3)), 1),
+        (expr._1, 0),
+        (expr.Const(2.5), 0),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("shapes", [((7, 5), (5,)), ((5,), (7, 5)), ((0, 5), (5,)), ((), ())], ids=str)
+def test_a_map_without_a_codelet_of_its_own_gives_the_same_bits(expression: Any, sets: int, shapes: Any) -> None:
+    rng, bench = np.random.default_rng(9), Bench()
+    a, b = (bench.variable(np.asarray(rng.standard_normal(s), np.float32)) for s in shapes)
+    apart = {"enable_generate_codelet": False}
+    fused = popops.map(bench.graph, expression, [a, b], bench.prog)
+    before = len(bench.graph.compute_sets)
+    single = popops.map(bench.graph, expression, [a, b], bench.prog, options=apart)
+    assert len(bench.graph.compute_sets) - before == sets and single.dtype is fused.dtype
+    out = poputil.clone(bench.graph, fused, "out")
+    popops.map_with_output(bench.graph, expression, [a, b], out, bench.prog, options=apart)
+    outs = [fused, single, out]
+    if a.shape == fused.shape and fused.dtype is FLOAT:
+        place = bench.variable(np.zeros(a.shape), FLOAT)
+        popops.add_in_place(bench.graph, place, a, bench.prog)
+        popops.map_in_place(bench.graph, expression, [place, b], bench.prog, options=apart)
+        outs.append(place)
+    first, *others = bench.run(*outs)
+    for other in others:
+        same_bits(other, first)
+
+
 def test_a_fused_expression_is_cheaper_than_its_operations() -> None:
     totals = []
     for fused in (True, False):
@@ -557,6 +592,49 @@ def test_scaled_additions(dtype: type[DType], tensors: bool, shape: tuple[int, .
     popops.axpby_to(bench.graph, c, factor(p), d, factor(q), bench.prog)
     for got, wanted in zip(bench.run(a, b, c), [x + p * y, x - p * y, p * x + q * y], strict=True):
         same_bits(got, wanted)
+
+
+def test_a_factor_that_half_does_not_hold_is_kept_in_float() -> None:
+    rng = np.random.default_rng(4)
+    x, y = (rng.standard_normal(53).astype(np.float16) for _ in range(2))
+    k = np.float32(-0.3)  # 0.0001 of it is lost in HALF
+    narrow, wide = x + np.float16(k) * y, (x.astype(np.float32) + k * y.astype(np.float32)).astype(np.float16)
+    assert (narrow != wide).any()
+    for kind in ("number", "tensor"):
+        for tolerance, wanted in ((1e-6, wide), (1e-3, narrow)):
+            bench = Bench()
+            a, b = bench.variable(x, HALF), bench.variable(y, HALF)
+            factor = bench.variable(k, FLOAT) if kind == "tensor" else float(k)
+            options = {"scale_float_to_half_tolerance": tolerance}
+            popops.scaled_add_to(bench.graph, a, b, factor, bench.prog, options=options)
+            same_bits(bench.run(a)[0], wanted)
+            same_bits(bench.run(a, vertex_loop=True)[0], wanted)
+    bench = Bench()
+    a, b = bench.variable(x, HALF), bench.variable(y, HALF)
+    popops.scaled_add_to(bench.graph, a, b, 1e5, bench.prog)  # which no half holds
+    with np.errstate(over="ignore"):
+        same_bits(bench.run(a)[0], (x.astype(np.float32) + np.float32(1e5) * y.astype(np.float32)).astype(np.float16))
+
+
+@pytest.mark.parametrize(("a", "b"), [(FLOAT, HALF), (HALF, FLOAT)])
+def test_the_second_operand_takes_the_dtype_of_the_first(a: type[DType], b: type[DType]) -> None:
+    rng, bench = np.random.default_rng(5), Bench()
+    x, y = rng.standard_normal(31).astype(a.numpy), rng.standard_normal(31).astype(b.numpy)
+    left, right = bench.variable(x, a), bench.variable(y, b)
+    popops.scaled_subtract_from(bench.graph, left, right, 0.5, bench.prog)
+    same_bits(bench.run(left)[0], x - a.numpy.type(0.5) * y.astype(a.numpy))
+
+
+@pytest.mark.parametrize("tensors", [False, True])
+def test_the_other_form_of_axpby(tensors: bool) -> None:
+    rng, bench = np.random.default_rng(6), Bench()
+    x, y = (rng.standard_normal(31).astype(np.float32) for _ in range(2))
+    p, q = np.float32(0.1), np.float32(-2)
+    a, b = bench.variable(x, FLOAT), bench.variable(y, FLOAT)
+    factors = [bench.variable(f, FLOAT) if tensors else f.item() for f in (p, q)]
+    kind = popops.ScaledAddSpecialisation.X_MINUS_AX_PLUS_BY
+    popops.axpby_to(bench.graph, a, factors[0], b, factors[1], bench.prog, specialisation=kind)
+    same_bits(bench.run(a)[0], (x - p * x) + q * y)
 
 
 # --- fills, questions, margins, loops ---------------------------------------------------------------------------------

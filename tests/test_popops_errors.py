@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from test_poplibs import GARBAGE, RANDOMLY, Shelf
 
 from ipu_teach import FLOAT, HALF, INT, QUARTER, Graph, IPUModel, IPUTeachError, QuarterFormat  # noqa: F401 (in the calls)
-from ipu_teach.errors import InvalidTileMappingError, PoplibsError
+from ipu_teach.errors import InvalidOptionError, InvalidTileMappingError, PoplibsError
 from ipu_teach.poplibs import popops, poputil
 from ipu_teach.poplibs.popops import ReduceParams, SingleReduceOp, SortOrder, TopKParams, elementwise, expr  # noqa: F401
 
@@ -167,9 +167,33 @@ reduce_many() was given 1 reduction and the outputs [].
   next:  give a list with one tensor for each, or none at all.
 
 popops.scaled_subtract_from(graph, x, y, h, prog)
-scaled_subtract_from() was given two dtypes that differ: FLOAT and HALF.
-  where: Tensor('x', FLOAT, shape (4, 3)) and k Tensor('h', HALF, shape (4, 3))
-  next:  cast one of them with popops.cast.
+scaled_subtract_from() wants k as one element of FLOAT; it was given 12 of HALF.
+  where: Tensor('h', HALF, shape (4, 3))
+  next:  give a number, or a tensor of one element; for a factor each, popops.mul.
+
+popops.scaled_add_to(graph, x, y, 1, prog, options={"optimiseForSpeed": True})
+scaled_add_to() has no option 'optimiseForSpeed'.
+  next:  did you mean 'optimizeForSpeed'? It has optimizeForSpeed, scaleFloatToHalfTolerance.
+
+popops.scaled_add_to(graph, x, y, 1, prog, options={"optimizeForSpeed": "yes"})
+scaled_add_to() was given the option 'optimizeForSpeed' as 'yes'.
+  next:  give True or False.
+
+popops.scaled_add_to(graph, x, y, 1, prog, options={"optimizeForSpeed": True, "optimize_for_speed": True})
+scaled_add_to() was given the option 'optimizeForSpeed' twice.
+  next:  give it once: both spellings mean the same.
+
+popops.scaled_subtract_from(graph, x, y, 1, prog, options=[1])
+scaled_subtract_from() was given the options [1].
+  next:  give a dict, as in options={'optimizeForSpeed': …}.
+
+popops.axpby_to(graph, x, 1, y, 1, prog, options={"scale_float_to_half_tolerance": -1})
+axpby_to() was given the option 'scaleFloatToHalfTolerance' as -1.
+  next:  give a number of 0 or more.
+
+popops.axpby_to(graph, x, 1, y, 1, prog, specialisation="DEFAULT")
+axpby_to() was given 'DEFAULT' as specialisation.
+  next:  use ScaledAddSpecialisation.DEFAULT or X_MINUS_AX_PLUS_BY.
 
 popops.iota(graph, v, 0, prog)
 iota() works on INT and UNSIGNED_INT; x is FLOAT.
@@ -265,9 +289,9 @@ multi_slice() wants offsets [slices, 1] of UNSIGNED_INT or INT, a number for eac
   next:  for one dimension give shape (slices, 1): offsets.expand([1]).
 
 popops.multi_update_add(graph, x, x.expand([1]), labels.expand([1]), x, [0], [1], prog)
-multi_update_add() wants scale as one element of FLOAT.
+multi_update_add() wants scale as one element of FLOAT; it was given 12 of FLOAT.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  give a number, or a tensor of one element and of the dtype of x.
+  next:  give a number, or a tensor of one element; for a factor each, popops.mul.
 
 popops.gather(graph, x, labels, 1, [1], [1, 9], [0], [0], prog)
 gather() was given [1, 9] as slice_sizes.
@@ -331,6 +355,18 @@ normalise_image() wants offsets and scales as 3 numbers each, both FLOAT or both
   where: Tensor('v', FLOAT, shape (4,))
   next:  give one number for each channel.
 
+popops.reduce(graph, x, [0], prog, options={"accumType.intertile": FLOAT})
+reduce() has no option 'accumType.intertile'.
+  next:  did you mean 'accumType.interTile'? It has accumType.interTile, accumType.inVertex.
+
+popops.reduce(graph, labels, [0], prog, options={"accumType.interTile": HALF})
+reduce() was given an accumType for UNSIGNED_INT.
+  next:  only FLOAT and HALF have a choice.
+
+popops.reduce(graph, x, [0], [3])
+reduce() was given [3] as prog.
+  next:  give a Sequence; the call appends to it.
+
 popops.plan_reduce(3, 3, FLOAT, graph.target, "MEAN")
 plan_reduce() was given the operation 'MEAN'.
   next:  use ADD, MUL, MIN, MAX, LOGICAL_AND, LOGICAL_OR, SQUARE_ADD, LOG_ADD.
@@ -361,7 +397,7 @@ def test_what_is_refused_is_explained_and_changes_nothing(call: str, text: str) 
     before = shelf.state()
     with pytest.raises(IPUTeachError) as caught:
         eval(call, globals(), vars(shelf))
-    assert type(caught.value) is PoplibsError
+    assert type(caught.value) is (InvalidOptionError if " option" in text else PoplibsError)
     assert str(caught.value) == text
     assert shelf.state() == before or "The body of" in text  # which was called with a counter
 

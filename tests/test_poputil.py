@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_poplibs import RANDOMLY, Bench, same_bits
 
@@ -99,3 +99,98 @@ def test_regions_are_dealt_out_once(sizes: list[tuple[int, int]], grain: int, pa
     assert poputil.split_regions_between_workers(target, regions, grain, least) == poputil.split_regions(
         regions, grain, 6, least
     )
+
+
+# --- where a tensor had best lie --------------------------------------------------------------------------------------
+
+
+def test_offsets_are_poplibs_own() -> None:
+    """The values that PopLibs' own test of the function expects (tests/poputil/TileMappingTest.cpp)."""
+    assert poputil.choose_mapping_offset(1024, (4, 64)) == 239
+    assert poputil.choose_mapping_offset(4, (4, 64)) == 3
+    assert poputil.choose_mapping_offset(1024, (4, 64), 0x1234) == 2
+    assert poputil.choose_mapping_offset(1024, (256,)) == 206
+
+
+def test_offsets_flatten_the_load_of_many_tensors() -> None:
+    loads = []
+    for chosen in (False, True):
+        graph = Graph(IPUModel("ipu2", tiles_per_ipu=50).create_device())
+        load = np.zeros(50, int)
+        for size in range(60, 120):
+            tensor = graph.add_variable(FLOAT, (size, 3))
+            poputil.map_tensor_linearly_with_offset(
+                graph, tensor, poputil.choose_mapping_offset(50, tensor.shape) if chosen else 0
+            )
+            load += [sum(e - b for b, e in pieces) for pieces in graph.get_tile_mapping(tensor)]
+        loads.append(load)
+    assert loads[0].sum() == loads[1].sum() and loads[1].max() < 0.6 * loads[0].max()
+
+
+def test_a_linear_mapping_may_go_downwards() -> None:
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=5).create_device())
+    up, down = (graph.add_variable(FLOAT, 96) for _ in range(2))
+    poputil.map_tensor_linearly_with_offset(graph, up, 1)
+    poputil.map_tensor_linearly_with_offset(graph, down, 1, ascending_order=False)
+    assert graph.get_tile_mapping(down) == graph.get_tile_mapping(up)[::-1]
+    assert graph.get_tile_mapping(down)[3] == [(0, 32)]  # 5 - 1 - 1
+
+
+@pytest.mark.parametrize(
+    ("shape", "factors", "start"), [((4, 6, 4), [1, 2], 0), ((5, 8), [4], 1), ((3,), [], 0), ((2, 6), [3], 1)]
+)
+def test_factored_dimensions_are_numpys(shape: tuple[int, ...], factors: list[int], start: int) -> None:
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device())
+    tensor, x = graph.add_variable(FLOAT, shape), np.arange(np.prod(shape)).reshape(shape)
+    view = poputil.factor_dims(tensor, factors, start)
+    n = len(factors)
+    split = [v for size, f in zip(shape[start:], factors, strict=False) for v in (size // f, f)]
+    wanted = x.reshape(*shape[:start], *split, *shape[start + n :])
+    order = [*range(start), *range(start, start + 2 * n, 2), *range(start + 1, start + 2 * n, 2)]
+    wanted = wanted.transpose([*order, *range(start + 2 * n, wanted.ndim)])
+    first = tensor.positions().reshape(-1)[0]
+    np.testing.assert_array_equal(view.positions() - first, wanted)
+    back = poputil.unfactor_dims(view, n, start)
+    np.testing.assert_array_equal(back.positions(), tensor.positions())
+
+
+@settings(RANDOMLY, max_examples=40)
+@given(
+    st.lists(st.tuples(st.integers(0, 12), st.integers(0, 30), st.integers(1, 30)), min_size=1, max_size=12),
+    st.integers(1, 4),
+    st.integers(1, 8),
+)
+def test_what_is_used_lies_with_a_user(uses: list[tuple[int, int, int]], grain: int, least: int) -> None:
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=13).create_device())
+    tensor, tracker = graph.add_variable(FLOAT, 60), poputil.TensorUseTracker(13)
+    assert tracker.empty
+    users: list[set[int]] = [set() for _ in range(60)]
+    for tile, begin, length in uses:
+        tracker.add(graph, tile, tensor[begin : begin + length])
+        for i in range(begin, min(begin + length, 60)):
+            users[i].add(tile)
+    assert not tracker.empty
+    tracker.map_tensors_by_use(graph, grain, least)
+    held: dict[tuple[int, ...], dict[int, int]] = {}
+    tiles = graph.tile_map().at(tensor.positions() * 4)
+    for i, mine in enumerate(users):
+        assert (tiles[i] in mine) if mine else tiles[i] < 0
+        if mine:
+            group = held.setdefault(tuple(sorted(mine)), dict.fromkeys(mine, 0))
+            group[int(tiles[i])] += 1
+    for group in held.values():
+        counts = [n for n in group.values() if n]
+        assert len(counts) == 1 or min(counts) >= least - grain
+        if least <= grain and sum(counts) >= grain * len(group):
+            assert max(counts) - min(counts) <= 2 * grain
+
+
+def test_a_bias_lies_with_what_it_is_added_to() -> None:
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=13).create_device())
+    full = graph.add_variable(FLOAT, (26, 8))
+    for row in range(26):
+        graph.set_tile_mapping(full[row], row // 2)
+    by_row, by_column = (poputil.create_broadcast_operand(graph, full, HALF, dim) for dim in (0, 1))
+    assert by_row.dtype is HALF and by_row.shape == (26,) and by_column.shape == (8,)
+    assert graph.get_tile_mapping(by_row) == [[(2 * t, 2 * t + 2)] for t in range(13)]
+    assert sum(len(pieces) for pieces in graph.get_tile_mapping(by_column)) == 2  # 8 halves are two grains

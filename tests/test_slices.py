@@ -19,7 +19,7 @@ from test_poplibs import FLOATS, NUMERIC, RANDOMLY, Bench, as_view, same_bits, s
 
 from ipu_teach import BOOL, FLOAT, HALF, INT, UNSIGNED_CHAR, UNSIGNED_INT, Input, Output, Vector, Vertex
 from ipu_teach.poplibs import popops
-from ipu_teach.poplibs.popops import SortOrder, TopKParams, reductions
+from ipu_teach.poplibs.popops import SortOrder, TopKParams, reduction_plan, slice_plans
 from ipu_teach.program import Execute
 from ipu_teach.types import Array, DType
 
@@ -141,6 +141,183 @@ def test_the_gradient_of_an_embedding_in_half_is_rounded_once() -> None:
     for row, update in zip(rows, y, strict=True):
         total[row] += np.float32(np.float16(0.37)) * update.astype(np.float32)
     same_bits(bench.run(a)[0], total.astype(np.float16))
+
+
+@pytest.mark.parametrize("rows", [1, 2, 5, 13])
+@pytest.mark.parametrize("dtype", [FLOAT, HALF, UNSIGNED_CHAR, BOOL])
+def test_slices_and_updates_by_a_plan(rows: int, dtype: type[DType]) -> None:
+    rng = np.random.default_rng(rows)
+    entries, columns, lookups = 23, 7, 11
+    table = (rng.standard_normal((entries, columns)) * 50).astype(dtype.numpy)
+    if dtype in (FLOAT, HALF):
+        table[3, :2] = [-0.0, np.nan]
+    numbers = np.array([3, 22, 0, 3, 99, 7, 2**32 - 1, 22, 11, 12, 3], np.uint32)
+    new = (rng.standard_normal((lookups, 1, columns)) * 9).astype(dtype.numpy)
+    bench = Bench()
+    chosen = {name: o.default for o in slice_plans.OPTIONS for name in (o.name,)}
+    plan = slice_plans.planned((entries, columns, lookups), dtype, bench.device.target, rows, 13 // rows, chosen)
+    outs = []
+    for made_by_plan in (True, False):
+        base = popops.create_sliceable_tensor(bench.graph, dtype, table.shape, [0], plan=plan if made_by_plan else None)
+        bench.graph.set_initial_value(base, table)
+        offsets = bench.variable(numbers.reshape(-1, 1), UNSIGNED_INT)
+        outs.append(popops.multi_slice(bench.graph, base, offsets, [0], [1], bench.prog, plan=plan))
+        popops.multi_update(
+            bench.graph,
+            base,
+            bench.variable(new, dtype),
+            offsets,
+            [0],
+            [1],
+            bench.prog,
+            plan=plan,
+            options={"used_for_slice": "true"},
+        )
+        outs.append(base)
+    inside = numbers < entries
+    wanted = np.where(inside[:, None], table[np.where(inside, numbers, 0)], np.zeros((), dtype.numpy)).reshape(
+        lookups, 1, columns
+    )
+    updated = table.copy()
+    for number, row in zip(numbers[inside], new[inside], strict=True):
+        updated[number] = row[0]
+    for vertex_loop in (False, True):
+        for got, expected in zip(bench.run(*outs, vertex_loop=vertex_loop), [wanted, updated] * 2, strict=True):
+            same_bits(got, expected)
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+@pytest.mark.parametrize("scale", [0.5, FLOAT, HALF])
+def test_gradients_of_an_embedding_by_a_plan(rows: int, scale: Any) -> None:
+    rng, bench = np.random.default_rng(3), Bench()
+    table, new = (rng.standard_normal(shape).astype(np.float16) for shape in ((20, 6), (9, 1, 6)))
+    numbers = np.array([3, 3, 3, 19, 0, 25, 7, 7, 19])
+    chosen = {o.name: o.default for o in slice_plans.OPTIONS}
+    plan = slice_plans.planned((20, 6, 9), HALF, bench.device.target, rows, 3, chosen)
+    a, b = bench.variable(table, HALF), bench.variable(table, HALF)
+    offsets, updates = bench.variable(numbers.reshape(-1, 1), INT), bench.variable(new, HALF)
+    factor = scale if isinstance(scale, float) else bench.variable(0.5, scale)
+    popops.multi_update_add(bench.graph, a, updates, offsets, factor, [0], [1], bench.prog, plan=plan)
+    popops.multi_update_max(bench.graph, b, updates, offsets, [0], [1], bench.prog, plan=plan)
+    added, largest = table.astype(np.float32), table.copy()
+    for number, row in zip(numbers, new[:, 0], strict=True):
+        if number < 20:
+            added[number] += np.float32(0.5) * row.astype(np.float32)
+            largest[number] = np.maximum(largest[number], row)
+    for got, wanted in zip(bench.run(a, b), [added.astype(np.float16), largest], strict=True):
+        same_bits(got, wanted)
+
+
+def test_a_plan_for_an_embedding_prints_draws_and_is_the_best() -> None:
+    graph = Bench(50).graph
+    target = graph.target
+    least = popops.embedding_plan(graph, FLOAT, 1000, 16, [100, 40])
+    quick = popops.embedding_plan(graph, FLOAT, 1000, 16, [100], {"planMinimisationTarget": "cycles"})
+    chosen = {o.name: o.default for o in slice_plans.OPTIONS}
+    every = [
+        slice_plans.planned((1000, 16, 100), FLOAT, target, r, c, chosen) for c in range(1, 17) for r in range(1, 50 // c + 1)
+    ]
+    assert least.table_bytes + least.temporary_bytes == min(p.table_bytes + p.temporary_bytes for p in every)
+    assert quick.cycles == min(p.cycles for p in every)
+    assert quick.cycles < least.cycles and quick.table_bytes + quick.temporary_bytes > least.table_bytes + least.temporary_bytes
+    tight = popops.embedding_plan(
+        graph, FLOAT, 1000, 16, [100], {"availableMemoryProportion": 0.0018, "planMinimisationTarget": "cycles"}
+    )
+    assert tight.temporary_bytes <= 0.0018 * target.bytes_per_tile < quick.temporary_bytes
+    assert repr(least).startswith(f"SlicePlan([1,000, 16] FLOAT, 100 lookups: rows in {least.row_parts}, columns in ")
+    html = least._repr_html_()
+    assert html.startswith("<img src='data:image/svg+xml;base64,") and "<td>slice</td>" in html
+    covered = np.zeros((1000, 16), int)
+    tiles = set()
+    for tile, (r0, r1), (c0, c1) in least.blocks():
+        covered[r0:r1, c0:c1] += 1
+        tiles.add(tile)
+    assert (covered == 1).all() and len(tiles) == least.row_parts * least.column_parts
+
+
+def test_a_planned_slice_costs_what_its_plan_says() -> None:
+    bench = Bench(13)
+    for options in ({}, {"planMinimisationTarget": "cycles"}):
+        plan = popops.embedding_plan(bench.graph, FLOAT, 2000, 24, [64], {"usedForUpdate": False, **options})
+        alone = Bench(13)
+        base = popops.create_sliceable_tensor(alone.graph, FLOAT, (2000, 24), [0], plan=plan)
+        alone.graph.set_initial_value(base, np.zeros((2000, 24)))
+        offsets = alone.variable(np.zeros((64, 1)), UNSIGNED_INT)
+        alone.run(popops.multi_slice(alone.graph, base, offsets, [0], [1], alone.prog, plan=plan))
+        assert alone.report is not None
+        assert 0.8 * plan.cycles < alone.report.total_cycles < 1.2 * plan.cycles
+
+
+@pytest.mark.parametrize("tiles", [1, 13])
+@pytest.mark.parametrize("shape", [(3,), (2, 5), (), (0,)])
+def test_a_ring_of_the_newest(tiles: int, shape: tuple[int, ...]) -> None:
+    bench = Bench(tiles)
+    ring = popops.CircBuf(bench.graph, FLOAT, 4, shape)
+    outs = [ring.prev(1, bench.prog)]
+    added = np.random.default_rng(1).standard_normal((6, *shape)).astype(np.float32)
+    for value in added:
+        ring.add(bench.variable(value), bench.prog)
+    outs += [ring.prev(i, bench.prog) for i in range(4)]
+    got = bench.run(*outs, ring.index)
+    for found, wanted in zip(got[:-1], [np.zeros(shape, np.float32), added[5], added[4], added[3], added[2]], strict=True):
+        same_bits(found, wanted)
+    assert got[-1].tolist() == [2] and repr(ring) == f"CircBuf(4 of FLOAT, shape {shape})"
+
+
+@pytest.mark.parametrize("zero", [False, True])
+@pytest.mark.parametrize("dtype", [FLOAT, HALF, INT])
+@pytest.mark.parametrize("tail", [(3,), (2, 5), (0,)])
+def test_runs_of_rows(zero: bool, dtype: type[DType], tail: tuple[int, ...]) -> None:
+    rng, bench = np.random.default_rng(2), Bench()
+    source, result = (np.asarray(rng.integers(-99, 99, (n, *tail))).astype(dtype.numpy) for n in (12, 9))
+    counts, starts, places = (np.array(v, np.uint32) for v in ([2, 3, 0, 4], [10, 0, 3, 9], [0, 4, 2, 7]))
+    a, b = bench.variable(source, dtype), bench.variable(result, dtype)
+    runs = [bench.variable(v, UNSIGNED_INT) for v in (counts, starts, places)]
+    popops.sequence_slice(bench.graph, a, b, *runs, zero, bench.prog)
+    wanted = np.zeros_like(result) if zero else result.copy()
+    for count, start, place in zip(counts.tolist(), starts.tolist(), places.tolist(), strict=True):
+        for i in range(count):
+            if start + i < 12 and place + i < 9:
+                wanted[place + i] = source[start + i]
+    same_bits(bench.run(b)[0], wanted)
+    same_bits(bench.run(b, vertex_loop=True)[0], wanted)
+
+
+@pytest.mark.parametrize("case", [("ADD", np.add), ("SUBTRACT", np.subtract)], ids=lambda c: c[0])
+def test_scatter_with_a_function_of_old_and_new(case: tuple[str, Any]) -> None:
+    rng, bench = np.random.default_rng(4), Bench()
+    x = rng.standard_normal((5, 7)).astype(np.float32)
+    starts = np.array([[0, 0], [1, 2], [4, 1], [0, 5], [0, 0]])  # one window hangs over, one place comes twice
+    updates = rng.standard_normal((5, 2, 3)).astype(np.float32)
+    a, i, u = bench.variable(x), bench.variable(starts, INT), bench.variable(updates)
+    calls = []
+
+    def computation(graph: Any, old: Any, new: Any, prog: Any) -> Any:
+        calls.append((old.shape, new.shape))
+        return (popops.add if case[0] == "ADD" else popops.sub)(graph, old, new, prog)
+
+    popops.scatter(bench.graph, a, i, u, 1, [1, 2], [], [0, 1], bench.prog, update_computation=computation)
+    wanted = x.copy()
+    for (row, column), update in zip(starts, updates, strict=True):
+        if row + 2 <= 5 and column + 3 <= 7:
+            wanted[row : row + 2, column : column + 3] = case[1](wanted[row : row + 2, column : column + 3], update)
+    same_bits(bench.run(a)[0], wanted)
+    assert calls == [((2, 3), (2, 3))]
+
+
+@pytest.mark.parametrize("is_read", [False, True])
+def test_tensors_for_the_host_come_in_packets(is_read: bool) -> None:
+    bench = Bench(13)
+    indices, tensor = popops.create_host_sliceable_tensor(bench.graph, FLOAT, (3, 2000), is_read)
+    whole = popops.create_host_transferable_tensor(bench.graph, HALF, (40, 100), is_read)
+    assert (indices.shape, indices.dtype, tensor.shape, whole.shape) == ((3,), UNSIGNED_INT, (3, 2000), (40, 100))
+    rows = [bench.graph.get_tile_mapping(tensor[i]) for i in range(3)]
+    assert rows[0] == rows[1] == rows[2]
+    for of, size in ((rows[0], 4), (bench.graph.get_tile_mapping(whole), 2)):
+        held = [sum(e - b for b, e in pieces) * size for pieces in of if pieces]
+        unit = 1024 if is_read else 8
+        assert sum(h % unit != 0 for h in held) <= 1
+    bench.check_mapped(tensor)
 
 
 def test_slice_tensors_lie_where_slices_do() -> None:
@@ -441,10 +618,64 @@ def test_a_plan_can_be_printed_and_drawn() -> None:
         f"IntermediateToOutput: 1 vertex of {last.rows} x 3; {plan.cycles:,} cycles modelled)"
     )
     drawn = plan._repr_html_()
-    assert drawn.startswith("<table><caption>Plan of a reduction: ") and drawn.count("<tr>") == 3
+    assert drawn.startswith("<img src='data:image/svg+xml;base64,") and drawn.count("<tr>") == 3
+    assert f"alt='Plan of a reduction: {plan.row_blocks} blocks of rows, {plan.cycles:,} cycles modelled'><table>" in drawn
     assert f"<td>{first.exchange_bytes:,}</td>" in drawn
     one = popops.plan_reduce(2, 3, FLOAT, target, "MAX")
     assert one.row_blocks == 1 and [s.name for s in one.stages] == ["InToOutput"]
+
+
+@pytest.mark.parametrize("inside", [FLOAT, HALF])
+@pytest.mark.parametrize("between", [FLOAT, HALF])
+@pytest.mark.parametrize("dtype", [FLOAT, HALF])
+@pytest.mark.parametrize("columns", [1, 3])
+def test_a_reduction_is_carried_in_the_types_of_its_options(
+    inside: type[DType], between: type[DType], dtype: type[DType], columns: int
+) -> None:
+    rows, options = 700, {"accumType.inVertex": inside, "accum_type.inter_tile": between.__name__.lower()}
+    x = np.random.default_rng(1).standard_normal((rows, columns)).astype(dtype.numpy)
+    bench = Bench()
+    out = popops.reduce(bench.graph, bench.variable(x, dtype), [0], bench.prog, options=options, out_type=FLOAT)
+    blocks = popops.plan_reduce(rows, columns, dtype, bench.device.target, options=options).row_blocks
+    assert blocks > 1
+
+    def added(values: Array) -> Array:
+        total = values[0].astype(inside.numpy)
+        for value in values[1:]:
+            total = (total + value.astype(inside.numpy)).astype(inside.numpy)
+        return total
+
+    partials = [added(x[i * rows // blocks : (i + 1) * rows // blocks]).astype(between.numpy) for i in range(blocks)]
+    wanted = added(np.array(partials)).astype(np.float32)
+    same_bits(bench.run(out)[0], wanted)
+    same_bits(bench.run(out, vertex_loop=True)[0], wanted)
+
+
+def test_partial_sums_of_half_are_half_the_bytes() -> None:
+    target = Bench(13).device.target
+    wide, narrow = (popops.plan_reduce(600, 300, HALF, target, options=o) for o in (None, {"accumType.interTile": "half"}))
+    assert wide.row_blocks == narrow.row_blocks > 1
+    assert wide.stages[1].exchange_bytes == 2 * narrow.stages[1].exchange_bytes
+
+
+def test_reductions_with_one_list_of_compute_sets_run_side_by_side() -> None:
+    rng, bench = np.random.default_rng(2), Bench()
+    x, y, z = rng.standard_normal((600, 3)), rng.standard_normal((2, 40)), rng.standard_normal(900)
+    a, b, c = (bench.variable(v.astype(np.float32)) for v in (x, y, z))
+    into: list[Any] = []
+    outs = [popops.reduce(bench.graph, b, [0], into)]
+    assert [cs.name for cs in into] == ["reduce/Reduce/InToOutput"] and not bench.prog.programs
+    outs.append(popops.reduce(bench.graph, a, [0], into, "MAX", "more"))
+    popops.reduce_with_output(bench.graph, c, made := bench.variable(np.zeros(())), [0], into)
+    outs += popops.reduce_many(bench.graph, [popops.SingleReduceOp(a, [1])], into)
+    assert [cs.name for cs in into] == ["reduce/Reduce/InToOutput", "more/Reduce/IntermediateToOutput"]
+    for compute_set in into:
+        bench.prog.add(Execute(compute_set))
+    got = bench.run(*outs, made)
+    wanted = [y.sum(axis=0), x.max(axis=0), x.sum(axis=1), z.sum()]
+    for found, expected in zip([got[0], got[1], got[2], got[3]], wanted, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-4)
+    assert bench.report is not None and len(bench.report.compute_sets) == 2
 
 
 @pytest.mark.parametrize("operation", popops.REDUCTIONS)
@@ -454,7 +685,7 @@ def test_plans_of_all_operations_are_the_cheapest(operation: str, rows: int, col
     dtype = BOOL if operation.startswith("LOGICAL") else HALF
     plan = popops.plan_reduce(rows, columns, dtype, target, operation)
     most = max(1, min(rows, 20)) if columns else 1
-    costs = [reductions.reduce_stages(rows, columns, b, dtype, target, operation).cycles for b in range(1, most + 1)]
+    costs = [reduction_plan.reduce_stages(rows, columns, b, dtype, target, operation).cycles for b in range(1, most + 1)]
     assert plan.cycles == min(costs) and plan.row_blocks == 1 + costs.index(min(costs))
 
 

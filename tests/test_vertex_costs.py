@@ -64,6 +64,21 @@ LIBRARY: dict[str, tuple[Callable[[Graph, Sequence, Callable[..., Tensor]], obje
     "times a number": (lambda g, p, v: popops.mul(g, v(FLOAT, 1000), 3, p), [1_139]),
     "times a number in place": (lambda g, p, v: popops.mul_in_place(g, v(HALF, 1000), 3, p), [635]),
     "scaled add": (lambda g, p, v: popops.scaled_add_to(g, v(FLOAT, 1000), v(FLOAT, 1000), 3, p), [1_683]),
+    "scaled add for speed": (
+        lambda g, p, v: popops.scaled_add_to(g, v(FLOAT, 1000), v(FLOAT, 1000), 3, p, options={"optimizeForSpeed": True}),
+        [57 + 6 * (15 + 6 + 82 + 4)],
+    ),
+    "scaled add in float": (
+        lambda g, p, v: popops.scaled_add_to(g, v(HALF, 1000), v(HALF, 1000), 0.1, p), [57 + 6 * (15 + 6 + 4 * 40 + 4)]
+    ),
+    "sort": (lambda g, p, v: popops.sort(g, v(FLOAT, 12, 9), 1, p), [6 * 2 * 8 * (19 * 27 + 56)]),
+    "dynamic slice": (
+        lambda g, p, v: popops.dynamic_slice(g, v(FLOAT, 9, 30), v(UNSIGNED_INT, 1), [0], [4], p), [25 + 6 * (35 + 28 * 4)]
+    ),
+    "multi slice": (
+        lambda g, p, v: popops.multi_slice(g, v(FLOAT, 9, 30), v(UNSIGNED_INT, 5, 1), [0], [1], p), [6 * (30 + 5 * (19 + 30))]
+    ),
+    "clamp": (lambda g, p, v: popops.clamp(g, v(FLOAT, 60), v(FLOAT, 60), v(FLOAT, 60), p), [6 * (5 + 6 + 2 * 11 // 2)]),
     "cast": (lambda g, p, v: popops.cast(g, v(FLOAT, 1000), HALF, p), [762]),
     "cast back": (lambda g, p, v: popops.cast(g, v(HALF, 1000), FLOAT, p), [750]),
     "fill": (lambda g, p, v: popops.fill(g, v(FLOAT, 1000), p, 2), [6 * 523]),

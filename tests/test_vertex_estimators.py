@@ -160,6 +160,36 @@ BY_HAND: list[tuple[Any, int]] = [
     (vertices.broadcast_vector_inner(13, 5, HALF, IPU2), 13 + 6 * (19 + 7 + 9 + 5 + 5 * 32 + 1)),
     (vertices.hadamard([5, 8], HALF, IPU2), 5 + 6 + 4 + 6 + 4),
     (vertices.select([5, 8]), 5 + 6 + 25 + 6 + 40),
+    # 25 + 6 x (35 + (24 + 2 a whole data path) a row): the workers share 13, 30, 30 columns
+    (vertices.dynamic_slice_1d(13, 4, FLOAT, IPU2), 25 + 6 * (35 + 26 * 4)),
+    (vertices.dynamic_slice_1d(30, 2, HALF, IPU2), 25 + 6 * (35 + 26 * 2)),
+    (vertices.dynamic_slice_1d(30, 2, CHAR, IPU2), 25 + 6 * (72 + 72 * 2)),
+    (vertices.dynamic_slice_1d(13, 4, LONGLONG, IPU2), 25 + 6 * (35 + 28 * 4)),
+    # 6 x (30 + (19 + 2 a pair, 3 a four of bytes) a row), a single row shared by the workers
+    (vertices.multi_slice(16, 5, FLOAT, IPU2), 6 * (30 + 5 * (19 + 16))),
+    (vertices.multi_slice(16, 1, FLOAT, IPU2), 6 * (30 + 19 + 4)),
+    (vertices.multi_slice(16, 5, HALF, IPU2, update=True), 6 * (29 + 5 * (19 + 16))),
+    (vertices.multi_slice(16, 5, UNSIGNED_CHAR, IPU2), 6 * (30 + 5 * (19 + 12))),
+    # 6 x (32 + (11 + 3 a further word) a row); special rows of 64 bits; a half too many is stored by itself
+    (vertices.multi_update_op(16, 5, FLOAT, IPU2), 6 * (32 + 5 * (11 + 45))),
+    (vertices.multi_update_op(16, 5, FLOAT, IPU2, scaled=True), 6 * (38 + 5 * (11 + 45))),
+    (vertices.multi_update_op(2, 5, FLOAT, IPU2, scaled=True), 6 * (37 + 5 * 8)),
+    (vertices.multi_update_op(4, 5, HALF, IPU2, scaled=True), 6 * (36 + 5 * 9)),
+    (vertices.multi_update_op(16, 5, HALF, IPU2, scaled=True, wide_scale=True), 6 * (37 + 5 * (13 + 7 * 4))),
+    (vertices.multi_update_op(5, 5, HALF, IPU2), 6 * (33 + 5 * (12 + 100))),
+    (vertices.sequence_slice(8, 10, 3, FLOAT, IPU2), 60 + 54 * 6 + 180),
+    (vertices.sequence_slice(8, 10, 0, FLOAT, IPU2), 40),
+    # 8 x (19 n log2 n + 6 n + 2), twice that with values
+    (vertices.heap_sort(8), 8 * (19 * 24 + 50)),
+    (vertices.heap_sort(9, key_value=True), 16 * (19 * 27 + 56)),
+    (vertices.iota([5, 6], INT, IPU2), 10 + 4 + 9 + 4 + 9),
+    (vertices.clamp([5, 8], HALF, IPU2), 5 + 6 + 4 + 6 + 5),
+    (vertices.clamp([5], INT, IPU2), 5 + 6 + 35),
+    # 24 + 6 x (25 + 2 a four + rest + 7): a worker has 17 of 100
+    (vertices.has_nan(100, FLOAT, IPU2), 24 + 6 * (15 + 10 + 9 + 7)),
+    (vertices.has_nan(100, FLOAT, IPU2, or_inf=True), 24 + 6 * (15 + 10 + 13 + 1 + 7)),
+    (vertices.has_nan(100, HALF, IPU2), 24 + 6 * (15 + 12 + 13 + 11)),
+    (vertices.has_nan(100, HALF, IPU2, or_inf=True), 24 + 6 * (15 + 12 + 6 + 1 + 11)),
     # 53 + 26 for every three, and the rest
     (vertices.scaled_add(9, INT, IPU2), 53 + 78 + 6),
     (vertices.scaled_add(11, INT, IPU2), 53 + 78 + 6 + 52 + 14),

@@ -14,8 +14,8 @@ POPLIN = [
         "poplin.mat_mul_grouped(graph, t.expand([0]), t.T.expand([0]), prog)",
     ),
     Row(
-        "poplin::matMulAcc", "poplibs.poplin.mat_mul_accumulate", f"k is a number; {OPTIONS}",
-        "poplin.mat_mul_accumulate(graph, poplin.mat_mul(graph, t, t.T, prog), 0.5, t, t.T, prog)",
+        "poplin::matMulAcc", "poplibs.poplin.mat_mul_acc", f"k is a number; {OPTIONS}",
+        "poplin.mat_mul_acc(graph, poplin.mat_mul(graph, t, t.T, prog), 0.5, t, t.T, prog)",
     ),
     Row(
         "poplin::createMatMulInputLHS", "poplibs.poplin.create_mat_mul_input_lhs", "",

@@ -130,14 +130,18 @@ def get_tile_imbalance(graph: Graph, tensor: Tensor, min_elements_per_tile: int 
     return max(0, max(sizes) - max(share, int(min_elements_per_tile)))
 
 
-def map_tensor_linearly_with_offset(graph: Graph, tensor: Tensor, offset: int) -> None:
-    """As `map_tensor_linearly`, with the first elements on tile `offset`, and on tile 0 after the last one."""
+def map_tensor_linearly_with_offset(graph: Graph, tensor: Tensor, offset: int = 0, ascending_order: bool = True) -> None:
+    """As `map_tensor_linearly`, with the first elements on tile `offset`, and on tile 0 after the last one.
+
+    Not in `ascending_order`, tiles are counted from the last one down.
+    """
     check_graph("map_tensor_linearly_with_offset", graph)
     check_tensor("map_tensor_linearly_with_offset", graph, "tensor", tensor)
     check_sizes("map_tensor_linearly_with_offset", graph.target, 0, offset=offset)
     mapping = calc_linear_tile_mapping(graph, tensor.shape, tensor.dtype)
     turn = int(offset) % len(mapping)
-    graph.set_tile_mapping(tensor, mapping[-turn:] + mapping[:-turn] if turn else mapping)
+    turned = mapping[-turn:] + mapping[:-turn] if turn else mapping
+    graph.set_tile_mapping(tensor, turned if ascending_order else turned[::-1])
 
 
 def duplicate(graph: Graph, tensor: Tensor, prog: Program, debug_context: str = "duplicate") -> Tensor:
@@ -375,3 +379,8 @@ def template_vertex(name: str, *dtypes: type[DType]) -> str:
 
 # At the end, as it takes its checks from here.
 from ipu_teach.poplibs import graphfn as graphfn  # noqa: E402
+from ipu_teach.poplibs.placing import TensorUseTracker as TensorUseTracker  # noqa: E402
+from ipu_teach.poplibs.placing import choose_mapping_offset as choose_mapping_offset  # noqa: E402
+from ipu_teach.poplibs.placing import create_broadcast_operand as create_broadcast_operand  # noqa: E402
+from ipu_teach.poplibs.placing import factor_dims as factor_dims  # noqa: E402
+from ipu_teach.poplibs.placing import unfactor_dims as unfactor_dims  # noqa: E402

@@ -47,6 +47,19 @@ from ipu_teach.cost.vertices.popops import (
 )
 from ipu_teach.cost.vertices.poprand import bernoulli, dropout, normal, set_seed, truncated_normal, uniform
 from ipu_teach.cost.vertices.reduce import conv_reduce, reduce_contiguous, reduce_regions, reduce_strided, reduce_to_scalar
+from ipu_teach.cost.vertices.slices import (
+    circ_buf_incr_index,
+    circ_offset,
+    clamp,
+    clamp_loop,
+    dynamic_slice_1d,
+    has_nan,
+    heap_sort,
+    iota,
+    multi_slice,
+    multi_update_op,
+    sequence_slice,
+)
 
 __all__ = [
     "bernoulli",
@@ -60,6 +73,10 @@ __all__ = [
     "cast_1d_single_worker",
     "cast_2d",
     "cast_after_conv",
+    "circ_buf_incr_index",
+    "circ_offset",
+    "clamp",
+    "clamp_loop",
     "conv_partial_1x1",
     "conv_partial_1x1_quarter",
     "conv_partial_horizontal_mac",
@@ -67,13 +84,19 @@ __all__ = [
     "conv_partial_vertical_mac",
     "conv_reduce",
     "dropout",
+    "dynamic_slice_1d",
     "fill",
     "fill_2d",
     "hadamard",
+    "has_nan",
+    "heap_sort",
+    "iota",
     "loss_cross_entropy",
     "loss_sum_squared",
     "max_class",
     "memcpy",
+    "multi_slice",
+    "multi_update_op",
     "non_linearity_1d",
     "non_linearity_grad_1d",
     "normal",
@@ -87,6 +110,7 @@ __all__ = [
     "reduce_to_scalar",
     "scaled_add",
     "select",
+    "sequence_slice",
     "set_seed",
     "softmax",
     "transpose",

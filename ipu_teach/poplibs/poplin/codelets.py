@@ -30,6 +30,7 @@ class ConvPartial(SupervisorVertex):
     b: Input[Vector[Vector[FLOAT]]]
     out: Output[Vector[Vector[HALF]]]
     method: ClassVar[str]
+    wide: ClassVar[bool]
 
     def compute(self) -> None:
         self.out = self.a @ self.b
@@ -37,7 +38,7 @@ class ConvPartial(SupervisorVertex):
     def cycles(self, target: Target) -> int:
         operand, sums = self.fields["a"].dtype, self.fields["out"].dtype
         (rows, inner), columns = self.a.shape, self.out.shape[1]
-        return int(multiply_cycles(self.method, rows, inner, columns, operand, sums, target))
+        return int(multiply_cycles(self.method, rows, inner, columns, operand, sums, target, self.wide))
 
 
 class ConvPartialMore(ConvPartial):
@@ -85,13 +86,15 @@ class ConvPartialQuarter(SupervisorVertex):
     out: Output[Vector[Vector[HALF]]]
     a_type: ClassVar[type[QUARTER]]
     b_type: ClassVar[type[QUARTER]]
+    wide: ClassVar[bool]
 
     def compute(self) -> None:
         a, b = from_quarter(self.a, self.a_type.metadata), from_quarter(self.b, self.b_type.metadata)
         self.out = _in_panels(a, b, QUARTER_PANEL, None)
 
     def cycles(self, target: Target) -> int:
-        return int(vertices.conv_partial_1x1_quarter(len(self.a), self.a.shape[1], self.out.shape[1], target))
+        shape = len(self.a), self.a.shape[1], self.out.shape[1]
+        return int(vertices.conv_partial_1x1_quarter(*shape, target, interleaved=self.wide))
 
 
 class ConvPartialQuarterMore(ConvPartialQuarter):
@@ -109,6 +112,7 @@ class ReduceAdd(SupervisorVertex):
 
     x: Input[Vector[Vector[FLOAT]]]
     out: Output[Vector[HALF]]
+    wide: ClassVar[bool]
 
     def compute(self) -> None:
         total = self.x[0]
@@ -118,7 +122,7 @@ class ReduceAdd(SupervisorVertex):
 
     def cycles(self, target: Target) -> int:
         sums, out = self.fields["x"].dtype, self.fields["out"].dtype
-        return int(vertices.conv_reduce(len(self.out), len(self.x), sums, target, out=out))
+        return int(vertices.conv_reduce(len(self.out), len(self.x), sums, target, out=out, interleaved=self.wide))
 
 
 class Transpose(SupervisorVertex):
@@ -146,28 +150,30 @@ def _in_panels(a: Any, b: Any, depth: int, total: Any) -> Any:
 
 
 @cache
-def multiplier(method: str, a: type[DType], b: type[DType], sums: type[DType], more: bool) -> type[Vertex]:
-    """The vertex for operands and sums of these types. `more`: one that adds to what is there."""
+def multiplier(method: str, a: type[DType], b: type[DType], sums: type[DType], more: bool, wide: bool) -> type[Vertex]:
+    """The vertex for operands and sums of these types. `more`: one that adds to what is there; `wide`: loads 128 bits."""
     name = "ConvPartialHorizontalMac" if method == "HMAC" else "ConvPartial1x1"
     types = [a.__name__.lower()] + ([sums.__name__.lower()] if sums is not a else []) + (["accumulate"] if more else [])
+    types += ["128bit"] * wide
     if issubclass(a, QUARTER) and issubclass(b, QUARTER):
         types[1:1] = [b.__name__.lower()]
         base: type[Vertex] = ConvPartialQuarterMore if more else ConvPartialQuarter
-        return template(base, f"poplin::{name}<{','.join(types)}>", {}, a_type=a, b_type=b)
+        return template(base, f"poplin::{name}<{','.join(types)}>", {}, a_type=a, b_type=b, wide=wide)
     if a is FLOAT:
         base = ConvPartialMore if more else ConvPartial
     elif sums is FLOAT:
         base = ConvPartialHalfMore if more else ConvPartialHalf
     else:
         base = ConvPartialHalfSumsMore if more else ConvPartialHalfSums
-    return template(base, f"poplin::{name}<{','.join(types)}>", {FLOAT: a, HALF: sums}, method=method)
+    return template(base, f"poplin::{name}<{','.join(types)}>", {FLOAT: a, HALF: sums}, method=method, wide=wide)
 
 
 @cache
-def adder(sums: type[DType], out: type[DType]) -> type[Vertex]:
-    """The vertex that adds partial sums of one type to results of another."""
+def adder(sums: type[DType], out: type[DType], wide: bool) -> type[Vertex]:
+    """The vertex that adds partial sums of one type to results of another. `wide`: it reads 128 bits at a time."""
     types = sums.__name__.lower() if sums is out else f"{sums.__name__.lower()},{out.__name__.lower()}"
-    return template(ReduceAdd, f"poplin::ReduceAdd<{types}>", {FLOAT: sums, HALF: out})
+    types += ",128bit" * wide
+    return template(ReduceAdd, f"poplin::ReduceAdd<{types}>", {FLOAT: sums, HALF: out}, wide=wide)
 
 
 @cache

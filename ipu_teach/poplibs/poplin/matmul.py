@@ -1,4 +1,4 @@
-"""Matrix products on a graph, by the plan: multiply blocks, add partial sums, convert; and operands laid out for a plan."""
+"""Matrix products on a graph, by the plan: multiply blocks, add partial sums, convert."""
 
 from __future__ import annotations
 
@@ -9,23 +9,26 @@ import numpy as np
 from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.tensor import Tensor, concat
+from ipu_teach.poplibs.options import Options
 from ipu_teach.poplibs.poplin.codelets import adder, multiplier
-from ipu_teach.poplibs.poplin.plan import MEMORY_PROPORTION, MatMulPlan, planned, product_of
-from ipu_teach.poplibs.popops import cast, scaled_add_to
+from ipu_teach.poplibs.poplin.plan import MatMulPlan, PlanningCache, Product, planned, product_of
+from ipu_teach.poplibs.poplin.wishes import MEMORY_PROPORTION, Wish, wish_of
+from ipu_teach.poplibs.popops import cast, scaled_add_to, zero
+from ipu_teach.poplibs.popops.operands import check_factor
 from ipu_teach.poplibs.poputil import (
     balanced_partition,
     check_call,
-    check_graph,
     check_mapped,
-    check_number,
     check_same,
     check_tensor,
+    map_tensor_linearly,
 )
 from ipu_teach.program import Execute
 from ipu_teach.program import Sequence as Program
 from ipu_teach.types import FLOAT, HALF, QUARTER, UNSIGNED_CHAR, Array, DType
 
 INNER = "a has as many columns as b has rows; perhaps one of them is to be transposed."
+Plan = MatMulPlan | None
 
 
 def mat_mul(
@@ -38,24 +41,30 @@ def mat_mul(
     out_type: type[DType] | None = None,
     partials_type: type[DType] | str | None = None,
     available_memory_proportion: float | str = MEMORY_PROPORTION,
-    plan: MatMulPlan | None = None,
+    options: Options | None = None,
+    plan: Plan = None,
+    cache: PlanningCache | None = None,
 ) -> Tensor:
     """The matrix product [m, n] of a [m, k] and b [k, n]: both FLOAT, both HALF, or both QUARTER (of any format and scale).
 
     `out_type`: FLOAT or HALF, by default the operands' own, for QUARTER HALF. `partials_type`: of the sums, FLOAT, or HALF
     for operands of HALF, which is faster and coarser; QUARTER is always added in HALF. `available_memory_proportion`: how
     much of a tile's memory blocks and sums may take for a while (0 to 1, PopLibs' default 0.6); if no plan keeps within it,
-    the one that needs least is taken. `plan`: one of your own instead of `plan_mat_mul`'s.
+    the one that needs least is taken. `options`: PopLibs' own, in a dict: these two, "use128BitConvUnitLoad" (weights are
+    loaded 128 bits a cycle) and "enableFastReduce" (so are partial sums); "fullyConnectedPass", "inputRHSIsPreArranged",
+    "enableMultiStageReduce" and "remapOutputTensor" are taken and change nothing. `plan`: one of your own instead of
+    `plan_mat_mul`'s. `cache`: a `PlanningCache` that is to hold the plan.
 
     The value of a block is numpy's `a_block @ b_block` in the precision of the sums; partial sums are added first to last;
-    the result is rounded once. It lies on the tiles that made it. Compute sets: multiply, and perhaps reduce or cast.
-    Modelled cycles: the plan's. Raises `PoplibsError`.
+    the result is rounded once. It lies on the tiles that made it. Compute sets: multiply, and perhaps reduce or cast; of an
+    empty product none. Modelled cycles: the plan's. Raises `PoplibsError` and `InvalidOptionError`.
     """
     check_call("mat_mul", graph, prog, debug_context)
     for name, tensor in (("a", a), ("b", b)):
         check_tensor("mat_mul", graph, name, tensor, (2,))
-    found = _checked_plan("mat_mul", graph, a, b, out_type, partials_type, available_memory_proportion, plan)
-    return _mat_mul(graph, found, a.expand((0,)), b.expand((0,)), prog, debug_context)[0]
+    wish = wish_of("mat_mul", options, partials_type, available_memory_proportion)
+    whole, found = _settled("mat_mul", graph, a, b, out_type, wish, plan, cache)
+    return _mat_mul(graph, whole, found, a.expand((0,)), b.expand((0,)), prog, debug_context)[0]
 
 
 def mat_mul_grouped(
@@ -68,124 +77,95 @@ def mat_mul_grouped(
     out_type: type[DType] | None = None,
     partials_type: type[DType] | str | None = None,
     available_memory_proportion: float | str = MEMORY_PROPORTION,
-    plan: MatMulPlan | None = None,
+    options: Options | None = None,
+    plan: Plan = None,
+    cache: PlanningCache | None = None,
 ) -> Tensor:
     """A product [groups, m, n] for each group of a [groups, m, k] and b [groups, k, n]; else as `mat_mul`."""
     check_call("mat_mul_grouped", graph, prog, debug_context)
-    for name, tensor in (("a", a), ("b", b)):
-        check_tensor("mat_mul_grouped", graph, name, tensor, (3,))
-    advice = "give a and b equally many matrices."
-    check_same("mat_mul_grouped", "numbers of groups", a.shape[0], b.shape[0], f"{a!r} and {b!r}", advice)
-    found = _checked_plan("mat_mul_grouped", graph, a, b, out_type, partials_type, available_memory_proportion, plan)
-    return _mat_mul(graph, found, a, b, prog, debug_context)
+    _check_groups("mat_mul_grouped", graph, a, b)
+    wish = wish_of("mat_mul_grouped", options, partials_type, available_memory_proportion)
+    whole, found = _settled("mat_mul_grouped", graph, a, b, out_type, wish, plan, cache)
+    return _mat_mul(graph, whole, found, a, b, prog, debug_context)
 
 
-def mat_mul_accumulate(
+def mat_mul_acc(
     graph: Graph,
     c: Tensor,
-    k: float,
+    k: float | Tensor,
     a: Tensor,
     b: Tensor,
     prog: Program,
-    debug_context: str = "mat_mul_accumulate",
+    debug_context: str = "mat_mul_acc",
     *,
     partials_type: type[DType] | str | None = None,
     available_memory_proportion: float | str = MEMORY_PROPORTION,
+    options: Options | None = None,
+    cache: PlanningCache | None = None,
 ) -> None:
-    """c += k * (a @ b) for a number k; c [m, n] FLOAT or HALF, a and b as for `mat_mul`.
+    """c += k * (a @ b); c [m, n] FLOAT or HALF, a and b as for `mat_mul`, k a number or one element of c's dtype.
 
     The product is made as a tensor of c's dtype, then added as by `popops.scaled_add_to`: times k, rounded, added, rounded.
     """
-    check_call("mat_mul_accumulate", graph, prog, debug_context)
+    wish = wish_of("mat_mul_acc", options, partials_type, available_memory_proportion)
+    check_call("mat_mul_acc", graph, prog, debug_context)
     for name, tensor in (("c", c), ("a", a), ("b", b)):
-        check_tensor("mat_mul_accumulate", graph, name, tensor, (2,))
-    check_mapped("mat_mul_accumulate", graph, "c", c)
-    shape = (a.shape[0], b.shape[1])
+        check_tensor("mat_mul_acc", graph, name, tensor, (2,))
+    _accumulated("mat_mul_acc", graph, c, k, a, b, prog, debug_context, wish, cache)
+
+
+def mat_mul_grouped_acc(
+    graph: Graph,
+    c: Tensor,
+    k: float | Tensor,
+    a: Tensor,
+    b: Tensor,
+    prog: Program,
+    debug_context: str = "mat_mul_grouped_acc",
+    *,
+    partials_type: type[DType] | str | None = None,
+    available_memory_proportion: float | str = MEMORY_PROPORTION,
+    options: Options | None = None,
+    cache: PlanningCache | None = None,
+) -> None:
+    """c += k * (a @ b) for each group; c [groups, m, n]. Otherwise as `mat_mul_acc`."""
+    wish = wish_of("mat_mul_grouped_acc", options, partials_type, available_memory_proportion)
+    check_call("mat_mul_grouped_acc", graph, prog, debug_context)
+    check_tensor("mat_mul_grouped_acc", graph, "c", c, (3,))
+    _check_groups("mat_mul_grouped_acc", graph, a, b)
+    _accumulated("mat_mul_grouped_acc", graph, c, k, a, b, prog, debug_context, wish, cache)
+
+
+def _accumulated(
+    function: str, graph: Graph, c: Tensor, k: float | Tensor, a: Tensor, b: Tensor, prog: Program, name: str, wish: Wish,
+    cache: PlanningCache | None,
+) -> None:  # fmt: skip
+    check_mapped(function, graph, "c", c)
+    shape = (*a.shape[:-1], b.shape[-1])
     where = f"c {c!r}, a {a!r} and b {b!r}"
-    check_same("mat_mul_accumulate", "shapes", c.shape, shape, where, "give c the rows of a and the columns of b.")
-    plan = _checked_plan("mat_mul_accumulate", graph, a, b, c.dtype, partials_type, available_memory_proportion, None)
-    check_number("mat_mul_accumulate", "k", k, c.dtype)
-    product = _mat_mul(graph, plan, a.expand((0,)), b.expand((0,)), prog, debug_context)[0]
-    scaled_add_to(graph, c, product, k, prog, f"{debug_context}/add")
+    check_same(function, "shapes", c.shape, shape, where, "give c the rows of a and the columns of b.")
+    whole, plan = _settled(function, graph, a, b, c.dtype, wish, None, cache)
+    check_factor(function, graph, "k", k, c.dtype)
+    if plan is None:
+        return
+    left, right = (t if t.rank == 3 else t.expand((0,)) for t in (a, b))
+    made = _mat_mul(graph, whole, plan, left, right, prog, name).reshape(c.shape)
+    scaled_add_to(graph, c, made, k, prog, f"{name}/add")
 
 
-def create_mat_mul_input_lhs(
-    graph: Graph,
-    dtype: type[DType],
-    a_shape: tuple[int, int],
-    b_shape: tuple[int, int],
-    name: str | None = None,
-    *,
-    partials_type: type[DType] | str | None = None,
-    available_memory_proportion: float | str = MEMORY_PROPORTION,
-) -> Tensor:
-    """A variable of `a_shape` (m, k) that lies where `mat_mul` with a b of `b_shape` (k, n) will want it.
+def _check_groups(function: str, graph: Graph, a: Tensor, b: Tensor) -> None:
+    for name, tensor in (("a", a), ("b", b)):
+        check_tensor(function, graph, name, tensor, (3,))
+    check_same(function, "numbers of groups", a.shape[0], b.shape[0], f"{a!r} and {b!r}", "give a and b equally many matrices.")
 
-    The options are those of the product. Each block of the plan is shared out among the tiles that multiply it, so that it
-    crosses between tiles only as far as several need it. Raises `PoplibsError`.
+
+def _settled(
+    function: str, graph: Graph, a: Tensor, b: Tensor, out_type: object, wish: Wish, plan: object, cache: PlanningCache | None
+) -> tuple[Product, Plan]:
+    """The product of operands [m, k] and [k, n], or with groups in front, and its plan, after all checks of them.
+
+    An empty product has no plan.
     """
-    return _created("create_mat_mul_input_lhs", graph, dtype, a_shape, b_shape, name, partials_type,
-                    available_memory_proportion, lhs=True)  # fmt: skip
-
-
-def create_mat_mul_input_rhs(
-    graph: Graph,
-    dtype: type[DType],
-    a_shape: tuple[int, int],
-    b_shape: tuple[int, int],
-    name: str | None = None,
-    *,
-    partials_type: type[DType] | str | None = None,
-    available_memory_proportion: float | str = MEMORY_PROPORTION,
-) -> Tensor:
-    """A variable of `b_shape` (k, n) that lies where `mat_mul` with an a of `a_shape` (m, k) will want it."""
-    return _created("create_mat_mul_input_rhs", graph, dtype, a_shape, b_shape, name, partials_type,
-                    available_memory_proportion, lhs=False)  # fmt: skip
-
-
-def _created(
-    function: str, graph: Graph, dtype: object, a_shape: object, b_shape: object, name: object, partials: object,
-    proportion: object, lhs: bool,
-) -> Tensor:  # fmt: skip
-    check_graph(function, graph)
-    if name is not None and not isinstance(name, str):
-        raise PoplibsError(f"{function}() was given {shown(name)} as name.", next_step="give a name: text, in quotes.")
-    (m, k), (rows, n) = (_matrix_shape(function, what, s) for what, s in (("a_shape", a_shape), ("b_shape", b_shape)))
-    check_same(function, "inner dimensions", k, rows, f"a_shape {(m, k)} and b_shape {(rows, n)}", INNER)
-    wanted = product_of(function, (1, m, k, n), dtype, None, partials)
-    plan = planned(function, wanted, graph.target, proportion)
-    tensor = graph.add_variable(wanted.dtype, (m, k) if lhs else (k, n), name)
-    tiles = _tiles(plan, graph.target.num_tiles)
-    for i_step, c_step in product(range(plan.inner_steps), range(plan.column_steps if not lhs else 1)):
-        inner, columns, rows_ = plan.inner(i_step), plan.columns(c_step), plan.rows()
-        outer = rows_ if lhs else columns
-        for (o, (o0, o1)), (i, (k0, k1)) in product(enumerate(outer), enumerate(inner)):
-            if k0 == k1 or o0 == o1:
-                continue
-            users = tiles[0, o, :, i] if lhs else tiles[0, :, o, i]
-            block = (tensor[o0:o1, k0:k1] if lhs else tensor[k0:k1, o0:o1]).flatten()
-            for tile, (begin, end) in zip(users.tolist(), _shares(block.num_elements, len(users), wanted.dtype), strict=True):
-                graph.set_tile_mapping(block[begin:end], tile)
-    return tensor
-
-
-def _matrix_shape(function: str, argument: str, shape: object) -> tuple[int, int]:
-    if isinstance(shape, (tuple, list)) and len(shape) == 2:
-        try:
-            rows, columns = (int(n) for n in shape)
-        except (TypeError, ValueError, OverflowError):
-            rows = columns = 0
-        if rows > 0 and columns > 0 and (rows, columns) == tuple(shape):
-            return rows, columns
-    raise PoplibsError(
-        f"{function}() was given {shown(shape)} as {argument}.", next_step="give (rows, columns), whole numbers of 1 or more."
-    )
-
-
-def _checked_plan(
-    function: str, graph: Graph, a: Tensor, b: Tensor, out_type: object, partials: object, proportion: object, plan: object
-) -> MatMulPlan:
-    """The plan for operands [m, k] and [k, n], or [groups, m, k] and [groups, k, n], after all checks of them."""
     for name, tensor in (("a", a), ("b", b)):
         if tensor.dtype not in (FLOAT, HALF) and not issubclass(tensor.dtype, QUARTER):
             raise PoplibsError(
@@ -193,20 +173,14 @@ def _checked_plan(
                 where=repr(tensor),
                 next_step="cast it with popops.cast.",
             )
-        if tensor.num_elements == 0:
-            raise PoplibsError(
-                f"{function}() was given no elements in {name}.",
-                where=repr(tensor),
-                next_step="give a row and a column or more.",
-            )
         check_mapped(function, graph, name, tensor)
     if not (issubclass(a.dtype, QUARTER) and issubclass(b.dtype, QUARTER)):
         check_same(function, "dtypes", a.dtype, b.dtype, f"{a!r} and {b!r}", "cast one of them with popops.cast.")
     check_same(function, "inner dimensions", a.shape[-1], b.shape[-2], f"{a!r} and {b!r}", INNER)
     groups = a.shape[0] if a.rank == 3 else 1
-    wanted = product_of(function, (groups, a.shape[-2], a.shape[-1], b.shape[-1]), a.dtype, out_type, partials)
+    wanted = product_of(function, (groups, a.shape[-2], a.shape[-1], b.shape[-1]), a.dtype, out_type, wish)
     if plan is None:
-        return planned(function, wanted, graph.target, proportion)
+        return wanted, planned(function, wanted, graph.target, wish, cache)
     if not isinstance(plan, MatMulPlan):
         raise PoplibsError(f"{function}() was given {shown(plan)} as plan.", next_step="give what plan_mat_mul returns.")
     sizes = (plan.product.groups, plan.m, plan.k, plan.n)
@@ -223,25 +197,31 @@ def _checked_plan(
             f"of {a.dtype.__name__}, sums of {wanted.partials.__name__} and a result of {wanted.out.__name__}.",
             next_step="give plan_mat_mul the same dtype, out_type and partials_type.",
         )
-    return plan
+    return plan.product, plan
 
 
-def _tiles(plan: MatMulPlan, num_tiles: int) -> Array:
+def tiles_of(plan: MatMulPlan, num_tiles: int) -> Array:
     """The tile of each block: int64 [groups, rows, columns, inner], spread evenly over all tiles."""
     numbers = np.arange(plan.num_blocks) * num_tiles // plan.num_blocks
     return numbers.reshape(plan.group_blocks, plan.row_blocks, plan.column_blocks, plan.inner_blocks)
 
 
-def _shares(elements: int, parts: int, dtype: type[DType]) -> list[tuple[int, int]]:
+def shares_of(elements: int, parts: int, dtype: type[DType]) -> list[tuple[int, int]]:
     """`elements` cut into parts of whole 64-bit words, some perhaps empty."""
     grain = 8 // dtype.size
     words = balanced_partition(-(-elements // grain), parts)
     return [(min(begin * grain, elements), min(end * grain, elements)) for begin, end in words]
 
 
-def _mat_mul(graph: Graph, plan: MatMulPlan, a: Tensor, b: Tensor, prog: Program, name: str) -> Tensor:
+def _mat_mul(graph: Graph, whole: Product, plan: Plan, a: Tensor, b: Tensor, prog: Program, name: str) -> Tensor:
     """The product [groups, m, n] of [groups, m, k] and [groups, k, n], by a plan that fits."""
-    tiles = _tiles(plan, graph.target.num_tiles)
+    if plan is None:
+        out = graph.add_variable(whole.out, (whole.groups, whole.m, whole.n), f"{name}/out")
+        map_tensor_linearly(graph, out)
+        if out.num_elements:  # sums of nothing
+            zero(graph, out, prog, f"{name}/zero")
+        return out
+    tiles = tiles_of(plan, graph.target.num_tiles)
     pieces = []
     for step in range(plan.column_steps):
         suffix = "" if plan.column_steps == 1 else f"/{step}"
@@ -268,7 +248,7 @@ def _multiply(
     for inner_step in range(plan.inner_steps):
         number = "" if plan.inner_steps == 1 else f"/{inner_step}"
         compute_set = graph.add_compute_set(f"{name}/multiply{suffix}{number}")
-        codelet = multiplier(plan.method, a.dtype, b.dtype, whole.partials, inner_step > 0)
+        codelet = multiplier(plan.method, a.dtype, b.dtype, whole.partials, inner_step > 0, whole.wide_loads)
         blocks = product(enumerate(plan.groups()), enumerate(plan.rows()), enumerate(plan.columns(step)))
         inner = list(enumerate(plan.inner(inner_step)))
         for (g, (g0, g1)), (r, (r0, r1)), (c, (c0, c1)) in blocks:
@@ -291,14 +271,14 @@ def _add_up(
     whole = plan.product
     out = graph.add_variable(whole.out, partials.shape[1:], f"{name}/out{suffix}")
     compute_set = graph.add_compute_set(f"{name}/reduce{suffix}")
-    codelet = adder(whole.partials, whole.out)
+    codelet = adder(whole.partials, whole.out, whole.fast_reduce)
     low = plan.columns(step)[0][0]
     blocks = product(enumerate(plan.groups()), enumerate(plan.rows()), enumerate(plan.columns(step)))
     for (g, (g0, g1)), (r, (r0, r1)), (c, (c0, c1)) in blocks:
         columns = slice(c0 - low, c1 - low)
         result = out[g0:g1, r0:r1, columns].flatten()
         sums = partials[:, g0:g1, r0:r1, columns].reshape((plan.inner_blocks, result.num_elements))
-        shares = _shares(result.num_elements, plan.inner_blocks, whole.out)
+        shares = shares_of(result.num_elements, plan.inner_blocks, whole.out)
         for tile, (begin, end) in zip(tiles[g, r, c].tolist(), shares, strict=True):
             if begin < end:
                 vertex = graph.add_vertex(compute_set, codelet, x=sums[:, begin:end], out=result[begin:end])

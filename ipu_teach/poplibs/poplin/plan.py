@@ -22,12 +22,15 @@ from ipu_teach.cost import vertices
 from ipu_teach.cost.exchange import arrival_cycles, exchange_cycles
 from ipu_teach.cost.vertices.parts import Size
 from ipu_teach.errors import PoplibsError, shown
-from ipu_teach.poplibs.poplin.drawing import drawn
+from ipu_teach.graph.text import table
+from ipu_teach.poplibs import drawing
+from ipu_teach.poplibs.drawing import Matrix
+from ipu_teach.poplibs.options import Options
+from ipu_teach.poplibs.poplin.wishes import MEMORY_PROPORTION, Wish, wish_of
 from ipu_teach.poplibs.poputil import balanced_partition, check_sizes
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, QUARTER, Array, DType, as_dtype
 
-MEMORY_PROPORTION = 0.6  # of a tile, for what a product needs for a while: PopLibs' default of availableMemoryProportion
 MOST_EXHAUSTIVE = 4096  # tiles; beyond, only `THINNED` cuts of each dimension are tried
 THINNED = 24
 MOST_STEPS = 256  # one after the other; each is a compute set
@@ -40,7 +43,7 @@ Costs = dict[str, Array]
 class Product:
     """What is to be planned: [groups, m, k] times [groups, k, n], with its types.
 
-    `dtype`: of both operands; `partials`: of the sums; `out`: of the result.
+    `dtype`: of both operands; `partials`: of the sums; `out`: of the result. `wide_loads`, `fast_reduce`: as of a `Wish`.
     """
 
     m: int
@@ -50,11 +53,18 @@ class Product:
     dtype: type[DType]
     partials: type[DType]
     out: type[DType]
+    wide_loads: bool = False
+    fast_reduce: bool = False
 
     @property
     def finished(self) -> bool:
         """Whether sums are results as they are, where the inner dimension was not cut."""
         return self.partials is self.out
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is to be multiplied."""
+        return 0 in (self.groups, self.m, self.k, self.n)
 
     def shapes(self) -> str:
         """Both operands' shapes, as text."""
@@ -134,12 +144,11 @@ class MatMulPlan:
         )
 
     def _repr_html_(self) -> str:
-        return drawn(
-            (self.m, self.k, self.n),
-            (self.row_blocks, self.inner_blocks, self.column_blocks),
-            repr(self),
-            [(what, f"{cycles:,}") for what, cycles in self.parts],
-        )
+        rows, inner, columns = self.row_blocks, self.inner_blocks, self.column_blocks
+        a, b = Matrix("A", self.m, self.k, inner, rows), Matrix("B", self.k, self.n, columns, inner)
+        parts = [(what, f"{cycles:,}") for what, cycles in self.parts]
+        picture = drawing.product(a, b, Matrix("C", self.m, self.n, columns, rows), repr(self))
+        return picture + table(repr(self), ("part", "modelled cycles"), parts, "parts")
 
 
 def _within(size: int, steps: int, step: int, blocks: int) -> list[tuple[int, int]]:
@@ -150,7 +159,8 @@ def _within(size: int, steps: int, step: int, blocks: int) -> list[tuple[int, in
 def _named(product: Product) -> str:
     """The types of a product: FLOAT, or HALF with sums of FLOAT."""
     sums = "" if product.partials is product.dtype else f" with sums of {product.partials.__name__}"
-    return product.dtype.__name__ + sums + ("" if product.out is product.dtype else f" to {product.out.__name__}")
+    wide = ", 128 bits of weights a cycle" * product.wide_loads + ", fast reduction" * product.fast_reduce
+    return product.dtype.__name__ + sums + ("" if product.out is product.dtype else f" to {product.out.__name__}") + wide
 
 
 def plan_mat_mul(
@@ -164,20 +174,23 @@ def plan_mat_mul(
     out_type: type[DType] | None = None,
     partials_type: type[DType] | str | None = None,
     available_memory_proportion: float | str = MEMORY_PROPORTION,
+    options: Options | None = None,
 ) -> MatMulPlan:
     """The cheapest plan for [groups, m, k] x [groups, k, n] on `target`; see `mat_mul` for the options.
 
     If no plan keeps within `available_memory_proportion` of a tile, the one that needs least. Plans are remembered.
-    Raises `PoplibsError` for sizes below 1, types that are not multiplied, and products that fit on no tile.
+    Raises `PoplibsError` for sizes below 1, types that are not multiplied, and products that fit on no tile, and
+    `InvalidOptionError`.
     """
     check_sizes("plan_mat_mul", target, 1, m=m, k=k, n=n, groups=groups)
-    product = product_of("plan_mat_mul", (int(groups), int(m), int(k), int(n)), dtype, out_type, partials_type)
-    return planned("plan_mat_mul", product, target, available_memory_proportion)
+    wish = wish_of("plan_mat_mul", options, partials_type, available_memory_proportion)
+    product = product_of("plan_mat_mul", (int(groups), int(m), int(k), int(n)), dtype, out_type, wish)
+    plan = planned("plan_mat_mul", product, target, wish)
+    assert plan is not None, "every size is 1 or more"
+    return plan
 
 
-def product_of(
-    function: str, sizes: tuple[int, int, int, int], dtype: object, out_type: object, partials_type: object
-) -> Product:
+def product_of(function: str, sizes: tuple[int, int, int, int], dtype: object, out_type: object, wish: Wish) -> Product:
     """The product of sizes (groups, m, k, n), its types checked and filled in. Raises `PoplibsError`."""
     kind = as_dtype(dtype, f"{function}()")
     quarter = issubclass(kind, QUARTER)
@@ -186,7 +199,7 @@ def product_of(
             f"{function}() multiplies FLOAT, HALF and QUARTER; it was given {kind.__name__}.",
             next_step="cast the operands with popops.cast.",
         )
-    names = {"float": FLOAT, "half": HALF}
+    names, partials_type = {"float": FLOAT, "half": HALF}, wish.partials
     sums = names.get(partials_type, partials_type) if isinstance(partials_type, str) else partials_type
     allowed = (HALF,) if quarter else (FLOAT,) if kind is FLOAT else (FLOAT, HALF)
     sums = allowed[0] if sums is None else sums
@@ -199,11 +212,35 @@ def product_of(
     if out is not FLOAT and out is not HALF:
         raise PoplibsError(f"{function}() was given out_type={shown(out_type)}.", next_step="use FLOAT or HALF.")
     groups, m, k, n = sizes
-    return Product(m, k, n, groups, kind, FLOAT if sums is FLOAT else HALF, FLOAT if out is FLOAT else HALF)
+    types = kind, FLOAT if sums is FLOAT else HALF, FLOAT if out is FLOAT else HALF
+    return Product(m, k, n, groups, *types, wish.wide_loads, wish.fast_reduce)
 
 
-def planned(function: str, product: Product, target: Target, proportion: object) -> MatMulPlan:
-    """The plan of `product`. Raises `PoplibsError` for a proportion that is none, and where no tile can hold any plan."""
+class PlanningCache:
+    """The plans of the products that were made with it, under their products: `mat_mul(…, cache=cache)`.
+
+    The kit remembers plans by itself; a cache of one's own says which ones a program uses. `size`: how many.
+    """
+
+    def __init__(self) -> None:
+        self.plans: dict[tuple[Product, Target, float], MatMulPlan] = {}
+
+    @property
+    def size(self) -> int:
+        """How many plans it holds."""
+        return len(self.plans)
+
+    def __repr__(self) -> str:
+        return f"PlanningCache({self.size} plans)"
+
+
+def planned(
+    function: str, product: Product, target: Target, wish: Wish, cache: PlanningCache | None = None
+) -> MatMulPlan | None:
+    """The plan of `product`, None if it is empty. Raises `PoplibsError` for a proportion that is none, and for no plan."""
+    if cache is not None and not isinstance(cache, PlanningCache):
+        raise PoplibsError(f"{function}() was given {shown(cache)} as cache.", next_step="give a poplin.PlanningCache().")
+    proportion = wish.proportion
     try:
         share = float(proportion)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
@@ -212,6 +249,8 @@ def planned(function: str, product: Product, target: Target, proportion: object)
         raise PoplibsError(
             f"{function}() was given available_memory_proportion={shown(proportion)}.", next_step="give a number from 0 to 1."
         )
+    if product.empty:
+        return None
     plan = _best(product, target, share)
     if plan.temporary_bytes > target.bytes_per_tile:
         raise PoplibsError(
@@ -219,6 +258,8 @@ def planned(function: str, product: Product, target: Target, proportion: object)
             f"of a tile, which has {target.bytes_per_tile:,}.",
             next_step="use more tiles, or multiply a part of the rows or columns at a time.",
         )
+    if cache is not None:
+        cache.plans[product, target, share] = plan
     return plan
 
 
@@ -301,7 +342,8 @@ def _temporary_bytes(product: Product, sizes: Costs) -> Array:
 def _multiply_cycles(product: Product, target: Target, sizes: Costs, method: str) -> Array:
     """int64: tile cycles of the products of one group on one tile."""
     rows, inner, columns = sizes["rows"], sizes["inner"], sizes["columns"]
-    return np.asarray(multiply_cycles(method, rows, inner, columns, product.dtype, product.partials, target))
+    wide = product.wide_loads
+    return np.asarray(multiply_cycles(method, rows, inner, columns, product.dtype, product.partials, target, wide))
 
 
 def multiply_cycles(
@@ -312,14 +354,15 @@ def multiply_cycles(
     dtype: type[DType],
     partials: type[DType],
     target: Target,
+    wide_loads: bool = False,
 ) -> Size:
     """Tile cycles of [rows, inner] x [inner, columns] by a method: PopLibs' estimate of its vertex."""
     if issubclass(dtype, QUARTER):
-        return vertices.conv_partial_1x1_quarter(rows, inner, columns, target)
+        return vertices.conv_partial_1x1_quarter(rows, inner, columns, target, interleaved=wide_loads)
     if method == "HMAC":
         made = columns + columns % 2 if partials is HALF else columns  # HALF sums come in pairs
         return vertices.conv_partial_horizontal_mac(rows, inner, made, dtype, target, partials=partials)
-    return vertices.conv_partial_1x1(rows, inner, columns, dtype, target, partials=partials)
+    return vertices.conv_partial_1x1(rows, inner, columns, dtype, target, partials=partials, interleaved=wide_loads)
 
 
 def _cheapest(
@@ -362,7 +405,8 @@ def _costs(product: Product, target: Target, sizes: Costs, method: str, inner_st
     sums = groups * rows * columns
     share = -(-sums // parts)
     split = parts > 1
-    added = np.asarray(vertices.conv_reduce(share, parts, product.partials, target, out=product.out))
+    fast = product.fast_reduce
+    added = np.asarray(vertices.conv_reduce(share, parts, product.partials, target, out=product.out, interleaved=fast))
     casts: Array = np.zeros(len(parts), np.int64)
     if not product.finished:
         cast = np.asarray(vertices.cast_1d(sums, product.partials, product.out, target)) + target.internal_sync_cycles

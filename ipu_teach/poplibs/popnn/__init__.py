@@ -12,13 +12,14 @@ from ipu_teach.poplibs.popnn.nonlinearity import (
     swish,
     tanh,
 )
-from ipu_teach.poplibs.popnn.softmax import log_softmax, softmax, softmax_in_place, softmax_input_gradient
+from ipu_teach.poplibs.popnn.softmax import SOFTMAX_SCALING, log_softmax, softmax, softmax_in_place, softmax_input_gradient
 from ipu_teach.poplibs.popops.sorting import arg_max, arg_min, max_and_arg_max, min_and_arg_min
 
 __all__ = [
     "MASKED_LABEL_CODE",
     "LossType",
     "NonLinearityType",
+    "SOFTMAX_SCALING",
     "arg_max",
     "arg_min",
     "calc_accuracy",

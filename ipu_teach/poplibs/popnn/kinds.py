@@ -20,6 +20,7 @@ class NonLinearityType(Enum):
     RELU max(x, 0). SIGMOID 1 / (1 + e^-x). HARD_SIGMOID x / 5 + 1/2, kept between 0 and 1. TANH. GELU x times the normal
     distribution up to x, by its approximation with tanh; GELU_ERF the same by the error function. SWISH x sigmoid(x).
     SOFTMAX probabilities of each row, and SOFTMAX_STABLE the same: here the largest is always subtracted first.
+    SOFTMAX_SCALED those times `SOFTMAX_SCALING`, so that small ones do not vanish in HALF.
     """
 
     RELU = "RELU"
@@ -31,11 +32,12 @@ class NonLinearityType(Enum):
     SWISH = "SWISH"
     SOFTMAX = "SOFTMAX"
     SOFTMAX_STABLE = "SOFTMAX_STABLE"
+    SOFTMAX_SCALED = "SOFTMAX_SCALED"
 
     @property
     def by_row(self) -> bool:
         """Whether the elements of a row depend on each other."""
-        return self in (NonLinearityType.SOFTMAX, NonLinearityType.SOFTMAX_STABLE)
+        return self.name.startswith("SOFTMAX")
 
     @property
     def slope_from_input(self) -> bool:
@@ -52,7 +54,8 @@ def kind_of(function: str, given: object) -> NonLinearityType:
         return known[given.upper()]
     meant = did_you_mean(given, known) if isinstance(given, str) else ""
     raise PoplibsError(
-        f"{function}() was given {shown(given)} as its non-linearity.", next_step=f"{meant}use one of {', '.join(known)}."
+        f"{function}() was given {shown(given)} as its non-linearity.",
+        next_step=f"{meant}popnn.NonLinearityType has them all." if meant else f"use one of {', '.join(known)}.",
     )
 
 

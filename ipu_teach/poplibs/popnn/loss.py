@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +15,8 @@ from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import InOut, Input, Output, Vector, Vertex, template
 from ipu_teach.poplibs.checks import check_float
 from ipu_teach.poplibs.popnn.rows import by_rows, check_labels, check_matrix, codelet, shares
-from ipu_teach.poplibs.poputil import check_call, check_mapped, check_number, check_same, check_tensor
+from ipu_teach.poplibs.popops.operands import check_factor
+from ipu_teach.poplibs.poputil import check_call, check_mapped, check_same, check_tensor
 from ipu_teach.program import Execute
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
@@ -31,26 +33,51 @@ class LossType(Enum):
     SUM_SQUARED_LOSS = "SUM_SQUARED_LOSS"
 
 
-class CrossEntropy(Vertex):
-    """loss = -log of the expected class's probability; deltas = scale times (probabilities, less 1 at the expected class).
+def cross_entropy(outputs: Any, expected: Any, scale: Any, outputs_scale: Any) -> tuple[Any, Any]:
+    """(loss, deltas) of outputs [rows, classes], `outputs_scale` times probabilities, and expected classes [rows].
 
-    Rows of class `MASKED_LABEL_CODE` have neither. HALF stands for the outputs' type.
+    loss = -log of the expected class's probability; deltas = scale times (probabilities, less 1 at the expected class).
+    Rows of class `MASKED_LABEL_CODE` have neither. In single precision.
     """
+    outputs = outputs.astype(np.float32)
+    classes = np.arange(outputs.shape[1], dtype=np.uint32)
+    column = expected.reshape(-1, 1)
+    hit = column == classes
+    errors = (outputs - hit * outputs_scale) * (scale / outputs_scale)
+    picked = np.sum(np.where(hit, outputs, 0), axis=1) / outputs_scale
+    loss = np.where(expected != MASKED_LABEL_CODE, -np.log(np.maximum(picked, SMALLEST_PROBABILITY)), 0)
+    return loss, np.where(column != MASKED_LABEL_CODE, errors, 0)
+
+
+class CrossEntropy(Vertex):
+    """Loss and deltas of `cross_entropy`, for factors that are numbers. HALF stands for the outputs' type."""
 
     probabilities: Input[Vector[Vector[HALF]]]
     expected: Input[Vector[UNSIGNED_INT]]
     loss: Output[Vector[FLOAT]]
     deltas: Output[Vector[Vector[HALF]]]
     scale: FLOAT
+    outputs_scale: FLOAT
 
     def compute(self) -> None:
-        probabilities = self.probabilities.astype(np.float32)
-        classes = np.arange(self.probabilities.shape[1], dtype=np.uint32)
-        expected = self.expected.reshape(-1, 1)
-        hit = expected == classes
-        self.deltas = np.where(expected != MASKED_LABEL_CODE, (probabilities - hit) * self.scale, 0)
-        picked = np.sum(np.where(hit, probabilities, 0), axis=1)
-        self.loss = np.where(self.expected != MASKED_LABEL_CODE, -np.log(np.maximum(picked, SMALLEST_PROBABILITY)), 0)
+        self.loss, self.deltas = cross_entropy(self.probabilities, self.expected, self.scale, self.outputs_scale)
+
+    def cycles(self, target: Target) -> int:
+        return int(vertices.loss_cross_entropy(self.probabilities.size, self.fields["probabilities"].dtype))
+
+
+class CrossEntropyScaled(Vertex):
+    """Loss and deltas of `cross_entropy`, for factors that are tensors. HALF stands for the outputs' type."""
+
+    probabilities: Input[Vector[Vector[HALF]]]
+    expected: Input[Vector[UNSIGNED_INT]]
+    loss: Output[Vector[FLOAT]]
+    deltas: Output[Vector[Vector[HALF]]]
+    scale: Input[FLOAT]
+    outputs_scale: Input[FLOAT]
+
+    def compute(self) -> None:
+        self.loss, self.deltas = cross_entropy(self.probabilities, self.expected, self.scale, self.outputs_scale)
 
     def cycles(self, target: Target) -> int:
         return int(vertices.loss_cross_entropy(self.probabilities.size, self.fields["probabilities"].dtype))
@@ -114,7 +141,9 @@ def calc_loss(
     debug_context: str = "calc_loss",
     *,
     loss_type: LossType | str = LossType.CROSS_ENTROPY_LOSS,
-    deltas_scale: float = 1.0,
+    deltas_scale: float | Tensor = 1.0,
+    model_output_scaling: float | Tensor = 1.0,
+    num_correct: Tensor | None = None,
 ) -> None:
     """The loss of each row of `model_outputs` [batch, classes], FLOAT or HALF, and its gradient.
 
@@ -122,9 +151,15 @@ def calc_loss(
     before the softmax. Rows of class `MASKED_LABEL_CODE` have loss and gradient 0; another class number that does not exist
     gives loss -log of the smallest FLOAT and no hit. SUM_SQUARED_LOSS takes `expected` like `model_outputs`.
     `loss` [batch], FLOAT, and `deltas` [batch, classes], of `model_outputs`' dtype, are written; the gradient is for the sum
-    over the batch, as in PopLibs: divide by the batch size in the update. `deltas_scale` multiplies the gradient,
-    not the loss: loss scaling, which keeps small gradients of HALF from becoming 0. Rows are shared among the workers of all
-    tiles. Modelled cycles: PopLibs' loss transforms (popnnCycleEstimators.cpp). Raises `PoplibsError`.
+    over the batch, as in PopLibs: divide by the batch size in the update.
+
+    `deltas_scale` multiplies the gradient, not the loss: loss scaling, which keeps small gradients of HALF from becoming 0.
+    `model_output_scaling` says that the outputs are that many times probabilities, as those of SOFTMAX_SCALED are; loss and
+    gradient are as without. Both are numbers, or for CROSS_ENTROPY_LOSS tensors of one FLOAT. `num_correct`: one INT, to
+    which correct answers are added as by `calc_accuracy`.
+
+    Rows are shared among the workers of all tiles. Modelled cycles: PopLibs' loss transforms (popnnCycleEstimators.cpp).
+    Raises `PoplibsError`.
     """
     check_call("calc_loss", graph, prog, debug_context)
     chosen = _loss_type(loss_type)
@@ -144,12 +179,37 @@ def calc_loss(
     where = f"deltas {deltas!r} and model_outputs {model_outputs!r}"
     check_same("calc_loss", "shapes", deltas.shape, model_outputs.shape, where, "give deltas the shape of model_outputs.")
     check_same("calc_loss", "dtypes", deltas.dtype, model_outputs.dtype, where, "give deltas the dtype of model_outputs.")
-    scale = float(check_number("calc_loss", "deltas_scale", deltas_scale, FLOAT))
+    factors = {
+        field: check_factor("calc_loss", graph, name, k, FLOAT)
+        for field, name, k in (
+            ("scale", "deltas_scale", deltas_scale), ("outputs_scale", "model_output_scaling", model_output_scaling),
+        )
+    }  # fmt: skip
+    tensors = any(isinstance(k, Tensor) for k in factors.values())
+    if squared and (tensors or factors.pop("outputs_scale") != 1):
+        raise PoplibsError(
+            "calc_loss() by SUM_SQUARED_LOSS was given a tensor as its scale, or model_output_scaling.",
+            next_step="they are for CROSS_ENTROPY_LOSS; give deltas_scale as a number.",
+        )
+    if not squared and not isinstance(factors["outputs_scale"], Tensor) and not factors["outputs_scale"] > 0:
+        raise PoplibsError(
+            f"calc_loss() was given {shown(model_output_scaling)} as model_output_scaling.",
+            next_step="give a number above 0, such as popnn.SOFTMAX_SCALING.",
+        )
     for name, tensor in (("model_outputs", model_outputs), ("expected", expected), ("loss", loss), ("deltas", deltas)):
         check_mapped("calc_loss", graph, name, tensor)
     operands = {"outputs" if squared else "probabilities": model_outputs, "expected": expected, "loss": loss, "deltas": deltas}
-    base = SumSquared if squared else CrossEntropy
-    by_rows(graph, _loss_codelet(base, model_outputs.dtype), operands, prog, debug_context, scale=scale)
+    if num_correct is not None:
+        _check_accuracy("calc_loss", graph, model_outputs, expected, num_correct)
+    base: Any = SumSquared if squared else CrossEntropyScaled if tensors else CrossEntropy
+    if tensors:  # beside a tensor, a number becomes one
+        for field, k in factors.items():
+            if not isinstance(k, Tensor):
+                factors[field] = graph.add_constant(FLOAT, (), k, f"{debug_context}/{field}")
+                graph.set_tile_mapping(factors[field], 0)
+    by_rows(graph, _loss_codelet(base, model_outputs.dtype), operands, prog, debug_context, **factors)
+    if num_correct is not None:
+        _count(graph, model_outputs, expected, num_correct, prog, debug_context)
 
 
 @cache
@@ -176,16 +236,26 @@ def calc_accuracy(
     """
     check_call("calc_accuracy", graph, prog, debug_context)
     check_matrix("calc_accuracy", graph, "outputs", outputs)
-    check_labels("calc_accuracy", graph, outputs, expected)
-    check_tensor("calc_accuracy", graph, "num_correct", num_correct)
+    _check_accuracy("calc_accuracy", graph, outputs, expected, num_correct)
+    _count(graph, outputs, expected, num_correct, prog, debug_context)
+
+
+def _check_accuracy(function: str, graph: Graph, outputs: Tensor, expected: Tensor, num_correct: Tensor) -> None:
+    check_labels(function, graph, outputs, expected)
+    check_tensor(function, graph, "num_correct", num_correct)
     if num_correct.num_elements != 1 or num_correct.dtype is not INT:
         raise PoplibsError(
-            "calc_accuracy() wants one INT as num_correct.",
+            f"{function}() wants one INT as num_correct.",
             where=repr(num_correct),
             next_step="make it with graph.add_variable(INT, ()).",
         )
     for name, tensor in (("outputs", outputs), ("expected", expected), ("num_correct", num_correct)):
-        check_mapped("calc_accuracy", graph, name, tensor)
+        check_mapped(function, graph, name, tensor)
+
+
+def _count(graph: Graph, outputs: Tensor, expected: Tensor, num_correct: Tensor, prog: Program, debug_context: str) -> None:
+    if not outputs.shape[0]:
+        return
     home = next(t for t, pieces in enumerate(graph.get_tile_mapping(num_correct)) if pieces)
     counts = graph.add_variable(INT, (len(shares(graph, outputs.shape[0])),), f"{debug_context}/counts")
     count, total = graph.add_compute_set(f"{debug_context}/count"), graph.add_compute_set(f"{debug_context}/total")

@@ -14,12 +14,19 @@ import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.cost.vertices.parts import Size
+from ipu_teach.errors import PoplibsError
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import InOut, Input, Output, SupervisorVertex, Vector, Vertex, template
 from ipu_teach.poplibs.checks import check_float
 from ipu_teach.poplibs.popnn.kinds import FUNCTIONS, SLOPES, NonLinearityType, kind_of
-from ipu_teach.poplibs.popnn.softmax import softmax, softmax_in_place, softmax_input_gradient
+from ipu_teach.poplibs.popnn.softmax import (
+    SOFTMAX_SCALING,
+    check_rows,
+    probabilities,
+    probabilities_in_place,
+    softmax_input_gradient,
+)
 from ipu_teach.poplibs.poputil import check_call, check_mapped, check_same, clone, take, tile_pieces
 from ipu_teach.program import Execute
 from ipu_teach.program import Sequence as Program
@@ -84,6 +91,10 @@ def _cycles(kind: str, n: int, dtype: type[DType], target: Target) -> Size:
     return vertices.non_linearity_1d(kind, n, dtype, target)
 
 
+def _scale(kind: NonLinearityType) -> float:
+    return SOFTMAX_SCALING if kind is NonLinearityType.SOFTMAX_SCALED else 1.0
+
+
 @cache
 def _codelet(base: type[Vertex], kind: NonLinearityType, dtype: type[DType]) -> type[Vertex]:
     name = f"popnn::{base.__name__}<{dtype.__name__.lower()},{kind.name}>"
@@ -95,12 +106,14 @@ def non_linearity(
 ) -> Tensor:
     """f(x) for x of any shape, FLOAT or HALF; the result has x's shape, dtype and mapping.
 
-    `kind`: a `NonLinearityType` or its name. SOFTMAX wants x [batch, classes]; see `softmax`. Raises `PoplibsError`.
+    `kind`: a `NonLinearityType` or its name. SOFTMAX and its kin want x [batch, classes]; see `softmax`. SOFTMAX_SCALED gives
+    `SOFTMAX_SCALING` times as much, which `calc_loss` is told as its `model_output_scaling`. Raises `PoplibsError`.
     """
     check_call("non_linearity", graph, prog, debug_context)
     chosen = kind_of("non_linearity", kind)
     if chosen.by_row:
-        return softmax(graph, x, prog, debug_context)
+        check_rows("non_linearity", graph, x, prog, debug_context)
+        return probabilities(graph, x, _scale(chosen), prog, debug_context)
     check_float("non_linearity", graph, "x", x)
     check_mapped("non_linearity", graph, "x", x)
     out = clone(graph, x, f"{debug_context}/out")
@@ -115,7 +128,8 @@ def non_linearity_in_place(
     check_call("non_linearity_in_place", graph, prog, debug_context)
     chosen = kind_of("non_linearity_in_place", kind)
     if chosen.by_row:
-        softmax_in_place(graph, x, prog, debug_context)
+        check_rows("non_linearity_in_place", graph, x, prog, debug_context)
+        probabilities_in_place(graph, x, _scale(chosen), prog, debug_context)
         return
     check_float("non_linearity_in_place", graph, "x", x)
     check_mapped("non_linearity_in_place", graph, "x", x)
@@ -138,6 +152,11 @@ def non_linearity_input_gradient(
     function = "non_linearity_input_gradient"
     check_call(function, graph, prog, debug_context)
     chosen = kind_of(function, kind)
+    if chosen is NonLinearityType.SOFTMAX_SCALED:
+        raise PoplibsError(
+            f"{function}() has no gradient of SOFTMAX_SCALED.",
+            next_step="calc_loss writes the gradient before the softmax; tell it model_output_scaling=popnn.SOFTMAX_SCALING.",
+        )
     if chosen.by_row:
         return softmax_input_gradient(graph, act, out_gradient, prog, debug_context)
     for name, tensor in (("act", act), ("out_gradient", out_gradient)):

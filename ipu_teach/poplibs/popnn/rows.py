@@ -19,6 +19,8 @@ from ipu_teach.types import FLOAT, UNSIGNED_INT, DType
 def shares(graph: Graph, rows: int) -> list[tuple[int, tuple[int, int]]]:
     """(tile, its rows) for as many workers as there are rows, or all of them."""
     target = graph.target
+    if not rows:
+        return []
     parts = min(rows, target.num_tiles * target.num_worker_contexts)
     return [(i * target.num_tiles // parts, share) for i, share in enumerate(balanced_partition(rows, parts))]
 
@@ -39,8 +41,11 @@ def by_rows(
     **state: Any,
 ) -> None:
     """A vertex for each share of the rows of all operands. Rows of `made` are mapped to the tile of their vertex."""
+    mine = shares(graph, next(iter(operands.values())).shape[0])
+    if not mine:
+        return
     compute_set = graph.add_compute_set(name)
-    for tile, (begin, end) in shares(graph, next(iter(operands.values())).shape[0]):
+    for tile, (begin, end) in mine:
         edges = {field: tensor[begin:end] for field, tensor in operands.items()}
         graph.set_tile_mapping(graph.add_vertex(compute_set, vertex, edges, **state), tile)
         if made is not None:
@@ -49,13 +54,13 @@ def by_rows(
 
 
 def check_matrix(function: str, graph: Graph, argument: str, tensor: Tensor) -> None:
-    """Raise `PoplibsError` unless `tensor` is a batch of FLOAT or HALF: a row or more, and a class or more."""
+    """Raise `PoplibsError` unless `tensor` is a batch of FLOAT or HALF: rows, perhaps none, of a class or more."""
     check_float(function, graph, argument, tensor, (2,))
-    if tensor.num_elements == 0:
+    if tensor.shape[1] == 0:
         raise PoplibsError(
-            f"{function}() was given no elements in {argument}.",
+            f"{function}() was given rows without elements in {argument}.",
             where=repr(tensor),
-            next_step="give at least one row, and one class.",
+            next_step="give a class or more.",
         )
 
 

@@ -1,53 +1,69 @@
 """Softmax, its logarithm, and their gradients, along the rows of a batch.
 
 PopLibs composes softmax of six library calls; here one vertex a worker does all six for its rows, and costs what its
-operations cost. Values are worked out in single precision and rounded once.
+operations cost. Values are worked out in single precision and rounded once. Scaled probabilities cost what others do: PopLibs
+adds the logarithm of the factor before the exponential.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex import InOut, Input, Output, Vector, Vertex
+from ipu_teach.graph.vertex import InOut, Input, Output, Vector, Vertex, template
 from ipu_teach.poplibs.popnn.rows import by_rows, check_matrix, codelet
 from ipu_teach.poplibs.poputil import check_call, check_mapped, check_same
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
-from ipu_teach.types import FLOAT
+from ipu_teach.types import FLOAT, DType
+
+SOFTMAX_SCALING = 62000.0  # near the largest half, 65504: popnn/NonLinearityInternal.hpp
 
 
 class Softmax(Vertex):
-    """Each row of x becomes probabilities. The largest element is subtracted first, so that nothing overflows."""
+    """out = `scale` times the probabilities of each row of x. The largest is subtracted first, so that nothing overflows."""
 
     x: Input[Vector[Vector[FLOAT]]]
     out: Output[Vector[Vector[FLOAT]]]
+    scale: ClassVar[float]
 
     def compute(self) -> None:
         x = self.x.astype(np.float32)
         e = np.exp(x - np.max(x, axis=1, keepdims=True))
-        self.out = e / np.sum(e, axis=1, keepdims=True)
+        self.out = _scaled(e / np.sum(e, axis=1, keepdims=True), self.scale)
 
     def cycles(self, target: Target) -> int:
         return int(vertices.softmax(len(self.x), self.x.shape[1], self.fields["x"].dtype, target))
 
 
 class SoftmaxInPlace(Vertex):
-    """Each row of x becomes probabilities."""
+    """Each row of x becomes probabilities, times `scale`."""
 
     x: InOut[Vector[Vector[FLOAT]]]
+    scale: ClassVar[float]
 
     def compute(self) -> None:
         x = self.x.astype(np.float32)
         e = np.exp(x - np.max(x, axis=1, keepdims=True))
-        self.x = e / np.sum(e, axis=1, keepdims=True)
+        self.x = _scaled(e / np.sum(e, axis=1, keepdims=True), self.scale)
 
     def cycles(self, target: Target) -> int:
         return int(vertices.softmax(len(self.x), self.x.shape[1], self.fields["x"].dtype, target))
+
+
+def _scaled(probabilities: Any, scale: float) -> Any:
+    return probabilities if scale == 1 else probabilities * np.float32(scale)
+
+
+@cache
+def _codelet(base: Any, dtype: type[DType], scale: float) -> type[Vertex]:
+    words = dtype.__name__.lower() + ("" if scale == 1 else ",scaled")
+    return template(base, f"popnn::{base.__name__}<{words}>", {FLOAT: dtype}, scale=scale)
 
 
 class SoftmaxGrad(Vertex):
@@ -95,29 +111,41 @@ def softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = "softma
     Rows are shared evenly among the workers of all tiles. Modelled cycles: PopLibs' six steps (popnn/NonLinearity.cpp).
     Raises `PoplibsError`.
     """
-    return _row_function("softmax", Softmax, graph, x, prog, debug_context)
+    check_rows("softmax", graph, x, prog, debug_context)
+    return probabilities(graph, x, 1.0, prog, debug_context)
 
 
 def log_softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = "log_softmax") -> Tensor:
     """The logarithm of `softmax`, without its underflow. Modelled cycles: PopLibs' steps (popnn/LogSoftmax.cpp)."""
-    return _row_function("log_softmax", LogSoftmax, graph, x, prog, debug_context)
+    check_rows("log_softmax", graph, x, prog, debug_context)
+    out = graph.add_variable(x.dtype, x.shape, f"{debug_context}/out")
+    by_rows(graph, codelet(LogSoftmax, x.dtype), {"x": x, "out": out}, prog, debug_context, out)
+    return out
 
 
-def _row_function(function: str, vertex: Any, graph: Graph, x: Tensor, prog: Program, name: str) -> Tensor:
+def check_rows(function: str, graph: Graph, x: Tensor, prog: Program, name: str) -> None:
+    """Raise `PoplibsError` unless x is a mapped batch."""
     check_call(function, graph, prog, name)
     check_matrix(function, graph, "x", x)
     check_mapped(function, graph, "x", x)
+
+
+def probabilities(graph: Graph, x: Tensor, scale: float, prog: Program, name: str) -> Tensor:
+    """`scale` times the probabilities of each row of x, which is checked."""
     out = graph.add_variable(x.dtype, x.shape, f"{name}/out")
-    by_rows(graph, codelet(vertex, x.dtype), {"x": x, "out": out}, prog, name, out)
+    by_rows(graph, _codelet(Softmax, x.dtype, scale), {"x": x, "out": out}, prog, name, out)
     return out
+
+
+def probabilities_in_place(graph: Graph, x: Tensor, scale: float, prog: Program, name: str) -> None:
+    """Each row of x, which is checked, becomes its probabilities times `scale`."""
+    by_rows(graph, _codelet(SoftmaxInPlace, x.dtype, scale), {"x": x}, prog, name)
 
 
 def softmax_in_place(graph: Graph, x: Tensor, prog: Program, debug_context: str = "softmax_in_place") -> None:
     """Replace each row of x [batch, classes], FLOAT or HALF, by its probabilities; see `softmax`."""
-    check_call("softmax_in_place", graph, prog, debug_context)
-    check_matrix("softmax_in_place", graph, "x", x)
-    check_mapped("softmax_in_place", graph, "x", x)
-    by_rows(graph, codelet(SoftmaxInPlace, x.dtype), {"x": x}, prog, debug_context)
+    check_rows("softmax_in_place", graph, x, prog, debug_context)
+    probabilities_in_place(graph, x, 1.0, prog, debug_context)
 
 
 def softmax_input_gradient(

@@ -8,7 +8,8 @@ docstring and at the head of its module:
     reductions             `reduce` and its plans
     scaled                 a = a + k b, in place
     casts, fills           conversions; constants, counting numbers, one-hot rows
-    slicing, gathering     slices whose place is data
+    dynamic, multi         slices whose place is data; `rows` has what they share
+    gathering              `gather` and `scatter`, with XLA's dimension numbers
     sorting                order along a dimension
     questions, padding, loops, rearranging, images
 """
@@ -17,6 +18,16 @@ from ipu_teach.poplibs.popops import expr
 from ipu_teach.poplibs.popops.casts import (
     cast,
     cast_with_output,
+)
+from ipu_teach.poplibs.popops.circ_buf import (
+    CircBuf,
+)
+from ipu_teach.poplibs.popops.dynamic import (
+    create_slice_tensor,
+    create_sliceable_tensor,
+    dynamic_slice,
+    dynamic_slice_with_output,
+    dynamic_update,
 )
 from ipu_teach.poplibs.popops.elementwise import (
     abs,
@@ -215,12 +226,23 @@ from ipu_teach.poplibs.popops.gathering import (
     select_scalar_from_rows,
     update_scalar_in_rows,
 )
+from ipu_teach.poplibs.popops.host_slices import (
+    IndicesAndTensor,
+    create_host_sliceable_tensor,
+    create_host_transferable_tensor,
+)
 from ipu_teach.poplibs.popops.images import (
     normalise_image,
 )
 from ipu_teach.poplibs.popops.loops import (
     counted_for_loop,
     counted_loop,
+)
+from ipu_teach.poplibs.popops.multi import (
+    multi_slice,
+    multi_update,
+    multi_update_add,
+    multi_update_max,
 )
 from ipu_teach.poplibs.popops.padding import (
     PaddingType,
@@ -235,34 +257,35 @@ from ipu_teach.poplibs.popops.rearranging import (
     rearrange,
     transpose,
 )
+from ipu_teach.poplibs.popops.reduction_plan import (
+    ReducePlan,
+    ReduceStage,
+    plan_reduce,
+)
 from ipu_teach.poplibs.popops.reduction_vertices import (
     REDUCTIONS,
 )
 from ipu_teach.poplibs.popops.reductions import (
     ReduceParams,
-    ReducePlan,
-    ReduceStage,
     SingleReduceOp,
-    plan_reduce,
     reduce,
     reduce_many,
     reduce_rows,
     reduce_with_output,
 )
 from ipu_teach.poplibs.popops.scaled import (
+    ScaledAddSpecialisation,
     axpby_to,
     scaled_add_to,
     scaled_subtract_from,
 )
-from ipu_teach.poplibs.popops.slicing import (
-    create_slice_tensor,
-    create_sliceable_tensor,
-    dynamic_slice,
-    dynamic_update,
-    multi_slice,
-    multi_update,
-    multi_update_add,
-    multi_update_max,
+from ipu_teach.poplibs.popops.sequence_slices import (
+    sequence_slice,
+)
+from ipu_teach.poplibs.popops.slice_plans import (
+    SlicePlan,
+    create_indices_tensor,
+    embedding_plan,
 )
 from ipu_teach.poplibs.popops.sorting import (
     SortOrder,
@@ -289,27 +312,29 @@ from ipu_teach.poplibs.popops.ternary import (
 )
 
 __all__ = [
-    "MASKED_LABEL_CODE", "REDUCTIONS", "PaddingType", "ReduceParams", "ReducePlan", "ReduceStage", "SingleReduceOp",
-    "SortOrder", "TopKParams", "abs", "abs_in_place", "abs_with_output", "add", "add_in_place", "add_with_output",
-    "all_true", "arg_max", "arg_min", "asin", "asin_in_place", "asin_with_output", "atan2", "atan2_in_place",
-    "atan2_with_output", "axpby_to", "bitwise_and", "bitwise_and_in_place", "bitwise_and_with_output", "bitwise_not",
-    "bitwise_not_in_place", "bitwise_not_with_output", "bitwise_or", "bitwise_or_in_place", "bitwise_or_with_output",
-    "bitwise_xnor", "bitwise_xnor_in_place", "bitwise_xnor_with_output", "bitwise_xor", "bitwise_xor_in_place",
-    "bitwise_xor_with_output", "cast", "cast_with_output", "cbrt", "cbrt_in_place", "cbrt_with_output", "ceil",
-    "ceil_in_place", "ceil_with_output", "clamp", "clamp_in_place", "clamp_with_output", "cos", "cos_in_place",
-    "cos_with_output", "count_leading_zeros", "count_leading_zeros_in_place", "count_leading_zeros_with_output",
-    "counted_for_loop", "counted_loop", "create_slice_tensor", "create_sliceable_tensor", "div", "div_in_place",
-    "div_with_output", "dynamic_slice", "dynamic_update", "encode_one_hot", "eq", "eq_in_place", "eq_with_output", "erf",
-    "erf_in_place", "erf_with_output", "exp", "exp2", "exp2_in_place", "exp2_with_output", "exp_in_place",
-    "exp_with_output", "expm1", "expm1_in_place", "expm1_with_output", "expr", "fill", "floor", "floor_in_place",
-    "floor_with_output", "gather", "gelu_erf", "gelu_erf_in_place", "gelu_erf_with_output", "gt", "gt_in_place",
-    "gt_with_output", "gteq", "gteq_in_place", "gteq_with_output", "has_nan", "has_nan_or_inf", "inv", "inv_in_place",
-    "inv_std_dev_to_variance", "inv_std_dev_to_variance_in_place", "inv_std_dev_to_variance_with_output", "inv_with_output",
-    "iota", "is_finite", "is_finite_with_output", "is_inf", "is_inf_with_output", "is_nan", "is_nan_with_output", "log",
-    "log1p", "log1p_in_place", "log1p_with_output", "log_in_place", "log_with_output", "logical_and",
-    "logical_and_in_place", "logical_and_with_output", "logical_not", "logical_not_in_place", "logical_not_with_output",
-    "logical_or", "logical_or_in_place", "logical_or_with_output", "lt", "lt_in_place", "lt_with_output", "lteq",
-    "lteq_in_place", "lteq_with_output", "map", "map_in_place", "map_with_output", "max", "max_and_arg_max", "max_in_place",
+    "CircBuf", "IndicesAndTensor", "MASKED_LABEL_CODE", "PaddingType", "REDUCTIONS", "ReduceParams", "ReducePlan",
+    "ReduceStage", "ScaledAddSpecialisation", "SingleReduceOp", "SlicePlan", "SortOrder", "TopKParams", "abs",
+    "abs_in_place", "abs_with_output", "add", "add_in_place", "add_with_output", "all_true", "arg_max", "arg_min", "asin",
+    "asin_in_place", "asin_with_output", "atan2", "atan2_in_place", "atan2_with_output", "axpby_to", "bitwise_and",
+    "bitwise_and_in_place", "bitwise_and_with_output", "bitwise_not", "bitwise_not_in_place", "bitwise_not_with_output",
+    "bitwise_or", "bitwise_or_in_place", "bitwise_or_with_output", "bitwise_xnor", "bitwise_xnor_in_place",
+    "bitwise_xnor_with_output", "bitwise_xor", "bitwise_xor_in_place", "bitwise_xor_with_output", "cast",
+    "cast_with_output", "cbrt", "cbrt_in_place", "cbrt_with_output", "ceil", "ceil_in_place", "ceil_with_output", "clamp",
+    "clamp_in_place", "clamp_with_output", "cos", "cos_in_place", "cos_with_output", "count_leading_zeros",
+    "count_leading_zeros_in_place", "count_leading_zeros_with_output", "counted_for_loop", "counted_loop",
+    "create_host_sliceable_tensor", "create_host_transferable_tensor", "create_indices_tensor", "create_slice_tensor",
+    "create_sliceable_tensor", "div", "div_in_place", "div_with_output", "dynamic_slice", "dynamic_slice_with_output",
+    "dynamic_update", "embedding_plan", "encode_one_hot", "eq", "eq_in_place", "eq_with_output", "erf", "erf_in_place",
+    "erf_with_output", "exp", "exp2", "exp2_in_place", "exp2_with_output", "exp_in_place", "exp_with_output", "expm1",
+    "expm1_in_place", "expm1_with_output", "expr", "fill", "floor", "floor_in_place", "floor_with_output", "gather",
+    "gelu_erf", "gelu_erf_in_place", "gelu_erf_with_output", "gt", "gt_in_place", "gt_with_output", "gteq", "gteq_in_place",
+    "gteq_with_output", "has_nan", "has_nan_or_inf", "inv", "inv_in_place", "inv_std_dev_to_variance",
+    "inv_std_dev_to_variance_in_place", "inv_std_dev_to_variance_with_output", "inv_with_output", "iota", "is_finite",
+    "is_finite_with_output", "is_inf", "is_inf_with_output", "is_nan", "is_nan_with_output", "log", "log1p",
+    "log1p_in_place", "log1p_with_output", "log_in_place", "log_with_output", "logical_and", "logical_and_in_place",
+    "logical_and_with_output", "logical_not", "logical_not_in_place", "logical_not_with_output", "logical_or",
+    "logical_or_in_place", "logical_or_with_output", "lt", "lt_in_place", "lt_with_output", "lteq", "lteq_in_place",
+    "lteq_with_output", "map", "map_in_place", "map_with_output", "max", "max_and_arg_max", "max_in_place",
     "max_with_output", "min", "min_and_arg_min", "min_in_place", "min_with_output", "mul", "mul_in_place",
     "mul_with_output", "multi_slice", "multi_update", "multi_update_add", "multi_update_max", "nearby_int",
     "nearby_int_in_place", "nearby_int_with_output", "neg", "neg_in_place", "neg_with_output", "neq", "neq_in_place",
@@ -317,8 +342,8 @@ __all__ = [
     "pow", "pow_in_place", "pow_with_output", "rearrange", "reduce", "reduce_many", "reduce_rows", "reduce_with_output",
     "relu", "relu_in_place", "relu_with_output", "rem", "rem_in_place", "rem_with_output", "round", "round_in_place",
     "round_with_output", "rsqrt", "rsqrt_in_place", "rsqrt_with_output", "scaled_add_to", "scaled_subtract_from", "scatter",
-    "select", "select_in_place", "select_scalar_from_rows", "select_with_output", "shift_left", "shift_left_in_place",
-    "shift_left_with_output", "shift_right", "shift_right_in_place", "shift_right_sign_extend",
+    "select", "select_in_place", "select_scalar_from_rows", "select_with_output", "sequence_slice", "shift_left",
+    "shift_left_in_place", "shift_left_with_output", "shift_right", "shift_right_in_place", "shift_right_sign_extend",
     "shift_right_sign_extend_in_place", "shift_right_sign_extend_with_output", "shift_right_with_output", "sigmoid",
     "sigmoid_in_place", "sigmoid_with_output", "signum", "signum_in_place", "signum_with_output", "sin", "sin_in_place",
     "sin_with_output", "sort", "sort_in_place", "sort_key_value", "sort_key_value_in_place", "sqrt", "sqrt_in_place",

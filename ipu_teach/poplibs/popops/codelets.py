@@ -144,7 +144,7 @@ class SelectInPlace(SupervisorVertex):
 
 
 class Clamp(SupervisorVertex):
-    """out = x, at least low and at most high. PopLibs has no estimate; assumed: a maximum and a minimum of two regions."""
+    """out = x, at least low and at most high. The workers share what PopLibs' Clamp estimates for one."""
 
     x: Input[Vector[FLOAT]]
     low: Input[Vector[FLOAT]]
@@ -173,13 +173,20 @@ class ClampInPlace(SupervisorVertex):
 
 
 def clamp_cycles(n: int, dtype: type[DType], target: Target) -> int:
-    """Tile cycles of a maximum and a minimum, less what a second vertex would cost by itself."""
-    both = sum(int(vertices.binary_op_1d(op, n, dtype, target)) for op in ("MAXIMUM", "MINIMUM"))
-    return both - int(vertices.binary_op_1d("MINIMUM", 0, dtype, target))
+    """Tile cycles of a Clamp of `n` elements, shared among the workers."""
+    return target.num_worker_contexts * int(vertices.clamp([_share(n, target)], dtype, target))
 
 
 def _share(n: int, target: Target) -> int:
     return -(-n // target.num_worker_contexts)
+
+
+def refuse_quarter(vertex: str, dtype: type[DType]) -> None:
+    """Raise `PoplibsError` for QUARTER, which no elementwise vertex computes with."""
+    if issubclass(dtype, QUARTER):
+        raise PoplibsError(
+            f"popops::{vertex} does not compute with {dtype}.", next_step="convert to HALF or FLOAT with popops.cast first."
+        )
 
 
 @cache
@@ -188,11 +195,7 @@ def codelet(base: type[Vertex], dtype: type[DType], op: str = "", result: type[D
 
     Its name is one that a profile's reader recognises: popops::BinaryOp1D<ADD,float>. Raises `PoplibsError` for QUARTER.
     """
-    if issubclass(dtype, QUARTER):
-        raise PoplibsError(
-            f"popops::{base.__name__} does not compute with {dtype}.",
-            next_step="convert to HALF or FLOAT with popops.cast first.",
-        )
+    refuse_quarter(base.__name__, dtype)
     parts = [op] if op else []
     parts.append(dtype.__name__.lower())
     if result is not None and not op:

@@ -49,6 +49,9 @@ COMMUTATIVE = {
 }  # fmt: skip
 
 
+NEW: dict[str, Any] = {}  # by the name of the operation: the function that gives a new tensor
+
+
 class UnaryFunction(Protocol):
     """`exp(graph, x, prog)`."""
 
@@ -123,6 +126,7 @@ def _unary(name: str, op: str) -> tuple[UnaryFunction, UnaryInPlace, UnaryWithOu
         made = codelet(UnaryOp1D, a.dtype, op, operation.result(a.dtype))
         per_tile(graph, made, out, {"a": a, "out": out}, prog, debug_context)
 
+    NEW[op] = new
     said = f"{operation.says[0].upper()}{operation.says[1:]}" if operation.says[1:2] != " " else operation.says
     return (
         _named(new, name, f"{said}, element by element, in a new tensor. {_dtypes(operation)}"),
@@ -168,6 +172,7 @@ def _binary(name: str, op: str) -> tuple[BinaryFunction, BinaryInPlace, BinaryWi
         check_output(fill, graph, out, shape, operation.result(tensors[0].dtype))
         _write(graph, operation, numbers, out, prog, debug_context)
 
+    NEW[op] = new
     rule = "numpy's broadcasting; one operand may be a number"
     bools = ", or both BOOL" if operation.asks and operation.takes != "BOOL" else ""
     said = operation.says

@@ -14,12 +14,14 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from ipu_teach.cost.vertices import rates
+from ipu_teach.cost.vertices import clamp_loop, rates
 from ipu_teach.cost.vertices.parts import find
 from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.tensor import Shape, Tensor
 from ipu_teach.graph.vertex import InOut, Input, Output, SupervisorVertex, Vector, Vertex, template
+from ipu_teach.poplibs.options import Option, Options, settled
+from ipu_teach.poplibs.popops import composed
 from ipu_teach.poplibs.popops.codelets import per_tile
 from ipu_teach.poplibs.popops.expr import MOST_TENSORS, Expr, as_expr
 from ipu_teach.poplibs.popops.operands import check_output, common_shape, result_like
@@ -29,6 +31,7 @@ from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import QUARTER, DType, dtype_named
 
+OPTIONS = (Option("enableGenerateCodelet", bool, True),)
 _SUPERVISOR, _WORKER = 20, 17  # as UnaryOp1D: around the vertex, and around a worker's loop
 
 
@@ -72,13 +75,13 @@ def loop_cycles(code: str, inputs: Sequence[type[DType]], out: type[DType], n: i
             cycles += 2 * n
         elif name == "SELECT":
             cycles += 5 * n  # as PopLibs' Select
+        elif name == "CLAMP" and dtype is not None:
+            cycles += int(clamp_loop(n, dtype, target))
         elif dtype is not None:
-            operations = ("MAXIMUM", "MINIMUM") if name == "CLAMP" else (name,)
-            for operation in operations:
-                table = rates.UNARY if OPERATIONS[operation].arity == 1 else rates.BINARY
-                like, kind = rated(table, OPERATIONS[operation], dtype)
-                rate = find(table, like, kind, "MapExpression")
-                cycles += rate.cycles * -(-n // rate.width(kind, target))
+            table = rates.UNARY if OPERATIONS[name].arity == 1 else rates.BINARY
+            like, kind = rated(table, OPERATIONS[name], dtype)
+            rate = find(table, like, kind, "MapExpression")
+            cycles += rate.cycles * -(-n // rate.width(kind, target))
     return cycles
 
 
@@ -141,23 +144,40 @@ def _codelet(code: str, says: str, inputs: tuple[type[DType], ...], out: type[DT
     return template(_BASES[len(inputs), out is None], f"popops::MapExpression{place}<{says},{names}>", dtypes, code=code)
 
 
-def map(graph: Graph, expression: Expr, tensors: Sequence[Tensor], prog: Program, debug_context: str = "map") -> Tensor:
+def map(
+    graph: Graph,
+    expression: Expr,
+    tensors: Sequence[Tensor],
+    prog: Program,
+    debug_context: str = "map",
+    options: Options | None = None,
+) -> Tensor:
     """The expression of the tensors, element by element, in a new tensor; one compute set, one vertex a tile.
 
     `expression`: see `popops.expr`; `tensors`: up to 8, broadcast to one shape. The result has the dtype that the
-    expression gives, and the mapping of the first tensor of its shape. Raises `PoplibsError`.
+    expression gives, and the mapping of the first tensor of its shape. `options`: "enableGenerateCodelet" (default True); if
+    False, each operation is a library call of its own, with a compute set and a tensor in between: the same bits, and what
+    fusing saves. Raises `PoplibsError` and `InvalidOptionError`.
     """
     dtype, shape, code = _checked("map", graph, expression, tensors, prog, debug_context)
+    if not settled("map", OPTIONS, options)["enableGenerateCodelet"]:
+        return composed.new(graph, code, list(tensors), shape, dtype, prog, debug_context)
     out = result_like(graph, tensors, shape, dtype, debug_context)
     _write(graph, expression, code, tensors, out, prog, debug_context)
     return out
 
 
 def map_in_place(
-    graph: Graph, expression: Expr, tensors: Sequence[Tensor], prog: Program, debug_context: str = "map_in_place"
+    graph: Graph,
+    expression: Expr,
+    tensors: Sequence[Tensor],
+    prog: Program,
+    debug_context: str = "map_in_place",
+    options: Options | None = None,
 ) -> None:
     """The first tensor becomes the expression of them all, element by element. Otherwise as `map`."""
     dtype, shape, code = _checked("map_in_place", graph, expression, tensors, prog, debug_context)
+    chosen = settled("map_in_place", OPTIONS, options)
     first = tensors[0]
     if dtype is not first.dtype or shape != first.shape:
         raise PoplibsError(
@@ -166,6 +186,9 @@ def map_in_place(
             where=f"{expression} of {first!r}",
             next_step="use map(), which makes a new tensor; or expr.Cast.",
         )
+    if not chosen["enableGenerateCodelet"]:
+        composed.write(graph, code, list(tensors), first, prog, debug_context)
+        return
     made = _codelet(code, str(expression), tuple(t.dtype for t in tensors), None)
     operands = {f"x{n + 1}": broadcast_to_match(t, shape) for n, t in enumerate(tensors)}
     per_tile(graph, made, first, operands, prog, debug_context)
@@ -178,10 +201,15 @@ def map_with_output(
     out: Tensor,
     prog: Program,
     debug_context: str = "map_with_output",
+    options: Options | None = None,
 ) -> None:
     """`out`, a tensor of the result's shape and dtype, becomes the expression of the tensors. Otherwise as `map`."""
     dtype, shape, code = _checked("map_with_output", graph, expression, tensors, prog, debug_context)
+    chosen = settled("map_with_output", OPTIONS, options)
     check_output("map_with_output", graph, out, shape, dtype)
+    if not chosen["enableGenerateCodelet"]:
+        composed.write(graph, code, list(tensors), out, prog, debug_context)
+        return
     _write(graph, expression, code, tensors, out, prog, debug_context)
 
 

@@ -1,12 +1,13 @@
 """`gather` and `scatter` with the dimension numbers of XLA, and picks of one element a row.
 
-Both are views around the rows of `slicing`: what is gathered are rows of a view in which every possible slice is a row; what
+Both are views around the rows of `rows`: what is gathered are rows of a view in which every possible slice is a row; what
 is scattered are rows of the operand, each element of an update with the number of its row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -16,15 +17,30 @@ from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.tensor import Tensor
-from ipu_teach.poplibs.popops import expr, slicing
+from ipu_teach.poplibs.popops import expr
+from ipu_teach.poplibs.popops.dynamic import dynamic_slice
 from ipu_teach.poplibs.popops.fused import map as fused_map
 from ipu_teach.poplibs.popops.fused import map_in_place
+from ipu_teach.poplibs.popops.loops import counted_loop
 from ipu_teach.poplibs.popops.operands import check_operand
 from ipu_teach.poplibs.popops.operations import UNARY
 from ipu_teach.poplibs.popops.reductions import reduce
+from ipu_teach.poplibs.popops.rows import (
+    check_base,
+    fold,
+    row_numbers,
+    rows_of,
+    slice_rows,
+    spread_numbers,
+    unfold,
+    update_rows,
+    windows,
+)
 from ipu_teach.poplibs.poputil import check_call, check_mapped, check_same, check_tensor
 from ipu_teach.program import Sequence as Program
 from ipu_teach.types import INT, UNSIGNED_INT
+
+UpdateComputation = Callable[[Graph, Tensor, Tensor, Program], Tensor]
 
 
 def gather(
@@ -48,7 +64,7 @@ def gather(
     """
     function = "gather"
     check_call(function, graph, prog, debug_context)
-    slicing.check_base(function, graph, x)
+    check_base(function, graph, x)
     along = _axes(function, "start_index_map", start_index_map, x.rank)
     batch, numbers = _index_rows(function, graph, indices, index_vector_dim, len(along))
     collapsed = _axes(function, "collapsed_slice_dims", collapsed_slice_dims, x.rank)
@@ -59,15 +75,15 @@ def gather(
     for dim, size in enumerate(sizes):
         if dim not in along:
             x = x.slice(0, size, dim)
-    view, counts = slicing.windows(x, along, [sizes[d] for d in along])
+    view, counts = windows(x, along, [sizes[d] for d in along])
     rows = view.reshape((prod(counts), prod(view.shape[len(counts) :])))
     if along:
-        chosen = slicing.row_numbers(graph, numbers, counts, prog, debug_context, clamped=True)
-        out = slicing.slice_rows(graph, rows, chosen, prog, debug_context)
+        chosen = row_numbers(graph, numbers, counts, prog, debug_context, clamped=True)
+        out = slice_rows(graph, rows, chosen, prog, debug_context)
     else:
         out = rows.broadcast(numbers.shape[0], 0)
     rest = [d for d in range(x.rank) if d not in along]
-    out = slicing.unfold(out.reshape([numbers.shape[0], *(sizes[d] for d in (*along, *rest))]), along, x.rank)
+    out = unfold(out.reshape([numbers.shape[0], *(sizes[d] for d in (*along, *rest))]), along, x.rank)
     out = out.reshape([*batch, *(sizes[d] for d in window)])
     others = iter(range(len(batch)))
     inside = iter(range(len(batch), rank))
@@ -85,16 +101,21 @@ def scatter(
     scatter_dims_to_operand_dims: Sequence[int],
     prog: Program,
     debug_context: str = "scatter",
+    update_computation: UpdateComputation | None = None,
 ) -> None:
     """Slices of x that begin where `indices` says become those of `updates`, in the order of indices: XLA's scatter.
 
     `updates` has the dimensions of `indices` without `index_vector_dim`, and at `update_window_dims` those of a slice but for
     `inserted_window_dims`, of size 1. The starts are in x's dimensions `scatter_dims_to_operand_dims`, and 0 in the others. A
     slice that does not lie in x as a whole is passed over.
+
+    `update_computation(graph, old, new, prog)`: what a slice becomes, from what it holds and from its update, both without
+    the dimensions of `indices`: it appends to prog, and returns a tensor of their shape and dtype. It is called once; the
+    slices then go through what it made one after the other, in a loop.
     """
     function = "scatter"
     check_call(function, graph, prog, debug_context)
-    slicing.check_base(function, graph, x)
+    check_base(function, graph, x)
     check_tensor(function, graph, "updates", updates)
     check_mapped(function, graph, "updates", updates)
     along = _axes(function, "scatter_dims_to_operand_dims", scatter_dims_to_operand_dims, x.rank)
@@ -127,11 +148,69 @@ def scatter(
             x = x.slice(0, size, dim)
     counts = [x.shape[d] - sizes[d] + 1 for d in along]
     lengths = [sizes[d] for d in along]
-    chosen = slicing.row_numbers(graph, numbers, counts, prog, debug_context)
-    chosen = slicing.spread_numbers(graph, chosen, counts, [x.shape[d] for d in along], lengths, prog, debug_context)
+    chosen = row_numbers(graph, numbers, counts, prog, debug_context)
+    chosen = spread_numbers(graph, chosen, counts, [x.shape[d] for d in along], lengths, prog, debug_context)
     new = updates.dim_shuffle([*around, *places]).reshape([numbers.shape[0], *sizes])
-    rows = slicing.fold(new, along).reshape((chosen.num_elements, prod(x.shape[d] for d in range(x.rank) if d not in along)))
-    slicing.update_rows(graph, slicing.rows_of(x, along), rows, chosen.flatten(), None, "", prog, debug_context)
+    rows = fold(new, along).reshape((chosen.num_elements, prod(x.shape[d] for d in range(x.rank) if d not in along)))
+    if update_computation is None:
+        update_rows(graph, rows_of(x, along), rows, chosen.flatten(), None, "", prog, debug_context)
+        return
+    inside = _Window(x, along, lengths, [sizes[d] for d in window])
+    _one_by_one(graph, inside, chosen, rows, update_computation, prog, debug_context)
+
+
+@dataclass(frozen=True)
+class _Window:
+    """Slices of x: `lengths` long in the dimensions `along`, whole in the others; `shape` without those of size 1."""
+
+    x: Tensor
+    along: list[int]
+    lengths: list[int]
+    shape: list[int]
+
+    @property
+    def sizes(self) -> list[int]:
+        """A slice in the dimensions of x."""
+        return [self.lengths[self.along.index(d)] if d in self.along else n for d, n in enumerate(self.x.shape)]
+
+    def slice(self, rows: Tensor) -> Tensor:
+        """The rows of a slice as a slice."""
+        rest = [n for d, n in enumerate(self.x.shape) if d not in self.along]
+        return unfold(rows.reshape([1, *self.lengths, *rest]), self.along, self.x.rank).reshape(self.shape)
+
+    def rows(self, part: Tensor) -> Tensor:
+        """A slice as its rows."""
+        return fold(part.reshape([1, *self.sizes]), self.along).reshape(
+            (prod(self.lengths), part.num_elements // prod(self.lengths))
+        )
+
+
+def _one_by_one(
+    graph: Graph, window: _Window, numbers: Tensor, rows: Tensor, computation: UpdateComputation, prog: Program, name: str
+) -> None:
+    """Slice after slice is read, goes through the computation with its update, and is written."""
+    slices = numbers.shape[0]
+    if not slices or not rows.num_elements:
+        return
+    each = prod(window.lengths)
+    counted = rows.reshape((slices, each * rows.shape[1]))
+
+    def turn(counter: Tensor) -> Program:
+        body = Program()
+        at = counter.reinterpret(UNSIGNED_INT).expand([0])
+        mine = dynamic_slice(graph, numbers, at, [0], [1], body, f"{name}/numbers").flatten()
+        new = dynamic_slice(graph, counted, at, [0], [1], body, f"{name}/updates").reshape((each, rows.shape[1]))
+        old = slice_rows(graph, rows_of(window.x, window.along), mine, body, f"{name}/old")
+        made = computation(graph, window.slice(old), window.slice(new), body)
+        if not isinstance(made, Tensor) or list(made.shape) != window.shape or made.dtype is not window.x.dtype:
+            raise PoplibsError(
+                f"The update_computation of scatter() returned {shown(made)}.",
+                next_step=f"return a tensor of {window.x.dtype.__name__} of shape {tuple(window.shape)}.",
+            )
+        update_rows(graph, rows_of(window.x, window.along), window.rows(made), mine, None, "", body, name)
+        return body
+
+    prog.add(counted_loop(graph, 0, slices, 1, turn, name))
 
 
 def select_scalar_from_rows(

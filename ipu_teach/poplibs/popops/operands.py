@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -10,7 +11,15 @@ from ipu_teach.errors import PoplibsError
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.tensor import Shape, Tensor
 from ipu_teach.poplibs.popops.operations import NUMBERS, Operation
-from ipu_teach.poplibs.poputil import BROADCASTING, check_mapped, check_same, check_tensor, clone, map_tensor_linearly
+from ipu_teach.poplibs.poputil import (
+    BROADCASTING,
+    check_mapped,
+    check_number,
+    check_same,
+    check_tensor,
+    clone,
+    map_tensor_linearly,
+)
 from ipu_teach.types import BOOL, QUARTER, DType
 
 Operand = Tensor | float | int
@@ -67,6 +76,25 @@ def check_output(function: str, graph: Graph, out: object, shape: Shape, dtype: 
     check_same(function, "dtypes", out.dtype.__name__, dtype.__name__, f"out {out!r}", advice)
     check_mapped(function, graph, "out", out)
     return out
+
+
+def check_factor(function: str, graph: Graph, argument: str, k: object, dtype: type[DType], *wider: type[DType]) -> Any:
+    """A factor: a number of `dtype`, or a mapped tensor of one element of `dtype` (or of one of `wider`), as a scalar.
+
+    Raises `PoplibsError`, and `TensorCreationError` for a number that does not fit.
+    """
+    if not isinstance(k, Tensor):
+        return check_number(function, argument, k, dtype, "give a number, or a tensor of one element.")
+    check_tensor(function, graph, argument, k)
+    if k.dtype not in (dtype, *wider) or k.num_elements != 1:
+        raise PoplibsError(
+            f"{function}() wants {argument} as one element of {' or '.join(d.__name__ for d in (dtype, *wider))}; it was given "
+            f"{k.num_elements:,} of {k.dtype.__name__}.",
+            where=repr(k),
+            next_step="give a number, or a tensor of one element; for a factor each, popops.mul.",
+        )
+    check_mapped(function, graph, argument, k)
+    return k.reshape(())
 
 
 def check_in_place(function: str, graph: Graph, tensor: Tensor, operation: Operation, shape: Shape) -> None:

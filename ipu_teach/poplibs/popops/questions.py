@@ -1,18 +1,45 @@
-"""Questions about a whole tensor: the answer is one BOOL, made by operations on each element and a reduction."""
+"""Questions about a whole tensor: the answer is one BOOL, made of a BOOL for every tile by a reduction."""
 
 from __future__ import annotations
 
+from functools import cache
+from typing import ClassVar
+
+import numpy as np
+
+from ipu_teach.cost import vertices
 from ipu_teach.errors import PoplibsError
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.tensor import Tensor
-from ipu_teach.poplibs.popops import expr
-from ipu_teach.poplibs.popops.fused import map as fused_map
+from ipu_teach.graph.vertex import Input, Output, SupervisorVertex, Vector, Vertex, template
 from ipu_teach.poplibs.popops.operands import check_operand
 from ipu_teach.poplibs.popops.operations import UNARY
 from ipu_teach.poplibs.popops.reductions import reduce
-from ipu_teach.poplibs.poputil import check_call, check_mapped, check_tensor
+from ipu_teach.poplibs.poputil import check_call, check_mapped, check_tensor, take, tile_pieces
+from ipu_teach.program import Execute
 from ipu_teach.program import Sequence as Program
-from ipu_teach.types import BOOL
+from ipu_teach.target import Target
+from ipu_teach.types import BOOL, FLOAT, DType
+
+
+class HasNaNOrInf(SupervisorVertex):
+    """found = whether some element of x is NaN (or infinite). Costs PopLibs' HasNaNOrInf1D (popopsCycleEstimators.cpp)."""
+
+    x: Input[Vector[FLOAT]]
+    found: Output[BOOL]
+    or_inf: ClassVar[bool]
+
+    def compute(self) -> None:
+        self.found = np.any(np.logical_not(np.isfinite(self.x))) if self.or_inf else np.any(np.isnan(self.x))
+
+    def cycles(self, target: Target) -> int:
+        return int(vertices.has_nan(len(self.x), self.fields["x"].dtype, target, or_inf=self.or_inf))
+
+
+@cache
+def _codelet(dtype: type[DType], or_inf: bool) -> type[Vertex]:
+    name = f"popops::HasNaN{'OrInf' if or_inf else ''}<{dtype.__name__.lower()}>"
+    return template(HasNaNOrInf, name, {FLOAT: dtype}, or_inf=or_inf)
 
 
 def all_true(graph: Graph, x: Tensor, prog: Program, debug_context: str = "all_true") -> Tensor:
@@ -30,17 +57,24 @@ def all_true(graph: Graph, x: Tensor, prog: Program, debug_context: str = "all_t
 
 
 def has_nan(graph: Graph, x: Tensor, prog: Program, debug_context: str = "has_nan") -> Tensor:
-    """Whether some element of x (FLOAT or HALF) is NaN: one BOOL. A compute set for the elements, and a reduction."""
-    return _some("has_nan", graph, x, expr.IsNaN(expr._1), prog, debug_context)
+    """Whether some element of x (FLOAT or HALF) is NaN: one BOOL. A compute set for each tile's elements, and a reduction."""
+    return _some("has_nan", graph, x, False, prog, debug_context)
 
 
 def has_nan_or_inf(graph: Graph, x: Tensor, prog: Program, debug_context: str = "has_nan_or_inf") -> Tensor:
     """Whether some element of x (FLOAT or HALF) is NaN or infinite: one BOOL. As `has_nan`."""
-    return _some("has_nan_or_inf", graph, x, expr.Not(expr.IsFinite(expr._1)), prog, debug_context)
+    return _some("has_nan_or_inf", graph, x, True, prog, debug_context)
 
 
-def _some(function: str, graph: Graph, x: Tensor, question: expr.Expr, prog: Program, name: str) -> Tensor:
+def _some(function: str, graph: Graph, x: Tensor, or_inf: bool, prog: Program, name: str) -> Tensor:
     check_call(function, graph, prog, name)
     check_operand(function, graph, "x", x, UNARY["IS_NAN"])
-    answers = fused_map(graph, question, [x], prog, f"{name}/elements")
-    return reduce(graph, answers, range(x.rank), prog, "LOGICAL_OR", name)
+    flat, pieces = x.flatten(), tile_pieces(graph, x)
+    found = graph.add_variable(BOOL, (len(pieces),), f"{name}/found")
+    into = graph.add_compute_set(f"{name}/tiles")
+    for number, (tile, mine) in enumerate(pieces):
+        vertex = graph.add_vertex(into, _codelet(x.dtype, or_inf), x=take(flat, mine), found=found[number])
+        graph.set_tile_mapping(vertex, tile)
+        graph.set_tile_mapping(found[number], tile)
+    prog.add(Execute(into))
+    return reduce(graph, found, [0], prog, "LOGICAL_OR", name)

@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.errors import PoplibsError
 from ipu_teach.graph.vertex import InOut, Input, Output, SupervisorVertex, Vector, Vertex, template
+from ipu_teach.poplibs.popops.codelets import refuse_quarter
 from ipu_teach.target import Target
-from ipu_teach.types import BOOL, FLOAT, HALF, QUARTER, DType
+from ipu_teach.types import BOOL, FLOAT, HALF, DType
 
 UFUNCS: dict[str, np.ufunc] = {
     "ADD": np.add,
@@ -40,10 +40,10 @@ def partials_dtype(operation: str, dtype: type[DType]) -> type[DType]:
     return FLOAT if dtype is HALF and operation in _SUMS else dtype
 
 
-def reduced(operation: str, x: Any) -> Any:
-    """The rows of x [rows, columns] reduced, first to last, in the dtype of the partial results."""
-    if operation in _SUMS and x.dtype == np.float16:
-        x = x.astype(np.float32)
+def reduced(operation: str, x: Any, carried: type[DType]) -> Any:
+    """The rows of x [rows, columns] reduced, first to last, in the dtype `carried`."""
+    if x.dtype != carried.numpy:
+        x = x.astype(carried.numpy)
     if operation == "SQUARE_ADD":
         x = np.square(x)
     ufunc = UFUNCS[operation]
@@ -67,9 +67,10 @@ class ReduceRows(SupervisorVertex, Generic[P, R]):
     x: Input[Vector[Vector[P]]]
     out: Output[Vector[R]]
     operation: ClassVar[str]
+    carried: ClassVar[type[DType]]
 
     def compute(self) -> None:
-        self.out = reduced(self.operation, self.x)
+        self.out = reduced(self.operation, self.x, self.carried)
 
     def cycles(self, target: Target) -> int:
         return _cycles(self, 0, target)
@@ -82,9 +83,10 @@ class ScaledReduceRows(SupervisorVertex, Generic[P, R]):
     scale: Input[FLOAT]
     out: Output[Vector[R]]
     operation: ClassVar[str]
+    carried: ClassVar[type[DType]]
 
     def compute(self) -> None:
-        self.out = self.scale * reduced(self.operation, self.x)
+        self.out = self.scale * reduced(self.operation, self.x, self.carried)
 
     def cycles(self, target: Target) -> int:
         return _cycles(self, 1, target)
@@ -96,9 +98,10 @@ class ReduceRowsUpdate(SupervisorVertex, Generic[P, R]):
     x: Input[Vector[Vector[P]]]
     out: InOut[Vector[R]]
     operation: ClassVar[str]
+    carried: ClassVar[type[DType]]
 
     def compute(self) -> None:
-        total = reduced(self.operation, self.x)
+        total = reduced(self.operation, self.x, self.carried)
         self.out = self.out.astype(total.dtype) + total
 
     def cycles(self, target: Target) -> int:
@@ -112,9 +115,10 @@ class ScaledReduceRowsUpdate(SupervisorVertex, Generic[P, R]):
     scale: Input[FLOAT]
     out: InOut[Vector[R]]
     operation: ClassVar[str]
+    carried: ClassVar[type[DType]]
 
     def compute(self) -> None:
-        total = self.scale * reduced(self.operation, self.x)
+        total = self.scale * reduced(self.operation, self.x, self.carried)
         self.out = self.out.astype(total.dtype) + total
 
     def cycles(self, target: Target) -> int:
@@ -129,13 +133,16 @@ def _cycles(vertex: Any, further: int, target: Target) -> int:
 
 
 @cache
-def reduction_codelet(base: type[Vertex], operation: str, dtype: type[DType], out: type[DType]) -> type[Vertex]:
-    """`base` for an operation and the dtypes of the rows and the result: popops::ReduceRows<ADD,float>."""
-    if issubclass(dtype, QUARTER):
-        raise PoplibsError(
-            f"popops::{base.__name__} does not compute with {dtype}.",
-            next_step="convert to HALF or FLOAT with popops.cast first.",
-        )
+def reduction_codelet(
+    base: type[Vertex], operation: str, dtype: type[DType], out: type[DType], carried: type[DType]
+) -> type[Vertex]:
+    """`base` for an operation and the dtypes of the rows, the result and what is carried: popops::ReduceRows<ADD,float>.
+
+    The last is named where it is not the usual one.
+    """
+    refuse_quarter(base.__name__, dtype)
     names = [dtype.__name__.lower()] + ([] if out is dtype else [out.__name__.lower()])
+    names += [] if carried is partials_dtype(operation, dtype) else [f"in_{carried.__name__.lower()}"]
     dtypes: dict[Any, type[DType]] = {P: dtype, R: out}
-    return template(base, f"popops::{base.__name__}<{operation},{','.join(names)}>", dtypes, operation=operation)
+    name = f"popops::{base.__name__}<{operation},{','.join(names)}>"
+    return template(base, name, dtypes, operation=operation, carried=carried)

@@ -1,4 +1,4 @@
-"""Reductions: `reduce`, `reduce_with_output`, `reduce_many`, and the plan of each.
+"""Reductions: `reduce`, `reduce_with_output`, `reduce_many`.
 
 What is reduced is seen as rows, and what remains as columns. In one stage, every tile that holds a part of the result reads
 all rows of its columns. In two, blocks of rows are reduced side by side on tiles of their own first, each if possible on the
@@ -9,33 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 from typing import Any
 
-from ipu_teach.cost.exchange import exchange_cycles
 from ipu_teach.errors import PoplibsError, counted, shown
 from ipu_teach.graph.compute_set import ComputeSet
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.tensor import Shape, Tensor, concat
-from ipu_teach.graph.text import table
+from ipu_teach.poplibs.options import Options
 from ipu_teach.poplibs.popops.operands import check_operand, check_output
+from ipu_teach.poplibs.popops.reduction_plan import AccumTypes, accum_types, after, check_operation, planned
 from ipu_teach.poplibs.popops.reduction_vertices import (
-    REDUCTIONS,
     ReduceRows,
     ReduceRowsUpdate,
     ScaledReduceRows,
     ScaledReduceRowsUpdate,
-    partials_dtype,
     reduction_codelet,
-    stage_cycles,
 )
 from ipu_teach.poplibs.poputil import (
-    MIN_BYTES_PER_TILE,
     balanced_partition,
     check_call,
     check_number,
-    check_sizes,
     check_tensor,
     map_tensor_linearly,
     take,
@@ -43,9 +37,9 @@ from ipu_teach.poplibs.poputil import (
 )
 from ipu_teach.program import Execute
 from ipu_teach.program import Sequence as Program
-from ipu_teach.target import Target
 from ipu_teach.types import BOOL, FLOAT, HALF, DType, as_dtype
 
+Into = Program | list[ComputeSet]
 _FLOATS = (FLOAT, HALF)
 _SCALED = ("ADD", "SQUARE_ADD")
 
@@ -73,94 +67,15 @@ class SingleReduceOp:
     out_type: type[DType] | None = None
 
 
-@dataclass(frozen=True)
-class ReduceStage:
-    """One compute set of a plan: `vertices` of [rows, columns] each at most, and what the busiest tile spends."""
-
-    name: str
-    vertices: int
-    rows: int
-    columns: int
-    exchange_bytes: int
-    cycles: int
-
-
-@dataclass(frozen=True)
-class ReducePlan:
-    """How many blocks of rows are reduced side by side before their partial results are, and the modelled cycles.
-
-    Printing it says it in a line; a notebook shows the stages as a table.
-    """
-
-    row_blocks: int
-    cycles: int
-    stages: tuple[ReduceStage, ...] = ()
-
-    def __repr__(self) -> str:
-        steps = ", then ".join(
-            f"{s.name}: {counted(s.vertices, 'vertex', 'vertices')} of {s.rows:,} x {s.columns:,}" for s in self.stages
-        )
-        return (
-            f"ReducePlan({counted(self.row_blocks, 'block')} of rows; {steps or 'no stages'}; {self.cycles:,} cycles modelled)"
-        )
-
-    def _repr_html_(self) -> str:
-        heads = ("stage", "vertices", "rows", "columns", "bytes in", "modelled cycles")
-        rows = [(s.name, *(f"{n:,}" for n in (s.vertices, s.rows, s.columns, s.exchange_bytes, s.cycles))) for s in self.stages]
-        said = f"Plan of a reduction: {counted(self.row_blocks, 'block')} of rows, {self.cycles:,} cycles modelled"
-        return table(said, heads, rows, "stages")
-
-
-def plan_reduce(rows: int, columns: int, dtype: type[DType], target: Target, operation: str = "ADD") -> ReducePlan:
-    """The number of row blocks that the cost model likes best for reducing `rows` x `columns` of `dtype` to one row."""
-    check_sizes("plan_reduce", target, 0, rows=rows, columns=columns)
-    _check_operation("plan_reduce", operation)
-    return _plan(int(rows), int(columns), as_dtype(dtype, "plan_reduce()"), target, operation)
-
-
-@lru_cache(maxsize=512)
-def _plan(rows: int, columns: int, dtype: type[DType], target: Target, operation: str) -> ReducePlan:
-    most = min(rows, target.num_tiles) if columns else 1
-    plans = (reduce_stages(rows, columns, blocks, dtype, target, operation) for blocks in range(1, max(1, most) + 1))
-    return min(plans, key=lambda plan: (plan.cycles, plan.row_blocks))
-
-
-def reduce_stages(
-    rows: int, columns: int, blocks: int, dtype: type[DType], target: Target, operation: str = "ADD"
-) -> ReducePlan:
-    """The plan with that many blocks, and its modelled cycles: as if every element came from another tile."""
-    carried = partials_dtype(operation, dtype)
-    share = max(-(-columns // target.num_tiles), min(columns, MIN_BYTES_PER_TILE // dtype.size))
-    used = -(-columns // share) if share else 0
-    stages: list[ReduceStage] = []
-    left, kind, again = rows, dtype, operation
-    if blocks > 1:
-        block = -(-rows // blocks)
-        cycles = stage_cycles(operation, columns, block, dtype, carried, target) + target.internal_sync_cycles
-        moved = block * columns * dtype.size
-        cycles += int(exchange_cycles(moved, target))
-        stages.append(ReduceStage("InToIntermediate", blocks, block, columns, moved, cycles))
-        left, kind, again = blocks, carried, _next(operation)
-    moved = left * share * kind.size
-    cycles = int(exchange_cycles(moved, target)) + stage_cycles(again, share, left, kind, dtype, target)
-    name = "IntermediateToOutput" if stages else "InToOutput"
-    stages.append(ReduceStage(name, used, left, share, moved, cycles))
-    return ReducePlan(blocks, sum(s.cycles for s in stages), tuple(stages))
-
-
-def _next(operation: str) -> str:
-    """What is done with the partial results of an operation."""
-    return "ADD" if operation == "SQUARE_ADD" else operation
-
-
 def reduce(
     graph: Graph,
     x: Tensor,
     dims: Sequence[int],
-    prog: Program,
+    prog: Into,
     operation: str | ReduceParams = "ADD",
     debug_context: str = "reduce",
     out_type: type[DType] | None = None,
+    options: Options | None = None,
 ) -> Tensor:
     """x reduced over the dimensions `dims` by `operation`, a word or `ReduceParams`; the others remain, in order.
 
@@ -168,11 +83,16 @@ def reduce(
     (of FLOAT and HALF: the logarithm of the sum of exponents). `out_type`: FLOAT or HALF for the other one; by default x's.
 
     One compute set, or two, by `plan_reduce`: rows are reduced in blocks, first to last within a block, then the blocks'
-    results first to last. Sums of HALF are carried in FLOAT and rounded once. The result is mapped linearly. Without rows the
-    result is the neutral element; MIN and MAX have none. Raises `PoplibsError`.
+    results first to last. Sums of HALF are carried in FLOAT and rounded once, unless `options` say "accumType.inVertex"
+    (within a vertex) or "accumType.interTile" (between the stages) otherwise. The result is mapped linearly. Without rows
+    it is the neutral element; MIN and MAX have none.
+
+    `prog`: a Sequence; or a list of compute sets, which the vertices are added to: the first stage to the first of the list.
+    What is missing is appended, and nothing is executed: add an Execute of each, in order. Several reductions that are given
+    the same list run side by side. Raises `PoplibsError` and `InvalidOptionError`.
     """
-    check_call("reduce", graph, prog, debug_context)
-    job = _job("reduce", graph, SingleReduceOp(x, dims, operation, out_type), None)
+    _check_call("reduce", graph, prog, debug_context)
+    job = _job("reduce", graph, SingleReduceOp(x, dims, operation, out_type), None, options)
     _add_output(graph, job, f"{debug_context}/out")
     _run(graph, [job], prog, debug_context)
     return job.result()
@@ -183,35 +103,37 @@ def reduce_with_output(
     x: Tensor,
     out: Tensor,
     dims: Sequence[int],
-    prog: Program,
+    prog: Into,
     operation: str | ReduceParams = "ADD",
     debug_context: str = "reduce_with_output",
+    options: Options | None = None,
 ) -> None:
     """As `reduce`, into `out`: of the shape that remains and of x's dtype (HALF or FLOAT of either). It keeps its mapping.
 
     With `ReduceParams(update=True)` the result is added to what out holds.
     """
     function = "reduce_with_output"
-    check_call(function, graph, prog, debug_context)
+    _check_call(function, graph, prog, debug_context)
     check_tensor(function, graph, "out", out)
-    job = _job(function, graph, SingleReduceOp(x, dims, operation, out.dtype), out)
+    job = _job(function, graph, SingleReduceOp(x, dims, operation, out.dtype), out, options)
     _run(graph, [job], prog, debug_context)
 
 
 def reduce_many(
     graph: Graph,
     operations: Sequence[SingleReduceOp],
-    prog: Program,
+    prog: Into,
     debug_context: str = "reduce_many",
     outputs: Sequence[Tensor] | None = None,
+    options: Options | None = None,
 ) -> list[Tensor]:
     """Several reductions side by side, in the compute sets of one: at most two, however many there are.
 
     `operations`: a list of `SingleReduceOp`. `outputs`: a tensor for each, as `out` of `reduce_with_output`; by default they
-    are made. Returns them.
+    are made. Returns them. `prog` and `options`: as of `reduce`.
     """
     function = "reduce_many"
-    check_call(function, graph, prog, debug_context)
+    _check_call(function, graph, prog, debug_context)
     if not isinstance(operations, (list, tuple)) or not all(isinstance(op, SingleReduceOp) for op in operations):
         raise PoplibsError(
             f"{function}() was given {shown(operations)}.", next_step="give a list: [SingleReduceOp(x, [0]), …]."
@@ -221,7 +143,7 @@ def reduce_many(
             f"{function}() was given {counted(len(operations), 'reduction')} and the outputs {shown(outputs)}.",
             next_step="give a list with one tensor for each, or none at all.",
         )
-    jobs = [_job(function, graph, op, None if outputs is None else outputs[i]) for i, op in enumerate(operations)]
+    jobs = [_job(function, graph, op, None if outputs is None else outputs[i], options) for i, op in enumerate(operations)]
     for i, job in enumerate(jobs):
         if job.out is None:
             _add_output(graph, job, f"{debug_context}/out{i}")
@@ -238,6 +160,7 @@ class _Job:
     shape: Shape
     params: ReduceParams
     dtype: type[DType]
+    types: AccumTypes
     out: Tensor | None
 
     def result(self) -> Tensor:
@@ -245,11 +168,19 @@ class _Job:
         return self.out
 
 
-def _job(function: str, graph: Graph, op: SingleReduceOp, out: Tensor | None) -> _Job:
+def _check_call(function: str, graph: Graph, prog: object, name: object) -> None:
+    """Raise `PoplibsError` unless there are a graph, a Sequence or a list of compute sets, and a name."""
+    if isinstance(prog, list) and all(isinstance(into, ComputeSet) for into in prog):
+        prog = Program()
+    check_call(function, graph, prog, name)
+
+
+def _job(function: str, graph: Graph, op: SingleReduceOp, out: Tensor | None, options: object) -> _Job:
     x, params = op.x, op.params if isinstance(op.params, ReduceParams) else ReduceParams(op.params)
     check_tensor(function, graph, "x", x)
-    _check_operation(function, params.operation)
+    check_operation(function, params.operation)
     _check_dtype(function, graph, x, params.operation)
+    types = accum_types(function, params.operation, x.dtype, options)
     chosen = _dims(function, x, op.dims)
     dtype = x.dtype if op.out_type is None else as_dtype(op.out_type, f"{function}()")
     if dtype is not x.dtype and (dtype not in _FLOATS or x.dtype not in _FLOATS):
@@ -270,14 +201,7 @@ def _job(function: str, graph: Graph, op: SingleReduceOp, out: Tensor | None) ->
         check_output(function, graph, out, shape, dtype)
     _check_extras(function, graph, x, params, out)
     matrix = x.dim_shuffle(chosen + kept).reshape((rows, prod(shape)))
-    return _Job(matrix, shape, params, dtype, out)
-
-
-def _check_operation(function: str, operation: object) -> None:
-    if not isinstance(operation, str) or operation not in REDUCTIONS:
-        raise PoplibsError(
-            f"{function}() was given the operation {shown(operation)}.", next_step=f"use {', '.join(REDUCTIONS)}."
-        )
+    return _Job(matrix, shape, params, dtype, types, out)
 
 
 def _check_dtype(function: str, graph: Graph, x: Tensor, operation: str) -> None:
@@ -347,21 +271,23 @@ def _add_output(graph: Graph, job: _Job, name: str) -> None:
     map_tensor_linearly(graph, job.out)
 
 
-def _run(graph: Graph, jobs: list[_Job], prog: Program, name: str) -> None:
+def _run(graph: Graph, jobs: list[_Job], prog: Into, name: str) -> None:
     """The compute sets of all jobs: what takes one stage runs in the first, beside the first of what takes two."""
-    plans = [plan_reduce(*_size(j.matrix), j.matrix.dtype, graph.target, j.params.operation) for j in jobs]
+    plans = [planned(*_size(j.matrix), j.matrix.dtype, graph.target, j.params.operation, j.types.inter_tile) for j in jobs]
     two = any(plan.row_blocks > 1 for plan in plans)
-    first = graph.add_compute_set(f"{name}/Reduce/{'InToIntermediate' if two else 'InToOutput'}")
-    last = graph.add_compute_set(f"{name}/Reduce/IntermediateToOutput") if two else first
+    stages = ["InToIntermediate", "IntermediateToOutput"] if two else ["InToOutput"]
+    into = prog if isinstance(prog, list) else []
+    into += [graph.add_compute_set(f"{name}/Reduce/{stage}") for stage in stages[len(into) :]]
+    first, last = into[0], into[len(stages) - 1]
     for job, plan in zip(jobs, plans, strict=True):
         operation, matrix, final = job.params.operation, job.matrix, first
         if plan.row_blocks > 1:
-            matrix = _reduce_blocks(graph, first, matrix, plan.row_blocks, operation, name)
-            operation, final = _next(operation), last
+            matrix = _reduce_blocks(graph, first, job, plan.row_blocks, name)
+            operation, final = after(operation), last
         _finish(graph, final, matrix, job, operation, name)
-    prog.add(Execute(first))
-    if two:
-        prog.add(Execute(last))
+    if not isinstance(prog, list):
+        for compute_set in into:
+            prog.add(Execute(compute_set))
 
 
 def _size(matrix: Tensor) -> tuple[int, int]:
@@ -369,11 +295,11 @@ def _size(matrix: Tensor) -> tuple[int, int]:
     return rows, columns
 
 
-def _reduce_blocks(graph: Graph, into: ComputeSet, matrix: Tensor, blocks: int, operation: str, name: str) -> Tensor:
+def _reduce_blocks(graph: Graph, into: ComputeSet, job: _Job, blocks: int, name: str) -> Tensor:
     """Each block of rows reduced on a tile of its own, if possible that which holds its first element: (blocks, columns)."""
-    kind = partials_dtype(operation, matrix.dtype)
+    matrix, kind = job.matrix, job.types.inter_tile
     partials = graph.add_variable(kind, (blocks, matrix.shape[1]), f"{name}/partials")
-    codelet = reduction_codelet(ReduceRows, operation, matrix.dtype, kind)
+    codelet = reduction_codelet(ReduceRows, job.params.operation, matrix.dtype, kind, job.types.in_vertex)
     parts = balanced_partition(matrix.shape[0], blocks)
     first = matrix.positions()[[begin for begin, _ in parts], 0]
     tiles: list[int] = graph.tile_map().at(first * matrix.dtype.size).tolist()
@@ -392,7 +318,9 @@ def _finish(graph: Graph, into: ComputeSet, matrix: Tensor, job: _Job, operation
         (False, False): ReduceRows, (True, False): ScaledReduceRows, (False, True): ReduceRowsUpdate,
         (True, True): ScaledReduceRowsUpdate,
     }  # fmt: skip
-    codelet = reduction_codelet(bases[params.scale is not None, params.update], operation, matrix.dtype, out.dtype)
+    codelet = reduction_codelet(
+        bases[params.scale is not None, params.update], operation, matrix.dtype, out.dtype, job.types.in_vertex
+    )
     extra: dict[str, Any] = {}
     if params.scale is not None:
         scale = params.scale
@@ -413,5 +341,6 @@ def reduce_rows(graph: Graph, matrix: Tensor, out: Tensor, prog: Program, operat
     One compute set, called `name`: the last step of other libraries' plans.
     """
     into = graph.add_compute_set(name)
-    _finish(graph, into, matrix, _Job(matrix, out.shape, ReduceParams(operation), out.dtype, out), operation, name)
+    types = accum_types("reduce_rows", operation, matrix.dtype, None)
+    _finish(graph, into, matrix, _Job(matrix, out.shape, ReduceParams(operation), out.dtype, types, out), operation, name)
     prog.add(Execute(into))

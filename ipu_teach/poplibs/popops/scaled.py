@@ -1,169 +1,275 @@
 """a = a + k b and its kin, in place: one compute set with one vertex a tile, on the elements of a that lie there.
 
-Each product is rounded, then the sum, in a's dtype. A factor is a number, or a tensor of one element that is sent to every
-tile. Costs: PopLibs' ScaledAdd, with its operations ADD, SUBTRACT and AXPBY.
+Each product is rounded, then the sum, in a's dtype, to which b is converted first. A factor is a number, or a tensor of one
+element that is sent to every tile. Costs: PopLibs' ScaledAdd, with its operations ADD, SUBTRACT and AXPBY.
+
+A factor that HALF does not hold well enough ("scaleFloatToHalfTolerance") makes `scaled_add_to` compute in FLOAT and round
+once; a FLOAT tensor is looked at when the program runs.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from enum import Enum
+from functools import cache
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.errors import PoplibsError
+from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex import InOut, Input, SupervisorVertex, Vector
-from ipu_teach.poplibs.popops.codelets import codelet, per_tile
-from ipu_teach.poplibs.popops.operands import CAST, check_operand
-from ipu_teach.poplibs.poputil import check_call, check_mapped, check_number, check_same
+from ipu_teach.graph.vertex import InOut, Input, SupervisorVertex, Vector, Vertex, template
+from ipu_teach.poplibs.options import Option, Options, settled
+from ipu_teach.poplibs.popops.codelets import per_tile, refuse_quarter
+from ipu_teach.poplibs.popops.operands import CAST, check_factor, check_operand
+from ipu_teach.poplibs.poputil import check_call, check_same
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
-from ipu_teach.types import FLOAT
+from ipu_teach.types import FLOAT, HALF, DType
 
 Factor = Tensor | float
+OPTIONS = (Option("optimizeForSpeed", bool, False), Option("scaleFloatToHalfTolerance", float, 1e-6))
+A = TypeVar("A")
+B = TypeVar("B")
+K = TypeVar("K")
 
 
-class ScaledAdd(SupervisorVertex):
+class ScaledAddSpecialisation(Enum):
+    """What `axpby_to` computes: DEFAULT ka a + kb b, X_MINUS_AX_PLUS_BY (a - ka a) + kb b."""
+
+    DEFAULT = "DEFAULT"
+    X_MINUS_AX_PLUS_BY = "X_MINUS_AX_PLUS_BY"
+
+
+def _like(a: Any, b: Any) -> Any:
+    """b in a's dtype."""
+    return b if b.dtype == a.dtype else b.astype(a.dtype)
+
+
+class _Scaled(SupervisorVertex, Generic[A, B]):
+    a: InOut[Vector[A]]
+    b: Input[Vector[B]]
+    operation: ClassVar[str]
+    fast: ClassVar[bool]  # the operands lie in different memory elements, and are read beside each other
+
+    def cycles(self, target: Target) -> int:
+        dtype, kinds = self.fields["a"].dtype, [field.dtype for field in self.fields.values()]
+        other = None if all(kind is dtype for kind in kinds) else FLOAT
+        n, fast = len(self.a), self.fast
+        return int(vertices.scaled_add(n, dtype, target, other=other, operation=self.operation, memory_constrained=fast))
+
+
+class ScaledAdd(_Scaled[A, B]):
     """a = a + k b."""
 
-    a: InOut[Vector[FLOAT]]
-    b: Input[Vector[FLOAT]]
-    k: FLOAT
+    k: A
 
     def compute(self) -> None:
-        self.a += self.k * self.b
-
-    def cycles(self, target: Target) -> int:
-        return int(vertices.scaled_add(len(self.a), self.fields["a"].dtype, target))
+        self.a += self.k * _like(self.a, self.b)
 
 
-class ScaledAddTensor(SupervisorVertex):
+class ScaledAddTensor(_Scaled[A, B]):
     """a = a + k b, for a factor k that is a tensor."""
 
-    a: InOut[Vector[FLOAT]]
-    b: Input[Vector[FLOAT]]
-    k: Input[FLOAT]
+    k: Input[A]
 
     def compute(self) -> None:
-        self.a += self.k * self.b
-
-    def cycles(self, target: Target) -> int:
-        return int(vertices.scaled_add(len(self.a), self.fields["a"].dtype, target))
+        self.a += self.k * _like(self.a, self.b)
 
 
-class ScaledSubtract(SupervisorVertex):
-    """a = a - k b."""
+class ScaledAddWide(_Scaled[A, B]):
+    """a = a + k b in FLOAT, rounded once to the halves of a."""
 
-    a: InOut[Vector[FLOAT]]
-    b: Input[Vector[FLOAT]]
     k: FLOAT
 
     def compute(self) -> None:
-        self.a -= self.k * self.b
-
-    def cycles(self, target: Target) -> int:
-        return int(vertices.scaled_add(len(self.a), self.fields["a"].dtype, target, operation="SUBTRACT"))
+        self.a = self.a.astype(np.float32) + self.k * self.b.astype(np.float32)
 
 
-class ScaledSubtractTensor(SupervisorVertex):
+class ScaledAddWideTensor(_Scaled[A, B]):
+    """a = a + k b, in HALF if k is the same there within the tolerance, else in FLOAT."""
+
+    k: Input[FLOAT]
+    tolerance: ClassVar[float]
+
+    def compute(self) -> None:
+        half = self.k.astype(np.float16)
+        near = np.abs(half.astype(np.float32) - self.k) <= np.float32(self.tolerance) * np.abs(self.k)
+        narrow = self.a + half * self.b.astype(np.float16)
+        wide = self.a.astype(np.float32) + self.k * self.b.astype(np.float32)
+        self.a = np.where(near, narrow, wide.astype(np.float16))
+
+
+class ScaledSubtract(_Scaled[A, B]):
+    """a = a - k b."""
+
+    k: A
+
+    def compute(self) -> None:
+        self.a -= self.k * _like(self.a, self.b)
+
+
+class ScaledSubtractTensor(_Scaled[A, B]):
     """a = a - k b, for a factor k that is a tensor."""
 
-    a: InOut[Vector[FLOAT]]
-    b: Input[Vector[FLOAT]]
-    k: Input[FLOAT]
+    k: Input[A]
 
     def compute(self) -> None:
-        self.a -= self.k * self.b
-
-    def cycles(self, target: Target) -> int:
-        return int(vertices.scaled_add(len(self.a), self.fields["a"].dtype, target, operation="SUBTRACT"))
+        self.a -= self.k * _like(self.a, self.b)
 
 
-class AXPBY(SupervisorVertex):
+class AXPBY(_Scaled[A, B]):
     """a = ka a + kb b."""
 
-    a: InOut[Vector[FLOAT]]
-    b: Input[Vector[FLOAT]]
-    ka: FLOAT
-    kb: FLOAT
+    ka: A
+    kb: A
 
     def compute(self) -> None:
-        self.a = self.ka * self.a + self.kb * self.b
-
-    def cycles(self, target: Target) -> int:
-        return int(vertices.scaled_add(len(self.a), self.fields["a"].dtype, target, operation="AXPBY"))
+        self.a = self.ka * self.a + self.kb * _like(self.a, self.b)
 
 
-class AXPBYTensor(SupervisorVertex):
+class AXPBYTensor(_Scaled[A, B]):
     """a = ka a + kb b, for factors that are tensors."""
 
-    a: InOut[Vector[FLOAT]]
-    b: Input[Vector[FLOAT]]
-    ka: Input[FLOAT]
-    kb: Input[FLOAT]
+    ka: Input[A]
+    kb: Input[A]
 
     def compute(self) -> None:
-        self.a = self.ka * self.a + self.kb * self.b
-
-    def cycles(self, target: Target) -> int:
-        return int(vertices.scaled_add(len(self.a), self.fields["a"].dtype, target, operation="AXPBY"))
+        self.a = self.ka * self.a + self.kb * _like(self.a, self.b)
 
 
-def scaled_add_to(graph: Graph, a: Tensor, b: Tensor, k: Factor, prog: Program, debug_context: str = "scaled_add_to") -> None:
-    """a += k * b; k is a number, or one element. Same shape and dtype. The product is rounded, then the sum."""
-    _scaled("scaled_add_to", graph, a, b, {"k": k}, (ScaledAdd, ScaledAddTensor), prog, debug_context)
+class XMinusAXPlusBY(_Scaled[A, B]):
+    """a = (a - ka a) + kb b. PopLibs estimates it as AXPBY."""
+
+    ka: A
+    kb: A
+
+    def compute(self) -> None:
+        self.a = (self.a - self.ka * self.a) + self.kb * _like(self.a, self.b)
 
 
-def scaled_subtract_from(
-    graph: Graph, a: Tensor, b: Tensor, k: Factor, prog: Program, debug_context: str = "scaled_subtract_from"
-) -> None:
-    """a -= k * b; k is a number, or one element. Same shape and dtype. The product is rounded, then the difference."""
-    _scaled("scaled_subtract_from", graph, a, b, {"k": k}, (ScaledSubtract, ScaledSubtractTensor), prog, debug_context)
+class XMinusAXPlusBYTensor(_Scaled[A, B]):
+    """a = (a - ka a) + kb b, for factors that are tensors. PopLibs estimates it as AXPBY."""
+
+    ka: Input[A]
+    kb: Input[A]
+
+    def compute(self) -> None:
+        self.a = (self.a - self.ka * self.a) + self.kb * _like(self.a, self.b)
 
 
-def axpby_to(
-    graph: Graph, a: Tensor, ka: Factor, b: Tensor, kb: Factor, prog: Program, debug_context: str = "axpby_to"
-) -> None:
-    """a = ka * a + kb * b; the factors are two numbers, or two tensors of one element. Each step is rounded."""
-    _scaled("axpby_to", graph, a, b, {"ka": ka, "kb": kb}, (AXPBY, AXPBYTensor), prog, debug_context)
-
-
-def _scaled(
-    function: str,
+def scaled_add_to(
     graph: Graph,
     a: Tensor,
     b: Tensor,
-    factors: dict[str, Any],
-    bases: tuple[Any, Any],
+    k: Factor,
     prog: Program,
-    name: str,
+    debug_context: str = "scaled_add_to",
+    options: Options | None = None,
 ) -> None:
-    check_call(function, graph, prog, name)
+    """a += k * b for tensors of one shape; b is converted to a's dtype. The product is rounded, then the sum.
+
+    `k`: a number, or one element of a's dtype, for an a of HALF also of FLOAT. `options`: "optimizeForSpeed" (the operands
+    are read from different memory elements; default False) and "scaleFloatToHalfTolerance" (1e-6: where HALF holds k less
+    well than this, a and b of HALF are added in FLOAT and rounded once, which is slower).
+    """
+    function = "scaled_add_to"
+    check_call(function, graph, prog, debug_context)
+    chosen = settled(function, OPTIONS, options)
+    _check_pair(function, graph, a, b)
+    wide = a.dtype is HALF and not (isinstance(k, Tensor) and k.dtype is HALF)
+    factor = check_factor(function, graph, "k", k, FLOAT if wide else a.dtype, *((HALF,) if wide else ()))
+    tolerance = chosen["scaleFloatToHalfTolerance"]
+    base: Any = ScaledAddTensor if isinstance(k, Tensor) else ScaledAdd
+    if wide and isinstance(k, Tensor):
+        base = ScaledAddWideTensor
+    elif wide:
+        with np.errstate(over="ignore"):
+            half = np.float16(factor)
+        base = ScaledAdd if abs(float(half) - float(factor)) <= tolerance * abs(float(factor)) else ScaledAddWide
+        factor = factor if base is ScaledAddWide else half
+    _put(graph, base, "ADD", a, b, {"k": factor}, chosen, prog, debug_context)
+
+
+def scaled_subtract_from(
+    graph: Graph,
+    a: Tensor,
+    b: Tensor,
+    k: Factor,
+    prog: Program,
+    debug_context: str = "scaled_subtract_from",
+    options: Options | None = None,
+) -> None:
+    """a -= k * b; k is a number, or one element of a's dtype. Otherwise as `scaled_add_to`, but for the tolerance."""
+    function = "scaled_subtract_from"
+    check_call(function, graph, prog, debug_context)
+    chosen = settled(function, OPTIONS, options)
+    _check_pair(function, graph, a, b)
+    factor = check_factor(function, graph, "k", k, a.dtype)
+    base = ScaledSubtractTensor if isinstance(k, Tensor) else ScaledSubtract
+    _put(graph, base, "SUBTRACT", a, b, {"k": factor}, chosen, prog, debug_context)
+
+
+def axpby_to(
+    graph: Graph,
+    a: Tensor,
+    ka: Factor,
+    b: Tensor,
+    kb: Factor,
+    prog: Program,
+    debug_context: str = "axpby_to",
+    options: Options | None = None,
+    specialisation: ScaledAddSpecialisation = ScaledAddSpecialisation.DEFAULT,
+) -> None:
+    """a = ka * a + kb * b; the factors are numbers, or tensors of one element of a's dtype. Each step is rounded.
+
+    `specialisation`: X_MINUS_AX_PLUS_BY makes it (a - ka * a) + kb * b. Otherwise as `scaled_subtract_from`.
+    """
+    function = "axpby_to"
+    check_call(function, graph, prog, debug_context)
+    chosen = settled(function, OPTIONS, options)
+    if not isinstance(specialisation, ScaledAddSpecialisation):
+        raise PoplibsError(
+            f"{function}() was given {shown(specialisation)} as specialisation.",
+            next_step="use ScaledAddSpecialisation.DEFAULT or X_MINUS_AX_PLUS_BY.",
+        )
+    _check_pair(function, graph, a, b)
+    factors = {name: check_factor(function, graph, name, k, a.dtype) for name, k in (("ka", ka), ("kb", kb))}
+    tensors = any(isinstance(k, Tensor) for k in factors.values())
+    if tensors:  # beside a tensor, a number becomes one
+        for name, number in factors.items():
+            if not isinstance(number, Tensor):
+                factors[name] = graph.add_constant(a.dtype, (), number, f"{debug_context}/{name}")
+                graph.set_tile_mapping(factors[name], 0)
+    usual = specialisation is ScaledAddSpecialisation.DEFAULT
+    base: Any = (AXPBYTensor if tensors else AXPBY) if usual else XMinusAXPlusBYTensor if tensors else XMinusAXPlusBY
+    _put(graph, base, "AXPBY", a, b, factors, chosen, prog, debug_context)
+
+
+def _check_pair(function: str, graph: Graph, a: Tensor, b: Tensor) -> None:
     check_operand(function, graph, "a", a)
     check_operand(function, graph, "b", b)
-    check_same(function, "dtypes", a.dtype, b.dtype, f"{a!r} and {b!r}", CAST)
+    if {a.dtype, b.dtype} != {FLOAT, HALF}:
+        check_same(function, "dtypes", a.dtype, b.dtype, f"{a!r} and {b!r}", CAST)
     check_same(function, "shapes", a.shape, b.shape, f"{a!r} and {b!r}", "slice one, or poputil.broadcast_to_match.")
-    tensors = {field: k for field, k in factors.items() if isinstance(k, Tensor)}
-    for field, k in tensors.items():
-        check_operand(function, graph, field, k)
-        check_same(function, "dtypes", a.dtype, k.dtype, f"{a!r} and {field} {k!r}", CAST)
-        if k.num_elements != 1:
-            raise PoplibsError(
-                f"{function}() wants one element as {field}; it was given {k.num_elements:,}.",
-                where=repr(k),
-                next_step="give a number, or a tensor of one element; for a factor each, popops.mul and popops.add.",
-            )
-        check_mapped(function, graph, field, k)
-    numbers = {
-        field: check_number(function, field, k, a.dtype, "give a number, or a tensor of one element.")
-        for field, k in factors.items()
-        if field not in tensors
-    }
-    if not tensors:
-        per_tile(graph, codelet(bases[0], a.dtype), a, {"a": a, "b": b}, prog, name, **numbers)
-        return
-    for field, number in numbers.items():  # beside a tensor, a number becomes one
-        tensors[field] = graph.add_constant(a.dtype, (), number, f"{name}/{field}")
-        graph.set_tile_mapping(tensors[field], 0)
-    single = {field: k.reshape(()) for field, k in tensors.items()}
-    per_tile(graph, codelet(bases[1], a.dtype), a, {"a": a, "b": b}, prog, name, **single)
+    refuse_quarter("ScaledAdd", a.dtype)
+
+
+def _put(
+    graph: Graph, base: Any, operation: str, a: Tensor, b: Tensor, factors: dict[str, Any], chosen: dict[str, Any],
+    prog: Program, name: str,
+) -> None:  # fmt: skip
+    tolerance = chosen["scaleFloatToHalfTolerance"] if base is ScaledAddWideTensor else None
+    made = _codelet(base, operation, a.dtype, b.dtype, chosen["optimizeForSpeed"], tolerance)
+    per_tile(graph, made, a, {"a": a, "b": b}, prog, name, **factors)
+
+
+@cache
+def _codelet(base: Any, operation: str, a: type[DType], b: type[DType], fast: bool, tolerance: float | None) -> type[Vertex]:
+    """`base` for a and b: popops::ScaledAdd<half>, popops::ScaledAdd<half,float,fast>."""
+    words = [a.__name__.lower()] + ([] if b is a else [b.__name__.lower()]) + ["fast"] * fast
+    words += [] if tolerance is None else [f"{tolerance:g}"]
+    extra: dict[str, Any] = {} if tolerance is None else {"tolerance": tolerance}
+    name = f"popops::{base.__name__}<{','.join(words)}>"
+    return template(base, name, {A: a, B: b}, operation=operation, fast=fast, **extra)

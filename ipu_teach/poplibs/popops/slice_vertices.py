@@ -1,12 +1,12 @@
 """The vertices that read and write rows whose numbers are data. Each works on the columns that its tile holds.
 
-PopLibs' estimates of them are not among the ones that we have; assumed, for each: a turn of 15 cycles for every row that is
-moved (its number is read and becomes an address), and its elements at the rate of a copy inside a tile.
+Cycles: PopLibs' estimates of its DynamicSlice1D, MultiSlice, MultiUpdate and MultiUpdateOp (popops/PerformanceEstimation.cpp).
+It has none of an update by MUL; that costs what one by MAX does.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -15,13 +15,7 @@ from ipu_teach.graph.vertex import InOut, Input, Output, SupervisorVertex, Vecto
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, UNSIGNED_INT
 
-_TURN, _START = 15, 20
-
-
-def _moved(shape: tuple[int, ...], size: int, target: Target, times: int = 1) -> int:
-    """Tile cycles of moving the rows of [rows, columns]: see the head of this module. `times`: reads and writes of each."""
-    rows, columns = shape
-    return _START + _TURN * rows + times * int(vertices.memcpy(rows * columns * size, target))
+K = TypeVar("K")
 
 
 class DynamicSlice1D(SupervisorVertex):
@@ -37,7 +31,8 @@ class DynamicSlice1D(SupervisorVertex):
         self.out = np.take(self.base, places, axis=0, mode="clip")
 
     def cycles(self, target: Target) -> int:
-        return _moved(self.out.shape, self.fields["out"].dtype.size, target)
+        rows, columns = self.out.shape
+        return int(vertices.dynamic_slice_1d(columns, rows, self.fields["out"].dtype, target))
 
 
 class DynamicUpdateSlice1D(SupervisorVertex):
@@ -54,7 +49,8 @@ class DynamicUpdateSlice1D(SupervisorVertex):
         self.base = np.where((places < count).reshape((rows, 1)), taken, self.base)
 
     def cycles(self, target: Target) -> int:
-        return _moved(self.update.shape, self.fields["base"].dtype.size, target)
+        rows, columns = self.update.shape
+        return int(vertices.dynamic_slice_1d(columns, rows, self.fields["base"].dtype, target))
 
 
 def _start(offset: Any, rows: int) -> Any:
@@ -62,19 +58,25 @@ def _start(offset: Any, rows: int) -> Any:
 
 
 class MultiSlice(SupervisorVertex):
-    """out = the rows of base of these numbers; zeros where there is no such row. UNSIGNED_INT stands for the numbers' dtype."""
+    """out = the rows of base of these numbers, of which the `first` is its own; zeros where there is no such row.
+
+    UNSIGNED_INT stands for the numbers' dtype.
+    """
 
     base: Input[Vector[Vector[FLOAT]]]
     offsets: Input[Vector[UNSIGNED_INT]]
     out: Output[Vector[Vector[FLOAT]]]
+    first: UNSIGNED_INT
 
     def compute(self) -> None:
-        inside = (self.offsets >= 0) & (self.offsets < len(self.base))
-        taken = np.take(self.base, self.offsets.astype(np.int64), axis=0, mode="clip")
+        places = self.offsets - self.first
+        inside = (places >= 0) & (places < len(self.base))
+        taken = np.take(self.base, places.astype(np.int64), axis=0, mode="clip")
         self.out = np.where(inside.reshape((len(self.offsets), 1)), taken, np.zeros((), self.out.dtype))
 
     def cycles(self, target: Target) -> int:
-        return _moved(self.out.shape, self.fields["out"].dtype.size, target)
+        rows, columns = self.out.shape
+        return int(vertices.multi_slice(columns, rows, self.fields["out"].dtype, target))
 
 
 class MultiUpdate(SupervisorVertex):
@@ -83,16 +85,19 @@ class MultiUpdate(SupervisorVertex):
     base: InOut[Vector[Vector[FLOAT]]]
     updates: Input[Vector[Vector[FLOAT]]]
     offsets: Input[Vector[UNSIGNED_INT]]
+    first: UNSIGNED_INT
 
     def compute(self) -> None:
-        inside = (self.offsets >= 0) & (self.offsets < len(self.base))
-        self.base[self.offsets[inside]] = self.updates[inside]
+        places = self.offsets - self.first
+        inside = (places >= 0) & (places < len(self.base))
+        self.base[places[inside]] = self.updates[inside]
 
     def cycles(self, target: Target) -> int:
-        return _moved(self.updates.shape, self.fields["base"].dtype.size, target)
+        rows, columns = self.updates.shape
+        return int(vertices.multi_slice(columns, rows, self.fields["base"].dtype, target, update=True))
 
 
-class MultiUpdateOp(SupervisorVertex):
+class MultiUpdateOp(SupervisorVertex, Generic[K]):
     """The rows of base of these numbers are combined with those of updates, first to last, by ADD (times scale), MUL or MAX.
 
     Sums of HALF are carried in FLOAT and rounded once.
@@ -101,18 +106,22 @@ class MultiUpdateOp(SupervisorVertex):
     base: InOut[Vector[Vector[FLOAT]]]
     updates: Input[Vector[Vector[FLOAT]]]
     offsets: Input[Vector[UNSIGNED_INT]]
-    scale: Input[FLOAT]
+    scale: Input[K]
+    first: UNSIGNED_INT
     operation: ClassVar[str]
 
     def compute(self) -> None:
-        inside = (self.offsets >= 0) & (self.offsets < len(self.base))
+        places = self.offsets - self.first
+        inside = (places >= 0) & (places < len(self.base))
         wide = np.float32 if self.operation == "ADD" and self.base.dtype == np.float16 else self.base.dtype
         result, updates = self.base.astype(wide), self.updates[inside].astype(wide)
         if self.operation == "ADD":
-            np.add.at(result, self.offsets[inside], self.scale.astype(wide) * updates)
+            np.add.at(result, places[inside], self.scale.astype(wide) * updates)
         else:
-            {"MUL": np.multiply, "MAX": np.maximum}[self.operation].at(result, self.offsets[inside], updates)
+            {"MUL": np.multiply, "MAX": np.maximum}[self.operation].at(result, places[inside], updates)
         self.base[...] = result
 
     def cycles(self, target: Target) -> int:
-        return _moved(self.updates.shape, self.fields["base"].dtype.size, target, 2)
+        (rows, columns), dtype = self.updates.shape, self.fields["base"].dtype
+        kinds: dict[str, bool] = {"scaled": self.operation == "ADD", "wide_scale": self.fields["scale"].dtype is not dtype}
+        return int(vertices.multi_update_op(columns, rows, dtype, target, **kinds))

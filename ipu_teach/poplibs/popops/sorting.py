@@ -1,8 +1,8 @@
 """Order along a dimension: `top_k`, `sort` and their kin, and the places of largest and smallest elements.
 
 Each row is sorted whole on one tile; rows are shared evenly among the tiles. PopLibs sorts one row on many tiles in many
-supersteps (a bitonic sort), which pays for long rows; here a row must fit on a tile. Assumed cost: a worker sorts a row by
-comparing and moving, 10 cycles for each of its n log2 n steps; a search for the largest costs PopLibs' 3 cycles an element.
+supersteps (a bitonic sort), which pays for long rows; here a row must fit on a tile, and a worker sorts it. Cycles: PopLibs'
+HeapSortVertex in its worst case (popopsCycleEstimators.cpp); a search for the largest costs its 3 cycles an element.
 Equal elements keep their order, also when the largest come first. NaN counts as larger than all.
 """
 
@@ -28,7 +28,6 @@ from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import QUARTER, UNSIGNED_INT, DType
 
-_STEP = 10
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -102,7 +101,7 @@ class SortRowsKV(SupervisorVertex, Generic[K, V]):
         self.picked = taken(self.values, order)
 
     def cycles(self, target: Target) -> int:
-        return _sort_cycles(self.keys.shape, target)
+        return _sort_cycles(self.keys.shape, target, True)
 
 
 class Extreme(SupervisorVertex, Generic[K]):
@@ -122,10 +121,10 @@ class Extreme(SupervisorVertex, Generic[K]):
         return workers * -(-len(self.x) // workers) * int(vertices.max_class(self.x.shape[1]))
 
 
-def _sort_cycles(shape: tuple[int, ...], target: Target) -> int:
+def _sort_cycles(shape: tuple[int, ...], target: Target, key_value: bool = False) -> int:
     rows, n = shape
     workers = target.num_worker_contexts
-    return workers * -(-rows // workers) * (_STEP * n * max(1, (n - 1).bit_length()) + 20)
+    return workers * -(-rows // workers) * vertices.heap_sort(n, key_value=key_value)
 
 
 def top_k(graph: Graph, params: TopKParams, x: Tensor, prog: Program, debug_context: str = "top_k") -> Tensor:

@@ -56,7 +56,7 @@ def clamp(graph: Graph, x: Tensor, low: Operand, high: Operand, prog: Program, d
     """x, but at least `low` and at most `high` (which wins if it is less), in a new tensor; numpy's broadcasting.
 
     The bounds are tensors of x's dtype, or numbers. The result lies where the first operand of its shape does. One compute
-    set; PopLibs has no estimate of its Clamp, assumed: a maximum and a minimum.
+    set; costs PopLibs' Clamp, with numbers a fused expression.
     """
     return _new("clamp", graph, "CLAMP", (x, low, high), prog, debug_context)
 

@@ -1,0 +1,79 @@
+"""A plan as a picture: the matrices of an operation, with the lines along which they are cut, and a table of its costs."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+_LONGEST = 150.0  # pixels of the longest side
+_LEAST = 14.0
+_MOST_LINES = 40  # closer lines would be a grey area
+_GAP, _MARGIN = 16.0, 8.0
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A matrix of a picture: its sizes, and into how many blocks its columns (`across`) and rows (`down`) are cut."""
+
+    name: str
+    rows: int
+    columns: int
+    across: int
+    down: int
+
+
+def product(a: Matrix, b: Matrix, c: Matrix, caption: str) -> str:
+    """HTML of C = A B: A left, B above, C between them."""
+    scale = _scale((a, b, c))
+    m, k, n = (_side(size, scale) for size in (c.rows, a.columns, c.columns))
+    left = top = _MARGIN + k + _GAP
+    marks = [*_matrix(a, _MARGIN, top, k, m), *_matrix(b, left, _MARGIN, n, k), *_matrix(c, left, top, n, m)]
+    return _picture(marks, left + n + _MARGIN, top + m + _MARGIN, caption)
+
+
+def row(matrices: Sequence[Matrix], caption: str) -> str:
+    """HTML of matrices side by side, each made of the one before it."""
+    scale, x, marks = _scale(matrices), _MARGIN, []
+    for matrix in matrices:
+        width = _side(matrix.columns, scale)
+        marks += _matrix(matrix, x, _MARGIN, width, _side(matrix.rows, scale))
+        x += width + _GAP
+    tallest = max(_side(matrix.rows, scale) for matrix in matrices)
+    return _picture(marks, x - _GAP + _MARGIN, tallest + 2 * _MARGIN, caption)
+
+
+def _scale(matrices: Sequence[Matrix]) -> float:
+    return _LONGEST / max(1, *(size for m in matrices for size in (m.rows, m.columns)))
+
+
+def _side(size: int, scale: float) -> float:
+    return max(_LEAST, size * scale)
+
+
+def _picture(marks: Sequence[str], width: float, height: float, caption: str) -> str:
+    svg = (
+        f"<svg xmlns='http://www.w3.org/2000/svg' width='{width:.0f}' height='{height:.0f}' font-family='sans-serif' "
+        f"font-size='12'><rect width='100%' height='100%' fill='#fff'/>{''.join(marks)}</svg>"
+    )
+    picture = f"data:image/svg+xml;base64,{b64encode(svg.encode()).decode()}"
+    return f"<img src='{picture}' alt='{escape(caption, quote=True)}'>"
+
+
+def _matrix(matrix: Matrix, x: float, y: float, width: float, height: float) -> list[str]:
+    """A rectangle cut into its blocks. Where there are too many for lines, it is shaded."""
+    across, down = matrix.across, matrix.down
+    dense = max(across, down) > _MOST_LINES
+    marks = [
+        f"<rect x='{x:.1f}' y='{y:.1f}' width='{width:.1f}' height='{height:.1f}' fill='{'#c6dbef' if dense else '#eff3ff'}' "
+        "stroke='#08519c'/>"
+    ]
+    for i in range(1, across if across <= _MOST_LINES else 0):
+        at = x + width * i / across
+        marks.append(f"<path d='M{at:.1f} {y:.1f}v{height:.1f}' stroke='#6baed6'/>")
+    for i in range(1, down if down <= _MOST_LINES else 0):
+        at = y + height * i / down
+        marks.append(f"<path d='M{x:.1f} {at:.1f}h{width:.1f}' stroke='#6baed6'/>")
+    marks.append(f"<text x='{x + width / 2 - 4:.1f}' y='{y + height / 2 + 4:.1f}'>{escape(matrix.name)}</text>")
+    return marks

@@ -1,0 +1,187 @@
+"""Where a tensor had best lie: near those that use it, beside a larger one, or begun at another tile than the last one.
+
+Names of `poputil`, which takes them from here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+import numpy as np
+
+from ipu_teach.errors import PoplibsError, shown
+from ipu_teach.graph.graph import Graph
+from ipu_teach.graph.layouts import is_whole
+from ipu_teach.graph.tensor import Tensor
+from ipu_teach.poplibs.poputil import check_graph, check_mapped, check_shape, check_tensor, split_regions
+from ipu_teach.types import DType, as_dtype
+
+_SEED = 0x9E3779B9
+_64_BITS = (1 << 64) - 1
+
+
+def choose_mapping_offset(num_tiles: int, shape: Sequence[int], seed: int = _SEED) -> int:
+    """A tile to begin at, from 0 to num_tiles - 1, by a hash of the shape: for `map_tensor_linearly_with_offset`.
+
+    Tensors of different shapes begin at different tiles, so that the first tiles do not hold the ends of them all. The
+    numbers are PopLibs' own (a 64-bit MurmurHash step for each size; poputil/TileMapping.hpp).
+    """
+    sizes = check_shape("choose_mapping_offset", shape)
+    for name, value, least in (("num_tiles", num_tiles, 1), ("seed", seed, 0)):
+        if not is_whole(value) or value < least:
+            raise PoplibsError(
+                f"choose_mapping_offset() was given {shown(value)} as {name}.",
+                next_step=f"give a whole number of {least} or more.",
+            )
+    found = int(seed) & _64_BITS
+    for size in sizes:
+        mixed = size * 0xC6A4A7935BD1E995 & _64_BITS
+        mixed = (mixed ^ mixed >> 47) * 0xC6A4A7935BD1E995 & _64_BITS
+        found = ((found ^ mixed) * 0xC6A4A7935BD1E995 + 0xE6546B64) & _64_BITS
+    return found % int(num_tiles)
+
+
+def factor_dims(tensor: Tensor, factors: Sequence[int], start_dim: int) -> Tensor:
+    """`tensor` with the dimensions from `start_dim` on split by `factors`, the factors behind them all. A view.
+
+    Shape (4, 6, 4) by factors (1, 2) from 0 becomes (4, 3, 1, 2, 4): each block of 1 x 2 side by side. Raises `PoplibsError`
+    where a factor does not divide its dimension.
+    """
+    if not isinstance(tensor, Tensor):
+        raise PoplibsError(f"factor_dims() was given {shown(tensor)} as tensor.", next_step="give a tensor.")
+    listed = isinstance(factors, (list, tuple)) and all(is_whole(f) and f > 0 for f in factors)
+    start = int(start_dim) if is_whole(start_dim) else -1
+    count = len(factors) if listed else 0
+    sizes = tensor.shape[start : start + count] if start >= 0 else ()
+    if not listed or len(sizes) != count or any(size % f for size, f in zip(sizes, factors, strict=True)):
+        raise PoplibsError(
+            f"factor_dims() was given the factors {shown(factors)} from dimension {shown(start_dim)} on.",
+            where=repr(tensor),
+            next_step="give a list of whole numbers, each of which divides its dimension.",
+        )
+    split = [n for size, f in zip(sizes, factors, strict=True) for n in (size // f, f)]
+    apart = tensor.reshape([*tensor.shape[:start], *split, *tensor.shape[start + count :]])
+    order = [*range(start), *range(start, start + 2 * count, 2), *range(start + 1, start + 2 * count, 2)]
+    return apart.dim_shuffle([*order, *range(start + 2 * count, apart.rank)])
+
+
+def unfactor_dims(tensor: Tensor, num_dims: int, start_dim: int) -> Tensor:
+    """The inverse of `factor_dims`: `num_dims` dimensions from `start_dim` on, each times its factor. A view."""
+    if not isinstance(tensor, Tensor):
+        raise PoplibsError(f"unfactor_dims() was given {shown(tensor)} as tensor.", next_step="give a tensor.")
+    good = all(is_whole(n) and n >= 0 for n in (num_dims, start_dim))
+    if not good or start_dim + 2 * num_dims > tensor.rank:
+        raise PoplibsError(
+            f"unfactor_dims() was given {shown(num_dims)} dimensions from {shown(start_dim)} on.",
+            where=repr(tensor),
+            next_step="the tensor has that many dimensions there, and their factors behind them.",
+        )
+    start, count = int(start_dim), int(num_dims)
+    pairs = [d for i in range(count) for d in (start + i, start + count + i)]
+    apart = tensor.dim_shuffle([*range(start), *pairs, *range(start + 2 * count, tensor.rank)])
+    sizes = [apart.shape[start + 2 * i] * apart.shape[start + 2 * i + 1] for i in range(count)]
+    return apart.reshape([*apart.shape[:start], *sizes, *apart.shape[start + 2 * count :]])
+
+
+class TensorUseTracker:
+    """Which tiles use which elements, and a mapping that puts every element on one of those that use it.
+
+        uses = poputil.TensorUseTracker(graph.target.num_tiles)
+        for tile, part in enumerate(parts):
+            uses.add(graph, tile, part)
+        uses.map_tensors_by_use(graph, grain_size=2, min_elements_per_tile=1)
+
+    What several tiles use is spread evenly among them, in whole grains.
+    """
+
+    def __init__(self, num_tiles: int) -> None:
+        if not is_whole(num_tiles) or num_tiles < 1:
+            raise PoplibsError(
+                f"TensorUseTracker() was given {shown(num_tiles)} as num_tiles.", next_step="give graph.target.num_tiles."
+            )
+        self._num_tiles = int(num_tiles)
+        self._uses: list[tuple[int, Tensor]] = []
+
+    @property
+    def empty(self) -> bool:
+        """Whether no use was added."""
+        return not self._uses
+
+    def add(self, graph: Graph, tile: int, tensor: Tensor) -> None:
+        """The tile uses these elements. Raises `PoplibsError`."""
+        check_graph("TensorUseTracker.add", graph)
+        check_tensor("TensorUseTracker.add", graph, "tensor", tensor)
+        if not is_whole(tile) or not 0 <= tile < self._num_tiles:
+            raise PoplibsError(
+                f"TensorUseTracker.add() was given tile {shown(tile)} of {self._num_tiles:,}.",
+                next_step="tiles are counted from 0.",
+            )
+        if tensor.num_elements:
+            self._uses.append((int(tile), tensor.flatten()))
+
+    def map_tensors_by_use(self, graph: Graph, grain_size: int, min_elements_per_tile: int) -> None:
+        """Map every element that was added to a tile that uses it.
+
+        `grain_size`: elements that are not parted; `min_elements_per_tile`: of those that the same tiles use, at least so many
+        lie together. Raises `PoplibsError`.
+        """
+        check_graph("TensorUseTracker.map_tensors_by_use", graph)
+        for users, runs in self._by_users().items():
+            regions = [(0, end - begin) for _, begin, end in runs]
+            starts = np.cumsum([0, *(end for _, end in regions)])
+            regions = [(int(starts[i]), int(starts[i + 1])) for i in range(len(runs))]
+            for tile, part in zip(users, split_regions(regions, grain_size, len(users), min_elements_per_tile), strict=False):
+                for low, high in part:
+                    number = int(np.searchsorted(starts, low, "right")) - 1
+                    flat, begin, _ = runs[number]
+                    graph.set_tile_mapping(flat[begin + low - int(starts[number]) : begin + high - int(starts[number])], tile)
+
+    def _by_users(self) -> dict[tuple[int, ...], list[tuple[Tensor, int, int]]]:
+        """For each set of tiles the runs (tensor, begin, end) of elements that just they use."""
+        if not self._uses:
+            return {}
+        positions = [flat.positions() * flat.dtype.size for _, flat in self._uses]
+        place = np.concatenate(positions)
+        source = np.concatenate([np.full(len(p), i) for i, p in enumerate(positions)])
+        within = np.concatenate([np.arange(len(p)) for p in positions])
+        tiles: dict[int, set[int]] = defaultdict(set)
+        first: dict[int, tuple[int, int]] = {}
+        for where, use, offset in zip(place.tolist(), source.tolist(), within.tolist(), strict=True):
+            tiles[where].add(self._uses[use][0])
+            first.setdefault(where, (use, offset))
+        found: dict[tuple[int, ...], list[tuple[Tensor, int, int]]] = defaultdict(list)
+        last: tuple[tuple[int, ...], int, int] | None = None
+        for where in sorted(first):
+            users, (use, offset) = tuple(sorted(tiles[where])), first[where]
+            if last == (users, use, offset):
+                tensor, begin, _ = found[users].pop()
+                found[users].append((tensor, begin, offset + 1))
+            else:
+                found[users].append((self._uses[use][1], offset, offset + 1))
+            last = (users, use, offset + 1)
+        return found
+
+
+def create_broadcast_operand(
+    graph: Graph, full_tensor: Tensor, dtype: type[DType], dim: int, name: str = "broadcast_operand"
+) -> Tensor:
+    """A variable [full_tensor.shape[dim]] for an operation with `full_tensor` that broadcasts it: a bias, say.
+
+    Each element lies on a tile that holds elements of `full_tensor` which it will meet. Raises `PoplibsError`.
+    """
+    check_graph("create_broadcast_operand", graph)
+    check_tensor("create_broadcast_operand", graph, "full_tensor", full_tensor)
+    axis = full_tensor._axis(dim)
+    check_mapped("create_broadcast_operand", graph, "full_tensor", full_tensor)
+    kind = as_dtype(dtype, "create_broadcast_operand()")
+    made = graph.add_variable(kind, (full_tensor.shape[axis],), name)
+    places = np.moveaxis(graph.tile_map().at(full_tensor.positions() * full_tensor.dtype.size), axis, 0)
+    uses = TensorUseTracker(graph.target.num_tiles)
+    for number, tiles in enumerate(places.reshape(made.num_elements, -1) if places.size else []):
+        for tile in np.unique(tiles).tolist():
+            uses.add(graph, tile, made[number : number + 1])
+    uses.map_tensors_by_use(graph, graph.target.get_vector_width(kind), 1)
+    if not places.size:
+        graph.set_tile_mapping(made, 0)
+    return made

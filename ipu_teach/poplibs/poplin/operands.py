@@ -1,0 +1,206 @@
+"""Operands and results of a product, made where its plan will want them: nothing crosses between tiles without need."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+from ipu_teach.errors import PoplibsError, shown
+from ipu_teach.graph.graph import Graph
+from ipu_teach.graph.tensor import Shape, Tensor
+from ipu_teach.poplibs.options import Options
+from ipu_teach.poplibs.poplin.matmul import INNER, shares_of, tiles_of
+from ipu_teach.poplibs.poplin.plan import MatMulPlan, planned, product_of
+from ipu_teach.poplibs.poplin.wishes import MEMORY_PROPORTION, wish_of
+from ipu_teach.poplibs.poputil import check_call, check_graph, check_mapped, check_same, check_tensor, map_tensor_linearly
+from ipu_teach.program import Copy
+from ipu_teach.program import Sequence as Program
+from ipu_teach.types import DType
+
+
+def create_mat_mul_input_lhs(
+    graph: Graph,
+    dtype: type[DType],
+    a_shape: tuple[int, ...],
+    b_shape: tuple[int, ...],
+    name: str | None = None,
+    *,
+    out_type: type[DType] | None = None,
+    partials_type: type[DType] | str | None = None,
+    available_memory_proportion: float | str = MEMORY_PROPORTION,
+    options: Options | None = None,
+) -> Tensor:
+    """A variable of `a_shape` (m, k) that lies where `mat_mul` with a b of `b_shape` (k, n) will want it.
+
+    `out_type` and the options are those of the product. Each block of the plan is shared out among the tiles that multiply
+    it, so that it crosses between tiles only as far as several need it. Raises `PoplibsError`.
+    """
+    function, wish = "create_mat_mul_input_lhs", (options, partials_type, available_memory_proportion)
+    return _input(function, graph, dtype, a_shape, b_shape, name, out_type, wish, 2, "a")
+
+
+def create_mat_mul_input_rhs(
+    graph: Graph,
+    dtype: type[DType],
+    a_shape: tuple[int, ...],
+    b_shape: tuple[int, ...],
+    name: str | None = None,
+    *,
+    out_type: type[DType] | None = None,
+    partials_type: type[DType] | str | None = None,
+    available_memory_proportion: float | str = MEMORY_PROPORTION,
+    options: Options | None = None,
+) -> Tensor:
+    """A variable of `b_shape` (k, n) that lies where `mat_mul` with an a of `a_shape` (m, k) will want it."""
+    function, wish = "create_mat_mul_input_rhs", (options, partials_type, available_memory_proportion)
+    return _input(function, graph, dtype, a_shape, b_shape, name, out_type, wish, 2, "b")
+
+
+def create_mat_mul_output(
+    graph: Graph,
+    dtype: type[DType],
+    a_shape: tuple[int, ...],
+    b_shape: tuple[int, ...],
+    name: str | None = None,
+    *,
+    out_type: type[DType] | None = None,
+    partials_type: type[DType] | str | None = None,
+    available_memory_proportion: float | str = MEMORY_PROPORTION,
+    options: Options | None = None,
+) -> Tensor:
+    """A variable (m, n) that lies where `mat_mul` of `a_shape` (m, k) and `b_shape` (k, n) leaves its result.
+
+    It is of `out_type`, by default as the result: an accumulator for `mat_mul_acc`, say.
+    """
+    function, wish = "create_mat_mul_output", (options, partials_type, available_memory_proportion)
+    return _input(function, graph, dtype, a_shape, b_shape, name, out_type, wish, 2, "out")
+
+
+def create_mat_mul_grouped_input_lhs(
+    graph: Graph,
+    dtype: type[DType],
+    a_shape: tuple[int, ...],
+    b_shape: tuple[int, ...],
+    name: str | None = None,
+    *,
+    out_type: type[DType] | None = None,
+    partials_type: type[DType] | str | None = None,
+    available_memory_proportion: float | str = MEMORY_PROPORTION,
+    options: Options | None = None,
+) -> Tensor:
+    """As `create_mat_mul_input_lhs`, for `mat_mul_grouped`: `a_shape` (groups, m, k), `b_shape` (groups, k, n)."""
+    function, wish = "create_mat_mul_grouped_input_lhs", (options, partials_type, available_memory_proportion)
+    return _input(function, graph, dtype, a_shape, b_shape, name, out_type, wish, 3, "a")
+
+
+def create_mat_mul_grouped_input_rhs(
+    graph: Graph,
+    dtype: type[DType],
+    a_shape: tuple[int, ...],
+    b_shape: tuple[int, ...],
+    name: str | None = None,
+    *,
+    out_type: type[DType] | None = None,
+    partials_type: type[DType] | str | None = None,
+    available_memory_proportion: float | str = MEMORY_PROPORTION,
+    options: Options | None = None,
+) -> Tensor:
+    """As `create_mat_mul_input_rhs`, for `mat_mul_grouped`: `a_shape` (groups, m, k), `b_shape` (groups, k, n)."""
+    function, wish = "create_mat_mul_grouped_input_rhs", (options, partials_type, available_memory_proportion)
+    return _input(function, graph, dtype, a_shape, b_shape, name, out_type, wish, 3, "b")
+
+
+def create_mat_mul_grouped_output(
+    graph: Graph,
+    dtype: type[DType],
+    a_shape: tuple[int, ...],
+    b_shape: tuple[int, ...],
+    name: str | None = None,
+    *,
+    out_type: type[DType] | None = None,
+    partials_type: type[DType] | str | None = None,
+    available_memory_proportion: float | str = MEMORY_PROPORTION,
+    options: Options | None = None,
+) -> Tensor:
+    """As `create_mat_mul_output`, for `mat_mul_grouped`: `a_shape` (groups, m, k), `b_shape` (groups, k, n)."""
+    function, wish = "create_mat_mul_grouped_output", (options, partials_type, available_memory_proportion)
+    return _input(function, graph, dtype, a_shape, b_shape, name, out_type, wish, 3, "out")
+
+
+def pre_arrange_mat_mul_input_rhs(
+    graph: Graph,
+    a_shape: tuple[int, ...],
+    b: Tensor,
+    prog: Program,
+    debug_context: str = "pre_arrange_mat_mul_input_rhs",
+    *,
+    out_type: type[DType] | None = None,
+    partials_type: type[DType] | str | None = None,
+    available_memory_proportion: float | str = MEMORY_PROPORTION,
+    options: Options | None = None,
+) -> Tensor:
+    """b [k, n] copied to where `mat_mul` with an a of `a_shape` (m, k) will want it: once, before it is used many times."""
+    function, wish = "pre_arrange_mat_mul_input_rhs", (options, partials_type, available_memory_proportion)
+    check_call(function, graph, prog, debug_context)
+    check_tensor(function, graph, "b", b, (2,))
+    check_mapped(function, graph, "b", b)
+    made = _input(function, graph, b.dtype, a_shape, b.shape, f"{debug_context}/b", out_type, wish, 2, "b")
+    prog.add(Copy(b, made))
+    return made
+
+
+def _input(
+    function: str, graph: Graph, dtype: object, a_shape: object, b_shape: object, name: object, out_type: object,
+    wish: tuple[Any, Any, Any], rank: int, side: str,
+) -> Tensor:  # fmt: skip
+    check_graph(function, graph)
+    if name is not None and not isinstance(name, str):
+        raise PoplibsError(f"{function}() was given {shown(name)} as name.", next_step="give a name: text, in quotes.")
+    (*groups, m, k), (*others, rows, n) = (
+        _matrix_shape(function, what, s, rank) for what, s in (("a_shape", a_shape), ("b_shape", b_shape))
+    )
+    where = f"a_shape {a_shape} and b_shape {b_shape}"
+    check_same(function, "numbers of groups", groups, others, where, "give a and b equally many matrices.")
+    check_same(function, "inner dimensions", k, rows, where, INNER)
+    wished = wish_of(function, *wish)
+    whole = product_of(function, (*(groups or [1]), m, k, n), dtype, out_type, wished)  # type: ignore[arg-type]
+    plan = planned(function, whole, graph.target, wished)
+    shape = {"a": (m, k), "b": (k, n), "out": (m, n)}[side]
+    tensor = graph.add_variable(whole.out if side == "out" else whole.dtype, (*groups, *shape), name)
+    if plan is None:
+        map_tensor_linearly(graph, tensor)
+    else:
+        _map_blocks(graph, plan, tensor if groups else tensor.expand((0,)), side)
+    return tensor
+
+
+def _map_blocks(graph: Graph, plan: MatMulPlan, tensor: Tensor, side: str) -> None:
+    """Each block of `tensor` [groups, …] shared out among its tiles: those that read it, or that make it."""
+    tiles = tiles_of(plan, graph.target.num_tiles)  # [groups, rows, columns, inner]
+    steps = product(range(plan.inner_steps if side != "out" else 1), range(plan.column_steps if side != "a" else 1))
+    for i_step, c_step in steps:
+        rows, inner, columns = (list(enumerate(c)) for c in (plan.rows(), plan.inner(i_step), plan.columns(c_step)))
+        down, across = {"a": (rows, inner), "b": (inner, columns), "out": (rows, columns)}[side]
+        for (g, (g0, g1)), (d, (d0, d1)), (x, (x0, x1)) in product(enumerate(plan.groups()), down, across):
+            if d0 == d1 or x0 == x1:
+                continue
+            every = slice(None)
+            place: Any = {"a": (g, d, every, x), "b": (g, every, x, d), "out": (g, d, x, every)}[side]
+            users = tiles[place].tolist()
+            block = tensor[g0:g1, d0:d1, x0:x1].flatten()
+            for tile, (begin, end) in zip(users, shares_of(block.num_elements, len(users), tensor.dtype), strict=True):
+                graph.set_tile_mapping(block[begin:end], tile)
+
+
+def _matrix_shape(function: str, argument: str, shape: object, rank: int) -> Shape:
+    if isinstance(shape, (tuple, list)) and len(shape) == rank:
+        try:
+            sizes = tuple(int(n) for n in shape)
+        except (TypeError, ValueError, OverflowError):
+            sizes = (-1,)
+        if min(sizes) >= 0 and sizes == tuple(shape):
+            return sizes
+    words = "(rows, columns)" if rank == 2 else "(groups, rows, columns)"
+    raise PoplibsError(
+        f"{function}() was given {shown(shape)} as {argument}.", next_step=f"give {words}, whole numbers, none negative."
+    )

@@ -1,0 +1,103 @@
+"""An expression as one library call for each of its operations: what `map` does with "enableGenerateCodelet" off."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ipu_teach.graph.graph import Graph
+from ipu_teach.graph.tensor import Shape, Tensor
+from ipu_teach.poplibs.popops.casts import cast
+from ipu_teach.poplibs.popops.codelets import Clamp, Select, codelet, per_tile
+from ipu_teach.poplibs.popops.elementwise import NEW
+from ipu_teach.poplibs.popops.operands import common_shape, result_like
+from ipu_teach.poplibs.popops.operations import OPERATIONS, evaluate
+from ipu_teach.poplibs.poputil import broadcast_to_match
+from ipu_teach.program import Copy
+from ipu_teach.program import Sequence as Program
+from ipu_teach.types import DType, dtype_named
+
+_TERNARY: dict[str, tuple[Any, tuple[str, str, str]]] = {
+    "SELECT": (Select, ("a", "b", "mask")),
+    "CLAMP": (Clamp, ("x", "low", "high")),
+}
+
+
+class _Number(NamedTuple):
+    """A constant, or what is worked out of constants alone."""
+
+    value: Any
+    dtype: type[DType]
+
+
+def compose(graph: Graph, code: str, tensors: list[Tensor], prog: Program, name: str) -> Tensor:
+    """The value of an expression's steps (`Expr.code`), made by a compute set for each; of numbers alone it is a constant."""
+    stack: list[Tensor | _Number] = []
+    for number, step in enumerate(code.split()):
+        operation, _, _ = step.partition("@")
+        kind, _, value = step.partition(":")
+        label = f"{name}/Op/{operation.capitalize()}{number}"
+        if step.startswith("_"):
+            stack.append(tensors[int(step[1:]) - 1])
+        elif kind == "CAST":
+            stack.append(_cast(graph, stack.pop(), _dtype(value), prog, label))
+        elif value:
+            dtype = _dtype(kind)
+            read = float.fromhex(value) if dtype.numpy.kind == "f" else int(value)
+            stack.append(_Number(dtype.numpy.type(read), dtype))
+        else:
+            arity = OPERATIONS[operation].arity
+            operands, stack = stack[-arity:], stack[:-arity]
+            stack.append(_apply(graph, operation, operands, prog, label))
+    result = stack.pop()
+    return result if isinstance(result, Tensor) else _constant(graph, result, name)
+
+
+def write(graph: Graph, code: str, tensors: list[Tensor], out: Tensor, prog: Program, name: str) -> None:
+    """`out` becomes the value of an expression's steps: a compute set for each, and a copy."""
+    result = compose(graph, code, tensors, prog, name)
+    if result is not out:
+        prog.add(Copy(broadcast_to_match(result, out.shape), out))
+
+
+def new(graph: Graph, code: str, tensors: list[Tensor], shape: Shape, dtype: type[DType], prog: Program, name: str) -> Tensor:
+    """The value of an expression's steps in a new tensor of `shape` and `dtype`."""
+    result = compose(graph, code, tensors, prog, name)
+    if result.shape == shape and "@" in code:
+        return result
+    out = result_like(graph, tensors, shape, dtype, name)
+    prog.add(Copy(broadcast_to_match(result, shape), out))
+    return out
+
+
+def _dtype(name: str) -> type[DType]:
+    found = dtype_named(name)
+    assert found is not None, name
+    return found
+
+
+def _cast(graph: Graph, operand: Tensor | _Number, dtype: type[DType], prog: Program, label: str) -> Tensor | _Number:
+    if isinstance(operand, Tensor):
+        return cast(graph, operand, dtype, prog, label)
+    return _Number(operand.value.astype(dtype.numpy), dtype)
+
+
+def _apply(graph: Graph, operation: str, operands: list[Tensor | _Number], prog: Program, label: str) -> Tensor | _Number:
+    tensors = [x for x in operands if isinstance(x, Tensor)]
+    if not tensors:
+        result = evaluate(operation, *(x.value for x in operands if isinstance(x, _Number)))
+        return _Number(result, OPERATIONS[operation].result(operands[0].dtype))
+    if operation in NEW:
+        made: Tensor = NEW[operation](graph, *(x if isinstance(x, Tensor) else x.value.item() for x in operands), prog, label)
+        return made
+    base, fields = _TERNARY[operation]
+    whole = [x if isinstance(x, Tensor) else _constant(graph, x, label) for x in operands]
+    out = result_like(graph, tensors, common_shape(operation, tensors), whole[0].dtype, label)
+    edges = {field: broadcast_to_match(t, out.shape) for field, t in zip(fields, whole, strict=True)}
+    per_tile(graph, codelet(base, whole[0].dtype), out, {**edges, "out": out}, prog, label)
+    return out
+
+
+def _constant(graph: Graph, number: _Number, label: str) -> Tensor:
+    made = graph.add_constant(number.dtype, (), number.value, f"{label}/number")
+    graph.set_tile_mapping(made, 0)
+    return made

@@ -1,0 +1,59 @@
+"""Tensors that lie well for copies from and to the host: `create_host_sliceable_tensor`, `create_host_transferable_tensor`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+from ipu_teach.errors import PoplibsError
+from ipu_teach.graph.graph import Graph
+from ipu_teach.graph.tensor import Tensor
+from ipu_teach.poplibs.poputil import calc_linear_tile_mapping, check_graph, check_shape
+from ipu_teach.types import UNSIGNED_INT, DType, as_dtype
+
+
+class IndicesAndTensor(NamedTuple):
+    """The numbers of rows for a copy, and the tensor that the rows go to or come from."""
+
+    indices: Tensor
+    tensor: Tensor
+
+
+def create_host_sliceable_tensor(
+    graph: Graph, dtype: type[DType], shape: Sequence[int], is_read: bool, debug_context: str = "host_sliceable"
+) -> IndicesAndTensor:
+    """Variables for a copy of rows of a remote buffer: `indices` [rows], UNSIGNED_INT, and `tensor` of `shape` (rows, length).
+
+    `is_read`: rows are read from the host, and come in whole packets to a tile (`Target.host_packet_bytes`); rows that are
+    written are dealt out as evenly as 64-bit words allow. Each row lies as the others do. Raises `PoplibsError`.
+    """
+    function = "create_host_sliceable_tensor"
+    check_graph(function, graph)
+    sizes = check_shape(function, shape)
+    if len(sizes) != 2:
+        raise PoplibsError(f"{function}() was given the shape {sizes}.", next_step="give (rows, length of a row).")
+    tensor = graph.add_variable(as_dtype(dtype, f"{function}()"), sizes, f"{debug_context}/tensor")
+    for row in range(sizes[0]):
+        _map(graph, tensor[row], is_read)
+    indices = graph.add_variable(UNSIGNED_INT, (sizes[0],), f"{debug_context}/indices")
+    graph.set_tile_mapping(indices, 0)
+    return IndicesAndTensor(indices, tensor)
+
+
+def create_host_transferable_tensor(
+    graph: Graph, dtype: type[DType], shape: Sequence[int], is_read: bool, debug_context: str = "host_transferable"
+) -> Tensor:
+    """A variable of `shape` for a copy from or to the host as a whole. Otherwise as `create_host_sliceable_tensor`."""
+    function = "create_host_transferable_tensor"
+    check_graph(function, graph)
+    sizes = check_shape(function, shape)
+    tensor = graph.add_variable(as_dtype(dtype, f"{function}()"), sizes, debug_context)
+    _map(graph, tensor.reshape((prod(sizes),)), is_read)
+    return tensor
+
+
+def _map(graph: Graph, row: Tensor, is_read: bool) -> None:
+    unit = graph.target.host_packet_bytes if is_read else 8
+    elements = max(1, unit // row.dtype.size)
+    graph.set_tile_mapping(row, calc_linear_tile_mapping(graph, row.shape, row.dtype, elements, elements))

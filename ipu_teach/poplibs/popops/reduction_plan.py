@@ -1,0 +1,158 @@
+"""How a reduction is cut: in one stage or in two, and into how many blocks of rows. `plan_reduce` asks the cost model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from ipu_teach.cost.exchange import exchange_cycles
+from ipu_teach.errors import PoplibsError, counted, shown
+from ipu_teach.graph.text import table
+from ipu_teach.poplibs import drawing
+from ipu_teach.poplibs.drawing import Matrix
+from ipu_teach.poplibs.options import Option, Options, settled
+from ipu_teach.poplibs.popops.reduction_vertices import REDUCTIONS, partials_dtype, stage_cycles
+from ipu_teach.poplibs.poputil import MIN_BYTES_PER_TILE, check_sizes
+from ipu_teach.target import Target
+from ipu_teach.types import FLOAT, HALF, DType, as_dtype
+
+OPTIONS = (Option("accumType.interTile", FLOAT), Option("accumType.inVertex", FLOAT))
+
+
+@dataclass(frozen=True)
+class AccumTypes:
+    """`inter_tile`: the dtype of what travels between the two stages; `in_vertex`: that in which a vertex accumulates."""
+
+    inter_tile: type[DType]
+    in_vertex: type[DType]
+
+
+def accum_types(function: str, operation: str, dtype: type[DType], options: object) -> AccumTypes:
+    """The types of the options: by default FLOAT for sums of HALF, and `dtype` for all else. Raises `InvalidOptionError`."""
+    chosen, usual = settled(function, OPTIONS, options), partials_dtype(operation, dtype)
+    inter_tile, in_vertex = (chosen[option.name] or usual for option in OPTIONS)
+    if (inter_tile, in_vertex) != (usual, usual) and dtype not in (FLOAT, HALF):
+        raise PoplibsError(
+            f"{function}() was given an accumType for {dtype.__name__}.", next_step="only FLOAT and HALF have a choice."
+        )
+    return AccumTypes(inter_tile, in_vertex)
+
+
+@dataclass(frozen=True)
+class ReduceStage:
+    """One compute set of a plan: `vertices` of [rows, columns] each at most, and what the busiest tile spends."""
+
+    name: str
+    vertices: int
+    rows: int
+    columns: int
+    exchange_bytes: int
+    cycles: int
+
+
+@dataclass(frozen=True)
+class ReducePlan:
+    """How many blocks of rows are reduced side by side before their partial results are, and the modelled cycles.
+
+    Printing it says it in a line; a notebook draws the blocks, and shows the stages as a table.
+    """
+
+    row_blocks: int
+    cycles: int
+    stages: tuple[ReduceStage, ...] = ()
+
+    def __repr__(self) -> str:
+        steps = ", then ".join(
+            f"{s.name}: {counted(s.vertices, 'vertex', 'vertices')} of {s.rows:,} x {s.columns:,}" for s in self.stages
+        )
+        return (
+            f"ReducePlan({counted(self.row_blocks, 'block')} of rows; {steps or 'no stages'}; {self.cycles:,} cycles modelled)"
+        )
+
+    def _repr_html_(self) -> str:
+        heads = ("stage", "vertices", "rows", "columns", "bytes in", "modelled cycles")
+        rows = [(s.name, *(f"{n:,}" for n in (s.vertices, s.rows, s.columns, s.exchange_bytes, s.cycles))) for s in self.stages]
+        said = f"Plan of a reduction: {counted(self.row_blocks, 'block')} of rows, {self.cycles:,} cycles modelled"
+        return self._picture(said) + table(said, heads, rows, "stages")
+
+    def _picture(self, caption: str) -> str:
+        if not self.stages:
+            return ""
+        first, last = self.stages[0], self.stages[-1]
+        columns, blocks = first.columns * (first.vertices if len(self.stages) == 1 else 1), self.row_blocks
+        cut = last.vertices if len(self.stages) == 1 else 1
+        matrices = [Matrix("x", first.rows * blocks, columns, cut, blocks)]
+        if len(self.stages) > 1:
+            matrices.append(Matrix("partials", blocks, columns, last.vertices, blocks))
+        return drawing.row([*matrices, Matrix("out", 1, columns, last.vertices, 1)], caption)
+
+
+def plan_reduce(
+    rows: int,
+    columns: int,
+    dtype: type[DType],
+    target: Target,
+    operation: str = "ADD",
+    options: Options | None = None,
+) -> ReducePlan:
+    """The number of row blocks that the cost model likes best for reducing `rows` x `columns` of `dtype` to one row.
+
+    `options`: as of `reduce`. Raises `PoplibsError` and `InvalidOptionError`.
+    """
+    check_sizes("plan_reduce", target, 0, rows=rows, columns=columns)
+    check_operation("plan_reduce", operation)
+    kind = as_dtype(dtype, "plan_reduce()")
+    types = accum_types("plan_reduce", operation, kind, options)
+    return planned(int(rows), int(columns), kind, target, operation, types.inter_tile)
+
+
+def check_operation(function: str, operation: object) -> None:
+    """Raise `PoplibsError` unless `operation` is one of `REDUCTIONS`."""
+    if not isinstance(operation, str) or operation not in REDUCTIONS:
+        raise PoplibsError(
+            f"{function}() was given the operation {shown(operation)}.", next_step=f"use {', '.join(REDUCTIONS)}."
+        )
+
+
+@lru_cache(maxsize=512)
+def planned(rows: int, columns: int, dtype: type[DType], target: Target, operation: str, inter_tile: type[DType]) -> ReducePlan:
+    """The cheapest of all plans; of equals that with the fewest blocks."""
+    most = min(rows, target.num_tiles) if columns else 1
+    plans = (
+        reduce_stages(rows, columns, blocks, dtype, target, operation, inter_tile) for blocks in range(1, max(1, most) + 1)
+    )
+    return min(plans, key=lambda plan: (plan.cycles, plan.row_blocks))
+
+
+def reduce_stages(
+    rows: int,
+    columns: int,
+    blocks: int,
+    dtype: type[DType],
+    target: Target,
+    operation: str = "ADD",
+    inter_tile: type[DType] | None = None,
+) -> ReducePlan:
+    """The plan with that many blocks, and its modelled cycles: as if every element came from another tile."""
+    carried = inter_tile or partials_dtype(operation, dtype)
+    share = max(-(-columns // target.num_tiles), min(columns, MIN_BYTES_PER_TILE // dtype.size))
+    used = -(-columns // share) if share else 0
+    stages: list[ReduceStage] = []
+    left, kind, again = rows, dtype, operation
+    if blocks > 1:
+        block = -(-rows // blocks)
+        cycles = stage_cycles(operation, columns, block, dtype, carried, target) + target.internal_sync_cycles
+        moved = block * columns * dtype.size
+        cycles += int(exchange_cycles(moved, target))
+        stages.append(ReduceStage("InToIntermediate", blocks, block, columns, moved, cycles))
+        left, kind, again = blocks, carried, after(operation)
+    moved = left * share * kind.size
+    cycles = int(exchange_cycles(moved, target)) + stage_cycles(again, share, left, kind, dtype, target)
+    name = "IntermediateToOutput" if stages else "InToOutput"
+    stages.append(ReduceStage(name, used, left, share, moved, cycles))
+    return ReducePlan(blocks, sum(s.cycles for s in stages), tuple(stages))
+
+
+def after(operation: str) -> str:
+    """What is done with the partial results of an operation."""
+    return "ADD" if operation == "SQUARE_ADD" else operation

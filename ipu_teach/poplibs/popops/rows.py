@@ -1,0 +1,311 @@
+"""What slices at places that are data are made of: rows that are moved by number, views as rows, and checks.
+
+A tensor is seen as rows along the sliced dimensions, and columns of all others. Every tile works on its own columns and
+needs all rows of them: a tensor of `create_sliceable_tensor` lies so, and slicing it exchanges nothing but the numbers of
+the rows. Of any other, the columns are dealt out linearly, and the rows travel there first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ipu_teach.errors import PoplibsError, counted, shown
+from ipu_teach.graph.graph import Graph
+from ipu_teach.graph.layouts import is_whole
+from ipu_teach.graph.tensor import Tensor, concat
+from ipu_teach.graph.vertex import Vertex, template
+from ipu_teach.poplibs.popops import expr
+from ipu_teach.poplibs.popops.fused import map as fused_map
+from ipu_teach.poplibs.popops.reductions import reduce_rows
+from ipu_teach.poplibs.popops.slice_plans import SlicePlan
+from ipu_teach.poplibs.popops.slice_vertices import K, MultiSlice, MultiUpdate, MultiUpdateOp
+from ipu_teach.poplibs.poputil import Mapping, calc_linear_tile_mapping, check_mapped, check_tensor, map_tensor_linearly
+from ipu_teach.program import Execute
+from ipu_teach.program import Sequence as Program
+from ipu_teach.types import FLOAT, INT, QUARTER, UNSIGNED_CHAR, UNSIGNED_INT, UNSIGNED_LONGLONG, UNSIGNED_SHORT, DType
+
+OFFSETS = (UNSIGNED_INT, INT)
+_BITS: dict[int, type[DType]] = {1: UNSIGNED_CHAR, 2: UNSIGNED_SHORT, 4: UNSIGNED_INT, 8: UNSIGNED_LONGLONG}
+
+
+class Block(NamedTuple):
+    """What one vertex works on: on which tile, on which rows, and on which intervals of columns."""
+
+    tile: int
+    rows: tuple[int, int]
+    columns: list[tuple[int, int]]
+
+    def of(self, rows: Tensor) -> Tensor:
+        """Its part of [rows, columns]."""
+        return columns_of(rows[self.rows[0] : self.rows[1]], self.columns)
+
+
+def blocks_of(graph: Graph, rows: Tensor, plan: SlicePlan | None) -> list[Block]:
+    """All blocks of [rows, columns]: by the plan; without one, whole columns where they lie."""
+    if plan is None:
+        return [Block(tile, (0, rows.shape[0]), pieces) for tile, pieces in placed(graph, rows)]
+    return [Block(tile, cut, [columns]) for tile, cut, columns in plan.blocks()]
+
+
+def slice_rows(graph: Graph, rows: Tensor, numbers: Tensor, prog: Program, name: str, plan: SlicePlan | None = None) -> Tensor:
+    """[numbers, columns]: the rows of [rows, columns] of these numbers; zeros where there is no such row.
+
+    Where a plan cuts the rows, each part looks all numbers up; the parts' results are then added as whole numbers, bit by bit:
+    all but one are zero.
+    """
+    parts = [(0, rows.shape[0])] if plan is None else plan.rows()
+    found = graph.add_variable(rows.dtype, (len(parts), numbers.num_elements, rows.shape[1]), f"{name}/out")
+    into = graph.add_compute_set(f"{name}/multiSlice")
+    codelet = made(MultiSlice, rows.dtype, numbers.dtype)
+    for block in blocks_of(graph, rows, plan):
+        out = columns_of(found[parts.index(block.rows)], block.columns)
+        vertex = graph.add_vertex(into, codelet, base=block.of(rows), offsets=numbers, out=out, first=block.rows[0])
+        for what in (out, vertex):
+            graph.set_tile_mapping(what, block.tile)
+    prog.add(Execute(into))
+    if len(parts) == 1:
+        return found[0]
+    whole = graph.add_variable(rows.dtype, found.shape[1:], f"{name}/whole")
+    map_tensor_linearly(graph, whole)
+    bits = _BITS[rows.dtype.size]
+    summands = found.reshape((len(parts), whole.num_elements)).reinterpret(bits)
+    reduce_rows(graph, summands, whole.flatten().reinterpret(bits), prog, "ADD", f"{name}/multiSlice/Reduce")
+    return whole
+
+
+def update_rows(
+    graph: Graph,
+    rows: Tensor,
+    updates: Tensor,
+    numbers: Tensor,
+    scale: Any,
+    operation: str,
+    prog: Program,
+    name: str,
+    plan: SlicePlan | None = None,
+) -> None:
+    """The rows of these numbers become `updates`, or are combined with them by `operation`; others are passed over."""
+    into = graph.add_compute_set(f"{name}/multiUpdate{operation.capitalize()}")
+    extra: dict[str, Any] = {}
+    if operation:
+        if not isinstance(scale, Tensor):
+            scale = graph.add_constant(rows.dtype, (), scale, f"{name}/scale")
+            graph.set_tile_mapping(scale, 0)
+        codelet = made(MultiUpdateOp, rows.dtype, numbers.dtype, operation, scale.dtype)
+        extra["scale"] = scale
+    else:
+        codelet = made(MultiUpdate, rows.dtype, numbers.dtype)
+    for block in blocks_of(graph, rows, plan):
+        edges = {"base": block.of(rows), "updates": columns_of(updates, block.columns), "offsets": numbers, **extra}
+        graph.set_tile_mapping(graph.add_vertex(into, codelet, edges, first=block.rows[0]), block.tile)
+    prog.add(Execute(into))
+
+
+def row_numbers(
+    graph: Graph, offsets: Tensor, counts: Sequence[int], prog: Program, name: str, clamped: bool = False
+) -> Tensor:
+    """[slices]: one number for each row of `offsets` [slices, dims], in a grid of `counts` positions.
+
+    An offset outside the grid gives a number outside it; if `clamped`, that of the nearest position.
+    """
+    if len(counts) == 1 and not clamped:
+        return offsets[:, 0]
+    terms: Any = expr.Const(0)
+    inside: Any = None
+    step = prod(counts)
+    for number, count in enumerate(counts):
+        step //= max(count, 1)
+        place: Any = expr.PlaceHolder(number + 1)
+        if clamped:
+            terms = terms + expr.Clamp(place, 0, count - 1) * step
+            continue
+        within = expr.And(place >= 0, place < count)
+        terms, inside = terms + place * step, within if inside is None else expr.And(inside, within)
+    if not clamped:
+        terms = expr.Select(terms, prod(counts), inside)
+    columns = [offsets[:, number] for number in range(len(counts))]
+    return fused_map(graph, terms, columns, prog, f"{name}/rowNumbers")
+
+
+def spread_numbers(
+    graph: Graph,
+    numbers: Tensor,
+    counts: Sequence[int],
+    shape: Sequence[int],
+    lengths: Sequence[int],
+    prog: Program,
+    name: str,
+) -> Tensor:
+    """[slices, rows of a slice]: the numbers of all rows that slices cover, from the position of each in a grid of `counts`."""
+    if prod(lengths) == 1 or not counts:
+        return numbers.reshape((numbers.num_elements, 1))
+    total, position = prod(shape), expr.Const(0)
+    terms: Any = position
+    for number in range(len(counts)):  # a position in the grid of slices becomes one in the grid of rows
+        below, stride = prod(counts[number + 1 :]), prod(shape[number + 1 :])
+        terms = terms + expr.Rem(expr._1 / max(below, 1), max(counts[number], 1)) * stride
+    inside = expr.And(expr._1 >= 0, expr._1 < prod(counts))
+    corner = fused_map(graph, expr.Select(terms, total, inside), [numbers], prog, f"{name}/corners")
+    within = np.asarray(np.ravel_multi_index(tuple(np.indices(lengths).reshape(len(lengths), -1)), tuple(shape)))
+    steps = graph.add_constant(numbers.dtype, (len(within),), within, f"{name}/within")
+    graph.set_tile_mapping(steps, 0)
+    whole = expr.Select(expr._1 + expr._2, total, expr._1 < total)
+    return fused_map(graph, whole, [corner.expand([1]), steps], prog, f"{name}/rowNumbers")
+
+
+@cache
+def made(
+    base: type[Vertex],
+    dtype: type[DType],
+    numbers: type[DType] = UNSIGNED_INT,
+    operation: str = "",
+    scale: type[DType] | None = None,
+) -> type[Vertex]:
+    """`base` for rows of `dtype`, row numbers of `numbers` and a factor: popops::MultiUpdateOp<ADD,float,int>."""
+    names = [operation] if operation else []
+    names += [dtype.__name__.lower()] + ([] if numbers is UNSIGNED_INT else [numbers.__name__.lower()])
+    names += [] if scale in (None, dtype) else [f"scale_{scale.__name__.lower()}"]
+    attributes: dict[str, Any] = {"operation": operation} if operation else {}
+    dtypes: dict[Any, type[DType]] = {FLOAT: dtype, UNSIGNED_INT: numbers, K: scale or dtype}
+    return template(base, f"popops::{base.__name__}<{','.join(names)}>", dtypes, **attributes)
+
+
+# --- rows and columns -------------------------------------------------------------------------------------------------
+
+
+def fold(x: Tensor, along: Sequence[int]) -> Tensor:
+    """[slices, *shape] with the dimensions `along` of shape moved to the front of it."""
+    rest = [d for d in range(x.rank - 1) if d not in along]
+    return x.dim_shuffle([0, *(d + 1 for d in along), *(d + 1 for d in rest)])
+
+
+def unfold(x: Tensor, along: Sequence[int], rank: int) -> Tensor:
+    """The inverse of `fold`."""
+    order = [*along, *(d for d in range(rank) if d not in along)]
+    return x.dim_shuffle([0, *(order.index(d) + 1 for d in range(rank))])
+
+
+def rest_of(x: Tensor, along: Sequence[int]) -> int:
+    return prod(n for d, n in enumerate(x.shape) if d not in along)
+
+
+def rows_of(x: Tensor, along: Sequence[int]) -> Tensor:
+    """x as [positions along those dimensions, positions in the others]."""
+    rest = [d for d in range(x.rank) if d not in along]
+    return x.dim_shuffle([*along, *rest]).reshape((prod(x.shape[d] for d in along), rest_of(x, along)))
+
+
+def windows(x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> tuple[Tensor, list[int]]:
+    """(x as [*positions of a slice, *lengths, *other dimensions], the numbers of positions): a view that repeats elements."""
+    rest = [d for d in range(x.rank) if d not in along]
+    view, counts = x.dim_shuffle([*along, *rest]), []
+    for axis, length in enumerate(lengths):
+        count = view.shape[2 * axis] - length + 1
+        if length == 1:
+            view = view.expand([2 * axis + 1])
+        else:
+            view = concat([view.slice(i, i + length, 2 * axis).expand([2 * axis]) for i in range(count)], 2 * axis)
+        counts.append(count)
+    order = [2 * i for i in range(len(lengths))] + [2 * i + 1 for i in range(len(lengths))]
+    return view.dim_shuffle([*order, *range(2 * len(lengths), view.rank)]), counts
+
+
+def columns_of(rows: Tensor, pieces: Sequence[tuple[int, int]]) -> Tensor:
+    return concat([rows[:, begin:end] for begin, end in pieces], 1)
+
+
+def spread(graph: Graph, rows: Tensor) -> None:
+    for tile, pieces in enumerate(linear(graph, rows)):
+        for begin, end in pieces:
+            graph.set_tile_mapping(rows[:, begin:end], tile)
+
+
+def linear(graph: Graph, rows: Tensor) -> Mapping:
+    return calc_linear_tile_mapping(graph, rows.shape[1], rows.dtype)
+
+
+def placed(graph: Graph, rows: Tensor) -> list[tuple[int, list[tuple[int, int]]]]:
+    """(tile, its columns) of [rows, columns]: where they lie, if all rows of each column lie on one tile; else linearly."""
+    if rows.num_elements:
+        tiles = graph.tile_map().at(rows.positions() * rows.dtype.size)
+        if np.all(tiles == tiles[0]) and tiles.min() >= 0:
+            mapping = graph.get_tile_mapping(rows[0])
+            return [(tile, pieces) for tile, pieces in enumerate(mapping) if pieces]
+    return [(tile, pieces) for tile, pieces in enumerate(linear(graph, rows)) if pieces]
+
+
+# --- checks -----------------------------------------------------------------------------------------------------------
+
+
+def dims_of(function: str, x: Tensor, dims: Any) -> list[int]:
+    good = isinstance(dims, Sequence) and not isinstance(dims, str)
+    along = [x._axis(d) for d in dims] if good else []
+    if not along or len(set(along)) != len(along):
+        raise PoplibsError(
+            f"{function}() was given the dimensions {shown(dims)}.",
+            where=repr(x),
+            next_step="give a list of different dimensions, as in [0].",
+        )
+    return along
+
+
+def sizes_of(function: str, x: Tensor, along: list[int], sizes: Any) -> list[int]:
+    listed = isinstance(sizes, (list, tuple)) and len(sizes) == len(along) and all(is_whole(n) for n in sizes)
+    if not listed or not all(1 <= n <= x.shape[d] for n, d in zip(sizes, along, strict=True)):
+        lengths = ", ".join(f"{x.shape[d]:,}" for d in along)
+        raise PoplibsError(
+            f"{function}() was given the sizes {shown(sizes)} for dimensions of {lengths}.",
+            where=repr(x),
+            next_step="give a list with a size for each, from 1 to what there is.",
+        )
+    return [int(n) for n in sizes]
+
+
+def check_slice(function: str, graph: Graph, x: Tensor, offset: Tensor, dims: Any, sizes: Any) -> tuple[list[int], list[int]]:
+    """(dimensions, sizes) of a slice at one offset."""
+    check_base(function, graph, x)
+    along = dims_of(function, x, dims)
+    lengths = sizes_of(function, x, along, sizes)
+    check_tensor(function, graph, "offset", offset, (1,))
+    if offset.dtype is not UNSIGNED_INT or offset.shape[0] != len(along):
+        raise PoplibsError(
+            f"{function}() wants offset as {counted(len(along), 'element')} of UNSIGNED_INT, one for each dimension; it was "
+            f"given {offset.shape[0]:,} of {offset.dtype.__name__}.",
+            where=repr(offset),
+            next_step="cast it with popops.cast, or reshape it.",
+        )
+    check_mapped(function, graph, "offset", offset)
+    return along, lengths
+
+
+def check_slices(function: str, graph: Graph, x: Tensor, offsets: Tensor, dims: Any, sizes: Any) -> tuple[list[int], list[int]]:
+    """(dimensions, sizes) of slices at many offsets."""
+    check_base(function, graph, x)
+    along = dims_of(function, x, dims)
+    lengths = sizes_of(function, x, along, sizes)
+    check_tensor(function, graph, "offsets", offsets, (2,))
+    if offsets.dtype not in OFFSETS or offsets.shape[1] != len(along):
+        raise PoplibsError(
+            f"{function}() wants offsets [slices, {len(along)}] of UNSIGNED_INT or INT, a number for each dimension; it was "
+            f"given {offsets.shape} of {offsets.dtype.__name__}.",
+            where=repr(offsets),
+            next_step="for one dimension give shape (slices, 1): offsets.expand([1]).",
+        )
+    check_mapped(function, graph, "offsets", offsets)
+    return along, lengths
+
+
+def check_base(function: str, graph: Graph, x: Tensor) -> None:
+    check_tensor(function, graph, "x", x)
+    if issubclass(x.dtype, QUARTER):
+        raise PoplibsError(
+            f"{function}() does not work on {x.dtype}.",
+            where=repr(x),
+            next_step="slice its codes: tensor.reinterpret(UNSIGNED_CHAR).",
+        )
+    check_mapped(function, graph, "x", x)

@@ -1,0 +1,100 @@
+"""Runs of rows from one tensor to places in another: `sequence_slice`."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from ipu_teach.cost import vertices
+from ipu_teach.errors import PoplibsError
+from ipu_teach.graph.graph import Graph
+from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph.vertex import InOut, Input, SupervisorVertex, Vector, Vertex, template
+from ipu_teach.poplibs.popops.rows import check_base, columns_of, placed
+from ipu_teach.poplibs.poputil import check_call, check_mapped, check_same, check_tensor
+from ipu_teach.program import Execute
+from ipu_teach.program import Sequence as Program
+from ipu_teach.target import Target
+from ipu_teach.types import FLOAT, UNSIGNED_INT, DType
+
+
+class SequenceSlice(SupervisorVertex):
+    """The rows of dst from `to[i]` on become `count[i]` rows of src from `start[i]` on, for each i. None lies outside.
+
+    With `zero`, all other rows of dst become 0. Costs PopLibs' SequenceSlice (popopsCycleEstimators.cpp).
+    """
+
+    src: Input[Vector[Vector[FLOAT]]]
+    dst: InOut[Vector[Vector[FLOAT]]]
+    count: Input[Vector[UNSIGNED_INT]]
+    start: Input[Vector[UNSIGNED_INT]]
+    to: Input[Vector[UNSIGNED_INT]]
+    zero: ClassVar[bool]
+
+    def compute(self) -> None:
+        rows = np.arange(len(self.dst))
+        source = np.full(len(self.dst), -1)
+        for i in range(len(self.count)):
+            count, start, to = (x[i].astype(np.int64) for x in (self.count, self.start, self.to))
+            source = np.where((rows >= to) & (rows < to + count), rows - to + start, source)
+        inside = ((source >= 0) & (source < len(self.src))).reshape((len(self.dst), 1))
+        taken = np.take(self.src, source, axis=0, mode="clip")
+        self.dst = np.where(inside, taken, np.zeros((), self.dst.dtype) if self.zero else self.dst)
+
+    def cycles(self, target: Target) -> int:
+        columns, rows = self.dst.shape[1], min(len(self.src), len(self.dst))
+        return int(vertices.sequence_slice(columns, rows, len(self.count), self.fields["dst"].dtype, target))
+
+
+@cache
+def _codelet(dtype: type[DType], zero: bool) -> type[Vertex]:
+    name = f"popops::SequenceSlice<{dtype.__name__.lower()}{',zero' if zero else ''}>"
+    return template(SequenceSlice, name, {FLOAT: dtype}, zero=zero)
+
+
+def sequence_slice(
+    graph: Graph,
+    t_in: Tensor,
+    t_out: Tensor,
+    n: Tensor,
+    in_offset: Tensor,
+    out_offset: Tensor,
+    zero_unused: bool,
+    prog: Program,
+    debug_context: str = "sequence_slice",
+) -> None:
+    """t_out[out_offset[i] : + n[i]] = t_in[in_offset[i] : + n[i]] for each i, along the first dimension.
+
+    `t_in` and `t_out`: of one dtype, two dimensions or more, all but the first alike. `n`, `in_offset`, `out_offset`: [runs] of
+    UNSIGNED_INT. Rows outside either tensor are left out; of two runs to one place the later stays. `zero_unused`: all other
+    rows of t_out become 0; else they keep what they hold, which must have been written. One compute set, each tile on the
+    columns of t_out that it holds. Raises `PoplibsError`.
+    """
+    function = "sequence_slice"
+    check_call(function, graph, prog, debug_context)
+    for name, tensor in (("t_in", t_in), ("t_out", t_out)):
+        check_tensor(function, graph, name, tensor, tuple(range(2, 10)))
+        check_base(function, graph, tensor)
+    where = f"t_in {t_in!r} and t_out {t_out!r}"
+    check_same(function, "dtypes", t_in.dtype.__name__, t_out.dtype.__name__, where, "cast one of them with popops.cast.")
+    check_same(function, "shapes of a row", t_in.shape[1:], t_out.shape[1:], where, "give tensors with rows of one shape.")
+    for name, tensor in (("n", n), ("in_offset", in_offset), ("out_offset", out_offset)):
+        check_tensor(function, graph, name, tensor, (1,))
+        if tensor.dtype is not UNSIGNED_INT or tensor.shape != n.shape:
+            raise PoplibsError(
+                f"{function}() wants n, in_offset and out_offset of UNSIGNED_INT, equally long; {name} has {tensor.shape[0]:,} "
+                f"of {tensor.dtype.__name__}.",
+                where=repr(tensor),
+                next_step="give one of each for every run; cast them with popops.cast.",
+            )
+        check_mapped(function, graph, name, tensor)
+    source, result = (t.reshape((t.shape[0], prod(t.shape[1:]))) for t in (t_in, t_out))
+    into = graph.add_compute_set(f"{debug_context}/sequenceSlice")
+    for tile, pieces in placed(graph, result):
+        edges = {"src": columns_of(source, pieces), "dst": columns_of(result, pieces)}
+        vertex = graph.add_vertex(into, _codelet(t_in.dtype, bool(zero_unused)), edges, count=n, start=in_offset, to=out_offset)
+        graph.set_tile_mapping(vertex, tile)
+    prog.add(Execute(into))
