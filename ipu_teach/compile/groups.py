@@ -83,9 +83,8 @@ class Grouper:
             if np.any(shapes != shapes[0]):  # what all agree in tells none apart
                 # Renumbered after each field, so that the key stays small and two different ones never meet.
                 _, key = np.unique(key * len(self._shapes) + shapes, return_inverse=True)
-        _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
-        order = np.argsort(inverse, kind="stable")
-        members = np.split(order, np.flatnonzero(np.diff(inverse[order])) + 1)
+        order = np.argsort(key, kind="stable")
+        members = np.split(order, np.flatnonzero(np.diff(key[order])) + 1)
         return [self._group(table, rows) for rows in sorted(members, key=lambda r: int(r[0]))]
 
     def _group(self, table: FrozenTable, rows: Array) -> Group:

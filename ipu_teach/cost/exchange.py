@@ -229,12 +229,12 @@ def _heard_together(tile_map: TileMap, target: Target, tile: Array, begin: Array
     alone = (listening[:-1] == 1) & (stop > start)
     both = (listening[:-1] == 2) & (stop > start)
     # What one tile hears without its partner is sent at the plain rate, for whoever else hears it.
-    slow, s_start, s_stop = union(np.zeros(int(alone.sum()), np.int64), start[alone], stop[alone])
+    s_start, s_stop = joined(start[alone], stop[alone])
     pair, start, stop = pair[both], start[both], stop[both]
     fast = stop - start - (covered(s_start, s_stop, stop) - covered(s_start, s_stop, start))
     first = pair // pairs * target.tiles_per_ipu + pair % pairs * 2
     received = total_of(first, fast, target.num_tiles) + total_of(first + 1, fast, target.num_tiles)
-    _, u_start, u_stop = union(np.zeros(len(start), np.int64), start, stop)
+    u_start, u_stop = joined(start, stop)
     piece, u_start, u_stop, owner = tile_map.split(u_start, u_stop)
     fast = u_stop - u_start - (covered(s_start, s_stop, u_stop) - covered(s_start, s_stop, u_start))
     return received, total_of(owner.astype(np.int64), fast, target.num_tiles)
@@ -264,21 +264,24 @@ def crossing(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> tuple
 
 def union(key: Array, start: Array, stop: Array) -> tuple[Array, Array, Array]:
     """For each key the union of its intervals, as disjoint intervals."""
-    keep = stop > start
-    key, start, stop = key[keep], start[keep], stop[keep]
-    if len(key) == 0:
-        return key, start, stop
-    span = int(stop.max()) + 1
+    span = int(stop.max(initial=0)) + 1
     base = key * span  # keys side by side on one axis, so that one sort and one running maximum serve all
-    low, high = base + start, base + stop
-    if np.any(low[1:] < low[:-1]):
-        order = np.argsort(low, kind="stable")
-        key, low, high = key[order], low[order], high[order]
-    furthest = np.maximum.accumulate(high)
-    first = np.append(True, low[1:] > furthest[:-1])
-    last = np.append(np.flatnonzero(first)[1:] - 1, len(low) - 1)
-    merged = key[first]
-    return merged, low[first] - merged * span, furthest[last] - merged * span
+    low, high = joined(base + start, base + stop)
+    merged = low // span
+    return merged, low - merged * span, high - merged * span
+
+
+def joined(start: Array, stop: Array) -> tuple[Array, Array]:
+    """The union of intervals, as disjoint intervals, ascending."""
+    if np.any(stop <= start):
+        some = stop > start
+        start, stop = start[some], stop[some]
+    if np.any(start[1:] < start[:-1]):
+        order = np.argsort(start, kind="stable")
+        start, stop = start[order], stop[order]
+    furthest = np.maximum.accumulate(stop)
+    first = np.flatnonzero(np.append(True, start[1:] > furthest[:-1])[: len(start)])
+    return start[first], furthest[np.append(first[1:], len(start))[: len(first)] - 1]
 
 
 def total_of(key: Array, size: Array, length: int) -> Array:
