@@ -370,6 +370,24 @@ def test_a_tile_for_each_row_is_as_row_by_row(rows: int, columns: int, turned: b
     assert found[0] == found[1]
 
 
+@given(st.lists(st.integers(0, 20), min_size=1, max_size=6), st.integers(1, 4), st.booleans())
+def test_pieces_from_anywhere_in_bulk_are_as_one_by_one(starts: list[int], length: int, ragged: bool) -> None:
+    found = []
+    for bulk in (False, True):
+        graph = new_graph()
+        x, out = graph.add_variable(FLOAT, 24, "x"), graph.add_variable(FLOAT, (len(starts), length), "out")
+        step = [2 if ragged and start % 2 and start + 2 * length <= 24 else 1 for start in starts]
+        pieces = [x[start : min(start + length * by, 24) : by] for start, by in zip(starts, step, strict=True)]
+        compute_set = graph.add_compute_set()
+        if bulk:
+            graph.add_vertices(compute_set, Scale, 0, x=concat([piece.expand(0) for piece in pieces]), out=out)
+        else:
+            for piece, row in zip(pieces, out, strict=True):
+                graph.set_tile_mapping(graph.add_vertex(compute_set, Scale, x=piece, out=row), 0)
+        found.append(columns(graph))
+    assert found[0] == found[1]
+
+
 def test_a_tile_for_each_row_in_a_virtual_graph() -> None:
     graph = new_graph()
     vector = graph.add_variable(FLOAT, 3, "v")

@@ -22,7 +22,7 @@ import numpy as np
 from ipu_teach.compile.freeze import FrozenComputeSet, FrozenGraph
 from ipu_teach.cost.links import link_cycles
 from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.tile_map import TileMap
+from ipu_teach.graph.tile_map import TileMap, order_of
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
@@ -124,7 +124,7 @@ def moved(target: Target, source: Array, destination: Array, size: Array) -> Tra
     """
     none = np.zeros(target.num_tiles, np.int64)
     sent = total_of(source, size, target.num_tiles)
-    order = np.argsort(destination, kind="stable")
+    order = order_of(destination)
     turns = np.flatnonzero(np.append(True, np.diff(destination[order]) | np.diff(source[order]))[: len(order)])
     ipus, home, away = target.num_ipus, source // target.tiles_per_ipu, destination // target.tiles_per_ipu
     links = total_of(home * ipus + away, np.where(home == away, 0, size), ipus**2).reshape(ipus, ipus)
@@ -221,9 +221,9 @@ def _heard_together(tile_map: TileMap, target: Target, tile: Array, begin: Array
     pairs = -(-target.tiles_per_ipu // 2)
     span = int(end.max()) + 1
     base = (ipu * pairs + local // 2) * span
-    edge, step = np.concatenate((base + begin, base + end)), np.repeat((1, -1), len(tile))
-    order = np.argsort(edge, kind="stable")
-    edge, listening = edge[order], np.cumsum(step[order])
+    # The last bit tells ends from beginnings, so that what is sorted is plain numbers. A tile's are in order already.
+    edge = np.sort(np.stack((base + begin << 1, base + end << 1 | 1), axis=1).reshape(-1), kind="stable")
+    edge, listening = edge >> 1, np.cumsum(1 - 2 * (edge & 1))
     pair, start = np.divmod(edge[:-1], span)
     stop = start + np.diff(edge)
     alone = (listening[:-1] == 1) & (stop > start)
@@ -272,16 +272,23 @@ def union(key: Array, start: Array, stop: Array) -> tuple[Array, Array, Array]:
 
 
 def joined(start: Array, stop: Array) -> tuple[Array, Array]:
-    """The union of intervals, as disjoint intervals, ascending."""
+    """The union of intervals, as disjoint intervals, ascending.
+
+    Starts and ends are sorted each by themselves, which is done much sooner than sorting pairs: before the start number i
+    there is a gap if i intervals have ended by then.
+    """
     if np.any(stop <= start):
         some = stop > start
         start, stop = start[some], stop[some]
-    if np.any(start[1:] < start[:-1]):
-        order = np.argsort(start, kind="stable")
-        start, stop = start[order], stop[order]
-    furthest = np.maximum.accumulate(stop)
-    first = np.flatnonzero(np.append(True, start[1:] > furthest[:-1])[: len(start)])
-    return start[first], furthest[np.append(first[1:], len(start))[: len(first)] - 1]
+    length, start = stop - start, ascending(start)
+    stop = start + length[:1] if np.all(length == length[:1]) else ascending(stop)  # regions of one shape end as they begin
+    gap = start[1:] > stop[:-1]
+    return start[np.append(True, gap)[: len(start)]], stop[np.append(gap, True)[: len(stop)]]
+
+
+def ascending(numbers: Array) -> Array:
+    """The numbers sorted; themselves if they are."""
+    return np.sort(numbers) if np.any(numbers[1:] < numbers[:-1]) else numbers
 
 
 def total_of(key: Array, size: Array, length: int) -> Array:
