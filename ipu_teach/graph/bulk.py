@@ -140,8 +140,6 @@ def _rows(graph: Graph, tensor: Tensor) -> tuple[Array, Array]:
     if layout.strides is not None:
         row = graph.strided(layout.shape[1:], layout.strides[1:])
         return tensor.offset + np.arange(n) * layout.strides[0], np.full(n, row.id)
-    if layout.size == 0:
-        return np.full(n, tensor.offset), np.full(n, graph.listed(tensor.dtype, np.zeros(layout.shape[1:], np.int64)).layout.id)
     places = tensor.positions().reshape(n, -1)
     ids, which = _listed(graph, tensor.dtype, places - places[:, :1], layout.shape[1:])
     return places[:, 0], ids[which]
