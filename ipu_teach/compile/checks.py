@@ -232,7 +232,7 @@ def _apart(graph: FrozenGraph, reads: _Accesses, writes: _Accesses) -> bool:
     if not written:
         return True
     start, stop = np.concatenate([i.start for i in written]), np.concatenate([i.stop for i in written])
-    order = np.argsort(start)
+    order = np.argsort(start, kind="stable")
     order = order[(stop > start)[order]]
     start, stop = start[order], stop[order]
     each = [_stretch_bytes(graph, t, name) * graph.stretch_lengths(t, name) for t, name in writes.owners]

@@ -144,8 +144,9 @@ class FrozenGraph:
             mapped = np.flatnonzero((tiles >= 0) & (lengths > 0))
             begin = positions[mapped] * field.dtype.size
             state_pieces.append(np.stack((begin, begin + lengths[mapped] * field.dtype.size, tiles[mapped]), axis=1))
-        estimates = np.full(count, -1, np.int64)
+        estimates = np.broadcast_to(np.int64(-1), (count,))  # which takes no memory
         if table.estimates is not None:
+            estimates = estimates.copy()
             estimates[: len(table.estimates)] = table.estimates
         return FrozenTable(
             table.compute_set.id, table.codelet, dict(table.codelet.fields), offsets, layouts, tiles,

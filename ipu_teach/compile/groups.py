@@ -94,6 +94,8 @@ class Grouper:
             if np.any(shapes != shapes[0]):  # what all agree in tells none apart
                 # Renumbered after each field, so that the key stays small and two different ones never meet.
                 key = renumbered(key * len(self._shapes) + shapes)
+        if not key.any():
+            return [self._group(table, np.arange(len(table)))] if len(table) else []
         order = order_of(key)
         members = np.split(order, np.flatnonzero(np.diff(key[order])) + 1)
         return [self._group(table, rows) for rows in sorted(members, key=lambda r: int(r[0]))]

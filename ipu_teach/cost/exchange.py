@@ -287,8 +287,11 @@ def joined(start: Array, stop: Array) -> tuple[Array, Array]:
 
 
 def ascending(numbers: Array) -> Array:
-    """The numbers sorted; themselves if they are."""
-    return np.sort(numbers) if np.any(numbers[1:] < numbers[:-1]) else numbers
+    """The numbers sorted; themselves if they are.
+
+    Vertices are added in loops, so that mostly a few ascending runs are to be merged, which the stable sort does in one go.
+    """
+    return np.sort(numbers, kind="stable") if np.any(numbers[1:] < numbers[:-1]) else numbers
 
 
 def total_of(key: Array, size: Array, length: int) -> Array:
