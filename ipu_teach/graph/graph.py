@@ -368,6 +368,9 @@ class Graph(WithoutSome):
                 add_offset(tensor.offset)
         except (AttributeError, KeyError, TypeError):
             usual = False
+        except BaseException:  # an interrupt must not leave half a vertex
+            table.drop(row)
+            raise
         if not usual:
             table.fill(row, given)
         table.order.append(compute_set.num_vertices)
