@@ -370,6 +370,24 @@ def test_a_tile_for_each_row_is_as_row_by_row(rows: int, columns: int, turned: b
     assert found[0] == found[1]
 
 
+@given(st.lists(st.integers(0, 20), min_size=1, max_size=6), st.integers(1, 4), st.booleans())
+def test_pieces_from_anywhere_in_bulk_are_as_one_by_one(starts: list[int], length: int, ragged: bool) -> None:
+    found = []
+    for bulk in (False, True):
+        graph = new_graph()
+        x, out = graph.add_variable(FLOAT, 24, "x"), graph.add_variable(FLOAT, (len(starts), length), "out")
+        step = [2 if ragged and start % 2 and start + 2 * length <= 24 else 1 for start in starts]
+        pieces = [x[start : min(start + length * by, 24) : by] for start, by in zip(starts, step, strict=True)]
+        compute_set = graph.add_compute_set()
+        if bulk:
+            graph.add_vertices(compute_set, Scale, 0, x=concat([piece.expand(0) for piece in pieces]), out=out)
+        else:
+            for piece, row in zip(pieces, out, strict=True):
+                graph.set_tile_mapping(graph.add_vertex(compute_set, Scale, x=piece, out=row), 0)
+        found.append(columns(graph))
+    assert found[0] == found[1]
+
+
 def test_a_tile_for_each_row_in_a_virtual_graph() -> None:
     graph = new_graph()
     vector = graph.add_variable(FLOAT, 3, "v")
@@ -560,6 +578,68 @@ def state_of(graph: Graph) -> Any:
         [repr(cs) for cs in graph.compute_sets],
         repr(graph),
     )
+
+
+class Move(Vertex):
+    """No state: a second vertex like the first is added without a second look."""
+
+    x: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self) -> None:
+        self.out = self.x[0]
+
+
+def test_what_does_not_fit_is_refused_after_many_that_did() -> None:
+    graph, other = new_graph(), new_graph()
+    x, whole = graph.add_variable(FLOAT, (4, 3), "x"), graph.add_variable(INT, (4, 3), "whole")
+    foreign = other.add_variable(FLOAT, (4, 3), "x")
+    cs = graph.add_compute_set("cs")
+    for i in range(3):
+        graph.add_vertex(cs, Move, x=x[i], out=x[3, i])
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"x": whole[0], "out": x[3, 0]}, "Move.x holds FLOAT and was given a tensor of INT."),
+        ({"x": foreign[0], "out": x[3, 0]}, "Move.x was given a tensor of another graph."),
+        ({"x": x[0], "out": x[3]}, "Move.out is declared as Output[FLOAT], which takes a single element, and was given"),
+        (
+            {"x": x[0, 0], "out": x[3, 0]},
+            "Move.x is declared as Input[Vector[FLOAT]], which takes one dimension, and was given",
+        ),
+        ({"x": [x[0]], "out": x[3, 0]}, "Move.x is declared as Input[Vector[FLOAT]] and was given [Tensor("),
+        ({"x": x[0], "oot": x[3, 0]}, "Move has no field 'oot'."),
+        ({"x": x[0], "out": x[3, 0], "more": x[0]}, "Move has no field 'more'."),
+    ]
+    for edges, words in cases:
+        before = state_of(graph)
+        with pytest.raises(IPUTeachError) as caught:
+            graph.add_vertex(cs, Move, edges)
+        assert caught.value.tried.startswith(words) and caught.value.__context__ is None
+        assert state_of(graph) == before
+    graph.add_vertex(cs, Move, x=x[0])  # to be connected later
+    table = cs.tables[Move]
+    assert [len(c) for c in (*table.offsets.values(), *table.layouts.values(), table.tiles, table.order)] == [4] * 6
+    assert table.offsets["out"][3] == -1
+
+
+def test_an_interrupt_leaves_no_half_vertex() -> None:
+    graph = new_graph()
+    x = graph.add_variable(FLOAT, (4, 3), "x")
+    cs = graph.add_compute_set("cs")
+    graph.add_vertex(cs, Move, x=x[0], out=x[3, 0])
+    before = state_of(graph)
+    table = cs.tables[Move]
+    name, known, add_layout, add_offset = table.columns[1]
+
+    def interrupted(offset: int) -> None:
+        raise KeyboardInterrupt
+
+    table.columns[1] = (name, known, add_layout, interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        graph.add_vertex(cs, Move, x=x[1], out=x[3, 1])
+    table.columns[1] = (name, known, add_layout, add_offset)
+    assert state_of(graph) == before
+    graph.add_vertex(cs, Move, x=x[1], out=x[3, 1])
+    assert len(table) == 2
 
 
 def test_a_failed_call_leaves_the_graph_as_it_was() -> None:

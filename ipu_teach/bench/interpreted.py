@@ -17,7 +17,7 @@ import triton
 import triton.language as tl
 from threadpoolctl import threadpool_limits
 
-from ipu_teach.bench.kernels import TILES, WORKERS, floats
+from ipu_teach.bench.kernels import CLASSES, PIXELS, RATE, SMALL_BATCH, SMALL_STEPS, TILES, WORKERS, floats, pictures_and_labels
 
 ROWS = 8  # of the matrix of w1, for each program
 
@@ -42,6 +42,32 @@ def product(a: Any, b: Any, out: Any, size: tl.constexpr, block: tl.constexpr) -
     tl.store(out + row[:, None] * block + column[None, :], tl.dot(left, right))
 
 
+def picture_deltas(
+    x: Any, weights: Any, bias: Any, wanted: Any, deltas: Any, pixels: tl.constexpr, wide: tl.constexpr,
+    classes: tl.constexpr, columns: tl.constexpr, rows: tl.constexpr,
+) -> None:  # fmt: skip
+    row, k, j = tl.program_id(0) * rows + tl.arange(0, rows), tl.arange(0, wide), tl.arange(0, columns)
+    pictures = tl.load(x + row[:, None] * pixels + k[None, :], mask=k[None, :] < pixels, other=0.0)
+    inside = (k[:, None] < pixels) & (j[None, :] < classes)
+    scores = tl.dot(pictures, tl.load(weights + k[:, None] * classes + j[None, :], mask=inside, other=0.0))
+    scores += tl.load(bias + j, mask=j < classes, other=float("-inf"))[None, :]
+    e = tl.exp(scores - tl.max(scores, axis=1)[:, None])
+    place, inside = row[:, None] * classes + j[None, :], j[None, :] < classes
+    share = e / tl.sum(e, axis=1)[:, None]
+    tl.store(deltas + place, share - tl.load(wanted + place, mask=inside, other=0.0), mask=inside)
+
+
+def learn(
+    x: Any, deltas: Any, weights: Any, rate: tl.constexpr, pixels: tl.constexpr, classes: tl.constexpr, columns: tl.constexpr,
+    batch: tl.constexpr, block: tl.constexpr,
+) -> None:  # fmt: skip
+    k, j, i = tl.program_id(0) * block + tl.arange(0, block), tl.arange(0, columns), tl.arange(0, batch)
+    turned = tl.load(x + i[None, :] * pixels + k[:, None])
+    slopes = tl.dot(turned, tl.load(deltas + i[:, None] * classes + j[None, :], mask=j[None, :] < classes, other=0.0))
+    place, inside = weights + k[:, None] * classes + j[None, :], j[None, :] < classes
+    tl.store(place, tl.load(place, mask=inside) - slopes * rate, mask=inside)
+
+
 def stencil(x: Any, out: Any, side: tl.constexpr, across: tl.constexpr) -> None:
     tile = tl.program_id(0)
     i = tile // across * side + tl.arange(0, side)[:, None]
@@ -52,7 +78,7 @@ def stencil(x: Any, out: Any, side: tl.constexpr, across: tl.constexpr) -> None:
     tl.store(out + i * width + j, near * 0.25)
 
 
-def seconds(kernel: Callable[..., None], programs: int, *arrays: Any, **sizes: int) -> float:
+def seconds(kernel: Callable[..., None], programs: int, *arrays: Any, **sizes: float) -> float:
     """Of the processor, for so many programs. A call for one program warms up."""
     started = triton.jit(kernel)
     tensors = [torch.from_numpy(array) for array in arrays]
@@ -71,6 +97,23 @@ def _stencil(side: int) -> tuple[float, float]:
     return taken, down * across / (TILES * 10)
 
 
+def _step() -> tuple[float, float]:
+    """A step of logistic regression, 16 pictures or 16 pixels to a program. The bias, 10 numbers beside 7,840, stays."""
+    x, wanted = pictures_and_labels(SMALL_BATCH)
+    weights, bias, deltas = floats(PIXELS, CLASSES), floats(CLASSES), np.zeros((SMALL_BATCH, CLASSES), np.float32)
+    sizes, learnt = {"pixels": PIXELS, "classes": CLASSES, "columns": 16}, weights.copy()
+    taken = seconds(picture_deltas, SMALL_BATCH // 16, x, weights, bias, wanted, deltas, wide=1024, rows=16, **sizes)
+    scores = x @ weights + bias
+    e = np.exp(scores - scores.max(axis=1, keepdims=True))
+    expected = e / e.sum(axis=1, keepdims=True) - wanted
+    np.testing.assert_allclose(deltas, expected, rtol=1e-3, atol=1e-4)
+    taken += seconds(learn, PIXELS // 16, x, deltas, learnt, rate=RATE, batch=SMALL_BATCH, block=16, **sizes)
+    # The call that warmed up taught the first block once before.
+    times = np.where(np.arange(PIXELS) < 16, 2, 1)[:, None]
+    np.testing.assert_allclose(learnt, weights - times * RATE * (x.T @ expected), rtol=1e-3, atol=1e-3)
+    return taken, 1 / SMALL_STEPS
+
+
 def parts() -> dict[str, tuple[float, float]]:
     """By workload: seconds of the part, and its share of the whole."""
     found: dict[str, tuple[float, float]] = {}
@@ -87,6 +130,7 @@ def parts() -> dict[str, tuple[float, float]]:
     taken = seconds(product, programs, left, right, out, size=size, block=block)
     found["w3"] = found["w3x"] = taken, programs / (size // block) ** 2  # exact or not is a question for us alone
     np.testing.assert_allclose(out, left @ right, rtol=1e-3, atol=1e-3)
+    found["w4a"] = found["w4ax"] = _step()
     return found | {"w5a": _stencil(8), "w5b": _stencil(64)}
 
 

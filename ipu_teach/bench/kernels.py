@@ -107,8 +107,12 @@ def elementwise() -> tuple[Work, Work]:
     return chip.engine(Execute(compute_set)).run, lambda: np.maximum(x * 2.5 + y, 0)
 
 
-def product(exact: bool, size: int = 1024, block: int = 32) -> tuple[Work, Work]:
+SIZE = 1024  # of the matrices
+
+
+def product(exact: bool) -> tuple[Work, Work]:
     """A product of matrices, square and in square blocks, a vertex each; and numpy's."""
+    size, block = SIZE, 32
     n = size // block
     left, right = floats(size, size), floats(size, size)
     chip = Chip()
@@ -125,6 +129,7 @@ def product(exact: bool, size: int = 1024, block: int = 32) -> tuple[Work, Work]
 
 
 PIXELS, CLASSES, RATE = 784, 10, 0.1
+SMALL_BATCH, SMALL_STEPS, LARGE_BATCH = 64, 100, 60_000
 
 
 def plain_step(x: Array, wanted: Array, xp: Any = np) -> Callable[[], Array]:
@@ -151,7 +156,7 @@ def pictures_and_labels(batch: int) -> tuple[Array, Array]:
 
 def small_step(**how: Any) -> tuple[Engine, Work, int]:
     """(the engine, the same in numpy, steps of one run) of logistic regression on 64 pictures: 905 vertices."""
-    batch, block, steps = 64, 14, 100
+    batch, block, steps = SMALL_BATCH, 14, SMALL_STEPS
     x, wanted = pictures_and_labels(batch)
     chip = Chip()
     images, labels = chip.variable("x", x), chip.variable("wanted", wanted)
@@ -172,7 +177,8 @@ def small_step(**how: Any) -> tuple[Engine, Work, int]:
     return chip.engine(Repeat(steps, program), **how), threads(1, plain_step(x, wanted)), steps
 
 
-def _small(exact: bool) -> tuple[Work, Work]:
+def small(exact: bool) -> tuple[Work, Work]:
+    """A hundred steps of logistic regression on 64 pictures; and numpy's."""
     engine, step, steps = small_step(exact=exact)
 
     def floor() -> None:
@@ -210,7 +216,7 @@ def large_step(x: Array, wanted: Array, **how: Any) -> Engine:
 
 
 def _large() -> tuple[Work, Work]:
-    x, wanted = pictures_and_labels(60_000)
+    x, wanted = pictures_and_labels(LARGE_BATCH)
     return large_step(x, wanted).run, threads(1, plain_step(x, wanted))
 
 
@@ -279,8 +285,8 @@ ROWS = [
     Row("w2", "relu(a x + y), 8.84 million elements, uneven", "plain numpy", 0.55, elementwise),
     Row("w3", "matmul 1024, 32 x 32 blocks, exact=False", "sgemm on as many threads", 1.1, lambda: product(False)),
     Row("w3x", "the same, exact", "sgemm on as many threads", 2.6, lambda: product(True)),
-    Row("w4a", "logistic step, batch 64, exact=False", "numpy", 1.5, lambda: _small(False)),
-    Row("w4ax", "the same, exact", "numpy", 3.5, lambda: _small(True)),
+    Row("w4a", "logistic step, batch 64, exact=False", "numpy", 1.5, lambda: small(False)),
+    Row("w4ax", "the same, exact", "numpy", 3.5, lambda: small(True)),
     Row("w4b", "logistic step, batch 60,000", "numpy", 1.15, _large),
     Row("w5a", "stencil, 1,472 tiles of 8 x 8", "numpy", 2.0, lambda: pictures(codelets.Stencil, 8)),
     Row("w5b", "stencil, 1,472 tiles of 64 x 64", "numpy", 0.8, lambda: pictures(codelets.Stencil, 64)),

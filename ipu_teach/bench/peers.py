@@ -23,6 +23,8 @@ OURS: dict[str, Callable[[], Work]] = {
     "w2": lambda: kernels.elementwise()[0],
     "w3": lambda: kernels.product(False)[0],
     "w3x": lambda: kernels.product(True)[0],
+    "w4a": lambda: kernels.small(False)[0],
+    "w4ax": lambda: kernels.small(True)[0],
     "w5a": lambda: kernels.pictures(codelets.Stencil, 8)[0],
     "w5b": lambda: kernels.pictures(codelets.Stencil, 64)[0],
     "w6i": lambda: kernels.collatz()[0],
@@ -83,9 +85,10 @@ def _beside_numba(names: list[str]) -> Ratios | str:
 
 NUMBA = "Numba's CUDA simulator, scaled up from a part"
 ROWS = [
-    Row("t1", "w1a, w2, w3, w3x, w5a and w5b, the worst", "Triton's interpreter, scaled up from a part", 0.004,
-        lambda: _beside_triton(["w1a", "w2", "w3", "w3x", "w5a", "w5b"])),
-    Row("t2", "w1b, w2 and w5a, the worst", NUMBA, 0.001, lambda: _beside_numba(["w1b", "w2", "w5a"])),
+    Row("t1", "w1a, w2, w3, w3x, w4a, w4ax, w5a and w5b, the worst", "Triton's interpreter, scaled up from a part", 0.004,
+        lambda: _beside_triton(["w1a", "w2", "w3", "w3x", "w4a", "w4ax", "w5a", "w5b"])),
+    Row("t2", "w1b, w2, w3, w3x, w4a, w4ax and w5a, the worst", NUMBA, 0.001,
+        lambda: _beside_numba(["w1b", "w2", "w3", "w3x", "w4a", "w4ax", "w5a"])),
     Row("t2w6", "divergent integer codelet (Collatz)", NUMBA, 0.07, lambda: _beside_numba(["w6i"])),
     Row("t3", "w1b and w2, the worst", "a symbolic run without values, scaled up from a part", 0.001,
         lambda: _beside(symbolic.parts, ["w1b", "w2"])),

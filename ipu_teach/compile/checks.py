@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
-from ipu_teach.compile.freeze import FrozenComputeSet, FrozenGraph, FrozenTable, Intervals
+from ipu_teach.compile.freeze import FrozenComputeSet, FrozenGraph, FrozenTable, numbers_in
 from ipu_teach.errors import (
     ComputeSetRaceError,
     ControlProgramError,
@@ -172,9 +170,9 @@ class _Accesses:
     def add(self, table: FrozenTable, field: str) -> None:
         self.owners.append((table, field))
 
-    def sorted(self, find: Callable[[FrozenTable, str], Intervals]) -> tuple[Array, Array, Array, Array]:
-        """(owner, row, start, stop) of the intervals that `find` gives, ascending by start; those of no length left out."""
-        found = [find(table, field) for table, field in self.owners]
+    def sorted(self, graph: FrozenGraph) -> tuple[Array, Array, Array, Array]:
+        """(owner, row, start, stop) of the vertices' intervals, ascending by start; those of no length left out."""
+        found = [graph.intervals(table, field) for table, field in self.owners]
         if not found:
             empty = np.zeros(0, np.int64)
             return empty, empty, empty, empty
@@ -204,7 +202,7 @@ def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
             (writes if field.written else reads).add(table, name)
     if _apart(graph, reads, writes):
         return
-    owner, row, start, stop = writes.sorted(graph.intervals)
+    owner, row, start, stop = writes.sorted(graph)
     if len(start) == 0:
         return
     _check_constants(graph, compute_set, writes, (owner, row, start, stop))
@@ -215,7 +213,7 @@ def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
         a = int(np.flatnonzero(stop[:b] > start[b])[0])
         first, other = (writes.owners[owner[a]], int(row[a])), (writes.owners[owner[b]], int(row[b]))
         raise _race(graph, compute_set, int(start[b]), first, other, "write")
-    r_owner, r_row, r_start, r_stop = reads.sorted(graph.intervals)
+    r_owner, r_row, r_start, r_stop = reads.sorted(graph)
     low = np.searchsorted(stop, r_start, "right")
     high = np.searchsorted(start, r_stop, "left")
     met = np.flatnonzero(high > low)
@@ -230,14 +228,26 @@ def _apart(graph: FrozenGraph, reads: _Accesses, writes: _Accesses) -> bool:
 
     This asks whole stretches of vertices: it finds at little cost that all is well, but not who is to blame if it is not.
     """
-    _, _, start, stop = writes.sorted(graph.touched)
+    written, read = ([graph.touched(*owner) for owner in side.owners] for side in (writes, reads))
+    if not written:
+        return True
+    start, stop = np.concatenate([i.start for i in written]), np.concatenate([i.stop for i in written])
+    order = np.argsort(start, kind="stable")
+    order = order[(stop > start)[order]]
+    start, stop = start[order], stop[order]
     each = [_stretch_bytes(graph, t, name) * graph.stretch_lengths(t, name) for t, name in writes.owners]
     if (stop - start).sum() != sum(int(size.sum()) for size in each) or np.any(start[1:] < stop[:-1]):
         return False
     constants = [v for v in graph.variables if v.constant]
-    met = [(np.array([v.start for v in constants]), np.array([v.stop for v in constants]))]
-    met += [(found.start, found.stop) for found in (graph.touched(*owner) for owner in reads.owners)]
-    return not any(np.any(np.searchsorted(start, high) > np.searchsorted(stop, low, "right")) for low, high in met)
+    others = [(np.array([v.start for v in constants]), np.array([v.stop for v in constants]))]
+    return not any(_meet(start, stop, low, high) for low, high in others + [(i.start, i.stop) for i in read])
+
+
+def _meet(start: Array, stop: Array, low: Array, high: Array) -> bool:
+    """True if some [low, high) has a byte in common with one of the disjoint, ascending [start, stop)."""
+    if not len(start) or not len(low) or high.max() <= start[0] or stop[-1] <= low.min():
+        return False  # as fields in different variables are
+    return bool(np.any(np.searchsorted(start, high) > np.searchsorted(stop, low, "right")))
 
 
 Access = tuple[tuple[FrozenTable, str], int]
@@ -275,7 +285,7 @@ def _race(
 
 
 def _check_aliases(graph: FrozenGraph, compute_set: FrozenComputeSet, table: FrozenTable, name: str) -> None:
-    for number in np.unique(table.layouts[name]):
+    for number in numbers_in(table.layouts[name]):
         layout = graph.layouts[number]
         parts = [layout] if isinstance(layout, Layout) else [part for _, part in layout.parts]
         if any(part.aliased for part in parts):

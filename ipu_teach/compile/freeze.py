@@ -94,6 +94,14 @@ def _state(table: VertexTable, name: str, field: Field) -> tuple[Array, Array, A
     return np.array([v is None for v in rows]), lengths, np.concatenate(present or [np.zeros(0, field.dtype.numpy)])
 
 
+def numbers_in(ids: Array) -> list[int]:
+    """Each different number of `ids`, small whole ones, once, ascending."""
+    if len(ids) == 0 or ids.min() == ids.max():  # mostly there is one
+        return ids[:1].tolist()  # type: ignore[no-any-return]
+    found: list[int] = np.flatnonzero(np.bincount(ids)).tolist()
+    return found
+
+
 class FrozenGraph:
     """A graph as it was when it was compiled."""
 
@@ -110,7 +118,9 @@ class FrozenGraph:
         log = np.frombuffer(graph.mapping_log, np.int64).reshape(-1, 3)
         self.tile_map = paint(np.concatenate([log, *state_pieces]), self.memory_bytes)
         self._starts = [v.start for v in self.variables]
+        # By table and field, as every analysis asks for them again.
         self._stretches: dict[tuple[FrozenTable, str], Array] = {}
+        self._touched: dict[tuple[FrozenTable, str], Intervals] = {}
 
     def _freeze_set(self, compute_set: ComputeSet, state_pieces: list[Array]) -> FrozenComputeSet:
         tables = tuple(self._freeze_table(t, state_pieces) for t in compute_set.tables.values() if len(t))
@@ -134,8 +144,9 @@ class FrozenGraph:
             mapped = np.flatnonzero((tiles >= 0) & (lengths > 0))
             begin = positions[mapped] * field.dtype.size
             state_pieces.append(np.stack((begin, begin + lengths[mapped] * field.dtype.size, tiles[mapped]), axis=1))
-        estimates = np.full(count, -1, np.int64)
+        estimates = np.broadcast_to(np.int64(-1), (count,))  # which takes no memory
         if table.estimates is not None:
+            estimates = estimates.copy()
             estimates[: len(table.estimates)] = table.estimates
         return FrozenTable(
             table.compute_set.id, table.codelet, dict(table.codelet.fields), offsets, layouts, tiles,
@@ -152,7 +163,7 @@ class FrozenGraph:
     @cached_property
     def _runs(self) -> tuple[Array, Array, Array]:
         """For every layout in use, the runs of elements it touches, as one CSR: (pointers, deltas, lengths)."""
-        used = {int(i) for cs in self.compute_sets for t in cs.tables for c in t.layouts.values() for i in np.unique(c)}
+        used = {i for cs in self.compute_sets for t in cs.tables for c in t.layouts.values() for i in numbers_in(c)}
         starts: list[Array] = [np.zeros(0, np.int64)]
         lengths: list[Array] = [np.zeros(0, np.int64)]
         counts: list[int] = []
@@ -181,8 +192,12 @@ class FrozenGraph:
 
     def touched(self, table: FrozenTable, field: str) -> Intervals:
         """The same bytes, those of each stretch of vertices together; `row` is the first vertex of the stretch."""
-        first = self.stretches(table, field)
-        return self._intervals(table, field, first, np.append(first[1:], len(table)) - 1)
+        found = self._touched.get((table, field))
+        if found is None:
+            first = self.stretches(table, field)
+            last = np.append(first[1:], len(table)) - 1
+            found = self._touched[table, field] = self._intervals(table, field, first, last)
+        return found
 
     def stretches(self, table: FrozenTable, field: str) -> Array:
         """int64: the rows at which a stretch begins.
@@ -194,8 +209,8 @@ class FrozenGraph:
         found = self._stretches.get((table, field))
         if found is None:
             layout, step = table.layouts[field], np.diff(table.offsets[field])
-            goes_on = (step >= 0) & (step <= self._shortest[layout[1:]])
-            goes_on &= layout[1:] == layout[:-1]
+            alike = layout[1:] == layout[:-1]
+            goes_on = (step >= 0) & (step <= self._shortest[layout[:1] if alike.all() else layout[1:]]) & alike
             goes_on &= table.tiles[1:] == table.tiles[:-1]
             found = self._stretches[table, field] = np.flatnonzero(np.append(True, ~goes_on))
         return found
@@ -206,18 +221,23 @@ class FrozenGraph:
 
     def each_layout(self, numbers: Array, of: Callable[[Layout | ListLayout], int]) -> Array:
         """int64: what `of` says of the layout with each of the numbers. It is asked once for each different one."""
-        found = np.zeros(len(self.layouts), np.int64)
-        used = np.flatnonzero(np.bincount(numbers))
-        found[used] = [of(self.layouts[number]) for number in used.tolist()]
-        return found[numbers]
+        found, used = np.zeros(len(self.layouts), np.int64), numbers_in(numbers)
+        found[used] = [of(self.layouts[number]) for number in used]
+        return found[numbers] if len(used) != 1 else np.full(len(numbers), found[used[0]])
 
     def _intervals(self, table: FrozenTable, field: str, first: Array, last: Array) -> Intervals:
         """The bytes from the regions of the rows `first` to those of the rows `last`, run by run."""
         pointers, deltas, lengths = self._runs
-        layout, offsets, size = table.layouts[field][first], table.offsets[field], table.fields[field].dtype.size
-        which, run = expand(pointers[layout], pointers[layout + 1] - pointers[layout])
-        start = (offsets[first][which] + deltas[run]) * size
-        return Intervals(first[which], start, (offsets[last][which] + deltas[run] + lengths[run]) * size)
+        layout, size = table.layouts[field][first], table.fields[field].dtype.size
+        low, high = (table.offsets[field][rows] for rows in (first, last))
+        count, used = np.diff(pointers), numbers_in(layout)
+        if np.all(count[used] == 1):  # most regions are one run, and mostly there is one layout
+            run = pointers[used if len(used) == 1 else layout]
+        else:
+            which, run = expand(pointers[layout], count[layout])
+            first, low, high = first[which], low[which], high[which]
+        begin = deltas[run]
+        return Intervals(first, (low + begin) * size, (high + (begin + lengths[run])) * size)
 
     def tables(self) -> Iterator[tuple[FrozenComputeSet, FrozenTable]]:
         for compute_set in self.compute_sets:

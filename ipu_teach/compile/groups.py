@@ -14,6 +14,7 @@ from ipu_teach.compile.tracer import FieldShape, fork_codelet, trace_codelet
 from ipu_teach.compile.workers import merged
 from ipu_teach.graph.codelets import Estimator
 from ipu_teach.graph.tensor import Layout
+from ipu_teach.graph.tile_map import order_of
 from ipu_teach.graph.vertex import Vertex, workers
 from ipu_teach.types import Array
 
@@ -62,6 +63,16 @@ class Group:
         return "fork" if self.paths else "lanes" if self.lanes is not None else "loop"
 
 
+def renumbered(numbers: Array) -> Array:
+    """The same whole numbers of 0 or more, named anew from 0 on in their order, without a gap."""
+    largest = int(numbers.max(initial=0))
+    if largest > 8 * len(numbers):  # a table of them all would be larger than they are
+        return np.unique(numbers, return_inverse=True)[1].reshape(-1)
+    present = np.zeros(largest + 1, np.int64)
+    present[numbers] = 1
+    return (np.cumsum(present) - 1)[numbers]
+
+
 class Grouper:
     """Finds the groups of tables; traces each codelet once for each set of shapes, however many compute sets use it."""
 
@@ -88,10 +99,11 @@ class Grouper:
             shapes = self._shape_of_layout[layouts]
             if np.any(shapes != shapes[0]):  # what all agree in tells none apart
                 # Renumbered after each field, so that the key stays small and two different ones never meet.
-                _, key = np.unique(key * len(self._shapes) + shapes, return_inverse=True)
-        _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
-        order = np.argsort(inverse, kind="stable")
-        members = np.split(order, np.flatnonzero(np.diff(inverse[order])) + 1)
+                key = renumbered(key * len(self._shapes) + shapes)
+        if not key.any():
+            return [self._group(table, np.arange(len(table)))] if len(table) else []
+        order = order_of(key)
+        members = np.split(order, np.flatnonzero(np.diff(key[order])) + 1)
         return [self._group(table, rows) for rows in sorted(members, key=lambda r: int(r[0]))]
 
     def _group(self, table: FrozenTable, rows: Array) -> Group:

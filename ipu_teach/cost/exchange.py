@@ -22,7 +22,7 @@ import numpy as np
 from ipu_teach.compile.freeze import FrozenComputeSet, FrozenGraph
 from ipu_teach.cost.links import link_cycles
 from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.tile_map import TileMap
+from ipu_teach.graph.tile_map import TileMap, order_of
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
@@ -124,7 +124,7 @@ def moved(target: Target, source: Array, destination: Array, size: Array) -> Tra
     """
     none = np.zeros(target.num_tiles, np.int64)
     sent = total_of(source, size, target.num_tiles)
-    order = np.argsort(destination, kind="stable")
+    order = order_of(destination)
     turns = np.flatnonzero(np.append(True, np.diff(destination[order]) | np.diff(source[order]))[: len(order)])
     ipus, home, away = target.num_ipus, source // target.tiles_per_ipu, destination // target.tiles_per_ipu
     links = total_of(home * ipus + away, np.where(home == away, 0, size), ipus**2).reshape(ipus, ipus)
@@ -221,20 +221,20 @@ def _heard_together(tile_map: TileMap, target: Target, tile: Array, begin: Array
     pairs = -(-target.tiles_per_ipu // 2)
     span = int(end.max()) + 1
     base = (ipu * pairs + local // 2) * span
-    edge, step = np.concatenate((base + begin, base + end)), np.repeat((1, -1), len(tile))
-    order = np.argsort(edge, kind="stable")
-    edge, listening = edge[order], np.cumsum(step[order])
+    # The last bit tells ends from beginnings, so that what is sorted is plain numbers. A tile's are in order already.
+    edge = np.sort(np.stack((base + begin << 1, base + end << 1 | 1), axis=1).reshape(-1), kind="stable")
+    edge, listening = edge >> 1, np.cumsum(1 - 2 * (edge & 1))
     pair, start = np.divmod(edge[:-1], span)
     stop = start + np.diff(edge)
     alone = (listening[:-1] == 1) & (stop > start)
     both = (listening[:-1] == 2) & (stop > start)
     # What one tile hears without its partner is sent at the plain rate, for whoever else hears it.
-    slow, s_start, s_stop = union(np.zeros(int(alone.sum()), np.int64), start[alone], stop[alone])
+    s_start, s_stop = joined(start[alone], stop[alone])
     pair, start, stop = pair[both], start[both], stop[both]
     fast = stop - start - (covered(s_start, s_stop, stop) - covered(s_start, s_stop, start))
     first = pair // pairs * target.tiles_per_ipu + pair % pairs * 2
     received = total_of(first, fast, target.num_tiles) + total_of(first + 1, fast, target.num_tiles)
-    _, u_start, u_stop = union(np.zeros(len(start), np.int64), start, stop)
+    u_start, u_stop = joined(start, stop)
     piece, u_start, u_stop, owner = tile_map.split(u_start, u_stop)
     fast = u_stop - u_start - (covered(s_start, s_stop, u_stop) - covered(s_start, s_stop, u_start))
     return received, total_of(owner.astype(np.int64), fast, target.num_tiles)
@@ -265,21 +265,34 @@ def crossing(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> tuple
 
 def union(key: Array, start: Array, stop: Array) -> tuple[Array, Array, Array]:
     """For each key the union of its intervals, as disjoint intervals."""
-    keep = stop > start
-    key, start, stop = key[keep], start[keep], stop[keep]
-    if len(key) == 0:
-        return key, start, stop
-    span = int(stop.max()) + 1
+    span = int(stop.max(initial=0)) + 1
     base = key * span  # keys side by side on one axis, so that one sort and one running maximum serve all
-    low, high = base + start, base + stop
-    if np.any(low[1:] < low[:-1]):
-        order = np.argsort(low, kind="stable")
-        key, low, high = key[order], low[order], high[order]
-    furthest = np.maximum.accumulate(high)
-    first = np.append(True, low[1:] > furthest[:-1])
-    last = np.append(np.flatnonzero(first)[1:] - 1, len(low) - 1)
-    merged = key[first]
-    return merged, low[first] - merged * span, furthest[last] - merged * span
+    low, high = joined(base + start, base + stop)
+    merged = low // span
+    return merged, low - merged * span, high - merged * span
+
+
+def joined(start: Array, stop: Array) -> tuple[Array, Array]:
+    """The union of intervals, as disjoint intervals, ascending.
+
+    Starts and ends are sorted each by themselves, which is done much sooner than sorting pairs: before the start number i
+    there is a gap if i intervals have ended by then.
+    """
+    if np.any(stop <= start):
+        some = stop > start
+        start, stop = start[some], stop[some]
+    length, start = stop - start, ascending(start)
+    stop = start + length[:1] if np.all(length == length[:1]) else ascending(stop)  # regions of one shape end as they begin
+    gap = start[1:] > stop[:-1]
+    return start[np.append(True, gap)[: len(start)]], stop[np.append(gap, True)[: len(stop)]]
+
+
+def ascending(numbers: Array) -> Array:
+    """The numbers sorted; themselves if they are.
+
+    Vertices are added in loops, so that mostly a few ascending runs are to be merged, which the stable sort does in one go.
+    """
+    return np.sort(numbers, kind="stable") if np.any(numbers[1:] < numbers[:-1]) else numbers
 
 
 def total_of(key: Array, size: Array, length: int) -> Array:

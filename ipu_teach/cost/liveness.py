@@ -27,7 +27,7 @@ from ipu_teach.compile.programs import (
     SyncStep,
     UndefStep,
 )
-from ipu_teach.cost.exchange import covered, union
+from ipu_teach.cost.exchange import covered, joined
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.types import Array
 
@@ -103,20 +103,26 @@ class Accesses:
         return Access(self.touched(*sources), self._touched(start, stop), self._filled(start, stop))
 
     def _execute(self, step: ExecuteStep) -> Access:
-        read, written = [_bytes(())], [_bytes((step.out,))]
+        written = [_bytes((step.out,))]
+        reads, writes = self.none(), self._touched(*written[0])
         for table in self.graph.compute_sets[step.compute_set].tables:
             for name, field in table.fields.items():
                 if field.kind != "state":
                     found = self.graph.touched(table, name)
+                    touched = self._touched(found.start, found.stop)
                     if field.kind != "output":
-                        read.append((found.start, found.stop))
+                        reads |= touched
                     if field.written:
+                        writes |= touched
                         written.append((found.start, found.stop))
-        reads, writes = (tuple(np.concatenate(side) for side in zip(*parts, strict=True)) for parts in (read, written))
-        return Access(self._touched(*reads), self._touched(*writes), self._filled(*writes))
+        return Access(reads, writes, self._filled(*(np.concatenate(side) for side in zip(*written, strict=True))))
 
     def _touched(self, start: Array, stop: Array) -> Array:
         keep = stop > start
+        if keep.all() and len(keep):  # most fields of a compute set reach into one variable
+            within: Array = (self.start <= start.min()) & (stop.max() <= self.stop)
+            if within.any():
+                return within
         first = np.searchsorted(self.start, start[keep], "right") - 1
         last = np.searchsorted(self.start, stop[keep], "left")
         change = np.bincount(first, minlength=len(self.start) + 1) - np.bincount(last, minlength=len(self.start) + 1)
@@ -124,7 +130,7 @@ class Accesses:
         return found
 
     def _filled(self, start: Array, stop: Array) -> Array:
-        _, start, stop = union(np.zeros(len(start), np.int64), start, stop)
+        start, stop = joined(start, stop)
         written = covered(start, stop, self.stop) - covered(start, stop, self.start)
         filled: Array = (written == self.stop - self.start) & (written > 0)
         return filled

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ipu_teach.compile.freeze import FrozenGraph, FrozenTable
+from ipu_teach.compile.freeze import FrozenGraph, FrozenTable, numbers_in
 from ipu_teach.compile.programs import ExecuteStep, Step
 from ipu_teach.cost.exchange import Traffic, total_of
 from ipu_teach.cost.host import landing, with_host
@@ -278,8 +278,13 @@ def _passing(graph: FrozenGraph, step: Step, exchange: tuple[Traffic, ...]) -> d
 def pointer_bytes(graph: FrozenGraph, table: FrozenTable, target: Target) -> Array:
     """int64[tiles]: bytes of the addresses and lengths in the vertices of a table, as `VectorLayout` describes them."""
     total = np.zeros(target.num_tiles, np.int64)
+    vertices = np.bincount(table.tiles, minlength=target.num_tiles)
     for name, field in table.fields.items():
         if field.kind == "state":
+            continue
+        alike = numbers_in(table.layouts[name])
+        if len(alike) == 1:
+            total += vertices * _pointer_bytes(field, target, graph.layouts[alike[0]])
             continue
         first = graph.stretches(table, name)  # all vertices of a stretch have the same layout
         each = graph.each_layout(table.layouts[name][first], partial(_pointer_bytes, field, target))

@@ -164,8 +164,9 @@ class CostModel:
         if len(groups) == 1:  # in order already
             return columns[0]
         cycles, tiles, alone, order = (np.concatenate(parts) for parts in zip(*columns, strict=True))
-        sorting = np.argsort(order, kind="stable")
-        return cycles[sorting], tiles[sorting], alone[sorting], order[sorting]
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))  # the order numbers all vertices from 0 on
+        return cycles[place], tiles[place], alone[place], order[place]
 
     def _execute(self, step: ExecuteStep, exchange: tuple[Traffic, ...]) -> StepCost:
         target = self.target

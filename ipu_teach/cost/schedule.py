@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ipu_teach.graph.tile_map import order_of
 from ipu_teach.types import Array
 
 
@@ -19,7 +20,7 @@ def busiest_worker(cycles: Array, tiles: Array, num_tiles: int, num_workers: int
     `cycles` and `tiles`: one entry for each vertex, in the order in which the vertices start.
     """
     if np.any(tiles[1:] < tiles[:-1]):  # most programs add their vertices tile by tile
-        order = np.argsort(tiles, kind="stable")
+        order = order_of(tiles)
         cycles, tiles = cycles[order], tiles[order]
     count = np.bincount(tiles, minlength=num_tiles)
     first = np.cumsum(count) - count

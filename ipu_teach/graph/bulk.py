@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ipu_teach.errors import GraphConnectionError, GraphObjectCreationError, shown
+from ipu_teach.graph.layouts import Shape
 from ipu_teach.graph.mapping import Tiles
 from ipu_teach.graph.table import UNCONNECTED, VertexRange, VertexTable
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import Field, unknown_field
-from ipu_teach.types import Array, to_host_array
+from ipu_teach.types import Array, DType, to_host_array
 
 MOST_VERTICES = 10**8  # of one call: 4 GB of columns
 
@@ -129,9 +130,8 @@ def _edge(graph: Graph, table: VertexTable, field: Field, value: Any, count: int
 def _elements(graph: Graph, field: Field, parts: Sequence[Tensor], count: int) -> tuple[Array, Array]:
     """(offsets, layout ids) where every vertex takes one element of each of `parts`."""
     places = np.stack([np.broadcast_to(_rows(graph, t)[0], (count,)) for t in parts], axis=1)
-    distinct, inverse = np.unique(places - places[:, :1], axis=0, return_inverse=True)
-    ids = np.array([graph.listed(field.dtype, row).layout.id for row in distinct])
-    return places[:, 0], ids[inverse.reshape(-1)]
+    ids, which = _listed(graph, field.dtype, places - places[:, :1], (len(parts),))
+    return places[:, 0], ids[which]
 
 
 def _rows(graph: Graph, tensor: Tensor) -> tuple[Array, Array]:
@@ -140,8 +140,18 @@ def _rows(graph: Graph, tensor: Tensor) -> tuple[Array, Array]:
     if layout.strides is not None:
         row = graph.strided(layout.shape[1:], layout.strides[1:])
         return tensor.offset + np.arange(n) * layout.strides[0], np.full(n, row.id)
-    rows = [tensor[i] for i in range(n)]
-    return np.array([r.offset for r in rows]), np.array([r.layout.id for r in rows])
+    places = tensor.positions().reshape(n, -1)
+    ids, which = _listed(graph, tensor.dtype, places - places[:, :1], layout.shape[1:])
+    return places[:, 0], ids[which]
+
+
+def _listed(graph: Graph, dtype: type[DType], rows: Array, shape: Shape) -> tuple[Array, Array]:
+    """(ids of the different layouts among rows of positions, which of them each row has)."""
+    if np.all(rows == rows[:1]):  # as they mostly are: pieces of one length
+        distinct, which = rows[:1], np.zeros(len(rows), np.int64)
+    else:
+        distinct, which = np.unique(rows, axis=0, return_inverse=True)
+    return np.array([graph.listed(dtype, row.reshape(shape)).layout.id for row in distinct]), which.reshape(-1)
 
 
 def _state(table: VertexTable, field: Field, value: Any, count: int) -> list[Any]:

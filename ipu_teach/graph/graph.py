@@ -5,6 +5,7 @@ Building a graph runs nothing. It writes down what there is and where; `Engine` 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, TextIO
@@ -252,10 +253,14 @@ class Graph(WithoutSome):
         `add_vertices` takes; or a list with, for each tile, its (begin, end) intervals in the tensor's own element order.
         Raises `InvalidTileMappingError` for a tile that does not exist, and for a mapping that does not fit.
         """
-        if isinstance(what, VertexRef):
-            if what.table.graph is not self._top:
+        if type(what) is VertexRef:
+            table, tiles = what.table, self._tiles
+            if table.graph is not self._top:
                 raise foreign(what, "set_tile_mapping()")
-            what.table.tiles[what.row] = self._tiles.number(tile, what)
+            if type(tile) is int and tiles.chosen is None and 0 <= tile < tiles.count:  # as they mostly are
+                table.tiles[what.row] = tile
+            else:
+                table.tiles[what.row] = tiles.number(tile, what)
         elif isinstance(what, VertexRange):
             if what.table.graph is not self._top:
                 raise foreign(what, "set_tile_mapping()")
@@ -354,7 +359,26 @@ class Graph(WithoutSome):
                 next_step="name the fields: add_vertex(compute_set, codelet, a=tensor), or give a dict.",
             )
         given = {**connections, **fields} if connections else fields
-        row = table.add(given)
+        row, usual = len(table.order), len(given) <= table.most_usual
+        try:
+            # A loop adds many vertices alike: what was checked for one of them holds for the next.
+            for name, known, add_layout, add_offset in table.columns if usual else ():
+                tensor = given[name]
+                add_layout(known[tensor.form])
+                add_offset(tensor.offset)
+        except (AttributeError, KeyError, TypeError):
+            usual = False
+        except BaseException:  # an interrupt must not leave half a vertex
+            table.drop(row)
+            raise
+        if not usual:
+            table.fill(row, given)
+        table.order.append(compute_set.num_vertices)
+        table.tiles.append(-1)
+        compute_set.num_vertices += 1
+        frame = sys._getframe(1)
+        if frame.f_lasti != table.last_place or frame.f_code is not table.last_code:
+            table.note_line(row, frame)
         if name_of_vertex is not None:
             table.names[row] = name_of_vertex
         return VertexRef(table, row)

@@ -123,11 +123,11 @@ class MappingLog:
 
     def add(self, tensor: Tensor, tile: int) -> None:
         """Put all elements of `tensor` on `tile`."""
-        layout = tensor.layout
+        layout, size = tensor.layout, tensor.dtype.size
         if layout.contiguous:
             if layout.size:
-                start = tensor.offset * tensor.dtype.size
-                self.rows.extend((start, start + layout.size * tensor.dtype.size, tile))
+                start = tensor.offset * size
+                self.rows.extend((start, start + layout.size * size, tile))
             return
         starts, stops = tensor.byte_extent()
         self.extend(starts, stops, np.full_like(starts, tile))

@@ -7,7 +7,6 @@ every analysis downstream is array arithmetic.
 
 from __future__ import annotations
 
-import sys
 from array import array
 from collections.abc import Iterator, Mapping
 from types import CodeType, FrameType
@@ -51,8 +50,8 @@ class VertexTable:
         self.layouts = {name: array("i") for name in self.edges}
         # By field: the forms of tensors that it has taken, which need no second look, with their layouts' ids.
         self.known: dict[str, dict[Form, int]] = {name: {} for name in self.edges}
-        self.columns = [(n, self.known[n], self.offsets[n], self.layouts[n]) for n in self.edges]
-        self._most_usual = -1 if self.state else len(self.edges)  # values of a vertex that has nothing to look at twice
+        self.columns = [(n, self.known[n], self.layouts[n].append, self.offsets[n].append) for n in self.edges]
+        self.most_usual = -1 if self.state else len(self.edges)  # values of a vertex that has nothing to look at twice
         self.state_values: dict[str, list[Any]] = {name: [] for name in self.state}
         # By field name and row: the size of a Vector of state without a value, and lists that are connected part by part.
         self.sizes: dict[tuple[str, int], int] = {}
@@ -64,41 +63,19 @@ class VertexTable:
         # The line of the program that added each row, written down where it changes: a loop adds many from one.
         self.lines: list[tuple[int, Line]] = []
         # Where in which code the last row was added: found much sooner than the line that belongs to it.
-        self._last_code: CodeType | None = None
-        self._last_place = 0
+        self.last_code: CodeType | None = None
+        self.last_place = 0
 
     def __len__(self) -> int:
         return len(self.order)
 
     def note_line(self, row: int, frame: FrameType) -> None:
         """Write down which line of the program adds the rows from `row` on, in whose `frame` the graph was called."""
-        self._last_code, self._last_place, line = frame.f_code, frame.f_lasti, caller()
+        self.last_code, self.last_place, line = frame.f_code, frame.f_lasti, caller()
         if not self.lines or self.lines[-1][1] != line:
             self.lines.append((row, line))
 
-    def add(self, given: Mapping[str, Any]) -> int:
-        """One more vertex, on no tile yet, with these values by field name; its row."""
-        row, usual = len(self.order), len(given) <= self._most_usual
-        try:
-            # A loop adds many vertices alike: what was checked for one of them holds for the next.
-            for name, known, offsets, layouts in self.columns if usual else ():
-                tensor = given[name]
-                layouts.append(known[tensor.form])
-                offsets.append(tensor.offset)
-        except (AttributeError, KeyError, TypeError):
-            usual = False
-        if not usual:
-            self._fill(row, given)
-        compute_set = self.compute_set
-        self.order.append(compute_set.num_vertices)
-        self.tiles.append(-1)
-        compute_set.num_vertices += 1
-        frame = sys._getframe(2)
-        if frame.f_lasti != self._last_place or frame.f_code is not self._last_code:
-            self.note_line(row, frame)
-        return row
-
-    def _fill(self, row: int, given: Mapping[str, Any]) -> None:
+    def fill(self, row: int, given: Mapping[str, Any]) -> None:
         """Write the values of a new row, whatever they are, and check them."""
         self.drop(row)
         try:

@@ -136,10 +136,13 @@ class Tensor(WithoutSome):
         form, offset, part = self.form, self.offset, key
         if type(key) is tuple:
             row = form.row
-            if row is None or len(key) != 2 or type(key[0]) is not int or not 0 <= key[0] < form.length:
+            if row is None or len(key) != 2:
                 return Tensor(*cut(self, key))
-            offset += key[0] * form.stride
-            form, part = row, key[1]
+            first, part = key
+            if type(first) is not int or not 0 <= first < form.length:
+                return Tensor(*cut(self, key))
+            offset += first * form.stride
+            form = row
         found = None
         if type(part) is int:
             if 0 <= part < form.length:

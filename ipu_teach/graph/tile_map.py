@@ -23,7 +23,7 @@ class TileMap:
     @cached_property
     def number_on_tile(self) -> Array:
         """int64[pieces]: how many pieces of the same tile lie before each, in the order of addresses."""
-        order = np.argsort(self.tile, kind="stable")
+        order = order_of(self.tile + 1)  # which is -1 where there is none
         first = np.append(True, np.diff(self.tile[order]) != 0)
         number = np.empty(len(order), np.int64)
         number[order] = np.arange(len(order)) - np.flatnonzero(first)[np.cumsum(first) - 1]
@@ -40,6 +40,11 @@ class TileMap:
         source, piece = expand(first, last - first + 1)
         cuts = np.append(self.start, np.iinfo(np.int64).max)
         return source, np.maximum(start[source], cuts[piece]), np.minimum(stop[source], cuts[piece + 1]), self.tile[piece]
+
+
+def order_of(numbers: Array) -> Array:
+    """The stable order of whole numbers of 0 or more, tiles or groups: those below 65,536 are sorted many times as fast."""
+    return np.argsort(numbers.astype(np.uint16) if numbers.max(initial=0) < 2**16 else numbers, kind="stable")
 
 
 def expand(first: Array, count: Array) -> tuple[Array, Array]:
