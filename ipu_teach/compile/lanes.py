@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import math
 from dataclasses import dataclass
 from textwrap import dedent
 from types import FunctionType
@@ -20,7 +21,12 @@ import numpy as np
 from ipu_teach.compile.trace import place
 from ipu_teach.graph.vertex import Vertex
 
-BUILTINS = {abs, bool, enumerate, int, len, max, min, range, reversed, zip}
+BUILTINS = {abs, bool, enumerate, float, int, len, max, min, range, reversed, zip}
+MATHS = {
+    math.acos, math.acosh, math.asin, math.asinh, math.atan, math.atan2, math.atanh, math.ceil, math.copysign, math.cos,
+    math.cosh, math.erf, math.erfc, math.exp, math.expm1, math.fabs, math.floor, math.fmod, math.gamma, math.hypot, math.lgamma,
+    math.log, math.log10, math.log1p, math.log2, math.pow, math.sin, math.sinh, math.sqrt, math.tan, math.tanh,
+}  # fmt: skip
 MAKERS = {np.zeros, np.ones, np.empty, np.full}
 _STATEMENTS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.If, ast.While, ast.For, ast.Break, ast.Continue, ast.Pass,
                ast.Return, ast.Expr, ast.Assert, ast.Raise)  # fmt: skip
@@ -91,6 +97,9 @@ class _Check:
         """True for what may differ from lane to lane although each is a number."""
         if isinstance(node, ast.Subscript):
             return isinstance(node.value, ast.Attribute) and self._is_me(node.value.value)
+        if isinstance(node, ast.Call):
+            function = self.known(node.func)
+            return callable(function) and _hashable(function) and function in MATHS
         return isinstance(node, (ast.If, ast.While, ast.For, ast.IfExp, ast.BoolOp))
 
     def statements(self, body: list[ast.stmt]) -> None:
@@ -143,7 +152,7 @@ class _Check:
 
     def call(self, node: ast.Call) -> None:
         function = self.known(node.func)
-        good = function in BUILTINS or function in MAKERS if callable(function) and _hashable(function) else False
+        good = function in BUILTINS | MAKERS | MATHS if callable(function) and _hashable(function) else False
         good = good or (isinstance(function, np.ufunc) and function.nout == 1)
         good = good or (isinstance(function, type) and issubclass(function, np.number))
         starred = any(isinstance(arg, ast.Starred) for arg in node.args) or any(k.arg is None for k in node.keywords)
