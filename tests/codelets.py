@@ -260,7 +260,9 @@ self.w += {v}; self.w[0] = {s}; self.w[1:] = {v}[:-1]; self.w[:] = {v}; self.w[:
 self.s += {s}; self.k = self.k * {s}; self.y = {v}; self.y[0] = {s}; self.z = {s}; self.y[:1] = {v}[:1]; self.q += {m}
 self.q[0] = {v}; self.q[:, 0] = {u}; self.q = {m}; self.q[-1][::-1] = {v}; self.w[0], self.w[-1] = self.w[-1], self.w[0]
 self.w[1:] += self.w[:-1]; self.w = self.w[::-1]; self.q[:] = {s}; self.w[-1:] = {s}; self.s = {v}[:1]; self.q.T[0] = {u}
-self.q *= 2; self.w -= 1; self.w[:] = {v} * self.w[0]; self.q[0] = {v} * self.q[0, 0]; self.y[::-1] = {v}
+self.q *= 2; self.w -= 1
+self.w[{v} > {s}] = {s}; self.q[self.q < {v}] = 2; self.y[{v} == {v}] = 1; self.w[:] = {v} * self.w[0]
+self.q[0] = {v} * self.q[0, 0]; self.y[::-1] = {v}
 """
 BLOCKS = [
     "acc = {s}\nfor i in range(len({v})):\n    acc = acc + {v}[i] * {v}[i]\nself.z = acc",

@@ -99,7 +99,7 @@ def _counted(lanes: Lanes, args: list[Any], name: str) -> CountedByLanes:
 def _ufunc(lanes: Lanes, function: Any, args: list[Any]) -> Any:
     """numpy's functions make numpy numbers of Python's."""
     if any(isinstance(a, Mixed) for a in args) or not all(is_lanes(a) or is_number(a) for a in args):
-        raise LaneStop(f"np.{function.__name__} of this")
+        raise LaneStop(f"np.{function.__name__} of what is no number")
     if not any(isinstance(a, (np.ndarray, np.generic)) for a in args):
         args = [a.array if isinstance(a, Weak) else a for a in args]
     return lanes.compute(function, *args)
@@ -138,7 +138,7 @@ def _as_float(lanes: Lanes, value: Any) -> Weak:
 def _maths(lanes: Lanes, function: Callable[..., Any], args: list[Any]) -> Weak:
     """A function of Python's math module, which computes in double precision, and not as numpy does."""
     if not all(is_lanes(a) or is_number(a) for a in args):
-        raise LaneStop(f"math.{function.__name__}() of this")
+        raise LaneStop(f"math.{function.__name__}() of what is no number")
     doubles = [_doubles(a) for a in args]
     lanes.pending += lanes.weigh(_NUMPYS.get(function.__name__, function.__name__), np.dtype(np.float32))
     working = np.arange(lanes.width) if lanes.mask is None else np.flatnonzero(lanes.mask)
@@ -158,7 +158,7 @@ def looked_up(lanes: Lanes, table: list[Any] | tuple[Any, ...], key: Any) -> Wea
     """An element of a plain list of numbers, in each lane its own."""
     kinds = {type(number) for number in table}
     if isinstance(key, Mixed) or kinds not in ({int}, {float}):
-        raise LaneStop("an index into this")
+        raise LaneStop("an index into a list of several types")
     index = key.array if isinstance(key, Weak) else key
     if index.dtype.kind not in "iu":
         raise LaneStop("an index that is no whole number")

@@ -132,7 +132,7 @@ class Builder:
                     array[key(lanes)] = value
 
                 return put
-        return lambda lanes, value: _stop(lanes)
+        return lambda lanes, value: _stop(lanes, "this assignment")
 
     def change(self, node: ast.AugAssign) -> Statement:
         place: Any = type(node.target)(**{**vars(node.target), "ctx": ast.Load()})
@@ -263,10 +263,8 @@ class Builder:
     def name(self, name: str) -> Expression:
         if name in self.code.local:
             return lambda lanes: lanes.read(name)
-        if name == self.me:
-            return lambda lanes: _stop(lanes)
         value = self.code.names.get(name, self)
-        return lambda lanes: value if value is not self and not is_lanes(value) else _stop(lanes)
+        return lambda lanes: value if value is not self and not is_lanes(value) else _stop(lanes, name)
 
     def attribute(self, node: ast.Attribute) -> Expression:
         attribute = node.attr
@@ -275,7 +273,7 @@ class Builder:
             if declared is None:
                 constant = getattr(self.code.codelet, attribute, None)
                 listed = isinstance(constant, (list, tuple)) and all(map(is_number, constant))
-                return lambda lanes: constant if listed or is_number(constant) else _stop(lanes)
+                return lambda lanes: constant if listed or is_number(constant) else _stop(lanes, f"self.{attribute}")
             if declared.depth:
                 return lambda lanes: lanes.fields[attribute]
             return lambda lanes: lanes.fields[attribute][()]
@@ -286,7 +284,7 @@ class Builder:
             if is_lanes(value) or (isinstance(value, Field) and attribute not in ("shape", "ndim", "size", "dtype")):
                 raise LaneStop(f".{attribute}")
             found = getattr(value, attribute)
-            return found if not is_lanes(found) else _stop(lanes)
+            return found if not is_lanes(found) else _stop(lanes, f".{attribute}")
 
         return run
 
@@ -429,10 +427,10 @@ def _item(lanes: Lanes, owner: Any, key: Any) -> Any:
 def _binary(lanes: Lanes, ufunc: Any, a: Any, b: Any) -> Any:
     if is_lanes(a) or is_lanes(b):
         if not (is_lanes(a) or is_number(a)) or not (is_lanes(b) or is_number(b)):
-            raise LaneStop(f"{ufunc.__name__} of this")
+            raise LaneStop(f"{ufunc.__name__}() of what is no number")
         return lanes.compute(ufunc, a, b)
     if not is_number(a) or not is_number(b):
-        raise LaneStop(f"{ufunc.__name__} of this")
+        raise LaneStop(f"{ufunc.__name__}() of what is no number")
     try:
         return PYTHON[ufunc](a, b)
     except Exception as error:  # what it would raise in every lane at work
@@ -443,7 +441,7 @@ def _unary(lanes: Lanes, ufunc: Any, a: Any) -> Any:
     if is_lanes(a):
         return lanes.compute(ufunc, a)
     if not is_number(a):
-        raise LaneStop(f"{ufunc.__name__} of this")
+        raise LaneStop(f"{ufunc.__name__}() of what is no number")
     return PYTHON[ufunc](a)
 
 
@@ -451,8 +449,8 @@ def _nothing(lanes: Lanes) -> None:
     pass
 
 
-def _stop(lanes: Lanes) -> Any:
-    raise LaneStop("this")
+def _stop(lanes: Lanes, what: str = "an exception that is raised") -> Any:
+    raise LaneStop(what)
 
 
 def _leave(lanes: Lanes) -> None:
