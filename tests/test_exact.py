@@ -261,7 +261,8 @@ x.std(); x.var(ddof=1); m.max(0); m.sum(0, keepdims=True); x.clip(-1, 1); m.cums
 m.T.copy().sum(); m.T.copy("F").sum(); m.T.copy(order="K").sum(); m.flatten("F"); m.ravel("F").sum(); m.mean(axis=1)
 m.T.swapaxes(0, 1)[1]; x.argsort(); m.trace(); x.dot(x) + x; copy.copy(m.T).sum(); copy.deepcopy(x)[::2]
 np.copy(m.T, order="C").sum(); np.dot(2.0, x); np.sum(x, axis=-1); np.broadcast_to(x, (2, 9)) * 2
-np.concatenate([u, x])[::3]; np.swapaxes(m, 0, 1)[0]
+np.concatenate([u, x])[::3]; np.swapaxes(m, 0, 1)[0]; np.sort(x); np.cumsum(x); np.mean(x) + x; np.argmin(x); np.sort(-x)[::2]
+x.std(ddof=1) * x; np.argsort(m[1]); np.std(x[::2]); np.mean(m[0]) + np.var(m[:, 0])
 """
 
 
