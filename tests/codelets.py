@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import math
 from itertools import count
 from random import Random
 
@@ -259,7 +260,9 @@ self.w += {v}; self.w[0] = {s}; self.w[1:] = {v}[:-1]; self.w[:] = {v}; self.w[:
 self.s += {s}; self.k = self.k * {s}; self.y = {v}; self.y[0] = {s}; self.z = {s}; self.y[:1] = {v}[:1]; self.q += {m}
 self.q[0] = {v}; self.q[:, 0] = {u}; self.q = {m}; self.q[-1][::-1] = {v}; self.w[0], self.w[-1] = self.w[-1], self.w[0]
 self.w[1:] += self.w[:-1]; self.w = self.w[::-1]; self.q[:] = {s}; self.w[-1:] = {s}; self.s = {v}[:1]; self.q.T[0] = {u}
-self.q *= 2; self.w -= 1; self.w[:] = {v} * self.w[0]; self.q[0] = {v} * self.q[0, 0]; self.y[::-1] = {v}
+self.q *= 2; self.w -= 1
+self.w[{v} > {s}] = {s}; self.q[self.q < {v}] = 2; self.y[{v} == {v}] = 1; self.w[:] = {v} * self.w[0]
+self.q[0] = {v} * self.q[0, 0]; self.y[::-1] = {v}
 """
 BLOCKS = [
     "acc = {s}\nfor i in range(len({v})):\n    acc = acc + {v}[i] * {v}[i]\nself.z = acc",
@@ -416,6 +419,7 @@ def random_branching(
         if rng.randrange(6) == 0:
             return f"({one} if {test(0)} else {two})"
         forms = [f"({one} + {two})", f"({one} - {two})", f"{one} % 7", f"({one} // 3)", f"abs({one})", f"{one} * 2"]
+        forms += [f"self.STEPS[({one}) % 3]", f"math.floor(({one}) / 4)"]
         return rng.choice([*forms, f"max({one}, {two})"])
 
     def number(deep: int) -> str:
@@ -427,6 +431,9 @@ def random_branching(
         if rng.randrange(6) == 0:
             return f"({one} if {test(0)} else {two})"
         forms = [f"({one} + {two})", f"({one} - {two})", f"{one} * {factor}", f"-{one}", f"abs({one})", f"max({one}, {two})"]
+        if floats and rng.randrange(6) == 0:
+            forms = [f"float({one})", f"math.sqrt(abs({one}))", f"math.exp(-abs({one}))", f"TABLE[({whole(0)}) % 3]",
+                     f"math.atan2({one}, {two})"]  # fmt: skip
         return rng.choice([*forms, f"min({one}, {two})", f"{one} / (abs({two}) + 1)" if floats else f"{one} // 5"])
 
     def place() -> str:
@@ -486,9 +493,14 @@ def random_branching(
     body += ["        self.z = a", "        self.w[0] = b", "        self.t = q", "        self.y[0] = c"]
     text = "\n".join(body)
     fields = BRANCHING_FIELDS.format(T=dtype.__name__, X=(given or dtype).__name__)
-    source = f"class Branching(Vertex):{fields}\n    def compute(self):\n{text}\n"
+    source = f"class Branching(Vertex):{fields}    STEPS = (3, -1, 7)\n\n    def compute(self):\n{text}\n"
     file = f"<random codelet {next(_numbers)}>"
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)
-    scope = {name: getattr(ipu_teach, name) for name in ipu_teach.__all__} | {"np": np, "__name__": "random_codelet"}
+    scope = {name: getattr(ipu_teach, name) for name in ipu_teach.__all__} | {
+        "np": np,
+        "math": math,
+        "TABLE": [0.1, 2.5, -3.0],
+        "__name__": "random_codelet",
+    }
     exec(compile(source, file, "exec"), scope)
     return scope["Branching"], source

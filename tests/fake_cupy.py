@@ -3,8 +3,8 @@
 Its arrays are numpy arrays in a wrapper that is stricter than CuPy where that finds mistakes: nothing becomes a numpy array
 by itself, no numpy array is taken for one of its own, no numpy function works on it. What CuPy lacks is lacking here
 (`vecdot`, reductions by most ufuncs, modes of `take`). Indices beyond the end wrap, as CuPy's do. Whatever makes the host wait
-for the device is written down in `waits`, whatever is brought to it in `uploads`. A result that lies over an operand in part,
-which no CuPy kernel looks after, is an error.
+for the device is written down in `waits`, whatever is brought to it in `uploads`. What CuPy leaves undefined is an error or
+poison here: a result that lies over an operand in part, one place that is written twice, a float that fits into no integer.
 """
 
 from __future__ import annotations
@@ -39,6 +39,17 @@ def _unmixed(out: Any, *args: Any) -> None:
             a, b = arg._values, out._values
             same = a.ctypes.data == b.ctypes.data and a.shape == b.shape and a.strides == b.strides and a.dtype == b.dtype
             assert same, "a result lies over an operand in part"
+
+
+def _put(into: np.ndarray, values: Any, casting: Any, where: Any = True) -> None:
+    """Store values; floats that do not fit into an integer become what no processor makes of them."""
+    source = np.asarray(values)
+    if casting == "unsafe" and source.dtype.kind == "f" and into.dtype.kind in "iu":
+        bounds = np.iinfo(into.dtype)
+        with np.errstate(all="ignore"):
+            bad = ~((source > float(bounds.min) - 1) & (source < float(bounds.max) + 1))
+            source = np.where(bad, into.dtype.type(77), source.astype(into.dtype))
+    np.copyto(into, source, casting, where=where)
 
 
 def _wrapped(index: Any, length: int) -> Any:
@@ -113,8 +124,12 @@ class ndarray:
         if isinstance(value, np.ndarray):
             raise ValueError("non-scalar numpy.ndarray cannot be used for fill")
         key = self._key(key)
+        if isinstance(key[0], np.ndarray):
+            assert np.unique(key[0]).size == key[0].size, "one place is written twice, in any order"
         _unmixed(ndarray(np.asarray(self._values[key])), *([value] if isinstance(value, ndarray) else []))
-        self._values[key] = _kept(value)
+        kept = np.array(self._values[key])
+        _put(kept, _kept(value), "unsafe")
+        self._values[key] = kept
 
     def _wait(self, why: str, value: Any) -> Any:
         waits.append(why)
@@ -232,8 +247,7 @@ def may_share_memory(a: ndarray, b: ndarray) -> bool:
 
 def copyto(dst: ndarray, src: Any, casting: str = "same_kind", where: Any = None) -> None:
     _unmixed(dst, src)
-    chosen = True if where is None else where._values
-    np.copyto(dst._values, _kept(src), casting, where=chosen)  # type: ignore[arg-type]
+    _put(dst._values, _kept(src), casting, True if where is None else where._values)
 
 
 def take(a: ndarray, indices: ndarray, axis: Any = None, out: Any = None) -> ndarray:
@@ -246,6 +260,7 @@ def take(a: ndarray, indices: ndarray, axis: Any = None, out: Any = None) -> nda
 
 def clip(a: ndarray, a_min: Any, a_max: Any, out: Any = None) -> ndarray:
     found = np.clip(a._values, _kept(a_min), _kept(a_max))
+    _unmixed(out, a, *(v for v in (a_min, a_max) if isinstance(v, ndarray)))
     np.copyto(out._values, found, "same_kind")
     return out
 

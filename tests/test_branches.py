@@ -5,6 +5,7 @@ Whichever way they run, the bits are those of the plain vertex loop, and a verte
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -427,13 +428,69 @@ class Endless(Vertex):
 
 def test_what_lanes_cannot_do_runs_in_the_loop_and_says_so() -> None:
     n = [3, 2, 0, 30]
-    with pytest.warns(RuntimeWarning, match="Endless runs vertex by vertex: an integer beyond 62 bits"):
+    place = f"test_branches.py, line {line_of(Endless, 'product *')} (Endless.compute)"
+    reason = f"{place}: an integer beyond 62 bits does not run in lanes"
+    with pytest.warns(RuntimeWarning) as caught:
         got = run(Endless, False, n=n, out=[0] * 4)
+    assert str(caught[0].message) == f"Endless runs vertex by vertex: {reason}."
     assert got.out.tolist() == [pow(1_000_003, k, 1009) for k in n]
+    assert got.report.ways() == {"Endless": "loop"} and got.report.unbatched()["Endless"].endswith(f"; {reason}")
     assert got.report.unknown_codelets == ("Endless",)
 
 
+class Maths(Vertex):
+    """Python's own functions of single numbers, and lists of constants."""
+
+    x: Input[Vector[FLOAT]]
+    i: Input[INT]
+    out: Output[FLOAT]
+    whole: Output[INT]
+    WEIGHTS = (0.25, 0.5, 3.0)
+    STEPS = [3, -1, 7]
+
+    def compute(self):
+        total = 0.0
+        for value in self.x:
+            total += math.sqrt(abs(value)) * self.WEIGHTS[self.i % 3]
+            if value > 0:
+                total = total + math.exp(-value) + float(value) * 0.1 + math.atan2(value, 2)
+        self.out = math.log1p(total)
+        self.whole = math.floor(total) + self.STEPS[self.i % 3]
+
+
+def test_pythons_math_in_lanes() -> None:
+    x, i = normal(200, 7), np.arange(200)
+    got = both(Maths, "lanes", x=x, i=i, out=np.zeros(200), whole=np.zeros(200, int))
+    for row in range(200):
+        total = 0.0
+        for value in x[row]:
+            total += math.sqrt(abs(value)) * Maths.WEIGHTS[row % 3]
+            if value > 0:
+                total = total + math.exp(-value) + float(value) * 0.1 + math.atan2(value, 2)
+        assert got.out[row] == np.float32(math.log1p(total))
+        assert got.whole[row] == math.floor(total) + Maths.STEPS[row % 3]
+
+
+class Root(Vertex):
+    x: Input[FLOAT]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = math.sqrt(self.x) if self.x > -2 else 0.0
+
+
+def test_a_domain_error_is_that_of_a_vertex_at_work() -> None:
+    assert both(Root, "lanes", x=[4, -3, 9], out=[0, 0, 0]).out.tolist() == [2, 0, 3]
+    with pytest.raises(CodeletError, match="ValueError") as caught:
+        run(Root, False, strict=False, x=[4, -3, -1, 9], out=[0] * 4)
+    assert "vertex 2 (Root" in caught.value.where and f"line {line_of(Root, 'math.sqrt')}" in caught.value.where
+
+
 REFUSED = {
+    "self.x[0] = 1 if self.x > 0 else 2": "an operation on a whole Vector",
+    "self.x[0] = any(v > 1 for v in self.x) if self.x[0] > 0 else 0": "any()",
+    "def f(v): return v if v > 0 else 0\n  self.x[0] = f(self.x[0])": "a function inside compute()",
+    "counts = [0] * 4\n  if self.x[0] > 0: counts[0] = 1": "a list",
     "while self.x[0] > 0:\n   self.x -= 1": "whole Vector",
     "for i in range(9):\n   self.x[i:][0] = 0 if self.x[i] > 0 else 1": "a slice",
     "for v in sorted(self.x): self.x[0] = v": "sorted()",
@@ -516,7 +573,7 @@ def test_the_random_tests_take_every_way(monkeypatch: pytest.MonkeyPatch) -> Non
     counted(plan._Binder, "_choose", lambda result, binder: "view" if binder.here else "no view")
     counted(plan._Binder, "_gather", lambda result, binder, root, *rest: "nested" if root in binder.column else "gather")
     counted(plan._Binder, "bind", lambda result, binder: "whole" if binder.largest == binder.count else "chunks")
-    tests = [
+    tests: list[Any] = [
         test_exact.test_random_codelets_equal_the_vertex_loop,
         test_exact.test_random_elementwise_codelets_equal_the_vertex_loop,
         test_random_branches_equal_the_vertex_loop,

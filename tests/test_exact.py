@@ -60,6 +60,7 @@ from ipu_teach import (
     Vector,
     Vertex,
 )
+from ipu_teach.compile import tracer
 from ipu_teach.engine import flat, plan, threads, views
 from ipu_teach.errors import CodeletError, MissingPerfEstimateError
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
@@ -260,7 +261,8 @@ x.std(); x.var(ddof=1); m.max(0); m.sum(0, keepdims=True); x.clip(-1, 1); m.cums
 m.T.copy().sum(); m.T.copy("F").sum(); m.T.copy(order="K").sum(); m.flatten("F"); m.ravel("F").sum(); m.mean(axis=1)
 m.T.swapaxes(0, 1)[1]; x.argsort(); m.trace(); x.dot(x) + x; copy.copy(m.T).sum(); copy.deepcopy(x)[::2]
 np.copy(m.T, order="C").sum(); np.dot(2.0, x); np.sum(x, axis=-1); np.broadcast_to(x, (2, 9)) * 2
-np.concatenate([u, x])[::3]; np.swapaxes(m, 0, 1)[0]
+np.concatenate([u, x])[::3]; np.swapaxes(m, 0, 1)[0]; np.sort(x); np.cumsum(x); np.mean(x) + x; np.argmin(x); np.sort(-x)[::2]
+x.std(ddof=1) * x; np.argsort(m[1]); np.std(x[::2]); np.mean(m[0]) + np.var(m[:, 0])
 """
 
 
@@ -517,7 +519,9 @@ STOPPING = {
     "self.x[[0, 1]] = self.x[[1, 0]]": "a list of places",
     "np.exp2(self.x[::2], out=self.x[::2])": "strided",
     "self.x[:int(self.x[0])] = 1": "depends on data",
-    "self.x[self.x > 0] = 1": "depends on data",
+    "self.x[self.x > 0] = [1]": "depend on data",
+    "self.x[self.x > 0] = np.float64(1) * self.x[0]": "another type",
+    "self.x[self.x > 0] += 1": "depends on data",
     "self.x[0] = float(self.x[1])": "depends on data",
     "self.x[0] = round(self.x[1])": "depends on data",
     "self.x[0] = sum(1 for v in self.x if v > 0)": "depends on data",
@@ -550,6 +554,44 @@ def test_what_is_not_traced_runs_vertex_by_vertex(line: str) -> None:
     assert STOPPING[line] in reason and "line 5 (Stops.compute)" in reason
     for row, after in zip(x, got.x, strict=True):
         assert same_bits(after, scope["Stops"].call(x=row))
+
+
+class MaskedPlaces(Vertex):
+    x: InOut[Vector[FLOAT]]
+    m: InOut[Vector[Vector[FLOAT]]]
+    low: Input[FLOAT]
+
+    def compute(self):
+        self.x[self.x < 0] = 0
+        self.m[self.m > self.low] = self.low
+        half = self.x * 0.5
+        half[half > 1] = -0.0
+        self.x += half
+
+
+def test_a_number_is_put_where_a_mask_is_true(loop: bool) -> None:
+    x, m, low = normal(20, 9) * 3, normal(20, 3, 4), normal(20)
+    got = run(MaskedPlaces, loop, x=x, m=m, low=low)
+    kept = np.where(x < 0, np.float32(0), x)
+    half = kept * np.float32(0.5)
+    assert same_bits(got.x, kept + np.where(half > 1, np.float32(-0.0), half))
+    assert same_bits(got.m, np.minimum(m, low[:, None, None]))
+    assert got.report.ways() == {"MaskedPlaces": "batch"}
+
+
+class SomePlaces(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        self.out[self.x > 0] = 1
+
+
+def test_a_mask_on_an_output_leaves_the_rest_as_it_was(loop: bool) -> None:
+    x, before = normal(9, 5), normal(9, 5)
+    got = run(SomePlaces, loop, strict=False, x=x, out=before)
+    assert same_bits(got.out, np.where(x > 0, np.float32(1), before))
+    assert "places that depend on data" in got.report.unbatched()["SomePlaces"]
 
 
 class Hidden(Vertex):
@@ -676,6 +718,7 @@ RANDOMLY = settings(deadline=None, suppress_health_check=list(HealthCheck))
 def cut(rng: Random) -> Iterator[None]:
     """Small chunks, short runs and short windows, so that a few vertices take all the ways that a million would."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tracer, "MOST_PATHS", rng.choice([1, 8, 8]))
         patch.setattr(plan, "CHUNK_BYTES", rng.choice([1, 300, 4096, 524288]))
         run = rng.choice([1, 2, 8, 1000])
         patch.setattr(views, "LEAST_RUN", run)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from types import ModuleType, SimpleNamespace
@@ -116,6 +117,92 @@ def test_the_stand_in_has_nothing_that_cupy_lacks() -> None:
     assert done.stdout == "[]\n", done.stderr
 
 
+GAPS: dict[str, tuple[Callable[[Any], Any], type[BaseException], str]] = {
+    "no vecdot": (lambda xp: xp.vecdot, AttributeError, "vecdot"),
+    "no matvec": (lambda xp: xp.matvec, AttributeError, "matvec"),
+    "no vecmat": (lambda xp: xp.vecmat, AttributeError, "vecmat"),
+    "no accumulate": (lambda xp: xp.add.accumulate, AttributeError, "accumulate"),
+    "reductions by ufuncs": (lambda xp: xp.maximum.reduce(xp.ones(3)), NotImplementedError, "by their names"),
+    "modes of take": (lambda xp: xp.take(xp.ones(3), xp.arange(2), None, xp.zeros(2), "clip"), TypeError, "argument"),
+    "two writers of one place": (
+        lambda xp: xp.ones(3).__setitem__(xp.asarray(np.array([1, 1])), xp.ones(2)), AssertionError, "twice"),
+    "a result over its operand": (lambda xp: over(xp, xp.add, 1), AssertionError, "over an operand"),
+    "a copy over its source": (lambda xp: over(xp, xp.copyto), AssertionError, "over an operand"),
+    "a clip over its operand": (lambda xp: over(xp, xp.clip, 0, 1), AssertionError, "over an operand"),
+    "a mask as an index": (lambda xp: xp.ones(3)[xp.ones(3, bool)], AssertionError, "makes the host wait"),
+    "an index on the host": (lambda xp: xp.ones(3)[np.array([0])], AssertionError, "on the host"),
+    "an operand on the host": (lambda xp: xp.add(xp.ones(3), np.ones(3)), TypeError, "numpy.ndarray"),
+    "numpy on its arrays": (lambda xp: np.add(xp.ones(3), 1), TypeError, "ufunc"),
+    "numpy's functions": (lambda xp: np.sum(xp.ones(3)), TypeError, "on an array of the device"),
+    "np.asarray": (lambda xp: np.asarray(xp.ones(3)), TypeError, "Implicit conversion"),
+    "one number": (lambda xp: xp.ones(3).item(), AttributeError, "item"),
+}  # fmt: skip
+
+
+def over(xp: Any, function: Any, *rest: Any) -> None:
+    """A call whose result lies one element beside its operand."""
+    memory = xp.ones(5)
+    function(memory[1:], memory[:-1]) if function is xp.copyto else function(memory[:-1], *rest, out=memory[1:])
+
+
+@pytest.mark.parametrize("gap", GAPS)
+def test_the_stand_in_is_as_strict_as_cupy(gap: str) -> None:
+    """So that what passes on it asks nothing of CuPy that CuPy has not."""
+    call, kind, text = GAPS[gap]
+    with pytest.raises(kind, match=text):
+        call(fake_cupy)
+
+
+def test_the_stand_in_poisons_what_cupy_leaves_undefined() -> None:
+    assert fake_cupy.asnumpy(fake_cupy.empty(3)).tolist() == [77] * 3
+    whole = fake_cupy.zeros(4, np.int32)
+    fake_cupy.copyto(whole, fake_cupy.asarray(np.array([1.9, -1.9, 3e9, np.nan], np.float32)), "unsafe")
+    assert fake_cupy.asnumpy(whole).tolist() == [1, -1, 77, 77]
+    assert fake_cupy.asnumpy(fake_cupy.arange(3)[fake_cupy.asarray(np.array([4, -1]))]).tolist() == [1, 2]  # it wraps
+
+
+class Driver:
+    """A CUDA driver library with some answers."""
+
+    def __init__(self, error: int, count: int, counted: int = 0) -> None:
+        self.error, self.count, self.counted = error, count, counted
+
+    def cuInit(self, flags: int) -> int:
+        return self.error
+
+    def cuDeviceGetCount(self, into: Any) -> int:
+        into._obj.value = self.count
+        return self.counted
+
+
+@pytest.mark.parametrize(
+    ("driver", "seen"),
+    [
+        (OSError("libcuda.so.1: cannot open shared object file"), 0),
+        (SimpleNamespace(), 0),  # a library without these entries
+        (Driver(100, 1), 0),  # CUDA_ERROR_NO_DEVICE
+        (Driver(0, 3, 1), 0),
+        (Driver(0, 0), 0),
+        (Driver(0, 2), 2),
+    ],
+)
+def test_a_driver_is_asked_and_not_believed(driver: Any, seen: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(name: str) -> Any:
+        if isinstance(driver, OSError):
+            raise driver
+        return driver
+
+    monkeypatch.setattr(backend.ctypes, "CDLL", load)
+    assert backend.cuda_devices() == (seen if sys.platform != "darwin" else 0)
+
+
+@pytest.mark.parametrize("value", ["1", "", "yes"])
+def test_nothing_but_0_switches_and_no_word_makes_a_gpu(value: str, no_gpu: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IPU_TEACH_GPU", value)
+    assert backend.cupy_module() == (None, "no CUDA driver or device")
+    assert backend.choose_backend(None).name == "numpy"
+
+
 # --- programs ---------------------------------------------------------------------------------------------------------
 
 FIELDS: dict[type[Vertex], dict[str, tuple[int, ...]]] = {
@@ -154,7 +241,20 @@ class Mixed(Vertex):
 
 FIELDS[Mixed] = {"m": (4, 4), "x": (4,), "out": (4,)}
 CLOSE.add(Mixed)
-RUNS_ON_HOST = {Gather}
+
+
+class Labels(Vertex):
+    """Floats become integers, some of which they do not fit: a processor and a GPU make different ones of those."""
+
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[INT]]
+
+    def compute(self):
+        self.out = self.x * 1e9
+
+
+FIELDS[Labels] = {"x": (3,), "out": (3,)}
+RUNS_ON_HOST = {Gather, Labels}
 FIELDS[Gather] = {"x": (6,), "i": (), "out": ()}
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from test_exact import DEVICE, RANDOMLY, cut, normal
 
 from ipu_teach import FLOAT, Engine, Graph, InOut, Input, Output, Vector, Vertex
-from ipu_teach.engine import plan
+from ipu_teach.engine import plan, views
 from ipu_teach.engine.views import find_nests
 from ipu_teach.program import Execute, Repeat
 from ipu_teach.types import Array
@@ -31,7 +31,8 @@ def test_nests_are_the_starts_that_they_were_made_of(rng: Random) -> None:
         index = np.indices(shape).reshape(len(shape), -1)
         blocks.append(np.array(steps) @ index + rng.randrange(50))
     starts = np.concatenate(blocks, axis=1)
-    with cut(rng):
+    with cut(rng), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(views, "PREFIX", rng.choice([2, 5, 256]))
         nests = find_nests(starts)
     if nests is None:
         return
@@ -213,3 +214,23 @@ def test_a_joined_product_is_one_large_one() -> None:
     _, engine = product(BlockProduct, normal(32, 40), normal(40, 24), 8, 8, exact=False)
     (args,) = [args for f, args in calls_of(engine) if f is np.matmul]
     assert [a.shape[-2:] for a in args] == [(32, 40), (40, 24), (32, 24)]
+
+
+@pytest.mark.parametrize("prefix", [2, 16, 256, 4096])
+def test_nests_do_not_depend_on_how_many_vertices_are_looked_at_first(prefix: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures cut into tiles, rows of several lengths, and a nest that ends just where a prefix does."""
+    i, j, k = np.indices((11, 24, 8)).reshape(3, -1)
+    lone = np.random.default_rng(1).permutation(40)
+    for starts in (
+        [i * 5000 + j * 40 + k * 3],
+        [i * 5000 + j * 40 + k * 3, k],
+        [np.concatenate([np.arange(256) * 3, 10_000 + np.arange(300) * 7, 20_000 + i * 900 + k])],
+        [np.concatenate([np.arange(64) * 3, lone * 11])],
+    ):
+        monkeypatch.setattr(views, "PREFIX", 10**9)
+        whole = find_nests(np.stack(starts))
+        monkeypatch.setattr(views, "PREFIX", prefix)
+        found = find_nests(np.stack(starts))
+        assert (found is None) == (whole is None)
+        if found is not None and whole is not None:
+            assert [(n.first, n.shape) for n in found] == [(n.first, n.shape) for n in whole]

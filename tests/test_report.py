@@ -30,7 +30,7 @@ class Untraced(Vertex):
     out: Output[FLOAT]
 
     def compute(self) -> None:
-        self.out = math.sqrt(self.x[1])
+        self.out = round(math.sqrt(self.x[1]))
 
 
 def small_engine() -> Engine:
@@ -282,7 +282,8 @@ def test_a_codelet_of_unknown_cost_is_said_to_have_no_estimate() -> None:
     report = engine.report
     assert report.unknown_codelets == ("Untraced",)
     assert report.unbatched() == {
-        "Untraced": f"test_report.py, line {LINE} (Untraced.compute): float() of a value that depends on data"
+        "Untraced": f"test_report.py, line {LINE} (Untraced.compute): float() of a value that depends on data; "
+        "round() does not run in lanes"
     }
     assert report.cycles_by_codelet()["Untraced"] == 0 < report.cycles_by_codelet()["Work"]
     lines = printed(engine, "Cycles by vertex type").splitlines()

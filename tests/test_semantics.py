@@ -718,7 +718,7 @@ class Texts(Vertex):
 def test_the_fallback_names_file_line_and_reason() -> None:
     reason = run(Texts, False, strict=False, x=[1, 10]).report.unbatched()["Texts"]
     place = f"test_semantics.py, line {line_of(Texts, 'len(f')} (Texts.compute)"
-    assert reason == f"{place}: a value that depends on data is put into a text"
+    assert reason == f"{place}: a value that depends on data is put into a text; a formatted text does not run in lanes"
 
 
 # --- 8. invariance ----------------------------------------------------------------------------------------------------

@@ -68,4 +68,4 @@ def test_values_are_those_of_one_vertex_whichever_way_it_runs(
     engine.load_and_run(device)
     assert engine.read_tensor("out").tolist() == expected
     found = engine.report.unbatched().get(codelet.__name__, "")
-    assert found.endswith(reason) and bool(found) == bool(reason)
+    assert reason in found and bool(found) == bool(reason)

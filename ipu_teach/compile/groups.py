@@ -46,11 +46,11 @@ class Group:
     def unbatched(self) -> str:
         """Why these vertices do not run as one batch: the line and what prevented the trace, or a race. Empty if they do.
 
-        Of those that run one by one also what does not run in lanes, if that stands on another line.
+        Of those that run one by one also what does not run in lanes, with its line if that is another.
         """
         stopped = self.trace.stopped
-        if self.no_lanes and stopped and not self.apart and self.no_lanes.split(": ")[0] != stopped.split(": ")[0]:
-            return f"{stopped}; {self.no_lanes}"
+        if self.no_lanes and stopped and not self.apart:
+            return f"{stopped}; {self.no_lanes.removeprefix(stopped.split(': ')[0] + ': ')}"
         return stopped or self.apart
 
     @property

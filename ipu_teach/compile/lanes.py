@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import builtins
 import inspect
+import math
 from dataclasses import dataclass
 from textwrap import dedent
 from types import FunctionType
@@ -20,14 +21,20 @@ import numpy as np
 from ipu_teach.compile.trace import place
 from ipu_teach.graph.vertex import Vertex
 
-BUILTINS = {abs, bool, enumerate, int, len, max, min, range, reversed, zip}
+BUILTINS = {abs, bool, enumerate, float, int, len, max, min, range, reversed, zip}
+MATHS = {
+    math.acos, math.acosh, math.asin, math.asinh, math.atan, math.atan2, math.atanh, math.ceil, math.copysign, math.cos,
+    math.cosh, math.erf, math.erfc, math.exp, math.expm1, math.fabs, math.floor, math.fmod, math.gamma, math.hypot, math.lgamma,
+    math.log, math.log10, math.log1p, math.log2, math.pow, math.sin, math.sinh, math.sqrt, math.tan, math.tanh,
+}  # fmt: skip
 MAKERS = {np.zeros, np.ones, np.empty, np.full}
 _STATEMENTS = (ast.Assign, ast.AugAssign, ast.AnnAssign, ast.If, ast.While, ast.For, ast.Break, ast.Continue, ast.Pass,
                ast.Return, ast.Expr, ast.Assert, ast.Raise)  # fmt: skip
 _EXPRESSIONS = (ast.Constant, ast.Name, ast.Attribute, ast.Subscript, ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare,
                 ast.IfExp, ast.Call, ast.Tuple)  # fmt: skip
 _NAMES = {ast.Slice: "a slice", ast.ListComp: "a list in brackets", ast.GeneratorExp: "a generator", ast.List: "a list",
-          ast.JoinedStr: "a formatted text", ast.Lambda: "a lambda", ast.Try: "a try", ast.With: "a with"}  # fmt: skip
+          ast.JoinedStr: "a formatted text", ast.Lambda: "a lambda", ast.Try: "a try", ast.With: "a with",
+          ast.FunctionDef: "a function inside compute()", ast.SetComp: "a set", ast.DictComp: "a dict"}  # fmt: skip
 
 
 class NotForLanes(Exception):
@@ -50,7 +57,7 @@ class LaneCode:
 
 
 def lane_code(codelet: type[Vertex]) -> LaneCode | str:
-    """The code of `codelet.compute` for lanes, or the line and the reason why it cannot run in them."""
+    """The code of `codelet.compute` for lanes, or the line and the reason, if there is one, why it cannot run in them."""
     compute = codelet.compute
     if not isinstance(compute, FunctionType):
         return f"{codelet.__name__}.compute is no plain function"
@@ -72,7 +79,7 @@ def lane_code(codelet: type[Vertex]) -> LaneCode | str:
         check = _Check(codelet, names, local, tree.args.args[0].arg)
         check.statements(tree.body)
         if not any(check.parts_ways(node) for node in ast.walk(tree)):
-            check.refuse(tree, "what has no branch, no loop and no index of its own")
+            return ""  # nothing in it is for lanes, and what stopped the trace says it all
     except NotForLanes as found:
         return str(found)
     used = {node.id: names[node.id] for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id in names}
@@ -90,7 +97,11 @@ class _Check:
     def parts_ways(self, node: ast.AST) -> bool:
         """True for what may differ from lane to lane although each is a number."""
         if isinstance(node, ast.Subscript):
-            return isinstance(node.value, ast.Attribute) and self._is_me(node.value.value)
+            fixed = isinstance(node.slice, ast.Constant)
+            return not fixed and isinstance(node.value, ast.Attribute) and self._is_me(node.value.value)
+        if isinstance(node, ast.Call):
+            function = self.known(node.func)
+            return callable(function) and _hashable(function) and function in MATHS
         return isinstance(node, (ast.If, ast.While, ast.For, ast.IfExp, ast.BoolOp))
 
     def statements(self, body: list[ast.stmt]) -> None:
@@ -125,7 +136,16 @@ class _Check:
             field = self.codelet.fields.get(node.attr) if self._is_me(node.value) else None
             if field is None or field.depth:
                 self.refuse(node, "an assignment to a whole Vector")
-        elif not isinstance(node, (ast.Name, ast.Subscript)):
+        elif isinstance(node, ast.Subscript):
+            owner = node.value
+            own = isinstance(owner, ast.Attribute) and self._is_me(owner.value) and owner.attr in self.codelet.fields
+            if (
+                not own
+                and not isinstance(owner, ast.Subscript)
+                and not (isinstance(owner, ast.Name) and owner.id in self.local)
+            ):
+                self.refuse(node, "a change of what all vertices share")
+        elif not isinstance(node, ast.Name):
             self.refuse(node, "this assignment")
 
     def expression(self, node: ast.expr) -> None:
@@ -137,13 +157,15 @@ class _Check:
             self.refuse(node, "`in` or `is`")
         if isinstance(node, ast.Call):
             self.call(node)
+        if isinstance(node, (ast.BinOp, ast.Compare, ast.UnaryOp)) and any(map(self._is_vector, ast.iter_child_nodes(node))):
+            self.refuse(node, "an operation on a whole Vector")
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.expr):
                 self.expression(child)
 
     def call(self, node: ast.Call) -> None:
         function = self.known(node.func)
-        good = function in BUILTINS or function in MAKERS if callable(function) and _hashable(function) else False
+        good = function in BUILTINS | MAKERS | MATHS if callable(function) and _hashable(function) else False
         good = good or (isinstance(function, np.ufunc) and function.nout == 1)
         good = good or (isinstance(function, type) and issubclass(function, np.number))
         starred = any(isinstance(arg, ast.Starred) for arg in node.args) or any(k.arg is None for k in node.keywords)
@@ -158,6 +180,10 @@ class _Check:
             owner = self.known(node.value)
             return getattr(owner, node.attr, None) if owner is not None else None
         return None
+
+    def _is_vector(self, node: ast.AST) -> bool:
+        field = self.codelet.fields.get(node.attr) if isinstance(node, ast.Attribute) and self._is_me(node.value) else None
+        return field is not None and field.depth > 0
 
     def _is_me(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Name) and node.id == self.me

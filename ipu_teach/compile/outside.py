@@ -18,6 +18,7 @@ import numpy as np
 
 from ipu_teach.compile.trace import TraceStopped
 
+LARGEST_COPY = 1 << 20  # bytes: an array of more is a table to read from, and no place to count in
 _DRAWING = (random, secrets, np.random)
 _GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
 _CONTAINERS = (list, dict, set, bytearray, np.ndarray)
@@ -66,7 +67,7 @@ class Outside:
             function = waiting.pop()
             self.rebinds = self.rebinds or next(_rebound(function.__code__, function.__code__.co_freevars), "")
             for name, value in _reached(function, owner):
-                if isinstance(value, _CONTAINERS):
+                if isinstance(value, _CONTAINERS) and getattr(value, "nbytes", 0) <= LARGEST_COPY:
                     self._seen.append((name, value, value.copy()))
                 elif isinstance(value, FunctionType) and value not in known:
                     waiting.append(value)

@@ -192,7 +192,7 @@ def operand(value: Any) -> Any:
     if not isinstance(value, Traced):
         return value
     if value._weak:
-        raise TraceStopped("what max() or min() chose, a plain number of Python's or one of numpy's,")
+        raise TraceStopped("a choice of max() or min() between Python's numbers and numpy's")
     written = value._trace.written.get(value._id)
     if written is not None and not written.all():
         trace = value._trace
@@ -306,6 +306,9 @@ class Traced(NDArrayOperatorsMixin):
         return self._view(item_of, keys if any(k is Ellipsis for k in keys) else (*keys, Ellipsis))
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        if isinstance(key, Traced) and key.dtype == bool and key.shape == self.shape and self.ndim and self._writable:
+            self._set_where(key, value)
+            return
         stop_unless_static(key, "an index")
         if not self._writable:
             raise ValueError("assignment destination is read-only")
@@ -318,6 +321,20 @@ class Traced(NDArrayOperatorsMixin):
         # numpy raises here what it would raise there; zeros, because what a sample holds means nothing.
         np.empty(np.shape(target), self.dtype)[...] = np.zeros_like(value._sample) if isinstance(value, Traced) else value
         self._trace.store(self._place(key), value)
+
+    def _set_where(self, mask: Traced, value: Any) -> None:
+        """`x[x < 0] = 0`: a single number where a mask is true, which is a choice between it and what is there."""
+        written = self._trace.written.get(self._id)
+        if np.ndim(sample_of(value)) or (written is not None and not written.all()):
+            raise TraceStopped("a write to places that depend on data")
+        value = settled(value, self.dtype)
+        if not isinstance(value, Traced):
+            place = np.empty((), self.dtype)
+            place[...] = value
+            value = place[()]
+        elif value.dtype != self.dtype:
+            raise TraceStopped("a write of another type to places that depend on data")
+        self[...] = np.where(mask, value, self)
 
     def _view(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Traced:
         sample = fn(self._sample, *args, **kwargs)
@@ -456,7 +473,9 @@ class Traced(NDArrayOperatorsMixin):
         if not simple or isinstance(sample, tuple) or (fn is np.where and len(args) != 3):
             return _refuse(fn)
         if fn in ELEMENTWISE and len(args) == 3 and not kwargs:
-            args = met(None, args, sample)[0] if fn is np.where else args
+            if fn is np.where:
+                truth = Traced(trace, args[0]._id) if weak_of(args[0]) and args[0].dtype == bool else args[0]
+                args = met(None, (truth, *args[1:]), sample)[0]
             return trace.add("elementwise", fn, tuple(operand(a) for a in args), kwargs, sample)
         if isinstance(sample, np.ndarray) and any(np.may_share_memory(sample, sample_of(a)) for a in args):
             raise TraceStopped(f"np.{fn.__name__} gives a view")

@@ -82,7 +82,9 @@ def _pick(trace: Trace, better: Callable[[Any, Any], Any]) -> Callable[..., Any]
                 best = item if better(item, best) else best
                 continue
             weak = tuple(n for v in (item, best) for n in (weak_of(v) or (() if hasattr(v, "dtype") else (v,))))
-            chosen = np.where(better(item, best), *(settled(v, v.dtype) if weak_of(v) else v for v in (item, best)))[()]
+            wins = better(item, best)  # numpy's truth or Python's: it is the same
+            wins = Traced(trace, wins._id) if isinstance(wins, Traced) else wins
+            chosen = np.where(wins, *(settled(v, v.dtype) if weak_of(v) else v for v in (item, best)))[()]
             best = Traced(trace, chosen._id, weak)
         return best
 

@@ -132,7 +132,9 @@ class CupyBackend(Backend):
                 return f"values of {np.asarray(trace.samples[op.result]).dtype}"
             if not self._has(op, trace):
                 return f"np.{getattr(op.fn, '__name__', op.kind)}"
-            if op.kind == "store" and op.kwargs:
+            if op.kind == "store" and (op.kwargs or _cuts(op.args[1], trace.samples[op.args[0].id], trace)):
+                return "a number that may not fit into its integer"
+            if op.kind == "elementwise" and op.fn is np.copy and _cuts(op.args[0], trace.samples[op.result], trace):
                 return "a number that may not fit into its integer"
         return ""
 
@@ -202,6 +204,11 @@ class CupyBackend(Backend):
 
     def _vecdot(self, a: Any, b: Any, out: Any) -> None:
         self._cupy.matmul(a[..., None, :], b[..., None], out=out[..., None, None])
+
+
+def _cuts(value: Any, place: Any, trace: Trace) -> bool:
+    """True if floats become integers: what does not fit becomes another number on a GPU than on a processor."""
+    return isinstance(value, Ref) and place.dtype.kind in "iu" and np.asarray(trace.samples[value.id]).dtype.kind == "f"
 
 
 def cuda_devices() -> int:

@@ -6,11 +6,13 @@ WriteUndef; nothing is added to the steps that follow.
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 import numpy as np
 
 from ipu_teach.compile import Compiled
 from ipu_teach.compile.checks import vertex_name
-from ipu_teach.compile.freeze import FrozenTable
+from ipu_teach.compile.freeze import FrozenTable, Intervals
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.programs import CopyStep, ExecuteStep, Node, PrintStep, RemoteCopyStep, StampStep, Step, UndefStep
 from ipu_teach.errors import UninitialisedReadError
@@ -94,25 +96,25 @@ class Definedness:
                 )
 
     def _execute(self, step: ExecuteStep) -> None:
-        groups = self.compiled.groups[step.compute_set]
-        for group in groups:
-            for name, field in group.table.fields.items():
+        tables: dict[FrozenTable, list[Group]] = defaultdict(list)
+        for group in self.compiled.groups[step.compute_set]:
+            tables[group.table].append(group)
+        for table in tables:
+            for name, field in table.fields.items():
                 if field.kind in ("input", "inout"):
-                    self._read_edges(group.table, name)
-        for group in groups:
-            for name, field in group.table.fields.items():
+                    self._read_edges(table, name)
+        for table, groups in tables.items():
+            for name, field in table.fields.items():
                 if field.written:
-                    self._write_edges(group, name)
+                    self._write_edges(table, groups, name)
         if step.out is not None:
             self.write(step.out)
 
     def _read_edges(self, table: FrozenTable, name: str) -> None:
-        edges = self.graph.intervals(table, name)
-        if len(edges) == 0 or self.defined.all():
+        if not self._holes(self.graph.touched(table, name)).size:
             return
-        low, high = int(edges.start.min()), int(edges.stop.max())
-        holes = low + np.flatnonzero(~self.defined[low:high])
-        bad = np.flatnonzero(np.searchsorted(holes, edges.stop) > np.searchsorted(holes, edges.start))
+        edges = self.graph.intervals(table, name)
+        bad = self._holes(edges)
         if bad.size:
             start, stop, row = int(edges.start[bad[0]]), int(edges.stop[bad[0]]), int(edges.row[bad[0]])
             byte = start + int(np.argmin(self.defined[start:stop]))
@@ -124,12 +126,33 @@ class Definedness:
                 next_step="write it first: a Copy, a compute set, graph.set_initial_value, or Engine.write_tensor.",
             )
 
-    def _write_edges(self, group: Group, name: str) -> None:
+    def _holes(self, edges: Intervals) -> Array:
+        """Which of the intervals hold a byte that is not defined."""
+        if len(edges) == 0:
+            return np.zeros(0, np.int64)
+        low, high = int(edges.start.min()), int(edges.stop.max())
+        holes = low + np.flatnonzero(~self.defined[low:high])
+        return np.flatnonzero(np.searchsorted(holes, edges.stop) > np.searchsorted(holes, edges.start))
+
+    def _write_edges(self, table: FrozenTable, groups: list[Group], name: str) -> None:
         """What the codelet stores is defined. Where it could not be traced, all of the region is taken to be stored."""
+        partial = [_partly(group, name) for group in groups]
+        if not any(partial):
+            edges = self.graph.touched(table, name)
+            _fill(self.defined, edges.start, edges.stop)
+            return
+        whole = [group.rows for group, parts in zip(groups, partial, strict=True) if not parts]
+        if whole:
+            edges = self.graph.intervals(table, name)
+            members = np.isin(edges.row, np.concatenate(whole))
+            _fill(self.defined, edges.start[members], edges.stop[members])
+        for group, parts in zip(groups, partial, strict=True):
+            self._write_parts(group, name, parts)
+
+    def _write_parts(self, group: Group, name: str, partial: dict[int, Array]) -> None:
+        """Define, of each part of a field, the elements that the codelet stores."""
         table, size = group.table, group.table.fields[name].dtype.size
-        regions = [(root, part) for root, (field, part) in group.trace.regions.items() if field == name]
-        partial = {part: m for root, part in regions if (m := group.trace.written.get(root)) is not None and not m.all()}
-        for row in group.rows if partial and not group.trace.stopped else ():
+        for row in group.rows if partial else ():
             layout = self.graph.layouts[table.layouts[name][row]]
             parts = [(0, layout)] if isinstance(layout, Layout) else layout.parts
             for number, (delta, inner) in enumerate(parts):
@@ -138,10 +161,14 @@ class Definedness:
                 first = (int(table.offsets[name][row]) + delta + positions.reshape(-1)) * size
                 for byte in range(size):
                     self.defined[first + byte] = True
-        if not partial or group.trace.stopped:
-            edges = self.graph.intervals(table, name)
-            members = np.isin(edges.row, group.rows)
-            _fill(self.defined, edges.start[members], edges.stop[members])
+
+
+def _partly(group: Group, name: str) -> dict[int, Array]:
+    """For each part of a field that the codelet does not store whole, which elements it does store."""
+    if group.trace.stopped:
+        return {}
+    regions = [(root, part) for root, (field, part) in group.trace.regions.items() if field == name]
+    return {part: m for root, part in regions if (m := group.trace.written.get(root)) is not None and not m.all()}
 
 
 def _fill(defined: Array, start: Array, stop: Array) -> None:

@@ -74,6 +74,11 @@ def call_each(fn: Callable[..., Any], args: list[tuple[Any, Any]], out: Array, a
         out[vertex] = fn(*(a if index is None else a[vertex + index] for index, a in args))
 
 
+def call_rows(fn: Callable[..., Any], values: Array, out: Array) -> None:
+    """Call `fn` for all vertices, each of which has one row."""
+    out[...] = fn(np.ascontiguousarray(values), axis=-1)
+
+
 def merge(xp: Any, target: Array, order: Array, values: Array) -> None:
     """target[order] = values, but for values below 0."""
     kept = target[order]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,16 +11,13 @@ import numpy as np
 from ipu_teach.compile.lanes import LaneCode
 from ipu_teach.compile.trace import place
 from ipu_teach.compile.weak import PYTHON
+from ipu_teach.engine.lane_calls import CountedByLanes, call, looked_up
 from ipu_teach.engine.lane_values import (
-    LARGEST,
     LaneStop,
-    Mixed,
     Weak,
     choose,
     is_lanes,
     is_number,
-    spread,
-    to_place,
     truth,
 )
 from ipu_teach.engine.lanes import GONE, Field, Lanes, Loop, united
@@ -37,14 +33,6 @@ _OPERATORS: dict[type[ast.AST], Any] = {
     ast.LtE: np.less_equal, ast.Gt: np.greater, ast.GtE: np.greater_equal, ast.Eq: np.equal, ast.NotEq: np.not_equal,
     ast.USub: np.negative, ast.UAdd: np.positive, ast.Invert: np.invert,
 }  # fmt: skip
-
-
-@dataclass(eq=False)
-class CountedByLanes:
-    """range(…) whose end differs from lane to lane; it is kept under `name`, where it goes wherever the lanes go."""
-
-    start: int
-    name: str
 
 
 class Builder:
@@ -144,7 +132,7 @@ class Builder:
                     array[key(lanes)] = value
 
                 return put
-        return lambda lanes, value: _stop(lanes)
+        return lambda lanes, value: _stop(lanes, "this assignment")
 
     def change(self, node: ast.AugAssign) -> Statement:
         place: Any = type(node.target)(**{**vars(node.target), "ctx": ast.Load()})
@@ -253,7 +241,7 @@ class Builder:
                 return self.attribute(node)
             case ast.Subscript():
                 owner, key = self.expression(node.value), self.expression(node.slice)
-                return lambda lanes: _item(owner(lanes), key(lanes))
+                return lambda lanes: _item(lanes, owner(lanes), key(lanes))
             case ast.Tuple():
                 parts = [self.expression(part) for part in node.elts]
                 return lambda lanes: tuple(part(lanes) for part in parts)
@@ -275,10 +263,8 @@ class Builder:
     def name(self, name: str) -> Expression:
         if name in self.code.local:
             return lambda lanes: lanes.read(name)
-        if name == self.me:
-            return lambda lanes: _stop(lanes)
         value = self.code.names.get(name, self)
-        return lambda lanes: value if value is not self and not is_lanes(value) else _stop(lanes)
+        return lambda lanes: value if value is not self and not is_lanes(value) else _stop(lanes, name)
 
     def attribute(self, node: ast.Attribute) -> Expression:
         attribute = node.attr
@@ -286,7 +272,8 @@ class Builder:
             declared = self.code.codelet.fields.get(attribute)
             if declared is None:
                 constant = getattr(self.code.codelet, attribute, None)
-                return lambda lanes: constant if is_number(constant) else _stop(lanes)
+                listed = isinstance(constant, (list, tuple)) and all(map(is_number, constant))
+                return lambda lanes: constant if listed or is_number(constant) else _stop(lanes, f"self.{attribute}")
             if declared.depth:
                 return lambda lanes: lanes.fields[attribute]
             return lambda lanes: lanes.fields[attribute][()]
@@ -297,7 +284,7 @@ class Builder:
             if is_lanes(value) or (isinstance(value, Field) and attribute not in ("shape", "ndim", "size", "dtype")):
                 raise LaneStop(f".{attribute}")
             found = getattr(value, attribute)
-            return found if not is_lanes(found) else _stop(lanes)
+            return found if not is_lanes(found) else _stop(lanes, f".{attribute}")
 
         return run
 
@@ -388,7 +375,7 @@ class Builder:
 
         def run(lanes: Lanes) -> Any:
             given = [arg(lanes) for arg in args]
-            return _call(lanes, function(lanes), given, {k: v(lanes) for k, v in named.items()}, where)
+            return call(lanes, function(lanes), given, {k: v(lanes) for k, v in named.items()}, where)
 
         return run
 
@@ -426,7 +413,9 @@ def _counting(lanes: Lanes, counted: CountedByLanes) -> Iterator[int]:
         number += 1
 
 
-def _item(owner: Any, key: Any) -> Any:
+def _item(lanes: Lanes, owner: Any, key: Any) -> Any:
+    if isinstance(owner, (list, tuple)) and is_lanes(key):
+        return looked_up(lanes, owner, key)
     if isinstance(owner, Field) or not is_lanes(owner) and not is_lanes(key):
         try:
             return owner[key]
@@ -438,10 +427,10 @@ def _item(owner: Any, key: Any) -> Any:
 def _binary(lanes: Lanes, ufunc: Any, a: Any, b: Any) -> Any:
     if is_lanes(a) or is_lanes(b):
         if not (is_lanes(a) or is_number(a)) or not (is_lanes(b) or is_number(b)):
-            raise LaneStop(f"{ufunc.__name__} of this")
+            raise LaneStop(f"{ufunc.__name__}() of what is no number")
         return lanes.compute(ufunc, a, b)
     if not is_number(a) or not is_number(b):
-        raise LaneStop(f"{ufunc.__name__} of this")
+        raise LaneStop(f"{ufunc.__name__}() of what is no number")
     try:
         return PYTHON[ufunc](a, b)
     except Exception as error:  # what it would raise in every lane at work
@@ -452,93 +441,16 @@ def _unary(lanes: Lanes, ufunc: Any, a: Any) -> Any:
     if is_lanes(a):
         return lanes.compute(ufunc, a)
     if not is_number(a):
-        raise LaneStop(f"{ufunc.__name__} of this")
+        raise LaneStop(f"{ufunc.__name__}() of what is no number")
     return PYTHON[ufunc](a)
-
-
-def _call(lanes: Lanes, function: Any, args: list[Any], named: dict[str, Any], name: str) -> Any:
-    if function in (np.zeros, np.ones, np.empty, np.full):
-        if any(is_lanes(v) or isinstance(v, Field) for v in (*args, *named.values())):
-            raise LaneStop("an array whose size differs from vertex to vertex")
-        one = np.asarray(function(*args, **named))
-        return Field(lanes, np.repeat(one[..., None], lanes.home, axis=-1))
-    if not any(is_lanes(a) for a in args):
-        if function in (max, min) and any(isinstance(a, Field) for a in args):
-            return _best(lanes, function, [item for a in args for item in a])
-        try:
-            return function(*args, **named)
-        except LaneStop:
-            raise
-        except Exception as error:
-            raise LaneStop(str(error)) from None
-    if function in (max, min) and len(args) > 1:
-        return _best(lanes, function, args)
-    if function is abs:
-        return lanes.compute(np.absolute, *args)
-    if function is bool:
-        return Weak(truth(args[0]))
-    if function is range and not any(is_lanes(a) for a in args[:-1]) and len(args) <= 2:
-        return _counted(lanes, args, name)
-    if isinstance(function, np.ufunc):
-        return _ufunc(lanes, function, args)
-    if function is int or (isinstance(function, type) and issubclass(function, np.number)):
-        return _converted(lanes, function, args[0])
-    raise LaneStop(f"{getattr(function, '__name__', function)}() of a value that depends on data")
-
-
-def _best(lanes: Lanes, function: Any, items: list[Any]) -> Any:
-    """The builtin max or min: keeps the first unless a later one is strictly better, as Python does."""
-    best, better = items[0], np.greater if function is max else np.less
-    for item in items[1:]:
-        if not (is_lanes(item) or is_lanes(best)):
-            best = function(best, item)
-            continue
-        found = truth(lanes.compute(better, item, best))
-        wide = (v if is_lanes(v) else spread(v, lanes.width) for v in (item, best))
-        best = choose(found, *wide)
-        dtype = best.array.dtype if isinstance(best, Weak) else getattr(best, "strong", best).dtype
-        lanes.pending += lanes.weigh("where", dtype)
-    return best
-
-
-def _counted(lanes: Lanes, args: list[Any], name: str) -> CountedByLanes:
-    stop, start = args[-1], args[0] if len(args) == 2 else 0
-    dtype = stop.array.dtype if isinstance(stop, Weak) else getattr(stop, "strong", stop).dtype
-    if dtype.kind not in "iu" or not isinstance(start, (int, np.integer)):
-        raise LaneStop("a range of what is no whole number")
-    lanes.values[name] = stop
-    return CountedByLanes(int(start), name)
-
-
-def _ufunc(lanes: Lanes, function: Any, args: list[Any]) -> Any:
-    """numpy's functions make numpy numbers of Python's."""
-    if any(isinstance(a, Mixed) for a in args) or not all(is_lanes(a) or is_number(a) for a in args):
-        raise LaneStop(f"np.{function.__name__} of this")
-    if not any(isinstance(a, (np.ndarray, np.generic)) for a in args):
-        args = [a.array if isinstance(a, Weak) else a for a in args]
-    return lanes.compute(function, *args)
-
-
-def _converted(lanes: Lanes, kind: Any, value: Any) -> Any:
-    if isinstance(value, Mixed):
-        raise LaneStop(f"{kind.__name__}() of numbers of several types")
-    lanes.pending += 1
-    if kind is int:
-        array = to_place(value, np.dtype(np.int64), lanes.mask)
-        seen = array if lanes.mask is None else array[lanes.mask]
-        bound = max(abs(int(seen.max(initial=0))), abs(int(seen.min(initial=0))))
-        if bound > LARGEST:
-            raise LaneStop("an integer beyond 62 bits")
-        return Weak(array, bound)
-    return to_place(value, np.dtype(kind), lanes.mask)
 
 
 def _nothing(lanes: Lanes) -> None:
     pass
 
 
-def _stop(lanes: Lanes) -> Any:
-    raise LaneStop("this")
+def _stop(lanes: Lanes, what: str = "an exception that is raised") -> Any:
+    raise LaneStop(what)
 
 
 def _leave(lanes: Lanes) -> None:

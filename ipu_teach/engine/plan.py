@@ -25,10 +25,10 @@ from ipu_teach.compile.groups import Group
 from ipu_teach.compile.trace import ELEMENTWISE, Op, Ref, Trace, item_of, steady
 from ipu_teach.engine.chance import Chance, first_words
 from ipu_teach.engine.fold import folded
-from ipu_teach.engine.kernels import Call, apply, call_each, check_fits, gather_windows, merge, scatter, to_unsigned
+from ipu_teach.engine.kernels import Call, apply, call_each, call_rows, check_fits, gather_windows, merge, scatter, to_unsigned
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.reroll import chain_calls, chain_size, rerolled
-from ipu_teach.engine.uses import alone_or_backwards, delicate_roots, last_uses, live_bytes, only_numbers, soft_roots
+from ipu_teach.engine.uses import alone_or_backwards, by_rows, delicate_roots, last_uses, live_bytes, only_numbers, soft_roots
 from ipu_teach.engine.views import Nest, Region, find_nests, running_order, single_row
 from ipu_teach.types import Array
 
@@ -586,6 +586,10 @@ class _Binder:
 
     def _each(self, op: Op, out: Array) -> None:
         """Call the function vertex by vertex, on views that lie as the sample did: exact by construction."""
+        if by_rows(self.trace, op):
+            kept = {name: value for name, value in op.kwargs.items() if name != "axis"}
+            self.calls.append((call_rows, (partial(op.fn, **kept), self._values[op.args[0].id], out)))
+            return
         fn = partial(op.fn.reduce, **op.kwargs) if op.kind == "reduce" else partial(op.fn, **op.kwargs)
         lead = out.shape[: self._axes]
         args: list[tuple[Any, Any]] = []

@@ -95,3 +95,21 @@ def alone_or_backwards(trace: Trace, op: Op) -> bool:
         return True
     samples = [trace.samples[a.id] for a in op.args if isinstance(a, Ref)]
     return any(stride < 0 for sample in samples for stride in sample.strides)
+
+
+# Functions of one row whose bits are the same for many rows side by side: each goes through a row of its own.
+_BY_ROWS = {np.argmax, np.argmin, np.argsort, np.cumsum, np.mean, np.sort, np.std, np.var}
+_SUMMING = {np.mean, np.std, np.var}
+
+
+def by_rows(trace: Trace, op: Op) -> bool:
+    """True for a function of one contiguous row that numpy computes for many rows as it does for one."""
+    value = op.args[0]
+    if op.kind != "each" or op.fn not in _BY_ROWS or len(op.args) > 1 or not isinstance(value, Ref):
+        return False
+    if set(op.kwargs) - {"axis", "ddof"} or op.kwargs.get("axis") not in (None, 0, -1):
+        return False
+    sample = trace.samples[value.id]
+    plain = isinstance(sample, np.ndarray) and sample.ndim == 1 and sample.size > 0 and sample.flags.c_contiguous
+    # A sum that converts on the way is cut into pieces that do not end where rows do.
+    return plain and (op.fn not in _SUMMING or sample.dtype in (np.float32, np.float64))

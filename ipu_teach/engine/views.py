@@ -19,8 +19,10 @@ from ipu_teach.graph.tensor import Layout
 from ipu_teach.types import Array
 
 LEAST_RUN = 8  # vertices that a nest must have on average to beat a gather
-MOST_NESTS = 64  # looking for them costs a pass over the starts each
+MOST_NESTS = 64  # looking for them costs a pass over some starts each
 LEVELS = 3
+HOPELESS = 8  # nests of two vertices each, as any two are one: the starts are taken to have no order
+PREFIX = 256  # vertices that are looked at first
 
 
 class Region:
@@ -50,8 +52,10 @@ class Region:
     @property
     def apart(self) -> bool:
         """True if no two regions overlap in part: they are equal, or have no element in common."""
-        order = np.unique(self.starts)
-        return len(order) < 2 or bool(np.diff(order).min() >= self.size)
+        steps = np.diff(self.starts)
+        if np.any(steps < 0):
+            steps = np.diff(np.sort(self.starts))
+        return not np.any((steps > 0) & (steps < self.size))
 
     def put_in_order(self, order: Array) -> None:
         """Let the vertices run in another order."""
@@ -112,9 +116,14 @@ def find_nests(starts: Array) -> list[Nest] | None:
     found: list[Nest] = []
     first = 0
     while first < count:
-        if len(found) == most:
+        if len(found) == most or (len(found) >= HOPELESS and first < 3 * len(found)):
             return None
-        shape, steps = _beginning(starts[:, first:], LEVELS)
+        width = PREFIX
+        shape, steps = _beginning(starts[:, first : first + width], LEVELS)
+        # A nest that ends well before the prefix does is no longer in the whole.
+        while first + width < count and prod(shape) * 2**LEVELS >= width:
+            width *= 8
+            shape, steps = _beginning(starts[:, first : first + width], LEVELS)
         found.append(Nest(first, shape, starts[:, first], steps))
         first += prod(shape)
     return found

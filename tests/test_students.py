@@ -1,0 +1,131 @@
+"""Codelets as learners write them: each gives the bits of the plain vertex loop, and the report says in words how it ran."""
+
+from __future__ import annotations
+
+import linecache
+import math
+from itertools import count
+
+import numpy as np
+import pytest
+from graphs import same_bits
+from test_exact import run
+
+import ipu_teach
+from ipu_teach import Vertex
+
+HEAD = """
+class Student(Vertex):
+    x: Input[Vector[FLOAT]]
+    n: Input[INT]
+    y: InOut[Vector[FLOAT]]
+    out: Output[FLOAT]
+    GAIN = 2.5
+    WEIGHTS = [0.25, 0.5, 0.25]
+
+    def relu(self, v):
+        return v if v > 0 else 0.0
+
+    def compute(self):
+"""
+SCALE = 3.0
+_numbers = count()
+
+
+def doubled(v):
+    return v * 2 + 1
+
+
+def clamped(v):
+    if v > 1:
+        return 1.0
+    return v
+
+
+# How it runs, words of the reason, and the text of compute().
+CASES = {
+    "a vectorised line": ("batch", "", "self.y = self.x * self.GAIN"),
+    "a loop over elements": ("batch", "", "for i in range(len(self.x)):\n    self.y[i] = self.x[i] * self.WEIGHTS[i % 3]"),
+    "enumerate and zip": ("batch", "", "for i, (a, b) in enumerate(zip(self.x, self.y)):\n    self.y[i] = a * b"),
+    "range with a step": ("batch", "", "for i in range(0, len(self.x), 2):\n    self.y[i] = i"),
+    "a helper": ("batch", "", "self.y = doubled(self.x)"),
+    "a nested function": ("batch", "", "def f(v): return max(-1.0, min(1.0, v))\nfor i in range(8): self.y[i] = f(self.x[i])"),
+    "recursion on a length": (
+        "batch", "", "def total(i): return 0.0 if i == len(self.x) else self.x[i] + total(i + 1)\nself.out = total(0)"),
+    "a comprehension": ("batch", "", "self.out = sum([v * v for v in self.x])"),
+    "a generator": ("batch", "", "self.out = sum(v * v for v in self.x)"),
+    "a list that grows": ("batch", "", "got = []\nfor v in self.x: got.append(v * 2)\nself.y = got"),
+    "relu with max": ("batch", "", "for i in range(len(self.x)): self.y[i] = max(0.0, self.x[i])"),
+    "relu with a mask": ("batch", "", "self.y[self.y < 0] = 0"),
+    "relu with where": ("batch", "", "self.y = np.where(self.x > 0, self.x, 0)"),
+    "argmax": ("batch", "", "self.out = np.argmax(self.x)"),
+    "sort": ("batch", "", "self.y = np.sort(self.x)"),
+    "mean and deviation": ("batch", "", "self.y = (self.x - np.mean(self.x)) / np.std(self.x)"),
+    "concatenate": ("batch", "", "self.y = np.concatenate([self.x[1:], self.x[:1]])"),
+    "try around a division": ("batch", "", "try:\n    self.out = 1 / self.x[0]\nexcept ZeroDivisionError:\n    self.out = 0"),
+    "an if around slices": ("fork", "a branch", "if self.n > 3: self.y[1:] = self.x[:-1]\nelse: self.y *= 2"),
+    "if np.any": ("fork", "a branch", "if np.any(self.x > 1): self.out = 1\nelse: self.out = 0"),
+    "a while on data": (
+        "lanes", "a loop condition", "v = self.x[0]\nk = 0\nwhile v > 1:\n    v = v / 2\n    k += 1\nself.out = k"),
+    "len() in a condition": (
+        "lanes", "a loop condition", "i = 0\nwhile i < len(self.x) and self.x[i] > -1: i += 1\nself.out = i"),
+    "an early return": (
+        "lanes", "a branch",
+        "for i in range(len(self.x)):\n    if self.x[i] < 0:\n        self.out = i\n        return\nself.out = -1"),
+    "a count from data": ("lanes", "a count", "total = 0\nfor i in range(self.n): total += i\nself.out = total"),
+    "math.sqrt": ("lanes", "float()", "total = 0.0\nfor v in self.x: total += v * v\nself.out = math.sqrt(total)"),
+    "a class attribute behind a branch": (
+        "lanes", "a branch",
+        "for i in range(8):\n    self.y[i] = self.GAIN * self.x[i] if self.x[i] > 0 else self.WEIGHTS[i % 3]"),
+    "a closure behind a branch": ("lanes", "a branch", "for i in range(8):\n    if self.x[i] > SCALE: self.y[i] = SCALE"),
+    "a helper with a branch": ("loop", "clamped() does not run in lanes", "for i in range(8): self.y[i] = clamped(self.x[i])"),
+    "a method with a branch": (
+        "loop", "self.relu() does not run in lanes", "for i in range(8): self.y[i] = self.relu(self.x[i])"),
+    "recursion on data": (
+        "loop", "a function inside compute()", "def f(v): return 0 if v < 1 else 1 + f(v / 2)\nself.out = f(self.x[0])"),
+    "a slice behind a branch": (
+        "loop", "a slice does not run in lanes",
+        "for i in range(8):\n    if self.x[i] > 1:\n        self.y[i:] = 0\n        break\n    self.y[i] = self.x[i]"),
+    "a slice of a length from data": ("loop", "an index depends on data", "self.out = np.sum(self.x[: self.n % 8])"),
+    "a list that grows behind a branch": (
+        "loop", "a list does not run in lanes", "got = []\nfor v in self.x:\n    if v > 0: got.append(v)\nself.out = len(got)"),
+    "a comprehension with an if": ("loop", "sum() does not run in lanes", "self.out = sum([v for v in self.x if v > 0])"),
+    "any of a generator": ("loop", "any() does not run in lanes", "self.out = 1 if any(v > 1 for v in self.x) else 0"),
+    "sorted": ("loop", "an assignment to a whole Vector does not run in lanes", "self.y = sorted(self.x)"),
+    "a formatted text": ("loop", "put into a text", "self.out = len(f'{self.x[0]:.2f}')"),
+    "a print of a value": ("loop", "put into a text", "print(self.x[0], file=io.StringIO())\nself.out = 1"),
+    "a dict": ("loop", "a dict does not run in lanes", "seen = {}\nfor v in self.x: seen[int(v)] = 1\nself.out = len(seen)"),
+    "a match": (
+        "loop", "a match does not run in lanes", "match int(self.n):\n    case 0: self.y += 1\n    case _: self.y *= 2"),
+    "in": ("loop", "`in` or `is` does not run in lanes", "self.out = 1 if 3 in self.x else 0"),
+}  # fmt: skip
+
+
+def student(body: str) -> type[Vertex]:
+    """A vertex class with that compute(), whose text can be had as if it stood in a file."""
+    import io
+
+    source = HEAD + "\n".join(f"        {line}" for line in body.splitlines()) + "\n"
+    file = f"student_{next(_numbers)}.py"
+    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
+    scope = {name: getattr(ipu_teach, name) for name in ipu_teach.__all__}
+    scope |= {"np": np, "math": math, "io": io, "doubled": doubled, "clamped": clamped, "SCALE": SCALE, "__name__": "student"}
+    exec(compile(source, file, "exec"), scope)
+    found: type[Vertex] = scope["Student"]
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_how_a_students_codelet_runs(name: str) -> None:
+    way, words, body = CASES[name]
+    codelet = student(body)
+    source = np.random.default_rng(len(name))
+    x, y = ((source.standard_normal((90, 8)) * 2).astype(np.float32) for _ in "xy")
+    fields = {"x": x, "n": source.integers(0, 8, 90), "y": y, "out": np.zeros(90)}
+    fast, slow = (run(codelet, loop, strict=False, **fields) for loop in (False, True))
+    for field in fields:
+        assert same_bits(fast.values[field], slow.values[field]), field
+    reason = fast.report.unbatched().get("Student", "")
+    assert fast.report.ways() == {"Student": way}, reason
+    assert words in reason
+    assert not reason or "student_" in reason and ", line " in reason and "(Student.compute): " in reason
