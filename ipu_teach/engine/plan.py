@@ -24,7 +24,8 @@ import numpy as np
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.trace import ELEMENTWISE, Op, Ref, Trace, item_of, steady
 from ipu_teach.engine.chance import Chance, first_words
-from ipu_teach.engine.fold import folded
+from ipu_teach.engine.fold import as_matrices, folded
+from ipu_teach.engine.halves import HalfProducts
 from ipu_teach.engine.kernels import Call, apply, call_each, check_fits, gather_windows, merge, scatter
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.reroll import chain_calls, chain_size, rerolled
@@ -105,6 +106,7 @@ class _Binder:
             self.branches[branch.at].append(branch)
         self.lanes_last = only_numbers(self.trace)
         self.calls: list[Call] = []
+        self.half_products = HalfProducts(exact)
         self.pool: dict[Any, list[Array]] = defaultdict(list)
 
     def bind(self) -> list[Call]:
@@ -573,14 +575,13 @@ class _Binder:
         if ranks == (1, 1) and self.exact:
             self.calls.append((self.xp.vecdot, (a, b, out)))
             return
-        left, right, whole = a, b, out  # as matrices of one row or one column where they are vectors
-        if ranks[1] == 1:
-            right, whole = b[..., None], whole[..., None]
-        if ranks[0] == 1:
-            left, whole = a[..., None, :], out[..., None, :] if ranks[1] == 2 else out[..., None, None]
+        left, right, whole = as_matrices(a, b, out, ranks)
         if not self.exact and all(isinstance(value, Ref) for value in op.args):
             left, right, whole = folded(self.xp, left, right, whole)
-        self.calls.append((self.xp.matmul, (left, right, whole)))
+        if whole.dtype == left.dtype == right.dtype == np.float16 and self.xp.on_host:
+            self.calls += self.half_products.calls(left, right, whole)
+        else:
+            self.calls.append((self.xp.matmul, (left, right, whole)))
 
     def _each(self, op: Op, out: Array) -> None:
         """Call the function vertex by vertex, on views that lie as the sample did: exact by construction."""
