@@ -96,9 +96,11 @@ def sum_products(form: str, left: Array, right: Array, out: Array) -> None:
 
 def _turned(array: Array, way: str, number: int) -> Array:
     """A view with the axes of a copy: `number` 0 for the left operand, 1 for the right one, 2 for the result."""
-    if way == "rows" and number != 1:
-        return array.swapaxes(-1, -2)
-    turned: Array = np.moveaxis(array, (-2, -1), (0, 1)) if way == "vertices" else array
+    turned = array
+    if way == "vertices":
+        turned = np.moveaxis(array, (-2, -1), (0, 1))
+    elif way == "rows" and number != 1:
+        turned = array.swapaxes(-1, -2)
     return turned
 
 

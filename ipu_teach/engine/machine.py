@@ -42,7 +42,7 @@ from ipu_teach.engine.lane_run import bind_lanes
 from ipu_teach.engine.loop import run_loop
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.plan import bind
-from ipu_teach.engine.registers import reaches_registers, run_on_registers
+from ipu_teach.engine.registers import OnRegisters, reaches_registers
 from ipu_teach.engine.remote import StreamingMemory
 from ipu_teach.engine.streams import Drain, Feed
 from ipu_teach.engine.threads import shares, together
@@ -286,7 +286,7 @@ class Machine:
             chance = Chance(group, self._registers) if self._rounds(group) else None
             chances += [] if chance is None else [chance]
             if reaches_registers(group):
-                calls.append((run_on_registers, (group, layouts, memory, self._registers, chance)))
+                calls.append((OnRegisters(group, layouts, memory, self._registers, chance).run, ()))
                 continue
             watch = Watch(group, self._registers)
             watched, pool = bool(watch.kinds), self._pool if chance is None and not watch.kinds else None
