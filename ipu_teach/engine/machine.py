@@ -318,7 +318,7 @@ class Machine:
             else:
                 batch = bind(group, layouts, where, returned, exact=self._exact, cycles=cycles, costs=costs, chance=chance)
             if watched and not loop:
-                batch = [(Guarded(where, [group], layouts, [watch], batch, plainly).run, ())]
+                batch = [(Guarded(where, [group], layouts, [watch], batch, plainly, cycles).run, ())]
             into += batch
         if not xp.on_host:
             calls = [*visit(memory, visitors, layouts, hosted), *calls]
