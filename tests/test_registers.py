@@ -337,6 +337,7 @@ def test_the_steps_are_in_the_program_and_the_report_with_their_cycles() -> None
     cycles = [cs.cycles_per_tile.tolist() for cs in report.compute_sets]
     assert cycles == [[0, 62, 0, 0], [62] * 4, [176] * 4, [14 + 27 * 6] * 4]
     assert [step.name for step in report.steps()] == names
+    assert set(report.ways().values()) == {"batch"} and report.unbatched() == {}
 
 
 def test_an_executable_keeps_them(tmp_path: Any) -> None:

@@ -13,6 +13,7 @@ from ipu_teach.compile.trace import Trace
 from ipu_teach.compile.tracer import FieldShape, fork_codelet, trace_codelet
 from ipu_teach.compile.workers import merged
 from ipu_teach.graph.codelets import Estimator
+from ipu_teach.graph.registers import RegisterVertex
 from ipu_teach.graph.tensor import Layout
 from ipu_teach.graph.vertex import Vertex, workers
 from ipu_teach.types import Array
@@ -44,11 +45,18 @@ class Group:
     @property
     def unbatched(self) -> str:
         """Why these vertices do not run as one batch: the line and what prevented the trace, or a race. Empty if they do."""
-        return self.trace.stopped or self.apart
+        return "" if self.at_once else self.trace.stopped or self.apart
+
+    @property
+    def at_once(self) -> bool:
+        """True for codelets that are written for all vertices of a group, and so need no trace: those with registers."""
+        return issubclass(self.table.codelet, RegisterVertex)
 
     @property
     def way(self) -> str:
         """How they run: "batch", "fork" (a batch for each way through the branches), "lanes", or "loop" (one by one)."""
+        if self.at_once:
+            return "batch"
         if self.apart:
             return "loop"
         if not self.trace.stopped:

@@ -35,7 +35,7 @@ from ipu_teach.engine.hosted import spans
 from ipu_teach.engine.kernels import Call, apply
 from ipu_teach.engine.memory import Memory
 from ipu_teach.errors import FloatingPointTrapError
-from ipu_teach.graph.registers import DIV0, ESR, INV, NANOO, OFLO, STOP_ON_NANOO, Registers, RegisterVertex
+from ipu_teach.graph.registers import DIV0, ESR, INV, NANOO, OFLO, STOP_ON_NANOO, Registers
 from ipu_teach.types import FLOAT, HALF, Array
 
 MOST_ALARMS = 3  # batches in a row in which something was reported: from then on vertices run one by one
@@ -200,7 +200,7 @@ def _united(found: list[tuple[int, int]]) -> list[tuple[int, int]]:
 def computes(group: Group) -> bool:
     """True if vertices of `group` have floating-point fields, and compute with them."""
     floats = any(field.dtype in (FLOAT, HALF) for field in group.table.fields.values())
-    return floats and not issubclass(group.table.codelet, RegisterVertex)
+    return floats and not group.at_once
 
 
 def trapped(

@@ -14,11 +14,6 @@ from ipu_teach.graph.registers import Registers, RegisterVertex
 from ipu_teach.types import HALF, Array
 
 
-def reaches_registers(group: Group) -> bool:
-    """True for vertices that `OnRegisters` runs."""
-    return issubclass(group.table.codelet, RegisterVertex)
-
-
 class OnRegisters:
     """The vertices of a group, ready to run: one call of `compute()`, with the vertices as the first axis of every field.
 
