@@ -91,7 +91,7 @@ class _Binder:
         self.trace: Trace = rerolled(group.trace) if self.xp.on_host else group.trace
         self.rows, self.count = group.rows, len(group.rows)
         self.chance, self.worker, self.words = chance, worker, first_words(self.trace) if chance is not None else {}
-        self.members = np.arange(self.count)  # the vertices in the order in which they run
+        self.running: Array | None = None  # the order in which the vertices run, if it is not their own
         self.returned = returned
         self.gone: Array | None = None  # on a way through branches: the vertices that need not be looked at again
         self.cycles: Array | None = None
@@ -113,7 +113,7 @@ class _Binder:
         order = running_order(list(self.regions.values()))
         target = None
         if order is not None:
-            self.rows, self.members = self.rows[order], order
+            self.rows, self.running = self.rows[order], order
             for region in self.regions.values():
                 region.put_in_order(order)
             target, self.cycles = self.cycles, None if self.cycles is None else self.xp.zeros(self.count, np.int64)
@@ -483,7 +483,7 @@ class _Binder:
             numbers = np.broadcast_to(source, (*self._lead, *source.shape[self._axes :]))
             self.calls.append((check_fits, (numbers, place.dtype, op.kwargs["line"], self.group.table, rows, self._mask)))
         if place.size and self.chance is not None and number in self.words:
-            members = self.members[self._rows]
+            members = self._rows if self.running is None else self.running[self._rows]
             self.calls.append((self.chance.store, (place, source, members, self.worker, self.words[number])))
         elif place.size:
             self.calls.append((self.xp.copyto, (place, source, "unsafe")))
