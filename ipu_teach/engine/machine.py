@@ -305,7 +305,7 @@ class Machine:
             if not stays:
                 visitors.append(group)
             if chance is not None:
-                chance.watched = watched
+                chance.watched = any(kind.looks_at_stores for kind in watch.kinds)
             plainly: list[Call] = [(run_loop, (group, layouts, where, returned, chance, watch if watched else None, name))]
             batch: list[Call]
             if loop:
