@@ -13,7 +13,7 @@ import graphs
 import numpy as np
 import pytest
 from codelets import BRANCHING, SHAPES, random_branching, random_codelet
-from graphs import Placed, Space, add, contents, differences, random_values, regions, side_by_side
+from graphs import Placed, Space, add, contents, differences, random_values, regions, same_bits, side_by_side
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_exact import cut
@@ -31,6 +31,7 @@ from ipu_teach import (
     Vertex,
     set_floating_point_behaviour,
 )
+from ipu_teach.engine import halves
 from ipu_teach.errors import CodeletError, FloatingPointTrapError
 from ipu_teach.program import Execute, Repeat, Sequence
 from ipu_teach.types import Array, DType
@@ -160,3 +161,42 @@ def test_workers_and_rows(codelet: type[Vertex], rng: Random) -> None:
     for name, field in codelet.fields.items():
         fields[name] = regions(rng, space, field.dtype, (n,) if field.depth == 1 else (k, n), count, field.written)
     compared(rng, space, codelet, fields, count, codelet.__name__)
+
+
+@settings(RANDOMLY, max_examples=300)
+@given(st.randoms(use_true_random=False))
+def test_products_of_halves_have_the_bits_of_numpys_own(rng: Random) -> None:
+    """For any number of vertices, shared operands, orders in memory, sizes, zeros of both signs, infinities and NaN."""
+    lead = tuple(rng.randint(1, 4) for _ in range(rng.randrange(4))) if rng.randrange(3) else (rng.choice([1, 2, 30, 100]),)
+    m, k, n = (rng.choice([0, 1, 1, 2, 3, 5, 16, 17, 40]) for _ in range(3))
+    source = np.random.default_rng(rng.randrange(2**16))
+
+    def operand(*shape: int) -> Array:
+        own = tuple(1 if rng.random() < 0.3 else length for length in lead)
+        values = source.standard_normal((*own, *shape)) * rng.choice([1, 100, 1e-4])
+        if rng.randrange(3) == 0:
+            values = np.where(source.random(values.shape) < 0.05, rng.choice([0, -0.0, np.inf, np.nan, 6e4]), values)
+        narrow = values.astype(np.float16)
+        return narrow if rng.randrange(3) else np.ascontiguousarray(narrow.swapaxes(-1, -2)).swapaxes(-1, -2)
+
+    left, right = operand(m, k), operand(k, n)
+    wanted, got = np.empty((*lead, m, n), np.float16), np.full((*lead, m, n), 7, np.float16)
+    with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
+        patch.setattr(halves, "BLOCK_BYTES", rng.choice([64, 2000, 2**19]))
+        patch.setattr(halves, "LONG", rng.choice([2, 16]))
+        wanted[...] = left @ right
+        for function, args in halves.HalfProducts(exact=True).calls(left, right, got):
+            function(*args)
+    assert same_bits(got, wanted)
+
+
+def test_products_of_halves_that_are_not_exact_are_close() -> None:
+    """BLAS adds in another order: half of a half's last place, and 2**-24 of the sum of all sizes for each term."""
+    rng = np.random.default_rng(1)
+    left, right = (rng.standard_normal(shape).astype(np.float16) for shape in ((5, 7, 300), (5, 300, 9)))
+    got = np.empty((5, 7, 9), np.float16)
+    for function, args in halves.HalfProducts(exact=False).calls(left, right, got):
+        function(*args)
+    exact = left.astype(np.float64) @ right.astype(np.float64)
+    sizes = abs(left).astype(np.float64) @ abs(right).astype(np.float64)
+    assert np.all(np.abs(got - exact) <= 2.0**-11 * np.abs(exact) + 300 * 2.0**-24 * sizes)

@@ -115,7 +115,6 @@ def test_wrong_options() -> None:
     [
         "autoReport.all",
         "debug.trace",
-        "prng.enable",
         "target.extendedMemory",
     ],
 )

@@ -22,6 +22,7 @@ from ipu_teach import (
     UNSIGNED_CHAR,
     Engine,
     Executable,
+    FloatingPointBehaviour,
     Graph,
     Input,
     IPUModel,
@@ -33,6 +34,9 @@ from ipu_teach import (
     Vertex,
     compile_graph,
     concat,
+    get_hw_seeds,
+    set_floating_point_behaviour,
+    set_hw_seeds,
     types,
 )
 from ipu_teach.errors import (
@@ -178,11 +182,64 @@ def test_casts_there_and_back(bench: Bench, source: type[DType], dtype: type[DTy
     codes = popops.cast(bench.graph, x, dtype, bench.prog)
     back = popops.cast(bench.graph, codes, source, bench.prog)
     assert (codes.shape, codes.dtype, back.dtype) == ((3, 4), dtype, source)
-    got = bench.run(codes, back)
+    got = bench.run(codes, back, options={"debug.nanOverflowMode": True})
     with np.errstate(over="ignore"):
         expected = theirs(given, dtype)
     np.testing.assert_array_equal(got[0].reshape(-1), expected)
     np.testing.assert_array_equal(got[1].reshape(-1), from_quarter(expected, dtype.metadata).astype(source.numpy))  # type: ignore[attr-defined]
+
+
+# (dtype, value, code read back as if its scale were 0, with NANOO and without): PopLibs' tests, QuarterTypeArithmeticTests.cpp
+PUBLISHED = [
+    (QUARTER[F143, 0], 2.0**33, np.nan, 240),
+    (QUARTER[F143, 0], 2.0**-12, 0, 0),
+    (QUARTER[F143, -10], 8, np.nan, None),
+    (QUARTER[F143, 31], 2.0**33, 4, 4),
+    (QUARTER[F152, 0], 2.0**46, np.nan, 57344),
+    (QUARTER[F152, -13], 8, np.nan, None),
+    (QUARTER[F152, 31], 2.0**46, 32768, 32768),
+]
+
+
+@pytest.mark.parametrize(("dtype", "value", "as_nan", "saturated"), PUBLISHED, ids=repr)
+def test_what_is_too_large_is_nan_or_the_largest(
+    bench: Bench, dtype: Any, value: float, as_nan: float, saturated: float | None
+) -> None:
+    """As the bit NANOO says; of one program, before and after it is set, and on a tile where it is not."""
+    x = bench.variable(FLOAT, 4, [value, -value, np.inf, np.nan])
+    bench.graph.set_tile_mapping(x, 1)
+    without = popops.cast(bench.graph, x, dtype, bench.prog)
+    quiet = FloatingPointBehaviour(False, False, False, esr=False, nanoo=True)
+    set_floating_point_behaviour(bench.graph, bench.prog, quiet, tile=1)
+    with_nan = popops.cast(bench.graph, x, dtype, bench.prog)
+    set_floating_point_behaviour(bench.graph, bench.prog, quiet, tile=0)
+    found = bench.run(without, with_nan)
+    if saturated is None:  # what is largest at this scale
+        saturated = dtype.metadata.format.grid.largest
+    for codes, wanted in zip(found, (saturated, as_nan), strict=True):
+        unscaled = from_quarter(codes, QuarterMetadata(dtype.metadata.format))
+        np.testing.assert_array_equal(unscaled, np.float32([wanted, -wanted, np.nan, np.nan]))
+
+
+@pytest.mark.parametrize("source", [HALF, FLOAT], ids=repr)
+def test_casts_to_eight_bits_round_by_chance(bench: Bench, source: type[DType]) -> None:
+    """Fairly, within four standard errors, from seeds that repeat, and only where the tile's bit ESR is set."""
+    dtype, count, value = QUARTER[F143, 0], 4000, 1.04
+    x = bench.variable(source, count, np.full(count, value))
+    bench.graph.set_tile_mapping(x, 0)
+    bench.graph.set_tile_mapping(x[: count // 2], 1)
+    set_floating_point_behaviour(bench.graph, bench.prog, FloatingPointBehaviour(False, False, False, True, False), tile=1)
+    seeds = get_hw_seeds(bench.graph, bench.prog)
+    first = popops.cast(bench.graph, x, dtype, bench.prog)
+    second = popops.cast(bench.graph, x, dtype, bench.prog)
+    set_hw_seeds(bench.graph, seeds, bench.prog)
+    third = popops.cast(bench.graph, x, dtype, bench.prog)
+    a, b, c = (from_quarter(codes, dtype.metadata) for codes in bench.run(first, second, third))
+    np.testing.assert_array_equal(a, c)
+    assert (a != b).any() and np.unique(a[count // 2 :]).tolist() == [1.0]
+    chosen, way = a[: count // 2], (float(np.array(value, source.numpy)) - 1) * 8
+    assert np.unique(chosen).tolist() == [1.0, 1.125]
+    assert abs((chosen > 1).mean() - way) < 4 * (way * (1 - way) / len(chosen)) ** 0.5
 
 
 def test_a_cast_lies_where_its_source_lies(bench: Bench) -> None:

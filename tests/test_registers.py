@@ -224,6 +224,38 @@ def test_halves_that_overflow_become_nan_from_the_step_on() -> None:
         assert np.isposinf(before).all() and np.isnan(after).all()
 
 
+class Halve(Vertex):
+    """out = how far x gets when it is halved until it is small: cycles depend on data."""
+
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        for i in range(len(self.x)):
+            t = self.x[i]
+            while t > 1:
+                t = t / 2
+            self.out[i] = 1 / t
+
+
+def test_cycles_that_depend_on_data_are_those_of_the_batch() -> None:
+    """They are counted whatever numbers do, unless something was reported; then they are unknown."""
+    seen = []
+    for behaviour in (None, FloatingPointBehaviour(), QUIET):
+        b = Bench(Halve, np.arange(1, 201).reshape(TILES, 50))
+        if behaviour is not None:
+            set_floating_point_behaviour(b.graph, b.prog, behaviour)
+        b.prog.add(Repeat(2, b.step("out")))
+        b.run()
+        assert b.engine is not None
+        seen.append([cs.cycles_per_tile.tolist() for cs in b.engine.report.compute_sets if cs.name == "out"])
+    assert seen[0] == seen[1] == seen[2] and min(seen[0][0]) > 0
+    b = Bench(Halve, 0.0)
+    set_floating_point_behaviour(b.graph, b.prog, FloatingPointBehaviour(inv=True, div0=False, oflo=False, nanoo=False))
+    b.prog.add(b.step("out"))
+    np.testing.assert_array_equal(b.run("out")[0], np.inf)
+
+
 # --- seeds ------------------------------------------------------------------------------------------------------------
 
 
@@ -305,6 +337,7 @@ def test_the_steps_are_in_the_program_and_the_report_with_their_cycles() -> None
     cycles = [cs.cycles_per_tile.tolist() for cs in report.compute_sets]
     assert cycles == [[0, 62, 0, 0], [62] * 4, [176] * 4, [14 + 27 * 6] * 4]
     assert [step.name for step in report.steps()] == names
+    assert set(report.ways().values()) == {"batch"} and report.unbatched() == {}
 
 
 def test_an_executable_keeps_them(tmp_path: Any) -> None:

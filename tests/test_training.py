@@ -143,8 +143,7 @@ def test_a_perceptron_of_three_layers_learns_the_digits(digits: tuple[Array, Arr
 
 def test_halves_learn_with_scaled_losses_and_rounding_by_chance(digits: tuple[Array, Array, Array, Array]) -> None:
     options = {"prng.enableStochasticRounding": True, "prng.seed": 7}
-    # One tile, for vertices that round by chance run one by one.
-    assert trained(Perceptron(HALF, scale=256, options=options, tiles=1), digits, epochs=5) > 95
+    assert trained(Perceptron(HALF, scale=256, options=options), digits, epochs=20) > 95
 
 
 def numpy_step(parameters: list[Array], x: Array, labels: Array) -> list[Array]:

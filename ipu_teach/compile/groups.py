@@ -13,6 +13,7 @@ from ipu_teach.compile.trace import Trace
 from ipu_teach.compile.tracer import FieldShape, fork_codelet, trace_codelet
 from ipu_teach.compile.workers import merged
 from ipu_teach.graph.codelets import Estimator
+from ipu_teach.graph.registers import RegisterVertex
 from ipu_teach.graph.tensor import Layout
 from ipu_teach.graph.tile_map import order_of
 from ipu_teach.graph.vertex import Vertex, workers
@@ -48,14 +49,23 @@ class Group:
 
         Of those that run one by one also what does not run in lanes, with its line if that is another.
         """
+        if self.at_once:
+            return ""
         stopped = self.trace.stopped
         if self.no_lanes and stopped and not self.apart:
             return f"{stopped}; {self.no_lanes.removeprefix(stopped.split(': ')[0] + ': ')}"
         return stopped or self.apart
 
     @property
+    def at_once(self) -> bool:
+        """True for codelets that are written for all vertices of a group, and so need no trace: those with registers."""
+        return issubclass(self.table.codelet, RegisterVertex)
+
+    @property
     def way(self) -> str:
         """How they run: "batch", "fork" (a batch for each way through the branches), "lanes", or "loop" (one by one)."""
+        if self.at_once:
+            return "batch"
         if self.apart:
             return "loop"
         if not self.trace.stopped:

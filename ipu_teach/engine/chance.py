@@ -35,13 +35,15 @@ class Chance:
         self._vertices, self._tiles = table.order[group.rows][:, None], table.tiles[group.rows][:, None]
         self._workers = np.arange(len(group.workers)) if group.workers else None
         self.chosen: Array = registers.behaviour[self._tiles[:, 0]] & np.uint32(ESR) != 0
+        self.everyone = bool(self.chosen.all())
         self.keys: Array = np.zeros((len(group.rows), max(1, len(group.workers))), np.uint64)
         self.watched = False
 
     def part(self, rows: slice) -> Chance:
         """The same for some of the vertices."""
         found = object.__new__(Chance)
-        found.chosen, found.keys, found.watched = self.chosen[rows], self.keys[rows], self.watched
+        found.chosen, found.everyone = self.chosen[rows], self.everyone
+        found.keys, found.watched = self.keys[rows], self.watched
         return found
 
     def begin(self, words: Array) -> None:
@@ -51,20 +53,21 @@ class Chance:
 
     def rounded(self, values: Array, members: Any, worker: int, first: Any) -> Array:
         """`values` (vertices, ...), as halves; the vertices are `members` of the group, their words start at `first`."""
-        keys, chosen = self.keys[members, worker], self.chosen[members]
+        keys = self.keys[members, worker]
         words = generator.counted(keys, first, values.size // max(1, len(keys)))
         halves = to_half(values, words=words.reshape(values.shape))
-        if not chosen.all():
-            halves = np.where(chosen.reshape(-1, *(1,) * (values.ndim - 1)), halves, to_half(values))
+        if not self.everyone:
+            chosen = self.chosen[members].reshape(-1, *(1,) * (values.ndim - 1))
+            halves = np.where(chosen, halves, to_half(values))
         if self.watched and np.any(np.isinf(halves) & np.isfinite(values)):
             raise FloatingPointError("overflow encountered in a store of halves")
         return halves
 
     def store(self, place: Array, source: Array, members: Any, worker: int, first: int) -> None:
         """Put `source` into the HALF fields of some vertices, `place`, whose first axes are theirs."""
-        values = np.broadcast_to(source, place.shape)
-        count = len(self.keys[members])
-        place[...] = self.rounded(values.reshape(count, -1), members, worker, first).reshape(place.shape)
+        values = source if source.shape == place.shape else np.broadcast_to(source, place.shape)
+        rows = values.reshape(len(self.chosen[members]), -1)
+        place[...] = self.rounded(rows, members, worker, first).reshape(place.shape)
 
 
 def words_of(elements: int) -> int:

@@ -66,11 +66,12 @@ class Engine(WithoutSome):
     `shuffle`: a seed; vertices of a compute set run in an order drawn from it, which no result of a right program depends
     on. `exact`: no sum is reordered; results equal the plain vertex loop bit for bit on the same machine. With `exact=False`
     products of matrices may be joined into larger ones, which BLAS adds up in another order: a FLOAT product of k terms is
-    then off by less than k * 6e-8 of the sum of their sizes. `vertex_loop`: run every vertex by itself in plain Python,
-    slowly; it is what the fast paths are compared with. `threads`: how many of the host's threads share the vertices of a
-    large batch; no bit depends on it. `backend`: "numpy"; "cupy", which wants a CUDA GPU; or None for CuPy where it runs, if
-    the environment does not say IPU_TEACH_GPU=0. On a GPU sums, products of matrices and transcendental functions differ in
-    the last digits, and what depends on data runs on the host. It has not been tried on a device yet.
+    then off by less than k * 6e-8 of the sum of their sizes, and a HALF product by that before it is rounded. `vertex_loop`:
+    run every vertex by itself in plain Python, slowly; it is what the fast paths are compared with. `threads`: how many of the
+    host's threads share the vertices of a large batch; no bit depends on it. `backend`: "numpy"; "cupy", which wants a CUDA
+    GPU; or None for CuPy where it runs, if the environment does not say IPU_TEACH_GPU=0. On a GPU sums, products of matrices
+    and transcendental functions differ in the last digits, and what depends on data runs on the host. It has not been tried on
+    a device yet.
 
     The order of Poplar's first releases is understood too: `Engine(device, graph, programs)` is loaded on that device by the
     first `run`.

@@ -29,11 +29,13 @@ from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.freeze import FrozenTable
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.trace import ROUNDED
+from ipu_teach.cost.codelets import UNKNOWN
+from ipu_teach.engine.halves import sum_products
 from ipu_teach.engine.hosted import spans
 from ipu_teach.engine.kernels import Call, apply
 from ipu_teach.engine.memory import Memory
 from ipu_teach.errors import FloatingPointTrapError
-from ipu_teach.graph.registers import DIV0, ESR, INV, NANOO, OFLO, STOP_ON_NANOO, Registers, RegisterVertex
+from ipu_teach.graph.registers import DIV0, ESR, INV, NANOO, OFLO, STOP_ON_NANOO, Registers
 from ipu_teach.types import FLOAT, HALF, Array
 
 MOST_ALARMS = 3  # batches in a row in which something was reported: from then on vertices run one by one
@@ -110,13 +112,19 @@ class Guarded:
     """Batches of vertices that may trap: run them, and where numpy reports something, undo that and run the plain loop.
 
     The loop says which vertex it was, stores NaN where it must, or finds that it was nothing: a way through a branch that no
-    vertex went.
+    vertex went. It counts no cycles: where they depend on data, `cycles`, they are unknown then.
     """
 
     def __init__(
-        self, memory: Memory, groups: Sequence[Group], layouts: tuple[Any, ...], watch: Sequence[Watch], calls: list[Call],
+        self,
+        memory: Memory,
+        groups: Sequence[Group],
+        layouts: tuple[Any, ...],
+        watch: Sequence[Watch],
+        calls: list[Call],
         loops: list[Call],
-    ) -> None:  # fmt: skip
+        cycles: Array | None = None,
+    ) -> None:
         kinds = {kind for w in watch for kind in w.kinds}
         self._raising = {
             "invalid": "raise" if any(k.inv for k in kinds) else "ignore",
@@ -124,7 +132,7 @@ class Guarded:
             "over": "raise" if any(k.looks_at_stores for k in kinds) else "ignore",
         }
         self._calls = [part for call in calls for part in (call, *_looked_at(call))]
-        self._loops, self._alarms = loops, 0
+        self._loops, self._cycles, self._alarms = loops, cycles, 0
         written = _united([span for group in groups for span in spans(group, layouts, written=True)])
         self._places: list[Array] = [memory.bytes[start:stop] for start, stop in written]
         self._kept = [place.copy() for place in self._places]
@@ -143,6 +151,8 @@ class Guarded:
             else:
                 self._alarms = 0
                 return
+        if self._cycles is not None:
+            self._cycles[...] = UNKNOWN
         _run(self._loops)
 
 
@@ -162,6 +172,8 @@ def _looked_at(call: Call) -> list[Call]:
     function, args = call
     if function is apply:
         return [(alarm, (args[2],))]
+    if function is sum_products:  # numpy's einsum reports nothing
+        return [(alarm, (args[3],))]
     if isinstance(function, np.ufunc) and len(args) > function.nin and doubtful(function):
         return [(alarm, (args[function.nin],))]
     if isinstance(function, partial) and isinstance(function.func, np.ufunc) and doubtful(function.func):
@@ -188,7 +200,7 @@ def _united(found: list[tuple[int, int]]) -> list[tuple[int, int]]:
 def computes(group: Group) -> bool:
     """True if vertices of `group` have floating-point fields, and compute with them."""
     floats = any(field.dtype in (FLOAT, HALF) for field in group.table.fields.values())
-    return floats and not issubclass(group.table.codelet, RegisterVertex)
+    return floats and not group.at_once
 
 
 def trapped(

@@ -42,7 +42,7 @@ from ipu_teach.engine.lane_run import bind_lanes
 from ipu_teach.engine.loop import run_loop
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.plan import bind
-from ipu_teach.engine.registers import reaches_registers, run_on_registers
+from ipu_teach.engine.registers import OnRegisters
 from ipu_teach.engine.remote import StreamingMemory
 from ipu_teach.engine.streams import Drain, Feed, noted
 from ipu_teach.engine.threads import shares, together
@@ -98,7 +98,7 @@ class Machine:
         self._shuffle, self._exact = shuffle, exact
         target = compiled.graph.target
         self._registers = Registers(target.num_tiles, target.num_worker_contexts, behaviour, seed)
-        self._changing = any(reaches_registers(group) for groups in compiled.groups.values() for group in groups)
+        self._changing = any(group.at_once for groups in compiled.groups.values() for group in groups)
         self._behaviour = self._registers.behaviour.tobytes()  # by which steps are bound
         # A joined product would depend on how many share it.
         self._threads = threads if exact else 1
@@ -287,8 +287,8 @@ class Machine:
             group, order = self._shuffled(group)
             chance = Chance(group, self._registers) if self._rounds(group) else None
             chances += [] if chance is None else [chance]
-            if reaches_registers(group):
-                calls.append((run_on_registers, (group, layouts, memory, self._registers, chance)))
+            if group.at_once:
+                calls.append((OnRegisters(group, layouts, memory, self._registers, chance).run, ()))
                 continue
             watch = Watch(group, self._registers)
             watched, pool = bool(watch.kinds), self._pool if chance is None and not watch.kinds else None
@@ -307,7 +307,7 @@ class Machine:
             if not stays:
                 visitors.append(group)
             if chance is not None:
-                chance.watched = watched
+                chance.watched = any(kind.looks_at_stores for kind in watch.kinds)
             plainly: list[Call] = [(run_loop, (group, layouts, where, returned, chance, watch if watched else None, name))]
             batch: list[Call]
             if loop:
@@ -321,13 +321,13 @@ class Machine:
             else:
                 batch = bind(group, layouts, where, returned, exact=self._exact, cycles=cycles, costs=costs, chance=chance)
             if watched and not loop:
-                batch = [(Guarded(where, [group], layouts, [watch], batch, plainly).run, ())]
+                batch = [(Guarded(where, [group], layouts, [watch], batch, plainly, cycles).run, ())]
             into += batch
         if not xp.on_host:
             calls = [*visit(memory, visitors, layouts, hosted), *calls]
         if chances:
             calls = [(self._draw, (chances,)), *calls]
-        if any(map(reaches_registers, groups)):
+        if any(group.at_once for group in groups):
             calls = [*calls, (self._behave, ())]
 
         def execute() -> None:
@@ -349,7 +349,7 @@ class Machine:
         memory, layouts = self.memory, self.compiled.graph.layouts
         watches = [Watch(group, self._registers) for group in groups]
         watched = any(watch.kinds for watch in watches)
-        if any(reaches_registers(group) or self._rounds(group) for group in groups) or (watched and not memory.backend.on_host):
+        if any(group.at_once or self._rounds(group) for group in groups) or (watched and not memory.backend.on_host):
             return None
         calls = bind_flat(groups, layouts, memory)
         if calls is None or not watched:

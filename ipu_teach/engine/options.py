@@ -34,7 +34,6 @@ class _Option:
 
 
 _REPORT = "engine.report holds the same figures."
-_PRNG = "draw random numbers on the host, with numpy's generators and a seed."
 _LEVELS = ("Vertex", "Tile", "Ipu", "Device", "Off")
 
 _OPTIONS: dict[str, _Option] = {
@@ -66,7 +65,7 @@ _OPTIONS: dict[str, _Option] = {
     "exchange.enablePrefetch": _Option(bool, True),
     "exchange.multicastPolicy": _Option(str, "balanced"),
     "exchange.streamBufferOverlap": _Option(("any", "hostRearrangeOnly", "none"), "hostRearrangeOnly"),
-    "prng.enable": _Option(bool, False, _PRNG),
+    "prng.enable": _Option(bool, True),
     "prng.enableStochasticRounding": _Option(bool, False),
     "prng.seed": _Option(int, 0),
     "profiler.blocks.bufferSize": _Option(int),

@@ -24,7 +24,8 @@ import numpy as np
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.trace import ELEMENTWISE, Op, Ref, Trace, item_of, steady
 from ipu_teach.engine.chance import Chance, first_words
-from ipu_teach.engine.fold import folded
+from ipu_teach.engine.fold import as_matrices, folded
+from ipu_teach.engine.halves import HalfProducts
 from ipu_teach.engine.kernels import Call, apply, call_each, call_rows, check_fits, gather_windows, merge, scatter, to_unsigned
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.reroll import chain_calls, chain_size, rerolled
@@ -90,7 +91,7 @@ class _Binder:
         self.trace: Trace = rerolled(group.trace) if self.xp.on_host else group.trace
         self.rows, self.count = group.rows, len(group.rows)
         self.chance, self.worker, self.words = chance, worker, first_words(self.trace) if chance is not None else {}
-        self.members = np.arange(self.count)  # the vertices in the order in which they run
+        self.running: Array | None = None  # the order in which the vertices run, if it is not their own
         self.returned = returned
         self.gone: Array | None = None  # on a way through branches: the vertices that need not be looked at again
         self.cycles: Array | None = None
@@ -105,13 +106,14 @@ class _Binder:
             self.branches[branch.at].append(branch)
         self.lanes_last = only_numbers(self.trace)
         self.calls: list[Call] = []
+        self.half_products = HalfProducts(exact)
         self.pool: dict[Any, list[Array]] = defaultdict(list)
 
     def bind(self) -> list[Call]:
         order = running_order(list(self.regions.values()))
         target = None
         if order is not None:
-            self.rows, self.members = self.rows[order], order
+            self.rows, self.running = self.rows[order], order
             for region in self.regions.values():
                 region.put_in_order(order)
             target, self.cycles = self.cycles, None if self.cycles is None else self.xp.zeros(self.count, np.int64)
@@ -481,7 +483,7 @@ class _Binder:
             numbers = np.broadcast_to(source, (*self._lead, *source.shape[self._axes :]))
             self.calls.append((check_fits, (numbers, place.dtype, op.kwargs["line"], self.group.table, rows, self._mask)))
         if place.size and self.chance is not None and number in self.words:
-            members = self.members[self._rows]
+            members = self._rows if self.running is None else self.running[self._rows]
             self.calls.append((self.chance.store, (place, source, members, self.worker, self.words[number])))
         elif place.size and self.xp.on_host and place.dtype.kind == "u" and source.dtype.kind == "f":
             self.calls.append((to_unsigned, (place, source, self._axes)))
@@ -575,14 +577,13 @@ class _Binder:
         if ranks == (1, 1) and self.exact:
             self.calls.append((self.xp.vecdot, (a, b, out)))
             return
-        left, right, whole = a, b, out  # as matrices of one row or one column where they are vectors
-        if ranks[1] == 1:
-            right, whole = b[..., None], whole[..., None]
-        if ranks[0] == 1:
-            left, whole = a[..., None, :], out[..., None, :] if ranks[1] == 2 else out[..., None, None]
+        left, right, whole = as_matrices(a, b, out, ranks)
         if not self.exact and all(isinstance(value, Ref) for value in op.args):
             left, right, whole = folded(self.xp, left, right, whole)
-        self.calls.append((self.xp.matmul, (left, right, whole)))
+        if whole.dtype == left.dtype == right.dtype == np.float16 and self.xp.on_host:
+            self.calls += self.half_products.calls(left, right, whole)
+        else:
+            self.calls.append((self.xp.matmul, (left, right, whole)))
 
     def _each(self, op: Op, out: Array) -> None:
         """Call the function vertex by vertex, on views that lie as the sample did: exact by construction."""

@@ -14,37 +14,44 @@ from ipu_teach.graph.registers import Registers, RegisterVertex
 from ipu_teach.types import HALF, Array
 
 
-def reaches_registers(group: Group) -> bool:
-    """True for vertices that `run_on_registers` runs."""
-    return issubclass(group.table.codelet, RegisterVertex)
-
-
-def run_on_registers(
-    group: Group, layouts: tuple[Any, ...], memory: Memory, registers: Registers, chance: Chance | None
-) -> None:
-    """Run `compute()` once for all vertices of `group`, with the vertices as the first axis of every field.
+class OnRegisters:
+    """The vertices of a group, ready to run: one call of `compute()`, with the vertices as the first axis of every field.
 
     `chance`: rounds HALF fields, which compute() then fills with singles.
     """
-    table, xp = group.table, memory.backend
-    regions: dict[str, Array] = {}
-    back: list[tuple[str, Any]] = []
-    for name, declared in table.fields.items():
-        index = xp.array(Region(group, layouts, name, 0).index(slice(None)))
-        values = xp.to_host(memory.flat(declared.dtype)[index]).reshape(len(group.rows), *group.shapes[name])
-        values.flags.writeable = declared.written
-        wide = declared.written and declared.dtype is HALF and chance is not None
-        regions[name] = values.astype(np.float32) if wide else values
-        if declared.kind in ("output", "inout"):
-            back.append((name, index))
-    vertex = table.codelet.bind(regions)
-    assert isinstance(vertex, RegisterVertex)
-    tiles = table.tiles[group.rows]
-    part = registers.of(tiles)
-    vertex.compute_with(part)
-    registers.put(tiles, part)
-    for name, index in back:
-        dtype, values = table.fields[name].dtype, regions[name]
-        if chance is not None and dtype is HALF:
-            values = chance.rounded(values, slice(None), 0, 0)
-        memory.flat(dtype)[index] = xp.array(values.reshape(index.shape))
+
+    def __init__(
+        self, group: Group, layouts: tuple[Any, ...], memory: Memory, registers: Registers, chance: Chance | None
+    ) -> None:
+        table = group.table
+        self._codelet, self._tiles = table.codelet, table.tiles[group.rows]
+        self._memory, self._registers, self._chance = memory, registers, chance
+        self._fields = [
+            (declared, (len(group.rows), *group.shapes[name]), memory.backend.array(_places(group, layouts, name)))
+            for name, declared in table.fields.items()
+        ]
+
+    def run(self) -> None:
+        memory, xp, chance = self._memory, self._memory.backend, self._chance
+        regions: dict[str, Array] = {}
+        for declared, shape, index in self._fields:
+            values = xp.to_host(memory.flat(declared.dtype)[index]).reshape(shape)
+            wide = declared.written and declared.dtype is HALF and chance is not None
+            regions[declared.name] = values.astype(np.float32) if wide else values
+            values.flags.writeable = declared.written
+        vertex = self._codelet.bind(regions)
+        assert isinstance(vertex, RegisterVertex)
+        part = self._registers.of(self._tiles)
+        vertex.compute_with(part)
+        self._registers.put(self._tiles, part)
+        for declared, _, index in self._fields:
+            if declared.kind in ("output", "inout"):
+                values = regions[declared.name]
+                if chance is not None and declared.dtype is HALF:
+                    values = chance.rounded(values, slice(None), 0, 0)
+                memory.flat(declared.dtype)[index] = xp.array(values.reshape(index.shape))
+
+
+def _places(group: Group, layouts: tuple[Any, ...], name: str) -> Array:
+    """Where the elements of a field lie: int64 (vertices, elements)."""
+    return Region(group, layouts, name, 0).index(slice(None))

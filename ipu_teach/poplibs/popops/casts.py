@@ -5,9 +5,12 @@ from __future__ import annotations
 from functools import cache
 from typing import ClassVar
 
+import numpy as np
+
 from ipu_teach.cost import vertices
 from ipu_teach.errors import PoplibsError
 from ipu_teach.graph.graph import Graph
+from ipu_teach.graph.registers import ESR, NANOO, RegisterVertex
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import Input, Output, SupervisorVertex, Vector, Vertex, template
 from ipu_teach.poplibs.popops.codelets import codelet, per_tile
@@ -15,7 +18,19 @@ from ipu_teach.poplibs.popops.operands import check_output
 from ipu_teach.poplibs.poputil import check_call, check_mapped, check_tensor, clone
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
-from ipu_teach.types import FLOAT, HALF, QUARTER, UNSIGNED_CHAR, DType, as_dtype, from_quarter, to_quarter
+from ipu_teach.types import (
+    FLOAT,
+    HALF,
+    QUARTER,
+    UNSIGNED_CHAR,
+    Array,
+    DType,
+    Overflow,
+    as_dtype,
+    from_quarter,
+    generator,
+    to_quarter,
+)
 
 
 class Cast1D(SupervisorVertex):
@@ -31,21 +46,42 @@ class Cast1D(SupervisorVertex):
         return int(vertices.cast_1d(len(self.x), self.fields["x"].dtype, self.fields["out"].dtype, target))
 
 
-class ToQuarter(SupervisorVertex):
-    """out = the codes of x. FLOAT stands for the source; `quarter` is the 8-bit dtype."""
+class ToQuarter(RegisterVertex):
+    """out = the codes of x. FLOAT stands for the source; `quarter` is the 8-bit dtype.
+
+    The tile's control register says what becomes of numbers that are too large, NaN (NANOO) or the largest code, and whether
+    the workers' generators round (ESR), each for its part of the elements, as those of `poprand` do.
+    """
 
     x: Input[Vector[FLOAT]]
     out: Output[Vector[UNSIGNED_CHAR]]
     quarter: ClassVar[type[QUARTER]]
 
     def compute(self) -> None:
-        self.out = to_quarter(self.x, self.quarter.metadata)
+        control = self.registers.behaviour.reshape(self.out.shape[:-1] + (1,))
+        words = self._words() if np.any(control & np.uint32(ESR)) else None
+        to_largest, to_nan = (self._codes(overflow, words, control) for overflow in (Overflow.SATURATE, Overflow.NAN))
+        self.out = np.where(control & np.uint32(NANOO), to_nan, to_largest)
+
+    def _words(self) -> Array:
+        """A random word of 32 bits for each element."""
+        generators, count = self.registers.generators, self.out.shape[-1]
+        drawn = generator.draw(generators, -(-count // generators.shape[-2])) >> np.uint64(32)
+        words: Array = drawn.reshape(*drawn.shape[:-2], -1)[..., :count].reshape(self.out.shape).astype(np.uint32)
+        return words
+
+    def _codes(self, overflow: Overflow, words: Array | None, control: Array) -> Array:
+        nearest = to_quarter(self.x, self.quarter.metadata, overflow=overflow)
+        if words is None:
+            return nearest
+        by_chance = to_quarter(self.x, self.quarter.metadata, words=words, overflow=overflow)
+        return np.where(control & np.uint32(ESR), by_chance, nearest)
 
     def cycles(self, target: Target) -> int:
-        return int(vertices.cast_1d(len(self.x), self.fields["x"].dtype, self.quarter, target))
+        return int(vertices.cast_1d(self.x.shape[-1], self.fields["x"].dtype, self.quarter, target))
 
 
-class FromQuarter(SupervisorVertex):
+class FromQuarter(RegisterVertex):
     """out = the numbers of the codes x. HALF stands for the destination; `quarter` is the 8-bit dtype."""
 
     x: Input[Vector[UNSIGNED_CHAR]]
@@ -56,13 +92,15 @@ class FromQuarter(SupervisorVertex):
         self.out = from_quarter(self.x, self.quarter.metadata)
 
     def cycles(self, target: Target) -> int:
-        return int(vertices.cast_1d(len(self.x), self.quarter, self.fields["out"].dtype, target))
+        return int(vertices.cast_1d(self.x.shape[-1], self.quarter, self.fields["out"].dtype, target))
 
 
 def cast(graph: Graph, x: Tensor, dtype: type[DType], prog: Program, debug_context: str = "cast") -> Tensor:
     """x converted to `dtype`, with x's mapping. Floats round to nearest; to an integer they are cut towards zero.
 
-    To and from an 8-bit float, `QUARTER[format, scale]`, convert HALF and FLOAT alone; what is too large for one becomes NaN.
+    To and from an 8-bit float, `QUARTER[format, scale]`, convert HALF and FLOAT alone. What is too large for one becomes the
+    largest, or NaN with the option debug.nanOverflowMode or `FloatingPointBehaviour(nanoo=True)`; infinities become NaN. With
+    stochastic rounding both kinds of narrow floats are rounded by chance.
     """
     check_call("cast", graph, prog, debug_context)
     check_tensor("cast", graph, "x", x)

@@ -1,0 +1,124 @@
+"""Products of matrices of halves, many at a time, with the bits of numpy's own.
+
+numpy multiplies halves one by one: exact products, added in single precision in the order of the terms, rounded once. Single
+precision holds a product of two halves exactly, so any loop that adds the terms of each element in their order, from zero on,
+gives the same bits. numpy's einsum does, where its innermost loop runs along an axis that is not summed up: operands are
+copied as singles so that such an axis lies innermost, the longest of rows, columns and vertices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.engine.kernels import Call
+from ipu_teach.types import Array
+
+LONG = 16  # elements from which on an innermost axis is worth its start
+BLOCK_BYTES = 512 * 1024  # copies of one block: stay inside a core's second-level cache
+
+# How einsum writes it where the innermost axis is that of columns, rows or vertices; in the axes of the copies.
+_SUMS = {"columns": "...ij,...jk->...ik", "rows": "...ji,...jk->...ki", "vertices": "ij...,jk...->ik..."}
+
+
+class HalfProducts:
+    """Makes the calls for such products. What they copy to is made once, as large as the largest needs it.
+
+    `exact=False` leaves the order of adding to BLAS.
+    """
+
+    def __init__(self, exact: bool) -> None:
+        self._exact = exact
+        self._scratch: dict[str, Array] = {}
+
+    def calls(self, left: Array, right: Array, out: Array) -> list[Call]:
+        """The calls for (..., m, k) @ (..., k, n) into (..., m, n), all float16; axes of length 1 are shared."""
+        (m, n), k, lead = out.shape[-2:], left.shape[-1], out.shape[:-2]
+        way = self._way(m, n, prod(lead))
+        if not way:
+            return [(np.matmul, (left, right, out))]
+        made: list[Call] = []
+        most = max(1, BLOCK_BYTES // (4 * (m * k + k * n + m * n) or 1))
+        copies: list[Any] = [None, None]  # of operands that all vertices share
+        for block in _blocks(lead, most):
+            operands = []
+            for number, operand in enumerate((left, right)):
+                if copies[number] is None:
+                    copy, call = self._copy(f"{way} {number}", operand[_within(operand, block)], way, number)
+                    made.append(call)
+                    shared = prod(operand.shape[:-2]) == 1
+                    copies[number] = copy if shared else None
+                    operands.append(copy)
+                else:
+                    operands.append(copies[number])
+            place = _turned(out[block], way, 2)
+            result = self._buffer("out", place.shape)
+            if way == "blas":
+                made.append((np.matmul, (*operands, result)))
+            else:
+                made.append((sum_products, (_SUMS[way], *operands, result)))
+            made.append((np.copyto, (place, result, "same_kind")))
+        return made
+
+    def _way(self, m: int, n: int, count: int) -> str:
+        """Which axis lies innermost; nothing where numpy's own product is as good."""
+        if not self._exact:
+            return "blas"
+        longer = max(m, n)
+        if longer < 2:  # single sums: to lay them side by side costs more than numpy's own loop
+            return ""
+        if longer < LONG and count > longer:
+            return "vertices"
+        return "columns" if n >= m else "rows"
+
+    def _copy(self, name: str, operand: Array, way: str, number: int) -> tuple[Array, Call]:
+        """A copy of an operand, and the call that makes it."""
+        turned = _turned(operand, way, number)
+        shared = prod(operand.shape[:-2]) == 1
+        copy = np.empty(turned.shape, np.float32) if shared else self._buffer(name, turned.shape)
+        return copy, (np.copyto, (copy, turned))
+
+    def _buffer(self, name: str, shape: tuple[int, ...]) -> Array:
+        size = prod(shape)
+        if name not in self._scratch or len(self._scratch[name]) < size:
+            self._scratch[name] = np.empty(size, np.float32)
+        buffer: Array = self._scratch[name][:size].reshape(shape)
+        return buffer
+
+
+def sum_products(form: str, left: Array, right: Array, out: Array) -> None:
+    """Products of matrices, as einsum writes them in `form`, into `out`."""
+    np.einsum(form, left, right, out=out)
+
+
+def _turned(array: Array, way: str, number: int) -> Array:
+    """A view with the axes of a copy: `number` 0 for the left operand, 1 for the right one, 2 for the result."""
+    turned = array
+    if way == "vertices":
+        turned = np.moveaxis(array, (-2, -1), (0, 1))
+    elif way == "rows" and number != 1:
+        turned = array.swapaxes(-1, -2)
+    return turned
+
+
+def _within(operand: Array, block: tuple[slice, ...]) -> tuple[slice, ...]:
+    return tuple(slice(None) if n == 1 else part for n, part in zip(operand.shape, block, strict=False))
+
+
+def _blocks(lead: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
+    """Parts of the leading axes, of at most `most` elements each."""
+    if not lead:
+        yield ()
+        return
+    inner = prod(lead[1:])
+    if inner > most:
+        for i in range(lead[0]):
+            for rest in _blocks(lead[1:], most):
+                yield (slice(i, i + 1), *rest)
+        return
+    step = max(1, most // max(1, inner))
+    for i in range(0, lead[0], step):
+        yield (slice(i, i + step), *(slice(None) for _ in lead[1:]))
