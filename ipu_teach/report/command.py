@@ -25,7 +25,8 @@ def main(words: Sequence[str]) -> int:
     report = Report.open(arguments.file)
     if which == "trace":
         out = arguments.out or f"{arguments.file}.json"
-        write_whole(out, chrome_trace(report, arguments.tiles, host=arguments.host).encode("utf-8"), "report trace", "trace")
+        text = chrome_trace(report, arguments.tiles, host=arguments.host, blocks=arguments.blocks)
+        write_whole(out, text.encode("utf-8"), "report trace", "trace")
         print(f"{out}: open it in ui.perfetto.dev or chrome://tracing")
         return 0
     if arguments.csv:
@@ -51,6 +52,9 @@ def _parser(which: str) -> argparse.ArgumentParser:
         parser.add_argument("file", metavar="FILE", help="a file that Report.save wrote")
         parser.add_argument("--out", metavar="JSON", help="where to; without it, beside FILE")
         parser.add_argument("--tiles", type=int, nargs="+", metavar="N", help="tiles that get rows of their own")
+        parser.add_argument(
+            "--blocks", type=int, nargs="+", default=[], metavar="N", help="tiles that get a row of their blocks"
+        )
         parser.add_argument("--host", action="store_true", help="the host's events too, in their own time")
         return parser
     parser = argparse.ArgumentParser(
