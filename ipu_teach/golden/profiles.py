@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ipu_teach.cost import vertices
 from ipu_teach.golden import halo, programs
 from ipu_teach.golden.programs import chained_products, machine, operations, profile
@@ -143,7 +145,7 @@ def buffers() -> list[Row]:
     set_up, count = "lightweight profiling, ipu2 chip, 100 operations, a buffer of 1,000 bytes", "one flush an iteration"
     return [
         Row(f"{set_up}: blocks that are kept", SILICON, LIGHT, 42, sum(b.is_common for b in kept), 0,
-            "fixed a constant, RECORD_BYTES of report/blocks.py: with two records of 12 bytes a block the 42nd is the last to begin",
+            "fixed a constant, RECORD_BYTES of report/blocks.py: of two records of 12 bytes a block the 42nd begins last",
             calibrates=True),
         Row(f"{set_up}: overflows", SILICON, LIGHT, 1, sum(b.is_overflow for b in kept), 0, "one, from the first that is lost"),
         Row(f"{set_up}, flushed: operations", SILICON, LIGHT, 100, sum(b.is_common for b in flushed), 0, count),
