@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
 
 import numpy as np
 import pytest
+from damage import parts, whole
 
 from ipu_teach import FLOAT, INT, Engine, Executable, Graph, InOut, IPUModel, Output, Report, Vertex, show
 from ipu_teach.errors import InvalidOptionError, PoplarIndexError
@@ -148,13 +147,9 @@ def test_a_pattern_in_a_file_is_never_run() -> None:
     m = Machine()
     engine = Engine(m.graph, Block(m.work("op", 1, 1), "a" * 40), {"profiler.blocks.filter": "a"})
     engine.load_and_run(m.device)
-    with zipfile.ZipFile(io.BytesIO(engine.report.serialize())) as file:
-        members = {name: file.read(name) for name in file.namelist()}
-    members["header.json"] = members["header.json"].replace(b'"block_filter":"a"', b'"block_filter":"(a|a)+!"')
-    with zipfile.ZipFile(buffer := io.BytesIO(), "w") as file:
-        for name, data in members.items():
-            file.writestr(name, data)
-    report = Report.deserialize(buffer.getvalue())
+    header, arrays = parts(engine.report.serialize())
+    header["settings"]["block_filter"] = "(a|a)+!"
+    report = Report.deserialize(whole(header, arrays))
     assert report.instrumentation_settings.block_filter == "(a|a)+!"
     assert [b.name for b in report.execution.blocks()] == ["a" * 40]
 
