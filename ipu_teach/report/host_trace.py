@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from ipu_teach.archive import Part
+from ipu_teach.errors import counted
 from ipu_teach.report.table import Table
 
 ENGINE, STREAMS, USER = "engine", "streams", "user"
@@ -224,6 +225,25 @@ class HostTrace:
             if around:
                 found[around[-1].name] -= event.duration
         return dict(sorted(found.items(), key=lambda item: -item[1]))
+
+    def sentence(self) -> str:
+        """The timeline in a sentence or two."""
+        runs = [e.duration for e in self.events if is_run(e)]
+        moved = self.streams()
+        text = f"{counted(len(self.events), 'event')} of the host, measured: {counted(len(runs), 'run')} of {sum(runs):.3g} s"
+        if moved:
+            copies = counted(sum(s.transfers for s in moved), "stream copy", "stream copies")
+            text += f", in which {copies} moved {counted(sum(s.bytes for s in moved), 'byte')}"
+        text += f"; the device waited {100 * self.starved_share:.1f} % of that time." if runs else "."
+        return text + (f" {counted(self.dropped, 'older event')} of this process are not kept." if self.dropped else "")
+
+    def __repr__(self) -> str:
+        return self.sentence()
+
+    def _repr_html_(self) -> str:
+        from ipu_teach.report.html import host_page  # which makes tables of reports too
+
+        return host_page(self)
 
     def written(self) -> dict[str, Any]:
         """As it stands in a file."""
