@@ -222,3 +222,14 @@ def test_tables_in_a_cell() -> None:
     found = Report.sample("products").execution.steps[0:9]._repr_html_()
     assert "<caption>9 rows; cycles are modelled</caption>" in found and "<td>142.6</td>" in found
     assert "A table without rows." in report.compute_sets._repr_html_()
+
+
+def test_a_file_has_the_newest_events_of_each_channel() -> None:
+    raw = [Raw(ENGINE, "run 0", 0, 10**6, 1), Raw("user", "epoch", 1, 10**6 - 1, 1)]
+    raw += [Raw(STREAMS, "in: StreamCopy", 10 + 2 * i, 11 + 2 * i, 1, 4, "host to device") for i in range(20_003)]
+    report = Report.sample("products")
+    live = Report(report.profile, report._ran, HostTrace(raw))
+    opened = Report.deserialize(live.serialize()).host
+    assert len(opened.events) == 2 + 20_000 and opened.dropped == 3
+    assert [e.name for e in opened.events[:3]] == ["run 0", "epoch", "in: StreamCopy"]
+    assert opened.events[2] == live.host.events[5] and opened.events[-1] == live.host.events[-1]

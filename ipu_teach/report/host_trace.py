@@ -16,8 +16,12 @@ ENGINE, STREAMS, USER = "engine", "streams", "user"
 PREFETCH, COPY = "prefetch()", "StreamCopy"
 TO_DEVICE, TO_HOST = "host to device", "device to host"
 LONGEST = 1e12  # seconds, of any time in a file
+MOST_WRITTEN = 20_000  # events of each channel
 
 T = TypeVar("T")
+
+
+Noted = tuple[str, str, int, int, int, int, str]  # the fields of a `Raw`, as they are noted in a hurry
 
 
 class Raw(NamedTuple):
@@ -133,7 +137,7 @@ class HostTrace:
 
     def __init__(
         self,
-        raw: Sequence[Raw] = (),
+        raw: Sequence[Noted] = (),
         values: Iterable[Value] = (),
         histograms: Iterable[Histogram] = (),
         dropped: int = 0,
@@ -149,7 +153,8 @@ class HostTrace:
     @cached_property
     def events(self) -> Table[HostEvent]:
         """Every event, in the order of their beginnings."""
-        found = sorted((e for e in self._raw if e.start >= self._since), key=lambda e: (e.start, -e.end))
+        kept = (Raw._make(e) for e in self._raw if e[2] >= self._since)
+        found = sorted(kept, key=lambda e: (e.start, -e.end))
         threads = {thread: number for number, thread in enumerate(dict.fromkeys(e.thread for e in found))}
         rows = []
         for event, around in nested(found, lambda e: (e.thread, e.start, e.end)):
@@ -246,12 +251,18 @@ class HostTrace:
         return host_page(self)
 
     def written(self) -> dict[str, Any]:
-        """As it stands in a file."""
+        """As it stands in a file: of each channel the newest 20,000 events."""
+        seen: dict[str, int] = {}
+        events = []
+        for event in reversed(self.events):
+            seen[event.channel] = seen.get(event.channel, 0) + 1
+            if seen[event.channel] <= MOST_WRITTEN:
+                events.append([getattr(event, name) for name in HostEvent.COLUMNS])
         return {
-            "events": [[getattr(e, name) for name in HostEvent.COLUMNS] for e in self.events],
+            "events": events[::-1],
             "values": [[getattr(v, name) for name in Value.COLUMNS] for v in self.values],
             "histograms": [[h.name, h.unit, h.time, h.label, list(h.edges), list(h.counts)] for h in self.histograms],
-            "dropped": self.dropped,
+            "dropped": self.dropped + len(self.events) - len(events),
         }
 
     @classmethod
