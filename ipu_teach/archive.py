@@ -2,6 +2,9 @@
 
 Members are `header.json` and `NAME.npy`, one-dimensional arrays that need no pickle. Nothing is compressed, so that no file
 unpacks to more than its own size. Everything read back is checked before it is used; a fault is the error of its `Format`.
+
+It stands low in the house, beside `graph`, because reports (`report`) and executables (`engine`), which are floors apart, are
+both saved with it, and it knows of neither.
 """
 
 from __future__ import annotations

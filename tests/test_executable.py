@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from damage import parts, refuses_truncated, survives_flips, whole
 from graphs import Space, differences, random_copy, random_superstep
 
 from ipu_teach import (
@@ -469,21 +470,6 @@ def test_a_file_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 # --- files that are wrong ---------------------------------------------------------------------------------------------
 
 
-def parts(data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
-    with zipfile.ZipFile(io.BytesIO(data)) as file:
-        found = {name: file.read(name) for name in file.namelist()}
-    return json.loads(found.pop("header.json")), found
-
-
-def whole(header: Any, arrays: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", compression) as file:
-        file.writestr("header.json", header if isinstance(header, str) else json.dumps(header))
-        for name, content in arrays.items():
-            file.writestr(name, content)
-    return buffer.getvalue()
-
-
 def refusal(data: bytes) -> str:
     with pytest.raises(ExecutableLoadError) as caught:
         Executable.deserialize(data)
@@ -525,22 +511,12 @@ def test_a_zip_bomb() -> None:
 
 
 def test_truncated_files() -> None:
-    data = compile_graph(*everything()).serialize()
-    for end in range(0, len(data), 97):
-        refusal(data[:end])
+    refuses_truncated(compile_graph(*everything()).serialize(), Executable.deserialize, ExecutableLoadError, 97)
 
 
 def test_flipped_bits() -> None:
     """A checksum covers what is stored; elsewhere in the container a flip may change nothing."""
-    data = compile_graph(*everything()).serialize()
-    rng = Random(3)
-    for _ in range(150):
-        changed = bytearray(data)
-        changed[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-        try:
-            assert Executable.deserialize(bytes(changed)).serialize() == data
-        except ExecutableLoadError as error:
-            assert str(error)
+    survives_flips(compile_graph(*everything()).serialize(), Executable.deserialize, ExecutableLoadError, 3)
 
 
 Change = Callable[[dict[str, Any]], None]

@@ -92,13 +92,13 @@ Target:
   Clock Speed (approx):   1,000.0 MHz
 
 Graph:
-  Number of vertices:                  8
-  Number of edges:                    16
-  Number of variables:                 5
-  Number of compute sets:              1
+  Number of vertices:                8
+  Number of edges:                  16
+  Number of variables:               5
+  Number of compute sets:            1
 
 Memory Usage:
-  Total for all IPUs:            7,676 B (7,608 B always live)
+  Total for all IPUs:            7,676 B (7,608 B always live; modelled)
     By Data Type:
       Variables:                    68 B
       Constants:                     4 B
@@ -121,12 +121,12 @@ Execution:
   Tile average host exchange cycles:                    8.0 (1.1% of total)
   Tile average sync cycles:                             486.0 (67.9% of total)
 
-Cycles by vertex type:
-  Work (      8 instances):             100
+Cycles by vertex type (modelled):
+  Work                            (8 instances):          100
 """
 
 STEPS = """
-Execution steps:
+Execution steps (number, start, modelled cycles, kind, name):
        0               0           108  StreamCopy  in
        1             108           342  Execute     work
        2             450           162  Copy        'x' to 'y'
@@ -191,7 +191,7 @@ def test_before_anything_ran() -> None:
     engine = small_engine()
     assert printed(engine, ["Execution", "Cycles by vertex type"]) == (
         "Execution:\n  Nothing has run since the engine was loaded.\n\n"
-        "Cycles by vertex type:\n  No vertex has run since the engine was loaded.\n"
+        "Cycles by vertex type (modelled):\n  No vertex has run since the engine was loaded.\n"
     )
     report = engine.report
     assert repr(report) == "Report(0 steps, 0 modelled cycles, 2 tiles of ipu2)"
@@ -287,9 +287,9 @@ def test_a_codelet_of_unknown_cost_is_said_to_have_no_estimate() -> None:
     }
     assert report.cycles_by_codelet()["Untraced"] == 0 < report.cycles_by_codelet()["Work"]
     lines = printed(engine, "Cycles by vertex type").splitlines()
-    assert lines[0] == "Cycles by vertex type:"
-    assert f"  Untraced (      3 instances): {'no estimate':>15}" in lines
-    assert [line for line in lines if line.startswith("  Work     (      1 instances): ")]
+    assert lines[0] == "Cycles by vertex type (modelled):"
+    assert f"  {'Untraced':<28}    (3 instances):{'no estimate':>13}" in lines
+    assert [line for line in lines if line.startswith(f"  {'Work':<28}    (1 instances):")]
 
 
 def test_strict_engines_refuse_it() -> None:

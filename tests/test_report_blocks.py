@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import io
-import zipfile
+import json
 
 import numpy as np
 import pytest
+from damage import parts, whole
 
-from ipu_teach import FLOAT, INT, Engine, Executable, Graph, InOut, IPUModel, Output, Report, Vertex
+from ipu_teach import FLOAT, INT, Engine, Executable, Graph, InOut, IPUModel, Output, Report, Vertex, show
 from ipu_teach.errors import InvalidOptionError, PoplarIndexError
 from ipu_teach.program import Block, Call, Copy, Execute, Program, Repeat, RepeatWhileTrue, Sequence, Switch
+from ipu_teach.report import chrome_trace
+from ipu_teach.show.scene import Flame
 
 SYNC = 100
 
@@ -145,13 +147,9 @@ def test_a_pattern_in_a_file_is_never_run() -> None:
     m = Machine()
     engine = Engine(m.graph, Block(m.work("op", 1, 1), "a" * 40), {"profiler.blocks.filter": "a"})
     engine.load_and_run(m.device)
-    with zipfile.ZipFile(io.BytesIO(engine.report.serialize())) as file:
-        members = {name: file.read(name) for name in file.namelist()}
-    members["header.json"] = members["header.json"].replace(b'"block_filter":"a"', b'"block_filter":"(a|a)+!"')
-    with zipfile.ZipFile(buffer := io.BytesIO(), "w") as file:
-        for name, data in members.items():
-            file.writestr(name, data)
-    report = Report.deserialize(buffer.getvalue())
+    header, arrays = parts(engine.report.serialize())
+    header["settings"]["block_filter"] = "(a|a)+!"
+    report = Report.deserialize(whole(header, arrays))
     assert report.instrumentation_settings.block_filter == "(a|a)+!"
     assert [b.name for b in report.execution.blocks()] == ["a" * 40]
 
@@ -269,3 +267,69 @@ def test_blocks_in_functions_branches_and_saved_executables() -> None:
     assert told(saved.report, 1) == told(engine.report, 1)
     # A run begins on all tiles at once, however early one of them was done with the run before.
     assert engine.report.execution.blocks(1)[3].cycles_from == engine.report.total_cycles / 2
+
+
+def test_blocks_in_a_chrome_trace() -> None:
+    _, report = nested()
+    events = json.loads(chrome_trace(report, tiles=[], blocks=[1, 0]))["traceEvents"]
+    rows = {e["tid"]: e["args"]["name"] for e in events if e["ph"] == "M" and e["args"]["name"].startswith("blocks")}
+    assert list(rows.values()) == ["blocks of tile 1", "blocks of tile 0"]
+    for tid, name in rows.items():
+        spans = [e for e in events if e["tid"] == tid and e["ph"] == "X"]
+        found = [(e["name"], e["cat"], e["ts"], e["dur"], e["args"]["cycles"]) for e in spans]
+        # At 1 GHz a cycle is a nanosecond, and a trace counts in microseconds.
+        assert found == [
+            (b.name, "Block", b.cycles_from / 1000, b.cycles / 1000, b.cycles) for b in report.execution.blocks(int(name[-1]))
+        ]
+    assert "blocks of" not in chrome_trace(report)
+    with pytest.raises(InvalidOptionError):
+        chrome_trace(report, blocks=[2])
+
+
+def test_blocks_on_the_axis_of_time() -> None:
+    _, report = nested()
+    view = show.timeline(report, blocks=[0, 1])
+    flame = view.scene.mark("blocks")
+    assert isinstance(flame, Flame) and flame.timed and flame.heading == "the blocks on tiles 0, 1"
+    both = [b for tile in (0, 1) for b in report.execution.blocks(tile)]
+    assert flame.first.tolist() == [b.cycles_from for b in both] and flame.last.tolist() == [b.cycles_to for b in both]
+    # The rows of tile 1 are below the two of tile 0.
+    assert flame.depth.tolist() == [b.depth + 2 * b.tile for b in both]
+    assert [flame.names[t] for t in flame.title.tolist()] == [f"tile {b.tile}: {b.name}" for b in both]
+    codes = {b.name: view.scene.codes[c].name for b, c in zip(both, flame.code.tolist(), strict=True)}
+    assert len(set(codes.values())) == len(codes) == 3  # each name has a colour of its own
+    assert [float(row["modelled cycles"].replace(",", "")) for row in view.data] == [b.cycles for b in both]
+    assert repr(view).endswith(
+        "8 blocks on tiles 0, 1; longest in all is again: 970 modelled cycles in 4 times."
+    ) and sum(b.cycles for b in both if b.name == "again") == 970  # fmt: skip
+    picked = show.timeline(report, blocks=0, block_filter="inner", program_filter="^a$", stream_copies=False)
+    assert [row["block"] for row in picked.data] == [b.name for b in report.execution.blocks(0, "inner", "^a$")]
+    assert show.timeline(Report.deserialize(report.serialize()), blocks=[0, 1]).html() == view.html()
+
+
+def test_lost_blocks_have_a_colour_of_their_own() -> None:
+    m = Machine()
+    report = m.run(Repeat(100, m.work("operation", 600, 1)))
+    scene = show.timeline(report, 0, program_filter="operation", buffer_bytes=1000, implicit_flush=False).scene
+    flame = scene.mark("blocks")
+    assert isinstance(flame, Flame)
+    assert scene.codes[int(flame.code[-1])].name == "blocks lost" and flame.names[int(flame.title[-1])] == "Overflow"
+    assert [scene.codes[i].letter for i in scene.legend][-1] == "O" and len(flame.code) == 43
+
+
+def test_what_timeline_does_not_take() -> None:
+    _, report = nested()
+    none = "give one tile, or from 1 to 8 of them: blocks=[0, 3]."
+    kinds = "say whose blocks, blocks=0, and pick them with block_filter, program_filter, stream_copies, buffer_bytes, "
+    for how, text in (
+        ({"blocks": []}, f"show.timeline() was asked for the blocks of 0 tiles.\n  next:  {none}"),
+        ({"block_filter": "a"}, f"show.timeline() was given block_filter.\n  next:  {kinds}implicit_flush."),
+        ({"blocks": 0, "odd": 1}, f"show.timeline() was given odd.\n  next:  {kinds}implicit_flush."),
+        ({"blocks": 0, "block_filter": "z"}, "show.timeline() was asked for the blocks of tile 0, and there are none.\n"
+         "  next:  put Block around parts of the program, or name programs with program_filter: '.' takes all."),
+    ):  # fmt: skip
+        with pytest.raises(InvalidOptionError) as caught:
+            show.timeline(report, **how)  # type: ignore[arg-type]
+        assert str(caught.value) == text
+    with pytest.raises(PoplarIndexError):
+        show.timeline(report, blocks="all")  # type: ignore[arg-type]

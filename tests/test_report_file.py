@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from damage import parts, refuses_truncated, survives_flips, whole
 from graphs import Space, random_superstep
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -222,21 +223,6 @@ def test_a_million_steps() -> None:
 # --- files that are wrong ---------------------------------------------------------------------------------------------
 
 
-def parts(data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
-    with zipfile.ZipFile(io.BytesIO(data)) as file:
-        found = {name: file.read(name) for name in file.namelist()}
-    return json.loads(found.pop("header.json")), found
-
-
-def whole(header: Any, arrays: dict[str, bytes], compression: int = zipfile.ZIP_STORED) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", compression) as file:
-        file.writestr("header.json", header if isinstance(header, str) else json.dumps(header))
-        for name, content in arrays.items():
-            file.writestr(name, content)
-    return buffer.getvalue()
-
-
 def refusal(data: bytes) -> str:
     with pytest.raises(ReportLoadError) as caught:
         Report.deserialize(data)
@@ -295,21 +281,11 @@ def test_a_file_of_the_first_version_is_read() -> None:
 
 
 def test_truncated_files() -> None:
-    data = small().serialize()
-    for end in range(0, len(data), 211):
-        refusal(data[:end])
+    refuses_truncated(small().serialize(), Report.deserialize, ReportLoadError, 211)
 
 
 def test_flipped_bits() -> None:
-    data = small().serialize()
-    rng = Random(5)
-    for _ in range(150):
-        changed = bytearray(data)
-        changed[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
-        try:
-            assert Report.deserialize(bytes(changed)).serialize() == data
-        except ReportLoadError as error:
-            assert str(error)
+    survives_flips(small().serialize(), Report.deserialize, ReportLoadError, 5)
 
 
 HOSTILE = [-1, 0, 1, 2, 10**6, 2**31, 2**40, 2**63, 2**70, None, True, "x", "=", "u1", [], {}, [1], 1.5, ["=", 3, 2**27]]

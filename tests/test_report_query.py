@@ -247,6 +247,7 @@ def test_more_of_libpvas_names(report: Report, tmp_path: Path) -> None:
     assert (place.program.name, place.program.type) == ("layer0/twice1", "Execute")
     assert (place.not_always_live_memory.bytes, place.not_always_live_memory.variables) == (128, {"b": 64, "c": 64})
     step = report.execution.steps[1]
+    assert place.cycles == step.cycles
     assert step.program is report.profile.leaf(step.step) and step.program.name == "layer0/twice1"
     assert step.all_cycles == sum(ipu.cycles for ipu in step.ipus) == step.cycles and step.vertex_types == "Twice x 1"
     assert str(report.poplar_version) == ipu_teach.__version__

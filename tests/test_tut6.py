@@ -5,6 +5,8 @@ Planner costs and profile: graphcore/examples, tutorials/poplar/tut6_matrix_vect
 
 from __future__ import annotations
 
+import io
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 
 from ipu_teach import Engine, Graph, IPUModel, Report, Target, print_profile_summary
 from ipu_teach.golden import tut6
+from ipu_teach.golden.programs import profile
 from ipu_teach.types import Array
 
 ROWS, COLS = 10_000, 1_000
@@ -53,6 +56,50 @@ def test_the_planner_is_its_formulae(version: str) -> None:
             sums * split,
             -(-sums // 6) * 6 * (5 + (split + 1) // 2),
         )
+
+
+# What the tutorials print, each number as the letter N, in the widths of the print: "Execution" of tut6's README (SDK 3),
+# the vertex types of the same program's older README (SDK 1), and "Graph" and "Target" of a program on a Bow-2000.
+PRINTED = """\
+  Total cycles:                                         N (approx N microseconds)
+  Tile average compute cycles (including idle threads): N (N% of total)
+  Tile average compute cycles (excluding idle threads): N (N% of total)
+  Tile average IPU exchange cycles:                     N (N% of total)
+  Tile average global exchange cycles:                  N (N% of total)
+  Tile average host exchange cycles:                    N (N% of total)
+  Tile average sync cycles:                             N (N% of total)
+"""
+VERTEX_TYPES = """\
+  DotProductVertex            (50000 instances):    5,250,000
+  ReduceVertex                (10000 instances):       80,000
+  poplar_rt::ShortMemcpy         (63 instances):        4,536
+"""
+GRAPH = """\
+  Number of vertices:            5,466
+  Number of edges:              16,256
+  Number of variables:          41,059
+  Number of compute sets:           20
+"""
+
+
+def test_the_summary_has_poplars_lines() -> None:
+    """Words and widths of every line that Poplar prints too; beside the total stands that it is modelled."""
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=4).create_device())
+    report = profile(graph, tut6.build(graph, 40, 24, 2))
+
+    def printed(section: str) -> list[str]:
+        out = io.StringIO()
+        print_profile_summary(report, [section], file=out)
+        return out.getvalue().splitlines()[1:]
+
+    numbers = [re.sub(r"[0-9][0-9,.]*", "N", line).replace(", modelled)", ")") for line in printed("Execution")]
+    assert numbers == PRINTED.splitlines()
+    places = [(line.index("("), line.index(":  "), len(line)) for line in VERTEX_TYPES.splitlines()[:2]]
+    assert {place[1:] for place in places} == {(47, 61)}
+    for line in printed("Cycles by vertex type"):
+        assert (line.index(":  "), len(line)) == (47, 61) and re.fullmatch(r"  \w+ +\(\d+ instances\): +[0-9,]+", line)
+    for ours, theirs in zip(printed("Graph"), GRAPH.splitlines(), strict=True):
+        assert ours[:24] == theirs[:24] and len(ours) == len(theirs)
 
 
 class Ran:

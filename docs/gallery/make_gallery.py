@@ -75,6 +75,7 @@ VIEWS = {
     "bsp.svg": lambda: show.bsp(rows_of_different_lengths(13)),
     "bsp_chip.svg": lambda: show.bsp(rows_of_different_lengths(1472)),
     "timeline.svg": lambda: show.timeline(rows_of_different_lengths(13)),
+    "timeline_blocks.svg": lambda: show.timeline(rows_of_different_lengths(13), blocks=[0, 12], program_filter="^[a-z]+$"),
     "program.svg": lambda: show.program(rows_of_different_lengths(13)),
     "memory.svg": lambda: show.memory(products(13)),
     "liveness.svg": lambda: show.liveness(products(13)),

@@ -12,14 +12,15 @@ from collections.abc import Iterator
 from ipu_teach.compile import compile_graph
 from ipu_teach.compile.programs import Node
 from ipu_teach.cost import CostModel
-from ipu_teach.device import IPUModel
+from ipu_teach.device import Device, IPUModel
+from ipu_teach.engine import Engine
 from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.vertex import SupervisorVertex
+from ipu_teach.graph.vertex import InOut, SupervisorVertex
 from ipu_teach.poplibs import poplin, poputil
-from ipu_teach.program import Execute, Program, Sequence
+from ipu_teach.program import Execute, Program, Repeat, Sequence
 from ipu_teach.report import CompiledProfile, Report, StepLog
 from ipu_teach.target import Target
-from ipu_teach.types import FLOAT
+from ipu_teach.types import FLOAT, INT, UNSIGNED_INT
 
 
 def machine(version: str, **changes: object) -> Target:
@@ -79,3 +80,42 @@ def operations(target: Target, count: int, cycles: int = 3600) -> tuple[Graph, P
         graph.set_perf_estimate(vertex, cycles)
         program.add(Execute(compute_set))
     return graph, program
+
+
+class Growing(SupervisorVertex):
+    """The tutorial's vertex whose time depends on its data: passes of counting to a hundred in memory, one more each time."""
+
+    iterations: InOut[UNSIGNED_INT]
+    counter: InOut[INT]
+
+    def compute(self) -> None:
+        done = 0
+        while done < self.iterations:
+            self.counter = 0
+            while self.counter < 100:
+                self.counter += 1
+            done += 1
+        self.iterations += 1
+
+
+def growing(target: Target, times: int = 5) -> list[float]:
+    """The blocks of `Growing` when it is executed `times` times, each in modelled cycles. It is run: the data decide."""
+    graph = Graph(target)
+    iterations = graph.add_variable(UNSIGNED_INT, (), "iterations")
+    counter = graph.add_variable(INT, (), "counter")
+    compute_set = graph.add_compute_set("operation")
+    vertex = graph.add_vertex(compute_set, Growing, iterations=iterations, counter=counter)
+    for tensor in (iterations, counter):
+        graph.set_tile_mapping(tensor, 0)
+    graph.set_tile_mapping(vertex, 0)
+    graph.set_initial_value(iterations, 1)
+    graph.set_initial_value(counter, 0)
+    engine = Engine(graph, Repeat(times, Execute(compute_set)), {"profiler.programs.filter": "operation"})
+    engine.load_and_run(Device(target))
+    return [block.cycles for block in engine.report.execution.blocks()]
+
+
+def buffered(target: Target) -> tuple[Report, dict[str, object]]:
+    """A hundred operations in a loop, and how to ask for the blocks that a buffer of 1,000 bytes keeps of them."""
+    graph, loop = operations(target, 1)
+    return profile(graph, Repeat(100, loop)), {"tile": 0, "program_filter": "^op1$", "buffer_bytes": 1000}

@@ -19,6 +19,8 @@ FAMILIES: tuple[tuple[str, Callable[[], list[Row]]], ...] = (
     ("A halo exchange", profiles.halos),
     ("A chain of products", profiles.products),
     ("Two operations, measured on a chip", profiles.two_operations),
+    ("An operation that takes longer each time", profiles.growing_operations),
+    ("The buffer of a chip's profiler", profiles.buffers),
     ("The AMP units of a chip", single_vertices.amp),
     ("A dot product", single_vertices.guesses),
     ("Launches", single_vertices.launches),

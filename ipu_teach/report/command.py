@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Sequence
 
 from ipu_teach.archive import write_whole
 from ipu_teach.report.compare import compare
+from ipu_teach.report.older import execution_profile, graph_profile
 from ipu_teach.report.report import Report
 from ipu_teach.report.summary import print_profile_summary
+from ipu_teach.report.table import plain
 from ipu_teach.report.trace_file import chrome_trace, steps_csv, tiles_csv
 
 HELP = "print a saved report, compare two, or write one as a trace for Perfetto"
@@ -25,8 +28,16 @@ def main(words: Sequence[str]) -> int:
     report = Report.open(arguments.file)
     if which == "trace":
         out = arguments.out or f"{arguments.file}.json"
-        write_whole(out, chrome_trace(report, arguments.tiles, host=arguments.host).encode("utf-8"), "report trace", "trace")
+        text = chrome_trace(report, arguments.tiles, host=arguments.host, blocks=arguments.blocks)
+        write_whole(out, text.encode("utf-8"), "report trace", "trace")
         print(f"{out}: open it in ui.perfetto.dev or chrome://tracing")
+        return 0
+    if arguments.json:
+        print(json.dumps({"graph": graph_profile, "execution": execution_profile}[arguments.json](report)))
+        return 0
+    if arguments.insights:
+        for one in report.insights():
+            print(plain(f"{one.text} Advice: {one.advice}" if one.advice else one.text))
         return 0
     if arguments.csv:
         print({"steps": steps_csv, "tiles": tiles_csv}[arguments.csv](report), end="")
@@ -51,6 +62,9 @@ def _parser(which: str) -> argparse.ArgumentParser:
         parser.add_argument("file", metavar="FILE", help="a file that Report.save wrote")
         parser.add_argument("--out", metavar="JSON", help="where to; without it, beside FILE")
         parser.add_argument("--tiles", type=int, nargs="+", metavar="N", help="tiles that get rows of their own")
+        parser.add_argument(
+            "--blocks", type=int, nargs="+", default=[], metavar="N", help="tiles that get a row of their blocks"
+        )
         parser.add_argument("--host", action="store_true", help="the host's events too, in their own time")
         return parser
     parser = argparse.ArgumentParser(
@@ -62,5 +76,7 @@ def _parser(which: str) -> argparse.ArgumentParser:
     parser.add_argument("--sections", nargs="+", metavar="NAME", help="some of Target, Graph, Memory Usage, Execution, …")
     parser.add_argument("--steps", action="store_true", help="the steps of the run, the first hundred")
     parser.add_argument("--variables", action="store_true", help="the variables, the largest hundred")
+    parser.add_argument("--insights", action="store_true", help="what stands out, and what one could try")
+    parser.add_argument("--json", choices=("graph", "execution"), help="the JSON that Poplar's SDK wrote up to version 2.1")
     parser.add_argument("--csv", choices=("steps", "tiles"), help="one of these tables, whole, as comma-separated text")
     return parser

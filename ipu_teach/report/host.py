@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ipu_teach.errors import InvalidOptionError, shown
-from ipu_teach.report.host_trace import ENGINE, STREAMS, USER, Histogram, HostTrace, Raw, Value
+from ipu_teach.report.host_trace import ENGINE, STREAMS, USER, Histogram, HostTrace, Noted, Value
 
 __all__ = ["ENGINE", "STREAMS", "TIMELINE", "USER", "Counter", "Timeline", "counter", "tracepoint"]
 
@@ -34,8 +34,8 @@ class Timeline:
 
     def __init__(self, most: int = MOST_EVENTS) -> None:
         self._most = most
-        self._events: dict[str, deque[Raw]] = {}
-        self._added: dict[str, int] = {}
+        self._events: dict[str, deque[Noted]] = {}
+        self._dropped = 0
         self._values: deque[tuple[str, str, int, float, str]] = deque(maxlen=most)
         self._histograms: deque[tuple[str, str, int, str, tuple[float, ...], tuple[int, ...]]] = deque(maxlen=most)
         self._open: dict[tuple[int, str, str], list[int]] = {}
@@ -49,8 +49,8 @@ class Timeline:
         kept = self._events.get(channel)
         if kept is None:
             kept = self._events.setdefault(channel, deque(maxlen=self._most))
-        kept.append(Raw(channel, label, start, end, threading.get_ident(), size, way))
-        self._added[channel] = self._added.get(channel, 0) + 1
+        self._dropped += len(kept) == self._most
+        kept.append((channel, label, start, end, threading.get_ident(), size, way))
 
     def begin(self, channel: str, label: str) -> None:
         """An event begins that `end` ends."""
@@ -74,11 +74,10 @@ class Timeline:
 
     def snapshot(self, since: int) -> HostTrace:
         """What began at `since` or later. It is sorted when somebody asks."""
-        kept = [list(events) for events in list(self._events.values())]
+        raw = [event for events in list(self._events.values()) for event in list(events)]
         values = [Value(n, u, (t - since) / 1e9, v, s) for n, u, t, v, s in list(self._values) if t >= since]
         maps = [Histogram(n, u, (t - since) / 1e9, *rest) for n, u, t, *rest in list(self._histograms) if t >= since]  # type: ignore[arg-type]
-        dropped = sum(self._added.values()) - sum(map(len, kept))
-        return HostTrace([event for events in kept for event in events], values, maps, dropped, since)
+        return HostTrace(raw, values, maps, self._dropped, since)
 
 
 TIMELINE = Timeline()

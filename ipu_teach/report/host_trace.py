@@ -9,14 +9,19 @@ from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 from ipu_teach.archive import Part
+from ipu_teach.errors import counted
 from ipu_teach.report.table import Table
 
 ENGINE, STREAMS, USER = "engine", "streams", "user"
 PREFETCH, COPY = "prefetch()", "StreamCopy"
 TO_DEVICE, TO_HOST = "host to device", "device to host"
 LONGEST = 1e12  # seconds, of any time in a file
+MOST_WRITTEN = 20_000  # events of each channel
 
 T = TypeVar("T")
+
+
+Noted = tuple[str, str, int, int, int, int, str]  # the fields of a `Raw`, as they are noted in a hurry
 
 
 class Raw(NamedTuple):
@@ -132,7 +137,7 @@ class HostTrace:
 
     def __init__(
         self,
-        raw: Sequence[Raw] = (),
+        raw: Sequence[Noted] = (),
         values: Iterable[Value] = (),
         histograms: Iterable[Histogram] = (),
         dropped: int = 0,
@@ -148,7 +153,8 @@ class HostTrace:
     @cached_property
     def events(self) -> Table[HostEvent]:
         """Every event, in the order of their beginnings."""
-        found = sorted((e for e in self._raw if e.start >= self._since), key=lambda e: (e.start, -e.end))
+        kept = (Raw._make(e) for e in self._raw if e[2] >= self._since)
+        found = sorted(kept, key=lambda e: (e.start, -e.end))
         threads = {thread: number for number, thread in enumerate(dict.fromkeys(e.thread for e in found))}
         rows = []
         for event, around in nested(found, lambda e: (e.thread, e.start, e.end)):
@@ -225,13 +231,38 @@ class HostTrace:
                 found[around[-1].name] -= event.duration
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
+    def sentence(self) -> str:
+        """The timeline in a sentence or two."""
+        runs = [e.duration for e in self.events if is_run(e)]
+        moved = self.streams()
+        text = f"{counted(len(self.events), 'event')} of the host, measured: {counted(len(runs), 'run')} of {sum(runs):.3g} s"
+        if moved:
+            copies = counted(sum(s.transfers for s in moved), "stream copy", "stream copies")
+            text += f", in which {copies} moved {counted(sum(s.bytes for s in moved), 'byte')}"
+        text += f"; the device waited {100 * self.starved_share:.1f} % of that time." if runs else "."
+        return text + (f" {counted(self.dropped, 'older event')} of this process are not kept." if self.dropped else "")
+
+    def __repr__(self) -> str:
+        return self.sentence()
+
+    def _repr_html_(self) -> str:
+        from ipu_teach.report.html import host_page  # which makes tables of reports too
+
+        return host_page(self)
+
     def written(self) -> dict[str, Any]:
-        """As it stands in a file."""
+        """As it stands in a file: of each channel the newest 20,000 events."""
+        seen: dict[str, int] = {}
+        events = []
+        for event in reversed(self.events):
+            seen[event.channel] = seen.get(event.channel, 0) + 1
+            if seen[event.channel] <= MOST_WRITTEN:
+                events.append([getattr(event, name) for name in HostEvent.COLUMNS])
         return {
-            "events": [[getattr(e, name) for name in HostEvent.COLUMNS] for e in self.events],
+            "events": events[::-1],
             "values": [[getattr(v, name) for name in Value.COLUMNS] for v in self.values],
             "histograms": [[h.name, h.unit, h.time, h.label, list(h.edges), list(h.counts)] for h in self.histograms],
-            "dropped": self.dropped,
+            "dropped": self.dropped + len(self.events) - len(events),
         }
 
     @classmethod

@@ -5,7 +5,7 @@ Elements are the browser's own (`details`, `table`, `meter`), so that keys, scre
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,10 @@ import numpy as np
 
 from ipu_teach.errors import counted
 from ipu_teach.report.profile import ProgramNode
-from ipu_teach.report.table import plain
+from ipu_teach.report.table import Table, plain
 
 if TYPE_CHECKING:
+    from ipu_teach.report.host_trace import HostTrace
     from ipu_teach.report.report import Report
 
 MOST_ROWS = 24
@@ -159,6 +160,50 @@ def _steps(report: Report) -> str:
     ]  # fmt: skip
     heads = ("step", "kind", "name", "start", "modelled cycles", "balance", "active tiles", "bytes received", "vertices")
     return _section(f"Steps: {report.num_steps:,}", _table(heads, rows, "The run, in order") + _more(report.num_steps))
+
+
+def table_page(table: Table[Any]) -> str:
+    """The first rows of a table as one HTML element."""
+    if not table:
+        return '<div class="ipu-view"><p>A table without rows.</p></div>'
+    heads = [name.replace("_", " ") for name in table.columns]
+    modelled = "; cycles are modelled" if any("cycles" in head for head in heads) else ""
+    rows = [[_cell(getattr(row, name)) for name in table.columns] for row in table[:MOST_ROWS]]
+    caption = f"{counted(len(table), 'row')}{modelled}"
+    return f'<div class="ipu-view">{_table(heads, rows, caption)}{_more(len(table))}</div>'
+
+
+def host_page(host: HostTrace) -> str:
+    """The host's timeline as one HTML element: a sentence, and tables to unfold. Its times are measured."""
+    sections: list[tuple[str, Sequence[str], list[Any]]] = [
+        (f"Time by event: {len(host.totals())}", ("event", "seconds, what is inside taken off"), list(host.totals().items())),
+        (f"Streams: {len(host.streams())}", *_plain(host.streams())),
+        (f"What the device waited for: {len(host.waiting())}", *_plain(host.waiting())),
+        (f"Transfers that the device waited for: {len(host.starved())}", *_plain(host.starved())),
+        (f"Series: {len(host.series())}", ("series", "values", "first", "last"), [
+            (name, len(values), values[0].value, values[-1].value) for name, values in host.series().items()
+        ]),
+        (f"Events: {len(host.events):,}", *_plain(host.events)),
+    ]  # fmt: skip
+    body = "".join(
+        _section(title, _table(heads, [map(_cell, row) for row in rows[:MOST_ROWS]], "Measured, in seconds") + _more(len(rows)))
+        for title, heads, rows in sections
+        if rows
+    )
+    return f'<div class="ipu-view report"><p>{_text(host.sentence())}</p>{body}</div>'
+
+
+def _plain(table: Table[Any]) -> tuple[list[str], list[list[Any]]]:
+    """The headings and the rows of a table."""
+    names = table.columns
+    return [name.replace("_", " ") for name in names], [[getattr(row, name) for name in names] for row in table]
+
+
+def _cell(value: object) -> str:
+    """A value as a table shows it."""
+    if isinstance(value, float):
+        return f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
 def _sources(report: Report) -> str:

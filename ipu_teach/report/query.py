@@ -261,7 +261,7 @@ class NotAlwaysLive:
 class LivenessStep:
     """A place of the programs: what is live there besides what always is. `bytes`: of all tiles together, with buffers."""
 
-    COLUMNS: ClassVar = ("number", "type", "name", "bytes", "always_live_bytes")
+    COLUMNS: ClassVar = ("number", "type", "name", "bytes", "always_live_bytes", "cycles")
 
     number: int
     type: str
@@ -275,6 +275,11 @@ class LivenessStep:
     def program(self) -> ProgramNode:
         """Where it is in the programs: a leaf with `name` and `type`."""
         return self._profile.leaf(self._memory.liveness.places[self.number].step)
+
+    @property
+    def cycles(self) -> float:
+        """Modelled cycles of one execution of the step at that place."""
+        return self._profile.cost(self._memory.liveness.places[self.number].step).cycles
 
     @property
     def not_always_live_memory(self) -> NotAlwaysLive:

@@ -176,8 +176,18 @@ class Report:
         self.profile = profile
         self._ran = ran
         self.host = host or HostTrace()
-        self.instrumentation_settings = settings or InstrumentationSettings()
-        self.poplar_version = version or PoplarVersion()
+        self._settings = settings or InstrumentationSettings()
+        self._version = version or PoplarVersion()
+
+    @property
+    def instrumentation_settings(self) -> InstrumentationSettings:
+        """The options of the engine that decide what the report shows."""
+        return self._settings
+
+    @property
+    def poplar_version(self) -> PoplarVersion:
+        """The version of the kit that compiled the program: `.string`, `.major`, `.minor`, `.point`."""
+        return self._version
 
     @property
     def runs(self) -> tuple[ProgramRun, ...]:

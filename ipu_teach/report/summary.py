@@ -55,7 +55,8 @@ def summary_text(
                 f"The profile has no section {shown(name)}.",
                 next_step=f"{did_you_mean(name, makers)}Its sections are {', '.join(makers)}.",
             )
-    blocks = [[f"{name}:", *("  " + line if line else "" for line in makers[name](report))] for name in chosen]
+    heads = {"Cycles by vertex type": "Cycles by vertex type (modelled)"}
+    blocks = [[f"{heads.get(name, name)}:", *("  " + line if line else "" for line in makers[name](report))] for name in chosen]
     if show_var_storage:
         blocks.append(_variables(report))
     if show_execution_steps:
@@ -76,7 +77,7 @@ def _target(report: Report) -> list[str]:
 
 
 def _graph(report: Report) -> list[str]:
-    return [f"{'Number of ' + name + ':':<26}{count:>12,}" for name, count in report.graph_size().items()]
+    return [f"{'Number of ' + name + ':':<24}{count:>12,}" for name, count in report.graph_size().items()]
 
 
 def _memory(report: Report) -> list[str]:
@@ -84,7 +85,7 @@ def _memory(report: Report) -> list[str]:
     used = memory.bytes_per_tile
     fullest = int(np.argmax(used))
     always = int(memory.always_live_bytes_per_tile.sum())
-    lines = [f"Total for all IPUs:     {int(used.sum()):>12,} B ({always:,} B always live)", "  By Data Type:"]
+    lines = [f"Total for all IPUs:     {int(used.sum()):>12,} B ({always:,} B always live; modelled)", "  By Data Type:"]
     lines += [f"    {name + ':':<20}{size:>12,} B" for name, size in memory.by_category().items() if size]
     share = 100 * int(used[fullest]) / report.target.bytes_per_tile
     lines.append(f"Fullest tile:           {int(used[fullest]):>12,} B ({share:.1f}% of tile {fullest})")
@@ -125,11 +126,11 @@ def _vertex_types(report: Report) -> list[str]:
     by_codelet, instances = report.cycles_by_codelet(), report.vertex_counts()
     if not by_codelet:
         return ["No vertex has run since the engine was loaded."]
-    width = max(len(name) for name in by_codelet)
+    width = max(28, *(len(name) for name in by_codelet))
     lines = []
     for name, cycles in by_codelet.items():
         value = "no estimate" if name in report.unknown_codelets else f"{cycles:,}"
-        lines.append(f"{name:<{width}} ({instances[name]:>7,} instances): {value:>15}")
+        lines.append(f"{name:<{width}}{f'({instances[name]}':>6} instances):{value:>13}")
     return lines
 
 
@@ -145,7 +146,7 @@ def _variables(report: Report, most: int = 100) -> list[str]:
 
 
 def _steps(report: Report, most: int = 100) -> list[str]:
-    lines = ["Execution steps:"]
+    lines = ["Execution steps (number, start, modelled cycles, kind, name):"]
     if report.num_steps == 0 and report.unrecorded_steps:
         return lines + ["  " + line for line in _unrecorded(report)]
     for step in report.steps(0, most):

@@ -64,6 +64,11 @@ class Table(tuple[T, ...]):
             ) from None
         return pandas.DataFrame.from_records(self.records(), columns=list(self.columns))
 
+    def _repr_html_(self) -> str:
+        from ipu_teach.report.html import table_page  # which makes tables of its own
+
+        return table_page(self)
+
     def __repr__(self) -> str:
         return f"Table of {len(self):,} rows" + (f": {', '.join(self.columns)}" if self else "")
 

@@ -1,7 +1,7 @@
 """A run in the form of Chrome's trace events, which Perfetto (ui.perfetto.dev) and chrome://tracing open, and as CSV.
 
 One row shows the steps, one their phases, and below them each chosen tile has a row for when it computes and when it
-exchanges. Times are modelled; a trace's microseconds are those of the modelled clock.
+exchanges, and one for its blocks. Times are modelled; a trace's microseconds are those of the modelled clock.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any
 
 from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.graph.layouts import is_whole
+from ipu_teach.report.blocks import BlockRun
 from ipu_teach.report.report import Report, StepRun
 from ipu_teach.report.table import csv_text
 from ipu_teach.report.trace_events import host_events
@@ -23,15 +24,27 @@ STEPS, PHASES, FIRST_TILE = 1, 2, 10  # rows; Perfetto takes 0 for the row whose
 _Event = dict[str, Any]
 
 
-def chrome_trace(report: Report, tiles: Iterable[int] | None = None, most_events: int = MOST_EVENTS, host: bool = False) -> str:
+def chrome_trace(
+    report: Report,
+    tiles: Iterable[int] | None = None,
+    most_events: int = MOST_EVENTS,
+    host: bool = False,
+    blocks: Iterable[int] = (),
+) -> str:
     """The run as JSON. `tiles`: those that get rows of their own; left out, all of a small machine, else the 16 that are
-    at work longest. After `most_events` events the trace ends and says how many steps are missing. `host` adds the host's
-    events and counters, in their own, measured time."""
-    chosen = _chosen(report, tiles)
+    at work longest. `blocks`: tiles that get a row of their blocks, as `report.execution.blocks` gives them. After
+    `most_events` events the trace ends and says how many steps are missing. `host` adds the host's events and counters, in
+    their own, measured time."""
+    chosen, marked = _chosen(report, tiles), _chosen(report, blocks)
     microseconds = 1e6 / report.target.tile_clock_frequency
     events: list[_Event] = [_name("process_name", DEVICE, 0, f"{report.target.ipu_version}, modelled")]
     events += [_name("thread_name", DEVICE, STEPS, "steps"), _name("thread_name", DEVICE, PHASES, "phases")]
     events += [_name("thread_name", DEVICE, FIRST_TILE + tile, f"tile {tile}") for tile in chosen]
+    for tile in marked:
+        row = FIRST_TILE + report.target.num_tiles + tile
+        events.append(_name("thread_name", DEVICE, row, f"blocks of tile {tile}"))
+        ran = report.execution.blocks(tile)[: most_events // 2 // len(marked)]
+        events += [_block(one, row, microseconds) for one in ran]
     shown_steps = 0
     for step in report.steps_between():
         found = list(_events(report, step, chosen, microseconds))
@@ -93,6 +106,11 @@ def _events(report: Report, step: StepRun, tiles: list[int], scale: float) -> It
                     phase.kind, phase.kind, FIRST_TILE + tile, start, float(phase.busy[tile]), scale, {"step": step.name}
                 )
         start += phase.cycles
+
+
+def _block(one: BlockRun, row: int, scale: float) -> _Event:
+    details = {"type": one.type, "cycles": one.cycles}
+    return _span(one.name or one.type, one.type, row, one.cycles_from, one.cycles, scale, details)
 
 
 def _span(name: str, kind: str, row: int, start: float, cycles: float, scale: float, details: dict[str, Any]) -> _Event:

@@ -155,9 +155,7 @@ def _stack_heading(each: int, count: int) -> str:
 
 
 def _notes(report: Report, each: int) -> list[str]:
-    notes = [
-        "Each tile is shown at its own fullest moment; two tiles may have theirs at different steps. An average is rounded."
-    ]
+    notes = ["Bytes are modelled, each tile at its own fullest moment, which may be at different steps. An average is rounded."]
     if each > 1:
         notes.append(f"A cell and a bar stand for up to {each} tiles and show the fullest of them.")
     return notes

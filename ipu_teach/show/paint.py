@@ -289,7 +289,8 @@ def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
     before = cycles_before(scene)
     scale = mark.width / (before[-1] or 1)
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
-    left, right = mark.x + before[mark.first] * scale, mark.x + before[mark.last] * scale
+    start, stop = (mark.first, np.minimum(mark.last, before[-1])) if mark.timed else (before[mark.first], before[mark.last])
+    left, right = mark.x + start * scale, mark.x + stop * scale
     top = mark.y + mark.depth * mark.pitch
     gap = np.where(right - left > 4, 0.8, 0)  # between neighbours
     wide = np.maximum(right - left - gap, 0.3)

@@ -127,7 +127,8 @@ class Track:
 class Flame:
     """Nested boxes above the time axis: box i is `depth[i]` rows down and lasts from frame `first[i]` until `last[i]` begins.
 
-    Its name is `names[title[i]]`, its colour `code[i]`. Rows are `pitch` high.
+    With `timed` those two are modelled cycles since the first frame. Its name is `names[title[i]]`, its colour `code[i]`. Rows
+    are `pitch` high.
     """
 
     name: str
@@ -143,6 +144,7 @@ class Flame:
     title: Array
     names: tuple[str, ...]
     code: Array
+    timed: bool = False
 
 
 @dataclass(frozen=True, eq=False)

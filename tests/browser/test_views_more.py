@@ -150,6 +150,17 @@ def test_the_timeline_says_numbers_and_shows_the_codelet(page: Any, opened: Open
     assert "codelet Total.compute" in status(page)
 
 
+def test_the_blocks_of_a_tile_one_by_one(page: Any, opened: Opener) -> None:
+    report, _ = programs.branching()
+    blocks = report.execution.blocks(1, program_filter="down|even")
+    opened(show.timeline(report, blocks=1, program_filter="down|even"))
+    assert "the blocks on tile 1" in words(page)
+    for block in blocks[:4]:
+        press(page, "ArrowDown")
+        cycles, start, end = number(block.cycles), number(block.cycles_from), number(block.cycles_to)
+        assert said(page) == f"{block.name}: {cycles} modelled cycles, from {start} to {end}."
+
+
 # --- memory -----------------------------------------------------------------------------------------------------------
 
 
@@ -175,6 +186,30 @@ def test_the_memory_says_every_tile(page: Any, opened: Opener) -> None:
     assert button.get_attribute("aria-pressed") == "true"
     button.click()
     assert not any(w.startswith("limit ") for w in words(page))
+
+
+def test_gaps_can_be_left_out(page: Any, opened: Opener) -> None:
+    """What is drawn above a tile's other bytes goes when gaps are left out, and comes back."""
+    view = show.memory(programs.uneven())
+    names = [code.name for code in view.scene.codes]
+    opened(view)
+    count = """() => {
+        const box = document.querySelector('.ipu-live'), pen = box.querySelector(':scope > canvas').getContext('2d');
+        let found = 0;
+        const old = pen.fillRect;
+        pen.fillRect = function (...where) { found += 1; return old.apply(this, where); };
+        box.ipuPlayer.draw();
+        delete pen.fillRect;
+        return found;
+    }"""
+    button = page.get_by_role("button", name="Include gaps")
+    assert "gaps" in names and button.get_attribute("aria-pressed") == "true"
+    every = page.evaluate(count)
+    page.locator(".ipu-live").focus()
+    press(page, "g")
+    assert button.get_attribute("aria-pressed") == "false" and page.evaluate(count) == every - 13
+    button.click()
+    assert button.get_attribute("aria-pressed") == "true" and page.evaluate(count) == every
 
 
 # --- liveness ---------------------------------------------------------------------------------------------------------

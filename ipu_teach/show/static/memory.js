@@ -2,14 +2,19 @@
 EXTRA.memory = (kit) => {
   const { scene, pen, array, of } = kit;
   const stack = scene.marks.find((m) => m.kind === "stack");
-  let limited = false;  // whether the height stands for all that a tile has
-  const button = kit.button("Scale to the limit", toggle);
-  button.setAttribute("aria-pressed", "false");
-  function toggle() {
-    limited = !limited;
-    button.setAttribute("aria-pressed", `${limited}`);
-    kit.refresh();
+  const shows = { limit: false, gaps: true };  // whether the height stands for all that a tile has; whether gaps are drawn
+  const GAPS = scene.codes.findIndex(([name]) => name === "gaps");
+  function switchOf(name, title) {
+    const button = kit.button(title, toggle);
+    button.setAttribute("aria-pressed", `${shows[name]}`);
+    function toggle() {
+      shows[name] = !shows[name];
+      button.setAttribute("aria-pressed", `${shows[name]}`);
+      kit.refresh();
+    }
+    return [button, toggle];
   }
+  const [limit, toggleLimit] = switchOf("limit", "Scale to the limit"), [gaps, toggleGaps] = switchOf("gaps", "Include gaps");
   const value = (name, i) => of(array(kit.still(0).values, name, kit.still(0).values[name], stack.count), i);
   const lengthOf = (bar, i) => of(array(bar, 2, bar[2], stack.count), i);
   const bars = scene.drawings[kit.still(0).lanes[stack.name][0]][2];
@@ -29,13 +34,14 @@ EXTRA.memory = (kit) => {
   }
   const draw = {
     stack(mark, s) {
-      const [span, unit] = scene.drawings[s.lanes[mark.name][0]], shown = limited ? Math.max(span, mark.limit * 1.02) : span;
+      const [span, unit] = scene.drawings[s.lanes[mark.name][0]], shown = shows.limit ? Math.max(span, mark.limit * 1.02) : span;
       const scale = mark.height / (shown || 1), pitch = mark.width / mark.count, bottom = mark.y + mark.height;
       const wide = wideOf(pitch), style = pitch > 5 ? kit.brushes : kit.colours, drawn = stacks(mark);
       kit.text(pen, mark.heading, mark.x, mark.y - 8, 12, "left", kit.ink.soft);
       kit.text(pen, `to ${words(shown)} ${unit}`, mark.x + mark.width, mark.y - 8, 12, "right", kit.ink.soft);
       const below = new Float64Array(mark.count);
       for (const bar of bars) {
+        if (bar[0] === GAPS && !shows.gaps) continue;
         pen.fillStyle = style[bar[0]];
         for (const [i, left, right] of drawn) {
           const high = lengthOf(bar, i);
@@ -80,7 +86,8 @@ EXTRA.memory = (kit) => {
       + `${words(value("always", i))} of them always live; ${parts.join("; ")}.`;
   }
   return {
-    draw, hit, about, nodes: [kit.make("div", { className: "row" }, button)], help: "M scales the bars to the limit and back.",
-    keys: { m: toggle },
+    draw, hit, about, nodes: [kit.make("div", { className: "row" }, limit, ...(GAPS < 0 ? [] : [gaps]))],
+    help: `M scales the bars to the limit and back${GAPS < 0 ? "" : ", G leaves out the gaps and brings them back"}.`,
+    keys: { m: toggleLimit, ...(GAPS >= 0 && { g: toggleGaps }) },
   };
 };

@@ -3,6 +3,11 @@ EXTRA.timeline = (kit) => {
   const { scene, pen, canvas, begin, count, total, array, of, make, button, still } = kit;
   const [flame, tape, track] = ["flame", "tape", "track"].map((kind) => scene.marks.find((m) => m.kind === kind));
   const get = (name, i) => of(array(flame, name, flame[name], flame.count), i);
+  // The cycles from which to which box i lasts.
+  const spanOf = (i) => {
+    const ends = [get("first", i), get("last", i)];
+    return flame.timed ? ends : ends.map((frame) => begin[frame]);
+  };
   let from = 0, to = total, followed = -1, pointed = null;  // the cycles that are shown; the cursor and the box for which the window last moved
 
   // --- the window ---
@@ -63,13 +68,13 @@ EXTRA.timeline = (kit) => {
       if (cursor() !== followed) reach(followed = cursor(), followed);
       if (kit.chosen !== pointed) {
         pointed = kit.chosen;
-        if (pointed && pointed.mark === mark) reach(begin[get("first", pointed.i)], begin[get("last", pointed.i)]);
+        if (pointed && pointed.mark === mark) reach(...spanOf(pointed.i));
       }
       kit.text(pen, mark.heading, mark.x, mark.y - 8, 12, "left", kit.ink.soft);
       const high = mark.pitch - 1.5;
       clipped(mark, canvas.height, () => {
         for (let i = 0; i < mark.count; i++) {
-          const start = begin[get("first", i)], end = begin[get("last", i)];
+          const [start, end] = spanOf(i);
           if (end < from || start > to) continue;
           const left = Math.max(mark.x - 1, placeOf(start)), right = Math.min(mark.x + mark.width + 1, placeOf(end));
           const wide = right - left - (right - left > 4 ? 0.8 : 0), y = mark.y + get("depth", i) * mark.pitch, code = get("code", i);
@@ -139,16 +144,17 @@ EXTRA.timeline = (kit) => {
     const row = Math.floor((y - mark.y) / mark.pitch), cycle = cycleAt(x);
     if (row < 0) return -1;
     for (let i = 0; i < mark.count; i++) {
-      if (get("depth", i) === row && begin[get("first", i)] <= cycle && cycle < begin[get("last", i)]) return i;
+      const [start, end] = spanOf(i);
+      if (get("depth", i) === row && start <= cycle && cycle < end) return i;
     }
     return -1;
   }
 
   function about(mark, i) {
     if (mark !== flame) return "";
-    const first = get("first", i), last = get("last", i), steps = last - first;
-    return `${mark.names[get("title", i)]}: ${words(begin[last] - begin[first])} modelled cycles, from ${words(begin[first])} to `
-      + `${words(begin[last])}; superstep ${words(first + 1)}${steps > 1 ? ` to ${words(last)}` : ""}.`;
+    const [start, end] = spanOf(i), first = get("first", i), last = get("last", i);
+    const said = `${mark.names[get("title", i)]}: ${words(end - start)} modelled cycles, from ${words(start)} to ${words(end)}`;
+    return flame.timed ? `${said}.` : `${said}; superstep ${words(first + 1)}${last - first > 1 ? ` to ${words(last)}` : ""}.`;
   }
 
   // --- the mouse ---

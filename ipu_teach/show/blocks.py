@@ -1,0 +1,94 @@
+"""The blocks of lightweight profiling as nested boxes on the axis of time, tile below tile: a mark of the view `timeline`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.errors import InvalidOptionError, counted, shown
+from ipu_teach.graph.layouts import is_whole
+from ipu_teach.report import BlockRun, Report
+from ipu_teach.show import palette
+from ipu_teach.show.palette import Code
+from ipu_teach.show.scene import Flame, label, number
+
+MOST_BLOCKS = 2000
+MOST_TILES = 8
+TABLE = ("tile", "block", "type", "depth", "from", "to", "modelled cycles")
+
+
+class Blocks:
+    """The blocks of some tiles. `which`: how to ask for them, see `Execution.blocks`. Raises what that raises."""
+
+    def __init__(self, report: Report, tiles: object, total: float, which: dict[str, Any]) -> None:
+        listed: list[Any] = list(tiles) if isinstance(tiles, (list, tuple, range)) else [tiles]
+        if not 1 <= len(listed) <= MOST_TILES:
+            raise InvalidOptionError(
+                f"show.timeline() was asked for the blocks of {counted(len(listed), 'tile')}.",
+                next_step=f"give one tile, or from 1 to {MOST_TILES} of them: blocks=[0, 3].",
+            )
+        found = [report.execution.blocks(tile, **which) for tile in listed]
+        self.tiles = [int(tile) if is_whole(tile) else tile for tile in listed]
+        every = [[one for one in blocks if one.cycles_from < total] for blocks in found]
+        self.missing = max(0, sum(map(len, every)) - MOST_BLOCKS)
+        self.by_tile = [blocks[: MOST_BLOCKS // len(every)] for blocks in every]
+        self.all = [one for blocks in self.by_tile for one in blocks]
+        if not self.all:
+            raise InvalidOptionError(
+                f"show.timeline() was asked for the blocks of {self._where()}, and there are none.",
+                next_step="put Block around parts of the program, or name programs with program_filter: "
+                f"{shown('.')} takes all.",
+            )
+        names = dict.fromkeys(one.name for one in self.all if one.is_common)
+        hues = dict(zip(names, (palette.HUES[i % len(palette.HUES)] for i in range(len(names))), strict=True))
+        self._code = [
+            hues[one.name] if one.is_common else palette.LOST if one.is_overflow else palette.HOST for one in self.all
+        ]
+
+    @property
+    def codes(self) -> tuple[Code, ...]:
+        """The colours that occur."""
+        return tuple(dict.fromkeys(self._code))
+
+    def flame(self, codes: Sequence[Code], x: float, y: float, width: float, pitch: float) -> Flame:
+        """The boxes, as a mark; `codes` are those of the scene."""
+        names: dict[str, int] = {}
+        titles, rows, first = [], [], 0
+        for tile, blocks in zip(self.tiles, self.by_tile, strict=True):
+            for one in blocks:
+                name = one.name if one.is_common else f"{one.type} {one.name}".strip()
+                text = f"tile {tile}: {name}" if len(self.tiles) > 1 else name
+                titles.append(names.setdefault(label(text, 48), len(names)))
+                rows.append(first + one.depth)
+            first += 1 + max((one.depth for one in blocks), default=0)
+        start, stop = (np.array([round(getattr(one, end)) for one in self.all]) for end in ("cycles_from", "cycles_to"))
+        code = np.array([codes.index(code) for code in self._code])
+        title, depth = np.array(titles), np.array(rows)
+        heading = f"the blocks on {self._where()}"
+        return Flame("blocks", heading, x, y, width, pitch, len(titles), depth, start, stop, title, tuple(names), code, True)
+
+    def sentence(self) -> str:
+        """The blocks in a sentence."""
+        spent: dict[str, list[float]] = {}
+        for one in self.all:
+            spent.setdefault(one.name if one.is_common else one.type, []).append(one.cycles)
+        worst = max(spent, key=lambda name: sum(spent[name]))
+        times = counted(len(spent[worst]), "time")
+        return (
+            f"{counted(len(self.all), 'block')} on {self._where()}; longest in all is {label(worst, 48)}: "
+            f"{number(sum(spent[worst]))} modelled cycles in {times}."
+        )
+
+    def table(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+        """Every block."""
+        return TABLE, tuple(map(_row, self.all))
+
+    def _where(self) -> str:
+        return f"tile{'s' if len(self.tiles) > 1 else ''} {', '.join(map(str, self.tiles))}"
+
+
+def _row(one: BlockRun) -> tuple[str, ...]:
+    ends = number(one.cycles_from), number(one.cycles_to), number(one.cycles)
+    return str(one.tile), label(one.name, 48), one.type, str(one.depth), *ends
