@@ -176,7 +176,8 @@ def _ascended(function: str, graph: Graph, x: Tensor, dim: int, prog: Program, d
 
 def sort_in_place(graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str = "sort_in_place") -> None:
     """x becomes ascending along the dimension `dim`. As `sort`, and a copy back to where x lies."""
-    prog.add(Copy(_ascended("sort_in_place", graph, x, dim, prog, debug_context), x))
+    out = _ascended("sort_in_place", graph, x, dim, prog, debug_context)
+    prog.add(Copy(out, x))
 
 
 def sort_key_value(
