@@ -81,19 +81,19 @@ POPUTIL = [
     Row(
         "poputil::graphfn::VoidFunction",
         "poplibs.graphfn.VoidFunction",
-        "no option to inline it",
+        "`inlined` comes last",
         "graphfn.VoidFunction(graph, [graphfn.inout(t)], lambda a, p: popops.mul_in_place(graph, a[0], 2, p))([t2], prog)",
     ),
     Row(
         "poputil::graphfn::TensorFunction",
         "poplibs.graphfn.TensorFunction",
-        "no option to inline it",
+        "`inlined` comes last",
         "graphfn.TensorFunction(graph, [graphfn.input(t)], lambda args, prog: popops.add(graph, args[0], 1, prog))([t2], prog)",
     ),
     Row(
         "poputil::graphfn::ProgramFunction",
         "poplibs.graphfn.ProgramFunction",
-        "no option to inline it",
+        "`inlined` comes last",
         "graphfn.ProgramFunction(graph, [graphfn.input(t)], lambda args: PrintTensor(args[0]))([t2])",
     ),
 ]
