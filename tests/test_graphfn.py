@@ -109,10 +109,14 @@ def test_an_inlined_function_builds_its_body_at_each_call(w: World) -> None:
         x, z = np.arange(5, dtype=np.float32) + 10 * i, np.arange(5, dtype=np.float32) + i
         for got, wanted in zip(found[3 * i : 3 * i + 3], (x, (z + x) * x, z + x), strict=True):
             np.testing.assert_array_equal(got, wanted)
-    plus = graphfn.TensorFunction(
-        w.graph, [graphfn.input(a)], lambda args, prog: popops.add(w.graph, args[0], 1, prog), inlined=True
-    )
-    np.testing.assert_array_equal(w.values(plus([sets[0][0]], w.prog))[0], np.arange(5) + 1)
+    other = World()
+    x = other.variable("x", 10)
+
+    def plus_one(args: Any, prog: Sequence) -> Tensor:
+        return popops.add(other.graph, args[0], 1, prog)
+
+    plus = graphfn.TensorFunction(other.graph, [graphfn.input(x)], plus_one, inlined=True)
+    np.testing.assert_array_equal(other.values(plus([x], other.prog))[0], np.arange(5) + 11)
     with pytest.raises(PoplibsError, match="two shapes that differ"):
         step([w.variable("short", shape=(4,)), *sets[0][1:]], w.prog)
 
