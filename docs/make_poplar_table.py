@@ -32,8 +32,10 @@ Names are PopLibs' in snake_case. `poplibs.popops.add` is `from ipu_teach.poplib
 has the form `fn(graph, inputs…, prog, debug_context="name")`: it appends to the Sequence `prog`, maps what it makes, and runs
 nothing. The name is that of its compute sets in a profile. Wrong arguments raise `PoplibsError` at the call.
 
-A few things differ from PopLibs throughout. There is nothing to load before the first call, and there are no options. Numbers
-may stand where C++ wants a constant tensor. Integers wrap. A HALF result is the exact one rounded once, and sums of HALF are
+A few things differ from PopLibs throughout. There is nothing to load before the first call. Options stand in a dict, under
+PopLibs' names or in snake case: `options={"accumType.interTile": "half"}`; what a call does not know is an error that says what
+was meant, and those that choose between implementations of which there is one here are taken and change nothing. Numbers may
+stand where C++ wants a constant tensor. Integers wrap. A HALF result is the exact one rounded once, and sums of HALF are
 carried in FLOAT. Cycles are those of PopLibs' estimators, as far as they are published; where one had to be assumed, the
 docstring of the vertex says so. Rows that say "not here" name what to use instead.
 

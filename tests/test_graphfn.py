@@ -95,6 +95,32 @@ def test_a_void_function_on_three_sets_of_tensors(w: World, vertex_loop: bool) -
         np.testing.assert_array_equal(untouched, np.full(5, -7, np.float32))
 
 
+def test_an_inlined_function_builds_its_body_at_each_call(w: World) -> None:
+    a, b, c = w.variable("a"), w.variable("b"), w.variable("c")
+    signature = [graphfn.input(a, "a"), graphfn.output(b, "b"), graphfn.inout(c, "c")]
+    step = graphfn.VoidFunction(w.graph, signature, w.step, "step", inlined=True)
+    assert w.built == 0
+    sets = [(w.variable(f"x{i}", 10 * i), w.variable(f"y{i}"), w.variable(f"z{i}", i)) for i in range(2)]
+    for several in sets:
+        step(several, w.prog)
+    assert w.built == 2 and w.graph.num_vertices == 2
+    found = w.values(*(t for several in sets for t in several))
+    for i in range(2):
+        x, z = np.arange(5, dtype=np.float32) + 10 * i, np.arange(5, dtype=np.float32) + i
+        for got, wanted in zip(found[3 * i : 3 * i + 3], (x, (z + x) * x, z + x), strict=True):
+            np.testing.assert_array_equal(got, wanted)
+    other = World()
+    x = other.variable("x", 10)
+
+    def plus_one(args: Any, prog: Sequence) -> Tensor:
+        return popops.add(other.graph, args[0], 1, prog)
+
+    plus = graphfn.TensorFunction(other.graph, [graphfn.input(x)], plus_one, inlined=True)
+    np.testing.assert_array_equal(other.values(plus([x], other.prog))[0], np.arange(5) + 11)
+    with pytest.raises(PoplibsError, match="two shapes that differ"):
+        step([w.variable("short", shape=(4,)), *sets[0][1:]], w.prog)
+
+
 def test_the_clones_lie_where_the_signature_does_and_bear_its_names(w: World) -> None:
     a = w.variable("a", shape=(8,))
     seen: list[Tensor] = []

@@ -1173,10 +1173,10 @@ softmax() works on FLOAT and HALF; x is BOOL.
   where: Tensor('flag', BOOL, shape (4, 3))
   next:  cast it with popops.cast.
 
-popnn.softmax(graph, empty, prog)
-softmax() was given no elements in x.
-  where: Tensor(empty tensor, FLOAT, shape (0, 3))
-  next:  give at least one row, and one class.
+popnn.softmax(graph, empty.transpose(), prog)
+softmax() was given rows without elements in x.
+  where: Tensor(empty tensor, FLOAT, shape (3, 0))
+  next:  give a class or more.
 
 popnn.softmax(graph, 1, prog)
 softmax() was given 1 as x.

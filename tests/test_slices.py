@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from test_poplibs import FLOATS, NUMERIC, RANDOMLY, Bench, as_view, same_bits, sample
 
 from ipu_teach import BOOL, FLOAT, HALF, INT, UNSIGNED_CHAR, UNSIGNED_INT, Input, Output, Vector, Vertex
+from ipu_teach.errors import PoplibsError
 from ipu_teach.poplibs import popops
 from ipu_teach.poplibs.popops import SortOrder, TopKParams, reduction_plan, slice_plans
 from ipu_teach.program import Execute
@@ -303,6 +304,18 @@ def test_scatter_with_a_function_of_old_and_new(case: tuple[str, Any]) -> None:
             wanted[row : row + 2, column : column + 3] = case[1](wanted[row : row + 2, column : column + 3], update)
     same_bits(bench.run(a)[0], wanted)
     assert calls == [((2, 3), (2, 3))]
+
+
+def test_a_computation_of_scatter_that_gives_something_else_is_refused() -> None:
+    bench = Bench()
+    a, i, u = bench.variable(np.zeros((5, 7))), bench.variable(np.zeros((3, 1)), INT), bench.variable(np.zeros((3, 7)))
+    with pytest.raises(PoplibsError) as caught:
+        popops.scatter(
+            bench.graph, a, i, u, 1, [1], [0], [0], bench.prog, update_computation=lambda graph, old, new, prog: old[:3]
+        )
+    text = str(caught.value)
+    assert text.startswith("The update_computation of scatter() returned Tensor(a view of ")
+    assert text.endswith("\n  next:  return a tensor of FLOAT of shape (7,).")
 
 
 @pytest.mark.parametrize("is_read", [False, True])

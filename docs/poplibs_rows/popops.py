@@ -52,7 +52,7 @@ OF_THREE = [
     Row(
         "popops::map, mapInPlace, mapWithOutput",
         "poplibs.popops.map",
-        "always one vertex a tile; up to 8 tensors; also `map_in_place` and `map_with_output`",
+        "one vertex a tile, also of a single operation; up to 8 tensors; also `map_in_place` and `map_with_output`",
         "popops.map(graph, popops.expr.Tanh(popops.expr._1 * 2), [t], prog)",
     ),
     Row(
@@ -75,7 +75,7 @@ REDUCTIONS = [
     Row(
         "popops::reduce",
         "poplibs.popops.reduce",
-        "the operation is a word, or `ReduceParams`; no options; no overload for a list of compute sets",
+        "the operation is a word, or `ReduceParams`",
         'popops.reduce(graph, t, [0], prog, "MAX")',
     ),
     Row(
@@ -95,7 +95,7 @@ REDUCTIONS = [
     Row(
         "(a reduction's plan)",
         "poplibs.popops.plan_reduce",
-        "ours alone; print it",
+        "ours alone; print it, or show it in a notebook",
         "popops.plan_reduce(100, 3, FLOAT, target)",
     ),
     Row("popops::allTrue", "poplibs.popops.all_true", "", "popops.all_true(graph, flag, prog)"),
@@ -112,7 +112,7 @@ IN_PLACE = [
     Row(
         "popops::scaledAddTo (axpby)",
         "poplibs.popops.axpby_to",
-        "a name of its own: a = ka a + kb b",
+        "a name of its own: a = ka a + kb b; also with `ScaledAddSpecialisation`",
         "popops.axpby_to(graph, t, 0.9, t2, 0.1, prog)",
     ),
     Row(
@@ -165,7 +165,7 @@ SLICES = [
     Row(
         "popops::createSliceableTensor",
         "poplibs.popops.create_sliceable_tensor",
-        "no sizes and no grain; `graph.set_tile_mapping` for another mapping",
+        "no sizes and no grain; a plan is a keyword",
         "popops.create_sliceable_tensor(graph, FLOAT, (5, 8), [0])",
     ),
     Row(
@@ -181,33 +181,76 @@ SLICES = [
         "popops.dynamic_slice(graph, t, labels[:1], [0], [2], prog)",
     ),
     Row(
+        "popops::dynamicSliceWithOutput",
+        "poplibs.popops.dynamic_slice_with_output",
+        "",
+        "popops.dynamic_slice_with_output(graph, t2[:2], t, labels[:1], [0], [2], prog)",
+    ),
+    Row(
         "popops::dynamicUpdate",
         "poplibs.popops.dynamic_update",
         "",
         "popops.dynamic_update(graph, t, t2[:2], labels[:1], [0], [2], prog)",
     ),
     Row(
+        "popops::embedding::plan",
+        "poplibs.popops.embedding_plan",
+        "cuts rows and columns, not lookups; print it, or show it in a notebook",
+        "popops.embedding_plan(graph, FLOAT, 100, 8, [20])",
+    ),
+    Row("popops::SlicePlan", "poplibs.popops.SlicePlan", "what `embedding_plan` returns", "popops.SlicePlan"),
+    Row(
+        "popops::createIndicesTensor",
+        "poplibs.popops.create_indices_tensor",
+        "",
+        "popops.create_indices_tensor(graph, [0], 5)",
+    ),
+    Row(
+        "popops::sequenceSlice",
+        "poplibs.popops.sequence_slice",
+        "rows outside are left out",
+        "popops.sequence_slice(graph, t, t2, labels, labels, labels, False, prog)",
+    ),
+    Row(
+        "popops::createHostSliceableTensor",
+        "poplibs.popops.create_host_sliceable_tensor",
+        "",
+        "popops.create_host_sliceable_tensor(graph, FLOAT, (2, 300), True)",
+    ),
+    Row(
+        "popops::createHostTransferableTensor",
+        "poplibs.popops.create_host_transferable_tensor",
+        "",
+        "popops.create_host_transferable_tensor(graph, FLOAT, (2, 300), True)",
+    ),
+    Row(
+        "popops::CircBuf",
+        "poplibs.popops.CircBuf",
+        "all entries are 0 at first; `getIndex()` is `index`",
+        "popops.CircBuf(graph, FLOAT, 4, (3,))",
+    ),
+    Row(
         "popops::multiSlice",
         "poplibs.popops.multi_slice",
-        "no plan and no options; zeros where there is no such slice",
+        "zeros where there is no such slice; plan and options are keywords",
         "popops.multi_slice(graph, t, labels.expand([1]), [0], [1], prog)",
     ),
     Row(
         "popops::multiUpdate",
         "poplibs.popops.multi_update",
-        "no plan and no options",
+        "plan and options are keywords",
         "popops.multi_update(graph, t, t2.expand([1]), labels.expand([1]), [0], [1], prog)",
     ),
     Row(
         "popops::multiUpdateAdd",
         "poplibs.popops.multi_update_add",
-        "no plan and no options; a number will do for scale",
+        "plan and options are keywords; a number will do for scale",
         "popops.multi_update_add(graph, t, t2.expand([1]), labels.expand([1]), 0.1, [0], [1], prog)",
     ),
     Row(
         "popops::multiUpdateMax",
         "poplibs.popops.multi_update_max",
-        "no plan and no options",
+        "plan and options are keywords",
         "popops.multi_update_max(graph, t, t2.expand([1]), labels.expand([1]), [0], [1], prog)",
     ),
     Row(
@@ -219,7 +262,7 @@ SLICES = [
     Row(
         "popops::scatter",
         "poplibs.popops.scatter",
-        "replaces; no function of old and new",
+        "a function of old and new is a keyword, `update_computation`",
         "popops.scatter(graph, t, labels, t2, 1, [1], [0], [0], prog)",
     ),
     Row(
@@ -277,11 +320,7 @@ REST = [
         "the limit is read before every turn",
         "popops.counted_for_loop(graph, number, 0, number, 1, Sequence())",
     ),
-    Row("popops::addCodelets", "", "nothing to load"),
-    Row("popops::CircBuf", "", "`dynamic_slice` and `dynamic_update`, which go round at the end"),
-    Row("popops::sequenceSlice", "", "`multi_slice`, and a loop over the sequences on the host"),
-    Row("popops::embedding::plan, SlicePlan", "", "every slice is planned by columns alone"),
-    Row("popops::createHostSliceableTensor", "", "`graph.add_host_to_device_fifo`, or a remote buffer"),
+    Row("popops::addCodelets", "poplibs.popops.add_codelets", "needs not be called", "popops.add_codelets(graph)"),
     Row("popops::splineBasis, splineWeighting", "", "an expression of `popops.map`"),
 ]
 

@@ -1,12 +1,17 @@
-"""A check of operands that several libraries make."""
+"""What several libraries share: a check of operands, and the call that loads nothing."""
 
 from __future__ import annotations
 
 from ipu_teach.errors import PoplibsError
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.tensor import Tensor
-from ipu_teach.poplibs.poputil import check_tensor
+from ipu_teach.poplibs.poputil import check_graph, check_tensor
 from ipu_teach.types import FLOAT, HALF, DType
+
+
+def add_codelets(graph: Graph) -> None:
+    """For programs that come from C++, where the library's codelets are loaded first: here each call finds its own."""
+    check_graph("add_codelets", graph)
 
 
 def check_float(

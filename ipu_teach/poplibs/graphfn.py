@@ -5,7 +5,8 @@
     scale([c, d], prog)      # the same body again: its vertices exist once
 
 The tensors of the signature say shapes, dtypes and tiles only: the body works on clones of them. `fn` is called once, when
-the function is made, with these clones in a list; calling the function afterwards appends copies and a `Call`.
+the function is made, with these clones in a list; calling the function afterwards appends copies and a `Call`. With `inlined`
+it is called anew by each call, on that call's tensors.
 """
 
 from __future__ import annotations
@@ -72,7 +73,14 @@ def _check_name(kind: str, name: object) -> None:
 class _GraphFunction:
     """The clones of a signature, and the function of the graph that works on them."""
 
-    def __init__(self, graph: Graph, signature: Sequence[Argument], fn: Callable[..., Any], debug_context: str = "") -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        signature: Sequence[Argument],
+        fn: Callable[..., Any],
+        debug_context: str = "",
+        inlined: bool = False,
+    ) -> None:
         self._kind = kind = type(self).__name__
         check_call(kind, graph, Steps(), debug_context)
         listed = isinstance(signature, (list, tuple)) and all(isinstance(a, Argument) for a in signature)
@@ -84,11 +92,16 @@ class _GraphFunction:
         if not callable(fn):
             raise PoplibsError(f"{kind}() was given {shown(fn)} as its function.", next_step="give a function.")
         self._graph, self.signature = graph, tuple(signature)
+        self._inlined = fn if inlined else None
+        self._models: list[Tensor | None]  # what the arguments of a call are like; of an inlined one not what it creates
         names = [self._name(number) for number in range(len(signature))]
         for name, argument in zip(names, signature, strict=True):
             if argument.tensor is not None:
                 check_tensor(kind, graph, name, argument.tensor)
         label = debug_context or "graphfn"
+        if inlined:
+            self._models = [a.tensor for a in signature]
+            return
         clones = [
             None if a.tensor is None else graph.clone(a.tensor, f"{label}/{name}")
             for name, a in zip(names, signature, strict=True)
@@ -96,6 +109,7 @@ class _GraphFunction:
         given, body = list(clones), Steps(name=label)
         self._result = self._build(fn, given, body)
         self._own = self._filled(clones, given)
+        self._models = list(self._own)
         self._call = Call(graph.add_function(body, label))
 
     def _build(self, fn: Callable[..., Any], given: list[Tensor | None], body: Steps) -> Tensor | None:
@@ -142,7 +156,7 @@ class _GraphFunction:
                 where=f"its signature is {list(self.signature)}",
                 next_step="give a list with one tensor for each, and None for one that is created.",
             )
-        for number, (argument, own, tensor) in enumerate(zip(self.signature, self._own, args, strict=True)):
+        for number, (argument, own, tensor) in enumerate(zip(self.signature, self._models, args, strict=True)):
             name = self._name(number)
             if argument.kind == "created" and tensor is None:
                 if not isinstance(args, list):
@@ -153,9 +167,13 @@ class _GraphFunction:
                 continue
             check_tensor(kind, self._graph, name, tensor)
             assert tensor is not None
+            if own is None:
+                continue
             advice = "a body is built for one shape and one dtype; make another function for another."
             check_same(kind, "shapes", own.shape, tensor.shape, f"argument {name!r}", advice)
             check_same(kind, "dtypes", own.dtype.__name__, tensor.dtype.__name__, f"argument {name!r}", advice)
+        if self._inlined is not None:
+            return self._build_in(self._inlined, args, prog)
         outside = [self._like(own) if tensor is None else tensor for own, tensor in zip(self._own, args, strict=True)]
         if isinstance(args, list):
             args[:] = outside
@@ -173,6 +191,16 @@ class _GraphFunction:
         prog.add(Copy(self._result, handed))
         return handed
 
+    def _build_in(self, fn: Callable[..., Any], args: Args, prog: Steps) -> Tensor | None:
+        """The body itself, on the call's own tensors: no copies, and vertices of its own."""
+        given, body = list(args), Steps()
+        result = self._build(fn, given, body)
+        made = self._filled([None if a.kind == "created" else t for a, t in zip(self.signature, args, strict=True)], given)
+        if isinstance(args, list):
+            args[:] = made
+        prog.add(body)
+        return result
+
     def _like(self, tensor: Tensor) -> Tensor:
         return self._graph.clone(tensor, f"{self._call.function.name}/result")
 
@@ -184,7 +212,8 @@ class VoidFunction(_GraphFunction):
     """`VoidFunction(graph, signature, fn)`: a body that works on its arguments. Raises `PoplibsError`.
 
     `signature`: a list of `input`, `output`, `inout` and `created`. `fn(args, prog)` appends the body to the Sequence `prog`.
-    `debug_context`: the name of the body and of its clones.
+    `debug_context`: the name of the body and of its clones. `inlined`: there is no shared body; each call makes one of its own
+    on the tensors that it is given, with nothing copied. More code, less exchange.
     """
 
     def __call__(self, args: Args, prog: Steps) -> None:

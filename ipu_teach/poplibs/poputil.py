@@ -159,20 +159,25 @@ def clone_n(graph: Graph, tensor: Tensor, n: int, name: str = "clones", dtype: t
     check_graph("clone_n", graph)
     check_tensor("clone_n", graph, "tensor", tensor)
     check_sizes("clone_n", graph.target, 1, n=n)
+    check_mapped("clone_n", graph, "tensor", tensor)
     return concat([clone(graph, tensor, f"{name}/{i}", dtype).expand([0]) for i in range(int(n))])
 
 
 def clone_to_ipu(graph: Graph, tensor: Tensor, ipu: int, name: str = "clone_to_ipu") -> Tensor:
     """A new variable like `tensor` on the tiles of IPU number `ipu` that have the same place in it as the tensor's."""
     check_graph("clone_to_ipu", graph)
-    check_tensor("clone_to_ipu", graph, "tensor", tensor)
+    return _on_ipu("clone_to_ipu", graph, tensor, ipu, name)
+
+
+def _on_ipu(function: str, graph: Graph, tensor: Tensor, ipu: int, name: str) -> Tensor:
+    check_tensor(function, graph, "tensor", tensor)
     target = graph.target
     if not _is_count(ipu, 0) or ipu >= target.num_ipus:
         raise PoplibsError(
-            f"clone_to_ipu() was given IPU {shown(ipu)} of {target.num_ipus}.",
+            f"{function}() was given IPU {shown(ipu)} of {target.num_ipus}.",
             next_step="IPUs are counted from 0; make a device with more: IPUModel(num_ipus=2).",
         )
-    check_mapped("clone_to_ipu", graph, "tensor", tensor)
+    check_mapped(function, graph, "tensor", tensor)
     made = graph.add_variable(tensor.dtype, tensor.shape, name)
     mapping: Mapping = [[] for _ in range(target.num_tiles)]
     for tile, pieces in tile_pieces(graph, tensor):
@@ -184,7 +189,7 @@ def clone_to_ipu(graph: Graph, tensor: Tensor, ipu: int, name: str = "clone_to_i
 def copy_to_ipu(graph: Graph, tensor: Tensor, ipu: int, prog: Program, debug_context: str = "copy_to_ipu") -> Tensor:
     """As `clone_to_ipu`, and a copy of the tensor's elements there."""
     check_call("copy_to_ipu", graph, prog, debug_context)
-    made = clone_to_ipu(graph, tensor, ipu, debug_context)
+    made = _on_ipu("copy_to_ipu", graph, tensor, ipu, debug_context)
     prog.add(Copy(tensor, made))
     return made
 
@@ -254,6 +259,7 @@ def clone(graph: Graph, tensor: Tensor, name: str, dtype: type[DType] | None = N
     """A new variable of the same shape, each element on the tile of its original; `dtype` if it is to be another."""
     check_graph("clone", graph)
     check_tensor("clone", graph, "tensor", tensor)
+    check_mapped("clone", graph, "tensor", tensor)
     mapping = graph.get_tile_mapping(tensor)
     made = graph.add_variable(tensor.dtype if dtype is None else dtype, tensor.shape, name)
     graph.set_tile_mapping(made, mapping)

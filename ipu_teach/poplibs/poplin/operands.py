@@ -170,11 +170,11 @@ def _input(
     if plan is None:
         map_tensor_linearly(graph, tensor)
     else:
-        _map_blocks(graph, plan, tensor if groups else tensor.expand((0,)), side)
+        map_blocks(graph, plan, tensor if groups else tensor.expand((0,)), side)
     return tensor
 
 
-def _map_blocks(graph: Graph, plan: MatMulPlan, tensor: Tensor, side: str) -> None:
+def map_blocks(graph: Graph, plan: MatMulPlan, tensor: Tensor, side: str) -> None:
     """Each block of `tensor` [groups, …] shared out among its tiles: those that read it, or that make it."""
     tiles = tiles_of(plan, graph.target.num_tiles)  # [groups, rows, columns, inner]
     steps = product(range(plan.inner_steps if side != "out" else 1), range(plan.column_steps if side != "a" else 1))

@@ -7,7 +7,9 @@ a time, or some of the inner dimension at a time, which adds to the sums made so
 
 The search is exhaustive: every way to cut is costed, as arrays, for machines of up to `MOST_EXHAUSTIVE` tiles. Costs are
 PopLibs' own estimates of its vertices (`ipu_teach.cost.vertices`) and the exchange of every block, as if each came from
-another tile and no two tiles of a pair wanted the same.
+another tile and no two tiles of a pair wanted the same. So a plan's cycles are at most a twentieth less than the model's of
+the graph that is built, and up to twice as many where the operands lie well. What two tiles of a pair share changed the best
+of no plan in an exhaustive search over small products; where operands lie can, which is why they are best made for the plan.
 """
 
 from __future__ import annotations

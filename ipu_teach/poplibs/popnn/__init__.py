@@ -1,5 +1,6 @@
 """Functions for neural networks: non-linearities, softmax, losses with their gradients, and counting correct answers."""
 
+from ipu_teach.poplibs.checks import add_codelets
 from ipu_teach.poplibs.popnn.kinds import NonLinearityType
 from ipu_teach.poplibs.popnn.loss import MASKED_LABEL_CODE, LossType, calc_accuracy, calc_loss
 from ipu_teach.poplibs.popnn.nonlinearity import (
@@ -22,6 +23,7 @@ __all__ = [
     "SOFTMAX_SCALING",
     "arg_max",
     "arg_min",
+    "add_codelets",
     "calc_accuracy",
     "calc_loss",
     "gelu",

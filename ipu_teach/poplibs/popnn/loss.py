@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -52,15 +52,17 @@ def cross_entropy(outputs: Any, expected: Any, scale: Any, outputs_scale: Any) -
 class CrossEntropy(Vertex):
     """Loss and deltas of `cross_entropy`, for factors that are numbers. HALF stands for the outputs' type."""
 
+    outputs_scale: ClassVar[float]
+
     probabilities: Input[Vector[Vector[HALF]]]
     expected: Input[Vector[UNSIGNED_INT]]
     loss: Output[Vector[FLOAT]]
     deltas: Output[Vector[Vector[HALF]]]
     scale: FLOAT
-    outputs_scale: FLOAT
 
     def compute(self) -> None:
-        self.loss, self.deltas = cross_entropy(self.probabilities, self.expected, self.scale, self.outputs_scale)
+        scale = np.float32(self.outputs_scale)
+        self.loss, self.deltas = cross_entropy(self.probabilities, self.expected, self.scale, scale)
 
     def cycles(self, target: Target) -> int:
         return int(vertices.loss_cross_entropy(self.probabilities.size, self.fields["probabilities"].dtype))
@@ -207,14 +209,17 @@ def calc_loss(
             if not isinstance(k, Tensor):
                 factors[field] = graph.add_constant(FLOAT, (), k, f"{debug_context}/{field}")
                 graph.set_tile_mapping(factors[field], 0)
-    by_rows(graph, _loss_codelet(base, model_outputs.dtype), operands, prog, debug_context, **factors)
+    extra = {} if squared or tensors else {"outputs_scale": float(factors.pop("outputs_scale"))}
+    made = _loss_codelet(base, model_outputs.dtype, **extra)
+    by_rows(graph, made, operands, prog, debug_context, **factors)
     if num_correct is not None:
         _count(graph, model_outputs, expected, num_correct, prog, debug_context)
 
 
 @cache
-def _loss_codelet(base: type[Vertex], dtype: type[DType]) -> type[Vertex]:
-    return template(base, f"popnn::{base.__name__}<{dtype.__name__.lower()}>", {HALF: dtype})
+def _loss_codelet(base: type[Vertex], dtype: type[DType], **extra: float) -> type[Vertex]:
+    words = [dtype.__name__.lower(), *(f"{value:g}" for value in extra.values() if value != 1)]
+    return template(base, f"popnn::{base.__name__}<{','.join(words)}>", {HALF: dtype}, **extra)
 
 
 def _loss_type(given: object) -> LossType:

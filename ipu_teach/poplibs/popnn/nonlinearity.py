@@ -114,8 +114,13 @@ def non_linearity(
     if chosen.by_row:
         check_rows("non_linearity", graph, x, prog, debug_context)
         return probabilities(graph, x, _scale(chosen), prog, debug_context)
-    check_float("non_linearity", graph, "x", x)
-    check_mapped("non_linearity", graph, "x", x)
+    return _new("non_linearity", graph, chosen, x, prog, debug_context)
+
+
+def _new(function: str, graph: Graph, chosen: NonLinearityType, x: Tensor, prog: Program, debug_context: str) -> Tensor:
+    check_call(function, graph, prog, debug_context)
+    check_float(function, graph, "x", x)
+    check_mapped(function, graph, "x", x)
     out = clone(graph, x, f"{debug_context}/out")
     _per_tile(graph, _codelet(NonLinearity1D, chosen, x.dtype), out, {"x": x, "out": out}, prog, debug_context)
     return out
@@ -173,27 +178,27 @@ def non_linearity_input_gradient(
 
 def relu(graph: Graph, x: Tensor, prog: Program, debug_context: str = "relu") -> Tensor:
     """max(x, 0); see `non_linearity`."""
-    return non_linearity(graph, NonLinearityType.RELU, x, prog, debug_context)
+    return _new("relu", graph, NonLinearityType.RELU, x, prog, debug_context)
 
 
 def sigmoid(graph: Graph, x: Tensor, prog: Program, debug_context: str = "sigmoid") -> Tensor:
     """1 / (1 + e^-x); see `non_linearity`."""
-    return non_linearity(graph, NonLinearityType.SIGMOID, x, prog, debug_context)
+    return _new("sigmoid", graph, NonLinearityType.SIGMOID, x, prog, debug_context)
 
 
 def tanh(graph: Graph, x: Tensor, prog: Program, debug_context: str = "tanh") -> Tensor:
     """The hyperbolic tangent of x; see `non_linearity`."""
-    return non_linearity(graph, NonLinearityType.TANH, x, prog, debug_context)
+    return _new("tanh", graph, NonLinearityType.TANH, x, prog, debug_context)
 
 
 def gelu(graph: Graph, x: Tensor, prog: Program, debug_context: str = "gelu") -> Tensor:
     """x times the normal distribution below x, approximated with tanh; see `non_linearity`."""
-    return non_linearity(graph, NonLinearityType.GELU, x, prog, debug_context)
+    return _new("gelu", graph, NonLinearityType.GELU, x, prog, debug_context)
 
 
 def swish(graph: Graph, x: Tensor, prog: Program, debug_context: str = "swish") -> Tensor:
     """x / (1 + e^-x); see `non_linearity`."""
-    return non_linearity(graph, NonLinearityType.SWISH, x, prog, debug_context)
+    return _new("swish", graph, NonLinearityType.SWISH, x, prog, debug_context)
 
 
 def _per_tile(

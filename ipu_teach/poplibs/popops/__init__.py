@@ -14,6 +14,7 @@ docstring and at the head of its module:
     questions, padding, loops, rearranging, images
 """
 
+from ipu_teach.poplibs.checks import add_codelets
 from ipu_teach.poplibs.popops import expr
 from ipu_teach.poplibs.popops.casts import (
     cast,
@@ -314,13 +315,13 @@ from ipu_teach.poplibs.popops.ternary import (
 __all__ = [
     "CircBuf", "IndicesAndTensor", "MASKED_LABEL_CODE", "PaddingType", "REDUCTIONS", "ReduceParams", "ReducePlan",
     "ReduceStage", "ScaledAddSpecialisation", "SingleReduceOp", "SlicePlan", "SortOrder", "TopKParams", "abs",
-    "abs_in_place", "abs_with_output", "add", "add_in_place", "add_with_output", "all_true", "arg_max", "arg_min", "asin",
-    "asin_in_place", "asin_with_output", "atan2", "atan2_in_place", "atan2_with_output", "axpby_to", "bitwise_and",
-    "bitwise_and_in_place", "bitwise_and_with_output", "bitwise_not", "bitwise_not_in_place", "bitwise_not_with_output",
-    "bitwise_or", "bitwise_or_in_place", "bitwise_or_with_output", "bitwise_xnor", "bitwise_xnor_in_place",
-    "bitwise_xnor_with_output", "bitwise_xor", "bitwise_xor_in_place", "bitwise_xor_with_output", "cast",
-    "cast_with_output", "cbrt", "cbrt_in_place", "cbrt_with_output", "ceil", "ceil_in_place", "ceil_with_output", "clamp",
-    "clamp_in_place", "clamp_with_output", "cos", "cos_in_place", "cos_with_output", "count_leading_zeros",
+    "abs_in_place", "abs_with_output", "add", "add_codelets", "add_in_place", "add_with_output", "all_true", "arg_max",
+    "arg_min", "asin", "asin_in_place", "asin_with_output", "atan2", "atan2_in_place", "atan2_with_output", "axpby_to",
+    "bitwise_and", "bitwise_and_in_place", "bitwise_and_with_output", "bitwise_not", "bitwise_not_in_place",
+    "bitwise_not_with_output", "bitwise_or", "bitwise_or_in_place", "bitwise_or_with_output", "bitwise_xnor",
+    "bitwise_xnor_in_place", "bitwise_xnor_with_output", "bitwise_xor", "bitwise_xor_in_place", "bitwise_xor_with_output",
+    "cast", "cast_with_output", "cbrt", "cbrt_in_place", "cbrt_with_output", "ceil", "ceil_in_place", "ceil_with_output",
+    "clamp", "clamp_in_place", "clamp_with_output", "cos", "cos_in_place", "cos_with_output", "count_leading_zeros",
     "count_leading_zeros_in_place", "count_leading_zeros_with_output", "counted_for_loop", "counted_loop",
     "create_host_sliceable_tensor", "create_host_transferable_tensor", "create_indices_tensor", "create_slice_tensor",
     "create_sliceable_tensor", "div", "div_in_place", "div_with_output", "dynamic_slice", "dynamic_slice_with_output",

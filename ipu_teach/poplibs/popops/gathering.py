@@ -218,7 +218,8 @@ def select_scalar_from_rows(
 ) -> Tensor:
     """[rows]: of each row of x [rows, columns] the element that `indices` [rows] (UNSIGNED_INT) names; NaN beyond the last.
 
-    `indices` of `MASKED_LABEL_CODE` give 0. One compute set to keep what was named, and a reduction. FLOAT or HALF.
+    `indices` of `MASKED_LABEL_CODE` give 0. FLOAT or HALF. One compute set to keep what was named, and a reduction; PopLibs'
+    SelectFromInterval reads the named elements alone, and is cheaper where a row lies on one tile.
     """
     function = "select_scalar_from_rows"
     check_call(function, graph, prog, debug_context)
@@ -237,7 +238,8 @@ def update_scalar_in_rows(
 ) -> None:
     """1 is subtracted from the element of each row of x [rows, columns] that `indices` [rows] (UNSIGNED_INT) names.
 
-    This is the gradient of a softmax with cross-entropy. A number beyond the last column changes nothing. One compute set.
+    This is the gradient of a softmax with cross-entropy. A number beyond the last column changes nothing. One compute set, a
+    fused expression of every element; PopLibs' UpdateIntervalDEC goes to the named ones alone.
     """
     function = "update_scalar_in_rows"
     check_call(function, graph, prog, debug_context)

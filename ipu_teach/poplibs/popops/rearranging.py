@@ -18,6 +18,10 @@ def rearrange(graph: Graph, x: Tensor, prog: Program, debug_context: str = "rear
     check_call("rearrange", graph, prog, debug_context)
     check_tensor("rearrange", graph, "x", x)
     check_mapped("rearrange", graph, "x", x)
+    return _copied(graph, x, prog, debug_context)
+
+
+def _copied(graph: Graph, x: Tensor, prog: Program, debug_context: str) -> Tensor:
     made = graph.add_variable(x.dtype, x.shape, debug_context)
     map_tensor_linearly(graph, made)
     prog.add(Copy(x, made))
@@ -31,5 +35,6 @@ def transpose(graph: Graph, x: Tensor, prog: Program, debug_context: str = "tran
     """
     check_call("transpose", graph, prog, debug_context)
     check_tensor("transpose", graph, "x", x, tuple(range(2, 10)))
+    check_mapped("transpose", graph, "x", x)
     order = [*range(x.rank - 2), x.rank - 1, x.rank - 2]
-    return rearrange(graph, x.dim_shuffle(order), prog, debug_context)
+    return _copied(graph, x.dim_shuffle(order), prog, debug_context)

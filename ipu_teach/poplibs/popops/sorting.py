@@ -161,19 +161,23 @@ def top_k_with_permutation(
 
 def sort(graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str = "sort") -> Tensor:
     """x in ascending order along the dimension `dim`, in a new tensor. One compute set. Raises `PoplibsError`."""
-    check_call("sort", graph, prog, debug_context)
-    check_tensor("sort", graph, "x", x)
+    return _ascended("sort", graph, x, dim, prog, debug_context)
+
+
+def _ascended(function: str, graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str) -> Tensor:
+    check_call(function, graph, prog, debug_context)
+    check_tensor(function, graph, "x", x)
     axis = x._axis(dim)
-    check_operand("sort", graph, "x", x)
-    _check_dtype("sort", x)
+    check_operand(function, graph, "x", x)
+    _check_dtype(function, x)
     out, _ = _sorted(graph, x.dim_roll(axis, x.rank - 1), None, _ascending(x, axis), prog, debug_context)
     return out.dim_roll(x.rank - 1, axis)
 
 
 def sort_in_place(graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str = "sort_in_place") -> None:
     """x becomes ascending along the dimension `dim`. As `sort`, and a copy back to where x lies."""
-    check_call("sort_in_place", graph, prog, debug_context)
-    prog.add(Copy(sort(graph, x, dim, prog, debug_context), x))
+    out = _ascended("sort_in_place", graph, x, dim, prog, debug_context)
+    prog.add(Copy(out, x))
 
 
 def sort_key_value(
