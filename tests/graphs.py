@@ -221,6 +221,16 @@ def side_by_side(space: Space, dtype: type[DType], shapes: dict[str, tuple[int, 
     return result
 
 
+def random_fields(
+    rng: Random, space: Space, codelet: type[Vertex], shapes: dict[str, tuple[int, ...]], count: int
+) -> dict[str, list[View]]:
+    """For each field of `codelet` a view for each of `count` vertices: in rows of one variable, or wherever it comes."""
+    types = {name: codelet.fields[name].dtype for name in shapes}
+    if rng.randrange(3) == 0 and len(set(types.values())) == 1:
+        return side_by_side(space, types.popitem()[1], shapes, count)
+    return {f: regions(rng, space, types[f], s, count, codelet.fields[f].written) for f, s in shapes.items()}
+
+
 @dataclass
 class Placed:
     """A vertex of a random graph: what it is, where it is, and which elements its fields hold."""

@@ -35,10 +35,9 @@ from graphs import (
     contents,
     differences,
     random_copy,
+    random_fields,
     random_superstep,
-    regions,
     same_bits,
-    side_by_side,
 )
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -746,11 +745,7 @@ def test_random_codelets_equal_the_vertex_loop(rng: Random) -> None:
         )
         sizes: dict[str, tuple[int, ...]] = {"n": (n,), "k": (k,), "kn": (k, n), "": ()}
         shapes = {name: sizes[size] for name, size in SHAPES.items()}
-        types = {name: codelet.fields[name].dtype for name in SHAPES}
-        if rng.randrange(3) == 0 and set(types.values()) == {dtype}:
-            fields = side_by_side(space, dtype, shapes, count)
-        else:
-            fields = {f: regions(rng, space, types[f], s, count, codelet.fields[f].written) for f, s in shapes.items()}
+        fields = random_fields(rng, space, codelet, shapes, count)
         placed += [Placed(codelet, rng.randrange(3), {f: [v[i]] for f, v in fields.items()}) for i in range(count)]
     rng.shuffle(placed)
     for vertex in placed:

@@ -13,7 +13,7 @@ import graphs
 import numpy as np
 import pytest
 from codelets import BRANCHING, SHAPES, random_branching, random_codelet
-from graphs import Placed, Space, add, contents, differences, random_values, regions, same_bits, side_by_side
+from graphs import Placed, Space, add, contents, differences, random_values, regions, same_bits
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_exact import cut
@@ -99,11 +99,7 @@ def test_random_codelets(rng: Random) -> None:
     n, k, count = rng.choice([0, 1, 2, 3, 8, 17]), rng.choice([1, 2, 5]), rng.choice([1, 2, 7, 20])
     sizes: dict[str, tuple[int, ...]] = {"n": (n,), "k": (k,), "kn": (k, n), "": ()}
     shapes, space = {name: sizes[size] for name, size in SHAPES.items()}, Space(DEVICE, rng)
-    if rng.randrange(3) == 0:
-        fields = side_by_side(space, dtype, shapes, count)
-    else:
-        fields = {f: regions(rng, space, dtype, s, count, codelet.fields[f].written) for f, s in shapes.items()}
-    compared(rng, space, codelet, fields, count, source)
+    compared(rng, space, codelet, random_fields(rng, space, codelet, shapes, count), count, source)
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -29,16 +29,6 @@ def folded(xp: Any, a: Array, b: Array, out: Array) -> tuple[Array, Array, Array
     return a, b, out
 
 
-def as_matrices(a: Array, b: Array, out: Array, ranks: tuple[int, ...]) -> tuple[Array, Array, Array]:
-    """The operands and the result of a product of two values of these `ranks`; a vector is a matrix of one row or column."""
-    left, right, whole = a, b, out
-    if ranks[1] == 1:
-        right, whole = b[..., None], whole[..., None]
-    if ranks[0] == 1:
-        left, whole = a[..., None, :], out[..., None, :] if ranks[1] == 2 else out[..., None, None]
-    return left, right, whole
-
-
 def _pays(long: Array, other: Array, n: int) -> bool:
     short = min(other.shape[-2:])
     return bool(short >= NARROW) or n * long.shape[-1] * long.shape[-2] <= MOST_ELEMENTS

@@ -24,10 +24,9 @@ import numpy as np
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.trace import ELEMENTWISE, Op, Ref, Trace, item_of, steady
 from ipu_teach.engine.chance import Chance, first_words
-from ipu_teach.engine.fold import as_matrices, folded
-from ipu_teach.engine.halves import HalfProducts
 from ipu_teach.engine.kernels import Call, apply, call_each, call_rows, check_fits, gather_windows, merge, scatter, to_unsigned
 from ipu_teach.engine.memory import Memory
+from ipu_teach.engine.products import Products
 from ipu_teach.engine.reroll import chain_calls, chain_size, rerolled
 from ipu_teach.engine.uses import alone_or_backwards, by_rows, delicate_roots, last_uses, live_bytes, only_numbers, soft_roots
 from ipu_teach.engine.views import Nest, Region, find_nests, running_order, single_row
@@ -106,7 +105,7 @@ class _Binder:
             self.branches[branch.at].append(branch)
         self.lanes_last = only_numbers(self.trace)
         self.calls: list[Call] = []
-        self.half_products = HalfProducts(exact)
+        self.products = Products(self.xp, exact)
         self.pool: dict[Any, list[Array]] = defaultdict(list)
 
     def bind(self) -> list[Call]:
@@ -574,16 +573,7 @@ class _Binder:
             self._each(op, out)
             return
         a, b = (self._operand(value, 0) for value in op.args)
-        if ranks == (1, 1) and self.exact:
-            self.calls.append((self.xp.vecdot, (a, b, out)))
-            return
-        left, right, whole = as_matrices(a, b, out, ranks)
-        if not self.exact and all(isinstance(value, Ref) for value in op.args):
-            left, right, whole = folded(self.xp, left, right, whole)
-        if whole.dtype == left.dtype == right.dtype == np.float16 and self.xp.on_host:
-            self.calls += self.half_products.calls(left, right, whole)
-        else:
-            self.calls.append((self.xp.matmul, (left, right, whole)))
+        self.calls += self.products.calls(a, b, out, ranks, joins=all(isinstance(value, Ref) for value in op.args))
 
     def _each(self, op: Op, out: Array) -> None:
         """Call the function vertex by vertex, on views that lie as the sample did: exact by construction."""

@@ -1,0 +1,45 @@
+"""`a @ b` for many vertices at once: which of the ways there are.
+
+Two vectors are a dot product, with the bits of each vertex's own. What has a matrix in it is a product of matrices, joined
+into larger ones where that is allowed (`fold`), by numpy's own order where it is of halves (`halves`), else by BLAS.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.engine.fold import folded
+from ipu_teach.engine.halves import HalfProducts
+from ipu_teach.engine.kernels import Call
+from ipu_teach.types import Array
+
+
+class Products:
+    """Makes the calls for the products of one group. `exact`: with the bits of the plain vertex loop."""
+
+    def __init__(self, xp: Any, exact: bool) -> None:
+        self._xp, self._exact = xp, exact
+        self._halves = HalfProducts(exact)
+
+    def calls(self, a: Array, b: Array, out: Array, ranks: tuple[int, ...], joins: bool) -> list[Call]:
+        """The calls for a @ b into out. `ranks`: of a vertex's own operands, 1 or 2. `joins`: both are the vertices' own."""
+        if ranks == (1, 1) and self._exact:
+            return [(self._xp.vecdot, (a, b, out))]
+        left, right, whole = _as_matrices(a, b, out, ranks)
+        if joins and not self._exact:
+            left, right, whole = folded(self._xp, left, right, whole)
+        if whole.dtype == left.dtype == right.dtype == np.float16 and self._xp.on_host:
+            return self._halves.calls(left, right, whole)
+        return [(self._xp.matmul, (left, right, whole))]
+
+
+def _as_matrices(a: Array, b: Array, out: Array, ranks: tuple[int, ...]) -> tuple[Array, Array, Array]:
+    """The operands and the result of a product of two values of these `ranks`; a vector is a matrix of one row or column."""
+    left, right, whole = a, b, out
+    if ranks[1] == 1:
+        right, whole = b[..., None], whole[..., None]
+    if ranks[0] == 1:
+        left, whole = a[..., None, :], out[..., None, :] if ranks[1] == 2 else out[..., None, None]
+    return left, right, whole
