@@ -13,7 +13,7 @@ import graphs
 import numpy as np
 import pytest
 from codelets import BRANCHING, SHAPES, random_branching, random_codelet
-from graphs import Placed, Space, add, contents, differences, random_values, regions, same_bits
+from graphs import Placed, Space, add, contents, differences, random_fields, random_values, regions, same_bits
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_exact import cut
