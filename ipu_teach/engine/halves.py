@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -36,26 +35,31 @@ class HalfProducts:
 
     def calls(self, left: Array, right: Array, out: Array) -> list[Call]:
         """The calls for (..., m, k) @ (..., k, n) into (..., m, n), all float16; axes of length 1 are shared."""
-        (m, n), k, lead = out.shape[-2:], left.shape[-1], out.shape[:-2]
-        way = self._way(m, n, prod(lead))
-        if not way:
+        (m, n), k = out.shape[-2:], left.shape[-1]
+        if self._exact and max(m, n) < 2:  # single sums: to lay them side by side costs more than numpy's own loop
             return [(np.matmul, (left, right, out))]
         made: list[Call] = []
+        lead = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])  # what no operand varies along is computed once
         most = max(1, BLOCK_BYTES // (4 * (m * k + k * n + m * n) or 1))
-        copies: list[Any] = [None, None]  # of operands that all vertices share
+        shared: dict[tuple[int, str], Array] = {}  # copies of operands that all vertices share
         for block in _blocks(lead, most):
+            place = out[_within(lead, block)]
+            way = self._way(m, n, prod(np.broadcast_shapes(*(x[_within(x.shape, block)].shape[:-2] for x in (left, right)))))
             operands = []
             for number, operand in enumerate((left, right)):
-                if copies[number] is None:
-                    copy, call = self._copy(f"{way} {number}", operand[_within(operand, block)], way, number)
+                copy = shared.get((number, way))
+                if copy is None:
+                    kept = prod(operand.shape[:-2]) == 1
+                    copy, call = self._copy(f"{way} {number}", operand[_within(operand.shape, block)], way, number, kept)
                     made.append(call)
-                    shared = prod(operand.shape[:-2]) == 1
-                    copies[number] = copy if shared else None
-                    operands.append(copy)
-                else:
-                    operands.append(copies[number])
-            place = _turned(out[block], way, 2)
-            result = self._buffer("out", place.shape)
+                    if kept:
+                        shared[number, way] = copy
+                operands.append(copy)
+            place = _turned(place, way, 2)
+            own = [x.shape[2:] if way == "vertices" else x.shape[:-2] for x in operands]
+            inner = place.shape[:2] if way == "vertices" else place.shape[-2:]
+            summed = np.broadcast_shapes(*own)
+            result = self._buffer("out", (*inner, *summed) if way == "vertices" else (*summed, *inner))
             if way == "blas":
                 made.append((np.matmul, (*operands, result)))
             else:
@@ -64,21 +68,18 @@ class HalfProducts:
         return made
 
     def _way(self, m: int, n: int, count: int) -> str:
-        """Which axis lies innermost; nothing where numpy's own product is as good."""
+        """Which axis lies innermost: one of two elements or more, or the sum itself would be."""
         if not self._exact:
             return "blas"
         longer = max(m, n)
-        if longer < 2:  # single sums: to lay them side by side costs more than numpy's own loop
-            return ""
         if longer < LONG and count > longer:
             return "vertices"
         return "columns" if n >= m else "rows"
 
-    def _copy(self, name: str, operand: Array, way: str, number: int) -> tuple[Array, Call]:
-        """A copy of an operand, and the call that makes it."""
+    def _copy(self, name: str, operand: Array, way: str, number: int, kept: bool) -> tuple[Array, Call]:
+        """A copy of an operand, of its own if it is `kept` for all blocks, and the call that makes it."""
         turned = _turned(operand, way, number)
-        shared = prod(operand.shape[:-2]) == 1
-        copy = np.empty(turned.shape, np.float32) if shared else self._buffer(name, turned.shape)
+        copy = np.empty(turned.shape, np.float32) if kept else self._buffer(name, turned.shape)
         return copy, (np.copyto, (copy, turned))
 
     def _buffer(self, name: str, shape: tuple[int, ...]) -> Array:
@@ -104,8 +105,8 @@ def _turned(array: Array, way: str, number: int) -> Array:
     return turned
 
 
-def _within(operand: Array, block: tuple[slice, ...]) -> tuple[slice, ...]:
-    return tuple(slice(None) if n == 1 else part for n, part in zip(operand.shape, block, strict=False))
+def _within(shape: tuple[int, ...], block: tuple[slice, ...]) -> tuple[slice, ...]:
+    return tuple(slice(None) if n == 1 else part for n, part in zip(shape, block, strict=False))
 
 
 def _blocks(lead: tuple[int, ...], most: int) -> Iterator[tuple[slice, ...]]:
