@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ipu_teach.cost.codelets import OPERATIONS, weight
+from ipu_teach.cost.codelets import OPERATIONS, array_cycles
 from ipu_teach.golden import table
 from ipu_teach.target import PRESETS, Target, make_target, source
 
@@ -28,9 +28,9 @@ def functions() -> Iterator[str]:
     """numpy's functions that cost more than one cycle for a data path, cheapest first."""
     yield cells("numpy", "PopLibs' operation", "2 FLOAT", "4 HALF")
     yield "|---|---|---|---|"
-    single, half = np.dtype(np.float32), np.dtype(np.float16)
-    for name in sorted(OPERATIONS, key=lambda name: weight(name, single, 2)):
-        costs = (f"{weight(name, dtype, width):g}" for dtype, width in ((single, 2), (half, 4)))
+    single, half, target = np.dtype(np.float32), np.dtype(np.float16), make_target("ipu2")
+    for name in sorted(OPERATIONS, key=lambda name: array_cycles(name, single, 2, target)):
+        costs = (f"{array_cycles(name, dtype, width, target):g}" for dtype, width in ((single, 2), (half, 4)))
         yield cells(f"`{name}`", " and ".join(OPERATIONS[name]), *costs)
 
 

@@ -47,18 +47,22 @@ _CLIP_WEIGHT = 2  # a minimum and a maximum, for a data path
 _EACH_WEIGHT = 3  # functions without a row of their own: the three cycles an element of PopLibs' argmax
 
 
-def weight(name: str, dtype: np.dtype[Any], width: int) -> float:
-    """Cycles of numpy's function `name` for a data path, which holds `width` elements of `dtype`."""
+def array_cycles(name: str, dtype: np.dtype[Any], elements: int, target: Target) -> float:
+    """Issue cycles of numpy's function `name` for so many elements of `dtype`, side by side in an array.
+
+    PopLibs' loops take two or four elements a turn where the data path holds as many; a wider one would not change those.
+    """
     if name == "where":
-        return _SELECT_WEIGHT * width
-    if name == "clip":
-        return _CLIP_WEIGHT
+        return _SELECT_WEIGHT * elements
     if dtype.kind != "f":  # integers have no vectors
         rate = (UNARY | BINARY).get((_WHOLE_OPERATIONS.get(name, ""), INT))
-        return width * (rate.cycles / rate.elements if rate else 1)
+        return elements * (rate.cycles / rate.elements if rate else _CLIP_WEIGHT if name == "clip" else 1)
+    paths = -(-elements // _width(dtype, target))
+    if name == "clip":
+        return _CLIP_WEIGHT * paths
     kind = HALF if dtype.itemsize == 2 else FLOAT
     rates = [(UNARY | BINARY)[op, kind] for op in OPERATIONS.get(name, ())]
-    return sum(rate.cycles * width / (rate.elements or width) for rate in rates) or 1.0
+    return sum(rate.cycles * (-(-elements // rate.elements) if rate.elements else paths) for rate in rates) or paths
 
 
 def trace_cycles(trace: Trace, target: Target) -> int:
@@ -83,15 +87,15 @@ def trace_cycles(trace: Trace, target: Target) -> int:
     return int(VERTEX_OVERHEAD + np.ceil(scalar + max(vector, loads / 2, stores)))
 
 
-def _width(sample: Array, target: Target) -> int:
-    """Elements of its type that fill the data path."""
-    return max(1, target.data_path_width // (8 * sample.dtype.itemsize))
+def _width(dtype: np.dtype[Any], target: Target) -> int:
+    """Elements of `dtype` that fill the data path."""
+    return max(1, target.data_path_width // (8 * dtype.itemsize))
 
 
 def _paths(sample: Any, target: Target) -> float:
     """Data paths that an array fills: 64-bit loads, stores or operations."""
     sample = np.asarray(sample)
-    return float(-(-sample.size // _width(sample, target)))
+    return float(-(-sample.size // _width(sample.dtype, target)))
 
 
 def _loaded(trace: Trace, argument: Ref, op: Op, target: Target) -> float:
@@ -109,16 +113,14 @@ def _work(trace: Trace, op: Op, target: Target) -> float:
     result = np.asarray(trace.samples[op.result])
     sources = [np.asarray(trace.samples[a.id]) for a in op.args if isinstance(a, Ref)]
     if op.kind == "product":
-        return float(result.size * -(-sources[0].shape[-1] // _width(result, target)))
+        return float(result.size * -(-sources[0].shape[-1] // _width(result.dtype, target)))
     name = _name(op)
     if op.kind == "each" and name not in ("power", *_POWERS.values()):
         return float(_EACH_WEIGHT * max(s.size for s in sources))
     work = sources[0] if op.kind == "reduce" else result
     if work.ndim == 0:
         return single_cycles(name, work.dtype, target)
-    width = _width(work, target)
-    cycles = weight(name, work.dtype, width)
-    return (_paths(work, target) if work.dtype.kind == "f" else work.size / width) * cycles
+    return array_cycles(name, work.dtype, work.size, target)
 
 
 def _name(op: Op) -> str:
@@ -132,8 +134,8 @@ def _name(op: Op) -> str:
 
 def single_cycles(name: str, dtype: np.dtype[Any], target: Target) -> float:
     """Issue cycles of one operation, by numpy's name for it, whose result is a single element of a numpy dtype."""
-    width = max(1, target.data_path_width // (8 * dtype.itemsize))
-    return max(1.0, weight(name, dtype, width) / width)
+    width = _width(dtype, target)
+    return max(1.0, array_cycles(name, dtype, width, target) / width)
 
 
 def path_cycles(trace: Trace, target: Target) -> int:
