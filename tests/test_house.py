@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ipu_teach import errors
@@ -207,6 +208,7 @@ def test_ruff_format() -> None:
     assert status == 0, text
 
 
+@pytest.mark.skipif(not np.__version__.startswith("2.4."), reason="types are held against the annotations of numpy 2.4 alone")
 def test_mypy_strict() -> None:
     status, text = said("-m", "mypy")
     assert status == 0, text
