@@ -18,7 +18,7 @@ from ipu_teach.compile.trace import Op, Ref, Trace, steady
 from ipu_teach.engine import plan
 from ipu_teach.engine.kernels import Call
 from ipu_teach.engine.memory import Memory
-from ipu_teach.engine.uses import last_uses
+from ipu_teach.engine.uses import last_uses, live_bytes
 from ipu_teach.engine.views import LEAST_RUN, Region
 from ipu_teach.types import Array
 
@@ -91,10 +91,10 @@ class _Binder:
         self.last, self.stores = last_uses(trace)
         self.calls: list[Call] = []
         self.pool: dict[Any, list[Array]] = defaultdict(list)
-        made = [trace.samples[op.result] for op in trace.ops if op.kind == "ufunc"]
-        touched = sum(np.asarray(trace.samples[i]).itemsize for i in trace.regions)
+        samples = [np.asarray(trace.samples[i]) for i in trace.regions]
+        touched, length = sum(s.itemsize for s in samples), max(s.size for s in samples)
         budget = memory.backend.chunk_bytes or plan.CHUNK_BYTES
-        self.chunk = max(1, budget // (touched + sum(np.asarray(s).itemsize for s in made)))
+        self.chunk = max(1, budget // (touched + live_bytes(trace, self.last) // max(1, length)))
 
     def run(self, begins: dict[int, int], length: int) -> None:
         """Append the calls for `length` elements from `begins` on, which are positions by region."""

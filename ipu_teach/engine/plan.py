@@ -32,7 +32,7 @@ from ipu_teach.engine.uses import alone_or_backwards, by_rows, delicate_roots, l
 from ipu_teach.engine.views import Nest, Region, find_nests, running_order, single_row
 from ipu_teach.types import Array
 
-CHUNK_BYTES = 512 * 1024  # temporaries of one chunk: stay inside a core's second-level cache
+CHUNK_BYTES = 768 * 1024  # temporaries of one chunk: stay inside a core's second-level cache
 WINDOW = 16  # from this many elements on, a contiguous region is gathered as one window
 LANES = 4096  # vertices that a chunk of single numbers has at least: below, a call costs more than its work
 PACK_BYTES = 64 * 1024 * 1024  # operands that vertices share are laid out once a step, up to this size
