@@ -11,7 +11,7 @@ import numpy as np
 
 from ipu_teach.bench import codelets
 from ipu_teach.bench.kernels import TILES, WORKERS, small_step
-from ipu_teach.bench.measure import Row, Work
+from ipu_teach.bench.measure import Ratios, Row, Work
 from ipu_teach.compile import compile_graph
 from ipu_teach.cost import CostModel
 from ipu_teach.device import Device, IPUModel
@@ -204,11 +204,15 @@ def pod(num_ipus: int) -> None:
 MOST_IPUS = 64
 
 
-def _pod() -> float:
-    """Seconds of the pod over 64 times those of one IPU."""
+def _pod() -> Ratios:
+    """What gives the seconds of the pod over 64 times those of one IPU."""
     pod(1)
-    one = min(_seconds(lambda: pod(1)) for _ in range(3))
-    return _seconds(lambda: pod(MOST_IPUS)) / (MOST_IPUS * one)
+
+    def one_round() -> dict[str, float]:
+        one = min(_seconds(lambda: pod(1)) for _ in range(3))
+        return {"pod": _seconds(lambda: pod(MOST_IPUS)) / (MOST_IPUS * one)}
+
+    return one_round
 
 
 def _seconds(call: Callable[[], object]) -> float:
