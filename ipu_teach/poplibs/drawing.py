@@ -75,5 +75,8 @@ def _matrix(matrix: Matrix, x: float, y: float, width: float, height: float) -> 
     for i in range(1, down if down <= _MOST_LINES else 0):
         at = y + height * i / down
         marks.append(f"<path d='M{x:.1f} {at:.1f}h{width:.1f}' stroke='#6baed6'/>")
-    marks.append(f"<text x='{x + width / 2 - 4:.1f}' y='{y + height / 2 + 4:.1f}'>{escape(matrix.name)}</text>")
+    marks.append(
+        f"<text x='{x + width / 2 - 4:.1f}' y='{y + height / 2 + 4:.1f}' paint-order='stroke' stroke='#eff3ff' "
+        f"stroke-width='5'>{escape(matrix.name)}</text>"
+    )
     return marks
