@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from codelets import Sum
 from damage import parts, refuses_truncated, survives_flips, whole
 from graphs import Space, random_superstep
 from hypothesis import HealthCheck, given, settings
@@ -218,6 +219,32 @@ def test_a_million_steps() -> None:
     data = report.serialize()
     assert len(data) < 100_000
     assert [s.index for s in Report.deserialize(data).steps(999_999)] == [999_999]
+
+
+def test_a_million_vertices() -> None:
+    """1.1 million vertices on a full chip, 747 or 748 on each of its tiles."""
+    device, count = IPUModel().create_device(), 1_100_000
+    graph = Graph(device)
+    x, out = graph.add_variable(FLOAT, (count, 2), "x"), graph.add_variable(FLOAT, (count,), "out")
+    tiles = np.arange(count) * 1472 // count
+    compute_set = graph.add_compute_set("sums")
+    for tensor in (x, out):
+        graph.set_tile_mapping(tensor, tiles)
+    graph.add_vertices(compute_set, Sum, tiles, x=x, out=out)
+    graph.set_initial_value(x, 0.5)
+    engine = Engine(graph, Execute(compute_set))
+    engine.load_and_run(device)
+    report = engine.report
+    again = Report.deserialize(report.serialize())
+    assert answers(again) == answers(report)
+    assert again.compute_sets[0].num_vertices == count
+    held = dict(zip(*np.unique(np.bincount(tiles), return_counts=True), strict=True))
+    assert sorted(held) == [747, 748] and sum(held.values()) == 1472
+    busiest = again.compute_sets[0].cycles_per_tile
+    # A tile's time is six times that of its busiest worker: ceil(747 / 6) and ceil(748 / 6) are both 125 vertices.
+    assert busiest.min() == busiest.max() and busiest.max() % (6 * 125) == 0
+    sizes = {v.name: v.bytes for v in again.variables}
+    assert sizes["x"] == 8 * count and sizes["out"] == 4 * count
 
 
 # --- files that are wrong ---------------------------------------------------------------------------------------------
