@@ -513,6 +513,7 @@ NO_TENSORS = {
     "poputil.balanced_partition", "poputil.split_regions", "poputil.split_regions_between_workers", "poputil.template_vertex",
     "poputil.choose_mapping_offset", "poputil.get_tile_imbalance", "poputil.dim_is_split_over_tiles", "poputil.tile_pieces",
     "poputil.dim_is_split_over_ipus", "poputil.take", "popops.plan_reduce", "popops.reduce_rows", "poplin.plan_mat_mul",
+    "poplin.mat_mul_report_plan", "poplin.mat_mul_grouped_report_plan",
     "popops.add_codelets", "poplin.add_codelets", "popnn.add_codelets",
 }  # fmt: skip
 

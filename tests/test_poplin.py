@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
@@ -233,6 +234,21 @@ def test_wide_loads_and_fast_reductions_are_costed_and_give_the_same_values() ->
     assert all(less < more for more, less in zip(*times, strict=True))
 
 
+def test_a_plan_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    """How it cuts, and its parts, whose cycles are the whole."""
+    graph = Graph(target_of(13))
+    plan = poplin.plan_mat_mul(64, 40, 30, graph.target, dtype=HALF, partials_type=HALF)
+    poplin.mat_mul_report_plan(graph, HALF, (64, 40), (40, 30), options={"partialsType": "half"})
+    first, *rest = capsys.readouterr().out.splitlines()
+    assert first == repr(plan) and f"rows in {plan.row_blocks}" in first
+    assert sum(int(line.split(":")[1].split()[0].replace(",", "")) for line in rest) == plan.cycles
+    out = io.StringIO()
+    poplin.mat_mul_grouped_report_plan(graph, FLOAT, (2, 64, 40), (2, 40, 30), file=out)
+    assert out.getvalue().splitlines()[0] == repr(poplin.plan_mat_mul(64, 40, 30, graph.target, groups=2))
+    poplin.mat_mul_report_plan(graph, FLOAT, (0, 40), (40, 30))
+    assert capsys.readouterr().out == "[0, 40] x [40, 30] is empty: nothing is multiplied.\n"
+
+
 def test_a_cache_says_which_plans_were_used() -> None:
     a, b = operands(4, 8, 6, FLOAT)
     cache = poplin.PlanningCache()
@@ -415,6 +431,11 @@ mat_mul() was given b with 9 of its 9 elements on no tile.
 
 poplin.create_mat_mul_input_lhs(graph, FLOAT, (3, 4), (3, 4))
 create_mat_mul_input_lhs() was given two inner dimensions that differ: 4 and 3.
+  where: a_shape (3, 4) and b_shape (3, 4)
+  next:  a has as many columns as b has rows; perhaps one of them is to be transposed.
+
+poplin.mat_mul_report_plan(graph, FLOAT, (3, 4), (3, 4))
+mat_mul_report_plan() was given two inner dimensions that differ: 4 and 3.
   where: a_shape (3, 4) and b_shape (3, 4)
   next:  a has as many columns as b has rows; perhaps one of them is to be transposed.
 

@@ -44,7 +44,15 @@ POPLIN = [
         "the product needs not be told: it looks where its operands lie",
         "poplin.pre_arrange_mat_mul_input_rhs(graph, (6, 4), t, prog)",
     ),
-    Row("poplin::matMulReportPlan", "poplibs.poplin.plan_mat_mul", "returns the plan", "poplin.plan_mat_mul(8, 8, 8, target)"),
+    Row(
+        "poplin::matMulReportPlan", "poplibs.poplin.mat_mul_report_plan", "prints to `file`, by default the screen",
+        "poplin.mat_mul_report_plan(graph, FLOAT, (4, 6), (6, 2))",
+    ),
+    Row(
+        "poplin::matMulGroupedReportPlan", "poplibs.poplin.mat_mul_grouped_report_plan", "prints to `file`",
+        "poplin.mat_mul_grouped_report_plan(graph, FLOAT, (3, 4, 6), (3, 6, 2))",
+    ),
+    Row("poplin::matMulReportPlan, as a value", "poplibs.poplin.plan_mat_mul", "", "poplin.plan_mat_mul(8, 8, 8, target)"),
     Row(
         "poplin::PlanningCache", "poplibs.poplin.PlanningCache", "plans are remembered without one; it says which were used",
         "poplin.PlanningCache()",

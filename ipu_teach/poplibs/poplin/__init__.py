@@ -9,6 +9,8 @@ from ipu_teach.poplibs.poplin.operands import (
     create_mat_mul_input_lhs,
     create_mat_mul_input_rhs,
     create_mat_mul_output,
+    mat_mul_grouped_report_plan,
+    mat_mul_report_plan,
     pre_arrange_mat_mul_input_rhs,
 )
 from ipu_teach.poplibs.poplin.plan import MatMulPlan, PlanningCache, plan_mat_mul
@@ -28,6 +30,8 @@ __all__ = [
     "mat_mul_acc",
     "mat_mul_grouped",
     "mat_mul_grouped_acc",
+    "mat_mul_grouped_report_plan",
+    "mat_mul_report_plan",
     "plan_mat_mul",
     "pre_arrange_mat_mul_input_rhs",
     "transpose",

@@ -1,16 +1,16 @@
-"""Operands and results of a product, made where its plan will want them: nothing crosses between tiles without need."""
+"""Operands and results of a product, made where its plan will want them, so that little crosses; and that plan, printed."""
 
 from __future__ import annotations
 
 from itertools import product
-from typing import Any
+from typing import Any, TextIO
 
 from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.tensor import Shape, Tensor
 from ipu_teach.poplibs.options import Options
 from ipu_teach.poplibs.poplin.matmul import INNER, shares_of, tiles_of
-from ipu_teach.poplibs.poplin.plan import MatMulPlan, planned, product_of
+from ipu_teach.poplibs.poplin.plan import MatMulPlan, Product, planned, product_of
 from ipu_teach.poplibs.poplin.wishes import MEMORY_PROPORTION, wish_of
 from ipu_teach.poplibs.poputil import check_call, check_graph, check_mapped, check_same, check_tensor, map_tensor_linearly
 from ipu_teach.program import Copy
@@ -149,13 +149,59 @@ def pre_arrange_mat_mul_input_rhs(
     return made
 
 
-def _input(
-    function: str, graph: Graph, dtype: object, a_shape: object, b_shape: object, name: object, out_type: object,
-    wish: tuple[Any, Any, Any], rank: int, side: str,
-) -> Tensor:  # fmt: skip
+def mat_mul_report_plan(
+    graph: Graph,
+    dtype: type[DType],
+    a_shape: tuple[int, ...],
+    b_shape: tuple[int, ...],
+    *,
+    out_type: type[DType] | None = None,
+    partials_type: type[DType] | str | None = None,
+    available_memory_proportion: float | str = MEMORY_PROPORTION,
+    options: Options | None = None,
+    file: TextIO | None = None,
+) -> None:
+    """Print the plan of `mat_mul` of `a_shape` (m, k) and `b_shape` (k, n): how it cuts them, and its modelled cycles.
+
+    `plan_mat_mul` gives the same plan as a value. `file`: where to, the screen if it is left out. Raises `PoplibsError`.
+    """
+    function, wish = "mat_mul_report_plan", (options, partials_type, available_memory_proportion)
+    _report(function, graph, dtype, a_shape, b_shape, out_type, wish, 2, file)
+
+
+def mat_mul_grouped_report_plan(
+    graph: Graph,
+    dtype: type[DType],
+    a_shape: tuple[int, ...],
+    b_shape: tuple[int, ...],
+    *,
+    out_type: type[DType] | None = None,
+    partials_type: type[DType] | str | None = None,
+    available_memory_proportion: float | str = MEMORY_PROPORTION,
+    options: Options | None = None,
+    file: TextIO | None = None,
+) -> None:
+    """As `mat_mul_report_plan`, for `mat_mul_grouped`: `a_shape` (groups, m, k), `b_shape` (groups, k, n)."""
+    function, wish = "mat_mul_grouped_report_plan", (options, partials_type, available_memory_proportion)
+    _report(function, graph, dtype, a_shape, b_shape, out_type, wish, 3, file)
+
+
+def _report(
+    function: str, graph: Graph, dtype: object, a_shape: object, b_shape: object, out_type: object,
+    wish: tuple[Any, Any, Any], rank: int, file: TextIO | None,
+) -> None:  # fmt: skip
+    _, whole, plan = _planned(function, graph, dtype, a_shape, b_shape, out_type, wish, rank)
+    print(repr(plan) if plan is not None else f"{whole.shapes()} is empty: nothing is multiplied.", file=file)
+    for part, cycles in plan.parts if plan is not None else ():
+        print(f"  {part + ':':30} {cycles:>12,} modelled cycles", file=file)
+
+
+def _planned(
+    function: str, graph: Graph, dtype: object, a_shape: object, b_shape: object, out_type: object,
+    wish: tuple[Any, Any, Any], rank: int,
+) -> tuple[list[int], Product, MatMulPlan | None]:  # fmt: skip
+    """The groups, none or one, of a product of these shapes; the product; its plan, None if it is empty."""
     check_graph(function, graph)
-    if name is not None and not isinstance(name, str):
-        raise PoplibsError(f"{function}() was given {shown(name)} as name.", next_step="give a name: text, in quotes.")
     (*groups, m, k), (*others, rows, n) = (
         _matrix_shape(function, what, s, rank) for what, s in (("a_shape", a_shape), ("b_shape", b_shape))
     )
@@ -164,7 +210,17 @@ def _input(
     check_same(function, "inner dimensions", k, rows, where, INNER)
     wished = wish_of(function, *wish)
     whole = product_of(function, (*(groups or [1]), m, k, n), dtype, out_type, wished)  # type: ignore[arg-type]
-    plan = planned(function, whole, graph.target, wished)
+    return groups, whole, planned(function, whole, graph.target, wished)
+
+
+def _input(
+    function: str, graph: Graph, dtype: object, a_shape: object, b_shape: object, name: object, out_type: object,
+    wish: tuple[Any, Any, Any], rank: int, side: str,
+) -> Tensor:  # fmt: skip
+    if name is not None and not isinstance(name, str):
+        raise PoplibsError(f"{function}() was given {shown(name)} as name.", next_step="give a name: text, in quotes.")
+    groups, whole, plan = _planned(function, graph, dtype, a_shape, b_shape, out_type, wish, rank)
+    m, k, n = whole.m, whole.k, whole.n
     shape = {"a": (m, k), "b": (k, n), "out": (m, n)}[side]
     tensor = graph.add_variable(whole.out if side == "out" else whole.dtype, (*groups, *shape), name)
     if plan is None:
