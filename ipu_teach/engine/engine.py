@@ -390,7 +390,7 @@ class Engine(WithoutSome):
             return self._executable.report
         going = self._machine.steps_run if self._current is not None else ()
         cost = self._machine.cost  # a run may have measured steps, where cycles depend on data
-        looped = self._machine.stopped_lanes
+        looped = self._machine.looped
         profile = self._profile if cost is self._cost and not looped else CompiledProfile(cost, looped)
         settings = InstrumentationSettings.of(self._options)
         return Report(profile, self._log.snapshot(going, self._current), TIMELINE.snapshot(self._made), settings)

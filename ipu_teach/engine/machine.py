@@ -375,6 +375,14 @@ class Machine:
         tiles = group.table.tiles[group.rows]
         return bool(np.any(self._registers.behaviour[tiles] & np.uint32(ESR))) and rounds(group)
 
+    @property
+    def looped(self) -> dict[type[Vertex], str]:
+        """Codelets that could run all at once and ran vertex by vertex, each with the reason."""
+        if not self._vertex_loop:
+            return self.stopped_lanes
+        groups = (group for found in self.compiled.groups.values() for group in found)
+        return {group.table.codelet: "Engine(vertex_loop=True) asks for it" for group in groups if not group.at_once}
+
     def _shuffled(self, group: Group) -> tuple[Group, Array]:
         """The same group with its vertices, and the workers of a MultiVertex, in another order, if that was asked for.
 

@@ -39,7 +39,7 @@ WAYS = ("batch", "fork", "lanes", "loop")  # how a codelet runs, the slowest las
 
 
 class CompiledProfile(Profile):
-    """The answers of a `CostModel`. `looped`: codelets that had to run one by one after all, with line and reason."""
+    """The answers of a `CostModel`. `looped`: codelets that ran one by one after all, with the reason."""
 
     def __init__(self, cost: CostModel, looped: Mapping[type[Vertex], str] | None = None) -> None:
         self._cost = cost
@@ -67,7 +67,7 @@ class CompiledProfile(Profile):
             if codelet not in slowest or WAYS.index(group.way) > WAYS.index(slowest[codelet][0]):
                 slowest[codelet] = group.way, group.unbatched
         for codelet, reason in self._looped.items():
-            slowest[codelet] = WAYS[-1], f"{slowest[codelet][1]}; {reason}"
+            slowest[codelet] = WAYS[-1], "; ".join(filter(None, (slowest[codelet][1], reason)))
         return tuple(
             CodeletFacts(
                 c.__name__,
