@@ -238,10 +238,8 @@ def write_whole(given: object, data: bytes, call: str, what: str) -> None:
                 os.unlink(name)
             raise
     except OSError as error:
-        raise InvalidOptionError(
-            f"The {what} cannot be written to {shown(str(place))}: {error.strerror or error}.",
-            next_step="give the path of a file in a folder that exists and may be written to.",
-        ) from None
+        raise InvalidOptionError(f"""The {what} cannot be written to {shown(str(place))}: {error.strerror or error}.
+            next:  give the path of a file in a folder that exists and may be written to.""") from None
 
 
 def _umask() -> int:

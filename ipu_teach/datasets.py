@@ -104,11 +104,9 @@ def load(name: str) -> Dataset:
         return digits()
     if name == "mnist":
         return mnist()
-    raise DatasetError(
-        f"There is no dataset called {name!r}.",
-        where="datasets.load",
-        next_step="Ask for 'digits', which comes with the kit, or for 'mnist', which is downloaded once.",
-    )
+    raise DatasetError(f"""There is no dataset called {name!r}.
+        where: datasets.load
+        next:  Ask for 'digits', which comes with the kit, or for 'mnist', which is downloaded once.""")
 
 
 # ------------------------------------------------------------------------------------------ the digits
@@ -135,18 +133,14 @@ def digits() -> Dataset:
             images, labels = file["images"], file["labels"]
             train, test = file["train_index"], file["test_index"]
     except FileNotFoundError:
-        raise DatasetError(
-            "The digits that come with the kit are not where they should be: digits8.npz is missing.",
-            where=str(_DIGITS_FILE),
-            next_step="Install the kit from its checkout with `pip install -e .`, which leaves the file in its place, "
-            "or restore it with `git checkout datasets/digits8.npz`.",
-        ) from None
+        raise DatasetError(f"""The digits that come with the kit are not where they should be: digits8.npz is missing.
+            where: {_DIGITS_FILE}
+            next:  Install the kit from its checkout with `pip install -e .`, which leaves the file in its place, or restore it
+            with `git checkout datasets/digits8.npz`.""") from None
     except (OSError, ValueError, KeyError, EOFError, NotImplementedError, zlib.error, zipfile.BadZipFile) as error:
-        raise DatasetError(
-            f"The digits that come with the kit cannot be read: digits8.npz is damaged ({_one_line(error)}).",
-            where=str(_DIGITS_FILE),
-            next_step="Restore the file with `git checkout datasets/digits8.npz`.",
-        ) from error
+        raise DatasetError(f"""The digits that come with the kit cannot be read: digits8.npz is damaged ({_one_line(error)}).
+            where: {_DIGITS_FILE}
+            next:  Restore the file with `git checkout datasets/digits8.npz`.""") from error
     scaled = _scale(images)
     return Dataset("digits", scaled[train], labels[train], scaled[test], labels[test])
 
@@ -191,12 +185,10 @@ def mnist(download: bool = True, *, timeout: float = TIMEOUT) -> Dataset:
             return _split_test_half(folder, found)
     searched = " or ".join(str(folder) for folder in folders)
     if not download:
-        raise DatasetError(
-            "The four files of MNIST are not on this machine, and download=False forbids to fetch them.",
-            where=searched,
-            next_step="Call datasets.mnist() to download them, copy them into one of these folders, "
-            "or use datasets.digits(), which comes with the kit.",
-        )
+        raise DatasetError(f"""The four files of MNIST are not on this machine, and download=False forbids to fetch them.
+            where: {searched}
+            next:  Call datasets.mnist() to download them, copy them into one of these folders, or use datasets.digits(), which
+            comes with the kit.""")
     cache, base = folders[-1], _base_url()
     try:
         for stem in _MD5:
@@ -312,17 +304,13 @@ def read_idx(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
     except (gzip.BadGzipFile, zlib.error) as error:
         raise _refused(file, f"is damaged: it does not unpack ({_one_line(error)}).") from error
     except FileNotFoundError:
-        raise DatasetError(
-            f"The file {file.name} does not exist.",
-            where=str(file),
-            next_step="Check the path; datasets.mnist() finds or downloads the files of MNIST by itself.",
-        ) from None
+        raise DatasetError(f"""The file {file.name} does not exist.
+            where: {file}
+            next:  Check the path; datasets.mnist() finds or downloads the files of MNIST by itself.""") from None
     except OSError as error:
-        raise DatasetError(
-            f"The file {file.name} cannot be read: {error.strerror or _one_line(error)}.",
-            where=str(file),
-            next_step="Check that it is a file and that you may read it.",
-        ) from error
+        raise DatasetError(f"""The file {file.name} cannot be read: {error.strerror or _one_line(error)}.
+            where: {file}
+            next:  Check that it is a file and that you may read it.""") from error
 
 
 def _parse(file: Path, stream: IO[bytes] | gzip.GzipFile) -> NDArray[np.uint8]:
@@ -385,11 +373,10 @@ def _base_url() -> str:
     except ValueError:
         usable = False
     if not usable or not base.isascii() or not base.isprintable() or " " in base:
-        raise DatasetError(
-            f"MNIST cannot be downloaded from {base!r}, which is not an address of the form http://... or https://...",
-            where="the environment variable IPU_TEACH_MNIST_URL",
-            next_step="Set it to the folder on a server that holds the four .gz files, or unset it to use the default address.",
-        )
+        raise DatasetError(f"""MNIST cannot be downloaded from {base!r}, which is not an address of the form http://... or
+            https://...
+            where: the environment variable IPU_TEACH_MNIST_URL
+            next:  Set it to the folder on a server that holds the four .gz files, or unset it to use the default address.""")
     return base.rstrip("/") + "/"
 
 
@@ -406,12 +393,10 @@ def _download(url: str, final: Path, md5: str, timeout: float) -> None:
             with contextlib.suppress(OSError):
                 os.replace(part, final.with_name(f"{final.name}.part"))
     except OSError as error:
-        raise DatasetError(
-            f"The download of {final.name} cannot be stored: {error.strerror or _one_line(error)}.",
-            where=str(final.parent),
-            next_step="Make room there or set XDG_CACHE_HOME to a folder that you may write; "
-            "or use datasets.digits(), which comes with the kit.",
-        ) from error
+        raise DatasetError(f"""The download of {final.name} cannot be stored: {error.strerror or _one_line(error)}.
+            where: {final.parent}
+            next:  Make room there or set XDG_CACHE_HOME to a folder that you may write; or use datasets.digits(), which comes
+            with the kit.""") from error
 
 
 def _claim(final: Path, timeout: float) -> Path:
@@ -448,19 +433,16 @@ def _fill(url: str, part: Path, md5: str, timeout: float) -> None:
             return
         part.unlink()
         if not resumed:
-            raise DatasetError(
-                f"The download of {url.rpartition('/')[2]} is not the file of MNIST: its md5 is {seen} and should be {md5}.",
-                where=url,
-                next_step="Try again; if it happens again, something between you and the server changes it (a log-in "
-                "page, a proxy) or the address is wrong: set IPU_TEACH_MNIST_URL to another mirror.",
-            )
+            raise DatasetError(f"""The download of {url.rpartition("/")[2]} is not the file of MNIST: its md5 is {seen} and
+                should be {md5}.
+                where: {url}
+                next:  Try again; if it happens again, something between you and the server changes it (a log-in page, a proxy)
+                or the address is wrong: set IPU_TEACH_MNIST_URL to another mirror.""")
         problem = "what an earlier download had left was not the beginning of this file"
-    raise DatasetError(
-        f"The download of {url.rpartition('/')[2]} broke off {_ATTEMPTS} times: {problem}.",
-        where=url,
-        next_step="Call datasets.mnist() again, which goes on where it stopped; "
-        "or use datasets.digits(), which comes with the kit.",
-    )
+    raise DatasetError(f"""The download of {url.rpartition("/")[2]} broke off {_ATTEMPTS} times: {problem}.
+        where: {url}
+        next:  Call datasets.mnist() again, which goes on where it stopped; or use datasets.digits(), which comes with the
+        kit.""")
 
 
 def _md5(path: Path) -> str:
@@ -491,12 +473,10 @@ def _fetch(url: str, part: Path, timeout: float) -> None:
         if error.code == 416 and have:  # there is nothing after `have`: it was no beginning of this file
             part.unlink()
             raise _DroppedError("what an earlier download had left was longer than the file") from None
-        raise DatasetError(
-            f"The server refused to send {name}: {error.code} {error.reason}.",
-            where=url,
-            next_step="Check the address in IPU_TEACH_MNIST_URL (unset it to use the default); "
-            "or use datasets.digits(), which comes with the kit.",
-        ) from None
+        raise DatasetError(f"""The server refused to send {name}: {error.code} {error.reason}.
+            where: {url}
+            next:  Check the address in IPU_TEACH_MNIST_URL (unset it to use the default); or use datasets.digits(), which comes
+            with the kit.""") from None
     except urllib.error.URLError as error:
         raise _OfflineError(_one_line(error.reason)) from None
     except TimeoutError:
@@ -538,9 +518,7 @@ def _fetch(url: str, part: Path, timeout: float) -> None:
 
 
 def _stalled(url: str, have: int, timeout: float) -> DatasetError:
-    return DatasetError(
-        f"The download of {url.rpartition('/')[2]} stalled: no byte came for {timeout:g} s, after {have:,}.",
-        where=url,
-        next_step="Call datasets.mnist() again, which goes on where it stopped; "
-        "or use datasets.digits(), which comes with the kit.",
-    )
+    return DatasetError(f"""The download of {url.rpartition("/")[2]} stalled: no byte came for {timeout:g} s, after {have:,}.
+        where: {url}
+        next:  Call datasets.mnist() again, which goes on where it stopped; or use datasets.digits(), which comes with the
+        kit.""")

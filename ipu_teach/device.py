@@ -30,10 +30,8 @@ class Device:
 
     def __init__(self, target: Target, target_type: TargetType = TargetType.IPU_MODEL) -> None:
         if not isinstance(target, Target):
-            raise InvalidMachineModelError(
-                f"Device() was given {shown(target)}, which is no target.",
-                next_step='make a device with IPUModel("ipu2").create_device().',
-            )
+            raise InvalidMachineModelError(f"""Device() was given {shown(target)}, which is no target.
+                next:  make a device with IPUModel("ipu2").create_device().""")
         self.target = target
         self.target_type = target_type
         self.id = Device._made
@@ -77,9 +75,8 @@ class Device:
             count, fits = len(listed), single and whole and len(set(listed)) == len(listed) > 0
         if not fits:
             several = f", or a list of different tiles from 0 to {have - 1}" if single else ""
-            raise InvalidMachineModelError(
-                f"create_virtual_device() was given {shown(tiles)}.", next_step=f"give a number of tiles, 1 to {have}{several}."
-            )
+            raise InvalidMachineModelError(f"""create_virtual_device() was given {shown(tiles)}.
+                next:  give a number of tiles, 1 to {have}{several}.""")
         return Device(replace(self.target, tiles_per_ipu=count), self.target_type)
 
     @property
@@ -120,24 +117,20 @@ class DeviceManager:
         There is no hardware: asking for `TargetType.IPU` raises `NoHardwareError`.
         """
         if target_type is TargetType.IPU:
-            raise NoHardwareError(
-                "No IPU hardware is attached: this kit simulates the chip.",
-                next_step="ask for TargetType.IPU_MODEL; the same program runs on it, with the same values.",
-            )
+            raise NoHardwareError("""No IPU hardware is attached: this kit simulates the chip.
+                next:  ask for TargetType.IPU_MODEL; the same program runs on it, with the same values.""")
         if target_type is TargetType.CPU:
             return [Device.create_cpu_device()]
         if not isinstance(target_type, TargetType):
-            raise InvalidOptionError(
-                f"get_devices() was given {shown(target_type)}.", next_step="give TargetType.IPU_MODEL or TargetType.CPU."
-            )
+            raise InvalidOptionError(f"""get_devices() was given {shown(target_type)}.
+                next:  give TargetType.IPU_MODEL or TargetType.CPU.""")
         return [d for d in self._devices if num_ipus is None or d.target.num_ipus == num_ipus]
 
     def get_device(self, number: int) -> Device:
         """Device `number` of the pool, counted from 0."""
         if not isinstance(number, int) or not 0 <= number < len(self._devices):
-            raise InvalidOptionError(
-                f"There is no device {shown(number)}.", next_step=f"the pool has the devices 0 to {len(self._devices) - 1}."
-            )
+            raise InvalidOptionError(f"""There is no device {shown(number)}.
+                next:  the pool has the devices 0 to {len(self._devices) - 1}.""")
         return self._devices[number]
 
     def __repr__(self) -> str:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 LONGEST = 80  # characters of a value quoted in an error
+_GOES_ON = re.compile(r"\n +(?! |where: |line: |next: )")
+_LABEL = re.compile(r"\n +(where|line|next): +")
 
 
 def counted(number: int, one: str, several: str = "") -> str:
@@ -42,25 +44,29 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
 
 
 class IPUTeachError(Exception):
-    """The root of every error the kit raises.
+    '''The root of every error the kit raises.
 
     `tried` is the sentence that says what went wrong, `where` names the place (vertex, field, element, tile), `line` the
     line of the learner's program that made it, `next_step` is the advice. All of them appear in `str(error)`.
-    """
+
+    An error of several lines is written as it is printed, indented as the code around it:
+
+        raise PoplarIndexError(f"""sub_sample() was given the stride {shown(stride)}.
+            where: {self!r}
+            next:  use a whole number of 1 or more.""")
+
+    A line that begins with none of the three words goes on with the one before. The keywords are for a text that is put
+    together, or that quotes one of several lines: with one of them given, the text stays as it is.
+    '''
 
     def __init__(self, tried: str, *, where: str = "", line: str = "", next_step: str = "") -> None:
+        said = {"where": where, "line": line, "next": next_step}
         self.tried = tried
-        self.where = where
-        self.line = line
-        self.next_step = next_step
-        lines = [tried]
-        if where:
-            lines.append(f"  where: {where}")
-        if line:
-            lines.append(f"  line:  {line}")
-        if next_step:
-            lines.append(f"  next:  {next_step}")
-        super().__init__("\n".join(lines))
+        if not any(said.values()):
+            self.tried, *labelled = _LABEL.split(_GOES_ON.sub(" ", tried))
+            said |= dict(zip(labelled[::2], labelled[1::2], strict=True))
+        self.where, self.line, self.next_step = said.values()
+        super().__init__("\n".join([self.tried, *(f"  {name + ':':<6} {words}" for name, words in said.items() if words)]))
 
 
 class PoplarError(IPUTeachError):
@@ -232,9 +238,8 @@ def missing(owner: str, name: str, instead: Mapping[str, str], known: Iterable[s
     if name.startswith("_"):  # Python and Jupyter ask for many of these, and expect this very answer
         return AttributeError(f"{owner} has no attribute {name!r}")
     near = did_you_mean(name, [k for k in known if not k.startswith("_")])
-    return UnknownNameError(
-        f"{owner} has no attribute {name!r}.", next_step=near.strip() or f"help({owner}) lists what it has."
-    )
+    return UnknownNameError(f"""{owner} has no attribute {name!r}.
+        next:  {near.strip() or f"help({owner}) lists what it has."}""")
 
 
 class WithoutSome:

@@ -49,16 +49,13 @@ def _program(given: object, where: str) -> Program:
     if isinstance(given, Program):
         return given
     if isinstance(given, ComputeSet):
-        raise ControlProgramError(
-            f"{where} was given the compute set {given.name!r}.", next_step="wrap it: Execute(compute_set)."
-        )
+        raise ControlProgramError(f"""{where} was given the compute set {given.name!r}.
+            next:  wrap it: Execute(compute_set).""")
     if isinstance(given, type) and issubclass(given, Program):
-        raise ControlProgramError(
-            f"{where} was given the class {given.__name__} and not a program.", next_step=f"make one: {given.__name__}(…)."
-        )
-    raise ControlProgramError(
-        f"{where} was given {shown(given)}, which is no program.", next_step="give Execute, Copy, Repeat or Sequence."
-    )
+        raise ControlProgramError(f"""{where} was given the class {given.__name__} and not a program.
+            next:  make one: {given.__name__}(…).""")
+    raise ControlProgramError(f"""{where} was given {shown(given)}, which is no program.
+        next:  give Execute, Copy, Repeat or Sequence.""")
 
 
 _NO_LISTS = (str, bytes, dict, Tensor, np.ndarray)  # can be walked through, and are no list of programs
@@ -98,9 +95,8 @@ class Execute(Program):
 
     def __init__(self, compute_set: ComputeSet, out: Tensor | None = None) -> None:
         if not isinstance(compute_set, ComputeSet):
-            raise ControlProgramError(
-                f"Execute was given {shown(compute_set)}.", next_step="give a compute set made with graph.add_compute_set."
-            )
+            raise ControlProgramError(f"""Execute was given {shown(compute_set)}.
+                next:  give a compute set made with graph.add_compute_set.""")
         self.compute_set = compute_set
         self.out = None if out is None else _single(out, "Execute", "out", (BOOL,))
 
@@ -125,47 +121,35 @@ class Copy(Program):
     def __init__(self, source: Side, destination: Side, offset: Tensor | None = None) -> None:
         for side in (source, destination):
             if not isinstance(side, (Tensor, DataStream, RemoteBuffer)):
-                raise ControlProgramError(
-                    f"Copy was given {shown(side)}.", next_step="copy between tensors, streams and remote buffers."
-                )
+                raise ControlProgramError(f"""Copy was given {shown(side)}.
+                    next:  copy between tensors, streams and remote buffers.""")
         rows = _check_rows(source, destination, offset)
         if isinstance(source, DataStream) and isinstance(destination, DataStream):
-            raise ControlProgramError(
-                "Copy was given two streams.",
-                where=f"{source!r} to {destination!r}",
-                next_step="copy from the first into a tensor, and from the tensor into the second.",
-            )
+            raise ControlProgramError(f"""Copy was given two streams.
+                where: {source!r} to {destination!r}
+                next:  copy from the first into a tensor, and from the tensor into the second.""")
         if isinstance(source, DataStream) and not source.to_device:
-            raise ControlProgramError(
-                f"Copy reads from the stream {source.handle!r}, which runs from device to host.",
-                where=repr(source),
-                next_step="write Copy(tensor, stream), or make the stream with graph.add_host_to_device_fifo.",
-            )
+            raise ControlProgramError(f"""Copy reads from the stream {source.handle!r}, which runs from device to host.
+                where: {source!r}
+                next:  write Copy(tensor, stream), or make the stream with graph.add_host_to_device_fifo.""")
         if isinstance(destination, DataStream) and destination.to_device:
-            raise ControlProgramError(
-                f"Copy writes to the stream {destination.handle!r}, which runs from host to device.",
-                where=repr(destination),
-                next_step="write Copy(stream, tensor), or make the stream with graph.add_device_to_host_fifo.",
-            )
+            raise ControlProgramError(f"""Copy writes to the stream {destination.handle!r}, which runs from host to device.
+                where: {destination!r}
+                next:  write Copy(stream, tensor), or make the stream with graph.add_device_to_host_fifo.""")
         if isinstance(source, Tensor) and isinstance(destination, Tensor) and source.graph is not destination.graph:
-            raise ControlProgramError(
-                "Copy was given tensors of two graphs.",
-                where=f"{source!r} to {destination!r}",
-                next_step="use one graph throughout.",
-            )
+            raise ControlProgramError(f"""Copy was given tensors of two graphs.
+                where: {source!r} to {destination!r}
+                next:  use one graph throughout.""")
         if source.dtype is not destination.dtype:
-            raise PoplarTypeError(
-                f"Copy was given a source of {source.dtype.__name__} and a destination of {destination.dtype.__name__}.",
-                where=f"{source!r} to {destination!r}",
-                next_step="a copy moves bits and converts nothing; use one dtype for both, or cast with popops.cast first.",
-            )
+            raise PoplarTypeError(f"""Copy was given a source of {source.dtype.__name__} and a destination of
+                {destination.dtype.__name__}.
+                where: {source!r} to {destination!r}
+                next:  a copy moves bits and converts nothing; use one dtype for both, or cast with popops.cast first.""")
         if rows is None and source.num_elements != destination.num_elements:
-            raise ControlProgramError(
-                f"Copy was given a source of {source.num_elements:,} elements and a destination of "
-                f"{destination.num_elements:,}.",
-                where=f"{source!r} to {destination!r}",
-                next_step="make both sides equal: slice the longer one, or change the size of the stream.",
-            )
+            raise ControlProgramError(f"""Copy was given a source of {source.num_elements:,} elements and a destination of
+                {destination.num_elements:,}.
+                where: {source!r} to {destination!r}
+                next:  make both sides equal: slice the longer one, or change the size of the stream.""")
         self.source = source
         self.destination = destination
         self.offset = offset
@@ -185,41 +169,31 @@ def _check_rows(source: Side, destination: Side, offset: object) -> int | None:
     sides = [side for side in (source, destination) if isinstance(side, RemoteBuffer)]
     if not sides:
         if offset is not None:
-            raise ControlProgramError(
-                f"Copy was given the offset {shown(offset)}, and no remote buffer.",
-                where=both,
-                next_step="leave it out; to move a part of a tensor, slice the tensor.",
-            )
+            raise ControlProgramError(f"""Copy was given the offset {shown(offset)}, and no remote buffer.
+                where: {both}
+                next:  leave it out; to move a part of a tensor, slice the tensor.""")
         return None
     tensor = destination if sides[0] is source else source
     if not isinstance(tensor, Tensor):
-        raise ControlProgramError(
-            "Copy was given a remote buffer and no tensor.",
-            where=both,
-            next_step="copy from the first into a tensor, and from the tensor into the second.",
-        )
+        raise ControlProgramError(f"""Copy was given a remote buffer and no tensor.
+            where: {both}
+            next:  copy from the first into a tensor, and from the tensor into the second.""")
     if offset is not None:
         if not isinstance(offset, Tensor) or offset.dtype not in CONTROLS:
-            raise ControlProgramError(
-                f"Copy was given the offset {shown(offset)}.",
-                where=both,
-                next_step="give a tensor of row numbers, UNSIGNED_INT or INT; a constant will do: graph.add_constant.",
-            )
+            raise ControlProgramError(f"""Copy was given the offset {shown(offset)}.
+                where: {both}
+                next:  give a tensor of row numbers, UNSIGNED_INT or INT; a constant will do: graph.add_constant.""")
         if offset.graph is not tensor.graph:
-            raise ControlProgramError(
-                "Copy was given tensors of two graphs.",
-                where=f"{tensor!r}, and the offset {offset!r}",
-                next_step="use one graph throughout.",
-            )
+            raise ControlProgramError(f"""Copy was given tensors of two graphs.
+                where: {tensor!r}, and the offset {offset!r}
+                next:  use one graph throughout.""")
     rows = 1 if offset is None else offset.num_elements
     wanted = rows * sides[0].num_elements
     if tensor.dtype is sides[0].dtype and tensor.num_elements != wanted:
-        raise ControlProgramError(
-            f"Copy moves {counted(rows, 'row')} of {counted(sides[0].num_elements, 'element')}, {wanted:,} in all, and was "
-            f"given a tensor of {tensor.num_elements:,}.",
-            where=both,
-            next_step="slice the tensor, or give an offset with one number for each row: Copy(tensor, buffer, offset).",
-        )
+        raise ControlProgramError(f"""Copy moves {counted(rows, "row")} of {counted(sides[0].num_elements, "element")},
+            {wanted:,} in all, and was given a tensor of {tensor.num_elements:,}.
+            where: {both}
+            next:  slice the tensor, or give an offset with one number for each row: Copy(tensor, buffer, offset).""")
     return rows
 
 
@@ -228,10 +202,8 @@ class Repeat(Program):
 
     def __init__(self, count: int, body: Program) -> None:
         if not is_whole(count) or not 0 <= count <= MOST_REPEATS:
-            raise ControlProgramError(
-                f"Repeat was given the count {shown(count)}.",
-                next_step=f"give a whole number from 0 to {MOST_REPEATS:,}, and then the program: Repeat(10, body).",
-            )
+            raise ControlProgramError(f"""Repeat was given the count {shown(count)}.
+                next:  give a whole number from 0 to {MOST_REPEATS:,}, and then the program: Repeat(10, body).""")
         self.count = int(count)
         self.body = _program(body, "Repeat")
 
@@ -312,9 +284,8 @@ class Switch(Program):
         try:
             listed = [(number, program) for number, program in pairs]
         except (TypeError, ValueError):
-            raise ControlProgramError(
-                f"Switch was given the cases {shown(cases)}.", next_step="give pairs: [(0, first), (1, second)]."
-            ) from None
+            raise ControlProgramError(f"""Switch was given the cases {shown(cases)}.
+                next:  give pairs: [(0, first), (1, second)].""") from None
         for number, program in listed:
             self.add(number, program)
 
@@ -353,9 +324,8 @@ class Call(Program):
 
     def __init__(self, function: Function) -> None:
         if not isinstance(function, Function):
-            raise ControlProgramError(
-                f"Call was given {shown(function)}.", next_step="give what graph.add_function(program) returned."
-            )
+            raise ControlProgramError(f"""Call was given {shown(function)}.
+                next:  give what graph.add_function(program) returned.""")
         self.function = function
         self.body = _program(function.program, "Call")
 
@@ -442,9 +412,8 @@ class Sync(Program):
 
     def __init__(self, sync_type: SyncType = SyncType.INTERNAL) -> None:
         if not isinstance(sync_type, SyncType):
-            raise ControlProgramError(
-                f"Sync was given {shown(sync_type)}.", next_step="give SyncType.INTERNAL, EXTERNAL or GLOBAL."
-            )
+            raise ControlProgramError(f"""Sync was given {shown(sync_type)}.
+                next:  give SyncType.INTERNAL, EXTERNAL or GLOBAL.""")
         self.sync_type = sync_type
 
     def __repr__(self) -> str:
@@ -537,15 +506,13 @@ def _single(tensor: object, program: str, role: str, dtypes: tuple[type[DType], 
     """`tensor` if it is a single element of one of the dtypes."""
     names = ", ".join(d.__name__ for d in dtypes)
     if not isinstance(tensor, Tensor):
-        raise ControlProgramError(
-            f"{program} was given {shown(tensor)} as its {role}.", next_step=f"give a tensor of one element ({names})."
-        )
+        raise ControlProgramError(f"""{program} was given {shown(tensor)} as its {role}.
+            next:  give a tensor of one element ({names}).""")
     if tensor.num_elements != 1 or tensor.dtype not in dtypes:
-        raise ControlProgramError(
-            f"{program} takes a {role} of one element and was given {tensor.num_elements:,} of {tensor.dtype.__name__}.",
-            where=repr(tensor),
-            next_step=f"index the tensor; its element type is one of {names}.",
-        )
+        raise ControlProgramError(f"""{program} takes a {role} of one element and was given {tensor.num_elements:,} of
+            {tensor.dtype.__name__}.
+            where: {tensor!r}
+            next:  index the tensor; its element type is one of {names}.""")
     return tensor
 
 

@@ -47,15 +47,11 @@ def set_floating_point_behaviour(
     """
     _check("set_floating_point_behaviour", graph, prog)
     if not isinstance(behaviour, FloatingPointBehaviour):
-        raise PoplarTypeError(
-            f"set_floating_point_behaviour() was given {shown(behaviour)} as behaviour.",
-            next_step="give FloatingPointBehaviour(inv=…, div0=…, oflo=…, esr=…, nanoo=…).",
-        )
+        raise PoplarTypeError(f"""set_floating_point_behaviour() was given {shown(behaviour)} as behaviour.
+            next:  give FloatingPointBehaviour(inv=…, div0=…, oflo=…, esr=…, nanoo=…).""")
     if tile is not None and (not is_whole(tile) or not 0 <= tile < graph.target.num_tiles):
-        raise ControlProgramError(
-            f"set_floating_point_behaviour() was given the tile {shown(tile)}.",
-            next_step=f"give a tile from 0 to {graph.target.num_tiles - 1:,}, or leave it out for all of them.",
-        )
+        raise ControlProgramError(f"""set_floating_point_behaviour() was given the tile {shown(tile)}.
+            next:  give a tile from 0 to {graph.target.num_tiles - 1:,}, or leave it out for all of them.""")
     tiles = None if tile is None else [int(tile)]
     _add(graph, prog, debug_context, SetFloatingPointBehaviour, tiles, clear=ALL_BITS, on=behaviour.bits)
 
@@ -67,9 +63,8 @@ def set_stochastic_rounding(graph: Graph, prog: Sequence, enable: bool, debug_co
     """
     _check("set_stochastic_rounding", graph, prog)
     if not isinstance(enable, bool):
-        raise PoplarTypeError(
-            f"set_stochastic_rounding() was given {shown(enable)} as enable.", next_step="give True or False."
-        )
+        raise PoplarTypeError(f"""set_stochastic_rounding() was given {shown(enable)} as enable.
+            next:  give True or False.""")
     _add(graph, prog, debug_context, SetFloatingPointBehaviour, clear=ESR, on=ESR if enable else 0)
 
 
@@ -99,11 +94,9 @@ def set_hw_seeds(graph: Graph, seeds: Tensor, prog: Sequence, debug_context: str
     target = graph.target
     shape = (target.num_tiles, target.num_worker_contexts, SEED_WORDS)
     if not isinstance(seeds, Tensor) or seeds.dtype is not UNSIGNED_INT or seeds.shape != shape:
-        raise PoplarTypeError(
-            f"set_hw_seeds() wants UNSIGNED_INT of shape {shape}: four words for each worker of each tile.",
-            where=shown(seeds),
-            next_step="give what get_hw_seeds returned, or make it with graph.add_variable.",
-        )
+        raise PoplarTypeError(f"""set_hw_seeds() wants UNSIGNED_INT of shape {shape}: four words for each worker of each tile.
+            where: {shown(seeds)}
+            next:  give what get_hw_seeds returned, or make it with graph.add_variable.""")
     _add(graph, prog, debug_context, SetHwSeeds, seeds=seeds.flatten(1, 3))
 
 
@@ -118,6 +111,5 @@ def _check(function: str, graph: object, prog: object) -> None:
     if not isinstance(graph, Graph):
         raise PoplarTypeError(f"{function}() was given {shown(graph)} as graph.", next_step="give a Graph.")
     if not isinstance(prog, Sequence):
-        raise ControlProgramError(
-            f"{function}() was given {shown(prog)} as prog.", next_step="give a Sequence; the step is added to its end."
-        )
+        raise ControlProgramError(f"""{function}() was given {shown(prog)} as prog.
+            next:  give a Sequence; the step is added to its end.""")

@@ -215,35 +215,30 @@ def changed(target: Target, **changes: Any) -> Target:
     known = {f.name: f for f in fields(Target) if f.name != "ipu_version"}
     for name, value in changes.items():
         if name == "ipu_version":
-            raise InvalidMachineModelError(
-                "The version of a machine cannot be changed.", next_step=f"make another model: IPUModel({shown(value)})."
-            )
+            raise InvalidMachineModelError(f"""The version of a machine cannot be changed.
+                next:  make another model: IPUModel({shown(value)}).""")
         if name not in known:
             raise unknown_field(name)
         changes[name] = _validated(name, value, known[name].type, known[name].metadata)
     made = replace(target, **changes)
     if made.num_tiles > MOST_TILES:
-        raise InvalidMachineModelError(
-            f"{made.num_ipus:,} IPUs of {made.tiles_per_ipu:,} tiles are {made.num_tiles:,} tiles.",
-            next_step=f"a model has at most {MOST_TILES:,} tiles.",
-        )
+        raise InvalidMachineModelError(f"""{made.num_ipus:,} IPUs of {made.tiles_per_ipu:,} tiles are {made.num_tiles:,} tiles.
+            next:  a model has at most {MOST_TILES:,} tiles.""")
     return made
 
 
 def _preset(version: object) -> dict[str, tuple[Any, str]]:
     if not isinstance(version, str) or version not in PRESETS:
-        raise InvalidMachineModelError(
-            f"There is no machine {shown(version)}.", next_step=f"choose one of {', '.join(map(repr, PRESETS))}."
-        )
+        raise InvalidMachineModelError(f"""There is no machine {shown(version)}.
+            next:  choose one of {", ".join(map(repr, PRESETS))}.""")
     return PRESETS[version]
 
 
 def unknown_field(name: str) -> UnknownMachineFieldError:
     """The error for a field that no machine has."""
     known = [f.name for f in fields(Target)]
-    return UnknownMachineFieldError(
-        f"A machine has no field {name!r}.", next_step=f"{did_you_mean(name, known)}Its fields are {', '.join(known)}."
-    )
+    return UnknownMachineFieldError(f"""A machine has no field {name!r}.
+        next:  {did_you_mean(name, known)}Its fields are {", ".join(known)}.""")
 
 
 def _validated(name: str, value: Any, kind: Any, metadata: Any) -> Any:
@@ -255,9 +250,7 @@ def _validated(name: str, value: Any, kind: Any, metadata: Any) -> Any:
     numbers = (int, np.integer) if kind == "int" else (int, float, np.integer, np.floating)
     least, most = metadata["least"], metadata["most"]
     if not isinstance(value, numbers) or isinstance(value, bool) or not least <= value <= most:
-        raise InvalidMachineModelError(
-            f"{name} is {shown(value)}.",
-            next_step=f"give {'a whole number' if kind == 'int' else 'a number'} from {least:g} to {most:,.0f} "
-            f"({metadata['unit']}).",
-        )
+        raise InvalidMachineModelError(f"""{name} is {shown(value)}.
+            next:  give {"a whole number" if kind == "int" else "a number"} from {least:g} to {most:,.0f}
+            ({metadata["unit"]}).""")
     return int(value) if kind == "int" else float(value)

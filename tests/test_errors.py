@@ -6,6 +6,7 @@ A text that reads badly here reads badly at night. So the whole of it is compare
 from __future__ import annotations
 
 import itertools
+import pickle
 import re
 import textwrap
 from collections.abc import Callable
@@ -1577,6 +1578,52 @@ def test_errors_are_found_under_pythons_names_too() -> None:
     with pytest.raises(AttributeError):
         _ = IPUModel().nonsense
     assert list(w.many(Bump, 0, x=w.x))[-1].row == 3  # iteration ends at an IndexError
+
+
+def test_an_error_is_written_as_it_is_printed() -> None:
+    given = IPUTeachError(f"""The slice {slice(1, 2)!r} of a tensor
+        was taken.
+        where: 'x' and
+            'y'
+        line:  lesson.py:3
+        next:  take another: as in
+        x[1:2].""")
+    assert (given.tried, given.where, given.line, given.next_step) == (
+        "The slice slice(1, 2, None) of a tensor was taken.",
+        "'x' and 'y'",
+        "lesson.py:3",
+        "take another: as in x[1:2].",
+    )
+    by_keywords = IPUTeachError(given.tried, where=given.where, line=given.line, next_step=given.next_step)
+    assert str(by_keywords) == str(given)
+    assert str(given) == (
+        "The slice slice(1, 2, None) of a tensor was taken.\n  where: 'x' and 'y'\n  line:  lesson.py:3\n"
+        "  next:  take another: as in x[1:2]."
+    )
+
+
+def test_an_error_may_lack_every_part_but_the_first() -> None:
+    nowhere = ""
+    assert str(IPUTeachError("It failed.")) == "It failed."
+    assert str(IPUTeachError("It failed.\nAnd how.", next_step="go on.")) == "It failed.\nAnd how.\n  next:  go on."
+    assert str(IPUTeachError(f"""It failed.
+        where: {nowhere}
+        next:  go on.""")) == "It failed.\n  next:  go on."  # fmt: skip
+
+
+def test_an_error_may_quote_another_of_several_lines() -> None:
+    inner = str(IPUTeachError("Inside.", where="there", next_step="do that."))
+    outer = IPUTeachError(f"Outside: {inner}", next_step="do this.")
+    assert (outer.tried, outer.where, outer.next_step) == (f"Outside: {inner}", "", "do this.")
+
+
+def test_an_error_comes_back_whole_from_another_process() -> None:
+    error = PoplarIndexError("""It failed.
+        where: here
+        next:  go on.""")
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is PoplarIndexError
+    assert vars(again) == vars(error) and str(again) == str(error)
 
 
 def test_values_are_quoted_on_one_short_line() -> None:

@@ -6,6 +6,7 @@ import ast
 import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -179,6 +180,75 @@ def test_every_error_is_the_kits_and_explains_itself() -> None:
     for kind in classes:
         assert issubclass(kind, errors.IPUTeachError), kind
         assert "__doc__" in vars(kind) and (kind.__doc__ or "").strip(), kind
+
+
+# --- errors as they are printed ---------------------------------------------------------------------------------------
+
+ERRORS = {name for name, _ in inspect.getmembers(errors, inspect.isclass)}
+LABELS = {"where": "where: ", "line": "line:  ", "next": "next:  "}
+
+
+def faults_of_errors(source: str) -> list[str]:
+    """What is wrong with the errors in `source` that are written as they are printed."""
+    lines, faults = source.splitlines(), []
+    for call in ast.walk(ast.parse(source)):
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in ERRORS and call.args):
+            continue
+        text = call.args[0]
+        if not re.match('f?"""', lines[text.lineno - 1].encode()[text.col_offset :].decode()):
+            continue
+        first = lines[text.lineno - 1]
+        margin = len(first) - len(first.lstrip()) + 4
+        seen = []
+        for number in range(text.lineno + 1, (text.end_lineno or 0) + 1):
+            line = lines[number - 1]
+            label = re.match(r" *(\w+( \w+)?): ", line)  # one word or two
+            if line[:margin].strip() or line[margin : margin + 1].isspace() or not line.strip():
+                faults.append(f"line {number} is not indented by {margin}")
+            elif label and not line[margin:].startswith(LABELS.get(label[1], "\0")):
+                faults.append(f"line {number} begins with {label[1]}:")
+            elif label:
+                seen.append(label[1])
+        if seen != [name for name in LABELS if name in seen]:
+            faults.append(f"line {text.lineno}: {', '.join(seen)}")
+        if call.keywords:
+            faults.append(f"line {text.lineno} has keywords too")
+    return faults
+
+
+@pytest.mark.parametrize("path", MODULES, ids=label)
+def test_errors_have_three_labels_in_order(path: Path) -> None:
+    """One that is misspelt would go on with the line before it, in silence."""
+    assert faults_of_errors(path.read_text(encoding="utf-8")) == []
+
+
+GOOD = [
+    'raise PoplarError(f"""It {x!r} went',
+    "    wrong, and further.",
+    "    where: here",
+    "    line:  there, which",
+    "    is far",
+    '    next:  do this.""")',
+]
+
+
+@pytest.mark.parametrize(
+    ("number", "line"),
+    [
+        (5, '    nxt:  do this.""")'),
+        (5, '    next: do this.""")'),
+        (5, '  next:  do this.""")'),
+        (5, '      next:  do this.""")'),
+        (5, '    next step:  do this.""")'),
+        (5, '    next:  do this.""", where="here")'),
+        (3, "    where: there"),
+        (2, "    next:  first"),
+        (1, ""),
+    ],
+)
+def test_the_check_sees_labels_that_go_wrong(number: int, line: str) -> None:
+    assert faults_of_errors("\n".join(GOOD)) == []
+    assert faults_of_errors("\n".join([*GOOD[:number], line, *GOOD[number + 1 :]])) != []
 
 
 # --- tools ------------------------------------------------------------------------------------------------------------

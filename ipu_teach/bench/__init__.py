@@ -52,10 +52,8 @@ def chosen_rows(only: str, in_browser: bool = False, peers: bool = False) -> lis
     known = {row.id: row for row in rows}
     for word in wanted:
         if word not in known:
-            raise InvalidOptionError(
-                f"There is no row {word!r} in the benchmark.",
-                next_step=f"{did_you_mean(word, known)}The rows are {', '.join(known)}.",
-            )
+            raise InvalidOptionError(f"""There is no row {word!r} in the benchmark.
+                next:  {did_you_mean(word, known)}The rows are {", ".join(known)}.""")
     return [known[word] for word in wanted] or rows
 
 

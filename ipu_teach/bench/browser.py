@@ -83,9 +83,8 @@ def milliseconds_a_frame() -> float:
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
-        raise InvalidOptionError(
-            "--browser needs Playwright, which is not here.", next_step="python -m pip install -e .[e2e]"
-        ) from None
+        raise InvalidOptionError("""--browser needs Playwright, which is not here.
+            next:  python -m pip install -e .[e2e]""") from None
     chromium = find_chromium()
     if chromium is None:
         raise InvalidOptionError("--browser needs Chromium, which is not on PATH.", next_step="install your system's Chromium.")

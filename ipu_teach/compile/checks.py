@@ -61,13 +61,11 @@ def check_connected(compute_set: FrozenComputeSet, table: FrozenTable) -> None:
         if missing.size:
             state = field.kind == "state"
             if state and field.depth:
-                raise NoSizeSpecifiedError(
-                    f"The state {name!r} of {missing.size} {'vertex' if missing.size == 1 else 'vertices'} of "
-                    f"{table.codelet.__name__} has neither a value nor a size.",
-                    where=f"{vertex_name(table, int(missing[0]), name)} of compute set {compute_set.name!r}",
-                    line=in_words(table.line(int(missing[0]))),
-                    next_step=f"give it numbers in add_vertex: {name}=…, or graph.set_field_size(vertex[{name!r}], size).",
-                )
+                raise NoSizeSpecifiedError(f"""The state {name!r} of {missing.size}
+                    {"vertex" if missing.size == 1 else "vertices"} of {table.codelet.__name__} has neither a value nor a size.
+                    where: {vertex_name(table, int(missing[0]), name)} of compute set {compute_set.name!r}
+                    line:  {in_words(table.line(int(missing[0])))}
+                    next:  give it numbers in add_vertex: {name}=…, or graph.set_field_size(vertex[{name!r}], size).""")
             raise GraphConnectionError(
                 f"The {'state' if state else 'field'} {name!r} of {counted(missing.size, 'vertex', 'vertices')} of "
                 f"{table.codelet.__name__} " + ("has no value." if state else "is not connected."),
@@ -149,12 +147,10 @@ def _elements(layout: Layout | ListLayout) -> int:
 
 
 def _too_large(graph: FrozenGraph, what: str, where: str, line: Line) -> GraphMemoryAllocationError:
-    error = GraphMemoryAllocationError(
-        f"{what}; a tile has {graph.target.bytes_per_tile:,}.",
-        where=where,
-        line=in_words(line),
-        next_step="give each vertex a smaller part of the tensor, and spread the vertices over the tiles.",
-    )
+    error = GraphMemoryAllocationError(f"""{what}; a tile has {graph.target.bytes_per_tile:,}.
+        where: {where}
+        line:  {in_words(line)}
+        next:  give each vertex a smaller part of the tensor, and spread the vertices over the tiles.""")
     held = graph.tile_map.tile != UNMAPPED
     size = np.diff(np.append(graph.tile_map.start, graph.memory_bytes))[held]
     error.bytes_per_tile = np.bincount(graph.tile_map.tile[held], size, graph.target.num_tiles).astype(np.int64)
@@ -262,26 +258,21 @@ def _race(
     element = graph.element(byte)
     line = in_words(table_a.line(row_a), table_b.line(row_b))
     if table_a is table_b and row_a == row_b and field_a == field_b:
-        return ComputeSetRaceError(
-            f"The field {field_a!r} of {table_a.codelet.__name__} writes {element} twice.",
-            where=f"{name_a} of compute set {compute_set.name!r}",
-            line=line,
-            next_step="give it tensors in which every element appears once.",
-        )
+        return ComputeSetRaceError(f"""The field {field_a!r} of {table_a.codelet.__name__} writes {element} twice.
+            where: {name_a} of compute set {compute_set.name!r}
+            line:  {line}
+            next:  give it tensors in which every element appears once.""")
     if table_a is table_b and row_a == row_b:
-        return ComputeSetRaceError(
-            f"Two fields of one vertex overlap, and one of them is written: {field_a!r} and {field_b!r} share {element}.",
-            where=f"{vertex_name(table_a, row_a)} of compute set {compute_set.name!r}",
-            line=line,
-            next_step="use one InOut field for what is both read and written.",
-        )
+        return ComputeSetRaceError(f"""Two fields of one vertex overlap, and one of them is written: {field_a!r} and {field_b!r}
+            share {element}.
+            where: {vertex_name(table_a, row_a)} of compute set {compute_set.name!r}
+            line:  {line}
+            next:  use one InOut field for what is both read and written.""")
     what = "written twice" if deed == "write" else "written by one vertex and read by another"
-    return ComputeSetRaceError(
-        f"In compute set {compute_set.name!r} {element} is {what}.",
-        where=f"{name_a} and {name_b}",
-        line=line,
-        next_step="give each vertex its own element, or put the two into two compute sets, one after the other.",
-    )
+    return ComputeSetRaceError(f"""In compute set {compute_set.name!r} {element} is {what}.
+        where: {name_a} and {name_b}
+        line:  {line}
+        next:  give each vertex its own element, or put the two into two compute sets, one after the other.""")
 
 
 def _check_aliases(graph: FrozenGraph, compute_set: FrozenComputeSet, table: FrozenTable, name: str) -> None:
@@ -290,12 +281,11 @@ def _check_aliases(graph: FrozenGraph, compute_set: FrozenComputeSet, table: Fro
         parts = [layout] if isinstance(layout, Layout) else [part for _, part in layout.parts]
         if any(part.aliased for part in parts):
             row = int(np.flatnonzero(table.layouts[name] == number)[0])
-            raise ComputeSetRaceError(
-                f"The field {name!r} of {table.codelet.__name__} writes a region that holds some element twice.",
-                where=f"{vertex_name(table, row, name)} of compute set {compute_set.name!r}",
-                line=in_words(table.line(row)),
-                next_step="give it a tensor in which every element appears once.",
-            )
+            raise ComputeSetRaceError(f"""The field {name!r} of {table.codelet.__name__} writes a region that holds some element
+                twice.
+                where: {vertex_name(table, row, name)} of compute set {compute_set.name!r}
+                line:  {in_words(table.line(row))}
+                next:  give it a tensor in which every element appears once.""")
 
 
 def _check_constants(
@@ -307,12 +297,11 @@ def _check_constants(
             hit = np.flatnonzero((start < variable.stop) & (stop > variable.start))
             if hit.size:
                 table, field = writes.owners[owner[hit[0]]]
-                raise GraphConnectionError(
-                    f"The field {field!r} of {table.codelet.__name__} writes to the constant {variable.name!r}.",
-                    where=f"{vertex_name(table, int(row[hit[0]]), field)} of compute set {compute_set.name!r}",
-                    line=in_words(table.line(int(row[hit[0]]))),
-                    next_step="connect a variable, made with graph.add_variable.",
-                )
+                raise GraphConnectionError(f"""The field {field!r} of {table.codelet.__name__} writes to the constant
+                    {variable.name!r}.
+                    where: {vertex_name(table, int(row[hit[0]]), field)} of compute set {compute_set.name!r}
+                    line:  {in_words(table.line(int(row[hit[0]])))}
+                    next:  connect a variable, made with graph.add_variable.""")
 
 
 def check_program(graph: FrozenGraph, program: Program) -> None:
@@ -328,33 +317,27 @@ def _check_copy(graph: FrozenGraph, copy: Copy) -> None:
     if not isinstance(destination, Tensor) or not destination.num_elements:
         return
     if destination.layout.aliased:
-        raise ControlProgramError(
-            "Copy writes to a view that holds some element twice.",
-            where=repr(copy),
-            line=in_words(copy.line),
-            next_step="copy to a view in which every element appears once.",
-        )
+        raise ControlProgramError(f"""Copy writes to a view that holds some element twice.
+            where: {copy!r}
+            line:  {in_words(copy.line)}
+            next:  copy to a view in which every element appears once.""")
     d_start, d_stop = _bytes(destination)
     for variable in graph.variables:
         if variable.constant and np.any((d_start < variable.stop) & (d_stop > variable.start)):
-            raise ControlProgramError(
-                f"Copy writes to the constant {variable.name!r}.",
-                where=repr(copy),
-                line=in_words(copy.line),
-                next_step="copy to a variable, made with graph.add_variable.",
-            )
+            raise ControlProgramError(f"""Copy writes to the constant {variable.name!r}.
+                where: {copy!r}
+                line:  {in_words(copy.line)}
+                next:  copy to a variable, made with graph.add_variable.""")
     if isinstance(copy.source, Tensor):
         s_start, s_stop = _bytes(copy.source)
         low = np.searchsorted(d_stop, s_start, "right")
         met = np.flatnonzero(np.searchsorted(d_start, s_stop, "left") > low)
         if met.size:
             byte = int(max(s_start[met[0]], d_start[low[met[0]]]))
-            raise ControlProgramError(
-                f"The two sides of a Copy overlap: both hold {graph.element(byte)}.",
-                where=repr(copy),
-                line=in_words(copy.line),
-                next_step="copy through another variable.",
-            )
+            raise ControlProgramError(f"""The two sides of a Copy overlap: both hold {graph.element(byte)}.
+                where: {copy!r}
+                line:  {in_words(copy.line)}
+                next:  copy through another variable.""")
 
 
 def _bytes(tensor: Tensor) -> tuple[Array, Array]:

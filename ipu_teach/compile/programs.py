@@ -169,9 +169,8 @@ class ProgramFreezer:
             case p.ErrorProgram():
                 stop = Node("Abort", program.message, step=self._step(program, AbortStep(program.message)))
                 return Node(kind, program.message, (*children, stop))
-        raise ControlProgramError(
-            f"{program!r} is a program that this engine cannot run.", next_step="use the programs of ipu_teach.program."
-        )
+        raise ControlProgramError(f"""{program!r} is a program that this engine cannot run.
+            next:  use the programs of ipu_teach.program.""")
 
     @staticmethod
     def _leaf(program: p.Program) -> Callable[[], Step] | None:

@@ -197,11 +197,9 @@ def operand(value: Any) -> Any:
     if written is not None and not written.all():
         trace = value._trace
         declared = trace.codelet.fields[trace.regions[trace.roots[value._id]][0]]
-        raise CodeletError(
-            f"{trace.codelet.__name__}.compute() reads its Output {declared.name!r} before writing it.",
-            next_step=f"an Output is only written. For +=, declare {declared.name}: "
-            f"{declared.declaration().replace('Output', 'InOut', 1)}, or add up in a local variable.",
-        )
+        raise CodeletError(f"""{trace.codelet.__name__}.compute() reads its Output {declared.name!r} before writing it.
+            next:  an Output is only written. For +=, declare {declared.name}:
+            {declared.declaration().replace("Output", "InOut", 1)}, or add up in a local variable.""")
     return Ref(value._id)
 
 

@@ -46,12 +46,11 @@ def check_workers(group: Group) -> None:
                     index = ", ".join(str(i) for i in np.unravel_index(both[0], shape))
                     listed = f"[{part}]" if is_list(group.shapes[name]) else ""
                     element = f"{name}{listed}[{index}]" if shape else name + listed
-                    raise ComputeSetRaceError(
-                        f"Worker {number} of {group.table.codelet.__name__} writes {element}, and worker {other} {deed} it.",
-                        where=f"{vertex_name(group.table, int(group.rows[0]), name)}",
-                        next_step="let each worker write elements of its own, chosen by worker_id; what one worker needs of "
-                        "another's work belongs into a second compute set.",
-                    )
+                    raise ComputeSetRaceError(f"""Worker {number} of {group.table.codelet.__name__} writes {element}, and worker
+                        {other} {deed} it.
+                        where: {vertex_name(group.table, int(group.rows[0]), name)}
+                        next:  let each worker write elements of its own, chosen by worker_id; what one worker needs of
+                        another's work belongs into a second compute set.""")
 
 
 def _touched(trace: Trace) -> tuple[dict[int, Array], dict[int, Array]]:

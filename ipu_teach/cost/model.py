@@ -117,14 +117,13 @@ class CostModel:
                     missing = np.flatnonzero(group.table.estimates[group.rows] < 0)
                     if missing.size:
                         name = group.table.codelet.__name__
-                        raise MissingPerfEstimateError(
-                            f"The cycles of {name} are unknown: it could not be traced, so its operations cannot be counted.",
-                            where=f"{group.trace.stopped}; {vertex_name(group.table, int(group.rows[missing[0]]))} "
-                            f"of compute set {compute_set.name!r}",
-                            line=in_words(group.table.line(int(group.rows[missing[0]]))),
-                            next_step="graph.set_perf_estimate(vertex, cycles), or `def cycles(self, target)` in the class; "
-                            "Engine(…, strict=False) runs it without a cost.",
-                        )
+                        raise MissingPerfEstimateError(f"""The cycles of {name} are unknown: it could not be traced, so its
+                            operations cannot be counted.
+                            where: {group.trace.stopped}; {vertex_name(group.table, int(group.rows[missing[0]]))} of compute set
+                            {compute_set.name!r}
+                            line:  {in_words(group.table.line(int(group.rows[missing[0]])))}
+                            next:  graph.set_perf_estimate(vertex, cycles), or `def cycles(self, target)` in the class;
+                            Engine(…, strict=False) runs it without a cost.""")
 
     def step(self, number: int) -> StepCost:
         """The cost of one execution of step `number` of `Compiled.steps`."""

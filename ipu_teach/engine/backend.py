@@ -260,20 +260,16 @@ def _tried(count: int) -> tuple[Any, str]:
 def choose_backend(name: str | None) -> Backend:
     """The backend of that name; with None, CuPy where it runs and else numpy. Raises `InvalidOptionError`."""
     if name not in (None, "numpy", "cupy"):
-        raise InvalidOptionError(
-            f"Engine was given backend={shown(name)}.",
-            next_step='give "numpy", "cupy", or None for CuPy where it runs and else numpy.',
-        )
+        raise InvalidOptionError(f"""Engine was given backend={shown(name)}.
+            next:  give "numpy", "cupy", or None for CuPy where it runs and else numpy.""")
     if name == "numpy":
         return Backend()
     cupy, why = cupy_module()
     if cupy is not None:
         return CupyBackend(cupy)
     if name == "cupy":
-        raise InvalidOptionError(
-            f'Engine was given backend="cupy", and CuPy does not run here: {why}.',
-            next_step="leave it out, and the engine runs on numpy; `ipu-teach doctor` says what is missing.",
-        )
+        raise InvalidOptionError(f"""Engine was given backend="cupy", and CuPy does not run here: {why}.
+            next:  leave it out, and the engine runs on numpy; `ipu-teach doctor` says what is missing.""")
     return Backend()
 
 

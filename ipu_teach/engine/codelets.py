@@ -49,27 +49,21 @@ def resolve(part: Part, codelets: Iterable[type[Vertex]]) -> type[Vertex]:
         given = [made] if made is not None else []
     found = given or known
     if not found:
-        raise ExecutableLoadError(
-            f"The executable uses the codelet {name}, and there is no such vertex class here.",
-            where=f"it was defined in {module}",
-            next_step=f"{'define it' if module == '__main__' else f'import {module}'}, or pass it: "
-            "Executable.load(path, codelets=[…]).",
-        )
+        raise ExecutableLoadError(f"""The executable uses the codelet {name}, and there is no such vertex class here.
+            where: it was defined in {module}
+            next:  {"define it" if module == "__main__" else f"import {module}"}, or pass it: Executable.load(path,
+            codelets=[…]).""")
     misfits = [(c, _misfit(c, part)) for c in found]
     fitting = [c for c, misfit in misfits if not misfit]
     if not fitting:
-        raise ExecutableLoadError(
-            f"The codelet {name} is not the one that the executable was saved with.",
-            where=misfits[-1][1],
-            next_step="load it with the code that saved it, or compile the graph again.",
-        )
+        raise ExecutableLoadError(f"""The codelet {name} is not the one that the executable was saved with.
+            where: {misfits[-1][1]}
+            next:  load it with the code that saved it, or compile the graph again.""")
     if len({c.__module__ for c in fitting}) > 1:
         modules = ", ".join(sorted({c.__module__ for c in fitting}))
-        raise ExecutableLoadError(
-            f"There are several codelets {name} that fit.",
-            where=f"modules {modules}",
-            next_step="pass the one that is meant: Executable.load(path, codelets=[…]).",
-        )
+        raise ExecutableLoadError(f"""There are several codelets {name} that fit.
+            where: modules {modules}
+            next:  pass the one that is meant: Executable.load(path, codelets=[…]).""")
     return fitting[-1]  # of one module: a cell was run again, and the class is the newest
 
 
@@ -141,12 +135,10 @@ def _remade(part: Part, codelets: Iterable[type[Vertex]]) -> type[Vertex] | None
     base = part["base"]
     bases = [c for c in _named(base.text("name"), [*codelets, *_every(Vertex)]) if c.__module__ == base.text("module")]
     if not bases:
-        raise ExecutableLoadError(
-            f"The executable uses the codelet {part.text('name')}, which is made from {base.text('name')}, and there is no "
-            "such vertex class here.",
-            where=f"it was defined in {base.text('module')}",
-            next_step=f"import {base.text('module')} first.",
-        )
+        raise ExecutableLoadError(f"""The executable uses the codelet {part.text("name")}, which is made from
+            {base.text("name")}, and there is no such vertex class here.
+            where: it was defined in {base.text("module")}
+            next:  import {base.text("module")} first.""")
     found = bases[-1]
     dtypes: dict[type[DType], type[DType]] = {}
     for field in part.items("fields"):

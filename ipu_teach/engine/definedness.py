@@ -89,11 +89,9 @@ class Definedness:
         for start, stop in _intervals(tensor):
             if not self.defined[start:stop].all():
                 byte = start + int(np.argmin(self.defined[start:stop]))
-                raise UninitialisedReadError(
-                    f"{who} {self.graph.element(byte)}, which nothing has written.",
-                    line=in_words(line),
-                    next_step="write it first: a Copy, a compute set, graph.set_initial_value, or Engine.write_tensor.",
-                )
+                raise UninitialisedReadError(f"""{who} {self.graph.element(byte)}, which nothing has written.
+                    line:  {in_words(line)}
+                    next:  write it first: a Copy, a compute set, graph.set_initial_value, or Engine.write_tensor.""")
 
     def _execute(self, step: ExecuteStep) -> None:
         tables: dict[FrozenTable, list[Group]] = defaultdict(list)
@@ -119,12 +117,11 @@ class Definedness:
             start, stop, row = int(edges.start[bad[0]]), int(edges.stop[bad[0]]), int(edges.row[bad[0]])
             byte = start + int(np.argmin(self.defined[start:stop]))
             compute_set = self.graph.compute_sets[table.compute_set]
-            raise UninitialisedReadError(
-                f"{table.codelet.__name__} reads {self.graph.element(byte)}, which nothing has written.",
-                where=f"{vertex_name(table, row, name)} of compute set {compute_set.name!r}",
-                line=in_words(table.line(row)),
-                next_step="write it first: a Copy, a compute set, graph.set_initial_value, or Engine.write_tensor.",
-            )
+            raise UninitialisedReadError(f"""{table.codelet.__name__} reads {self.graph.element(byte)}, which nothing has
+                written.
+                where: {vertex_name(table, row, name)} of compute set {compute_set.name!r}
+                line:  {in_words(table.line(row))}
+                next:  write it first: a Copy, a compute set, graph.set_initial_value, or Engine.write_tensor.""")
 
     def _holes(self, edges: Intervals) -> Array:
         """Which of the intervals hold a byte that is not defined."""

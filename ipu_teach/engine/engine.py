@@ -98,15 +98,12 @@ class Engine(WithoutSome):
         if isinstance(graph, Device):
             self._device, graph, programs, options = graph, programs, options, older_options  # type: ignore[assignment]
         elif older_options is not None:
-            raise ControlProgramError(
-                f"Engine was given one argument too many: {shown(older_options)}.",
-                next_step="write Engine(graph, programs, options).",
-            )
+            raise ControlProgramError(f"""Engine was given one argument too many: {shown(older_options)}.
+                next:  write Engine(graph, programs, options).""")
         self._exact = bool(exact)
         if not is_whole(threads) or not 1 <= threads <= MOST_THREADS:
-            raise InvalidOptionError(
-                f"Engine was given threads={shown(threads)}.", next_step=f"give a whole number from 1 to {MOST_THREADS}."
-            )
+            raise InvalidOptionError(f"""Engine was given threads={shown(threads)}.
+                next:  give a whole number from 1 to {MOST_THREADS}.""")
         self._threads = int(threads)
         self._backend = choose_backend(backend)
         self._vertex_loop = vertex_loop
@@ -147,17 +144,14 @@ class Engine(WithoutSome):
 
     def _load(self, device: Device | None) -> None:
         if not isinstance(device, Device):
-            raise TensorIOStateError(
-                f"load() was given {shown(device)}, which is no device.", next_step="give it IPUModel(…).create_device()."
-            )
+            raise TensorIOStateError(f"""load() was given {shown(device)}, which is no device.
+                next:  give it IPUModel(…).create_device().""")
         if device.target != self._target:
             names = [f.name for f in fields(self._target)]
             name = next(n for n in names if getattr(device.target, n) != getattr(self._target, n))
-            raise TensorIOStateError(
-                "The engine was compiled for another machine than this device.",
-                where=f"{name}: {getattr(self._target, name)!r} in the graph, {getattr(device.target, name)!r} on the device",
-                next_step="build the graph for the device: Graph(device.target).",
-            )
+            raise TensorIOStateError(f"""The engine was compiled for another machine than this device.
+                where: {name}: {getattr(self._target, name)!r} in the graph, {getattr(device.target, name)!r} on the device
+                next:  build the graph for the device: Graph(device.target).""")
         if self._executable.out_of_memory is not None:
             raise self._executable.out_of_memory
         self._refuse_while_running("load()")
@@ -195,15 +189,12 @@ class Engine(WithoutSome):
 
     def _loaded(self) -> Machine:
         if self._machine is None or self._device is None:
-            raise TensorIOStateError(
-                "The engine is not loaded: there is no machine yet.", next_step="engine.load(device) first."
-            )
+            raise TensorIOStateError("""The engine is not loaded: there is no machine yet.
+                next:  engine.load(device) first.""")
         if self._device.program is not self._ticket:
-            raise TensorIOStateError(
-                "Another engine was loaded on this device since, and a device holds one program.",
-                where=repr(self._device),
-                next_step="engine.load(device) again, which starts from the initial values; or give each engine its device.",
-            )
+            raise TensorIOStateError(f"""Another engine was loaded on this device since, and a device holds one program.
+                where: {self._device!r}
+                next:  engine.load(device) again, which starts from the initial values; or give each engine its device.""")
         return self._machine
 
     # Running
@@ -258,10 +249,8 @@ class Engine(WithoutSome):
 
     def _refuse_while_running(self, call: str) -> None:
         if self._running:
-            raise TensorIOStateError(
-                f"{call} was called while the engine runs, by a function that is connected to a stream.",
-                next_step="let the run come to its end first.",
-            )
+            raise TensorIOStateError(f"""{call} was called while the engine runs, by a function that is connected to a stream.
+                next:  let the run come to its end first.""")
 
     def load_and_run(self, device: Device, index: int = 0) -> None:
         """`load(device)`, then `run(index)`."""
@@ -273,11 +262,9 @@ class Engine(WithoutSome):
             step = self._compiled.steps[leaf.step]
             for side in (step.source, step.destination) if isinstance(step, CopyStep) else ():
                 if isinstance(side, DataStream) and side.handle not in self._feeds and side.handle not in self._drains:
-                    raise StreamConnectionError(
-                        f"The stream {side.handle!r} is not connected.",
-                        where=f"Copy({leaf.name})",
-                        next_step=f"engine.connect_stream({side.handle!r}, …) before run.",
-                    )
+                    raise StreamConnectionError(f"""The stream {side.handle!r} is not connected.
+                        where: Copy({leaf.name})
+                        next:  engine.connect_stream({side.handle!r}, …) before run.""")
 
     # The host's side
 
@@ -305,10 +292,8 @@ class Engine(WithoutSome):
         is given; from the device, it takes the array that came.
         """
         if not callable(callback) and not isinstance(callback, StreamCallback):
-            raise StreamConnectionError(
-                f"The stream {shown(handle)} was given {shown(callback)}, which is no function.",
-                next_step="give a function; connect arrays, iterators and lists with connect_stream.",
-            )
+            raise StreamConnectionError(f"""The stream {shown(handle)} was given {shown(callback)}, which is no function.
+                next:  give a function; connect arrays, iterators and lists with connect_stream.""")
         self.connect_stream(handle, callback)
 
     def list_streams(self) -> tuple[DataStream, ...]:
@@ -335,12 +320,10 @@ class Engine(WithoutSome):
         except TensorCreationError as error:
             raise TensorIOStateError(error.tried, next_step=error.next_step) from None
         if given.size != access.tensor.num_elements:
-            raise TensorIOStateError(
-                f"write_tensor({handle!r}) was given {counted(given.size, 'value')} for "
-                f"{counted(access.tensor.num_elements, 'element')}.",
-                where=repr(access.tensor),
-                next_step="give one value for each element, in the order of the tensor.",
-            )
+            raise TensorIOStateError(f"""write_tensor({handle!r}) was given {counted(given.size, "value")} for
+                {counted(access.tensor.num_elements, "element")}.
+                where: {access.tensor!r}
+                next:  give one value for each element, in the order of the tensor.""")
         self._loaded().host_write(access.tensor, given)
 
     def read_tensor(self, handle: str) -> Array:
@@ -354,12 +337,10 @@ class Engine(WithoutSome):
             verb = "write" if write else "read"
             known = sorted(h for h, a in self._compiled.host_accesses.items() if a.write == write)
             there = f"The handles to {verb} are {', '.join(map(repr, known))}; " if known else ""
-            raise TensorIOStateError(
-                f"The host cannot {verb} under the handle {shown(handle)}.",
-                where="" if access is None else f"{handle!r} is {access!r}",
-                next_step=f"{did_you_mean(handle, known)}{there}"
-                f"graph.create_host_{verb}('name', tensor) makes one, before the engine is made.",
-            )
+            raise TensorIOStateError(f"""The host cannot {verb} under the handle {shown(handle)}.
+                where: {"" if access is None else f"{handle!r} is {access!r}"}
+                next:  {did_you_mean(handle, known)}{there}graph.create_host_{verb}('name', tensor) makes one, before the engine
+                is made.""")
         return access
 
     def copy_to_remote_buffer(self, values: ArrayLike, handle: str, row: int = 0) -> None:
@@ -438,13 +419,9 @@ class Engine(WithoutSome):
 def _compiled_already(executable: Executable, programs: object, strict: object) -> Executable:
     """`executable`, if nothing was given beside it that belongs to compiling."""
     if programs is not None:
-        raise ControlProgramError(
-            f"Engine was given an executable, and {shown(programs)} as its programs.",
-            next_step="an executable has its programs: write Engine(executable).",
-        )
+        raise ControlProgramError(f"""Engine was given an executable, and {shown(programs)} as its programs.
+            next:  an executable has its programs: write Engine(executable).""")
     if strict is not None:
-        raise InvalidOptionError(
-            f"Engine was given an executable, and strict={shown(strict)}.",
-            next_step="what is checked is decided when it is compiled: compile_graph(graph, programs, strict=…).",
-        )
+        raise InvalidOptionError(f"""Engine was given an executable, and strict={shown(strict)}.
+            next:  what is checked is decided when it is compiled: compile_graph(graph, programs, strict=…).""")
     return executable

@@ -91,9 +91,8 @@ class Executable:
         if content is None and callable(getattr(data, "read", None)):
             content = data.read()  # type: ignore[union-attr]
         if not isinstance(content, (bytes, bytearray, memoryview)):
-            raise ExecutableLoadError(
-                f"deserialize() was given {shown(data)}.", next_step="give the bytes that serialize() returned."
-            )
+            raise ExecutableLoadError(f"""deserialize() was given {shown(data)}.
+                next:  give the bytes that serialize() returned.""")
         graph, programs, checks, options = rebuild(bytes(content), codelets)
         try:
             return compile_graph(graph, programs, options, strict=checks)
@@ -101,11 +100,9 @@ class Executable:
             raise
         except Exception as error:  # a file that was made by hand may hold any graph
             tried = error.tried if isinstance(error, IPUTeachError) else f"{type(error).__name__}: {shown(str(error))}"
-            raise ExecutableLoadError(
-                f"The executable holds a program that does not compile: {tried}",
-                where=getattr(error, "where", ""),
-                next_step="save it again, from a graph that compiles.",
-            ) from error
+            raise ExecutableLoadError(f"""The executable holds a program that does not compile: {tried}
+                where: {getattr(error, "where", "")}
+                next:  save it again, from a graph that compiles.""") from error
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], codelets: Iterable[type[Vertex]] = ()) -> Executable:
@@ -137,20 +134,16 @@ def compile_graph(
     `error.report`; with the option `debug.allowOutOfMemory` the executable is made, and only loading it fails.
     """
     if not isinstance(graph, Graph):
-        raise ControlProgramError(
-            f"Engine was given {shown(graph)} as its graph.", next_step="write Engine(graph, program), in this order."
-        )
+        raise ControlProgramError(f"""Engine was given {shown(graph)} as its graph.
+            next:  write Engine(graph, program), in this order.""")
     graph = graph.get_top_level_graph()
     listed = [programs] if isinstance(programs, Program) else programs
     if not isinstance(listed, (list, tuple)) or not listed or not all(isinstance(p, Program) for p in listed):
-        raise ControlProgramError(
-            f"Engine was given {shown(programs)} as its programs.",
-            next_step="give one program, or a list of at least one: Engine(graph, [first, second]).",
-        )
+        raise ControlProgramError(f"""Engine was given {shown(programs)} as its programs.
+            next:  give one program, or a list of at least one: Engine(graph, [first, second]).""")
     if progress is not None and not callable(progress):
-        raise InvalidOptionError(
-            f"compile_graph() was given {shown(progress)} as its progress.", next_step="give a function of (step, total)."
-        )
+        raise InvalidOptionError(f"""compile_graph() was given {shown(progress)} as its progress.
+            next:  give a function of (step, total).""")
     given = parsed(options)
     chosen = effective(given)
     checks = checks_of(strict, chosen)
@@ -165,9 +158,8 @@ def compile_graph(
                 progress=progress or (lambda step, total: None),
             )
     except RecursionError:
-        raise ControlProgramError(
-            "The programs are nested too deeply to compile.", next_step="put programs side by side in one Sequence."
-        ) from None
+        raise ControlProgramError("""The programs are nested too deeply to compile.
+            next:  put programs side by side in one Sequence.""") from None
     cost = CostModel(compiled)
     executable = Executable(compiled, cost, checks, given, None)
     try:
@@ -191,10 +183,8 @@ def checks_of(strict: bool | Mapping[str, bool], options: Options) -> dict[str, 
     elif isinstance(strict, Mapping) and all(n in CHECKS and isinstance(v, bool) for n, v in strict.items()):
         checks = {**dict.fromkeys(CHECKS, True), **strict}
     else:
-        raise InvalidOptionError(
-            f"strict was given {shown(strict)}.",
-            next_step=f'give True, False, or a dict such as {{"races": False}}; the checks are {", ".join(CHECKS)}.',
-        )
+        raise InvalidOptionError(f"""strict was given {shown(strict)}.
+            next:  give True, False, or a dict such as {{"races": False}}; the checks are {", ".join(CHECKS)}.""")
     if options["debug.verify"]:
         checks = dict.fromkeys(CHECKS, True)
     if options["debug.checkUninitialised"] is not None:

@@ -219,12 +219,10 @@ def trapped(
         if element:
             seen += f"; {name}{element}"
             break
-    return FloatingPointTrapError(
-        f"A floating-point exception stopped the run: {error}.",
-        where=f"{line}, {vertex_name(table, row)} of compute set {compute_set!r}{seen}",
-        next_step="look at what the vertex was given; without debug.floatPointOpException and debug.nanOverflowException, or "
-        "with set_floating_point_behaviour ahead of it, the run goes on with infinity or NaN.",
-    )
+    return FloatingPointTrapError(f"""A floating-point exception stopped the run: {error}.
+        where: {line}, {vertex_name(table, row)} of compute set {compute_set!r}{seen}
+        next:  look at what the vertex was given; without debug.floatPointOpException and debug.nanOverflowException, or with
+        set_floating_point_behaviour ahead of it, the run goes on with infinity or NaN.""")
 
 
 def _first_lost(before: Any, after: Any) -> str:

@@ -103,11 +103,9 @@ def parsed(given: object, where: str = "") -> dict[str, Value]:
     if given is None:
         return {}
     if not isinstance(given, Mapping):
-        raise InvalidOptionError(
-            f"The engine's options are {shown(given)}.",
-            where=where,
-            next_step='give a dict: options={"debug.allowOutOfMemory": True}.',
-        )
+        raise InvalidOptionError(f"""The engine's options are {shown(given)}.
+            where: {where}
+            next:  give a dict: options={{"debug.allowOutOfMemory": True}}.""")
     result: dict[str, Value] = {}
     for key, value in given.items():
         name = _TWINS.get(key, key) if isinstance(key, str) else None
@@ -119,11 +117,9 @@ def parsed(given: object, where: str = "") -> dict[str, Value]:
             result[name] = value
         elif name not in _OPTIONS:
             known = [*_OPTIONS, *_TWINS]
-            raise InvalidOptionError(
-                f"There is no engine option {shown(key)}.",
-                where=where,
-                next_step=f"{did_you_mean(key, known)}The names are those of Poplar's Engine, such as debug.allowOutOfMemory.",
-            )
+            raise InvalidOptionError(f"""There is no engine option {shown(key)}.
+                where: {where}
+                next:  {did_you_mean(key, known)}The names are those of Poplar's Engine, such as debug.allowOutOfMemory.""")
         else:
             result[name] = _value(name, value, where)
     return result
@@ -140,11 +136,9 @@ def from_environment() -> dict[str, Value]:
     except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
-        raise InvalidOptionError(
-            f"{ENVIRONMENT} holds {shown(text)}, which is no JSON object.",
-            where=where,
-            next_step=f"write {ENVIRONMENT}='{{\"debug.allowOutOfMemory\": true}}', or unset it.",
-        )
+        raise InvalidOptionError(f"""{ENVIRONMENT} holds {shown(text)}, which is no JSON object.
+            where: {where}
+            next:  write {ENVIRONMENT}='{{"debug.allowOutOfMemory": true}}', or unset it.""")
     return parsed(found, where)
 
 

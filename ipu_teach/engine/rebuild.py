@@ -50,17 +50,15 @@ def rebuild(data: bytes, codelets: Iterable[type[Vertex]]) -> Read:
             f"The executable is damaged: {error.tried}", where=error.where, next_step="save it again."
         ) from error
     except Exception as error:  # what slipped through the checks is damage too
-        raise ExecutableLoadError(
-            f"The executable is damaged: {type(error).__name__}: {shown(str(error))}.", next_step="save it again."
-        ) from error
+        raise ExecutableLoadError(f"""The executable is damaged: {type(error).__name__}: {shown(str(error))}.
+            next:  save it again.""") from error
 
 
 def _listed(codelets: Iterable[type[Vertex]]) -> list[type[Vertex]]:
     found = list(codelets) if isinstance(codelets, Iterable) and not isinstance(codelets, (str, type)) else [None]
     if not all(isinstance(c, type) and issubclass(c, Vertex) for c in found):
-        raise ExecutableLoadError(
-            f"codelets was given {shown(codelets)}.", next_step="give a list of vertex classes: codelets=[DotProduct]."
-        )
+        raise ExecutableLoadError(f"""codelets was given {shown(codelets)}.
+            next:  give a list of vertex classes: codelets=[DotProduct].""")
     return [c for c in found if c is not None]
 
 

@@ -38,12 +38,10 @@ class RemoteRows:
         unwritten = ~self._written[rows]
         if unwritten.any():
             if self._strict:
-                raise UninitialisedReadError(
-                    f"{who} reads row {int(rows[unwritten.argmax()]):,} of the remote buffer {self.buffer.handle!r}, which "
-                    "nothing has written.",
-                    where=repr(self.buffer),
-                    next_step="write it first: Copy(tensor, buffer, offset), or engine.copy_to_remote_buffer.",
-                )
+                raise UninitialisedReadError(f"""{who} reads row {int(rows[unwritten.argmax()]):,} of the remote buffer
+                    {self.buffer.handle!r}, which nothing has written.
+                    where: {self.buffer!r}
+                    next:  write it first: Copy(tensor, buffer, offset), or engine.copy_to_remote_buffer.""")
             values[unwritten] = poison(self.buffer.dtype)
         return values
 
@@ -62,11 +60,9 @@ class StreamingMemory:
             self._rows = {handle: RemoteRows(buffer, memory, strict) for handle, buffer in buffers.items()}
         except MemoryError:
             total = sum(b.repeats * b.num_elements * b.dtype.size for b in buffers.values())
-            raise GraphMemoryAllocationError(
-                f"The remote buffers take {total:,} bytes, which this computer does not have.",
-                where=", ".join(map(repr, buffers.values())),
-                next_step="give them fewer rows, or shorter ones.",
-            ) from None
+            raise GraphMemoryAllocationError(f"""The remote buffers take {total:,} bytes, which this computer does not have.
+                where: {", ".join(map(repr, buffers.values()))}
+                next:  give them fewer rows, or shorter ones.""") from None
 
     def bind(self, step: RemoteCopyStep) -> Callable[[], None]:
         """The function that runs a copy: row numbers are read from the device each time."""
@@ -121,11 +117,10 @@ def host_values_of(values: Any, buffer: RemoteBuffer) -> Array:
     except TensorCreationError as error:
         raise TensorIOStateError(error.tried, next_step=error.next_step) from None
     if given.size != buffer.num_elements:
-        raise TensorIOStateError(
-            f"{call} was given {counted(given.size, 'value')} for {counted(buffer.num_elements, 'element')}.",
-            where=repr(buffer),
-            next_step="give the values of one row, and call it once for each row.",
-        )
+        raise TensorIOStateError(f"""{call} was given {counted(given.size, "value")} for
+            {counted(buffer.num_elements, "element")}.
+            where: {buffer!r}
+            next:  give the values of one row, and call it once for each row.""")
     return given
 
 
@@ -137,10 +132,8 @@ def find_buffer(buffers: Mapping[str, RemoteBuffer], handle: object, row: object
         advice = f"{did_you_mean(handle, buffers)}{known}"
         if isinstance(handle, RemoteBuffer):
             advice = f"name it by its handle, {handle.handle!r}."
-        raise TensorIOStateError(
-            f"{call} was given the handle {shown(handle)}, and there is no such remote buffer.",
-            next_step=advice or "make one with graph.add_remote_buffer, then the engine.",
-        )
+        raise TensorIOStateError(f"""{call} was given the handle {shown(handle)}, and there is no such remote buffer.
+            next:  {advice or "make one with graph.add_remote_buffer, then the engine."}""")
     if not is_whole(row) or not 0 <= row < buffer.repeats:
         raise TensorIOStateError(
             f"{call} was given row {shown(row)} of the remote buffer {buffer.handle!r}, which has "

@@ -44,9 +44,8 @@ class StreamCallback:
 
     def fetch(self, array: Array) -> None:
         """Fill `array` with the next transfer, which was not prefetched; or, from the device, take what is in `array`."""
-        raise StreamConnectionError(
-            f"{type(self).__name__} has no fetch().", next_step="write `def fetch(self, array):` in the class."
-        )
+        raise StreamConnectionError(f"""{type(self).__name__} has no fetch().
+            next:  write `def fetch(self, array):` in the class.""")
 
     def complete(self) -> None:
         """The transfer is over: the data of the oldest `prefetch` or `fetch` has been used."""
@@ -76,11 +75,9 @@ class CallbackFeed:
             ahead = self._buffer()
             result = _guarded(self.stream, f"{name}.prefetch()", callback.prefetch, ahead)
             if not isinstance(result, StreamCallback.Result):
-                raise StreamConnectionError(
-                    f"{name}.prefetch() returned {shown(result)}.",
-                    where=f"stream {self.stream.handle!r}",
-                    next_step="return StreamCallback.Result.SUCCESS or StreamCallback.Result.NOT_AVAILABLE.",
-                )
+                raise StreamConnectionError(f"""{name}.prefetch() returned {shown(result)}.
+                    where: stream {self.stream.handle!r}
+                    next:  return StreamCallback.Result.SUCCESS or StreamCallback.Result.NOT_AVAILABLE.""")
             if result is StreamCallback.Result.NOT_AVAILABLE:
                 break
             self._ready.append(ahead)
@@ -103,10 +100,8 @@ def feed(stream: DataStream, source: Any, wrap: bool = True) -> Feed:
     which fills the array that it is given. Raises `StreamConnectionError`.
     """
     if isinstance(source, (str, bytes, dict, set, Tensor, DataStream, type)) or source is None:
-        raise StreamConnectionError(
-            f"The stream {stream.handle!r} goes to the device and was connected to {shown(source)}.",
-            next_step="connect an array, an iterator of arrays, or a function that returns one.",
-        )
+        raise StreamConnectionError(f"""The stream {stream.handle!r} goes to the device and was connected to {shown(source)}.
+            next:  connect an array, an iterator of arrays, or a function that returns one.""")
     iterator = isinstance(source, Iterator) or (
         isinstance(source, Iterable) and not isinstance(source, (np.ndarray, list, tuple))
     )
@@ -143,22 +138,17 @@ def drain(stream: DataStream, sink: Any, wrap: bool = True) -> Drain:
         _check_signature(stream, sink, np.zeros(0))
         return lambda values: (_guarded(stream, "The connected function", sink, values), None)[1]
     if not isinstance(sink, np.ndarray):
-        raise StreamConnectionError(
-            f"The stream {stream.handle!r} goes to the host and was connected to {shown(sink)}.",
-            next_step="connect an array to fill, a list to append to, or a function that takes one array.",
-        )
+        raise StreamConnectionError(f"""The stream {stream.handle!r} goes to the host and was connected to {shown(sink)}.
+            next:  connect an array to fill, a list to append to, or a function that takes one array.""")
     name = stream.dtype.numpy.name
     if sink.dtype != stream.dtype.numpy:
-        raise StreamConnectionError(
-            f"The stream {stream.handle!r} carries {stream.dtype.__name__} and was connected to an array of {sink.dtype}.",
-            next_step=f"connect an array of its own dtype: np.empty({stream.num_elements}, np.{name}).",
-        )
+        raise StreamConnectionError(f"""The stream {stream.handle!r} carries {stream.dtype.__name__} and was connected to an
+            array of {sink.dtype}.
+            next:  connect an array of its own dtype: np.empty({stream.num_elements}, np.{name}).""")
     if not sink.flags.c_contiguous or not sink.flags.writeable:
-        raise StreamConnectionError(
-            f"The stream {stream.handle!r} was connected to an array that cannot be filled in place: it is "
-            f"{'read-only' if not sink.flags.writeable else 'not contiguous'}.",
-            next_step=f"connect a new array: np.empty({stream.num_elements}, np.{name}).",
-        )
+        raise StreamConnectionError(f"""The stream {stream.handle!r} was connected to an array that cannot be filled in place:
+            it is {"read-only" if not sink.flags.writeable else "not contiguous"}.
+            next:  connect a new array: np.empty({stream.num_elements}, np.{name}).""")
     rows = _round(_rows(stream, sink.reshape(-1), wrap))
 
     def fill(values: Array) -> None:
@@ -273,11 +263,9 @@ def _from_iterator(stream: DataStream, items: Iterator[Any]) -> Feed:
         nonlocal taken
         item = _guarded(stream, "The connected iterator", next, items, _DRY)
         if item is _DRY:
-            raise StreamConnectionError(
-                f"The stream {stream.handle!r} ran dry: its iterator gave {counted(taken, 'transfer')}, "
-                "and the program wants another.",
-                next_step="give an iterator that lasts (itertools.cycle), or repeat fewer times.",
-            )
+            raise StreamConnectionError(f"""The stream {stream.handle!r} ran dry: its iterator gave
+                {counted(taken, "transfer")}, and the program wants another.
+                next:  give an iterator that lasts (itertools.cycle), or repeat fewer times.""")
         taken += 1
         return _sized(stream, item, f"transfer {taken:,} of the iterator")
 
@@ -290,11 +278,10 @@ def _sized(stream: DataStream, values: Any, origin: str) -> Array:
     except TensorCreationError as error:
         raise StreamConnectionError(error.tried, where=origin, next_step=error.next_step) from None
     if array.size != stream.num_elements:
-        raise StreamConnectionError(
-            f"The stream {stream.handle!r} takes {stream.num_elements:,} elements a transfer and was given {array.size:,}.",
-            where=origin,
-            next_step=f"give arrays of {stream.num_elements:,} elements, or change the size of the stream.",
-        )
+        raise StreamConnectionError(f"""The stream {stream.handle!r} takes {stream.num_elements:,} elements a transfer and was
+            given {array.size:,}.
+            where: {origin}
+            next:  give arrays of {stream.num_elements:,} elements, or change the size of the stream.""")
     return array.reshape(-1)
 
 
@@ -315,7 +302,5 @@ def _rows(stream: DataStream, values: Array, wrap: bool) -> Array:
 
 
 def _no_place(stream: DataStream, given: object) -> StreamConnectionError:
-    return StreamConnectionError(
-        f"The stream {stream.handle!r} was connected to {shown(given)} with wrap=False.",
-        next_step="wrap=False is for arrays, whose start it keeps to; leave it out.",
-    )
+    return StreamConnectionError(f"""The stream {stream.handle!r} was connected to {shown(given)} with wrap=False.
+        next:  wrap=False is for arrays, whose start it keeps to; leave it out.""")

@@ -105,16 +105,12 @@ def sweep(
     Raises `InvalidOptionError` for a bad argument, and what `build` and the engine raise.
     """
     if not callable(build):
-        raise InvalidOptionError(
-            f"sweep() was given {shown(build)}, which is no function.",
-            next_step="give a function of a device that returns (graph, program) or an Engine.",
-        )
+        raise InvalidOptionError(f"""sweep() was given {shown(build)}, which is no function.
+            next:  give a function of a device that returns (graph, program) or an Engine.""")
     counts = list(num_tiles) if isinstance(num_tiles, Iterable) and not isinstance(num_tiles, (str, bytes)) else []
     if not counts or not all(is_whole(n) and n > 0 for n in counts):
-        raise InvalidOptionError(
-            f"sweep() was given the numbers of tiles {shown(num_tiles)}.",
-            next_step="give a list of whole numbers, 1 or more: num_tiles=[13, 46, 1472].",
-        )
+        raise InvalidOptionError(f"""sweep() was given the numbers of tiles {shown(num_tiles)}.
+            next:  give a list of whole numbers, 1 or more: num_tiles=[13, 46, 1472].""")
     from tqdm import tqdm
 
     reports: list[Report] = []
@@ -146,8 +142,6 @@ def _report(built: Any, device: Device) -> Report:
             built.run()
         built = built.report
     if not isinstance(built, Report):
-        raise InvalidOptionError(
-            f"The function given to sweep() returned {shown(built)}.",
-            next_step="return (graph, program), an Engine, an Executable or a Report.",
-        )
+        raise InvalidOptionError(f"""The function given to sweep() returned {shown(built)}.
+            next:  return (graph, program), an Engine, an Executable or a Report.""")
     return built

@@ -84,11 +84,9 @@ def _switch(node: Node, control: Reader, parts: list[Action]) -> Action:
     def run() -> None:
         number = control()
         if number not in cases and node.checked:
-            raise ApplicationRuntimeError(
-                f"A Switch came to {number}, and has no such case.",
-                where=f"its cases are {sorted(cases)}",
-                next_step="add the case, or use a Switch with a default.",
-            )
+            raise ApplicationRuntimeError(f"""A Switch came to {number}, and has no such case.
+                where: its cases are {sorted(cases)}
+                next:  add the case, or use a Switch with a default.""")
         cases.get(number, default)()
 
     return run

@@ -244,7 +244,5 @@ class _Writer:
 
 
 def _refuse(what: str) -> NoReturn:
-    raise NotOfferedError(
-        f"{what} in a saved executable is not offered by this kit.",
-        next_step="run it from the graph, in the process that builds it: Engine(graph, program).",
-    )
+    raise NotOfferedError(f"""{what} in a saved executable is not offered by this kit.
+        next:  run it from the graph, in the process that builds it: Engine(graph, program).""")

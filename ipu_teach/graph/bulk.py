@@ -31,10 +31,8 @@ def add_rows(graph: Graph, known: Tiles, table: VertexTable, tiles: ArrayLike, f
             raise unknown_field(table.codelet, name)
     numbers = known.numbers(tiles, f"add_vertices() of {table.codelet.__name__}")
     if numbers.ndim > 1:
-        raise GraphObjectCreationError(
-            f"add_vertices() of {table.codelet.__name__} was given tiles of shape {numbers.shape}.",
-            next_step="give one tile for all vertices, or a list with one for each.",
-        )
+        raise GraphObjectCreationError(f"""add_vertices() of {table.codelet.__name__} was given tiles of shape {numbers.shape}.
+            next:  give one tile for all vertices, or a list with one for each.""")
     count = _count(table, numbers, fields)
     columns = {name: _edge(graph, table, f, fields.get(name), count) for name, f in table.edges.items()}
     state = {name: _state(table, f, fields.get(name, f.default), count) for name, f in table.state.items()}
@@ -67,11 +65,10 @@ def _count(table: VertexTable, tiles: Array, fields: dict[str, Any]) -> int:
         for part in value if isinstance(value, (list, tuple)) else (value,):
             if isinstance(part, Tensor):
                 if part.rank == 0:
-                    raise GraphConnectionError(
-                        f"{table.codelet.__name__}.{name} was given a single element in add_vertices(): it has no vertex axis.",
-                        where=repr(part),
-                        next_step="give it a leading axis, of length 1 to share it: tensor.reshape((1, …)).",
-                    )
+                    raise GraphConnectionError(f"""{table.codelet.__name__}.{name} was given a single element in add_vertices():
+                        it has no vertex axis.
+                        where: {part!r}
+                        next:  give it a leading axis, of length 1 to share it: tensor.reshape((1, …)).""")
                 lengths.append((name, part.shape[0]))
     longer = {(name, n) for name, n in lengths if n != 1}
     if len({n for _, n in longer}) > 1:
@@ -83,10 +80,8 @@ def _count(table: VertexTable, tiles: Array, fields: dict[str, Any]) -> int:
         )
     count = next((n for _, n in longer), 1)
     if count > MOST_VERTICES:
-        raise GraphObjectCreationError(
-            f"add_vertices() of {table.codelet.__name__} was asked for {count:,} vertices.",
-            next_step=f"add at most {MOST_VERTICES:,}; each vertex takes a row of the leading axis.",
-        )
+        raise GraphObjectCreationError(f"""add_vertices() of {table.codelet.__name__} was asked for {count:,} vertices.
+            next:  add at most {MOST_VERTICES:,}; each vertex takes a row of the leading axis.""")
     return count
 
 
@@ -108,10 +103,9 @@ def _edge(graph: Graph, table: VertexTable, field: Field, value: Any, count: int
         return np.broadcast_to(offsets, (count,)), np.broadcast_to(layouts, (count,))
     listed = isinstance(value, (list, tuple)) and value and all(isinstance(t, Tensor) for t in value)
     if not listed or (field.depth != 2 and field.form != "edges"):
-        raise GraphConnectionError(
-            f"{table.codelet.__name__}.{field.name} is declared as {field.declaration()} and was given {shown(value)}.",
-            next_step="connect a tensor" + (", or a list of them." if field.depth == 2 or field.form else "."),
-        )
+        raise GraphConnectionError(f"""{table.codelet.__name__}.{field.name} is declared as {field.declaration()} and was given
+            {shown(value)}.
+            next:  {"connect a tensor" + (", or a list of them." if field.depth == 2 or field.form else ".")}""")
     for tensor in value:
         table.check(field, tensor, part=True, lead=1)
     if field.depth == 1:

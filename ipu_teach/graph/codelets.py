@@ -66,11 +66,9 @@ class Codelets:
             for cls in _classes(source):
                 name = cls.__name__
                 if name in self.named or name in found:
-                    raise GraphObjectLoadError(
-                        f"There is already a codelet {name!r}.",
-                        where=f"add_codelets({shown(source)})",
-                        next_step="give the class another name, or add it once.",
-                    )
+                    raise GraphObjectLoadError(f"""There is already a codelet {name!r}.
+                        where: add_codelets({shown(source)})
+                        next:  give the class another name, or add it once.""")
                 found[name] = cls
         self.named.update(found)
 
@@ -107,19 +105,15 @@ class Codelets:
         """Let `function(shapes, target)` give the cycles of a codelet's vertices."""
         cls = self.find(given) if isinstance(given, str) else _vertex_class(given, "register_perf_estimator()")
         if not callable(function):
-            raise GraphObjectCreationError(
-                f"register_perf_estimator() was given {shown(function)} for {cls.__name__}.",
-                next_step="give a function of (shapes, target) that returns cycles.",
-            )
+            raise GraphObjectCreationError(f"""register_perf_estimator() was given {shown(function)} for {cls.__name__}.
+                next:  give a function of (shapes, target) that returns cycles.""")
         self.estimators[cls] = function
 
 
 def _vertex_class(given: object, call: str) -> type[Vertex]:
     if not isinstance(given, type) or not issubclass(given, Vertex):
-        raise GraphObjectCreationError(
-            f"{call} was given {shown(given)}, which is no vertex class.",
-            next_step="give a class that derives from Vertex.",
-        )
+        raise GraphObjectCreationError(f"""{call} was given {shown(given)}, which is no vertex class.
+            next:  give a class that derives from Vertex.""")
     return given
 
 
@@ -134,11 +128,9 @@ def _classes(source: object) -> list[type[Vertex]]:
         if isinstance(c, type) and issubclass(c, Vertex) and c.__module__ == source.__name__ and c.compute is not Vertex.compute
     ]  # fmt: skip
     if not found:
-        raise GraphObjectLoadError(
-            f"The module {source.__name__!r} defines no vertex class.",
-            where=shown(getattr(source, "__file__", None) or source.__name__),
-            next_step="write a class that derives from Vertex and has a compute() in it.",
-        )
+        raise GraphObjectLoadError(f"""The module {source.__name__!r} defines no vertex class.
+            where: {shown(getattr(source, "__file__", None) or source.__name__)}
+            next:  write a class that derives from Vertex and has a compute() in it.""")
     return list(dict.fromkeys(found))
 
 
@@ -216,12 +208,10 @@ def get_perf_estimate(estimators: Mapping[type[Vertex], Estimator], target: Targ
         return table.estimates[row]
     estimator = estimators.get(table.codelet)
     if estimator is None and not hasattr(table.codelet, "cycles"):
-        raise MissingPerfEstimateError(
-            f"{table.codelet.__name__} has no estimate of its cycles.",
-            where=repr(vertex),
-            next_step="graph.set_perf_estimate(vertex, cycles), graph.register_perf_estimator(…), or "
-            "`def cycles(self, target)` in the class. What is counted from compute() stands in the report.",
-        )
+        raise MissingPerfEstimateError(f"""{table.codelet.__name__} has no estimate of its cycles.
+            where: {vertex!r}
+            next:  graph.set_perf_estimate(vertex, cycles), graph.register_perf_estimator(…), or `def cycles(self, target)` in
+            the class. What is counted from compute() stands in the report.""")
     cycles = said_cycles(table.codelet, estimator, _shapes(vertex), target, repr(vertex))
     assert cycles is not None
     return cycles
@@ -239,11 +229,10 @@ def _shapes(vertex: VertexRef) -> dict[str, tuple[Any, ...]]:
             continue
         number = table.layouts[name][row]
         if number == UNCONNECTED:
-            raise MissingPerfEstimateError(
-                f"The cycles of {table.codelet.__name__} depend on its field {name!r}, which is not connected.",
-                where=repr(vertex),
-                next_step="connect it first.",
-            )
+            raise MissingPerfEstimateError(f"""The cycles of {table.codelet.__name__} depend on its field {name!r}, which is not
+                connected.
+                where: {vertex!r}
+                next:  connect it first.""")
         layout = table.graph.layouts[number]
         shape: Any = tuple(p.shape for _, p in layout.parts) if isinstance(layout, ListLayout) else layout.shape
         shapes[name] = shape if declared.depth else ()

@@ -21,9 +21,8 @@ class DebugContext(str):
     def __new__(cls, name: str = "", parent: str | None = None) -> DebugContext:
         for given in (name, parent):
             if given is not None and not isinstance(given, str):
-                raise GraphObjectCreationError(
-                    f"DebugContext was given {shown(given)}.", next_step='give names: DebugContext("layer1", parent).'
-                )
+                raise GraphObjectCreationError(f"""DebugContext was given {shown(given)}.
+                    next:  give names: DebugContext("layer1", parent).""")
         return super().__new__(cls, "/".join(part for part in (parent, name) if part))
 
     @property
@@ -35,15 +34,12 @@ class DebugContext(str):
 def scoped(name: str | None, debug_context: str | None, call: str) -> str | None:
     """`name` inside the scope `debug_context`; None if there is neither. `call` was given them."""
     if name is not None and not isinstance(name, str):
-        raise GraphObjectCreationError(
-            f"{call} was given the name {shown(name)}.", next_step="a name is text, as in 'weights'."
-        )
+        raise GraphObjectCreationError(f"""{call} was given the name {shown(name)}.
+            next:  a name is text, as in 'weights'.""")
     if debug_context is None:
         return name
     if not isinstance(debug_context, str):
-        raise GraphObjectCreationError(
-            f"{shown(debug_context)} was given as debug_context.",
-            next_step='give a name, or DebugContext("name", parent).',
-        )
+        raise GraphObjectCreationError(f"""{shown(debug_context)} was given as debug_context.
+            next:  give a name, or DebugContext("name", parent).""")
     path = "/".join(str(part) for part in (debug_context, name) if part)
     return path or None

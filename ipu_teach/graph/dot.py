@@ -65,10 +65,8 @@ def write(text: str, out: str | os.PathLike[str] | TextIO, call: str) -> None:
         try:
             Path(out).write_text(text, encoding="utf-8", newline="\n")
         except (OSError, ValueError) as error:
-            raise GraphObjectCreationError(
-                f"{call} could not write {shown(out)}: {getattr(error, 'strerror', None) or error}.",
-                next_step="give the path of a file in a folder that exists and may be written to.",
-            ) from None
+            raise GraphObjectCreationError(f"""{call} could not write {shown(out)}: {getattr(error, "strerror", None) or error}.
+                next:  give the path of a file in a folder that exists and may be written to.""") from None
     elif callable(getattr(out, "write", None)):
         out.write(text)
     else:
@@ -97,9 +95,8 @@ def _walk(programs: Any) -> Iterator[Any]:
     while pending:
         program = pending.pop()
         if not callable(getattr(program, "children", None)) or isinstance(program, type):
-            raise GraphObjectCreationError(
-                f"A drawing of programs was asked for with {shown(program)}.", next_step="give a program, or a list of them."
-            )
+            raise GraphObjectCreationError(f"""A drawing of programs was asked for with {shown(program)}.
+                next:  give a program, or a list of them.""")
         yield program
         pending += reversed(program.children())
 

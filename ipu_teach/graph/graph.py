@@ -125,10 +125,8 @@ class Graph(WithoutSome):
         tiles in order, as `poputil.map_tensor_linearly` does. Raises `TensorCreationError` and `PoplarTypeError`.
         """
         if mapping is not None and not isinstance(mapping, VariableMappingMethod):
-            raise TensorCreationError(
-                f"add_variable() was given {shown(mapping)} as mapping.",
-                next_step="use VariableMappingMethod.LINEAR or NONE; for a tile, call graph.set_tile_mapping(tensor, tile).",
-            )
+            raise TensorCreationError(f"""add_variable() was given {shown(mapping)} as mapping.
+                next:  use VariableMappingMethod.LINEAR or NONE; for a tile, call graph.set_tile_mapping(tensor, tile).""")
         name = scoped(name, debug_context, "add_variable()")
         tensor = self._new_variable(dtype, shape, name)
         if mapping is VariableMappingMethod.LINEAR:
@@ -177,10 +175,8 @@ class Graph(WithoutSome):
         """
         self._own(tensor)
         if not isinstance(method, TensorCloneMethod):
-            raise TensorCreationError(
-                f"clone() was given {shown(method)} as method.",
-                next_step=f"use TensorCloneMethod.{', '.join(m.name for m in TensorCloneMethod)}.",
-            )
+            raise TensorCreationError(f"""clone() was given {shown(method)} as method.
+                next:  use TensorCloneMethod.{", ".join(m.name for m in TensorCloneMethod)}.""")
         wanted = tensor.dtype if dtype is None else as_dtype(dtype, "clone()")
         label = scoped("clone" if name is None and debug_context is None else name, debug_context, "clone()")
 
@@ -201,9 +197,8 @@ class Graph(WithoutSome):
         """`count` clones of a tensor of shape (…) as one tensor of shape (`count`, …); see `clone`."""
         self._own(tensor)
         if not is_whole(count) or count < 1:
-            raise TensorCreationError(
-                f"clone_n() was asked for {shown(count)} clones.", next_step="give a whole number of 1 or more."
-            )
+            raise TensorCreationError(f"""clone_n() was asked for {shown(count)} clones.
+                next:  give a whole number of 1 or more.""")
         refuse_to_list(count * max(tensor.num_elements, 1))
         clones = [self.clone(tensor, name, method, debug_context=debug_context) for _ in range(count)]
         return concat([c.expand(0) for c in clones], 0)
@@ -223,17 +218,13 @@ class Graph(WithoutSome):
             self.initial_values.append((what, host_values(values, what.dtype, what.shape, self.describe(what))))
             return
         if not isinstance(what, FieldRef):
-            raise GraphObjectCreationError(
-                f"set_initial_value() was given {shown(what)}.",
-                next_step='give a tensor, or the state of a vertex: vertex["name"].',
-            )
+            raise GraphObjectCreationError(f"""set_initial_value() was given {shown(what)}.
+                next:  give a tensor, or the state of a vertex: vertex["name"].""")
         table, row, name = self._field(what, whole=True)
         if name not in table.state:
-            raise GraphConnectionError(
-                f"{table.codelet.__name__}.{name} is an edge and has no value of its own.",
-                where=repr(what),
-                next_step="set the initial value of the tensor that is connected to it.",
-            )
+            raise GraphConnectionError(f"""{table.codelet.__name__}.{name} is an edge and has no value of its own.
+                where: {what!r}
+                next:  set the initial value of the tensor that is connected to it.""")
         table.set_state(row, name, values)
 
     def _new_variable(self, dtype: type[DType], shape: int | Sequence[int], name: str | None, constant: bool = False) -> Tensor:
@@ -274,9 +265,8 @@ class Graph(WithoutSome):
                 pieces = self._tiles.of_rows(what, words, tile) if rows else self._tiles.of_intervals(what, words, tile)
                 self._mapping.add_pieces(what, *pieces)  # all of them are right before the first is noted down
         else:
-            raise GraphObjectCreationError(
-                f"set_tile_mapping() was given {shown(what)}.", next_step="map a tensor or a vertex of this graph."
-            )
+            raise GraphObjectCreationError(f"""set_tile_mapping() was given {shown(what)}.
+                next:  map a tensor or a vertex of this graph.""")
 
     def get_tile_mapping(
         self, tensor: Tensor, require_complete: bool = True, allow_external: bool = False
@@ -298,11 +288,9 @@ class Graph(WithoutSome):
                 next_step="graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor).",
             )
         if not allow_external and np.any(tile == EXTERNAL):
-            raise InvalidTileMappingError(
-                f"{int(count[tile == EXTERNAL].sum()):,} of the {tensor.num_elements:,} elements of {self.describe(tensor)} "
-                "are on tiles outside the virtual graph.",
-                next_step="ask the top-level graph: graph.get_top_level_graph(), or pass allow_external=True.",
-            )
+            raise InvalidTileMappingError(f"""{int(count[tile == EXTERNAL].sum()):,} of the {tensor.num_elements:,} elements of
+                {self.describe(tensor)} are on tiles outside the virtual graph.
+                next:  ask the top-level graph: graph.get_top_level_graph(), or pass allow_external=True.""")
         return intervals_by_tile(pieces, self._tiles.count)
 
     def tile_map(self) -> TileMap:
@@ -354,10 +342,8 @@ class Graph(WithoutSome):
         name_of_vertex = None if debug_context is None else scoped(None, debug_context, "add_vertex()")
         table = table_of(self._top, compute_set, codelet)
         if connections is not None and not isinstance(connections, Mapping):
-            raise GraphObjectCreationError(
-                f"add_vertex() was given {shown(connections)} as its connections.",
-                next_step="name the fields: add_vertex(compute_set, codelet, a=tensor), or give a dict.",
-            )
+            raise GraphObjectCreationError(f"""add_vertex() was given {shown(connections)} as its connections.
+                next:  name the fields: add_vertex(compute_set, codelet, a=tensor), or give a dict.""")
         given = {**connections, **fields} if connections else fields
         row, usual = len(table.order), len(given) <= table.most_usual
         try:
@@ -432,9 +418,8 @@ class Graph(WithoutSome):
         if flops is not None:
             raise not_here.no_flops()
         if not isinstance(vertex, (VertexRef, VertexRange)):
-            raise GraphObjectCreationError(
-                f"set_perf_estimate() was given {shown(vertex)}.", next_step="give the vertex that add_vertex returned."
-            )
+            raise GraphObjectCreationError(f"""set_perf_estimate() was given {shown(vertex)}.
+                next:  give the vertex that add_vertex returned.""")
         if vertex.table.graph is not self._top:
             raise foreign(vertex, "set_perf_estimate()")
         if isinstance(vertex, VertexRef):
@@ -456,22 +441,17 @@ class Graph(WithoutSome):
         Raises `MissingPerfEstimateError` if there is none of them: what is counted from compute() stands in the report.
         """
         if not isinstance(vertex, VertexRef) or vertex.table.graph is not self._top:
-            raise GraphObjectCreationError(
-                f"get_perf_estimate() was given {shown(vertex)}.", next_step="give a vertex that add_vertex returned."
-            )
+            raise GraphObjectCreationError(f"""get_perf_estimate() was given {shown(vertex)}.
+                next:  give a vertex that add_vertex returned.""")
         return get_perf_estimate(self.codelets.estimators, self._top.target, vertex)
 
     def _field(self, ref: FieldRef, whole: bool = False) -> tuple[VertexTable, int, str]:
         if not isinstance(ref, FieldRef) or ref.vertex.table.graph is not self._top:
-            raise GraphObjectCreationError(
-                f"{shown(ref)} is no field of a vertex of this graph.",
-                next_step='write vertex["name"], with a vertex that add_vertex of this graph returned.',
-            )
+            raise GraphObjectCreationError(f"""{shown(ref)} is no field of a vertex of this graph.
+                next:  write vertex["name"], with a vertex that add_vertex of this graph returned.""")
         if whole and ref.index is not None:
-            raise GraphObjectCreationError(
-                f"Only connect() takes one part of a field, and this is {ref!r}.",
-                next_step='name the whole field: vertex["name"].',
-            )
+            raise GraphObjectCreationError(f"""Only connect() takes one part of a field, and this is {ref!r}.
+                next:  name the whole field: vertex["name"].""")
         return ref.vertex.table, ref.vertex.row, ref.name
 
     # Host
@@ -585,10 +565,8 @@ class Graph(WithoutSome):
 
     def _own(self, tensor: Tensor) -> None:
         if not isinstance(tensor, Tensor) or tensor.graph is not self._top:
-            raise GraphObjectCreationError(
-                f"{shown(tensor)} is no tensor of this graph.",
-                next_step="use a tensor that this graph's add_variable or add_constant returned, or a view of one.",
-            )
+            raise GraphObjectCreationError(f"""{shown(tensor)} is no tensor of this graph.
+                next:  use a tensor that this graph's add_variable or add_constant returned, or a view of one.""")
 
     def __repr__(self) -> str:
         return text.graph_line(self)

@@ -49,6 +49,5 @@ def register(known: dict[str, HasHandle], item: HasHandle, *others: Mapping[str,
 def check_handle(handle: object, call: str) -> None:
     """A handle is text."""
     if not isinstance(handle, str):
-        raise GraphObjectCreationError(
-            f"{call} was given the handle {shown(handle)}.", next_step="a handle is a name, as in 'weights'."
-        )
+        raise GraphObjectCreationError(f"""{call} was given the handle {shown(handle)}.
+            next:  a handle is a name, as in 'weights'.""")

@@ -78,11 +78,9 @@ def _cut_positions(tensor: Tensor, key: Any) -> tuple[int, Form]:
 def check_key(tensor: Tensor, parts: tuple[Any, ...], key: Any) -> None:
     """Refuse what is no index, and more indices than there are dimensions."""
     if not all(is_whole(p) or isinstance(p, slice) or p is Ellipsis for p in parts):
-        raise PoplarIndexError(
-            f"A tensor cannot be indexed with {shown(key)}.",
-            where=repr(tensor),
-            next_step="use integers, slices and `...`; which elements are meant must be known when the graph is built.",
-        )
+        raise PoplarIndexError(f"""A tensor cannot be indexed with {shown(key)}.
+            where: {tensor!r}
+            next:  use integers, slices and `...`; which elements are meant must be known when the graph is built.""")
     count = sum(p is not Ellipsis for p in parts)
     if count > tensor.rank or len(parts) - count > 1:
         raise PoplarIndexError(
@@ -103,28 +101,23 @@ def slice_bounds(tensor: Tensor, part: slice, axis: int) -> tuple[int, int, int]
         return start, stop, 1
     for bound in (start, stop):
         if bound is not None and not (is_whole(bound) and -length <= bound <= length):
-            raise PoplarIndexError(
-                f"The slice {_slice_text(part)} does not fit dimension {axis}, which has {counted(length, 'element')}.",
-                where=repr(tensor),
-                next_step=f"use whole numbers from 0 to {length}.",
-            )
+            raise PoplarIndexError(f"""The slice {_slice_text(part)} does not fit dimension {axis}, which has
+                {counted(length, "element")}.
+                where: {tensor!r}
+                next:  use whole numbers from 0 to {length}.""")
     if step is not None and (not is_whole(step) or step == 0):
-        raise PoplarIndexError(
-            f"The slice {_slice_text(part)} has the step {shown(step)}.",
-            where=repr(tensor),
-            next_step="use a whole number that is not 0.",
-        )
+        raise PoplarIndexError(f"""The slice {_slice_text(part)} has the step {shown(step)}.
+            where: {tensor!r}
+            next:  use a whole number that is not 0.""")
     return part.indices(length)
 
 
 def out_of_range(tensor: Tensor, index: Any, axis: int) -> PoplarIndexError:
     """The error for an index beyond the end of a dimension."""
     length = tensor.shape[axis]
-    return PoplarIndexError(
-        f"Index {shown(index)} is outside dimension {axis}, which has {counted(length, 'element')}.",
-        where=repr(tensor),
-        next_step=up_to(length) if length else "the dimension is empty.",
-    )
+    return PoplarIndexError(f"""Index {shown(index)} is outside dimension {axis}, which has {counted(length, "element")}.
+        where: {tensor!r}
+        next:  {up_to(length) if length else "the dimension is empty."}""")
 
 
 def _slice_text(part: slice) -> str:

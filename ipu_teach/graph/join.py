@@ -19,11 +19,10 @@ def append(tensor: Tensor, x: Tensor, dim: int = 0) -> Tensor:
     axis = tensor._axis(dim)
     wanted = tensor.shape[:axis] + tensor.shape[axis + 1 :]
     if x.shape != wanted:
-        raise TensorCreationError(
-            f"append() along dimension {axis} of shape {tensor.shape} takes an entry of shape {wanted}, not {x.shape}.",
-            where=f"{tensor!r} and {x!r}",
-            next_step="reshape the entry, or use concat() for several entries at once.",
-        )
+        raise TensorCreationError(f"""append() along dimension {axis} of shape {tensor.shape} takes an entry of shape {wanted},
+            not {x.shape}.
+            where: {tensor!r} and {x!r}
+            next:  reshape the entry, or use concat() for several entries at once.""")
     return concat(tensor, x.expand(axis), axis)
 
 

@@ -146,10 +146,8 @@ def _strided_extent(shape: Shape, strides: Shape) -> tuple[Array, Array] | None:
 def refuse_to_list(count: int) -> None:
     """Refuse a list of more elements, or pieces, than any machine holds."""
     if count > MOST_LISTED:
-        raise TensorCreationError(
-            f"A view that must be taken in {count:,} pieces is too large to work with.",
-            next_step=f"use a smaller tensor: at most {MOST_LISTED:,} pieces.",
-        )
+        raise TensorCreationError(f"""A view that must be taken in {count:,} pieces is too large to work with.
+            next:  use a smaller tensor: at most {MOST_LISTED:,} pieces.""")
 
 
 class Form:

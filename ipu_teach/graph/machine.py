@@ -11,13 +11,10 @@ def target_of(given: object, replication_factor: object) -> Target:
     """The target that `given` is, or is a device of. Raises `GraphObjectCreationError` and `NotOfferedError`."""
     target = given.target if isinstance(given, Device) else given
     if replication_factor != 1:
-        raise NotOfferedError(
-            f"Graph() was given the replication factor {shown(replication_factor)}; this kit has one replica.",
-            next_step="leave it out.",
-        )
+        raise NotOfferedError(f"""Graph() was given the replication factor {shown(replication_factor)}; this kit has one
+            replica.
+            next:  leave it out.""")
     if not isinstance(target, Target):
-        raise GraphObjectCreationError(
-            f"Graph() was given {shown(target)}, which is no target.",
-            next_step='give it a target, as in Graph(IPUModel("ipu2").create_device().target).',
-        )
+        raise GraphObjectCreationError(f"""Graph() was given {shown(target)}, which is no target.
+            next:  give it a target, as in Graph(IPUModel("ipu2").create_device().target).""")
     return target

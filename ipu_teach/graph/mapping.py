@@ -71,11 +71,10 @@ class Tiles:
         """(begin, end, tile) of the pieces of a tensor whose row i goes to `tiles[i]`. `what` names the tensor."""
         numbers = self.numbers(tiles, what)
         if tensor.rank == 0 or len(numbers) != tensor.shape[0]:
-            raise InvalidTileMappingError(
-                f"{counted(len(numbers), 'tile')} were given for the rows of {what}, which has shape {tensor.shape}.",
-                where=repr(tensor),
-                next_step="give one tile for each row of the leading axis, or a single number.",
-            )
+            raise InvalidTileMappingError(f"""{counted(len(numbers), "tile")} were given for the rows of {what}, which has shape
+                {tensor.shape}.
+                where: {tensor!r}
+                next:  give one tile for each row of the leading axis, or a single number.""")
         first = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)])
         begin, row = np.append(first, len(numbers)), prod(tensor.shape[1:])
         return begin[:-1] * row, begin[1:] * row, numbers[first]

@@ -40,15 +40,11 @@ def make_remote_buffer(handle: str, dtype: type[DType], num_elements: int, repea
         ("repeats", repeats, "the number of rows"),
     ):
         if not is_whole(value) or value < 1:
-            raise GraphObjectCreationError(
-                f"The remote buffer {handle!r} was given {shown(value)} as {name}.",
-                next_step=f"give {what}, a whole number of 1 or more.",
-            )
+            raise GraphObjectCreationError(f"""The remote buffer {handle!r} was given {shown(value)} as {name}.
+                next:  give {what}, a whole number of 1 or more.""")
     buffer = RemoteBuffer(handle, dtype, int(num_elements), int(repeats))
     if buffer.num_elements * buffer.repeats * dtype.size > MOST_BYTES:
-        raise GraphObjectCreationError(
-            f"The remote buffer {handle!r} is too large.",
-            where=f"{shown(num_elements)} elements in each of {shown(repeats)} rows; a buffer may have {MOST_BYTES:,} bytes",
-            next_step="check num_elements and repeats.",
-        )
+        raise GraphObjectCreationError(f"""The remote buffer {handle!r} is too large.
+            where: {shown(num_elements)} elements in each of {shown(repeats)} rows; a buffer may have {MOST_BYTES:,} bytes
+            next:  check num_elements and repeats.""")
     return buffer

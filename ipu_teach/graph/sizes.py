@@ -27,29 +27,25 @@ def set_field_size(ref: FieldRef, size: Any) -> None:
     table, row, name = ref.vertex.table, ref.vertex.row, ref.name
     field = table.codelet.fields[name]
     if not is_whole(size) or not 0 <= size <= MOST_PARTS:
-        raise GraphObjectCreationError(
-            f"set_field_size() was given the size {shown(size)}.",
-            where=repr(ref),
-            next_step=f"give a whole number from 0 to {MOST_PARTS:,}.",
-        )
+        raise GraphObjectCreationError(f"""set_field_size() was given the size {shown(size)}.
+            where: {ref!r}
+            next:  give a whole number from 0 to {MOST_PARTS:,}.""")
     if _by_parts(table, name):
         table.parts[name, row] = [None] * int(size)
         table.offsets[name][row] = table.layouts[name][row] = UNCONNECTED
     elif name in table.state and field.depth:
         value = table.state_values[name][row]
         if value is not None and len(value) != size:
-            raise GraphObjectCreationError(
-                f"set_field_size() was given {size:,} for {table.codelet.__name__}.{name}, whose value has {len(value):,}.",
-                where=repr(ref),
-                next_step="leave it out: a value brings its size.",
-            )
+            raise GraphObjectCreationError(f"""set_field_size() was given {size:,} for {table.codelet.__name__}.{name}, whose
+                value has {len(value):,}.
+                where: {ref!r}
+                next:  leave it out: a value brings its size.""")
         table.sizes[name, row] = int(size)
     else:
-        raise GraphObjectCreationError(
-            f"{table.codelet.__name__}.{name} is declared as {field.declaration()} and takes no size.",
-            where=repr(ref),
-            next_step="connect a tensor; it brings its size." if field.depth else "it is a single element.",
-        )
+        raise GraphObjectCreationError(f"""{table.codelet.__name__}.{name} is declared as {field.declaration()} and takes no
+            size.
+            where: {ref!r}
+            next:  {"connect a tensor; it brings its size." if field.depth else "it is a single element."}""")
 
 
 def get_field_size(ref: FieldRef) -> int:
@@ -91,20 +87,16 @@ def connect_part(ref: FieldRef, value: Any) -> None:
     field = table.codelet.fields[name]
     what = f"{table.codelet.__name__}.{name}"
     if not _by_parts(table, name):
-        raise GraphConnectionError(
-            f"{what} is declared as {field.declaration()}, which has no parts to connect one by one.",
-            where=repr(ref),
-            next_step="connect, or give a value to, the whole field.",
-        )
+        raise GraphConnectionError(f"""{what} is declared as {field.declaration()}, which has no parts to connect one by one.
+            where: {ref!r}
+            next:  connect, or give a value to, the whole field.""")
     if (name, row) not in table.parts:
         raise _unsized(FieldRef(ref.vertex, name))
     parts = table.parts[name, row]
     if not is_whole(index) or not 0 <= index < len(parts):
-        raise PoplarIndexError(
-            f"{what} has no part {shown(index)}.",
-            where=repr(FieldRef(ref.vertex, name)),
-            next_step=f"its size was set to {len(parts):,}; parts count from 0.",
-        )
+        raise PoplarIndexError(f"""{what} has no part {shown(index)}.
+            where: {FieldRef(ref.vertex, name)!r}
+            next:  its size was set to {len(parts):,}; parts count from 0.""")
     if not isinstance(value, Tensor):
         raise GraphConnectionError(f"{what}[{index}] was given {shown(value)}.", next_step="connect a tensor.")
     table.check(field, value, part=True)

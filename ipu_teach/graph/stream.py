@@ -53,40 +53,30 @@ def make_stream(
     """The description of a stream, everything checked. `options` may hold `buffering_depth` (Poplar: `bufferingDepth`)."""
     dtype = as_dtype(dtype, f"The stream {handle!r}")
     if not is_whole(num_elements) or not 1 <= num_elements <= MOST_BYTES // dtype.size:
-        raise GraphObjectCreationError(
-            f"The stream {handle!r} was given the size {shown(num_elements)}.",
-            next_step="give the number of elements of one transfer, 1 or more.",
-        )
+        raise GraphObjectCreationError(f"""The stream {handle!r} was given the size {shown(num_elements)}.
+            next:  give the number of elements of one transfer, 1 or more.""")
     if not isinstance(mode, ReplicatedStreamMode):
-        raise GraphObjectCreationError(
-            f"The stream {handle!r} was given the mode {shown(mode)}.",
-            next_step="give ReplicatedStreamMode.REPLICATE or BROADCAST; options are a dict: options={'buffering_depth': 2}.",
-        )
+        raise GraphObjectCreationError(f"""The stream {handle!r} was given the mode {shown(mode)}.
+            next:  give ReplicatedStreamMode.REPLICATE or BROADCAST; options are a dict: options={{'buffering_depth': 2}}.""")
     depth = _depth(handle, options, buffering_depth)
     return DataStream(handle, dtype, int(num_elements), to_device, depth, mode)
 
 
 def _depth(handle: str, options: Mapping[str, Any] | None, given: int | None) -> int:
     if options is not None and not isinstance(options, Mapping):
-        raise InvalidOptionError(
-            f"The stream {handle!r} was given the options {shown(options)}.",
-            next_step="give a dict: options={'buffering_depth': 2}.",
-        )
+        raise InvalidOptionError(f"""The stream {handle!r} was given the options {shown(options)}.
+            next:  give a dict: options={{'buffering_depth': 2}}.""")
     for name, value in (options or {}).items():
         if name not in ("buffering_depth", "bufferingDepth"):
-            raise InvalidOptionError(
-                f"A stream has no option {shown(name)}.",
-                where=f"stream {handle!r}",
-                next_step=f"{did_you_mean(name, ['buffering_depth'])}Its only option is 'buffering_depth'.",
-            )
+            raise InvalidOptionError(f"""A stream has no option {shown(name)}.
+                where: stream {handle!r}
+                next:  {did_you_mean(name, ["buffering_depth"])}Its only option is 'buffering_depth'.""")
         given = value if given is None else given
     if isinstance(given, str) and given.isdecimal() and len(given) < 6:
         given = int(given)
     if given is None:
         return 1
     if not is_whole(given) or not 1 <= given <= MOST_BUFFERED:
-        raise InvalidOptionError(
-            f"The stream {handle!r} was given the buffering depth {shown(given)}.",
-            next_step=f"give a whole number from 1 to {MOST_BUFFERED:,}: the transfers to prefetch.",
-        )
+        raise InvalidOptionError(f"""The stream {handle!r} was given the buffering depth {shown(given)}.
+            next:  give a whole number from 1 to {MOST_BUFFERED:,}: the transfers to prefetch.""")
     return int(given)

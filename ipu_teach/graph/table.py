@@ -120,36 +120,32 @@ class VertexTable:
         field = self.state[name]
         what = f"{self.codelet.__name__}.{name}"
         if isinstance(value, Tensor):
-            raise GraphConnectionError(
-                f"{what} is state, {'numbers' if field.depth else 'a number'} of the vertex's own, and was given a tensor.",
-                where=repr(value),
-                next_step=f"give {'an array' if field.depth else 'a number'}, or declare the field as "
-                f"Input[{field.declaration()}].",
-            )
+            raise GraphConnectionError(f"""{what} is state, {"numbers" if field.depth else "a number"} of the vertex's own, and
+                was given a tensor.
+                where: {value!r}
+                next:  give {"an array" if field.depth else "a number"}, or declare the field as
+                Input[{field.declaration()}].""")
         array = to_host_array(value, field.dtype, what)
         if field.depth:
             if array.ndim != 1:
-                raise GraphObjectCreationError(
-                    f"{what} is state, declared as {field.declaration()}, and was given shape {array.shape}.",
-                    next_step="give a list of numbers.",
-                )
+                raise GraphObjectCreationError(f"""{what} is state, declared as {field.declaration()}, and was given shape
+                    {array.shape}.
+                    next:  give a list of numbers.""")
             return array
         if array.size != 1:
-            raise GraphObjectCreationError(
-                f"{what} is state, a single {field.dtype.__name__}, and was given {array.size:,} values.",
-                next_step="give one number; for several, connect a tensor to a field Input[Vector[…]].",
-            )
+            raise GraphObjectCreationError(f"""{what} is state, a single {field.dtype.__name__}, and was given {array.size:,}
+                values.
+                next:  give one number; for several, connect a tensor to a field Input[Vector[…]].""")
         return array.reshape(())[()]
 
     def set_state(self, row: int, name: str, value: Any) -> None:
         """Give the state `name` of an existing vertex its value. A size that was set for it must fit."""
         given, size = self.state_value(name, value), self.sizes.get((name, row))
         if size is not None and len(given) != size:
-            raise GraphObjectCreationError(
-                f"{self.codelet.__name__}.{name} was given {len(given):,} values; its size was set to {size:,}.",
-                where=repr(FieldRef(VertexRef(self, row), name)),
-                next_step="leave set_field_size out: a value brings its size.",
-            )
+            raise GraphObjectCreationError(f"""{self.codelet.__name__}.{name} was given {len(given):,} values; its size was set
+                to {size:,}.
+                where: {FieldRef(VertexRef(self, row), name)!r}
+                next:  leave set_field_size out: a value brings its size.""")
         self.state_values[name][row] = given
 
     def drop(self, row: int) -> None:
@@ -163,10 +159,8 @@ class VertexTable:
         takes = ".", " or a list of single elements.", " or a list of one-dimensional tensors."
         several = field.depth == 2 or field.form == "edges"
         if not several or not isinstance(value, (list, tuple)) or not all(isinstance(t, Tensor) for t in value):
-            raise GraphConnectionError(
-                f"{what} is declared as {field.declaration()} and was given {shown(value)}.",
-                next_step="connect a tensor" + takes[field.depth if several else 0],
-            )
+            raise GraphConnectionError(f"""{what} is declared as {field.declaration()} and was given {shown(value)}.
+                next:  {"connect a tensor" + takes[field.depth if several else 0]}""")
         if not value:
             raise GraphConnectionError(f"{what} was given an empty list.", next_step="connect at least one tensor.")
         for tensor in value:
@@ -198,12 +192,10 @@ class VertexTable:
         if rank != depth and not (depth == 0 and tensor.layout.size == 1 and not lead):
             words = ("a single element", "one dimension", "two dimensions, or a list of vectors")[field.depth]
             words += ", or a list of single elements" if field.depth == 1 and field.form == "edges" else ""
-            raise GraphConnectionError(
-                f"{what} is declared as {field.declaration()}, which takes {words}, and was given "
-                f"{'a list with ' if part else ''}shape {tensor.shape[lead:]}{' for each vertex' if lead else ''}.",
-                where=repr(tensor),
-                next_step="index, slice or flatten the tensor, or change the declaration.",
-            )
+            raise GraphConnectionError(f"""{what} is declared as {field.declaration()}, which takes {words}, and was given
+                {"a list with " if part else ""}shape {tensor.shape[lead:]}{" for each vertex" if lead else ""}.
+                where: {tensor!r}
+                next:  index, slice or flatten the tensor, or change the declaration.""")
 
     def estimate(self, start: int, stop: int, cycles: Any, vertex: VertexRef | VertexRange) -> None:
         """Set the cycles of rows `start` to `stop`, which are `vertex`; rows without an estimate hold -1."""
@@ -227,17 +219,13 @@ def _cycles(given: Any, count: int, vertex: VertexRef | VertexRange) -> Any:
     except (ValueError, OverflowError, MemoryError):
         array = np.asarray(None)
     if array.dtype.kind not in "iu" or np.any(array < 0) or np.any(array > MOST_CYCLES):
-        raise GraphObjectCreationError(
-            f"set_perf_estimate() was given {shown(given)} cycles.",
-            where=repr(vertex),
-            next_step=f"give whole numbers from 0 to {MOST_CYCLES:,}.",
-        )
+        raise GraphObjectCreationError(f"""set_perf_estimate() was given {shown(given)} cycles.
+            where: {vertex!r}
+            next:  give whole numbers from 0 to {MOST_CYCLES:,}.""")
     if array.shape not in ((), (1,), (count,)):
-        raise GraphObjectCreationError(
-            f"set_perf_estimate() was given {array.size:,} values for {count:,} vertices.",
-            where=repr(vertex),
-            next_step="give one value for all of them, or one for each.",
-        )
+        raise GraphObjectCreationError(f"""set_perf_estimate() was given {array.size:,} values for {count:,} vertices.
+            where: {vertex!r}
+            next:  give one value for all of them, or one for each.""")
     return array.astype(np.int64)
 
 
@@ -299,21 +287,17 @@ class VertexRange:
 
     def __getitem__(self, index: int) -> VertexRef:
         if not is_whole(index) or not -len(self) <= index < len(self):
-            raise PoplarIndexError(
-                f"There is no vertex {shown(index)} among {len(self):,}.",
-                where=repr(self),
-                next_step=f"use a whole number from 0 to {len(self) - 1}." if len(self) else "the range is empty.",
-            )
+            raise PoplarIndexError(f"""There is no vertex {shown(index)} among {len(self):,}.
+                where: {self!r}
+                next:  {f"use a whole number from 0 to {len(self) - 1}." if len(self) else "the range is empty."}""")
         return VertexRef(self.table, range(self.start, self.stop)[index])
 
     def put_on(self, tiles: Array) -> None:
         """Map the vertices: one tile number for all of them, or one for each. The numbers are checked already."""
         if tiles.shape not in ((), (1,), (len(self),)):
-            raise InvalidTileMappingError(
-                f"{tiles.size:,} tiles were given for {len(self):,} vertices.",
-                where=repr(self),
-                next_step="give one tile for all of them, or one for each.",
-            )
+            raise InvalidTileMappingError(f"""{tiles.size:,} tiles were given for {len(self):,} vertices.
+                where: {self!r}
+                next:  give one tile for all of them, or one for each.""")
         given = np.broadcast_to(tiles, (len(self),))
         self.table.tiles[self.start : self.stop] = array("i", given.astype(np.int32).tobytes())
 

@@ -22,14 +22,12 @@ def instance(codelet: type[Vertex], dtypes: tuple[Any, ...]) -> type[Vertex]:
     if all(isinstance(d, TypeVar) for d in dtypes) and wanted:
         return codelet  # a base class, as in class Other(Scale[T])
     if not wanted:
-        raise VertexDefinitionError(
-            f"{codelet.__name__} is no template.", next_step=f"use it as it is: {codelet.__name__}, without brackets."
-        )
+        raise VertexDefinitionError(f"""{codelet.__name__} is no template.
+            next:  use it as it is: {codelet.__name__}, without brackets.""")
     if len(dtypes) != len(wanted):
-        raise VertexDefinitionError(
-            f"{codelet.__name__}[…] was given {len(dtypes)} dtypes for {len(wanted)}: {', '.join(p.__name__ for p in wanted)}.",
-            next_step=f"give one for each, as in {codelet.__name__}[{', '.join(['FLOAT'] * len(wanted))}].",
-        )
+        raise VertexDefinitionError(f"""{codelet.__name__}[…] was given {len(dtypes)} dtypes for {len(wanted)}:
+            {", ".join(p.__name__ for p in wanted)}.
+            next:  give one for each, as in {codelet.__name__}[{", ".join(["FLOAT"] * len(wanted))}].""")
     given = tuple(as_dtype(d, f"{codelet.__name__}[…]") for d in dtypes)
     if given not in codelet._instances:
         name = template_name(codelet.__name__, *given)
@@ -41,10 +39,8 @@ def refuse_template(codelet: type[Vertex]) -> None:
     """Raise `VertexDefinitionError` for a template that was not given its dtypes."""
     wanted = placeholders(codelet)
     if wanted:
-        raise VertexDefinitionError(
-            f"{codelet.__name__} is a template: {', '.join(p.__name__ for p in wanted)} is open.",
-            next_step=f"give the dtype, as in {codelet.__name__}[{', '.join(['FLOAT'] * len(wanted))}].",
-        )
+        raise VertexDefinitionError(f"""{codelet.__name__} is a template: {", ".join(p.__name__ for p in wanted)} is open.
+            next:  give the dtype, as in {codelet.__name__}[{", ".join(["FLOAT"] * len(wanted))}].""")
 
 
 def type_name(dtype: type[DType]) -> str:

@@ -107,29 +107,23 @@ class Tensor(WithoutSome):
 
     def __len__(self) -> int:
         if not self.shape:
-            raise PoplarIndexError(
-                "A tensor of a single element has no length.",
-                where=repr(self),
-                next_step="give it a dimension: tensor.reshape(1).",
-            )
+            raise PoplarIndexError(f"""A tensor of a single element has no length.
+                where: {self!r}
+                next:  give it a dimension: tensor.reshape(1).""")
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Tensor]:
         return (self[i] for i in range(len(self)))
 
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise PoplarTypeError(
-            "A tensor was used as if it held numbers: it only names elements in the machine's memory.",
-            where=repr(self),
-            next_step="to see its values: graph.create_host_read(handle, tensor), then engine.read_tensor(handle) after a run.",
-        )
+        raise PoplarTypeError(f"""A tensor was used as if it held numbers: it only names elements in the machine's memory.
+            where: {self!r}
+            next:  to see its values: graph.create_host_read(handle, tensor), then engine.read_tensor(handle) after a run.""")
 
     def __setitem__(self, key: Any, value: Any) -> NoReturn:
-        raise PoplarTypeError(
-            "A value was assigned to elements of a tensor: a graph only describes what will run.",
-            where=repr(self),
-            next_step="give values with graph.set_initial_value(tensor, values), or move them with program.Copy.",
-        )
+        raise PoplarTypeError(f"""A value was assigned to elements of a tensor: a graph only describes what will run.
+            where: {self!r}
+            next:  give values with graph.set_initial_value(tensor, values), or move them with program.Copy.""")
 
     def __getitem__(self, key: Any) -> Tensor:
         # First keys as loops have them, [i], [a:b], [i, j] and [i, a:b], if the form that they lead to was met before.
@@ -160,20 +154,16 @@ class Tensor(WithoutSome):
 
     def _axis(self, axis: int) -> int:
         if not is_whole(axis) or not -self.rank <= axis < self.rank:
-            raise PoplarIndexError(
-                f"There is no dimension {shown(axis)} in a tensor of shape {self.shape}.",
-                where=repr(self),
-                next_step=up_to(self.rank) if self.rank else "a single element has no dimensions.",
-            )
+            raise PoplarIndexError(f"""There is no dimension {shown(axis)} in a tensor of shape {self.shape}.
+                where: {self!r}
+                next:  {up_to(self.rank) if self.rank else "a single element has no dimensions."}""")
         return int(axis) % self.rank
 
     def _check_dims(self, call: str, begin: int, end: int) -> None:
         if not is_whole(begin) or not is_whole(end) or not 0 <= begin <= end <= self.rank:
-            raise PoplarIndexError(
-                f"{call}({shown(begin)}, {shown(end)}) does not fit shape {self.shape}.",
-                where=repr(self),
-                next_step=f"use 0 <= dim_begin <= dim_end <= {self.rank}.",
-            )
+            raise PoplarIndexError(f"""{call}({shown(begin)}, {shown(end)}) does not fit shape {self.shape}.
+                where: {self!r}
+                next:  use 0 <= dim_begin <= dim_end <= {self.rank}.""")
 
     def _no_slice(self, begin: object, end: object, advice: str) -> PoplarIndexError:
         given = shown(begin) if end is None else f"{shown(begin)}, {shown(end)}"
@@ -200,12 +190,10 @@ class Tensor(WithoutSome):
         key = [slice(None)] * self.rank
         for axis, low, high in bounds:
             if not is_whole(low) or not is_whole(high) or not 0 <= low <= high <= self.shape[axis]:
-                raise PoplarIndexError(
-                    f"slice({shown(low)}, {shown(high)}) does not fit dimension {axis}, "
-                    f"which has {counted(self.shape[axis], 'element')}.",
-                    where=repr(self),
-                    next_step=f"use 0 <= begin <= end <= {self.shape[axis]}.",
-                )
+                raise PoplarIndexError(f"""slice({shown(low)}, {shown(high)}) does not fit dimension {axis}, which has
+                    {counted(self.shape[axis], "element")}.
+                    where: {self!r}
+                    next:  use 0 <= begin <= end <= {self.shape[axis]}.""")
             key[axis] = slice(low, high)
         return self[tuple(key)]
 
@@ -229,11 +217,9 @@ class Tensor(WithoutSome):
         """Every `stride`-th element of dimension `dim`, from the first on. Raises `PoplarIndexError`."""
         axis = self._axis(dim)
         if not is_whole(stride) or stride < 1:
-            raise PoplarIndexError(
-                f"sub_sample() was given the stride {shown(stride)}.",
-                where=repr(self),
-                next_step="use a whole number of 1 or more.",
-            )
+            raise PoplarIndexError(f"""sub_sample() was given the stride {shown(stride)}.
+                where: {self!r}
+                next:  use a whole number of 1 or more.""")
         return self[(slice(None),) * axis + (slice(None, None, int(stride)),)]
 
     def reverse(self, dim: int = 0) -> Tensor:
@@ -244,12 +230,10 @@ class Tensor(WithoutSome):
         """The same elements, row by row, under another shape. Raises `TensorCreationError` if the counts differ."""
         wanted = as_shape(shape)
         if wanted is None or prod(wanted) != self.num_elements:
-            raise TensorCreationError(
-                f"A tensor of shape {self.shape} has {counted(self.num_elements, 'element')} and cannot take the shape "
-                f"{shown(shape if wanted is None else wanted)}.",
-                where=repr(self),
-                next_step="give whole numbers, none negative, whose product is the number of elements.",
-            )
+            raise TensorCreationError(f"""A tensor of shape {self.shape} has {counted(self.num_elements, "element")} and cannot
+                take the shape {shown(shape if wanted is None else wanted)}.
+                where: {self!r}
+                next:  give whole numbers, none negative, whose product is the number of elements.""")
         if self.layout.strides is not None:
             if self.num_elements == 0 or self.layout.contiguous:
                 return Tensor.of(self.graph, self.dtype, self.offset, self.graph.strided(wanted, dense(wanted)))
@@ -273,13 +257,11 @@ class Tensor(WithoutSome):
         self._check_dims("reshape_partial", dim_begin, dim_end)
         wanted = as_shape(shape)
         if wanted is None or prod(wanted) != prod(self.shape[dim_begin:dim_end]):
-            raise TensorCreationError(
-                f"reshape_partial({dim_begin}, {dim_end}) of shape {self.shape} has "
-                f"{counted(prod(self.shape[dim_begin:dim_end]), 'element')} to rearrange and cannot take the shape "
-                f"{shown(shape if wanted is None else wanted)}.",
-                where=repr(self),
-                next_step="give whole numbers, none negative, whose product is the number of elements.",
-            )
+            raise TensorCreationError(f"""reshape_partial({dim_begin}, {dim_end}) of shape {self.shape} has
+                {counted(prod(self.shape[dim_begin:dim_end]), "element")} to rearrange and cannot take the shape
+                {shown(shape if wanted is None else wanted)}.
+                where: {self!r}
+                next:  give whole numbers, none negative, whose product is the number of elements.""")
         return self.reshape((*self.shape[:dim_begin], *wanted, *self.shape[dim_end:]))
 
     def expand(self, dims: int | Sequence[int]) -> Tensor:
@@ -289,11 +271,9 @@ class Tensor(WithoutSome):
         """
         places = as_shape(dims)
         if places is None or any(d > self.rank for d in places):
-            raise PoplarIndexError(
-                f"expand({shown(dims)}) names no places in shape {self.shape}.",
-                where=repr(self),
-                next_step=f"use whole numbers from 0 to {self.rank}.",
-            )
+            raise PoplarIndexError(f"""expand({shown(dims)}) names no places in shape {self.shape}.
+                where: {self!r}
+                next:  use whole numbers from 0 to {self.rank}.""")
         shape: list[int] = []
         for axis in range(self.rank + 1):
             shape += [1] * places.count(axis) + list(self.shape[axis : axis + 1])
@@ -304,11 +284,9 @@ class Tensor(WithoutSome):
         single = [i for i, n in enumerate(self.shape) if n == 1]
         gone = single if dims is None else as_shape(dims)
         if gone is None or not set(gone) <= set(single):
-            raise PoplarIndexError(
-                f"squeeze({shown(dims)}) does not fit shape {self.shape}.",
-                where=repr(self),
-                next_step=f"the dimensions of length 1 are {single}." if single else "no dimension has length 1.",
-            )
+            raise PoplarIndexError(f"""squeeze({shown(dims)}) does not fit shape {self.shape}.
+                where: {self!r}
+                next:  {f"the dimensions of length 1 are {single}." if single else "no dimension has length 1."}""")
         return self[tuple(0 if i in gone else slice(None) for i in range(self.rank))]
 
     def broadcast(self, count: int, dim: int = 0) -> Tensor:
@@ -319,11 +297,9 @@ class Tensor(WithoutSome):
         """
         axis = self._axis(dim)
         if not is_whole(count) or count < 0:
-            raise TensorCreationError(
-                f"broadcast() was asked for {shown(count)} repetitions.",
-                where=repr(self),
-                next_step="use a whole number, none negative.",
-            )
+            raise TensorCreationError(f"""broadcast() was asked for {shown(count)} repetitions.
+                where: {self!r}
+                next:  use a whole number, none negative.""")
         if count == 1:
             return self
         refuse_to_list(self.num_elements * int(count))
@@ -349,29 +325,25 @@ class Tensor(WithoutSome):
         """The same bits read as another dtype of the same size. Raises `PoplarTypeError`."""
         wanted = as_dtype(dtype, "reinterpret()")
         if wanted.size != self.dtype.size:
-            raise PoplarTypeError(
-                f"reinterpret() reads {self.dtype.__name__}, of {self.dtype.size} bytes, "
-                f"as {wanted.__name__}, of {wanted.size}.",
-                where=repr(self),
-                next_step="choose a dtype of the same size, or convert the values with popops.cast.",
-            )
+            raise PoplarTypeError(f"""reinterpret() reads {self.dtype.__name__}, of {self.dtype.size} bytes, as
+                {wanted.__name__}, of {wanted.size}.
+                where: {self!r}
+                next:  choose a dtype of the same size, or convert the values with popops.cast.""")
         if wanted is BOOL and self.dtype is not BOOL:
-            raise PoplarTypeError(
-                f"reinterpret() reads {self.dtype.__name__} as BOOL, of which only the bits of 0 and 1 mean something.",
-                where=repr(self),
-                next_step="convert the values with popops.cast.",
-            )
+            raise PoplarTypeError(f"""reinterpret() reads {self.dtype.__name__} as BOOL, of which only the bits of 0 and 1 mean
+                something.
+                where: {self!r}
+                next:  convert the values with popops.cast.""")
         return Tensor.of(self.graph, wanted, self.offset, self.layout)
 
     def dim_shuffle(self, permutation: Sequence[int]) -> Tensor:
         """Dimensions in another order: dimension i of the result is dimension `permutation[i]` of this tensor."""
         order = as_shape(permutation)
         if order is None or sorted(order) != list(range(self.rank)):
-            raise PoplarIndexError(
-                f"dim_shuffle({shown(permutation)}) is no order of the {self.rank} dimensions of shape {self.shape}.",
-                where=repr(self),
-                next_step=f"name each of {list(range(self.rank))} once.",
-            )
+            raise PoplarIndexError(f"""dim_shuffle({shown(permutation)}) is no order of the {self.rank} dimensions of shape
+                {self.shape}.
+                where: {self!r}
+                next:  name each of {list(range(self.rank))} once.""")
         if self.layout.strides is None:
             return self.graph.listed(self.dtype, self.offset + self.layout.positions.transpose(order))
         shape, strides = self.shape, self.layout.strides
@@ -381,11 +353,9 @@ class Tensor(WithoutSome):
     def transpose(self) -> Tensor:
         """A matrix with rows and columns exchanged. Raises `PoplarIndexError` if it is no matrix."""
         if self.rank != 2:
-            raise PoplarIndexError(
-                f"transpose() is for matrices; this tensor has shape {self.shape}.",
-                where=repr(self),
-                next_step="use dim_shuffle for other ranks.",
-            )
+            raise PoplarIndexError(f"""transpose() is for matrices; this tensor has shape {self.shape}.
+                where: {self!r}
+                next:  use dim_shuffle for other ranks.""")
         return self.dim_shuffle((1, 0))
 
     def dim_shuffle_partial(self, source: Sequence[int], destination: Sequence[int]) -> Tensor:
@@ -399,11 +369,9 @@ class Tensor(WithoutSome):
                 others = iter(d for d in range(self.rank) if d not in moved)
                 coming = dict(zip(places, moved, strict=True))
                 return self.dim_shuffle([coming[i] if i in coming else next(others) for i in range(self.rank)])
-        raise PoplarIndexError(
-            f"dim_shuffle_partial({shown(source)}, {shown(destination)}) does not fit shape {self.shape}.",
-            where=repr(self),
-            next_step=f"name as many places as dimensions, each of {list(range(self.rank))} at most once.",
-        )
+        raise PoplarIndexError(f"""dim_shuffle_partial({shown(source)}, {shown(destination)}) does not fit shape {self.shape}.
+            where: {self!r}
+            next:  name as many places as dimensions, each of {list(range(self.rank))} at most once.""")
 
     def dim_roll(self, dim: int, new_dim: int = 0) -> Tensor:
         """Dimension `dim` moved to place `new_dim`; the others keep their order. Raises `PoplarIndexError`."""
@@ -534,30 +502,24 @@ def concat(*given: Any, dim: int = 0) -> Tensor:
         *given, dim = given  # type: ignore[assignment]
     tensors: Any = given[0] if len(given) == 1 else given
     if not isinstance(tensors, Sequence) or not tensors or not all(isinstance(t, Tensor) for t in tensors):
-        raise GraphObjectCreationError(
-            f"concat() was given {shown(tensors)}.", next_step="give a list of tensors, as in concat([a, b])."
-        )
+        raise GraphObjectCreationError(f"""concat() was given {shown(tensors)}.
+            next:  give a list of tensors, as in concat([a, b]).""")
     first: Tensor = tensors[0]
     axis = first._axis(dim)
     for t in tensors:
         if t.dtype is not first.dtype:
-            raise PoplarTypeError(
-                f"concat() joins {first.dtype.__name__} and {t.dtype.__name__}.",
-                where=f"{first!r} and {t!r}",
-                next_step="join tensors of one dtype; popops.cast converts.",
-            )
+            raise PoplarTypeError(f"""concat() joins {first.dtype.__name__} and {t.dtype.__name__}.
+                where: {first!r} and {t!r}
+                next:  join tensors of one dtype; popops.cast converts.""")
         if t.graph is not first.graph:
-            raise GraphObjectCreationError(
-                "concat() was given tensors of two graphs.",
-                where=f"{first!r} and {t!r}",
-                next_step="use one graph throughout.",
-            )
+            raise GraphObjectCreationError(f"""concat() was given tensors of two graphs.
+                where: {first!r} and {t!r}
+                next:  use one graph throughout.""")
         if t.rank != first.rank or t.shape[:axis] + t.shape[axis + 1 :] != first.shape[:axis] + first.shape[axis + 1 :]:
-            raise TensorCreationError(
-                f"concat() along dimension {axis} joins shapes {first.shape} and {t.shape}, which differ elsewhere.",
-                where=f"{first!r} and {t!r}",
-                next_step=f"make all lengths but that of dimension {axis} equal.",
-            )
+            raise TensorCreationError(f"""concat() along dimension {axis} joins shapes {first.shape} and {t.shape}, which differ
+                elsewhere.
+                where: {first!r} and {t!r}
+                next:  make all lengths but that of dimension {axis} equal.""")
     if len(tensors) == 1:
         return first
     if axis == 0 and all(t.layout.contiguous for t in tensors):

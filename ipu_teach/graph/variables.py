@@ -74,19 +74,15 @@ class Variables:
         dtype = as_dtype(dtype, f"The {kind} {label!r}")
         dims = as_shape(shape)
         if dims is None:
-            raise TensorCreationError(
-                f"The {kind} {label!r} was given the shape {shown(shape)}.",
-                next_step=f"a shape is a tuple of at most {MOST_DIMENSIONS} whole numbers, none negative, as in (26, 64).",
-            )
+            raise TensorCreationError(f"""The {kind} {label!r} was given the shape {shown(shape)}.
+                next:  a shape is a tuple of at most {MOST_DIMENSIONS} whole numbers, none negative, as in (26, 64).""")
         start = self.memory_bytes
         stop = start + prod(dims) * dtype.size
         if start + prod(max(n, 1) for n in dims) * dtype.size > MOST_BYTES:
-            raise TensorCreationError(
-                f"The {kind} {label!r} of shape {shown(dims)} is too large.",
-                where=f"all tiles of the target together hold {target.num_tiles * target.bytes_per_tile:,} bytes; "
-                f"a graph may describe {MOST_BYTES:,}",
-                next_step="check the shape: its numbers are lengths, in elements.",
-            )
+            raise TensorCreationError(f"""The {kind} {label!r} of shape {shown(dims)} is too large.
+                where: all tiles of the target together hold {target.num_tiles * target.bytes_per_tile:,} bytes; a graph may
+                describe {MOST_BYTES:,}
+                next:  check the shape: its numbers are lengths, in elements.""")
         return Variable(len(self.all), label, dtype, dims, start, stop, constant, line=caller())
 
     def add(self, variable: Variable) -> None:
@@ -117,11 +113,9 @@ class Variables:
     def refuse_constant(self, tensor: Tensor, call: str) -> None:
         """Nobody may write to a constant once it is made."""
         for v in self.constants_in(tensor):
-            raise GraphObjectCreationError(
-                f"{call} would write to the constant {v.name!r}.",
-                where=repr(tensor),
-                next_step="make it with graph.add_variable, or give its values in graph.add_constant.",
-            )
+            raise GraphObjectCreationError(f"""{call} would write to the constant {v.name!r}.
+                where: {tensor!r}
+                next:  make it with graph.add_variable, or give its values in graph.add_constant.""")
 
     def describe(self, tensor: Tensor) -> str:
         """The tensor in words for an error: its variable, and what part of it."""
@@ -146,7 +140,5 @@ def host_values(given: ArrayLike, dtype: type[DType], shape: Shape, what: str) -
         return array.reshape(shape)
     if array.size == 1:
         return np.broadcast_to(array.reshape(()), shape)
-    raise TensorCreationError(
-        f"{what} has {prod(shape):,} elements and was given {array.size:,} values.",
-        next_step="give one number for all of them, or one for each.",
-    )
+    raise TensorCreationError(f"""{what} has {prod(shape):,} elements and was given {array.size:,} values.
+        next:  give one number for all of them, or one for each.""")

@@ -84,7 +84,5 @@ def without_size(region: Any, name: str) -> Any:
 
 def no_size(name: str) -> CodeletError:
     """The error for asking a ONE_PTR field for its length."""
-    return CodeletError(
-        f"{name} is laid out as ONE_PTR, a pointer without a length: len() and loops over it do not work.",
-        next_step="give the length in a state field and index with it, or leave the layout out (SPAN).",
-    )
+    return CodeletError(f"""{name} is laid out as ONE_PTR, a pointer without a length: len() and loops over it do not work.
+        next:  give the length in a state field and index with it, or leave the layout out (SPAN).""")

@@ -168,29 +168,23 @@ class _FieldAccess:
         if self.field.depth:
             return region
         if self.field.kind == "output":
-            raise CodeletError(
-                f"{self.owner}.compute() reads its Output {self.field.name!r}.",
-                next_step=f"an Output is only written. For +=, declare {self.field.name}: "
-                f"InOut[{self.field.dtype.__name__}], or add up in a local variable and assign once.",
-            )
+            raise CodeletError(f"""{self.owner}.compute() reads its Output {self.field.name!r}.
+                next:  an Output is only written. For +=, declare {self.field.name}: InOut[{self.field.dtype.__name__}], or add
+                up in a local variable and assign once.""")
         return region[()]
 
     def __set__(self, vertex: Vertex, value: Any) -> None:
         field = self.field
         region = vertex._regions[field.name]
         if field.kind == "input":
-            raise CodeletError(
-                f"{self.owner}.compute() assigns to its Input {field.name!r}.",
-                next_step=f"an Input is only read; declare {field.name}: "
-                f"{field.declaration().replace('Input', 'InOut', 1)} to change it.",
-            )
+            raise CodeletError(f"""{self.owner}.compute() assigns to its Input {field.name!r}.
+                next:  an Input is only read; declare {field.name}: {field.declaration().replace("Input", "InOut", 1)} to change
+                it.""")
         if value is region:
             if field.kind == "output":
-                raise CodeletError(
-                    f"{self.owner}.compute() changes its Output {field.name!r} in place.",
-                    next_step=f"an Output is only written. For +=, declare {field.name}: "
-                    f"{field.declaration().replace('Output', 'InOut', 1)}.",
-                )
+                raise CodeletError(f"""{self.owner}.compute() changes its Output {field.name!r} in place.
+                    next:  an Output is only written. For +=, declare {field.name}:
+                    {field.declaration().replace("Output", "InOut", 1)}.""")
             return
         try:
             if isinstance(region, list):
@@ -199,10 +193,9 @@ class _FieldAccess:
             else:
                 region[...] = value
         except (ValueError, TypeError):
-            raise CodeletError(
-                f"{self.owner}.compute() assigns to {field.name!r} what does not fit: {_misfit(field, region, value)}.",
-                next_step="give it one number, or as many as the field has.",
-            ) from None
+            raise CodeletError(f"""{self.owner}.compute() assigns to {field.name!r} what does not fit:
+                {_misfit(field, region, value)}.
+                next:  give it one number, or as many as the field has.""") from None
 
 
 class Vertex:
@@ -243,10 +236,8 @@ class Vertex:
         for name in ("compute", "cycles"):
             method = getattr(cls, name, cls)
             if not callable(method) or inspect.isgeneratorfunction(method) or inspect.iscoroutinefunction(method):
-                raise VertexDefinitionError(
-                    f"{cls.__name__}.{name} is no plain method.",
-                    next_step=f"write `def {name}(self{', target' if name == 'cycles' else ''}):`, without yield and async.",
-                )
+                raise VertexDefinitionError(f"""{cls.__name__}.{name} is no plain method.
+                    next:  write `def {name}(self{", target" if name == "cycles" else ""}):`, without yield and async.""")
         _check_arguments(cls)
         cls._instances = {}
         for name, annotation in own.items():
@@ -266,27 +257,21 @@ class Vertex:
         setattr(cls, field.name, _FieldAccess(cls.__name__, field))
 
     def __init__(self, *args: Any, **values: Any) -> None:
-        raise VertexDefinitionError(
-            f"{type(self).__name__}() was called: a vertex is made by a graph.",
-            next_step=f"graph.add_vertex(compute_set, {type(self).__name__}, …); to try one, {type(self).__name__}.call(…).",
-        )
+        raise VertexDefinitionError(f"""{type(self).__name__}() was called: a vertex is made by a graph.
+            next:  graph.add_vertex(compute_set, {type(self).__name__}, …); to try one, {type(self).__name__}.call(…).""")
 
     if not TYPE_CHECKING:  # a type checker is to complain about undeclared names
 
         def __getattr__(self, name: str) -> NoReturn:
             if name.startswith("__"):
                 raise AttributeError(name)
-            raise UndeclaredNameError(
-                f"{type(self).__name__}.compute() reads self.{name}, which is no declared field.",
-                next_step=f"{did_you_mean(name, type(self).fields)}Its fields are {_listed(type(self))}.",
-            )
+            raise UndeclaredNameError(f"""{type(self).__name__}.compute() reads self.{name}, which is no declared field.
+                next:  {did_you_mean(name, type(self).fields)}Its fields are {_listed(type(self))}.""")
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name not in type(self).fields:
-            raise UndeclaredNameError(
-                f"{type(self).__name__}.compute() assigns to self.{name}, which is no declared field.",
-                next_step=f"{did_you_mean(name, type(self).fields)}Use a local variable, or declare it as state in the class.",
-            )
+            raise UndeclaredNameError(f"""{type(self).__name__}.compute() assigns to self.{name}, which is no declared field.
+                next:  {did_you_mean(name, type(self).fields)}Use a local variable, or declare it as state in the class.""")
         object.__setattr__(self, name, value)
 
     def compute(self, *args: Any, **kwargs: Any) -> Any:
@@ -332,10 +317,8 @@ class Vertex:
 
 def unknown_field(cls: type[Vertex], name: object) -> UnknownFieldError:
     """The error for a field that `cls` does not have."""
-    return UnknownFieldError(
-        f"{cls.__name__} has no field {shown(name)}.",
-        next_step=f"{did_you_mean(name, cls.fields)}Its fields are {_listed(cls)}.",
-    )
+    return UnknownFieldError(f"""{cls.__name__} has no field {shown(name)}.
+        next:  {did_you_mean(name, cls.fields)}Its fields are {_listed(cls)}.""")
 
 
 def no_compute(cls: type[Vertex]) -> VertexDefinitionError:
@@ -397,9 +380,8 @@ def _resolve(cls: type, name: str, text: str, module: Mapping[str, Any], local: 
 def _check_name(cls: type[Vertex], name: str, annotation: Any) -> None:
     """Refuse a field under a name that the kit uses itself, or that starts with an underscore."""
     if name in _RESERVED or (name == "num_workers" and cls.context == "multi"):
-        raise VertexDefinitionError(
-            f"{cls.__name__} declares a field {name!r}.", next_step="the kit uses that name; take another."
-        )
+        raise VertexDefinitionError(f"""{cls.__name__} declares a field {name!r}.
+            next:  the kit uses that name; take another.""")
     text = annotation if isinstance(annotation, str) else ""
     is_field = get_origin(annotation) in (*_KINDS, Vector) or isinstance(annotation, type) and issubclass(annotation, DType)
     if name.startswith("_") and (is_field or text.startswith(("Input[", "Output[", "InOut["))):
@@ -428,11 +410,9 @@ def _parse(cls: type[Vertex], name: str, annotation: Any, default: Any) -> Field
         text = str(annotation) if get_origin(annotation) else shown(annotation)
         for module in ("ipu_teach.graph.vertex.", "ipu_teach.graph.vector_layout.", "ipu_teach.types.dtypes."):
             text = text.replace(module, "")
-        raise VertexDefinitionError(
-            f"{cls.__name__}.{name} is declared as {text}, which is no field.",
-            next_step="write Input[T], Output[T] or InOut[T], where T is a dtype such as FLOAT, Vector[FLOAT] or "
-            "Vector[Vector[FLOAT]]; or a bare dtype, or Vector[FLOAT], for state.",
-        )
+        raise VertexDefinitionError(f"""{cls.__name__}.{name} is declared as {text}, which is no field.
+            next:  write Input[T], Output[T] or InOut[T], where T is a dtype such as FLOAT, Vector[FLOAT] or
+            Vector[Vector[FLOAT]]; or a bare dtype, or Vector[FLOAT], for state.""")
     _refuse_quarter(f"{cls.__name__}.{name}", inner)
     said = tuple(layouts) if any(layouts) else ()
     return _checked_default(cls, Field(name, kind, inner, depth, default, form, said))
@@ -441,11 +421,9 @@ def _parse(cls: type[Vertex], name: str, annotation: Any, default: Any) -> Field
 def _refuse_quarter(field: str, dtype: object) -> None:
     """Raise `VertexDefinitionError` for a field of 8-bit floats, with which no codelet can compute."""
     if isinstance(dtype, type) and issubclass(dtype, QUARTER):
-        raise VertexDefinitionError(
-            f"{field} is a field of {dtype}, and codelets do not compute with 8-bit floats.",
-            next_step="convert with popops.cast, and declare HALF or FLOAT; for the codes themselves declare UNSIGNED_CHAR "
-            "and connect tensor.reinterpret(UNSIGNED_CHAR).",
-        )
+        raise VertexDefinitionError(f"""{field} is a field of {dtype}, and codelets do not compute with 8-bit floats.
+            next:  convert with popops.cast, and declare HALF or FLOAT; for the codes themselves declare UNSIGNED_CHAR and
+            connect tensor.reinterpret(UNSIGNED_CHAR).""")
 
 
 def _checked_default(cls: type[Vertex], field: Field) -> Field:
@@ -454,24 +432,19 @@ def _checked_default(cls: type[Vertex], field: Field) -> Field:
         return field
     what = f"{cls.__name__}.{field.name}"
     if field.kind != "state":
-        raise VertexDefinitionError(
-            f"{what} is declared as {field.declaration()} and set to {shown(field.default)}: only state has a default.",
-            next_step="connect a tensor that holds the value.",
-        )
+        raise VertexDefinitionError(f"""{what} is declared as {field.declaration()} and set to {shown(field.default)}: only
+            state has a default.
+            next:  connect a tensor that holds the value.""")
     try:
         array = to_host_array(field.default, field.dtype, what)
     except TensorCreationError as error:
         raise VertexDefinitionError(error.tried, next_step=error.next_step) from None
     if field.depth and array.ndim != 1:
-        raise VertexDefinitionError(
-            f"{what} is set to {shown(field.default)}, and is declared as {field.declaration()}.",
-            next_step="give a list of numbers.",
-        )
+        raise VertexDefinitionError(f"""{what} is set to {shown(field.default)}, and is declared as {field.declaration()}.
+            next:  give a list of numbers.""")
     if not field.depth and array.size != 1:
-        raise VertexDefinitionError(
-            f"{what} is set to {shown(field.default)}: state is a single number.",
-            next_step=f"give one number; for several, declare Vector[{field.dtype.__name__}].",
-        )
+        raise VertexDefinitionError(f"""{what} is set to {shown(field.default)}: state is a single number.
+            next:  give one number; for several, declare Vector[{field.dtype.__name__}].""")
     return field
 
 
@@ -484,10 +457,8 @@ def _call_region(cls: type[Vertex], field: Field, values: Mapping[str, Any]) -> 
     if field.kind == "output" and (field.depth == 0 or given is None or _is_size(given)):
         return _call_output(cls, field, given)
     if given is None:
-        raise CodeletError(
-            f"{cls.__name__}.call() was given no value for {field.name!r}.",
-            next_step=f"pass {field.name}=…, declared as {field.declaration()}.",
-        )
+        raise CodeletError(f"""{cls.__name__}.call() was given no value for {field.name!r}.
+            next:  pass {field.name}=…, declared as {field.declaration()}.""")
     what = f"{cls.__name__}.call(), {field.name}"
     try:
         if field.depth == 2 and isinstance(given, (list, tuple)):
@@ -499,10 +470,9 @@ def _call_region(cls: type[Vertex], field: Field, values: Mapping[str, Any]) -> 
     except TensorCreationError as error:
         raise CodeletError(error.tried, next_step=error.next_step) from None
     if isinstance(region, np.ndarray) and region.ndim != field.depth:
-        raise CodeletError(
-            f"{cls.__name__}.call(): {field.name!r} is declared as {field.declaration()} and was given shape {region.shape}.",
-            next_step=f"give {_RANKS[field.depth]}.",
-        )
+        raise CodeletError(f"""{cls.__name__}.call(): {field.name!r} is declared as {field.declaration()} and was given shape
+            {region.shape}.
+            next:  give {_RANKS[field.depth]}.""")
     if field.kind == "input":
         for part in region if isinstance(region, list) else [region]:
             part.flags.writeable = False
@@ -519,10 +489,8 @@ def _call_output(cls: type[Vertex], field: Field, given: Any) -> Any:
     what = f"{cls.__name__}.call()"
     if field.depth == 0:
         if given is not None:
-            raise CodeletError(
-                f"{what} was given {shown(given)} for its Output {field.name!r}.",
-                next_step=f"a single-element Output takes nothing; leave {field.name}=… out.",
-            )
+            raise CodeletError(f"""{what} was given {shown(given)} for its Output {field.name!r}.
+                next:  a single-element Output takes nothing; leave {field.name}=… out.""")
         return np.full((), poison(field.dtype), field.dtype.numpy)
     size = "4" if field.depth == 1 else "(2, 3), or [2, 3] for a list of vectors"
     advice = f"pass it by name, as in {field.name}={size}."

@@ -49,10 +49,8 @@ def _choose(parent: Graph, given: tuple[Any, ...]) -> Array:
             raise _refused(given, f"use 0 <= first < end <= {count:,}.")
         return np.arange(low, high)
     if len(given) != 1 or not isinstance(given[0], (list, tuple, range, np.ndarray)):
-        raise GraphObjectCreationError(
-            f"create_virtual_graph() was given {shown(given)}.",
-            next_step="give a number of tiles, the first and the end of a range, or a list of tiles.",
-        )
+        raise GraphObjectCreationError(f"""create_virtual_graph() was given {shown(given)}.
+            next:  give a number of tiles, the first and the end of a range, or a list of tiles.""")
     try:
         numbers = np.asarray(given[0])
     except (ValueError, OverflowError, MemoryError):

@@ -169,11 +169,10 @@ def _run_reference(name: str, names: dict[str, Any]) -> tuple[Any, ...]:
     found = reference(name)
     missing = sorted(names_needed(found.cell) - names.keys())
     if missing:
-        raise LessonError(
-            f"The reference answer to {name} needs {', '.join(missing)}, and this notebook has not made that yet.",
-            where=found.path.name,
-            next_step="run the cells above this one first.",
-        )
+        raise LessonError(f"""The reference answer to {name} needs {", ".join(missing)}, and this notebook has not made that
+            yet.
+            where: {found.path.name}
+            next:  run the cells above this one first.""")
     path = f"<reference {name}>"
     # So that the kit can quote its lines, as it does with a learner's.
     linecache.cache[path] = (len(found.cell), None, found.cell.splitlines(keepends=True), path)

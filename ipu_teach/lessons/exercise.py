@@ -111,18 +111,15 @@ def _named(name: object, kind: type[Any], what: str, call: str) -> Any:
     other = any(item.name == name for lesson in catalogue() for item in lesson.items)
     if other:
         instead = "predict" if kind is Exercise else "check"
-        raise UnknownExerciseError(
-            f"{name} is {'a prediction' if kind is Exercise else 'an exercise'}, and {call}() is for the other kind.",
-            next_step=f'{instead}("{name}", …).',
-        )
+        raise UnknownExerciseError(f"""{name} is {"a prediction" if kind is Exercise else "an exercise"}, and {call}() is for
+            the other kind.
+            next:  {instead}("{name}", …).""")
     digits = re.findall(r"\d+", str(name)) if isinstance(name, (str, float)) else []
     padded = f"{int(digits[0]):02}.{digits[1]}" if len(digits) == 2 and len(digits[0]) < 9 else ""
     near = f"did you mean {padded!r}? " if padded in found else did_you_mean(name, found)
     numbers = ", ".join(lesson.number for lesson in catalogue())
-    raise UnknownExerciseError(
-        f"There is no {what} {shown(name)}.",
-        next_step=f"{near}Names are text, as {next(iter(found))!r}; there are some for the lessons {numbers}.",
-    )
+    raise UnknownExerciseError(f"""There is no {what} {shown(name)}.
+        next:  {near}Names are text, as {next(iter(found))!r}; there are some for the lessons {numbers}.""")
 
 
 def find_exercise(name: object, call: str) -> Exercise:
@@ -141,15 +138,12 @@ def refuse_other_kinds(exercise: Exercise, answers: tuple[object, ...]) -> None:
     """Raise `AnswerKindError` unless there are as many answers as asked for, and functions where a function is."""
     wanted = " and ".join(exercise.takes)
     if len(answers) != len(exercise.takes):
-        raise AnswerKindError(
-            f"check({exercise.name!r}) was given {counted(len(answers), 'answer')}; it takes {len(exercise.takes)}.",
-            where=exercise.title,
-            next_step=f"give it {wanted}.",
-        )
+        raise AnswerKindError(f"""check({exercise.name!r}) was given {counted(len(answers), "answer")}; it takes
+            {len(exercise.takes)}.
+            where: {exercise.title}
+            next:  give it {wanted}.""")
     for answer, kind in zip(answers, exercise.takes, strict=True):
         if kind == "a function" and answer is not ... and answer is not None and not callable(answer):
-            raise AnswerKindError(
-                f"check({exercise.name!r}) takes a function and was given {shown(answer)}.",
-                where=exercise.title,
-                next_step="give the function itself, without brackets: the check calls it.",
-            )
+            raise AnswerKindError(f"""check({exercise.name!r}) takes a function and was given {shown(answer)}.
+                where: {exercise.title}
+                next:  give the function itself, without brackets: the check calls it.""")

@@ -162,7 +162,5 @@ def reference(exercise: str) -> Reference:
             found = _references(path).get(exercise)
             if found is not None:
                 return found
-    raise UnknownExerciseError(
-        f"The solved notebook of {exercise} is not here, so there is no reference answer.",
-        next_step="run this from a whole copy of the repository; or solve it: hint() helps.",
-    )
+    raise UnknownExerciseError(f"""The solved notebook of {exercise} is not here, so there is no reference answer.
+        next:  run this from a whole copy of the repository; or solve it: hint() helps.""")

@@ -45,9 +45,8 @@ def progress(lesson: str | int | None = None) -> Overview:
     chosen = [known for known in catalogue() if lesson is None or _means(lesson, known)]
     if not chosen:
         numbers = ", ".join(known.number for known in catalogue())
-        raise UnknownExerciseError(
-            f"There are no exercises for the lesson {shown(lesson)}.", next_step=f"there are some for the lessons {numbers}."
-        )
+        raise UnknownExerciseError(f"""There are no exercises for the lesson {shown(lesson)}.
+            next:  there are some for the lessons {numbers}.""")
     records = learned().records()
     rows, states = [], []
     for item in (item for known in chosen for item in known.items):

@@ -33,11 +33,9 @@ def find_lesson(word: str | None, solved: bool = False) -> Path:
     """The lesson that `word` means: a number, the beginning of a name, `mnist` or `index`; without one, the first."""
     known = lessons(solved)
     if not known:
-        raise LessonError(
-            "There are no lessons here.",
-            where=str(NOTEBOOKS),
-            next_step="run this from a whole copy of the repository, installed with `python -m pip install -e .[lab]`",
-        )
+        raise LessonError(f"""There are no lessons here.
+            where: {NOTEBOOKS}
+            next:  run this from a whole copy of the repository, installed with `python -m pip install -e .[lab]`""")
     if word is None:
         return known[0]
     index = NOTEBOOKS / INDEX
@@ -68,11 +66,9 @@ def work_folder() -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise LessonError(
-            f"The work folder cannot be made: {error.strerror}.",
-            where=str(folder),
-            next_step="set IPU_TEACH_WORK to a folder that you may write",
-        ) from error
+        raise LessonError(f"""The work folder cannot be made: {error.strerror}.
+            where: {folder}
+            next:  set IPU_TEACH_WORK to a folder that you may write""") from error
     return folder
 
 

@@ -26,8 +26,7 @@ def check_float(
     check_tensor(function, graph, argument, tensor, ranks)
     assert isinstance(tensor, Tensor)
     if tensor.dtype not in dtypes:
-        raise PoplibsError(
-            f"{function}() works on {' and '.join(t.__name__ for t in dtypes)}; {argument} is {tensor.dtype.__name__}.",
-            where=repr(tensor),
-            next_step="cast it with popops.cast.",
-        )
+        raise PoplibsError(f"""{function}() works on {" and ".join(t.__name__ for t in dtypes)}; {argument} is
+            {tensor.dtype.__name__}.
+            where: {tensor!r}
+            next:  cast it with popops.cast.""")

@@ -85,10 +85,8 @@ class _GraphFunction:
         check_call(kind, graph, Steps(), debug_context)
         listed = isinstance(signature, (list, tuple)) and all(isinstance(a, Argument) for a in signature)
         if not listed:
-            raise PoplibsError(
-                f"{kind}() was given the signature {shown(signature)}.",
-                next_step='give a list of arguments: [input(x, "x"), output(y, "y")].',
-            )
+            raise PoplibsError(f"""{kind}() was given the signature {shown(signature)}.
+                next:  give a list of arguments: [input(x, "x"), output(y, "y")].""")
         if not callable(fn):
             raise PoplibsError(f"{kind}() was given {shown(fn)} as its function.", next_step="give a function.")
         self._graph, self.signature = graph, tuple(signature)
@@ -123,23 +121,19 @@ class _GraphFunction:
     def _filled(self, clones: list[Tensor | None], given: list[Tensor | None]) -> list[Tensor]:
         """The tensors of the body, one for each argument, after `fn` has made those that it was to make."""
         if len(given) != len(clones):
-            raise PoplibsError(
-                f"The function of {self._kind} was handed {counted(len(clones), 'argument')} and left {len(given)}.",
-                next_step="replace nothing but the places of created arguments: args[2] = tensor.",
-            )
+            raise PoplibsError(f"""The function of {self._kind} was handed {counted(len(clones), "argument")} and left
+                {len(given)}.
+                next:  replace nothing but the places of created arguments: args[2] = tensor.""")
         own: list[Tensor] = []
         for number, (before, after) in enumerate(zip(clones, given, strict=True)):
             name = self._name(number)
             if before is None and after is None:
-                raise PoplibsError(
-                    f"The function of {self._kind} left the created argument {name!r} without a tensor.",
-                    next_step=f"put it there: args[{number}] = tensor.",
-                )
+                raise PoplibsError(f"""The function of {self._kind} left the created argument {name!r} without a tensor.
+                    next:  put it there: args[{number}] = tensor.""")
             if before is not None and after is not before:
-                raise PoplibsError(
-                    f"The function of {self._kind} replaced its argument {name!r}, which is {self.signature[number].kind}.",
-                    next_step="write into the tensor that it is given, by a program; or make the argument created().",
-                )
+                raise PoplibsError(f"""The function of {self._kind} replaced its argument {name!r}, which is
+                    {self.signature[number].kind}.
+                    next:  write into the tensor that it is given, by a program; or make the argument created().""")
             check_tensor(self._kind, self._graph, name, after)
             assert after is not None
             own.append(after)
@@ -151,19 +145,15 @@ class _GraphFunction:
         check_call(kind, self._graph, prog, "")
         if not isinstance(args, (list, tuple)) or len(args) != len(self.signature):
             many = f"{counted(len(args), 'argument')}" if isinstance(args, (list, tuple)) else shown(args)
-            raise PoplibsError(
-                f"{kind} takes {counted(len(self.signature), 'argument')} and was given {many}.",
-                where=f"its signature is {list(self.signature)}",
-                next_step="give a list with one tensor for each, and None for one that is created.",
-            )
+            raise PoplibsError(f"""{kind} takes {counted(len(self.signature), "argument")} and was given {many}.
+                where: its signature is {list(self.signature)}
+                next:  give a list with one tensor for each, and None for one that is created.""")
         for number, (argument, own, tensor) in enumerate(zip(self.signature, self._models, args, strict=True)):
             name = self._name(number)
             if argument.kind == "created" and tensor is None:
                 if not isinstance(args, list):
-                    raise PoplibsError(
-                        f"{kind} makes {name!r}, and was given a tuple, which cannot receive it.",
-                        next_step="give a list; the new tensor takes the place of None.",
-                    )
+                    raise PoplibsError(f"""{kind} makes {name!r}, and was given a tuple, which cannot receive it.
+                        next:  give a list; the new tensor takes the place of None.""")
                 continue
             check_tensor(kind, self._graph, name, tensor)
             assert tensor is not None
@@ -230,10 +220,8 @@ class TensorFunction(_GraphFunction):
     def _build(self, fn: Callable[..., Any], given: list[Tensor | None], body: Steps) -> Tensor | None:
         result = fn(given, body)
         if not isinstance(result, Tensor):
-            raise PoplibsError(
-                f"The function of TensorFunction returned {shown(result)}.",
-                next_step="return the tensor that holds the result, or use VoidFunction.",
-            )
+            raise PoplibsError(f"""The function of TensorFunction returned {shown(result)}.
+                next:  return the tensor that holds the result, or use VoidFunction.""")
         check_tensor(self._kind, self._graph, "result", result)
         return result
 
@@ -250,10 +238,8 @@ class ProgramFunction(_GraphFunction):
     def _build(self, fn: Callable[..., Any], given: list[Tensor | None], body: Steps) -> Tensor | None:
         made = fn(given)
         if not isinstance(made, Program):
-            raise PoplibsError(
-                f"The function of ProgramFunction returned {shown(made)}.",
-                next_step="return a program, such as a Sequence, or use VoidFunction.",
-            )
+            raise PoplibsError(f"""The function of ProgramFunction returned {shown(made)}.
+                next:  return a program, such as a Sequence, or use VoidFunction.""")
         body.add(made)
         return None
 

@@ -61,9 +61,8 @@ class Option:
             found = known.get(given, given) if isinstance(given, str) else given
             if any(found is value for value in known.values()):
                 return found
-        raise InvalidOptionError(
-            f"{function}() was given the option {self.name!r} as {shown(given)}.", next_step=f"give {self.takes}."
-        )
+        raise InvalidOptionError(f"""{function}() was given the option {self.name!r} as {shown(given)}.
+            next:  give {self.takes}.""")
 
 
 def _number(given: object) -> float | None:
@@ -81,10 +80,8 @@ def settled(function: str, known: tuple[Option, ...], given: object) -> dict[str
     if given is None:
         return values
     if not isinstance(given, Mapping):
-        raise InvalidOptionError(
-            f"{function}() was given the options {shown(given)}.",
-            next_step=f"give a dict, as in options={{{known[0].name!r}: …}}." if known else "leave them out.",
-        )
+        raise InvalidOptionError(f"""{function}() was given the options {shown(given)}.
+            next:  {f"give a dict, as in options={{{known[0].name!r}: …}}." if known else "leave them out."}""")
     names = {name: option for option in known for name in (option.name, option.twin)}
     seen: set[str] = set()
     for key, value in given.items():
@@ -94,10 +91,8 @@ def settled(function: str, known: tuple[Option, ...], given: object) -> dict[str
             near = did_you_mean(key, [*names, *(o.name for o in known)])
             raise InvalidOptionError(f"{function}() has no option {shown(key)}.", next_step=f"{near}It has {listed}.")
         if option.name in seen:
-            raise InvalidOptionError(
-                f"{function}() was given the option {option.name!r} twice.",
-                next_step="give it once: both spellings mean the same.",
-            )
+            raise InvalidOptionError(f"""{function}() was given the option {option.name!r} twice.
+                next:  give it once: both spellings mean the same.""")
         seen.add(option.name)
         values[option.name] = option.value(function, value)
     return values

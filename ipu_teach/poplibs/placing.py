@@ -30,10 +30,8 @@ def choose_mapping_offset(num_tiles: int, shape: Sequence[int], seed: int = _SEE
     sizes = check_shape("choose_mapping_offset", shape)
     for name, value, least in (("num_tiles", num_tiles, 1), ("seed", seed, 0)):
         if not is_whole(value) or value < least:
-            raise PoplibsError(
-                f"choose_mapping_offset() was given {shown(value)} as {name}.",
-                next_step=f"give a whole number of {least} or more.",
-            )
+            raise PoplibsError(f"""choose_mapping_offset() was given {shown(value)} as {name}.
+                next:  give a whole number of {least} or more.""")
     found = int(seed) & _64_BITS
     for size in sizes:
         mixed = size * 0xC6A4A7935BD1E995 & _64_BITS
@@ -55,11 +53,9 @@ def factor_dims(tensor: Tensor, factors: Sequence[int], start_dim: int) -> Tenso
     count = len(factors) if listed else 0
     sizes = tensor.shape[start : start + count] if start >= 0 else ()
     if not listed or len(sizes) != count or any(size % f for size, f in zip(sizes, factors, strict=True)):
-        raise PoplibsError(
-            f"factor_dims() was given the factors {shown(factors)} from dimension {shown(start_dim)} on.",
-            where=repr(tensor),
-            next_step="give a list of whole numbers, each of which divides its dimension.",
-        )
+        raise PoplibsError(f"""factor_dims() was given the factors {shown(factors)} from dimension {shown(start_dim)} on.
+            where: {tensor!r}
+            next:  give a list of whole numbers, each of which divides its dimension.""")
     split = [n for size, f in zip(sizes, factors, strict=True) for n in (size // f, f)]
     apart = tensor.reshape([*tensor.shape[:start], *split, *tensor.shape[start + count :]])
     order = [*range(start), *range(start, start + 2 * count, 2), *range(start + 1, start + 2 * count, 2)]
@@ -72,11 +68,9 @@ def unfactor_dims(tensor: Tensor, num_dims: int, start_dim: int) -> Tensor:
         raise PoplibsError(f"unfactor_dims() was given {shown(tensor)} as tensor.", next_step="give a tensor.")
     good = all(is_whole(n) and n >= 0 for n in (num_dims, start_dim))
     if not good or start_dim + 2 * num_dims > tensor.rank:
-        raise PoplibsError(
-            f"unfactor_dims() was given {shown(num_dims)} dimensions from {shown(start_dim)} on.",
-            where=repr(tensor),
-            next_step="the tensor has that many dimensions there, and their factors behind them.",
-        )
+        raise PoplibsError(f"""unfactor_dims() was given {shown(num_dims)} dimensions from {shown(start_dim)} on.
+            where: {tensor!r}
+            next:  the tensor has that many dimensions there, and their factors behind them.""")
     start, count = int(start_dim), int(num_dims)
     pairs = [d for i in range(count) for d in (start + i, start + count + i)]
     apart = tensor.dim_shuffle([*range(start), *pairs, *range(start + 2 * count, tensor.rank)])
@@ -97,9 +91,8 @@ class TensorUseTracker:
 
     def __init__(self, num_tiles: int) -> None:
         if not is_whole(num_tiles) or num_tiles < 1:
-            raise PoplibsError(
-                f"TensorUseTracker() was given {shown(num_tiles)} as num_tiles.", next_step="give graph.target.num_tiles."
-            )
+            raise PoplibsError(f"""TensorUseTracker() was given {shown(num_tiles)} as num_tiles.
+                next:  give graph.target.num_tiles.""")
         self._num_tiles = int(num_tiles)
         self._uses: list[tuple[int, Tensor]] = []
 
@@ -113,10 +106,8 @@ class TensorUseTracker:
         check_graph("TensorUseTracker.add", graph)
         check_tensor("TensorUseTracker.add", graph, "tensor", tensor)
         if not is_whole(tile) or not 0 <= tile < self._num_tiles:
-            raise PoplibsError(
-                f"TensorUseTracker.add() was given tile {shown(tile)} of {self._num_tiles:,}.",
-                next_step="tiles are counted from 0.",
-            )
+            raise PoplibsError(f"""TensorUseTracker.add() was given tile {shown(tile)} of {self._num_tiles:,}.
+                next:  tiles are counted from 0.""")
         if tensor.num_elements:
             self._uses.append((int(tile), tensor.flatten()))
 

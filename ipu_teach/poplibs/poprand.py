@@ -387,11 +387,9 @@ def shaped_dropout(
     check_mapped("shaped_dropout", graph, "x", x)
     lengths = zip(reference.shape[::-1], x.shape[::-1], strict=False)
     if reference.rank > x.rank or any(n not in (1, m) for n, m in lengths):
-        raise PoplibsError(
-            f"shaped_dropout() cannot spread a mask of shape {reference.shape} over x of shape {x.shape}.",
-            where=f"x {x!r} and reference {reference!r}",
-            next_step="give a reference whose lengths, from the last on, are x's or 1.",
-        )
+        raise PoplibsError(f"""shaped_dropout() cannot spread a mask of shape {reference.shape} over x of shape {x.shape}.
+            where: x {x!r} and reference {reference!r}
+            next:  give a reference whose lengths, from the last on, are x's or 1.""")
     keep = _finite("shaped_dropout", "keep_probability", keep_probability, 0, 1)
     factor = _finite("shaped_dropout", "scale", scale)
     mask = _drawn(
@@ -440,30 +438,25 @@ def _check_seed(function: str, graph: Graph, argument: str, seed: object, modifi
     check_tensor(function, graph, argument, seed)
     assert isinstance(seed, Tensor)
     if seed.dtype is not UNSIGNED_INT or seed.shape != (2,):
-        raise PoplibsError(
-            f"{function}() wants two UNSIGNED_INT as {argument}; it was given {seed.num_elements} of {seed.dtype.__name__}.",
-            where=repr(seed),
-            next_step="make it with graph.add_variable(UNSIGNED_INT, (2,)) and graph.set_initial_value.",
-        )
+        raise PoplibsError(f"""{function}() wants two UNSIGNED_INT as {argument}; it was given {seed.num_elements} of
+            {seed.dtype.__name__}.
+            where: {seed!r}
+            next:  make it with graph.add_variable(UNSIGNED_INT, (2,)) and graph.set_initial_value.""")
     check_mapped(function, graph, argument, seed)
     check_number(function, "seed_modifier", modifier, UNSIGNED_INT)
 
 
 def _check_bounds(function: str, low: Any, high: Any, min_val: object, max_val: object) -> None:
     if not low <= high or not np.isfinite(float(high) - float(low)):
-        raise PoplibsError(
-            f"{function}() was given min_val {shown(min_val)} and max_val {shown(max_val)}.",
-            next_step="give the smaller bound first, both finite.",
-        )
+        raise PoplibsError(f"""{function}() was given min_val {shown(min_val)} and max_val {shown(max_val)}.
+            next:  give the smaller bound first, both finite.""")
 
 
 def _out_type(function: str, given: object, allowed: tuple[type[DType], ...]) -> type[DType]:
     dtype = as_dtype(given, f"{function}()")
     if dtype not in allowed:
-        raise PoplibsError(
-            f"{function}() was given out_type={dtype.__name__}.",
-            next_step=f"use {', '.join(t.__name__ for t in allowed)}.",
-        )
+        raise PoplibsError(f"""{function}() was given out_type={dtype.__name__}.
+            next:  use {", ".join(t.__name__ for t in allowed)}.""")
     return dtype
 
 

@@ -45,10 +45,9 @@ def calc_linear_tile_mapping(
     grain = target.get_vector_width(dtype) if grain_size is None else grain_size
     least = least_elements(dtype) if min_elements_per_tile is None else min_elements_per_tile
     if not _is_count(grain, 1) or not _is_count(least, 0):
-        raise PoplibsError(
-            f"A linear mapping was asked for with grain {shown(grain)} and at least {shown(least)} elements a tile.",
-            next_step="give whole numbers: a grain of 1 or more, and elements of 0 or more.",
-        )
+        raise PoplibsError(f"""A linear mapping was asked for with grain {shown(grain)} and at least {shown(least)} elements a
+            tile.
+            next:  give whole numbers: a grain of 1 or more, and elements of 0 or more.""")
     return linear_mapping(count, target.num_tiles, int(grain), int(least))
 
 
@@ -65,10 +64,8 @@ def map_tensor_linearly(
 def balanced_partition(count: int, parts: int) -> list[tuple[int, int]]:
     """`count` items as `parts` consecutive (begin, end) intervals whose sizes differ by at most one."""
     if not _is_count(count, 0) or not _is_count(parts, 1) or parts > MOST_TILES:
-        raise PoplibsError(
-            f"balanced_partition() was asked for {shown(count)} items in {shown(parts)} parts.",
-            next_step=f"give whole numbers: items of 0 or more, and parts from 1 to {MOST_TILES:,}.",
-        )
+        raise PoplibsError(f"""balanced_partition() was asked for {shown(count)} items in {shown(parts)} parts.
+            next:  give whole numbers: items of 0 or more, and parts from 1 to {MOST_TILES:,}.""")
     return [(i * count // parts, (i + 1) * count // parts) for i in range(parts)]
 
 
@@ -95,11 +92,9 @@ def broadcast_to_match(tensor: Tensor, shape: Sequence[int] | Tensor) -> Tensor 
     lead = len(wanted) - tensor.rank
     fits = lead >= 0 and all(n in (1, w) for n, w in zip(tensor.shape, wanted[lead:], strict=True))
     if not fits:
-        raise PoplibsError(
-            f"A tensor of shape {tensor.shape} does not broadcast to {wanted}.",
-            where=repr(tensor),
-            next_step=BROADCASTING,
-        )
+        raise PoplibsError(f"""A tensor of shape {tensor.shape} does not broadcast to {wanted}.
+            where: {tensor!r}
+            next:  {BROADCASTING}""")
     result = tensor.expand((0,) * lead)
     for axis, length in enumerate(wanted):
         if result.shape[axis] != length:
@@ -173,10 +168,8 @@ def _on_ipu(function: str, graph: Graph, tensor: Tensor, ipu: int, name: str) ->
     check_tensor(function, graph, "tensor", tensor)
     target = graph.target
     if not _is_count(ipu, 0) or ipu >= target.num_ipus:
-        raise PoplibsError(
-            f"{function}() was given IPU {shown(ipu)} of {target.num_ipus}.",
-            next_step="IPUs are counted from 0; make a device with more: IPUModel(num_ipus=2).",
-        )
+        raise PoplibsError(f"""{function}() was given IPU {shown(ipu)} of {target.num_ipus}.
+            next:  IPUs are counted from 0; make a device with more: IPUModel(num_ipus=2).""")
     check_mapped(function, graph, "tensor", tensor)
     made = graph.add_variable(tensor.dtype, tensor.shape, name)
     mapping: Mapping = [[] for _ in range(target.num_tiles)]
@@ -226,11 +219,9 @@ def split_regions(
     spans = [as_shape(region) for region in regions] if isinstance(regions, (list, tuple)) else [None]
     good = all(s is not None and len(s) == 2 and s[0] <= s[1] for s in spans)
     if not good or not _is_count(grain_size, 1) or not _is_count(max_parts, 1) or not _is_count(min_elements_per_part, 0):
-        raise PoplibsError(
-            f"split_regions() was given {shown(regions)}, grain {shown(grain_size)}, {shown(max_parts)} parts and at least "
-            f"{shown(min_elements_per_part)} elements.",
-            next_step="give a list of (begin, end) intervals, and whole numbers; grain and parts are 1 or more.",
-        )
+        raise PoplibsError(f"""split_regions() was given {shown(regions)}, grain {shown(grain_size)}, {shown(max_parts)} parts
+            and at least {shown(min_elements_per_part)} elements.
+            next:  give a list of (begin, end) intervals, and whole numbers; grain and parts are 1 or more.""")
     total = sum(end - begin for begin, end in regions)
     grains = -(-total // grain_size)
     least = max(-(-min_elements_per_part // grain_size), 1)
@@ -289,13 +280,11 @@ def check_call(function: str, graph: object, prog: object, debug_context: object
     """Raise `PoplibsError` unless there are a graph, a Sequence, which library calls append to, and a name."""
     check_graph(function, graph)
     if not isinstance(prog, Program):
-        raise PoplibsError(
-            f"{function}() was given {shown(prog)} as prog.", next_step="give a Sequence; the call appends to it."
-        )
+        raise PoplibsError(f"""{function}() was given {shown(prog)} as prog.
+            next:  give a Sequence; the call appends to it.""")
     if not isinstance(debug_context, str):
-        raise PoplibsError(
-            f"{function}() was given {shown(debug_context)} as debug_context.", next_step="give a name: text, in quotes."
-        )
+        raise PoplibsError(f"""{function}() was given {shown(debug_context)} as debug_context.
+            next:  give a name: text, in quotes.""")
 
 
 def check_tensor(function: str, graph: Graph, argument: str, tensor: object, ranks: tuple[int, ...] = ()) -> None:
@@ -303,18 +292,15 @@ def check_tensor(function: str, graph: Graph, argument: str, tensor: object, ran
     if not isinstance(tensor, Tensor):
         raise PoplibsError(f"{function}() was given {shown(tensor)} as {argument}.", next_step="give a tensor.")
     if tensor.graph is not graph.get_top_level_graph():
-        raise PoplibsError(
-            f"{function}() was given a tensor of another graph as {argument}.",
-            where=repr(tensor),
-            next_step="use one graph throughout.",
-        )
+        raise PoplibsError(f"""{function}() was given a tensor of another graph as {argument}.
+            where: {tensor!r}
+            next:  use one graph throughout.""")
     if ranks and tensor.rank not in ranks:
         wanted = " or ".join(str(r) for r in ranks)
-        raise PoplibsError(
-            f"{function}() wants {argument} with {wanted} dimension{'s' if wanted != '1' else ''}; it has {tensor.rank}.",
-            where=repr(tensor),
-            next_step="reshape, flatten or index the tensor.",
-        )
+        raise PoplibsError(f"""{function}() wants {argument} with {wanted} dimension{"s" if wanted != "1" else ""}; it has
+            {tensor.rank}.
+            where: {tensor!r}
+            next:  reshape, flatten or index the tensor.""")
 
 
 def check_mapped(function: str, graph: Graph, argument: str, tensor: Tensor) -> None:
@@ -322,11 +308,10 @@ def check_mapped(function: str, graph: Graph, argument: str, tensor: Tensor) -> 
     _, count, tile = pieces_by_tile(tensor, graph.tile_map())
     missing = int(count[tile == UNMAPPED].sum())
     if missing:
-        raise InvalidTileMappingError(
-            f"{function}() was given {argument} with {missing:,} of its {tensor.num_elements:,} elements on no tile.",
-            where=repr(tensor),
-            next_step="graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor).",
-        )
+        raise InvalidTileMappingError(f"""{function}() was given {argument} with {missing:,} of its {tensor.num_elements:,}
+            elements on no tile.
+            where: {tensor!r}
+            next:  graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor).""")
 
 
 def check_same(function: str, what: str, a: object, b: object, where: str, advice: str) -> None:
@@ -349,19 +334,16 @@ def check_sizes(function: str, target: object, least: int, **sizes: object) -> N
         raise PoplibsError(f"{function}() was given {shown(target)} as its target.", next_step="give graph.target.")
     for name, size in sizes.items():
         if not _is_count(size, least):
-            raise PoplibsError(
-                f"{function}() was given {shown(size)} as {name}.", next_step=f"give a whole number of {least} or more."
-            )
+            raise PoplibsError(f"""{function}() was given {shown(size)} as {name}.
+                next:  give a whole number of {least} or more.""")
 
 
 def check_shape(function: str, given: object) -> Shape:
     """`given` as a shape. Raises `PoplibsError`."""
     shape = as_shape(given)
     if shape is None:
-        raise PoplibsError(
-            f"{function}() was given the shape {shown(given)}.",
-            next_step="a shape is a tuple of whole numbers, none negative, as in (26, 64).",
-        )
+        raise PoplibsError(f"""{function}() was given the shape {shown(given)}.
+            next:  a shape is a tuple of whole numbers, none negative, as in (26, 64).""")
     return shape
 
 
@@ -376,10 +358,8 @@ def template_vertex(name: str, *dtypes: type[DType]) -> str:
     is no text or there is no dtype, `PoplarTypeError` for what is no dtype.
     """
     if not isinstance(name, str) or not dtypes:
-        raise PoplibsError(
-            f"template_vertex() was given {shown(name)} and {len(dtypes)} dtypes.",
-            next_step='give the name of a template and its dtypes: template_vertex("Scale", FLOAT).',
-        )
+        raise PoplibsError(f"""template_vertex() was given {shown(name)} and {len(dtypes)} dtypes.
+            next:  give the name of a template and its dtypes: template_vertex("Scale", FLOAT).""")
     return template_name(name, *(as_dtype(dtype, "template_vertex()") for dtype in dtypes))
 
 

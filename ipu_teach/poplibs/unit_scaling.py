@@ -50,9 +50,8 @@ def linear_scales(batch: int, fan_in: int, fan_out: int, *, constrained: bool = 
     """
     for name, size in (("batch", batch), ("fan_in", fan_in), ("fan_out", fan_out)):
         if not is_whole(size) or size < 1:
-            raise PoplibsError(
-                f"linear_scales() was given {shown(size)} as {name}.", next_step="give a whole number of 1 or more."
-            )
+            raise PoplibsError(f"""linear_scales() was given {shown(size)} as {name}.
+                next:  give a whole number of 1 or more.""")
     forward, backward = 1 / sqrt(fan_in), 1 / sqrt(fan_out)
     if constrained:
         forward = backward = sqrt(forward * backward)
@@ -67,10 +66,8 @@ def non_linearity_scales(kind: NonLinearityType | str) -> NonLinearityScales:
     """
     chosen = kind_of("non_linearity_scales", kind)
     if chosen.by_row:
-        raise PoplibsError(
-            f"non_linearity_scales() was given {chosen.name}, whose elements depend on each other.",
-            next_step="for softmax of n classes multiply by n: its outputs are about 1 / n.",
-        )
+        raise PoplibsError(f"""non_linearity_scales() was given {chosen.name}, whose elements depend on each other.
+            next:  for softmax of n classes multiply by n: its outputs are about 1 / n.""")
     return _scales(chosen)
 
 

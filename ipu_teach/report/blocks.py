@@ -112,14 +112,12 @@ class Wanted:
         settings, count = report.instrumentation_settings, report.target.num_tiles
         which = settings.block_tile if tile is None else tile
         if not is_whole(which) or not 0 <= int(which) < count:
-            raise PoplarIndexError(
-                f"blocks() was asked for tile {shown(which)}.", next_step=f"there are {counted(count, 'tile')}, from 0."
-            )
+            raise PoplarIndexError(f"""blocks() was asked for tile {shown(which)}.
+                next:  there are {counted(count, "tile")}, from 0.""")
         size = settings.block_buffer_bytes if buffer_bytes is None else buffer_bytes
         if size is not None and (not is_whole(size) or int(size) < 0):
-            raise InvalidOptionError(
-                f"blocks() was given buffer_bytes={shown(size)}.", next_step="give a number of bytes; a chip has 1,000."
-            )
+            raise InvalidOptionError(f"""blocks() was given buffer_bytes={shown(size)}.
+                next:  give a number of bytes; a chip has 1,000.""")
         return cls(
             int(which),
             settings.is_block if block_filter is None else _finds(block_filter),

@@ -111,9 +111,8 @@ def compare(before: Report, after: Report) -> Comparison:
     """What changed from one report to another, the largest effects first. Raises `InvalidOptionError` for no reports."""
     for given in (before, after):
         if not isinstance(given, Report):
-            raise InvalidOptionError(
-                f"compare() was given {shown(given)}, which is no report.", next_step="give it two of engine.report."
-            )
+            raise InvalidOptionError(f"""compare() was given {shown(given)}, which is no report.
+                next:  give it two of engine.report.""")
     changes: list[Change] = []
     for aspect in ASPECTS:
         changes += sorted(_MAKERS[aspect](aspect, before, after), key=lambda c: (-abs(c.change), c.name))

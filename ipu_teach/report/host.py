@@ -88,9 +88,8 @@ def tracepoint(label: str, channel: str = USER) -> Iterator[None]:
     """What happens in the block is one event on the host's timeline. Also a decorator of functions."""
     for given in (label, channel):
         if not isinstance(given, str):
-            raise InvalidOptionError(
-                f"tracepoint() was given {shown(given)}.", next_step='give text: with tracepoint("load batch"):'
-            )
+            raise InvalidOptionError(f"""tracepoint() was given {shown(given)}.
+                next:  give text: with tracepoint("load batch"):""")
     start = time.perf_counter_ns()
     try:
         yield
@@ -113,9 +112,8 @@ class Counter:
         except (TypeError, ValueError):
             number = float("nan")
         if not abs(number) <= 1e308:
-            raise InvalidOptionError(
-                f"The counter {self.name!r} was given {shown(value)}.", next_step="give one finite number."
-            )
+            raise InvalidOptionError(f"""The counter {self.name!r} was given {shown(value)}.
+                next:  give one finite number.""")
         TIMELINE.add_value(self.name, self.unit, number, self.series)
 
 

@@ -24,9 +24,8 @@ def graph_profile(report: Report) -> dict[str, Any]:
     target, size, memory, profile = report.target, report.graph_size(), report.memory, report.profile
     parts = sum(1 for program in profile.programs for _ in program.walk())
     if parts > MOST_NODES:
-        raise NotOfferedError(
-            f"A graph.json of a program of {parts:,} parts is not offered by this kit.", next_step="use report.save(path)."
-        )
+        raise NotOfferedError(f"""A graph.json of a program of {parts:,} parts is not offered by this kit.
+            next:  use report.save(path).""")
     delay = target.internal_sync_cycles
     return {
         "modelled": True,
@@ -85,10 +84,9 @@ def execution_profile(report: Report) -> dict[str, Any]:
     """
     phases = sum(n * len(report.phases(step)) for step, n in enumerate(report.executions.tolist()) if n)
     if phases * report.target.num_tiles > MOST_CELLS:
-        raise NotOfferedError(
-            f"An execution.json of {phases:,} steps on {report.target.num_tiles:,} tiles is not offered by this kit.",
-            next_step="use report.save(path), or run fewer steps.",
-        )
+        raise NotOfferedError(f"""An execution.json of {phases:,} steps on {report.target.num_tiles:,} tiles is not offered by
+            this kit.
+            next:  use report.save(path), or run fewer steps.""")
     steps = []
     for step in report.steps_between():
         start = step.start

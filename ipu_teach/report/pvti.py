@@ -79,9 +79,8 @@ _SESSION = _Session()
 def create_trace_channel(name: str) -> TraceChannel:
     """The channel of that name; the same one if it is there already. Raises `InvalidOptionError`."""
     if not isinstance(name, str) or not name:
-        raise InvalidOptionError(
-            f"create_trace_channel() was given {shown(name)}.", next_step='give a name: create_trace_channel("training").'
-        )
+        raise InvalidOptionError(f"""create_trace_channel() was given {shown(name)}.
+            next:  give a name: create_trace_channel("training").""")
     return _SESSION.channel(name)
 
 
@@ -108,10 +107,8 @@ def list_trace_channel() -> list[tuple[str, bool]]:
 def _channel(given: object, call: str) -> TraceChannel:
     if isinstance(given, TraceChannel):
         return given
-    raise InvalidOptionError(
-        f"{call} was given {shown(given)}, which is no channel.",
-        next_step='make one: channel = create_trace_channel("training").',
-    )
+    raise InvalidOptionError(f"""{call} was given {shown(given)}, which is no channel.
+        next:  make one: channel = create_trace_channel("training").""")
 
 
 class Tracepoint:
@@ -136,11 +133,9 @@ class Tracepoint:
     def end(channel: TraceChannel, label: str) -> None:
         """The event that began last under this label is over. Raises `InvalidOptionError` if there is none."""
         if not TIMELINE.end(_channel(channel, "Tracepoint.end()").name, _label(label)):
-            raise InvalidOptionError(
-                f"Tracepoint.end() was given {shown(label)}, which no begin() began in this thread.",
-                where=repr(channel),
-                next_step="call Tracepoint.begin(channel, label) before, with the same label.",
-            )
+            raise InvalidOptionError(f"""Tracepoint.end() was given {shown(label)}, which no begin() began in this thread.
+                where: {channel!r}
+                next:  call Tracepoint.begin(channel, label) before, with the same label.""")
 
     @staticmethod
     def event(channel: TraceChannel, label: str) -> None:
@@ -184,10 +179,8 @@ class Heatmap:
             edges = np.zeros((0, 0))
         good = edges.ndim == 1 and 2 <= len(edges) <= MOST_BINS and np.isfinite(edges).all() and (np.diff(edges) > 0).all()
         if not isinstance(name, str) or not isinstance(unit, str) or not good:
-            raise InvalidOptionError(
-                f"Heatmap({shown(name)}) was given the edges {shown(bin_edges)}.",
-                next_step=f"give a name, and from 2 to {MOST_BINS:,} ascending numbers: np.linspace(-1, 1, 33).",
-            )
+            raise InvalidOptionError(f"""Heatmap({shown(name)}) was given the edges {shown(bin_edges)}.
+                next:  give a name, and from 2 to {MOST_BINS:,} ascending numbers: np.linspace(-1, 1, 33).""")
         self.name, self.unit = name, unit
         self.edges = tuple(edges.tolist())
 
@@ -196,9 +189,8 @@ class Heatmap:
         try:
             flat = np.asarray(values if isinstance(values, np.ndarray) else list(values), np.float64).reshape(-1)
         except (TypeError, ValueError):
-            raise InvalidOptionError(
-                f"The heat map {self.name!r} was given {shown(values)}.", next_step="give numbers."
-            ) from None
+            raise InvalidOptionError(f"""The heat map {self.name!r} was given {shown(values)}.
+                next:  give numbers.""") from None
         flat = flat[~np.isnan(flat)]
         bins = np.clip(np.searchsorted(self.edges, flat, "right") - 1, 0, len(self.edges) - 2)
         counts = np.bincount(bins, minlength=len(self.edges) - 1)

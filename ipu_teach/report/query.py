@@ -215,9 +215,8 @@ class Lazily(Sequence[Any]):
         if isinstance(index, slice):
             return Table(self.make(i) for i in range(*index.indices(self._length)))
         if not is_whole(index) or not -self._length <= index < self._length:
-            raise PoplarIndexError(
-                f"There is no {self._one} {shown(index)}.", next_step=f"there {_are(self._length, self._one)}, from 0."
-            )
+            raise PoplarIndexError(f"""There is no {self._one} {shown(index)}.
+                next:  there {_are(self._length, self._one)}, from 0.""")
         return self.make(int(index) % self._length)
 
     def __repr__(self) -> str:

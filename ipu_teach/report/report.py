@@ -228,9 +228,8 @@ class Report:
     def deserialize(cls, data: bytes) -> Report:
         """The report in `data`, as `open`."""
         if not isinstance(data, (bytes, bytearray, memoryview)):
-            raise ReportLoadError(
-                f"deserialize() was given {shown(data)}.", next_step="give the bytes that serialize() returned."
-            )
+            raise ReportLoadError(f"""deserialize() was given {shown(data)}.
+                next:  give the bytes that serialize() returned.""")
         found = read(bytes(data))
         return cls(found.profile, found.ran, found.host, found.settings, found.kit)
 
@@ -241,10 +240,8 @@ class Report:
         folder = resources.files("ipu_teach.report").joinpath("samples")
         known = sorted(file.name.removesuffix(".ipureport") for file in folder.iterdir())
         if name not in known:
-            raise InvalidOptionError(
-                f"There is no sample report {shown(name)}.",
-                next_step=f"{did_you_mean(name, known)}There are {', '.join(map(repr, known))}.",
-            )
+            raise InvalidOptionError(f"""There is no sample report {shown(name)}.
+                next:  {did_you_mean(name, known)}There are {", ".join(map(repr, known))}.""")
         return cls.deserialize(folder.joinpath(f"{name}.ipureport").read_bytes())
 
     def digest(self) -> str:
@@ -269,11 +266,9 @@ class Report:
     def executions(self) -> Array:
         """int64[compiled steps]: how often each ran."""
         if self.unrecorded_steps and not self.num_steps:
-            raise ProfilingDisabledError(
-                f"The execution was not recorded: {self.unrecorded_steps:,} "
-                f"step{'s' if self.unrecorded_steps > 1 else ''} ran while profiling was disabled.",
-                next_step="engine.enable_execution_profiling(), or the option debug.instrument, and run again.",
-            )
+            raise ProfilingDisabledError(f"""The execution was not recorded: {self.unrecorded_steps:,}
+                step{"s" if self.unrecorded_steps > 1 else ""} ran while profiling was disabled.
+                next:  engine.enable_execution_profiling(), or the option debug.instrument, and run again.""")
         counts = self._ran.counts
         return np.pad(counts, (0, len(self.profile.steps) - len(counts)))
 
@@ -318,10 +313,9 @@ class Report:
         """The steps of the run from number `first` up to `last`, in order."""
         for bound in (first, 0 if last is None else last):
             if not is_whole(bound) or bound < 0:
-                raise PoplarIndexError(
-                    f"steps({shown(first)}, {shown(last)}) was asked of a report of {self.num_steps:,} steps.",
-                    next_step="give whole numbers, 0 or more.",
-                )
+                raise PoplarIndexError(f"""steps({shown(first)}, {shown(last)}) was asked of a report of {self.num_steps:,}
+                    steps.
+                    next:  give whole numbers, 0 or more.""")
         return list(self.steps_between(first, last))
 
     def steps_between(self, first: int = 0, last: int | None = None) -> Iterator[StepRun]:
@@ -559,8 +553,6 @@ def open_report(path: str | os.PathLike[str], debug_path: str | os.PathLike[str]
     Raises `ReportLoadError`, which is a `FileNotFoundError` too where there is no such file.
     """
     if debug_path is not None:
-        raise NotOfferedError(
-            f"open_report() was given a second file, {shown(str(debug_path))}.",
-            next_step="give one path: names and lines are in the report itself.",
-        )
+        raise NotOfferedError(f"""open_report() was given a second file, {shown(str(debug_path))}.
+            next:  give one path: names and lines are in the report itself.""")
     return Report.open(path)

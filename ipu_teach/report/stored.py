@@ -77,9 +77,8 @@ def read(data: bytes) -> Read:
     except IPUTeachError as error:
         raise ReportLoadError(f"The report is damaged: {error.tried}", where=error.where, next_step="save it again.") from error
     except Exception as error:  # what slipped through the checks is damage too
-        raise ReportLoadError(
-            f"The report is damaged: {type(error).__name__}: {shown(str(error))}.", next_step="save it again."
-        ) from error
+        raise ReportLoadError(f"""The report is damaged: {type(error).__name__}: {shown(str(error))}.
+            next:  save it again.""") from error
 
 
 class StoredProfile(Profile):
@@ -140,11 +139,10 @@ class StoredProfile(Profile):
     def at(self, target: Target) -> Profile:
         for field in fields(Target):
             if field.name not in RATES and getattr(target, field.name) != getattr(self.target, field.name):
-                raise InvalidMachineModelError(
-                    f"what_if() cannot change {field.name} in a report that was read from a file: the vertices are not in it.",
-                    next_step="ask the report of the engine that ran it; a file answers for the rates of exchange, sync, "
-                    "host and clock.",
-                )
+                raise InvalidMachineModelError(f"""what_if() cannot change {field.name} in a report that was read from a file:
+                    the vertices are not in it.
+                    next:  ask the report of the engine that ran it; a file answers for the rates of exchange, sync, host and
+                    clock.""")
         costs = tuple(_recosted(cost, step.sync, target) for cost, step in zip(self._costs, self.steps, strict=True))
         memory = replace(self._memory, target=target)
         return StoredProfile(target, self._facts, costs, self._cycles, self._messages, memory)

@@ -36,9 +36,8 @@ def summary_text(
 ) -> str:
     """What `print_profile_summary` prints."""
     if not isinstance(report, Report):
-        raise InvalidOptionError(
-            f"print_profile_summary() was given {shown(report)}, which is no report.", next_step="give it engine.report."
-        )
+        raise InvalidOptionError(f"""print_profile_summary() was given {shown(report)}, which is no report.
+            next:  give it engine.report.""")
     makers: dict[str, Callable[[Report], list[str]]] = {
         "Target": _target,
         "Graph": _graph,
@@ -51,10 +50,8 @@ def summary_text(
         chosen = list(sections) if isinstance(sections, (list, tuple)) else [str(sections)]
     for name in chosen:
         if not isinstance(name, str) or name not in makers:
-            raise InvalidOptionError(
-                f"The profile has no section {shown(name)}.",
-                next_step=f"{did_you_mean(name, makers)}Its sections are {', '.join(makers)}.",
-            )
+            raise InvalidOptionError(f"""The profile has no section {shown(name)}.
+                next:  {did_you_mean(name, makers)}Its sections are {", ".join(makers)}.""")
     heads = {"Cycles by vertex type": "Cycles by vertex type (modelled)"}
     blocks = [[f"{heads.get(name, name)}:", *("  " + line if line else "" for line in makers[name](report))] for name in chosen]
     if show_var_storage:

@@ -44,9 +44,8 @@ class Table(tuple[T, ...]):
     def largest(self, column: str, count: int = 10) -> Table[T]:
         """The `count` rows with the most in a column, most first."""
         if column not in self.columns and self:
-            raise InvalidOptionError(
-                f"There is no column {shown(column)}.", next_step=f"the columns are {', '.join(self.columns)}."
-            )
+            raise InvalidOptionError(f"""There is no column {shown(column)}.
+                next:  the columns are {", ".join(self.columns)}.""")
         return Table(sorted(self, key=lambda row: -getattr(row, column))[:count])
 
     def to_csv(self) -> str:
@@ -58,10 +57,8 @@ class Table(tuple[T, ...]):
         try:
             import pandas
         except ImportError:
-            raise NotOfferedError(
-                "to_dataframe() needs pandas, which is not installed.",
-                next_step="install pandas, or use records() or to_csv().",
-            ) from None
+            raise NotOfferedError("""to_dataframe() needs pandas, which is not installed.
+                next:  install pandas, or use records() or to_csv().""") from None
         return pandas.DataFrame.from_records(self.records(), columns=list(self.columns))
 
     def _repr_html_(self) -> str:
@@ -87,10 +84,8 @@ def expression(pattern: object, call: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)  # type: ignore[call-overload, no-any-return]
     except (re.error, TypeError) as error:
-        raise InvalidOptionError(
-            f"{call} was given {shown(pattern)}, which is no regular expression: {error}.",
-            next_step='give text such as "^m4/".',
-        ) from None
+        raise InvalidOptionError(f"""{call} was given {shown(pattern)}, which is no regular expression: {error}.
+            next:  give text such as "^m4/".""") from None
 
 
 def plain(text: str) -> str:

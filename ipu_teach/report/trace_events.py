@@ -103,9 +103,8 @@ class Trace:
 def _one(found: dict[int, T], number: int, what: str) -> T:
     if number in found:
         return found[number]
-    raise ReportLoadError(
-        f"The trace has no {what} {shown(number)}.", next_step=f"it has {', '.join(map(str, found)) or 'none'}."
-    )
+    raise ReportLoadError(f"""The trace has no {what} {shown(number)}.
+        next:  it has {", ".join(map(str, found)) or "none"}.""")
 
 
 def open_trace(path: str | os.PathLike[str]) -> Trace:
@@ -117,9 +116,8 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
     try:
         header = json.loads(read_whole(path, "open_trace()", TRACE))
     except (ValueError, RecursionError) as error:
-        raise ReportLoadError(
-            f"This is no trace, or it is damaged: {type(error).__name__}.", next_step=f"open a file that {TRACE.writer} wrote."
-        ) from None
+        raise ReportLoadError(f"""This is no trace, or it is damaged: {type(error).__name__}.
+            next:  open a file that {TRACE.writer} wrote.""") from None
     part = Part({"traceEvents": header} if isinstance(header, list) else header, "trace", TRACE)
     names: dict[tuple[str, int, int], str] = {}
     spans: dict[tuple[int, int], list[tuple[float, float, str, str]]] = {}

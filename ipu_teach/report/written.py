@@ -95,11 +95,9 @@ class _Writer:
         profile, ran, add = self.profile, self.ran, self.columns.add
         live, tiles = profile.memory.liveness.live, profile.target.num_tiles
         if max(len(profile.steps) * tiles, len(live) * tiles, live.size) > MOST_CELLS:
-            raise NotOfferedError(
-                f"Saving a report of {len(profile.steps):,} compiled steps, {profile.target.num_tiles:,} tiles and "
-                f"{len(profile.variables):,} variables is not offered by this kit.",
-                next_step="save one of a smaller machine.",
-            )
+            raise NotOfferedError(f"""Saving a report of {len(profile.steps):,} compiled steps, {profile.target.num_tiles:,}
+                tiles and {len(profile.variables):,} variables is not offered by this kit.
+                next:  save one of a smaller machine.""")
         target = asdict(profile.target)
         return {
             "target": {"version": target.pop("ipu_version"), "fields": target},
@@ -157,10 +155,9 @@ class _Writer:
             order = [node for _, node in program.walk()]
             parts += len(order)
             if parts > MOST_NODES:
-                raise NotOfferedError(
-                    f"Saving a report of a program of more than {MOST_NODES:,} parts is not offered by this kit.",
-                    next_step="use Repeat for what runs often.",
-                )
+                raise NotOfferedError(f"""Saving a report of a program of more than {MOST_NODES:,} parts is not offered by this
+                    kit.
+                    next:  use Repeat for what runs often.""")
             found: dict[int, int] = {}
             for node in reversed(order):
                 children = [found[id(child)] for child in node.children]
@@ -213,10 +210,9 @@ class _Writer:
 
     def _messages(self, transfers: Transfers) -> list[Any]:
         if len(transfers) > MOST_MESSAGES:
-            raise NotOfferedError(
-                f"Saving a report with an exchange of {len(transfers):,} messages is not offered by this kit.",
-                next_step="save one of a smaller machine.",
-            )
+            raise NotOfferedError(f"""Saving a report with an exchange of {len(transfers):,} messages is not offered by this
+                kit.
+                next:  save one of a smaller machine.""")
         add, to = self.columns.add, transfers.receivers
         receivers = np.concatenate([np.zeros(0, np.int64), *to])
         return [add(transfers.source), add(transfers.size), add([len(t) for t in to]), add(receivers)]

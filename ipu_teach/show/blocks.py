@@ -25,10 +25,8 @@ class Blocks:
     def __init__(self, report: Report, tiles: object, total: float, which: dict[str, Any]) -> None:
         listed: list[Any] = list(tiles) if isinstance(tiles, (list, tuple, range)) else [tiles]
         if not 1 <= len(listed) <= MOST_TILES:
-            raise InvalidOptionError(
-                f"show.timeline() was asked for the blocks of {counted(len(listed), 'tile')}.",
-                next_step=f"give one tile, or from 1 to {MOST_TILES} of them: blocks=[0, 3].",
-            )
+            raise InvalidOptionError(f"""show.timeline() was asked for the blocks of {counted(len(listed), "tile")}.
+                next:  give one tile, or from 1 to {MOST_TILES} of them: blocks=[0, 3].""")
         found = [report.execution.blocks(tile, **which) for tile in listed]
         self.tiles = [int(tile) if is_whole(tile) else tile for tile in listed]
         every = [[one for one in blocks if one.cycles_from < total] for blocks in found]
@@ -36,11 +34,8 @@ class Blocks:
         self.by_tile = [blocks[: MOST_BLOCKS // len(every)] for blocks in every]
         self.all = [one for blocks in self.by_tile for one in blocks]
         if not self.all:
-            raise InvalidOptionError(
-                f"show.timeline() was asked for the blocks of {self._where()}, and there are none.",
-                next_step="put Block around parts of the program, or name programs with program_filter: "
-                f"{shown('.')} takes all.",
-            )
+            raise InvalidOptionError(f"""show.timeline() was asked for the blocks of {self._where()}, and there are none.
+                next:  put Block around parts of the program, or name programs with program_filter: {shown(".")} takes all.""")
         names = dict.fromkeys(one.name for one in self.all if one.is_common)
         hues = dict(zip(names, (palette.HUES[i % len(palette.HUES)] for i in range(len(names))), strict=True))
         self._code = [

@@ -105,9 +105,8 @@ class _Maker:
                 stills += self._stills(step, len(drawings))
                 drawings.append(self._drawing(step))
         if not stills:
-            raise InvalidOptionError(
-                "show.bsp() was given a run that takes no modelled time.", next_step="run a program that copies or computes."
-            )
+            raise InvalidOptionError("""show.bsp() was given a run that takes no modelled time.
+                next:  run a program that copies or computes.""")
         frames, notes = self._frames(stills_of)
         if self.each > 1:
             notes.append(f"A cell stands for up to {self.each} tiles: their longest time, and the sum of their bytes.")

@@ -55,9 +55,8 @@ def explore(build: Callable[..., View], **settings: Setting) -> Explore:
     for a default that is none of them, and if `build` returns no view.
     """
     if not settings:
-        raise InvalidOptionError(
-            "explore() was given no setting to change.", next_step="name one with its range: explore(build, work=(1, 10))."
-        )
+        raise InvalidOptionError("""explore() was given no setting to change.
+            next:  name one with its range: explore(build, work=(1, 10)).""")
     for name, setting in settings.items():
         _check(name, setting)
     start = {name: _start(build, name, setting) for name, setting in settings.items()}
@@ -72,20 +71,16 @@ def _start(build: Callable[..., View], name: str, setting: Setting) -> Any:
         return setting[0]
     among = setting[0] <= default <= setting[1] if isinstance(setting, tuple) else default in setting
     if not among:
-        raise InvalidOptionError(
-            f"explore() was given {shown(setting)} for {name!r}, whose default is {shown(default)}.",
-            next_step="choose a default that the slider can reach.",
-        )
+        raise InvalidOptionError(f"""explore() was given {shown(setting)} for {name!r}, whose default is {shown(default)}.
+            next:  choose a default that the slider can reach.""")
     return default
 
 
 def _built(build: Callable[..., View], values: dict[str, Any]) -> View:
     view = build(**values)
     if not isinstance(view, View):
-        raise InvalidOptionError(
-            f"The function given to explore() returned {shown(view)}.",
-            next_step="let it return a view, such as show.bsp(engine.report).",
-        )
+        raise InvalidOptionError(f"""The function given to explore() returned {shown(view)}.
+            next:  let it return a view, such as show.bsp(engine.report).""")
     return view
 
 
@@ -95,10 +90,8 @@ def _check(name: str, setting: Setting) -> None:
         return
     if isinstance(setting, list) and len(setting) > 1:
         return
-    raise InvalidOptionError(
-        f"explore() was given {shown(setting)} for {name!r}.",
-        next_step="give (lowest, highest), (lowest, highest, step), or a list of at least two choices.",
-    )
+    raise InvalidOptionError(f"""explore() was given {shown(setting)} for {name!r}.
+        next:  give (lowest, highest), (lowest, highest, step), or a list of at least two choices.""")
 
 
 def _is_number(value: object) -> bool:

@@ -11,13 +11,11 @@ LONGEST_SOURCE = 40  # lines of a method
 def checked(report: object, call: str, ran: bool = True) -> Report:
     """`report`, if it is one, and with `ran` if something has run in it. Raises `InvalidOptionError`."""
     if not isinstance(report, Report):
-        raise InvalidOptionError(
-            f"show.{call}() was given {shown(report)}, which is no report.", next_step="give it engine.report."
-        )
+        raise InvalidOptionError(f"""show.{call}() was given {shown(report)}, which is no report.
+            next:  give it engine.report.""")
     if ran and not report.num_steps:
-        raise InvalidOptionError(
-            f"show.{call}() was given a report in which nothing has run.", next_step="engine.run(), then engine.report."
-        )
+        raise InvalidOptionError(f"""show.{call}() was given a report in which nothing has run.
+            next:  engine.run(), then engine.report.""")
     return report
 
 

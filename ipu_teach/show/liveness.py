@@ -49,10 +49,8 @@ def liveness(report: Report, other: Report | None = None) -> View:
     """
     runs = [_Run(checked(r, "liveness", ran=False)) for r in (report, *([] if other is None else [other]))]
     if not all(run.places for run in runs):
-        raise InvalidOptionError(
-            "show.liveness() was given a report whose programs have no step.",
-            next_step="compile a program that copies or executes something.",
-        )
+        raise InvalidOptionError("""show.liveness() was given a report whose programs have no step.
+            next:  compile a program that copies or executes something.""")
     most = MOST_STEPS
     while True:
         scene = _scene(runs, most)

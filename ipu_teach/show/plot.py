@@ -56,9 +56,8 @@ def images(pictures: Array, alt: str, titles: Sequence[Any] | None = None, *, di
     _check_alt(alt)
     stack = _stack(pictures)
     if titles is not None and np.asarray(titles, object).shape[:1] != (len(stack),):
-        raise InvalidOptionError(
-            f"images() was given {shown(titles)} as titles of {len(stack)} pictures.", next_step="give one for each."
-        )
+        raise InvalidOptionError(f"""images() was given {shown(titles)} as titles of {len(stack)} pictures.
+            next:  give one for each.""")
     from matplotlib.figure import Figure
 
     columns = min(len(stack), 5)
@@ -82,9 +81,8 @@ def _stack(pictures: Array) -> Array:
     try:
         stack = np.asarray(pictures)
     except ValueError:
-        raise InvalidOptionError(
-            "images() was given pictures of different sizes.", next_step="give (n, height, width)."
-        ) from None
+        raise InvalidOptionError("""images() was given pictures of different sizes.
+            next:  give (n, height, width).""") from None
     if stack.ndim != 3 or stack.size == 0:
         raise InvalidOptionError(f"images() was given shape {stack.shape}.", next_step="give (n, height, width).")
     if stack.dtype.kind not in "buif":

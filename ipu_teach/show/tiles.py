@@ -39,14 +39,11 @@ def tiles(tensor: Tensor, other: Tensor | None = None) -> View:
     shown_ = [tensor] if other is None else [tensor, other]
     for one in shown_:
         if not isinstance(one, Tensor):
-            raise InvalidOptionError(
-                f"show.tiles() was given {shown(one)}, which is no tensor.",
-                next_step="give it a variable of a graph, or a view of one.",
-            )
+            raise InvalidOptionError(f"""show.tiles() was given {shown(one)}, which is no tensor.
+                next:  give it a variable of a graph, or a view of one.""")
         if not one.num_elements:
-            raise InvalidOptionError(
-                f"show.tiles() was given {shown(one)}, which has no elements.", next_step="give it one that has some."
-            )
+            raise InvalidOptionError(f"""show.tiles() was given {shown(one)}, which has no elements.
+                next:  give it one that has some.""")
         if one.graph is not tensor.graph:
             raise InvalidOptionError("show.tiles() was given tensors of two graphs.", next_step="show them in two pictures.")
     return View(_scene(shown_))

@@ -47,10 +47,8 @@ def timeline(report: Report, blocks: int | Sequence[int] | None = None, **which:
     """
     checked(report, "timeline")
     if which and (blocks is None or not which.keys() <= set(WHICH)):
-        raise InvalidOptionError(
-            f"show.timeline() was given {', '.join(sorted(which))}.",
-            next_step=f"say whose blocks, blocks=0, and pick them with {', '.join(WHICH)}.",
-        )
+        raise InvalidOptionError(f"""show.timeline() was given {", ".join(sorted(which))}.
+            next:  say whose blocks, blocks=0, and pick them with {", ".join(WHICH)}.""")
     steps = min(MOST_STEPS, len(report.step_numbers))
     while True:
         scene = _Maker(report, steps, blocks, which).scene()
@@ -81,10 +79,8 @@ class _Maker:
     def scene(self) -> Scene:
         cycles = np.array([self.report.step_cost(n).cycles for n in self.numbers.tolist()])
         if not cycles[self.which].any():
-            raise InvalidOptionError(
-                "show.timeline() was given a run that takes no modelled time.",
-                next_step="run a program that copies or computes.",
-            )
+            raise InvalidOptionError("""show.timeline() was given a run that takes no modelled time.
+                next:  run a program that copies or computes.""")
         texts: dict[str, int] = {}
         stills = tuple(self._still(place, texts) for place in range(len(self.numbers)))
         total = cycles[self.which]

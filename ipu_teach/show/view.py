@@ -63,15 +63,12 @@ class View:
         target = Path(path)
         ending = target.suffix.lower().lstrip(".")
         if ending not in FORMATS:
-            raise InvalidOptionError(
-                f"save() was given {shown(str(path))}, whose ending says no format.",
-                next_step=f"{did_you_mean(ending, FORMATS)}End it with one of {', '.join('.' + f for f in FORMATS)}.",
-            )
+            raise InvalidOptionError(f"""save() was given {shown(str(path))}, whose ending says no format.
+                next:  {did_you_mean(ending, FORMATS)}End it with one of {", ".join("." + f for f in FORMATS)}.""")
         count = len(self.scene.frames)
         if frame is not None and (isinstance(frame, bool) or not isinstance(frame, int) or not 0 <= frame < count):
-            raise InvalidOptionError(
-                f"save() was asked for frame {shown(frame)}.", next_step=f"give a whole number from 0 to {count - 1:,}."
-            )
+            raise InvalidOptionError(f"""save() was asked for frame {shown(frame)}.
+                next:  give a whole number from 0 to {count - 1:,}.""")
         if ending == "html":
             target.write_text(page(self), encoding="utf-8")
         elif ending == "svg":

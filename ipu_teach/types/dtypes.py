@@ -28,10 +28,8 @@ class _DTypeMeta(type):
         return cls.__name__
 
     def __call__(cls, *args: object, **kwargs: object) -> Any:
-        raise PoplarTypeError(
-            f"{cls.__name__} is a dtype and is never instantiated.",
-            next_step=f"pass the class itself, as in graph.add_variable({cls.__name__}, (4,)); for a host value use numpy.",
-        )
+        raise PoplarTypeError(f"""{cls.__name__} is a dtype and is never instantiated.
+            next:  pass the class itself, as in graph.add_variable({cls.__name__}, (4,)); for a host value use numpy.""")
 
 
 class DType(metaclass=_DTypeMeta):
@@ -169,10 +167,8 @@ ALL: tuple[type[DType], ...] = (
 def as_dtype(given: object, what: str) -> type[DType]:
     """`given` if it is one of the kit's dtypes; else `PoplarTypeError` that suggests the one meant. `what` names the place."""
     if given is QUARTER:
-        raise PoplarTypeError(
-            f"{what} was given QUARTER without a format and a scale.",
-            next_step="write QUARTER[QuarterFormat.F143, 0]: 4 exponent bits, 3 mantissa bits, and numbers times 2**0.",
-        )
+        raise PoplarTypeError(f"""{what} was given QUARTER without a format and a scale.
+            next:  write QUARTER[QuarterFormat.F143, 0]: 4 exponent bits, 3 mantissa bits, and numbers times 2**0.""")
     if isinstance(given, type) and issubclass(given, DType) and given is not DType:
         return given
     raise PoplarTypeError(f"{what} was given the element type {shown(given)}.", next_step=_meant(given))
@@ -210,11 +206,9 @@ def metadata_of(dtype: type[DType], where: str) -> QuarterMetadata:
     """Format and scale of an 8-bit dtype. Raises `TensorMetadataError`, which names `where`, for other dtypes."""
     if issubclass(dtype, QUARTER):
         return dtype.metadata
-    raise TensorMetadataError(
-        f"{dtype} has no metadata.",
-        where=where,
-        next_step="only 8-bit floats have a format and a scale: QUARTER[QuarterFormat.F143, 0].",
-    )
+    raise TensorMetadataError(f"""{dtype} has no metadata.
+        where: {where}
+        next:  only 8-bit floats have a format and a scale: QUARTER[QuarterFormat.F143, 0].""")
 
 
 def poison(dtype: type[DType]) -> Any:
@@ -236,10 +230,8 @@ def to_host_array(values: ArrayLike, dtype: type[DType], what: str) -> Array:
     try:
         array = np.asarray(values)
     except (ValueError, OverflowError, MemoryError):
-        raise TensorCreationError(
-            f"{what}: {shown(values)} does not form an array.",
-            next_step="give one number, or rows of equal length.",
-        ) from None
+        raise TensorCreationError(f"""{what}: {shown(values)} does not form an array.
+            next:  give one number, or rows of equal length.""") from None
     want = dtype.numpy
     if array.dtype == want or array.size == 0:
         return array.astype(want)
@@ -251,11 +243,10 @@ def to_host_array(values: ArrayLike, dtype: type[DType], what: str) -> Array:
     if unfit.any():
         number = int(np.flatnonzero(unfit)[0])
         place = ", ".join(str(i) for i in np.unravel_index(number, array.shape))
-        raise TensorCreationError(
-            f"{what}: {dtype} holds {_range(dtype)}; {f'element [{place}]' if array.ndim else 'the value'} is "
-            f"{shown(array.flat[number].item() if not huge else array.flat[number])}.",
-            next_step="choose another dtype, or round and clip the values first.",
-        )
+        raise TensorCreationError(f"""{what}: {dtype} holds {_range(dtype)};
+            {f"element [{place}]" if array.ndim else "the value"} is
+            {shown(array.flat[number].item() if not huge else array.flat[number])}.
+            next:  choose another dtype, or round and clip the values first.""")
     return result
 
 

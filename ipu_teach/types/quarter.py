@@ -58,16 +58,12 @@ class QuarterMetadata:
     def __post_init__(self) -> None:
         whole = isinstance(self.scale, (int, np.integer)) and not isinstance(self.scale, bool)
         if not isinstance(self.format, QuarterFormat):
-            raise TensorMetadataError(
-                f"QuarterMetadata() was given the format {shown(self.format)}.",
-                next_step="give QuarterFormat.F143 or QuarterFormat.F152.",
-            )
+            raise TensorMetadataError(f"""QuarterMetadata() was given the format {shown(self.format)}.
+                next:  give QuarterFormat.F143 or QuarterFormat.F152.""")
         if not whole or not LEAST_SCALE <= self.scale <= LARGEST_SCALE:
-            raise TensorMetadataError(
-                f"QuarterMetadata() was given the scale {shown(self.scale)}.",
-                next_step=f"give a whole number from {LEAST_SCALE} to {LARGEST_SCALE}; a byte stands for its number times "
-                "2**scale.",
-            )
+            raise TensorMetadataError(f"""QuarterMetadata() was given the scale {shown(self.scale)}.
+                next:  give a whole number from {LEAST_SCALE} to {LARGEST_SCALE}; a byte stands for its number times
+                2**scale.""")
         object.__setattr__(self, "scale", int(self.scale))
 
     def __repr__(self) -> str:
@@ -84,10 +80,8 @@ def to_quarter(
     up in a table of all 65,536, made at first use.
     """
     if overflow is Overflow.INFINITY:
-        raise TensorMetadataError(
-            "to_quarter() was asked for infinities, which no 8-bit float has.",
-            next_step="use Overflow.NAN or Overflow.SATURATE.",
-        )
+        raise TensorMetadataError("""to_quarter() was asked for infinities, which no 8-bit float has.
+            next:  use Overflow.NAN or Overflow.SATURATE.""")
     given = np.asarray(values)
     if given.dtype == np.float16 and words is None:
         table = _of_halves(metadata, overflow)

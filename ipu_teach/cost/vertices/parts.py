@@ -114,8 +114,6 @@ def known_row(rows: Mapping[str, T], name: str, vertex: str) -> T:
     """The row of that name. Raises `MissingPerfEstimateError` if PopLibs has none."""
     if name in rows:
         return rows[name]
-    raise MissingPerfEstimateError(
-        f"PopLibs has no estimate of {shown(name)}.",
-        where=vertex,
-        next_step=f"{did_you_mean(name, rows)}It has {', '.join(sorted(rows))}.",
-    )
+    raise MissingPerfEstimateError(f"""PopLibs has no estimate of {shown(name)}.
+        where: {vertex}
+        next:  {did_you_mean(name, rows)}It has {", ".join(sorted(rows))}.""")

@@ -217,11 +217,10 @@ def transpose(matrices: Size, shape: tuple[int, int], dtype: type[DType], target
     """
     grain = 4 if dtype.size == 2 else 2
     if dtype.size not in (2, 4) or any(n % grain for n in shape) or not prod(shape):
-        raise MissingPerfEstimateError(
-            f"PopLibs has no estimate of transposing {shape[0]} x {shape[1]} elements of {dtype.size} bytes.",
-            where="Transpose",
-            next_step="it has those of 2 bytes in whole grains of 4 x 4, and of 4 bytes in grains of 2 x 2.",
-        )
+        raise MissingPerfEstimateError(f"""PopLibs has no estimate of transposing {shape[0]} x {shape[1]} elements of
+            {dtype.size} bytes.
+            where: Transpose
+            next:  it has those of 2 bytes in whole grains of 4 x 4, and of 4 bytes in grains of 2 x 2.""")
     rows, columns = shape[0] // grain, shape[1] // grain
     k = 4 if grain == 4 else 3
     mine = ceil_div(matrices, target.num_worker_contexts)

@@ -168,11 +168,9 @@ def _settled(
     """
     for name, tensor in (("a", a), ("b", b)):
         if tensor.dtype not in (FLOAT, HALF) and not issubclass(tensor.dtype, QUARTER):
-            raise PoplibsError(
-                f"{function}() multiplies FLOAT, HALF and QUARTER; {name} is {tensor.dtype.__name__}.",
-                where=repr(tensor),
-                next_step="cast it with popops.cast.",
-            )
+            raise PoplibsError(f"""{function}() multiplies FLOAT, HALF and QUARTER; {name} is {tensor.dtype.__name__}.
+                where: {tensor!r}
+                next:  cast it with popops.cast.""")
         check_mapped(function, graph, name, tensor)
     if not (issubclass(a.dtype, QUARTER) and issubclass(b.dtype, QUARTER)):
         check_same(function, "dtypes", a.dtype, b.dtype, f"{a!r} and {b!r}", "cast one of them with popops.cast.")
@@ -185,18 +183,15 @@ def _settled(
         raise PoplibsError(f"{function}() was given {shown(plan)} as plan.", next_step="give what plan_mat_mul returns.")
     sizes = (plan.product.groups, plan.m, plan.k, plan.n)
     if sizes != (wanted.groups, wanted.m, wanted.k, wanted.n) or plan.num_blocks > graph.target.num_tiles:
-        raise PoplibsError(
-            f"{function}() was given a plan of {plan.product.shapes()} on {plan.num_blocks:,} tiles for a product of "
-            f"{wanted.shapes()} on {graph.target.num_tiles:,}.",
-            next_step="plan the product that is to be made: poplin.plan_mat_mul(m, k, n, graph.target).",
-        )
+        raise PoplibsError(f"""{function}() was given a plan of {plan.product.shapes()} on {plan.num_blocks:,} tiles for a
+            product of {wanted.shapes()} on {graph.target.num_tiles:,}.
+            next:  plan the product that is to be made: poplin.plan_mat_mul(m, k, n, graph.target).""")
     types = plan.product.partials, plan.product.out
     if types != (wanted.partials, wanted.out):
-        raise PoplibsError(
-            f"{function}() was given a plan with sums of {types[0].__name__} and a result of {types[1].__name__} for operands "
-            f"of {a.dtype.__name__}, sums of {wanted.partials.__name__} and a result of {wanted.out.__name__}.",
-            next_step="give plan_mat_mul the same dtype, out_type and partials_type.",
-        )
+        raise PoplibsError(f"""{function}() was given a plan with sums of {types[0].__name__} and a result of
+            {types[1].__name__} for operands of {a.dtype.__name__}, sums of {wanted.partials.__name__} and a result of
+            {wanted.out.__name__}.
+            next:  give plan_mat_mul the same dtype, out_type and partials_type.""")
     return plan.product, plan
 
 

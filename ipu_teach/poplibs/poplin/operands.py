@@ -257,6 +257,5 @@ def _matrix_shape(function: str, argument: str, shape: object, rank: int) -> Sha
         if min(sizes) >= 0 and sizes == tuple(shape):
             return sizes
     words = "(rows, columns)" if rank == 2 else "(groups, rows, columns)"
-    raise PoplibsError(
-        f"{function}() was given {shown(shape)} as {argument}.", next_step=f"give {words}, whole numbers, none negative."
-    )
+    raise PoplibsError(f"""{function}() was given {shown(shape)} as {argument}.
+        next:  give {words}, whole numbers, none negative.""")

@@ -197,19 +197,15 @@ def product_of(function: str, sizes: tuple[int, int, int, int], dtype: object, o
     kind = as_dtype(dtype, f"{function}()")
     quarter = issubclass(kind, QUARTER)
     if kind not in (FLOAT, HALF) and not quarter:
-        raise PoplibsError(
-            f"{function}() multiplies FLOAT, HALF and QUARTER; it was given {kind.__name__}.",
-            next_step="cast the operands with popops.cast.",
-        )
+        raise PoplibsError(f"""{function}() multiplies FLOAT, HALF and QUARTER; it was given {kind.__name__}.
+            next:  cast the operands with popops.cast.""")
     names, partials_type = {"float": FLOAT, "half": HALF}, wish.partials
     sums = names.get(partials_type, partials_type) if isinstance(partials_type, str) else partials_type
     allowed = (HALF,) if quarter else (FLOAT,) if kind is FLOAT else (FLOAT, HALF)
     sums = allowed[0] if sums is None else sums
     if not any(sums is t for t in allowed):
-        raise PoplibsError(
-            f"{function}() was given partials_type={shown(partials_type)} for operands of {kind.__name__}.",
-            next_step=f"use {' or '.join(t.__name__ for t in allowed)}.",
-        )
+        raise PoplibsError(f"""{function}() was given partials_type={shown(partials_type)} for operands of {kind.__name__}.
+            next:  use {" or ".join(t.__name__ for t in allowed)}.""")
     out = (HALF if quarter else kind) if out_type is None else out_type
     if out is not FLOAT and out is not HALF:
         raise PoplibsError(f"{function}() was given out_type={shown(out_type)}.", next_step="use FLOAT or HALF.")
@@ -248,18 +244,15 @@ def planned(
     except (TypeError, ValueError, OverflowError):
         share = -1.0
     if isinstance(proportion, (bool, np.bool_)) or not 0 <= share <= 1:
-        raise PoplibsError(
-            f"{function}() was given available_memory_proportion={shown(proportion)}.", next_step="give a number from 0 to 1."
-        )
+        raise PoplibsError(f"""{function}() was given available_memory_proportion={shown(proportion)}.
+            next:  give a number from 0 to 1.""")
     if product.empty:
         return None
     plan = _best(product, target, share)
     if plan.temporary_bytes > target.bytes_per_tile:
-        raise PoplibsError(
-            f"{function}() finds no way to cut {product.shapes()}: the smallest blocks need {plan.temporary_bytes:,} bytes "
-            f"of a tile, which has {target.bytes_per_tile:,}.",
-            next_step="use more tiles, or multiply a part of the rows or columns at a time.",
-        )
+        raise PoplibsError(f"""{function}() finds no way to cut {product.shapes()}: the smallest blocks need
+            {plan.temporary_bytes:,} bytes of a tile, which has {target.bytes_per_tile:,}.
+            next:  use more tiles, or multiply a part of the rows or columns at a time.""")
     if cache is not None:
         cache.plans[product, target, share] = plan
     return plan

@@ -22,11 +22,9 @@ def transpose(graph: Graph, x: Tensor, prog: Program, debug_context: str = "tran
     check_call("transpose", graph, prog, debug_context)
     check_tensor("transpose", graph, "x", x, (2,))
     if x.dtype.size not in (2, 4):
-        raise PoplibsError(
-            f"transpose() moves elements of 2 and 4 bytes; x is {x.dtype.__name__}.",
-            where=repr(x),
-            next_step="use the view x.transpose().",
-        )
+        raise PoplibsError(f"""transpose() moves elements of 2 and 4 bytes; x is {x.dtype.__name__}.
+            where: {x!r}
+            next:  use the view x.transpose().""")
     check_mapped("transpose", graph, "x", x)
     out = graph.add_variable(x.dtype, (x.shape[1], x.shape[0]), f"{debug_context}/out")
     compute_set = graph.add_compute_set(debug_context)

@@ -44,9 +44,8 @@ def wish_of(function: str, options: object, partials_type: object, proportion: o
         if keyword is usual or keyword == usual:
             continue
         if settled(function, OPTIONS, None)[name] != values[name]:
-            raise InvalidOptionError(
-                f"{function}() was given {name!r} as an option and as a keyword.", next_step="say it once."
-            )
+            raise InvalidOptionError(f"""{function}() was given {name!r} as an option and as a keyword.
+                next:  say it once.""")
         values[name] = keyword
     return Wish(
         values["partialsType"],

@@ -53,10 +53,8 @@ def kind_of(function: str, given: object) -> NonLinearityType:
     if isinstance(given, str) and given.upper() in known:
         return known[given.upper()]
     meant = did_you_mean(given, known) if isinstance(given, str) else ""
-    raise PoplibsError(
-        f"{function}() was given {shown(given)} as its non-linearity.",
-        next_step=f"{meant}popnn.NonLinearityType has them all." if meant else f"use one of {', '.join(known)}.",
-    )
+    raise PoplibsError(f"""{function}() was given {shown(given)} as its non-linearity.
+        next:  {f"{meant}popnn.NonLinearityType has them all." if meant else f"use one of {', '.join(known)}."}""")
 
 
 def sigmoid(x: Any) -> Any:

@@ -189,15 +189,11 @@ def calc_loss(
     }  # fmt: skip
     tensors = any(isinstance(k, Tensor) for k in factors.values())
     if squared and (tensors or factors.pop("outputs_scale") != 1):
-        raise PoplibsError(
-            "calc_loss() by SUM_SQUARED_LOSS was given a tensor as its scale, or model_output_scaling.",
-            next_step="they are for CROSS_ENTROPY_LOSS; give deltas_scale as a number.",
-        )
+        raise PoplibsError("""calc_loss() by SUM_SQUARED_LOSS was given a tensor as its scale, or model_output_scaling.
+            next:  they are for CROSS_ENTROPY_LOSS; give deltas_scale as a number.""")
     if not squared and not isinstance(factors["outputs_scale"], Tensor) and not factors["outputs_scale"] > 0:
-        raise PoplibsError(
-            f"calc_loss() was given {shown(model_output_scaling)} as model_output_scaling.",
-            next_step="give a number above 0, such as popnn.SOFTMAX_SCALING.",
-        )
+        raise PoplibsError(f"""calc_loss() was given {shown(model_output_scaling)} as model_output_scaling.
+            next:  give a number above 0, such as popnn.SOFTMAX_SCALING.""")
     for name, tensor in (("model_outputs", model_outputs), ("expected", expected), ("loss", loss), ("deltas", deltas)):
         check_mapped("calc_loss", graph, name, tensor)
     operands = {"outputs" if squared else "probabilities": model_outputs, "expected": expected, "loss": loss, "deltas": deltas}
@@ -249,11 +245,9 @@ def _check_accuracy(function: str, graph: Graph, outputs: Tensor, expected: Tens
     check_labels(function, graph, outputs, expected)
     check_tensor(function, graph, "num_correct", num_correct)
     if num_correct.num_elements != 1 or num_correct.dtype is not INT:
-        raise PoplibsError(
-            f"{function}() wants one INT as num_correct.",
-            where=repr(num_correct),
-            next_step="make it with graph.add_variable(INT, ()).",
-        )
+        raise PoplibsError(f"""{function}() wants one INT as num_correct.
+            where: {num_correct!r}
+            next:  make it with graph.add_variable(INT, ()).""")
     for name, tensor in (("outputs", outputs), ("expected", expected), ("num_correct", num_correct)):
         check_mapped(function, graph, name, tensor)
 

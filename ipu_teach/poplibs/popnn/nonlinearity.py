@@ -158,10 +158,8 @@ def non_linearity_input_gradient(
     check_call(function, graph, prog, debug_context)
     chosen = kind_of(function, kind)
     if chosen is NonLinearityType.SOFTMAX_SCALED:
-        raise PoplibsError(
-            f"{function}() has no gradient of SOFTMAX_SCALED.",
-            next_step="calc_loss writes the gradient before the softmax; tell it model_output_scaling=popnn.SOFTMAX_SCALING.",
-        )
+        raise PoplibsError(f"""{function}() has no gradient of SOFTMAX_SCALED.
+            next:  calc_loss writes the gradient before the softmax; tell it model_output_scaling=popnn.SOFTMAX_SCALING.""")
     if chosen.by_row:
         return softmax_input_gradient(graph, act, out_gradient, prog, debug_context)
     for name, tensor in (("act", act), ("out_gradient", out_gradient)):

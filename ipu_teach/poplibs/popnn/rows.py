@@ -57,20 +57,16 @@ def check_matrix(function: str, graph: Graph, argument: str, tensor: Tensor) -> 
     """Raise `PoplibsError` unless `tensor` is a batch of FLOAT or HALF: rows, perhaps none, of a class or more."""
     check_float(function, graph, argument, tensor, (2,))
     if tensor.shape[1] == 0:
-        raise PoplibsError(
-            f"{function}() was given rows without elements in {argument}.",
-            where=repr(tensor),
-            next_step="give a class or more.",
-        )
+        raise PoplibsError(f"""{function}() was given rows without elements in {argument}.
+            where: {tensor!r}
+            next:  give a class or more.""")
 
 
 def check_labels(function: str, graph: Graph, outputs: Tensor, expected: Tensor) -> None:
     """Raise `PoplibsError` unless `expected` is a class number for each row."""
     check_tensor(function, graph, "expected", expected, (1,))
     if expected.dtype is not UNSIGNED_INT or expected.shape[0] != outputs.shape[0]:
-        raise PoplibsError(
-            f"{function}() wants expected as {outputs.shape[0]} class numbers (UNSIGNED_INT); it was given "
-            f"{expected.shape[0]} of {expected.dtype.__name__}.",
-            where=repr(expected),
-            next_step="give one for each row; cast them with popops.cast.",
-        )
+        raise PoplibsError(f"""{function}() wants expected as {outputs.shape[0]} class numbers (UNSIGNED_INT); it was given
+            {expected.shape[0]} of {expected.dtype.__name__}.
+            where: {expected!r}
+            next:  give one for each row; cast them with popops.cast.""")

@@ -127,11 +127,9 @@ def _codelet(function: str, x: Tensor, dtype: type[DType]) -> type[Vertex]:
         return codelet(Cast1D, x.dtype, "", dtype)
     other = x.dtype if issubclass(dtype, QUARTER) else dtype
     if other not in (HALF, FLOAT):
-        raise PoplibsError(
-            f"{function}() converts {x.dtype} to {dtype} in two steps.",
-            where=repr(x),
-            next_step="cast to HALF or FLOAT first, and the result again.",
-        )
+        raise PoplibsError(f"""{function}() converts {x.dtype} to {dtype} in two steps.
+            where: {x!r}
+            next:  cast to HALF or FLOAT first, and the result again.""")
     base, quarter = (ToQuarter, dtype) if issubclass(dtype, QUARTER) else (FromQuarter, x.dtype)
     return _quarter_codelet(base, other, quarter)
 

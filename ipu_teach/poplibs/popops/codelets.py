@@ -184,9 +184,8 @@ def _share(n: int, target: Target) -> int:
 def refuse_quarter(vertex: str, dtype: type[DType]) -> None:
     """Raise `PoplibsError` for QUARTER, which no elementwise vertex computes with."""
     if issubclass(dtype, QUARTER):
-        raise PoplibsError(
-            f"popops::{vertex} does not compute with {dtype}.", next_step="convert to HALF or FLOAT with popops.cast first."
-        )
+        raise PoplibsError(f"""popops::{vertex} does not compute with {dtype}.
+            next:  convert to HALF or FLOAT with popops.cast first.""")
 
 
 @cache

@@ -35,10 +35,8 @@ def create_sliceable_tensor(
     good = isinstance(dims, (list, tuple)) and all(is_whole(d) and -len(wanted) <= d < len(wanted) for d in dims)
     along = [int(d) % len(wanted) for d in dims] if good else []
     if not along or len(set(along)) != len(along):
-        raise PoplibsError(
-            f"create_sliceable_tensor() was given the dimensions {shown(dims)} for the shape {wanted}.",
-            next_step="give a list of different dimensions, as in [0].",
-        )
+        raise PoplibsError(f"""create_sliceable_tensor() was given the dimensions {shown(dims)} for the shape {wanted}.
+            next:  give a list of different dimensions, as in [0].""")
     if plan is not None:
         return _by_plan(graph, plan, as_dtype(dtype, "create_sliceable_tensor()"), wanted, along, debug_context)
     tensor = graph.add_variable(dtype, wanted, debug_context)

@@ -187,9 +187,8 @@ def _tensors(function: str, graph: Graph, a: object, b: object, operation: Opera
     """The operands that are tensors, one at least, of one dtype that the operation takes."""
     found = [(i, x) for i, x in enumerate((a, b)) if isinstance(x, Tensor)]
     if not found:
-        raise PoplibsError(
-            f"{function}() was given {shown(a)} and {shown(b)}.", next_step="one operand at least must be a tensor."
-        )
+        raise PoplibsError(f"""{function}() was given {shown(a)} and {shown(b)}.
+            next:  one operand at least must be a tensor.""")
     tensors = [check_operand(function, graph, ORDINALS[i], x, operation) for i, x in found]
     if len(tensors) == 2:
         check_same(function, "dtypes", tensors[0].dtype, tensors[1].dtype, f"{tensors[0]!r} and {tensors[1]!r}", CAST)

@@ -27,10 +27,8 @@ class Expr:
     __hash__ = None  # type: ignore[assignment]
 
     def __bool__(self) -> bool:
-        raise PoplibsError(
-            f"The truth of the expression {self} was asked for.",
-            next_step="an expression has no value here; for a choice by element use expr.Select, expr.And, expr.Or.",
-        )
+        raise PoplibsError(f"""The truth of the expression {self} was asked for.
+            next:  an expression has no value here; for a choice by element use expr.Select, expr.And, expr.Or.""")
 
     @property
     def own(self) -> type[DType]:
@@ -126,17 +124,14 @@ class PlaceHolder(Expr):
 
     def __init__(self, number: int) -> None:
         if not is_whole(number) or not 1 <= int(number) <= MOST_TENSORS:
-            raise PoplibsError(
-                f"PlaceHolder() was given {shown(number)}.", next_step=f"give a number from 1 to {MOST_TENSORS}."
-            )
+            raise PoplibsError(f"""PlaceHolder() was given {shown(number)}.
+                next:  give a number from 1 to {MOST_TENSORS}.""")
         self.number = int(number)
 
     def dtype(self, inputs: Sequence[type[DType]]) -> type[DType]:
         if self.number > len(inputs):
-            raise PoplibsError(
-                f"The expression names {self}, and {len(inputs)} tensors were given.",
-                next_step="give as many tensors as the expression names; _1 is the first.",
-            )
+            raise PoplibsError(f"""The expression names {self}, and {len(inputs)} tensors were given.
+                next:  give as many tensors as the expression names; _1 is the first.""")
         return inputs[self.number - 1]
 
     def code(self, inputs: Sequence[type[DType]], wanted: type[DType]) -> list[str]:
@@ -203,10 +198,8 @@ class Operator(Expr):
     def __init__(self, name: str, node: str, *operands: ExprLike) -> None:
         self.operation, self.node = OPERATIONS[name], node
         if len(operands) != self.operation.arity:
-            raise PoplibsError(
-                f"{node}() was given {len(operands)} operands.",
-                next_step=f"it takes {self.operation.arity}: it gives {self.operation.says}.",
-            )
+            raise PoplibsError(f"""{node}() was given {len(operands)} operands.
+                next:  it takes {self.operation.arity}: it gives {self.operation.says}.""")
         self.operands = tuple(as_expr(x, f"{node}()") for x in operands)
 
     def _operands(self) -> tuple[Expr, ...]:
@@ -223,20 +216,17 @@ class Operator(Expr):
         known = [(x, d) for x in self._operands() if (d := x.dtype(inputs)) is not None]
         for other, kind in known[1:]:
             if kind is not known[0][1]:
-                raise PoplibsError(
-                    f"{self.node} meets two dtypes: {known[0][0]} is {known[0][1].__name__}, and {other} is {kind.__name__}.",
-                    where=f"in {self}",
-                    next_step="convert one of them: expr.Cast(_1, HALF).",
-                )
+                raise PoplibsError(f"""{self.node} meets two dtypes: {known[0][0]} is {known[0][1].__name__}, and {other} is
+                    {kind.__name__}.
+                    where: in {self}
+                    next:  convert one of them: expr.Cast(_1, HALF).""")
         return known[0][1] if known else None
 
     def _check(self, dtype: type[DType]) -> None:
         if not self.operation.accepts(dtype):
-            raise PoplibsError(
-                f"{self.node} works on {self.operation.takes}; it was given {dtype.__name__}.",
-                where=f"in {self}",
-                next_step="convert it: expr.Cast(_1, FLOAT).",
-            )
+            raise PoplibsError(f"""{self.node} works on {self.operation.takes}; it was given {dtype.__name__}.
+                where: in {self}
+                next:  convert it: expr.Cast(_1, FLOAT).""")
 
     def dtype(self, inputs: Sequence[type[DType]]) -> type[DType] | None:
         dtype = self._common(inputs)
@@ -245,11 +235,9 @@ class Operator(Expr):
         for mask in self.operands[len(self._operands()) :]:
             kind = mask.dtype(inputs) or mask.own
             if kind is not BOOL:
-                raise PoplibsError(
-                    f"Select chooses by BOOL; {mask} is {kind.__name__}.",
-                    where=f"in {self}",
-                    next_step="ask a question, as in expr.Select(_1, _2, _3 > 0).",
-                )
+                raise PoplibsError(f"""Select chooses by BOOL; {mask} is {kind.__name__}.
+                    where: in {self}
+                    next:  ask a question, as in expr.Select(_1, _2, _3 > 0).""")
         return BOOL if self.operation.asks else dtype
 
     def code(self, inputs: Sequence[type[DType]], wanted: type[DType]) -> list[str]:
@@ -272,10 +260,8 @@ def as_expr(given: Any, what: str) -> Expr:
         return given
     if is_whole(given) or isinstance(given, (bool, float)):
         return Const(given)
-    raise PoplibsError(
-        f"{what} was given {shown(given)}, which is no expression.",
-        next_step="give placeholders, numbers and what is made of them: expr._1 + 2. Tensors go into the list of map().",
-    )
+    raise PoplibsError(f"""{what} was given {shown(given)}, which is no expression.
+        next:  give placeholders, numbers and what is made of them: expr._1 + 2. Tensors go into the list of map().""")
 
 
 def _node(name: str, operation: str) -> Callable[..., Expr]:

@@ -144,8 +144,7 @@ def encode_one_hot(
 
 def _check_dtype(function: str, argument: str, tensor: Tensor, dtypes: tuple[Any, ...]) -> None:
     if tensor.dtype not in dtypes:
-        raise PoplibsError(
-            f"{function}() works on {' and '.join(d.__name__ for d in dtypes)}; {argument} is {tensor.dtype.__name__}.",
-            where=repr(tensor),
-            next_step="cast it with popops.cast.",
-        )
+        raise PoplibsError(f"""{function}() works on {" and ".join(d.__name__ for d in dtypes)}; {argument} is
+            {tensor.dtype.__name__}.
+            where: {tensor!r}
+            next:  cast it with popops.cast.""")

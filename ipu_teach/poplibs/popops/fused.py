@@ -180,12 +180,10 @@ def map_in_place(
     chosen = settled("map_in_place", OPTIONS, options)
     first = tensors[0]
     if dtype is not first.dtype or shape != first.shape:
-        raise PoplibsError(
-            f"map_in_place() gives {dtype.__name__} of shape {shape}, and its first tensor is {first.dtype.__name__} of shape "
-            f"{first.shape}.",
-            where=f"{expression} of {first!r}",
-            next_step="use map(), which makes a new tensor; or expr.Cast.",
-        )
+        raise PoplibsError(f"""map_in_place() gives {dtype.__name__} of shape {shape}, and its first tensor is
+            {first.dtype.__name__} of shape {first.shape}.
+            where: {expression} of {first!r}
+            next:  use map(), which makes a new tensor; or expr.Cast.""")
     if not chosen["enableGenerateCodelet"]:
         composed.write(graph, code, list(tensors), first, prog, debug_context)
         return
@@ -220,17 +218,13 @@ def _checked(
     check_call(function, graph, prog, name)
     whole = as_expr(expression, f"{function}()")
     if not isinstance(tensors, (list, tuple)) or not 1 <= len(tensors) <= MOST_TENSORS:
-        raise PoplibsError(
-            f"{function}() was given the tensors {shown(tensors)}.",
-            next_step=f"give a list of 1 to {MOST_TENSORS} tensors; the expression's _1 is the first.",
-        )
+        raise PoplibsError(f"""{function}() was given the tensors {shown(tensors)}.
+            next:  give a list of 1 to {MOST_TENSORS} tensors; the expression's _1 is the first.""")
     for number, tensor in enumerate(tensors, 1):
         check_tensor(function, graph, f"_{number}", tensor)
         if issubclass(tensor.dtype, QUARTER):
-            raise PoplibsError(
-                f"{function}() does not compute with {tensor.dtype}, which _{number} is.",
-                next_step="convert to HALF or FLOAT with popops.cast first.",
-            )
+            raise PoplibsError(f"""{function}() does not compute with {tensor.dtype}, which _{number} is.
+                next:  convert to HALF or FLOAT with popops.cast first.""")
         check_mapped(function, graph, f"_{number}", tensor)
     dtypes = [t.dtype for t in tensors]
     dtype = whole.dtype(dtypes) or whole.own

@@ -120,11 +120,9 @@ def scatter(
     check_mapped(function, graph, "updates", updates)
     along = _axes(function, "scatter_dims_to_operand_dims", scatter_dims_to_operand_dims, x.rank)
     if not along:
-        raise PoplibsError(
-            f"{function}() was given no scatter_dims_to_operand_dims.",
-            where=repr(x),
-            next_step="name the dimensions of x that the indices are in; to write one fixed place use a Copy.",
-        )
+        raise PoplibsError(f"""{function}() was given no scatter_dims_to_operand_dims.
+            where: {x!r}
+            next:  name the dimensions of x that the indices are in; to write one fixed place use a Copy.""")
     batch, numbers = _index_rows(function, graph, indices, index_vector_dim, len(along))
     inserted = _axes(function, "inserted_window_dims", inserted_window_dims, x.rank)
     window = [d for d in range(x.rank) if d not in inserted]
@@ -138,11 +136,9 @@ def scatter(
     for place, dim in zip(places, window, strict=True):
         sizes[dim] = updates.shape[place]
     if any(size > length for size, length in zip(sizes, x.shape, strict=True)):
-        raise PoplibsError(
-            f"{function}() was given updates whose slices have shape {tuple(sizes)}; x has {x.shape}.",
-            where=where,
-            next_step="a slice is no larger than x.",
-        )
+        raise PoplibsError(f"""{function}() was given updates whose slices have shape {tuple(sizes)}; x has {x.shape}.
+            where: {where}
+            next:  a slice is no larger than x.""")
     for dim, size in enumerate(sizes):
         if dim not in along:
             x = x.slice(0, size, dim)
@@ -203,10 +199,8 @@ def _one_by_one(
         old = slice_rows(graph, rows_of(window.x, window.along), mine, body, f"{name}/old")
         made = computation(graph, window.slice(old), window.slice(new), body)
         if not isinstance(made, Tensor) or list(made.shape) != window.shape or made.dtype is not window.x.dtype:
-            raise PoplibsError(
-                f"The update_computation of scatter() returned {shown(made)}.",
-                next_step=f"return a tensor of {window.x.dtype.__name__} of shape {tuple(window.shape)}.",
-            )
+            raise PoplibsError(f"""The update_computation of scatter() returned {shown(made)}.
+                next:  return a tensor of {window.x.dtype.__name__} of shape {tuple(window.shape)}.""")
         update_rows(graph, rows_of(window.x, window.along), window.rows(made), mine, None, "", body, name)
         return body
 
@@ -254,12 +248,10 @@ def _check_rows(function: str, graph: Graph, x: Tensor, indices: Tensor) -> None
     check_operand(function, graph, "x", x, UNARY["IS_NAN"])
     check_tensor(function, graph, "indices", indices, (1,))
     if indices.dtype is not UNSIGNED_INT or indices.shape[0] != x.shape[0]:
-        raise PoplibsError(
-            f"{function}() wants indices as {x.shape[0]:,} column numbers (UNSIGNED_INT); it was given "
-            f"{indices.shape[0]:,} of {indices.dtype.__name__}.",
-            where=repr(indices),
-            next_step="give one for each row; cast them with popops.cast.",
-        )
+        raise PoplibsError(f"""{function}() wants indices as {x.shape[0]:,} column numbers (UNSIGNED_INT); it was given
+            {indices.shape[0]:,} of {indices.dtype.__name__}.
+            where: {indices!r}
+            next:  give one for each row; cast them with popops.cast.""")
     check_mapped(function, graph, "indices", indices)
 
 
@@ -274,25 +266,19 @@ def _index_rows(function: str, graph: Graph, indices: Tensor, dim: Any, count: i
     """(the batch dimensions, the indices as [slices, dims])."""
     check_tensor(function, graph, "indices", indices)
     if indices.dtype not in (INT, UNSIGNED_INT):
-        raise PoplibsError(
-            f"{function}() works on indices of INT and UNSIGNED_INT; they are {indices.dtype.__name__}.",
-            where=repr(indices),
-            next_step="cast them with popops.cast.",
-        )
+        raise PoplibsError(f"""{function}() works on indices of INT and UNSIGNED_INT; they are {indices.dtype.__name__}.
+            where: {indices!r}
+            next:  cast them with popops.cast.""")
     if not is_whole(dim) or not 0 <= dim <= indices.rank:
-        raise PoplibsError(
-            f"{function}() was given {shown(dim)} as index_vector_dim.",
-            where=repr(indices),
-            next_step=f"give a dimension of indices, or {indices.rank} where each number stands alone.",
-        )
+        raise PoplibsError(f"""{function}() was given {shown(dim)} as index_vector_dim.
+            where: {indices!r}
+            next:  give a dimension of indices, or {indices.rank} where each number stands alone.""")
     check_mapped(function, graph, "indices", indices)
     whole = indices.expand([indices.rank]) if dim == indices.rank else indices
     if whole.shape[dim] != count:
-        raise PoplibsError(
-            f"{function}() was given {whole.shape[dim]:,} numbers for a place in {count} dimensions.",
-            where=repr(indices),
-            next_step="name as many dimensions of x as an index has numbers.",
-        )
+        raise PoplibsError(f"""{function}() was given {whole.shape[dim]:,} numbers for a place in {count} dimensions.
+            where: {indices!r}
+            next:  name as many dimensions of x as an index has numbers.""")
     order = [d for d in range(whole.rank) if d != dim]
     batch = tuple(whole.shape[d] for d in order)
     return batch, whole.dim_shuffle([*order, int(dim)]).reshape((prod(batch), count))
@@ -302,19 +288,15 @@ def _axes(function: str, name: str, given: Any, rank: int, count: int | None = N
     good = isinstance(given, (list, tuple)) and all(is_whole(d) and 0 <= d < rank for d in given)
     if not good or len(set(given)) != len(given) or (count is not None and len(given) != count):
         many = "" if count is None else f"{count} "
-        raise PoplibsError(
-            f"{function}() was given {shown(given)} as {name}.",
-            next_step=f"give a list of {many}different dimensions, from 0 to {rank - 1}.",
-        )
+        raise PoplibsError(f"""{function}() was given {shown(given)} as {name}.
+            next:  give a list of {many}different dimensions, from 0 to {rank - 1}.""")
     return [int(d) for d in given]
 
 
 def _check_sizes(function: str, x: Tensor, sizes: Any, collapsed: list[int]) -> list[int]:
     good = isinstance(sizes, (list, tuple)) and len(sizes) == x.rank and all(is_whole(n) for n in sizes)
     if not good or not all(1 <= n <= m for n, m in zip(sizes, x.shape, strict=True)) or any(sizes[d] != 1 for d in collapsed):
-        raise PoplibsError(
-            f"{function}() was given {shown(sizes)} as slice_sizes.",
-            where=repr(x),
-            next_step="give a size for each dimension of x, from 1 to what there is; 1 in collapsed_slice_dims.",
-        )
+        raise PoplibsError(f"""{function}() was given {shown(sizes)} as slice_sizes.
+            where: {x!r}
+            next:  give a size for each dimension of x, from 1 to what there is; 1 in collapsed_slice_dims.""")
     return [int(n) for n in sizes]

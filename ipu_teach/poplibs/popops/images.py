@@ -33,20 +33,16 @@ def normalise_image(
     for name, tensor in (("offsets", offsets), ("scales", scales)):
         check_tensor(function, graph, name, tensor)
         if tensor.shape != (3,) or tensor.dtype not in (FLOAT, HALF) or tensor.dtype is not offsets.dtype:
-            raise PoplibsError(
-                f"{function}() wants offsets and scales as 3 numbers each, both FLOAT or both HALF; {name} has shape "
-                f"{tensor.shape} of {tensor.dtype.__name__}.",
-                where=repr(tensor),
-                next_step="give one number for each channel.",
-            )
+            raise PoplibsError(f"""{function}() wants offsets and scales as 3 numbers each, both FLOAT or both HALF; {name} has
+                shape {tensor.shape} of {tensor.dtype.__name__}.
+                where: {tensor!r}
+                next:  give one number for each channel.""")
         check_mapped(function, graph, name, tensor)
     if image.rank == 0 or image.shape[-1] != 3 or image.dtype not in (UNSIGNED_CHAR, offsets.dtype):
-        raise PoplibsError(
-            f"{function}() wants an image of 3 channels, last, of UNSIGNED_CHAR or {offsets.dtype.__name__}; it has shape "
-            f"{image.shape} of {image.dtype.__name__}.",
-            where=repr(image),
-            next_step="shuffle its dimensions so that the channels come last, or cast it.",
-        )
+        raise PoplibsError(f"""{function}() wants an image of 3 channels, last, of UNSIGNED_CHAR or {offsets.dtype.__name__}; it
+            has shape {image.shape} of {image.dtype.__name__}.
+            where: {image!r}
+            next:  shuffle its dimensions so that the channels come last, or cast it.""")
     check_mapped(function, graph, "image", image)
     number = float(check_number(function, "scale", scale, offsets.dtype))
     if image.dtype is UNSIGNED_CHAR:

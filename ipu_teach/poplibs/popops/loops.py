@@ -27,19 +27,14 @@ def counted_loop(graph: Graph, begin: int, end: int, step: int, body: Body, debu
     check_call("counted_loop", graph, Steps(), debug_context)
     for name, number in (("begin", begin), ("end", end), ("step", step)):
         if not is_whole(number) or not -(2**31) <= int(number) < 2**31:
-            raise PoplibsError(
-                f"counted_loop() was given {shown(number)} as {name}.", next_step="give a whole number that an INT holds."
-            )
+            raise PoplibsError(f"""counted_loop() was given {shown(number)} as {name}.
+                next:  give a whole number that an INT holds.""")
     if step == 0 or (end - begin) * step < 0:
-        raise PoplibsError(
-            f"counted_loop() was asked to count from {begin} to {end} in steps of {step}.",
-            next_step="end is never reached; give a step that leads there.",
-        )
+        raise PoplibsError(f"""counted_loop() was asked to count from {begin} to {end} in steps of {step}.
+            next:  end is never reached; give a step that leads there.""")
     if not callable(body):
-        raise PoplibsError(
-            f"counted_loop() was given {shown(body)} as body.",
-            next_step="give a function of the counter that returns a program.",
-        )
+        raise PoplibsError(f"""counted_loop() was given {shown(body)} as body.
+            next:  give a function of the counter that returns a program.""")
     counter = graph.add_variable(INT, (), f"{debug_context}/counter")
     graph.set_tile_mapping(counter, 0)
     turn = Steps(_made(body, counter))
@@ -68,20 +63,16 @@ def counted_for_loop(
     for name, tensor in (("counter", counter), ("limit", limit)):
         check_tensor(function, graph, name, tensor)
         if tensor.num_elements != 1 or tensor.dtype not in (INT, UNSIGNED_INT) or tensor.dtype is not counter.dtype:
-            raise PoplibsError(
-                f"{function}() wants counter and limit as one element each, both INT or both UNSIGNED_INT.",
-                where=f"counter {counter!r} and limit {limit!r}",
-                next_step="make them with graph.add_variable(INT, ()).",
-            )
+            raise PoplibsError(f"""{function}() wants counter and limit as one element each, both INT or both UNSIGNED_INT.
+                where: counter {counter!r} and limit {limit!r}
+                next:  make them with graph.add_variable(INT, ()).""")
         check_mapped(function, graph, name, tensor)
     signed = counter.dtype is INT
     for name, number in (("begin", begin), ("step", step)):
         good = is_whole(number) and (-(2**31) <= int(number) < 2**31 if signed else 0 <= int(number) < 2**32)
         if not good or (name == "step" and number == 0):
-            raise PoplibsError(
-                f"{function}() was given {shown(number)} as {name}.",
-                next_step=f"give a whole number that {counter.dtype.__name__} holds; the step is not 0.",
-            )
+            raise PoplibsError(f"""{function}() was given {shown(number)} as {name}.
+                next:  give a whole number that {counter.dtype.__name__} holds; the step is not 0.""")
     if not isinstance(body, Program):
         raise PoplibsError(f"{function}() was given {shown(body)} as body.", next_step="give a program, such as a Sequence.")
     one, end = counter.reshape(()), limit.reshape(())
@@ -95,7 +86,6 @@ def counted_for_loop(
 def _made(body: Body, counter: Tensor) -> Program:
     made = body(counter)
     if not isinstance(made, Program):
-        raise PoplibsError(
-            f"The body of counted_loop() returned {shown(made)}.", next_step="return a program, such as a Sequence."
-        )
+        raise PoplibsError(f"""The body of counted_loop() returned {shown(made)}.
+            next:  return a program, such as a Sequence.""")
     return made

@@ -35,11 +35,9 @@ def check_operand(function: str, graph: Graph, argument: str, tensor: object, op
     takes = NUMBERS if operation is None else operation.takes
     accepted = tensor.dtype is not BOOL if operation is None else operation.accepts(tensor.dtype)
     if not accepted and not issubclass(tensor.dtype, QUARTER):  # of which the codelets speak themselves
-        raise PoplibsError(
-            f"{function}() works on {takes}; {argument} is {tensor.dtype.__name__}.",
-            where=repr(tensor),
-            next_step="cast it with popops.cast.",
-        )
+        raise PoplibsError(f"""{function}() works on {takes}; {argument} is {tensor.dtype.__name__}.
+            where: {tensor!r}
+            next:  cast it with popops.cast.""")
     check_mapped(function, graph, argument, tensor)
     return tensor
 
@@ -50,11 +48,9 @@ def common_shape(function: str, tensors: Sequence[Tensor]) -> Shape:
         return np.broadcast_shapes(*(t.shape for t in tensors))
     except ValueError:
         shapes = [str(t.shape) for t in tensors]
-        raise PoplibsError(
-            f"{function}() was given shapes {', '.join(shapes[:-1])} and {shapes[-1]}, which do not broadcast.",
-            where=" and ".join(map(repr, tensors)),
-            next_step=BROADCASTING,
-        ) from None
+        raise PoplibsError(f"""{function}() was given shapes {", ".join(shapes[:-1])} and {shapes[-1]}, which do not broadcast.
+            where: {" and ".join(map(repr, tensors))}
+            next:  {BROADCASTING}""") from None
 
 
 def result_like(graph: Graph, tensors: Sequence[Tensor], shape: Shape, dtype: type[DType], name: str) -> Tensor:
@@ -87,12 +83,10 @@ def check_factor(function: str, graph: Graph, argument: str, k: object, dtype: t
         return check_number(function, argument, k, dtype, "give a number, or a tensor of one element.")
     check_tensor(function, graph, argument, k)
     if k.dtype not in (dtype, *wider) or k.num_elements != 1:
-        raise PoplibsError(
-            f"{function}() wants {argument} as one element of {' or '.join(d.__name__ for d in (dtype, *wider))}; it was given "
-            f"{k.num_elements:,} of {k.dtype.__name__}.",
-            where=repr(k),
-            next_step="give a number, or a tensor of one element; for a factor each, popops.mul.",
-        )
+        raise PoplibsError(f"""{function}() wants {argument} as one element of
+            {" or ".join(d.__name__ for d in (dtype, *wider))}; it was given {k.num_elements:,} of {k.dtype.__name__}.
+            where: {k!r}
+            next:  give a number, or a tensor of one element; for a factor each, popops.mul.""")
     check_mapped(function, graph, argument, k)
     return k.reshape(())
 
@@ -101,14 +95,10 @@ def check_in_place(function: str, graph: Graph, tensor: Tensor, operation: Opera
     """Raise `PoplibsError` unless the result of `operation`, of `shape`, fits into its first operand `tensor`."""
     gives = operation.result(tensor.dtype)
     if gives is not tensor.dtype:
-        raise PoplibsError(
-            f"{function}() gives {gives.__name__}, and its first operand is {tensor.dtype.__name__}.",
-            where=repr(tensor),
-            next_step=f"use {function.removesuffix('_in_place')}(), which makes a new tensor.",
-        )
+        raise PoplibsError(f"""{function}() gives {gives.__name__}, and its first operand is {tensor.dtype.__name__}.
+            where: {tensor!r}
+            next:  use {function.removesuffix("_in_place")}(), which makes a new tensor.""")
     if tensor.shape != shape:
-        raise PoplibsError(
-            f"{function}() gives shape {shape}, and its first operand has {tensor.shape}.",
-            where=repr(tensor),
-            next_step=f"use {function.removesuffix('_in_place')}(), which makes a new tensor.",
-        )
+        raise PoplibsError(f"""{function}() gives shape {shape}, and its first operand has {tensor.shape}.
+            where: {tensor!r}
+            next:  use {function.removesuffix("_in_place")}(), which makes a new tensor.""")

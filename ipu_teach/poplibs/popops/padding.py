@@ -37,9 +37,8 @@ def pad(
     check_graph("pad", graph)
     check_tensor("pad", graph, "x", x)
     if not isinstance(padding, PaddingType):
-        raise PoplibsError(
-            f"pad() was given {shown(padding)} as padding.", next_step="use PaddingType.CONSTANT, EDGE or REFLECT."
-        )
+        raise PoplibsError(f"""pad() was given {shown(padding)} as padding.
+            next:  use PaddingType.CONSTANT, EDGE or REFLECT.""")
     margins = [_checked(name, given, x) for name, given in (("lower", lower), ("upper", upper))]
     number = check_number("pad", "value", value, x.dtype)
     for axis in range(x.rank):
@@ -57,11 +56,9 @@ def pad(
 
 def _checked(name: str, given: Any, x: Tensor) -> list[int]:
     if not isinstance(given, (list, tuple)) or len(given) != x.rank or not all(is_whole(n) for n in given):
-        raise PoplibsError(
-            f"pad() was given {name} {shown(given)} for {x.rank} dimensions.",
-            where=repr(x),
-            next_step="give a list with a whole number for each dimension.",
-        )
+        raise PoplibsError(f"""pad() was given {name} {shown(given)} for {x.rank} dimensions.
+            where: {x!r}
+            next:  give a list with a whole number for each dimension.""")
     return [int(n) for n in given]
 
 
@@ -72,11 +69,10 @@ def _check_room(x: Tensor, axis: int, before: int, behind: int, padding: Padding
         padding
     ]
     if left < 0 or (most is not None and max(before, behind) > most):
-        raise PoplibsError(
-            f"pad() by {padding.name} was given {before} and {behind} for dimension {axis} of {length:,} elements.",
-            where=repr(x),
-            next_step="cut off no more than there is; EDGE wants an element, REFLECT more elements than the margin has.",
-        )
+        raise PoplibsError(f"""pad() by {padding.name} was given {before} and {behind} for dimension {axis} of {length:,}
+            elements.
+            where: {x!r}
+            next:  cut off no more than there is; EDGE wants an element, REFLECT more elements than the margin has.""")
 
 
 def _margin(graph: Graph, x: Tensor, axis: int, count: int, before: bool, padding: PaddingType, number: Any) -> Tensor | None:

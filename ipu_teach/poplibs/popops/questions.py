@@ -47,11 +47,9 @@ def all_true(graph: Graph, x: Tensor, prog: Program, debug_context: str = "all_t
     check_call("all_true", graph, prog, debug_context)
     check_tensor("all_true", graph, "x", x)
     if x.dtype is not BOOL:
-        raise PoplibsError(
-            f"all_true() works on BOOL; x is {x.dtype.__name__}.",
-            where=repr(x),
-            next_step="ask a question first: popops.neq(graph, x, 0, prog).",
-        )
+        raise PoplibsError(f"""all_true() works on BOOL; x is {x.dtype.__name__}.
+            where: {x!r}
+            next:  ask a question first: popops.neq(graph, x, 0, prog).""")
     check_mapped("all_true", graph, "x", x)
     return reduce(graph, x, range(x.rank), prog, "LOGICAL_AND", debug_context)
 

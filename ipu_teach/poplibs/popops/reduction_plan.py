@@ -32,9 +32,8 @@ def accum_types(function: str, operation: str, dtype: type[DType], options: obje
     chosen, usual = settled(function, OPTIONS, options), partials_dtype(operation, dtype)
     inter_tile, in_vertex = (chosen[option.name] or usual for option in OPTIONS)
     if (inter_tile, in_vertex) != (usual, usual) and dtype not in (FLOAT, HALF):
-        raise PoplibsError(
-            f"{function}() was given an accumType for {dtype.__name__}.", next_step="only FLOAT and HALF have a choice."
-        )
+        raise PoplibsError(f"""{function}() was given an accumType for {dtype.__name__}.
+            next:  only FLOAT and HALF have a choice.""")
     return AccumTypes(inter_tile, in_vertex)
 
 
@@ -109,9 +108,8 @@ def plan_reduce(
 def check_operation(function: str, operation: object) -> None:
     """Raise `PoplibsError` unless `operation` is one of `REDUCTIONS`."""
     if not isinstance(operation, str) or operation not in REDUCTIONS:
-        raise PoplibsError(
-            f"{function}() was given the operation {shown(operation)}.", next_step=f"use {', '.join(REDUCTIONS)}."
-        )
+        raise PoplibsError(f"""{function}() was given the operation {shown(operation)}.
+            next:  use {", ".join(REDUCTIONS)}.""")
 
 
 @lru_cache(maxsize=512)

@@ -135,14 +135,11 @@ def reduce_many(
     function = "reduce_many"
     _check_call(function, graph, prog, debug_context)
     if not isinstance(operations, (list, tuple)) or not all(isinstance(op, SingleReduceOp) for op in operations):
-        raise PoplibsError(
-            f"{function}() was given {shown(operations)}.", next_step="give a list: [SingleReduceOp(x, [0]), …]."
-        )
+        raise PoplibsError(f"""{function}() was given {shown(operations)}.
+            next:  give a list: [SingleReduceOp(x, [0]), …].""")
     if outputs is not None and (not isinstance(outputs, (list, tuple)) or len(outputs) != len(operations)):
-        raise PoplibsError(
-            f"{function}() was given {counted(len(operations), 'reduction')} and the outputs {shown(outputs)}.",
-            next_step="give a list with one tensor for each, or none at all.",
-        )
+        raise PoplibsError(f"""{function}() was given {counted(len(operations), "reduction")} and the outputs {shown(outputs)}.
+            next:  give a list with one tensor for each, or none at all.""")
     jobs = [_job(function, graph, op, None if outputs is None else outputs[i], options) for i, op in enumerate(operations)]
     for i, job in enumerate(jobs):
         if job.out is None:
@@ -184,19 +181,15 @@ def _job(function: str, graph: Graph, op: SingleReduceOp, out: Tensor | None, op
     chosen = _dims(function, x, op.dims)
     dtype = x.dtype if op.out_type is None else as_dtype(op.out_type, f"{function}()")
     if dtype is not x.dtype and (dtype not in _FLOATS or x.dtype not in _FLOATS):
-        raise PoplibsError(
-            f"{function}() reduces {x.dtype.__name__} to {x.dtype.__name__}; it was asked for {dtype.__name__}.",
-            where=repr(x),
-            next_step="only HALF and FLOAT are converted on the way; else use popops.cast.",
-        )
+        raise PoplibsError(f"""{function}() reduces {x.dtype.__name__} to {x.dtype.__name__}; it was asked for {dtype.__name__}.
+            where: {x!r}
+            next:  only HALF and FLOAT are converted on the way; else use popops.cast.""")
     kept = [d for d in range(x.rank) if d not in chosen]
     rows, shape = prod(x.shape[d] for d in chosen), tuple(x.shape[d] for d in kept)
     if rows == 0 and params.operation in ("MAX", "MIN"):
-        raise PoplibsError(
-            f"{function}() by {params.operation} was given no elements.",
-            where=repr(x),
-            next_step="MAX and MIN have no result then; the other operations have.",
-        )
+        raise PoplibsError(f"""{function}() by {params.operation} was given no elements.
+            where: {x!r}
+            next:  MAX and MIN have no result then; the other operations have.""")
     if out is not None:
         check_output(function, graph, out, shape, dtype)
     _check_extras(function, graph, x, params, out)
@@ -207,19 +200,15 @@ def _job(function: str, graph: Graph, op: SingleReduceOp, out: Tensor | None, op
 def _check_dtype(function: str, graph: Graph, x: Tensor, operation: str) -> None:
     if operation.startswith("LOGICAL"):
         if x.dtype is not BOOL:
-            raise PoplibsError(
-                f"{function}() by {operation} works on BOOL; x is {x.dtype.__name__}.",
-                where=repr(x),
-                next_step="ask a question first: popops.neq(graph, x, 0, prog).",
-            )
+            raise PoplibsError(f"""{function}() by {operation} works on BOOL; x is {x.dtype.__name__}.
+                where: {x!r}
+                next:  ask a question first: popops.neq(graph, x, 0, prog).""")
         return
     check_operand(function, graph, "x", x)
     if operation == "LOG_ADD" and x.dtype not in _FLOATS:
-        raise PoplibsError(
-            f"{function}() by LOG_ADD works on FLOAT and HALF; x is {x.dtype.__name__}.",
-            where=repr(x),
-            next_step="cast it with popops.cast.",
-        )
+        raise PoplibsError(f"""{function}() by LOG_ADD works on FLOAT and HALF; x is {x.dtype.__name__}.
+            where: {x!r}
+            next:  cast it with popops.cast.""")
 
 
 def _dims(function: str, x: Tensor, dims: object) -> list[int]:
@@ -227,11 +216,9 @@ def _dims(function: str, x: Tensor, dims: object) -> list[int]:
         raise PoplibsError(f"{function}() was given the dimensions {shown(dims)}.", next_step="give a list, as in [0].")
     chosen = [x._axis(d) for d in dims]
     if len(set(chosen)) != len(chosen):
-        raise PoplibsError(
-            f"{function}() was given the dimensions {shown(dims)}, one of them twice.",
-            where=repr(x),
-            next_step="name each once.",
-        )
+        raise PoplibsError(f"""{function}() was given the dimensions {shown(dims)}, one of them twice.
+            where: {x!r}
+            next:  name each once.""")
     return chosen
 
 
@@ -239,15 +226,11 @@ def _check_extras(function: str, graph: Graph, x: Tensor, params: ReduceParams, 
     """Raise `PoplibsError` unless scale and update are what the operation and the dtype allow."""
     extra = "scale" if params.scale is not None else "update" if params.update else ""
     if extra and params.operation not in _SCALED:
-        raise PoplibsError(
-            f"{function}() by {params.operation} was given {extra}.",
-            next_step=f"only {' and '.join(_SCALED)} take scale and update.",
-        )
+        raise PoplibsError(f"""{function}() by {params.operation} was given {extra}.
+            next:  only {" and ".join(_SCALED)} take scale and update.""")
     if params.update and out is None:
-        raise PoplibsError(
-            f"{function}() was given update, and no output to add to.",
-            next_step="use reduce_with_output, or the outputs of reduce_many.",
-        )
+        raise PoplibsError(f"""{function}() was given update, and no output to add to.
+            next:  use reduce_with_output, or the outputs of reduce_many.""")
     if params.scale is None:
         return
     if x.dtype not in _FLOATS:
@@ -259,11 +242,9 @@ def _check_extras(function: str, graph: Graph, x: Tensor, params: ReduceParams, 
         return
     check_tensor(function, graph, "scale", params.scale)
     if params.scale.dtype is not FLOAT or params.scale.num_elements != 1:
-        raise PoplibsError(
-            f"{function}() wants scale as a number, or as a FLOAT tensor of one element.",
-            where=repr(params.scale),
-            next_step="make it with graph.add_variable(FLOAT, ()).",
-        )
+        raise PoplibsError(f"""{function}() wants scale as a number, or as a FLOAT tensor of one element.
+            where: {params.scale!r}
+            next:  make it with graph.add_variable(FLOAT, ()).""")
 
 
 def _add_output(graph: Graph, job: _Job, name: str) -> None:

@@ -246,11 +246,9 @@ def dims_of(function: str, x: Tensor, dims: Any) -> list[int]:
     good = isinstance(dims, Sequence) and not isinstance(dims, str)
     along = [x._axis(d) for d in dims] if good else []
     if not along or len(set(along)) != len(along):
-        raise PoplibsError(
-            f"{function}() was given the dimensions {shown(dims)}.",
-            where=repr(x),
-            next_step="give a list of different dimensions, as in [0].",
-        )
+        raise PoplibsError(f"""{function}() was given the dimensions {shown(dims)}.
+            where: {x!r}
+            next:  give a list of different dimensions, as in [0].""")
     return along
 
 
@@ -258,11 +256,9 @@ def sizes_of(function: str, x: Tensor, along: list[int], sizes: Any) -> list[int
     listed = isinstance(sizes, (list, tuple)) and len(sizes) == len(along) and all(is_whole(n) for n in sizes)
     if not listed or not all(1 <= n <= x.shape[d] for n, d in zip(sizes, along, strict=True)):
         lengths = ", ".join(f"{x.shape[d]:,}" for d in along)
-        raise PoplibsError(
-            f"{function}() was given the sizes {shown(sizes)} for dimensions of {lengths}.",
-            where=repr(x),
-            next_step="give a list with a size for each, from 1 to what there is.",
-        )
+        raise PoplibsError(f"""{function}() was given the sizes {shown(sizes)} for dimensions of {lengths}.
+            where: {x!r}
+            next:  give a list with a size for each, from 1 to what there is.""")
     return [int(n) for n in sizes]
 
 
@@ -273,12 +269,10 @@ def check_slice(function: str, graph: Graph, x: Tensor, offset: Tensor, dims: An
     lengths = sizes_of(function, x, along, sizes)
     check_tensor(function, graph, "offset", offset, (1,))
     if offset.dtype is not UNSIGNED_INT or offset.shape[0] != len(along):
-        raise PoplibsError(
-            f"{function}() wants offset as {counted(len(along), 'element')} of UNSIGNED_INT, one for each dimension; it was "
-            f"given {offset.shape[0]:,} of {offset.dtype.__name__}.",
-            where=repr(offset),
-            next_step="cast it with popops.cast, or reshape it.",
-        )
+        raise PoplibsError(f"""{function}() wants offset as {counted(len(along), "element")} of UNSIGNED_INT, one for each
+            dimension; it was given {offset.shape[0]:,} of {offset.dtype.__name__}.
+            where: {offset!r}
+            next:  cast it with popops.cast, or reshape it.""")
     check_mapped(function, graph, "offset", offset)
     return along, lengths
 
@@ -290,12 +284,10 @@ def check_slices(function: str, graph: Graph, x: Tensor, offsets: Tensor, dims: 
     lengths = sizes_of(function, x, along, sizes)
     check_tensor(function, graph, "offsets", offsets, (2,))
     if offsets.dtype not in OFFSETS or offsets.shape[1] != len(along):
-        raise PoplibsError(
-            f"{function}() wants offsets [slices, {len(along)}] of UNSIGNED_INT or INT, a number for each dimension; it was "
-            f"given {offsets.shape} of {offsets.dtype.__name__}.",
-            where=repr(offsets),
-            next_step="for one dimension give shape (slices, 1): offsets.expand([1]).",
-        )
+        raise PoplibsError(f"""{function}() wants offsets [slices, {len(along)}] of UNSIGNED_INT or INT, a number for each
+            dimension; it was given {offsets.shape} of {offsets.dtype.__name__}.
+            where: {offsets!r}
+            next:  for one dimension give shape (slices, 1): offsets.expand([1]).""")
     check_mapped(function, graph, "offsets", offsets)
     return along, lengths
 
@@ -303,9 +295,7 @@ def check_slices(function: str, graph: Graph, x: Tensor, offsets: Tensor, dims: 
 def check_base(function: str, graph: Graph, x: Tensor) -> None:
     check_tensor(function, graph, "x", x)
     if issubclass(x.dtype, QUARTER):
-        raise PoplibsError(
-            f"{function}() does not work on {x.dtype}.",
-            where=repr(x),
-            next_step="slice its codes: tensor.reinterpret(UNSIGNED_CHAR).",
-        )
+        raise PoplibsError(f"""{function}() does not work on {x.dtype}.
+            where: {x!r}
+            next:  slice its codes: tensor.reinterpret(UNSIGNED_CHAR).""")
     check_mapped(function, graph, "x", x)

@@ -230,10 +230,8 @@ def axpby_to(
     check_call(function, graph, prog, debug_context)
     chosen = settled(function, OPTIONS, options)
     if not isinstance(specialisation, ScaledAddSpecialisation):
-        raise PoplibsError(
-            f"{function}() was given {shown(specialisation)} as specialisation.",
-            next_step="use ScaledAddSpecialisation.DEFAULT or X_MINUS_AX_PLUS_BY.",
-        )
+        raise PoplibsError(f"""{function}() was given {shown(specialisation)} as specialisation.
+            next:  use ScaledAddSpecialisation.DEFAULT or X_MINUS_AX_PLUS_BY.""")
     _check_pair(function, graph, a, b)
     factors = {name: check_factor(function, graph, name, k, a.dtype) for name, k in (("ka", ka), ("kb", kb))}
     tensors = any(isinstance(k, Tensor) for k in factors.values())

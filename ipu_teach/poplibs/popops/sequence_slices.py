@@ -84,12 +84,10 @@ def sequence_slice(
     for name, tensor in (("n", n), ("in_offset", in_offset), ("out_offset", out_offset)):
         check_tensor(function, graph, name, tensor, (1,))
         if tensor.dtype is not UNSIGNED_INT or tensor.shape != n.shape:
-            raise PoplibsError(
-                f"{function}() wants n, in_offset and out_offset of UNSIGNED_INT, equally long; {name} has {tensor.shape[0]:,} "
-                f"of {tensor.dtype.__name__}.",
-                where=repr(tensor),
-                next_step="give one of each for every run; cast them with popops.cast.",
-            )
+            raise PoplibsError(f"""{function}() wants n, in_offset and out_offset of UNSIGNED_INT, equally long; {name} has
+                {tensor.shape[0]:,} of {tensor.dtype.__name__}.
+                where: {tensor!r}
+                next:  give one of each for every run; cast them with popops.cast.""")
         check_mapped(function, graph, name, tensor)
     source, result = (t.reshape((t.shape[0], prod(t.shape[1:]))) for t in (t_in, t_out))
     into = graph.add_compute_set(f"{debug_context}/sequenceSlice")

@@ -110,19 +110,15 @@ def embedding_plan(
     listed = isinstance(num_lookups, (list, tuple)) and num_lookups and all(is_whole(n) and n > 0 for n in num_lookups)
     for name, size in (("num_entries", num_entries), ("output_size", output_size)):
         if not is_whole(size) or size < 1:
-            raise PoplibsError(
-                f"{function}() was given {shown(size)} as {name}.", next_step="give a whole number of 1 or more."
-            )
+            raise PoplibsError(f"""{function}() was given {shown(size)} as {name}.
+                next:  give a whole number of 1 or more.""")
     if not listed:
-        raise PoplibsError(
-            f"{function}() was given {shown(num_lookups)} as num_lookups.",
-            next_step="give a list of whole numbers of 1 or more, as in [100].",
-        )
+        raise PoplibsError(f"""{function}() was given {shown(num_lookups)} as num_lookups.
+            next:  give a list of whole numbers of 1 or more, as in [100].""")
     chosen = settled(function, OPTIONS, options)
     if not chosen["usedForSlice"] and not chosen["usedForUpdate"]:
-        raise InvalidOptionError(
-            f"{function}() was told that the plan is used for nothing.", next_step="leave usedForSlice or usedForUpdate True."
-        )
+        raise InvalidOptionError(f"""{function}() was told that the plan is used for nothing.
+            next:  leave usedForSlice or usedForUpdate True.""")
     sizes = int(num_entries), int(output_size), max(int(n) for n in num_lookups)
     return _best(sizes, kind, graph.target, tuple(chosen.items()))
 
@@ -206,12 +202,10 @@ def check_table(
     """Raise `PoplibsError` unless the plan is for a table of this dtype and shape, sliced along its rows."""
     found = (dtype, tuple(shape), along, graph.target.num_tiles)
     if found != (plan.dtype, (plan.entries, plan.columns), [0], plan.num_tiles):
-        raise PoplibsError(
-            f"{function}() was given a plan for [{plan.entries:,}, {plan.columns:,}] of {plan.dtype.__name__} on "
-            f"{plan.num_tiles:,} tiles, sliced along dimension 0; the tensor is {tuple(shape)} of {dtype.__name__} on "
-            f"{graph.target.num_tiles:,}, sliced along {along}.",
-            next_step="make a plan for this table: popops.embedding_plan.",
-        )
+        raise PoplibsError(f"""{function}() was given a plan for [{plan.entries:,}, {plan.columns:,}] of {plan.dtype.__name__}
+            on {plan.num_tiles:,} tiles, sliced along dimension 0; the tensor is {tuple(shape)} of {dtype.__name__} on
+            {graph.target.num_tiles:,}, sliced along {along}.
+            next:  make a plan for this table: popops.embedding_plan.""")
 
 
 def create_indices_tensor(
@@ -220,14 +214,12 @@ def create_indices_tensor(
     """A variable [num_indices, len(dims)] of UNSIGNED_INT for the numbers of slices, mapped linearly, whatever the plan."""
     check_graph("create_indices_tensor", graph)
     if not isinstance(dims, (list, tuple)) or not is_whole(num_indices) or num_indices < 0:
-        raise PoplibsError(
-            f"create_indices_tensor() was given the dimensions {shown(dims)} and {shown(num_indices)} as num_indices.",
-            next_step="give a list of dimensions, and a whole number.",
-        )
+        raise PoplibsError(f"""create_indices_tensor() was given the dimensions {shown(dims)} and {shown(num_indices)} as
+            num_indices.
+            next:  give a list of dimensions, and a whole number.""")
     if plan is not None and not isinstance(plan, SlicePlan):
-        raise PoplibsError(
-            f"create_indices_tensor() was given {shown(plan)} as plan.", next_step="give what embedding_plan returns."
-        )
+        raise PoplibsError(f"""create_indices_tensor() was given {shown(plan)} as plan.
+            next:  give what embedding_plan returns.""")
     made = graph.add_variable(UNSIGNED_INT, (int(num_indices), len(dims)), name)
     map_tensor_linearly(graph, made)
     return made

@@ -304,16 +304,12 @@ def _check_params(function: str, graph: Graph, params: object, x: object) -> Non
     _check_dtype(function, tensor)
     most = tensor.shape[-1] if tensor.rank else 0
     if not is_whole(params.k) or not 0 <= params.k <= most or tensor.rank == 0:
-        raise PoplibsError(
-            f"{function}() was asked for {shown(params.k)} of {most:,} elements a row.",
-            where=repr(tensor),
-            next_step="give a k from 0 to the length of the last dimension.",
-        )
+        raise PoplibsError(f"""{function}() was asked for {shown(params.k)} of {most:,} elements a row.
+            where: {tensor!r}
+            next:  give a k from 0 to the length of the last dimension.""")
     if not isinstance(params.sort_order, SortOrder):
-        raise PoplibsError(
-            f"{function}() was given the order {shown(params.sort_order)}.",
-            next_step=f"use SortOrder.{', '.join(o.name for o in SortOrder)}.",
-        )
+        raise PoplibsError(f"""{function}() was given the order {shown(params.sort_order)}.
+            next:  use SortOrder.{", ".join(o.name for o in SortOrder)}.""")
 
 
 def _check_dtype(function: str, x: Tensor) -> None:

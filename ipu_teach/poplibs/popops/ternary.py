@@ -89,11 +89,9 @@ def _checked(function: str, graph: Graph, op: str, given: tuple[Any, Any, Any]) 
         alike = given[:2]
         check_tensor(function, graph, ORDINALS[2], given[2])
         if given[2].dtype is not BOOL:
-            raise PoplibsError(
-                f"{function}() chooses by BOOL; {ORDINALS[2]} is {given[2].dtype.__name__}.",
-                where=repr(given[2]),
-                next_step="ask a question first: popops.gt(graph, x, 0, prog).",
-            )
+            raise PoplibsError(f"""{function}() chooses by BOOL; {ORDINALS[2]} is {given[2].dtype.__name__}.
+                where: {given[2]!r}
+                next:  ask a question first: popops.gt(graph, x, 0, prog).""")
         check_mapped(function, graph, ORDINALS[2], given[2])
     else:
         check_tensor(function, graph, ORDINALS[0], given[0])
