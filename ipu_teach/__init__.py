@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 from ipu_teach import program
 from ipu_teach.device import Device, DeviceManager, IPUModel, TargetType
 from ipu_teach.engine import Engine, Executable, StreamCallback, Sweep, compile_graph, sweep
-from ipu_teach.errors import IPUTeachError, PoplarError
-from ipu_teach.errors import missing as _missing
+from ipu_teach.errors import IPUTeachError, PoplarError, missing as _missing
 from ipu_teach.graph import (
     ComputeSet,
     DataStream,

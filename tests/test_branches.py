@@ -17,8 +17,7 @@ import pytest
 import test_exact
 from codelets import BRANCHING, FlipWhereNegative, random_branching
 from graphs import Placed, Space, add, differences, regions
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from test_exact import (
     DEVICE,
     RANDOMLY,

@@ -16,11 +16,9 @@ import numpy as np
 import pytest
 from codelets import AddToParts, Axpy, DotProduct, Increment, Sum, SumOfParts, SuperScale
 from graphs import Placed, Space, Superstep, View, add, random_copy, random_superstep, random_vector, random_view
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
-from ipu_teach import BOOL, FLOAT, HALF, INT, Device, Engine, IPUModel, Report, Target, Vertex, concat
-from ipu_teach import program as programs
+from ipu_teach import BOOL, FLOAT, HALF, INT, Device, Engine, IPUModel, Report, Target, Vertex, concat, program as programs
 from ipu_teach.compile import compile_graph
 from ipu_teach.cost import CostModel, StepCost
 from ipu_teach.cost.exchange import Traffic

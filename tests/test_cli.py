@@ -18,8 +18,7 @@ import pytest
 
 from ipu_teach import cli, datasets
 from ipu_teach.errors import LessonError
-from ipu_teach.lessons import headless
-from ipu_teach.lessons import shelf as shelves
+from ipu_teach.lessons import headless, shelf as shelves
 
 nbformat = pytest.importorskip("nbformat")
 

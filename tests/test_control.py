@@ -7,8 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from ipu_teach import BOOL, FLOAT, INT, UNSIGNED_INT, Engine, Graph, InOut, Input, IPUModel, Output, Tensor, Vector, Vertex
 from ipu_teach.errors import ApplicationRuntimeError, ControlProgramError, GraphObjectCreationError

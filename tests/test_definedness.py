@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from lines import without_line
 
 from ipu_teach import BOOL, FLOAT, INT, Engine, Graph, InOut, Input, IPUModel, Output, Tensor, Vector, Vertex

@@ -15,8 +15,20 @@ import numpy as np
 import pytest
 
 import ipu_teach
-from ipu_teach import BOOL, FLOAT, INT, UNSIGNED_INT, Engine, Graph, Input, IPUModel, Output, Vector, Vertex
-from ipu_teach import program as programs
+from ipu_teach import (
+    BOOL,
+    FLOAT,
+    INT,
+    UNSIGNED_INT,
+    Engine,
+    Graph,
+    Input,
+    IPUModel,
+    Output,
+    Vector,
+    Vertex,
+    program as programs,
+)
 from ipu_teach.device import DeviceManager
 from ipu_teach.graph import codelets
 from ipu_teach.poplibs import graphfn, poplin, popnn, popops, poprand, poputil

@@ -39,8 +39,7 @@ from graphs import (
     random_superstep,
     same_bits,
 )
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 import ipu_teach
 from ipu_teach import (

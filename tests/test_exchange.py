@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from codelets import Sum
 from graphs import Placed, Space, View, add, random_copy, random_superstep, random_view
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from test_brute_force import RANDOMLY, cost_of, some_device, some_space, touched_by_tile
 
 from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, Target

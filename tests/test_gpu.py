@@ -34,8 +34,7 @@ from codelets import (
     random_codelet,
 )
 from graphs import Placed, Space, add, contents, differences, random_copy, random_superstep, regions, same_bits
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from test_exact import DEVICE, RANDOMLY, cut
 
 from ipu_teach import BOOL, FLOAT, HALF, INT, Engine, Graph, InOut, Input, IPUModel, Output, Vector, Vertex, cli

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from graphs import same_bits
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from test_exact import DEVICE, RANDOMLY, cut, normal
 
 from ipu_teach import FLOAT, Engine, Graph, InOut, Input, Output, Vector, Vertex

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from codelets import Axpy, DotProduct, Increment, PairwiseSum, Sum, SumOfParts
 from graphs import Placed, Space, View, add
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from test_brute_force import RANDOMLY, some_device
 
 from ipu_teach import (

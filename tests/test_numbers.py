@@ -15,8 +15,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from ipu_teach.errors import TensorMetadataError
 from ipu_teach.types import Overflow, QuarterFormat, QuarterMetadata, from_quarter, generator, to_half, to_quarter

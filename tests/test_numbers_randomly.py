@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 from codelets import BRANCHING, SHAPES, random_branching, random_codelet
 from graphs import Placed, Space, add, contents, differences, random_fields, random_values, regions, same_bits
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from test_exact import cut
 
 from ipu_teach import (

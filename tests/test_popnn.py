@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from libraries import both_ways, run, torch, ulps_of_half, value
 
 from ipu_teach import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, Graph, IPUModel, Tensor

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from test_poplibs import RANDOMLY, Bench, same_bits
 
 from ipu_teach import FLOAT, HALF, Graph, IPUModel, concat

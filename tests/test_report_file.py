@@ -18,8 +18,7 @@ import pytest
 from codelets import Sum
 from damage import parts, refuses_truncated, survives_flips, whole
 from graphs import Space, random_superstep
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from programs import tut4
 from test_brute_force import some_device, some_space
 from test_report import small_engine

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from graphs import random_superstep
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from programs import tut4
 from test_brute_force import some_device, some_space
 from test_report import small_engine

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from codelets import Sum
 from graphs import Placed, Space, add, differences, regions, same_bits
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from test_exact import DEVICE, RANDOMLY, cut, outcome, run
 from test_kernels import StencilLoop
 

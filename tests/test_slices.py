@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from test_poplibs import FLOATS, NUMERIC, RANDOMLY, Bench, as_view, same_bits, sample
 
 from ipu_teach import BOOL, FLOAT, HALF, INT, UNSIGNED_CHAR, UNSIGNED_INT, Input, Output, Vector, Vertex

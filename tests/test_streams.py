@@ -8,8 +8,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ipu_teach import FLOAT, Device, Engine, Graph, InOut, IPUModel, IPUTeachError, ReplicatedStreamMode, StreamCallback, Vector
-from ipu_teach import Vertex as BaseVertex
+from ipu_teach import (
+    FLOAT,
+    Device,
+    Engine,
+    Graph,
+    InOut,
+    IPUModel,
+    IPUTeachError,
+    ReplicatedStreamMode,
+    StreamCallback,
+    Vector,
+    Vertex as BaseVertex,
+)
 from ipu_teach.errors import (
     ControlProgramError,
     InvalidOptionError,

@@ -8,8 +8,7 @@ from random import Random
 import pytest
 from codelets import Increment, Sum
 from graphs import Placed, Space, add
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from test_brute_force import RANDOMLY, cost_of, figures, moved
 
 from ipu_teach import FLOAT, IPUModel

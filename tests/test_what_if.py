@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from codelets import Sum
 from graphs import Space, random_copy, random_superstep, random_vector
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from test_brute_force import RANDOMLY, some_device, some_space
 
 from ipu_teach import (

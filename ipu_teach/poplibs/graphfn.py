@@ -19,8 +19,7 @@ from ipu_teach.errors import PoplibsError, counted, shown
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.poplibs.poputil import check_call, check_same, check_tensor
-from ipu_teach.program import Call, Copy, Program
-from ipu_teach.program import Sequence as Steps
+from ipu_teach.program import Call, Copy, Program, Sequence as Steps
 
 Args = Sequence[Tensor | None]
 

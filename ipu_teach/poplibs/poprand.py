@@ -29,8 +29,7 @@ from ipu_teach.poplibs import popops
 from ipu_teach.poplibs.checks import check_float
 from ipu_teach.poplibs.popops import expr
 from ipu_teach.poplibs.poputil import check_call, check_mapped, check_number, check_same, check_tensor, clone, take, tile_pieces
-from ipu_teach.program import Execute
-from ipu_teach.program import Sequence as Program
+from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT, Array, DType, as_dtype, generator
 

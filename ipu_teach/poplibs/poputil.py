@@ -11,13 +11,11 @@ import numpy as np
 from ipu_teach.errors import InvalidTileMappingError, PoplibsError, shown
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.graph.mapping import MIN_BYTES_PER_TILE as MIN_BYTES_PER_TILE
-from ipu_teach.graph.mapping import least_elements, linear_mapping, pieces_by_tile
+from ipu_teach.graph.mapping import MIN_BYTES_PER_TILE as MIN_BYTES_PER_TILE, least_elements, linear_mapping, pieces_by_tile
 from ipu_teach.graph.templates import template_name
 from ipu_teach.graph.tensor import Shape, Tensor, as_shape, concat
 from ipu_teach.graph.tile_map import UNMAPPED
-from ipu_teach.program import Copy
-from ipu_teach.program import Sequence as Program
+from ipu_teach.program import Copy, Sequence as Program
 from ipu_teach.target import MOST_TILES, Target
 from ipu_teach.types import BOOL, DType, as_dtype, to_host_array
 
@@ -365,8 +363,10 @@ def template_vertex(name: str, *dtypes: type[DType]) -> str:
 
 # At the end, as it takes its checks from here.
 from ipu_teach.poplibs import graphfn as graphfn  # noqa: E402
-from ipu_teach.poplibs.placing import TensorUseTracker as TensorUseTracker  # noqa: E402
-from ipu_teach.poplibs.placing import choose_mapping_offset as choose_mapping_offset  # noqa: E402
-from ipu_teach.poplibs.placing import create_broadcast_operand as create_broadcast_operand  # noqa: E402
-from ipu_teach.poplibs.placing import factor_dims as factor_dims  # noqa: E402
-from ipu_teach.poplibs.placing import unfactor_dims as unfactor_dims  # noqa: E402
+from ipu_teach.poplibs.placing import (  # noqa: E402
+    TensorUseTracker as TensorUseTracker,
+    choose_mapping_offset as choose_mapping_offset,
+    create_broadcast_operand as create_broadcast_operand,
+    factor_dims as factor_dims,
+    unfactor_dims as unfactor_dims,
+)

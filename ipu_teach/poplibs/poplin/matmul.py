@@ -23,8 +23,7 @@ from ipu_teach.poplibs.poputil import (
     check_tensor,
     map_tensor_linearly,
 )
-from ipu_teach.program import Execute
-from ipu_teach.program import Sequence as Program
+from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import FLOAT, HALF, QUARTER, UNSIGNED_CHAR, Array, DType
 
 INNER = "a has as many columns as b has rows; perhaps one of them is to be transposed."

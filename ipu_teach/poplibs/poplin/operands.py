@@ -13,8 +13,7 @@ from ipu_teach.poplibs.poplin.matmul import INNER, shares_of, tiles_of
 from ipu_teach.poplibs.poplin.plan import MatMulPlan, Product, planned, product_of
 from ipu_teach.poplibs.poplin.wishes import MEMORY_PROPORTION, wish_of
 from ipu_teach.poplibs.poputil import check_call, check_graph, check_mapped, check_same, check_tensor, map_tensor_linearly
-from ipu_teach.program import Copy
-from ipu_teach.program import Sequence as Program
+from ipu_teach.program import Copy, Sequence as Program
 from ipu_teach.types import DType
 
 

@@ -9,8 +9,7 @@ from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.poplibs.poplin.codelets import transposer
 from ipu_teach.poplibs.poputil import balanced_partition, check_call, check_mapped, check_tensor
-from ipu_teach.program import Execute
-from ipu_teach.program import Sequence as Program
+from ipu_teach.program import Execute, Sequence as Program
 
 
 def transpose(graph: Graph, x: Tensor, prog: Program, debug_context: str = "transpose") -> Tensor:

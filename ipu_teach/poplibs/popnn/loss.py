@@ -17,8 +17,7 @@ from ipu_teach.poplibs.checks import check_float
 from ipu_teach.poplibs.popnn.rows import by_rows, check_labels, check_matrix, codelet, shares
 from ipu_teach.poplibs.popops.operands import check_factor
 from ipu_teach.poplibs.poputil import check_call, check_mapped, check_same, check_tensor
-from ipu_teach.program import Execute
-from ipu_teach.program import Sequence as Program
+from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT, DType
 

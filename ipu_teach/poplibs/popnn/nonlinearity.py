@@ -28,8 +28,7 @@ from ipu_teach.poplibs.popnn.softmax import (
     softmax_input_gradient,
 )
 from ipu_teach.poplibs.poputil import check_call, check_mapped, check_same, clone, take, tile_pieces
-from ipu_teach.program import Execute
-from ipu_teach.program import Sequence as Program
+from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, DType
 

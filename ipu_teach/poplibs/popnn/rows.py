@@ -11,8 +11,7 @@ from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import Vertex, template
 from ipu_teach.poplibs.checks import check_float
 from ipu_teach.poplibs.poputil import balanced_partition, check_tensor
-from ipu_teach.program import Execute
-from ipu_teach.program import Sequence as Program
+from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import FLOAT, UNSIGNED_INT, DType
 
 

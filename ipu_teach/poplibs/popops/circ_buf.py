@@ -12,8 +12,7 @@ from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import InOut, Input, Output, Vertex
 from ipu_teach.poplibs.popops.dynamic import create_sliceable_tensor, dynamic_slice, dynamic_update
 from ipu_teach.poplibs.poputil import check_call, check_graph, check_mapped, check_same, check_shape, check_tensor
-from ipu_teach.program import Execute
-from ipu_teach.program import Sequence as Program
+from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import UNSIGNED_INT, DType
 

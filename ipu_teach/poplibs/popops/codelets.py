@@ -17,8 +17,7 @@ from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import InOut, Input, Output, SupervisorVertex, Vector, Vertex, template
 from ipu_teach.poplibs.popops.operations import OPERATIONS, evaluate, rated
 from ipu_teach.poplibs.poputil import take, tile_pieces
-from ipu_teach.program import Execute
-from ipu_teach.program import Sequence as Program
+from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import BOOL, FLOAT, HALF, QUARTER, DType
 

@@ -12,8 +12,7 @@ from ipu_teach.poplibs.popops.elementwise import NEW
 from ipu_teach.poplibs.popops.operands import common_shape, result_like
 from ipu_teach.poplibs.popops.operations import OPERATIONS, evaluate
 from ipu_teach.poplibs.poputil import broadcast_to_match
-from ipu_teach.program import Copy
-from ipu_teach.program import Sequence as Program
+from ipu_teach.program import Copy, Sequence as Program
 from ipu_teach.types import DType, dtype_named
 
 _TERNARY: dict[str, tuple[Any, tuple[str, str, str]]] = {

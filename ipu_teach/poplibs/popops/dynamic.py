@@ -13,8 +13,7 @@ from ipu_teach.poplibs.popops.rows import check_slice, columns_of, dims_of, made
 from ipu_teach.poplibs.popops.slice_plans import SlicePlan, check_table
 from ipu_teach.poplibs.popops.slice_vertices import DynamicSlice1D, DynamicUpdateSlice1D
 from ipu_teach.poplibs.poputil import check_call, check_graph, check_mapped, check_same, check_shape, check_tensor
-from ipu_teach.program import Execute
-from ipu_teach.program import Sequence as Program
+from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import DType, as_dtype
 
 

@@ -19,8 +19,7 @@ from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.poplibs.popops import expr
 from ipu_teach.poplibs.popops.dynamic import dynamic_slice
-from ipu_teach.poplibs.popops.fused import map as fused_map
-from ipu_teach.poplibs.popops.fused import map_in_place
+from ipu_teach.poplibs.popops.fused import map as fused_map, map_in_place
 from ipu_teach.poplibs.popops.loops import counted_loop
 from ipu_teach.poplibs.popops.operands import check_operand
 from ipu_teach.poplibs.popops.operations import UNARY

@@ -11,8 +11,7 @@ from ipu_teach.graph.tensor import Tensor
 from ipu_teach.poplibs.popops.elementwise import add_in_place, gt, lt
 from ipu_teach.poplibs.popops.fills import fill
 from ipu_teach.poplibs.poputil import check_call, check_mapped, check_tensor
-from ipu_teach.program import Program, Repeat, RepeatWhileTrue
-from ipu_teach.program import Sequence as Steps
+from ipu_teach.program import Program, Repeat, RepeatWhileTrue, Sequence as Steps
 from ipu_teach.types import INT, UNSIGNED_INT
 
 Body = Callable[[Tensor], Program]

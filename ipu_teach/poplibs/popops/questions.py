@@ -16,8 +16,7 @@ from ipu_teach.poplibs.popops.operands import check_operand
 from ipu_teach.poplibs.popops.operations import UNARY
 from ipu_teach.poplibs.popops.reductions import reduce
 from ipu_teach.poplibs.poputil import check_call, check_mapped, check_tensor, take, tile_pieces
-from ipu_teach.program import Execute
-from ipu_teach.program import Sequence as Program
+from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import BOOL, FLOAT, DType
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.poplibs.poputil import check_call, check_mapped, check_tensor, map_tensor_linearly
-from ipu_teach.program import Copy
-from ipu_teach.program import Sequence as Program
+from ipu_teach.program import Copy, Sequence as Program
 
 
 def rearrange(graph: Graph, x: Tensor, prog: Program, debug_context: str = "rearrange") -> Tensor:

@@ -35,8 +35,7 @@ from ipu_teach.poplibs.poputil import (
     take,
     tile_pieces,
 )
-from ipu_teach.program import Execute
-from ipu_teach.program import Sequence as Program
+from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import BOOL, FLOAT, HALF, DType, as_dtype
 
 Into = Program | list[ComputeSet]

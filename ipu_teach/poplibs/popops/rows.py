@@ -25,8 +25,7 @@ from ipu_teach.poplibs.popops.reductions import reduce_rows
 from ipu_teach.poplibs.popops.slice_plans import SlicePlan
 from ipu_teach.poplibs.popops.slice_vertices import K, MultiSlice, MultiUpdate, MultiUpdateOp
 from ipu_teach.poplibs.poputil import Mapping, calc_linear_tile_mapping, check_mapped, check_tensor, map_tensor_linearly
-from ipu_teach.program import Execute
-from ipu_teach.program import Sequence as Program
+from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import FLOAT, INT, QUARTER, UNSIGNED_CHAR, UNSIGNED_INT, UNSIGNED_LONGLONG, UNSIGNED_SHORT, DType
 
 OFFSETS = (UNSIGNED_INT, INT)

@@ -15,8 +15,7 @@ from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import InOut, Input, SupervisorVertex, Vector, Vertex, template
 from ipu_teach.poplibs.popops.rows import check_base, columns_of, placed
 from ipu_teach.poplibs.poputil import check_call, check_mapped, check_same, check_tensor
-from ipu_teach.program import Execute
-from ipu_teach.program import Sequence as Program
+from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, UNSIGNED_INT, DType
 

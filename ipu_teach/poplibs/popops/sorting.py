@@ -23,8 +23,7 @@ from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import Input, Output, SupervisorVertex, Vector, Vertex, template
 from ipu_teach.poplibs.popops.operands import check_operand
 from ipu_teach.poplibs.poputil import balanced_partition, check_call, check_mapped, check_same, check_tensor
-from ipu_teach.program import Copy, Execute
-from ipu_teach.program import Sequence as Program
+from ipu_teach.program import Copy, Execute, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import QUARTER, UNSIGNED_INT, DType
 
