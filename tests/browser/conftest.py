@@ -77,6 +77,7 @@ def violations(page: Any) -> list[Any]:
     return found
 
 
+KERNEL = "window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel"
 PROMPTS = "[...document.querySelectorAll('.jp-Notebook .jp-CodeCell .jp-InputPrompt')]"
 
 
@@ -98,12 +99,11 @@ class Lab:
         return path
 
     def open(self, page: Any, name: str) -> None:
-        """Open the notebook and wait until its kernel is idle."""
-        # JupyterLab may ask for a kernel, with the notebook's own on offer, whenever it has only just come up.
-        page.add_locator_handler(page.locator(".jp-Dialog .jp-mod-accept"), lambda accept: accept.click())
+        """Open the notebook and wait until its kernel is there, and idle."""
         page.goto(f"{self.address}/lab/tree/{name}?reset")
         page.wait_for_selector(".jp-Notebook .jp-Cell")
-        page.wait_for_selector('.jp-Notebook-ExecutionIndicator[data-status="idle"]', timeout=90_000)
+        # The notebook says idle before it has a kernel too; each cell that is run then asks which one to take.
+        page.wait_for_function(f"{KERNEL}?.connectionStatus === 'connected' && {KERNEL}.status === 'idle'", timeout=90_000)
 
     def run(self, page: Any, what: str = "Run All Cells") -> None:
         """Choose an entry of the menu Run, and wait until every cell in sight has been run that will be.
@@ -136,7 +136,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
     }
     options = ["--no-browser", "--allow-root", f"--port={port}"]
-    options += ["--IdentityProvider.token=", "--ServerApp.password="]
+    options += ["--IdentityProvider.token=", "--ServerApp.password=", "--LabApp.expose_app_in_browser=True"]
     with (home / "log").open("w") as log:
         server = subprocess.Popen(
             [sys.executable, "-m", "jupyterlab", *options, f"--ServerApp.root_dir={folder}"],
