@@ -5,6 +5,7 @@
   mnist       train lesson 07 headless (--data mnist, --html FILE)
   test        run every test (further arguments go to pytest)
   doctor      say what is here and what is missing
+  size        count the lines of code of each room of the house (size COMMIT: and the change since then)
   OTHER       is handed to `ipu-teach OTHER`
 
 The first use makes .venv beside this file; every job then runs in it. Nothing outside this folder is installed.
@@ -220,6 +221,8 @@ def command_of(words):
     job, rest = (words[0], words[1:]) if words else ("lab", [])
     if job == "test":
         return [PYTHON, "-m", "pytest"] + rest
+    if job == "size":
+        return [PYTHON, os.path.join(ROOT, "tests", "size.py")] + rest
     if job == "mnist":
         return [PYTHON, "-m", "ipu_teach", "run", "mnist"] + rest
     return [PYTHON, "-m", "ipu_teach", job] + rest

@@ -1,4 +1,4 @@
-"""The house: which floor may import which, how long things may be, and what `import ipu_teach` may not drag in."""
+"""The house: which floor may import which, how large rooms may be, and what `import ipu_teach` may not drag in."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import size
 
 from ipu_teach import errors
 
@@ -45,7 +46,6 @@ SHUT = {
     ("frontends", "show"),
 }
 
-LONGEST_MODULE = 600  # lines
 LONGEST_CELL = 25
 LONGEST_OUTPUT = 15
 HEAVIEST_NOTEBOOK = 300 * 1024  # bytes
@@ -116,9 +116,44 @@ def test_the_check_knows_the_shut_doors() -> None:
     assert faults_in(PACKAGE / "poplibs" / "popops.py", "from ..report import Report") != []
 
 
-@pytest.mark.parametrize("path", MODULES, ids=label)
-def test_modules_are_short(path: Path) -> None:
-    assert len(path.read_text(encoding="utf-8").splitlines()) <= LONGEST_MODULE
+# --- budgets ----------------------------------------------------------------------------------------------------------
+
+
+def test_rooms_keep_to_their_budgets() -> None:
+    """`python3 run.py size` prints them all. Who makes a room smaller lowers what `size.STILL` allows it."""
+    found = size.sizes(size.files_here())
+    assert {room: lines for room, lines in found.items() if lines > size.limit(room)} == {}
+
+
+def test_what_rooms_are_still_allowed_is_more_than_their_budgets() -> None:
+    assert all(lines > size.BUDGETS.get(room, 0) for room, lines in size.STILL.items())
+
+
+def test_only_lines_of_code_are_counted() -> None:
+    source = '"""A\ndocstring."""\n\n# why\nx = [\n    1,  # one\n\n]\n\n\ndef f():\n    "What."\n    return """a\n\n    b"""\n'
+    assert size.python_lines(source) == 3 + 1 + 3
+    assert size.javascript_lines("// why\n\n/* a\n * b */\nlet x = 1;  // one\n}\n") == 2
+
+
+def test_files_are_counted_in_their_rooms() -> None:
+    rooms = {
+        "ipu_teach/tiny.py": "tiny",
+        "ipu_teach/errors.py": size.GROUND,
+        "ipu_teach/types/half.py": size.GROUND,
+        "ipu_teach/engine/plan.py": size.ENGINE,
+        "ipu_teach/compile/trace.py": size.ENGINE,
+        "ipu_teach/poplibs/popops/casts.py": "poplibs",
+        "ipu_teach/show/static/player.js": size.JAVASCRIPT,
+    }
+    assert {path: size.room_of(path) for path in rooms} == rooms
+    found = size.sizes([(path, "x = 1\n") for path in rooms])
+    assert sum(found.values()) == len(rooms)
+
+
+def test_the_table_shows_budgets_and_changes() -> None:
+    now, before = size.sizes([("ipu_teach/graph/a.py", "x = 1\ny = 2\n")]), size.sizes([("ipu_teach/graph/a.py", "x = 1\n")])
+    assert size.table(now, None).splitlines()[-1].split() == ["all", "Python", "2"]
+    assert ["graph", "2", "3,050", "+1"] in [line.split() for line in size.table(now, before).splitlines()]
 
 
 # --- notebooks --------------------------------------------------------------------------------------------------------

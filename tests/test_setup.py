@@ -126,6 +126,13 @@ def test_each_job_is_one_command(run_py: ModuleType, words: list[str], module: l
     assert run_py.command_of(words) == [run_py.PYTHON, "-m", *module]
 
 
+def test_the_rooms_can_be_measured(run_py: ModuleType) -> None:
+    command = run_py.command_of(["size"])
+    said = subprocess.run([sys.executable, *command[1:]], capture_output=True, text=True, cwd="/")
+    assert said.returncode == 0 and re.search(r"^graph +[\d,]+ +3,050", said.stdout, re.MULTILINE), said.stderr
+    assert run_py.command_of(["size", "main"]) == [*command, "main"]
+
+
 # A uv that notes what it was asked and makes a Python that says what it runs.
 UV = r"""#!/bin/sh
 echo "$@" >> "$LOG"

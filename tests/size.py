@@ -1,0 +1,124 @@
+"""How large the rooms of the house are, beside their budgets: python3 run.py size [COMMIT]
+
+Counted are lines of code: no blanks, no comments, no docstrings. With a commit, the last column is the change since then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import io
+import subprocess
+import sys
+import tarfile
+import tokenize
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+GROUND, JAVASCRIPT, ENGINE = "ground", "show: JavaScript", "compile and engine"
+BUDGETS = {
+    "tiny": 260,
+    GROUND: 2400,
+    "graph": 3050,
+    ENGINE: 7200,
+    "cost": 2500,
+    "report": 2950,
+    "poplibs": 6000,
+    "show": 4000,
+    JAVASCRIPT: 2800,
+    "lessons": 4500,
+    "golden": 1100,
+}
+# Rooms that are not within their budgets yet, and how large they may be until then: only ever made less.
+STILL = {"graph": 3080, ENGINE: 7221, "report": 3604, "poplibs": 6578, "bench": 1195}
+QUIET = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+
+
+def python_lines(text: str) -> int:
+    """Lines of Python that hold code."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None:
+            docstrings.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    lines = {line for t in tokens if t.type not in QUIET for line in range(t.start[0], t.end[0] + 1)}
+    return len(lines - docstrings)
+
+
+def javascript_lines(text: str) -> int:
+    """Lines of JavaScript that are neither blank nor comments alone."""
+    return sum(1 for line in map(str.strip, text.splitlines()) if line and not line.startswith(("//", "/*", "*")))
+
+
+def room_of(path: str) -> str:
+    """The room that a file of the package is counted in; modules beside the rooms are the ground, but for tiny."""
+    parts = Path(path).with_suffix("").parts[1:]
+    if path.endswith(".js"):
+        return JAVASCRIPT
+    if parts[0] in ("compile", "engine"):
+        return ENGINE
+    return parts[0] if len(parts) > 1 and parts[0] != "types" or parts[0] == "tiny" else GROUND
+
+
+def sizes(files: Iterable[tuple[str, str]]) -> Counter[str]:
+    """Lines of code by room, of files as (path from the root, text)."""
+    found: Counter[str] = Counter()
+    for path, text in files:
+        if path.endswith((".py", ".js")):
+            found[room_of(path)] += javascript_lines(text) if path.endswith(".js") else python_lines(text)
+    return found
+
+
+def files_here() -> Iterator[tuple[str, str]]:
+    """The package as it stands."""
+    for kind in ("*.py", "*.js"):
+        for path in sorted((ROOT / "ipu_teach").rglob(kind)):
+            yield path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
+
+
+def files_at(commit: str) -> Iterator[tuple[str, str]]:
+    """The package as it was."""
+    done = subprocess.run(["git", "archive", commit, "ipu_teach"], cwd=ROOT, capture_output=True)
+    if done.returncode:
+        sys.exit(f"size: git knows no commit {commit!r} with the package in it: {done.stderr.decode().strip()}")
+    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
+        for member in archive:
+            held = archive.extractfile(member)
+            if held is not None and member.name.endswith((".py", ".js")):
+                yield member.name, held.read().decode("utf-8")
+
+
+def limit(room: str) -> int:
+    """How large a room may be today."""
+    return STILL.get(room, BUDGETS.get(room, 0))
+
+
+def table(now: Counter[str], before: Counter[str] | None) -> str:
+    """The sizes in rows."""
+    rows = [("room", "lines", "budget", "over" if before is None else "change")]
+    python = sum(now.values()) - now[JAVASCRIPT]
+    for room in [*BUDGETS, *sorted(set(now) - set(BUDGETS))]:
+        budget = BUDGETS.get(room, 0)
+        last = _signed(max(now[room] - budget, 0) * bool(budget) if before is None else now[room] - before[room])
+        rows.append((room, f"{now[room]:,}", f"{budget:,}" if budget else "", last))
+    was = python if before is None else sum(before.values()) - before[JAVASCRIPT]
+    rows.append(("all Python", f"{python:,}", "", _signed(python - was)))
+    return "\n".join(f"{room:<20}{lines:>8}{budget:>8}{last:>8}".rstrip() for room, lines, budget, last in rows)
+
+
+def _signed(lines: int) -> str:
+    return f"{lines:+,}" if lines else ""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="run.py size", description=(__doc__ or "").split("\n\n")[1])
+    parser.add_argument("commit", nargs="?", help="show the change since this commit")
+    commit = parser.parse_args().commit
+    print(table(sizes(files_here()), sizes(files_at(commit)) if commit else None))
+
+
+if __name__ == "__main__":
+    main()
