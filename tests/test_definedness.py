@@ -10,7 +10,7 @@ from lines import without_line
 from ipu_teach import BOOL, FLOAT, INT, Engine, Graph, InOut, Input, IPUModel, Output, Tensor, Vector, Vertex
 from ipu_teach.device import Device
 from ipu_teach.errors import ComputeSetRaceError, InvalidOptionError, UninitialisedReadError
-from ipu_teach.program import Copy, Execute, If, PrintTensor, Program, Repeat, Sequence, WriteUndef
+from ipu_teach.program import AbortOnCondition, Copy, Execute, If, PrintTensor, Program, Repeat, Sequence, WriteUndef
 
 NEXT = "  next:  write it first: a Copy, a compute set, graph.set_initial_value, or Engine.write_tensor."
 
@@ -86,6 +86,8 @@ def test_so_are_inouts_copies_prints_and_predicates() -> None:
     graph.set_tile_mapping(flag, 0)
     with pytest.raises(UninitialisedReadError, match=r"If looks at element \[0\] of 'flag'"):
         run(graph, If(flag, Sequence()))
+    with pytest.raises(UninitialisedReadError, match=r"AbortOnCondition looks at element \[0\] of 'flag'"):
+        run(graph, AbortOnCondition(flag))
 
 
 def test_what_a_codelet_stores_is_defined_and_no_more() -> None:

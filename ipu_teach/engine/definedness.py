@@ -14,7 +14,17 @@ from ipu_teach.compile import Compiled
 from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.freeze import FrozenTable, Intervals
 from ipu_teach.compile.groups import Group
-from ipu_teach.compile.programs import CopyStep, ExecuteStep, Node, PrintStep, RemoteCopyStep, StampStep, Step, UndefStep
+from ipu_teach.compile.programs import (
+    AbortStep,
+    CopyStep,
+    ExecuteStep,
+    Node,
+    PrintStep,
+    RemoteCopyStep,
+    StampStep,
+    Step,
+    UndefStep,
+)
 from ipu_teach.errors import UninitialisedReadError
 from ipu_teach.graph.graph import DataStream
 from ipu_teach.graph.source import NOWHERE, Line, in_words
@@ -81,6 +91,8 @@ class Definedness:
                 self._read(step.tensor, f"PrintTensor({step.title!r}) reads")
             case StampStep():
                 self.write(step.tensor)
+            case AbortStep(predicate=Tensor() as predicate):
+                self._read(predicate, "AbortOnCondition looks at")
 
     def _describe(self, tensor: Tensor) -> str:
         return tensor.graph.describe(tensor)
