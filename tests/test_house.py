@@ -23,7 +23,7 @@ PACKAGE = ROOT / "ipu_teach"
 
 FLOORS = (
     ("errors", "types", "target"),
-    ("device", "graph", "program", "registers", "datasets", "archive"),
+    ("device", "graph", "program", "registers", "datasets", "archive", "schema"),
     ("compile",),
     ("cost",),
     ("report",),
