@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, is_dataclass
 from functools import reduce
 from math import prod
 from types import UnionType
@@ -34,6 +34,7 @@ MOST = 2**56  # of any one number: sums of many stay numbers
 LONGEST = 10**6  # of a list of numbers
 MOST_NUMBERS = 2**27  # in the columns of a file, all together: 1 GB
 COLUMNS = {kind: np.dtype(kind) for kind in ("u1", "u2", "u4", "i8")}  # they stand in a file as these, the smallest that do
+RANGES = {kind: (np.iinfo(dtype).min, np.iinfo(dtype).max) for kind, dtype in COLUMNS.items()}
 
 Bound = int | str  # a name: that of what was told
 T = TypeVar("T")
@@ -76,7 +77,7 @@ class Columns:
         low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
         if low == high:
             return ["=", low, array.size]
-        kind = next(k for k, dtype in COLUMNS.items() if low >= np.iinfo(dtype).min and high <= np.iinfo(dtype).max)
+        kind = next(k for k, (least, most) in RANGES.items() if least <= low and high <= most)
         narrow = np.ascontiguousarray(array, COLUMNS[kind])
         key = (kind, hashlib.sha256(narrow.tobytes()).digest())
         if key not in self._known:
@@ -95,8 +96,8 @@ class Columns:
 class Known(dict[str, Any]):
     """The file that is being read: what was told so far, by its name for bounds, and its arrays."""
 
-    def __init__(self, arrays: Mapping[str, Array], version: int = 1) -> None:
-        self.arrays, self.version = arrays, version
+    def __init__(self, form: Format, arrays: Mapping[str, Array], version: int = 1) -> None:
+        self.form, self.arrays, self.version = form, arrays, version
         self._made: dict[tuple[str, int, int], Array] = {}
         self._left = MOST_NUMBERS
 
@@ -107,16 +108,19 @@ class Known(dict[str, Any]):
 
     def column(self, place: Part, count: int | None, least: int, most: int) -> Array:
         """int64[count], each number from `least` to `most`: a column of the file. Any number of them if `count` is None."""
-        kind, length = TEXT.read(place[0]), whole(most=MOST_NUMBERS).read(place[2])
+        kind, length = TEXT.read(place[0]), place[2].whole(0, MOST_NUMBERS)
         if count is not None and length != count:
             place.fail(f"a column of {count:,} numbers")
         if kind == "=":
             self._charge(place, length if count is None else 0)
-            return np.broadcast_to(np.int64(whole(least, most).read(place[1])), (length,))
+            same = kind, place[1].whole(least, most), length
+            if same not in self._made:
+                self._made[same] = np.broadcast_to(np.int64(same[1]), (length,))
+            return self._made[same]
         stored = self.arrays.get(kind) if kind in COLUMNS else None
         if stored is None:
             place.fail("a column of this file")
-        start = whole(most=len(stored)).read(place[1])
+        start = place[1].whole(0, len(stored))
         if start + length > len(stored):
             place.fail("a column that ends within the file")
         if (kind, start, length) not in self._made:
@@ -132,51 +136,69 @@ class Known(dict[str, Any]):
         """Columns may overlap in the file, so that it could ask for more numbers than it holds."""
         self._left -= length
         if self._left < 0:
-            place.fail(f"one of the first {MOST_NUMBERS:,} numbers of a {place.form.noun}")
+            place.fail(f"one of the first {MOST_NUMBERS:,} numbers of a {self.form.noun}")
 
 
 class Part:
-    """A value of the header. `where` is its place, as an error names it; `known` is the file's."""
+    """A value of the header: `key` is its name or number in `above`, and `known` the file's."""
 
-    def __init__(self, value: Any, where: str, form: Format, known: Known) -> None:
-        self.value, self.where, self.form, self.known = value, where, form, known
+    __slots__ = ("above", "key", "known", "value")
+
+    def __init__(self, value: Any, key: str | int, known: Known, above: Part | None = None) -> None:
+        self.value, self.key, self.known, self.above = value, key, known, above
+
+    @property
+    def where(self) -> str:
+        """Its place, as an error names it."""
+        key = self.key if self.above is None else f".{self.key}" if isinstance(self.key, str) else f"[{self.key}]"
+        return f"{self.above.where if self.above else ''}{key}"
 
     def fail(self, wanted: str) -> NoReturn:
         """Say that the value is not `wanted`."""
-        raise self.form.error(
-            f"The {self.form.noun} is damaged: {shown(self.value)} is not {wanted}.",
+        raise self.known.form.error(
+            f"The {self.known.form.noun} is damaged: {shown(self.value)} is not {wanted}.",
             where=self.where,
             next_step="save it again; a file that was changed by hand cannot be loaded.",
         )
 
     def __getitem__(self, key: str | int) -> Part:
-        kind = dict if isinstance(key, str) else list
-        place = f"{self.where}.{key}" if isinstance(key, str) else f"{self.where}[{key}]"
-        if not isinstance(self.value, kind):
-            self.fail("an object" if kind is dict else "a list")
-        if isinstance(key, str) and key not in self.value or isinstance(key, int) and not 0 <= key < len(self.value):
-            raise self.form.error(
-                f"The {self.form.noun} is damaged: something is missing.", where=place, next_step="save it again."
-            )
-        return Part(self.value[key], place, self.form, self.known)  # type: ignore[index]
+        if not isinstance(self.value, dict if isinstance(key, str) else list):
+            self.fail("an object" if isinstance(key, str) else "a list")
+        try:
+            return Part(self.value[key], key, self.known, self)  # type: ignore[index]
+        except LookupError:
+            form, place = self.known.form, Part(None, key, self.known, self).where
+        raise form.error(f"The {form.noun} is damaged: something is missing.", where=place, next_step="save it again.")
 
     def items(self, wanted: str = "a list") -> Iterator[Part]:
         """The values of a list."""
         if not isinstance(self.value, list):
             self.fail(wanted)
-        return (self[i] for i in range(len(self.value)))
+        return (Part(value, i, self.known, self) for i, value in enumerate(self.value))
 
     def entries(self) -> Iterator[tuple[str, Part]]:
         """The names and values of an object."""
         if not isinstance(self.value, dict):
             self.fail("an object")
-        return ((name, self[name]) for name in self.value)
+        return ((name, Part(value, name, self.known, self)) for name, value in self.value.items())
+
+    def whole(self, least: int, most: int) -> int:
+        """The value, a whole number from `least` to `most`."""
+        if type(self.value) is not int or not least <= self.value <= most:
+            self.fail(f"a whole number from {least:,} to {most:,}")
+        return int(self.value)
 
 
 def load(data: bytes, form: Format, read: Callable[[Part], T]) -> T:
     """What `read` makes of the header of a file. Raises the error of `form`, whatever is wrong with the file."""
-    found, arrays = unpack(data, form)
-    header = Part(found.value, "header", form, Known(arrays, found.value["version"]))
+    value, arrays = unpack(data, form)
+    header = Part(value, "header", Known(form, arrays))
+    header.known.version = version = header["version"].whole(1, 10**6)
+    if version > form.version:
+        raise form.error(
+            f"The {form.noun} has format version {version}; this kit reads up to version {form.version}.",
+            next_step=f"update ipu_teach, or save the {form.noun} again with this version.",
+        )
     for kind in arrays.keys() & COLUMNS.keys():
         if arrays[kind].dtype != COLUMNS[kind]:
             header.fail(f"beside {kind}.npy of {COLUMNS[kind]}")
@@ -202,16 +224,15 @@ def plain(kind: type, wanted: str) -> Codec:
 def whole(least: Bound = 0, most: Bound = MOST, below: Bound | None = None) -> Codec:
     """A whole number from `least` to `most`, or `below` something."""
 
-    def read(part: Part) -> int:
-        low, high = _range(part.known, least, most, below)
-        good = type(part.value) is int and low <= part.value <= high
-        return int(part.value) if good else part.fail(f"a whole number from {low:,} to {high:,}")
-
-    return Codec(lambda v, _: v, read)
+    bounds = _bounds(least, most, below)
+    return Codec(lambda v, _: v, lambda p: p.whole(*bounds(p.known)))
 
 
-def _range(known: Known, least: Bound, most: Bound, below: Bound | None) -> tuple[int, int]:
-    return known.bound(least), known.bound(most) if below is None else known.bound(below) - 1
+def _bounds(least: Bound, most: Bound, below: Bound | None) -> Callable[[Known], tuple[int, int]]:
+    """The least and the most, of what was told."""
+    if isinstance(least, int) and isinstance(most, int) and below is None:
+        return lambda _, fixed=(least, most): fixed  # type: ignore[misc]
+    return lambda known: (known.bound(least), known.bound(most) if below is None else known.bound(below) - 1)
 
 
 def real(least: float = 0, most: float = 1e18) -> Codec:
@@ -226,10 +247,11 @@ def real(least: float = 0, most: float = 1e18) -> Codec:
 
 def column(*shape: Bound, least: Bound = 0, most: Bound = MOST, below: Bound | None = None) -> Codec:
     """An array of whole numbers among the columns, of that shape; without one, of any length."""
+    bounds = _bounds(least, most, below)
 
     def read(part: Part) -> Array:
         sizes = [part.known.bound(n) for n in shape]
-        found = part.known.column(part, prod(sizes) if sizes else None, *_range(part.known, least, most, below))
+        found = part.known.column(part, prod(sizes) if sizes else None, *bounds(part.known))
         return found.reshape(sizes) if len(sizes) > 1 else found
 
     return Codec(lambda v, out: out.add(v), read)
@@ -375,7 +397,9 @@ def codec(hint: Any) -> Codec:
 
 
 def schema(record: type) -> dict[str, Codec]:
-    """The codecs of a record's fields by name, in order."""
+    """The codecs of a record's fields by name, in order; none of what is no record."""
+    if not is_dataclass(record):
+        return {}
     hints = get_type_hints(record, include_extras=True)
     found = {f.name: codec(hints[f.name]) for f in fields(record)}
     return {name: c for name, c in found.items() if c != NOTE}
@@ -386,8 +410,8 @@ def row(make: Any, **parts: Codec) -> Codec:
     of = parts or schema(make)
 
     def read(part: Part) -> Any:
-        here = enumerate(of.items())
-        return make(**{name: c.read(part[i]) for i, (name, c) in here if c.since <= part.known.version})
+        here, version = enumerate(of.items()), part.known.version
+        return make(**{name: c.read(part[i]) for i, (name, c) in here if c.since <= version})
 
     return Codec(lambda v, out: [c.write(getattr(v, name), out) for name, c in of.items()], read)
 
@@ -397,21 +421,17 @@ def keyed(make: Any, **parts: Codec) -> Codec:
     of = parts or schema(make)
 
     def read(part: Part) -> Any:
-        here = of.items()
-        return make(**{name: c.read(part[c.key or name]) for name, c in here if c.since <= part.known.version})
+        here, version = of.items(), part.known.version
+        return make(**{name: c.read(part[c.key or name]) for name, c in here if c.since <= version})
 
     return Codec(lambda v, out: {c.key or name: c.write(getattr(v, name), out) for name, c in of.items()}, read)
 
 
-def tagged(kinds: Mapping[str, tuple[type, Codec]], wanted: str) -> Codec:
-    """An object that says in `kind` which of `kinds` it is; each is a class and the `keyed` of it."""
-
-    def write(value: Any, out: Columns) -> dict[str, Any]:
-        kind = next(kind for kind, (of, _) in kinds.items() if isinstance(value, of))
-        return {"kind": kind, **kinds[kind][1].write(value, out)}
+def tagged(kinds: Mapping[str, Codec], kind: Callable[[Any], str], wanted: str) -> Codec:
+    """An object that says in `kind` which of `kinds` it is: objects all of them. `kind` says it of a value."""
 
     def read(part: Part) -> Any:
-        kind = TEXT.read(part["kind"])
-        return kinds[kind][1].read(part) if kind in kinds else part["kind"].fail(wanted)
+        found = TEXT.read(part["kind"])
+        return kinds[found].read(part) if found in kinds else part["kind"].fail(wanted)
 
-    return Codec(write, read)
+    return Codec(lambda v, out: {"kind": kind(v), **kinds[kind(v)].write(v, out)}, read)

@@ -136,12 +136,12 @@ def _programs(header: s.Part) -> tuple[ProgramNode, ...]:
     sizes: dict[ProgramNode, int] = {}
     header.known["nodes"] = made
     for part in header["nodes"].items():
-        node: ProgramNode = s.row(ProgramNode).read(part)
+        node: ProgramNode = w.NODE.read(part)
         sizes[node] = 1 + sum(sizes[child] for child in node.children)
         if sizes[node] > MOST_NODES or node.step >= 0 and node.children:
             part.fail(f"a program of at most {MOST_NODES:,} parts")
         made.append(node)
-    roots: tuple[ProgramNode, ...] = s.numbers(w.NODE).read(header["programs"])
+    roots: tuple[ProgramNode, ...] = s.numbers(w.NODES).read(header["programs"])
     if sum(sizes[root] for root in roots) > MOST_NODES:
         header["programs"].fail(f"programs of at most {MOST_NODES:,} parts")
     return roots

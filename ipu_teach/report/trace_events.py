@@ -118,7 +118,7 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
     except (ValueError, RecursionError) as error:
         raise ReportLoadError(f"""This is no trace, or it is damaged: {type(error).__name__}.
             next:  open a file that {TRACE.writer} wrote.""") from None
-    part = Part({"traceEvents": header} if isinstance(header, list) else header, "trace", TRACE, Known({}))
+    part = Part({"traceEvents": header} if isinstance(header, list) else header, "trace", Known(TRACE, {}))
     names: dict[tuple[str, int, int], str] = {}
     spans: dict[tuple[int, int], list[tuple[float, float, str, str]]] = {}
     begun: dict[tuple[int, int], list[tuple[float, str, str]]] = {}

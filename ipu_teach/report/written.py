@@ -33,7 +33,8 @@ MOST_CELLS = 2**28  # places of the programs times tiles or variables: what a la
 MOST_MESSAGES = 2**22  # of one exchange
 
 CODELETS, COMPUTE_SETS, STEPS = s.many(s.row(CodeletFacts)), s.many(s.row(ComputeSetFacts)), s.many(s.row(StepFacts))
-COST, CYCLES, RUN, NODE = s.keyed(StepCost), s.named(s.whole()), s.keyed(Ran), s.once("nodes", s.row(ProgramNode))
+COST, CYCLES, RUN, NODE = s.keyed(StepCost), s.named(s.whole()), s.keyed(Ran), s.row(ProgramNode)
+NODES = s.once("nodes", NODE)
 BY_CATEGORY = s.named(s.column("tiles"), CATEGORIES, "bytes by category")
 LEDGER = s.keyed(
     dict, tile=s.column("rows", below="tiles"), variable=s.column("rows", below="variables"), size=s.column("rows"),
@@ -139,7 +140,7 @@ def _programs(profile: Profile, out: s.Columns) -> list[int]:
             raise _too_large(f"of a program of more than {MOST_NODES:,} parts", "use Repeat for what runs often.")
         found: dict[ProgramNode, Any] = {}
         for node in reversed(order):
-            found[node] = NODE.write(replace(node, children=tuple(found[child] for child in node.children)), out)
+            found[node] = NODES.write(replace(node, children=tuple(found[child] for child in node.children)), out)
         roots.append(found[program])
     return roots
 
