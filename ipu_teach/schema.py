@@ -223,7 +223,6 @@ def plain(kind: type, wanted: str) -> Codec:
 
 def whole(least: Bound = 0, most: Bound = MOST, below: Bound | None = None) -> Codec:
     """A whole number from `least` to `most`, or `below` something."""
-
     bounds = _bounds(least, most, below)
     return Codec(lambda v, _: v, lambda p: p.whole(*bounds(p.known)))
 
@@ -374,7 +373,7 @@ def by_column(make: Any, wanted: str, **columns: Codec) -> Codec:
 
 
 def since(version: int) -> Callable[[Codec], Codec]:
-    """Of a field, in its hint: older files lack it, and have its default."""
+    """Of a field, in its hint: older files lack it, and have its default. In a `row` such fields stand last."""
     return lambda c: c._replace(since=version)
 
 

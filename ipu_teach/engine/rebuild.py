@@ -292,4 +292,4 @@ class _Reader:
 
 def _pieces(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
     """At most how many elements a strided view touches: axes of stride 0 touch the same ones."""
-    return prod(n for n, s in zip(shape, strides, strict=True) if s)
+    return prod(n for n, stride in zip(shape, strides, strict=True) if stride)
