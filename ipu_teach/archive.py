@@ -1,7 +1,7 @@
 """The container of what is saved, executables and reports: one JSON header and columns of numbers, in an uncompressed zip file.
 
 Members are `header.json` and `NAME.npy`, one-dimensional arrays that need no pickle. Nothing is compressed, so that no file
-unpacks to more than its own size. Everything read back is checked before it is used; a fault is the error of its `Format`.
+unpacks to more than its own size. `schema` says what stands in a header, and checks it; a fault is the error of its `Format`.
 
 It stands low in the house, beside `graph`, because reports (`report`) and executables (`engine`), which are floors apart, are
 both saved with it, and it knows of neither.
@@ -14,11 +14,11 @@ import json
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -72,7 +72,7 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, Array]) -> bytes:
     return buffer.getvalue()
 
 
-def unpack(data: bytes, form: Format) -> tuple[Part, dict[str, Array]]:
+def unpack(data: bytes, form: Format) -> tuple[dict[str, Any], dict[str, Array]]:
     """The header and the arrays in `data`, a file of the format `form`. Raises its error."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as file:
@@ -86,18 +86,11 @@ def unpack(data: bytes, form: Format) -> tuple[Part, dict[str, Array]]:
             f"This is no {form.noun}, or it is damaged: {type(error).__name__}: {shown(str(error))}.",
             next_step=f"load a file that {form.writer} wrote; if it was copied, copy it again.",
         ) from None
-    part = Part(header, "header", form)
     if not isinstance(header, dict) or header.get("format") != form.name:
         raise form.error(
             f"This is a zip file, and no {form.noun} of this kit.", next_step=f"load a file that {form.writer} wrote."
         )
-    version = part.whole("version", 1, 10**6)
-    if version > form.version:
-        raise form.error(
-            f"The {form.noun} has format version {version}; this kit reads up to version {form.version}.",
-            next_step=f"update ipu_teach, or save the {form.noun} again with this version.",
-        )
-    return part, arrays
+    return header, arrays
 
 
 def _members(file: zipfile.ZipFile, size: int, form: Format) -> dict[str, bytes]:
@@ -121,83 +114,6 @@ def _array(name: str, content: bytes) -> Array:
     if dtype not in KINDS.values() or len(shape) != 1 or fortran and shape[0] > 1 or shape[0] * dtype.itemsize != rest:
         raise ValueError(f"{name} holds {shape} {dtype}")
     return np.frombuffer(content, dtype, offset=stream.tell()).astype(dtype.newbyteorder("="))
-
-
-class Part:
-    """A value of the header, read with its type checked. `where` is its place, as an error names it."""
-
-    def __init__(self, value: Any, where: str, form: Format) -> None:
-        self.value = value
-        self.where = where
-        self.form = form
-
-    def fail(self, wanted: str) -> NoReturn:
-        """Say that the value is not `wanted`."""
-        raise self.form.error(
-            f"The {self.form.noun} is damaged: {shown(self.value)} is not {wanted}.",
-            where=self.where,
-            next_step="save it again; a file that was changed by hand cannot be loaded.",
-        )
-
-    def __getitem__(self, key: str | int) -> Part:
-        kind = dict if isinstance(key, str) else list
-        place = f"{self.where}.{key}" if isinstance(key, str) else f"{self.where}[{key}]"
-        if not isinstance(self.value, kind):
-            self.fail("an object" if kind is dict else "a list")
-        if isinstance(key, str) and key not in self.value or isinstance(key, int) and not 0 <= key < len(self.value):
-            raise self.form.error(
-                f"The {self.form.noun} is damaged: something is missing.", where=place, next_step="save it again."
-            )
-        return Part(self.value[key], place, self.form)  # type: ignore[index]
-
-    def items(self, key: str) -> Iterator[Part]:
-        """The values of the list `key`."""
-        part = self[key]
-        if not isinstance(part.value, list):
-            part.fail("a list")
-        return (Part(value, f"{part.where}[{i}]", self.form) for i, value in enumerate(part.value))
-
-    def entries(self, key: str) -> Iterator[tuple[str, Part]]:
-        """The names and values of the object `key`."""
-        part = self[key]
-        if not isinstance(part.value, dict):
-            part.fail("an object")
-        return ((name, Part(value, f"{part.where}.{name}", self.form)) for name, value in part.value.items())
-
-    def whole(self, key: str | int, least: int, most: int) -> int:
-        """The whole number `key`, from `least` to `most`."""
-        part = self[key]
-        if type(part.value) is not int or not least <= part.value <= most:
-            part.fail(f"a whole number from {least:,} to {most:,}")
-        return int(part.value)
-
-    def real(self, key: str | int, least: float, most: float) -> float:
-        """The number `key`, whole or not, from `least` to `most`."""
-        part = self[key]
-        if type(part.value) not in (int, float) or not least <= part.value <= most:
-            part.fail(f"a number from {least:,} to {most:,}")
-        return float(part.value)
-
-    def text(self, key: str | int) -> str:
-        """The text `key`."""
-        part = self[key]
-        if not isinstance(part.value, str):
-            part.fail("text")
-        return str(part.value)
-
-    def flag(self, key: str | int) -> bool:
-        """True or false."""
-        part = self[key]
-        if not isinstance(part.value, bool):
-            part.fail("true or false")
-        return bool(part.value)
-
-    def numbers(self, key: str | int, least: int, most: int, longest: int) -> tuple[int, ...]:
-        """A list of at most `longest` whole numbers, each from `least` to `most`."""
-        part = self[key]
-        if not isinstance(part.value, list) or len(part.value) > longest:
-            part.fail(f"a list of at most {longest:,} numbers")
-        return tuple(part.whole(i, least, most) for i in range(len(part.value)))
 
 
 def path_of(given: object, call: str) -> Path:

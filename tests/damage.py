@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
@@ -31,6 +31,27 @@ def whole(header: Any, arrays: dict[str, bytes], compression: int = zipfile.ZIP_
         for name, content in arrays.items():
             file.writestr(name, content)
     return buffer.getvalue()
+
+
+def lied(header: dict[str, Any], hostile: list[Any], rng: Random) -> dict[str, Any]:
+    """A copy of a header in which one value somewhere is another, or gone."""
+
+    def places(value: Any) -> Iterator[tuple[Any, Any]]:
+        entries = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+        for key, inner in entries:
+            yield value, key
+            yield from places(inner)
+
+    changed: dict[str, Any] = json.loads(json.dumps(header))
+    part = rng.choice(list(changed))
+    place, key = rng.choice([(changed, part), *places(changed[part])])
+    if isinstance(place, dict) and rng.randrange(10) == 0:
+        del place[key]
+    elif type(place[key]) is int and rng.randrange(2):
+        place[key] += rng.choice([-1, 1, 4, 64])
+    else:
+        place[key] = rng.choice(hostile)
+    return changed
 
 
 def refuses_truncated(data: bytes, load: Load, error: type[IPUTeachError], step: int) -> None:

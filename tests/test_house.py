@@ -25,7 +25,7 @@ PACKAGE = ROOT / "ipu_teach"
 FLOORS = (
     ("tiny",),  # in the garden: it imports nothing of the house, and only lessons import it
     ("errors", "types", "target"),
-    ("device", "graph", "program", "registers", "datasets", "archive"),
+    ("device", "graph", "program", "registers", "datasets", "archive", "schema"),
     ("compile",),
     ("cost",),
     ("report",),

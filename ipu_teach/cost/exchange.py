@@ -16,6 +16,7 @@ scattered a lot comes out too fast.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from ipu_teach.compile.freeze import FrozenComputeSet, FrozenGraph
 from ipu_teach.cost.links import link_cycles
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import TileMap, order_of
+from ipu_teach.schema import PerIpu, PerTile, column
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
@@ -40,16 +42,16 @@ class Traffic:
     moves by itself.
     """
 
-    received: Array
-    sent: Array
-    together_received: Array
-    together_sent: Array
-    sources: Array
-    sends: Array
-    link_received: Array
-    link_sent: Array
-    links: Array
-    stayed: Array
+    received: PerTile
+    sent: PerTile
+    together_received: PerTile
+    together_sent: PerTile
+    sources: PerTile
+    sends: PerTile
+    link_received: PerIpu
+    link_sent: PerIpu
+    links: Annotated[Array, column("ipus", "ipus")]
+    stayed: PerTile
 
     @property
     def total(self) -> int:

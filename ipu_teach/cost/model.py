@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 
@@ -34,6 +35,7 @@ from ipu_teach.graph.graph import DataStream
 from ipu_teach.graph.source import in_words
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.program import SyncType
+from ipu_teach.schema import PerTile, key, keyed
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
@@ -49,14 +51,14 @@ class StepCost:
 
     kind: str
     name: str
-    sync_cycles: int
-    exchange: tuple[Traffic, ...]
-    exchange_cycles: Array
+    sync_cycles: Annotated[int, key("sync")]
+    exchange: tuple[Annotated[Traffic, keyed(Traffic)], ...]
+    exchange_cycles: PerTile
     exchange_duration: int
-    global_exchange_cycles: int
-    compute_cycles: Array
-    active_cycles: Array
-    host_cycles: float
+    global_exchange_cycles: Annotated[int, key("global")]
+    compute_cycles: Annotated[PerTile, key("compute")]
+    active_cycles: Annotated[PerTile, key("active")]
+    host_cycles: Annotated[float, key("host")]
     host_bytes: int
     unknown: tuple[str, ...] = ()
 

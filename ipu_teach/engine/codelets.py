@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.archive import Part
 from ipu_teach.errors import ExecutableLoadError, shown
 from ipu_teach.graph.vertex import SupervisorVertex, Vertex, template
+from ipu_teach.schema import TEXT, Part, many, pair, whole
 from ipu_teach.types import ALL, DType, dtype_named
 
 DTYPES = {dtype.__name__: dtype for dtype in ALL}
+FIELDS = many(pair(TEXT, TEXT, TEXT, whole(most=2)))  # name, kind, dtype and depth of each
 
 
 def described(codelet: type[Vertex]) -> dict[str, Any]:
@@ -30,7 +31,7 @@ def described(codelet: type[Vertex]) -> dict[str, Any]:
         "module": codelet.__module__,
         "name": codelet.__qualname__,
         "context": codelet.context,
-        "fields": [[f.name, f.kind, f.dtype.__name__, f.depth] for f in codelet.fields.values()],
+        "fields": _fields(codelet),
         "hash": _fingerprint(codelet),
     }
     base = _made_from(codelet)
@@ -42,7 +43,7 @@ def described(codelet: type[Vertex]) -> dict[str, Any]:
 
 def resolve(part: Part, codelets: Iterable[type[Vertex]]) -> type[Vertex]:
     """The class that `part` describes, among `codelets` and all of this process. Raises `ExecutableLoadError`."""
-    name, module = part.text("name"), part.text("module")
+    name, module = TEXT.read(part["name"]), TEXT.read(part["module"])
     given, known = _named(name, codelets), _named(name, _every(Vertex))
     if not given and not known and "base" in part.value:
         made = _remade(part, codelets)
@@ -80,15 +81,19 @@ def _every(base: type[Vertex]) -> Iterator[type[Vertex]]:
 
 def _misfit(codelet: type[Vertex], part: Part) -> str:
     """How a class differs from what was written down, in words; "" if it does not."""
-    here = {f.name: [f.name, f.kind, f.dtype.__name__, f.depth] for f in codelet.fields.values()}
-    there = {p.text(0): [p.text(0), p.text(1), p.text(2), p.whole(3, 0, 2)] for p in part.items("fields")}
+    here, there = ({f[0]: f for f in fields} for fields in (_fields(codelet), FIELDS.read(part["fields"])))
     for name in [*there, *here]:
         if here.get(name) != there.get(name):
             return f"its field {name!r} was {_field_text(there.get(name))} and is {_field_text(here.get(name))}"
-    if codelet.context != part.text("context"):
-        return f"it ran as a {part.text('context')} and runs as a {codelet.context}"
+    context = TEXT.read(part["context"])
+    if codelet.context != context:
+        return f"it ran as a {context} and runs as a {codelet.context}"
     saved, now = part["hash"].value, _fingerprint(codelet)
     return "the text of its methods has changed" if saved is not None and now is not None and saved != now else ""
+
+
+def _fields(codelet: type[Vertex]) -> list[tuple[str, str, str, int]]:
+    return [(f.name, f.kind, f.dtype.__name__, f.depth) for f in codelet.fields.values()]
 
 
 def _field_text(field: Any) -> str:
@@ -133,22 +138,23 @@ def _made_from(codelet: type[Vertex]) -> type[Vertex] | None:
 def _remade(part: Part, codelets: Iterable[type[Vertex]]) -> type[Vertex] | None:
     """The class that `template` would make of the base that `part` names, if that is here."""
     base = part["base"]
-    bases = [c for c in _named(base.text("name"), [*codelets, *_every(Vertex)]) if c.__module__ == base.text("module")]
+    name, base_name, module = (TEXT.read(place) for place in (part["name"], base["name"], base["module"]))
+    bases = [c for c in _named(base_name, [*codelets, *_every(Vertex)]) if c.__module__ == module]
     if not bases:
-        raise ExecutableLoadError(f"""The executable uses the codelet {part.text("name")}, which is made from
-            {base.text("name")}, and there is no such vertex class here.
-            where: it was defined in {base.text("module")}
-            next:  import {base.text("module")} first.""")
+        raise ExecutableLoadError(f"""The executable uses the codelet {name}, which is made from {base_name}, and there is no
+            such vertex class here.
+            where: it was defined in {module}
+            next:  import {module} first.""")
     found = bases[-1]
     dtypes: dict[type[DType], type[DType]] = {}
-    for field in part.items("fields"):
-        name, dtype = field.text(0), dtype_named(field.text(2))
-        if name not in found.fields or dtype is None or dtypes.setdefault(found.fields[name].dtype, dtype) is not dtype:
+    for field, _, dtype_name, _ in FIELDS.read(part["fields"]):
+        dtype = dtype_named(dtype_name)
+        if field not in found.fields or dtype is None or dtypes.setdefault(found.fields[field].dtype, dtype) is not dtype:
             return None
-    constants = {name: _decoded(value) for name, value in base.entries("constants")}
-    if any(name.startswith("_") or callable(getattr(Vertex, name, None)) for name in constants):
+    constants = {key: _decoded(value) for key, value in base["constants"].entries()}
+    if any(key.startswith("_") or callable(getattr(Vertex, key, None)) for key in constants):
         base["constants"].fail("a list of constants")
-    return template(found, part.text("name"), dtypes, **constants)
+    return template(found, name, dtypes, **constants)
 
 
 def _constants(owner: type) -> Iterator[tuple[str, Any]]:

@@ -72,7 +72,7 @@ class Executable:
     @property
     def report(self) -> Report:
         """What was compiled, with nothing run."""
-        return Report(self.profile, StepLog().snapshot(), None, InstrumentationSettings.of(effective(self.given_options)))
+        return Report(self.profile, StepLog().snapshot(), _settings=InstrumentationSettings.of(effective(self.given_options)))
 
     # Files
 

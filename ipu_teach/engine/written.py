@@ -1,20 +1,22 @@
 """A compiled program written down: what `archive` stores, from what `Compiled` holds. `rebuild` reads it back.
 
 Views become numbers in two tables: layouts (how elements lie) and tensors (a dtype, an offset and a layout). A program's
-tree becomes a list of nodes in which equal ones appear once, children first.
+tree becomes a list of nodes in which equal ones appear once, children first. Each kind of step and of program is said once,
+for both ways: what stands in the file, and what is made of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, astuple
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from ipu_teach import program as p, schema as s
 from ipu_teach.archive import MOST_NODES, Format
 from ipu_teach.compile import Compiled
-from ipu_teach.compile.freeze import FrozenComputeSet, FrozenGraph, FrozenTable
+from ipu_teach.compile.freeze import FrozenGraph, FrozenTable
 from ipu_teach.compile.programs import (
     AbortStep,
     CopyStep,
@@ -23,25 +25,19 @@ from ipu_teach.compile.programs import (
     PrintStep,
     RemoteCopyStep,
     StampStep,
-    Step,
     SyncStep,
     UndefStep,
 )
-from ipu_teach.engine.codelets import described
-from ipu_teach.errors import ExecutableLoadError, NotOfferedError
-from ipu_teach.graph.layouts import Layout
+from ipu_teach.engine.codelets import DTYPES, described
+from ipu_teach.errors import ExecutableLoadError, NotOfferedError, did_you_mean
+from ipu_teach.graph.layouts import MOST_DIMENSIONS, Layout
+from ipu_teach.graph.remote import RemoteBuffer
 from ipu_teach.graph.stream import DataStream
 from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.variables import ALIGNMENT
-from ipu_teach.graph.vertex import Vertex
-from ipu_teach.types import Array
+from ipu_teach.graph.variables import ALIGNMENT, MOST_BYTES
+from ipu_teach.types import UNSIGNED_INT, Array, DType, dtype_named
 
 EXECUTABLE = Format("executable", 2, "Executable.save", ExecutableLoadError, ExecutableLoadError)
-
-# Programs that `rebuild` knows. Leaves are known by their steps.
-COMPOSITES = (
-    "Sequence", "Repeat", "RepeatWhileTrue", "RepeatWhileFalse", "If", "Switch", "Call", "Block", "ErrorProgram"
-)  # fmt: skip
 
 
 def written(compiled: Compiled, checks: Mapping[str, bool], options: Mapping[str, Any]) -> bytes:
@@ -49,170 +45,218 @@ def written(compiled: Compiled, checks: Mapping[str, bool], options: Mapping[str
     return _Writer(compiled).file(checks, options)
 
 
-class _Blob:
-    """Arrays end to end: `add` returns where one starts."""
+def _refuse(what: str) -> NoReturn:
+    raise NotOfferedError(f"""{what} in a saved executable is not offered by this kit.
+        next:  run it from the graph, in the process that builds it: Engine(graph, program).""")
 
-    def __init__(self, dtype: Any) -> None:
-        self.dtype = dtype
-        self.parts: list[Array] = []
-        self.size = 0
 
-    def add(self, values: Array) -> int:
-        flat = np.ascontiguousarray(values).reshape(-1).view(self.dtype)
-        self.parts.append(flat)
-        self.size += len(flat)
-        return self.size - len(flat)
+# What stands in tables
 
-    def whole(self) -> Array:
-        return np.concatenate([np.zeros(0, self.dtype), *self.parts])
+
+def in_table(table: str, write: Callable[[Any, s.Columns], Any] = lambda v, _: v) -> s.Codec:
+    """The number of an entry of `table`, which may be empty."""
+    read = s.index(table).read
+    return s.Codec(write, lambda part: read(part) if part.known[table] else part.fail("in its table, which is empty"))
+
+
+def _read_dtype(part: s.Part) -> type[DType]:
+    name = s.TEXT.read(part)
+    return dtype_named(name) or part.fail(f"a dtype ({did_you_mean(name, DTYPES)}known are {', '.join(DTYPES)})")
+
+
+def _write_layout(layout: Any, out: s.Columns) -> dict[str, Any]:
+    if not isinstance(layout, Layout):
+        return {"parts": [[delta, LAYOUT.write(part, out)] for delta, part in layout.parts]}
+    shape = {"shape": list(layout.shape)}
+    if layout.strides is not None:
+        return shape | {"strides": list(layout.strides)}
+    return shape | {"at": out.put("numbers", layout.positions)}
+
+
+DTYPE = s.Codec(lambda dtype, _: dtype.__name__, _read_dtype)
+LAYOUT = in_table("layouts", s.once("layouts", s.Codec(_write_layout, lambda _: None), lambda layout: layout.id).write)
+VIEW = s.row(dict, dtype=DTYPE, offset=s.whole(most=MOST_BYTES), layout=LAYOUT)
+TENSOR = in_table("tensors", s.once("tensors", VIEW, id).write)
+CODELET = in_table("codelets", s.once("codelets", s.Codec(lambda c, _: described(c), lambda _: None), id).write)
+MAYBE = s.maybe(TENSOR)
+
+
+# The graph
+
+SHAPE = s.numbers(s.whole(most=MOST_BYTES), MOST_DIMENSIONS)
+VARIABLE = s.row(dict, name=s.TEXT, dtype=DTYPE, shape=SHAPE, constant=s.FLAG)
+SIZE = s.whole(1, MOST_BYTES)
+MODE = s.Codec(lambda mode, _: mode.value, lambda part: part)  # read where it matters: not of a stream to the host
+STREAM = s.row(
+    dict, handle=s.TEXT, dtype=DTYPE, num_elements=SIZE, to_device=s.FLAG, buffering_depth=s.whole(1, 2**20), mode=MODE
+)
+HOST_ACCESS = s.row(dict, handle=s.TEXT, tensor=TENSOR, write=s.FLAG)
+REMOTE_BUFFER = s.row(dict, handle=s.TEXT, dtype=DTYPE, num_elements=SIZE, repeats=SIZE)
+
+
+# Steps
+
+
+def _handle(table: str, wanted: str) -> s.Codec:
+    """What was told in `table` under its handle."""
+    return s.Codec(lambda v, _: v.handle, lambda part: part.known[table].get(s.TEXT.read(part)) or part.fail(wanted))
+
+
+STREAM_OF, BUFFER_OF = _handle("streams", "a stream of the graph"), _handle("remote_buffers", "a remote buffer")
+
+
+def _write_side(side: object, out: s.Columns) -> Any:
+    if not isinstance(side, (DataStream, Tensor)):
+        _refuse(f"A copy of {type(side).__name__}")
+    return (STREAM_OF if isinstance(side, DataStream) else TENSOR).write(side, out)
+
+
+def _remote_copy(tensor: Tensor, buffer: RemoteBuffer, offset: Tensor | None, store: bool) -> p.Copy:
+    return p.Copy(tensor, buffer, offset) if store else p.Copy(buffer, tensor, offset)
+
+
+def _abort(message: str, predicate: Tensor | None) -> p.Program:
+    return p.Abort(message) if predicate is None else p.AbortOnCondition(predicate, message)
+
+
+def _is_stamp(stamp: p.CycleStamp) -> bool:
+    return all(t.dtype is UNSIGNED_INT and t.shape == (2,) for t in (stamp.tensor, stamp.since) if t is not None)
+
+
+SIDE = s.Codec(_write_side, lambda part: (STREAM_OF if isinstance(part.value, str) else TENSOR).read(part))
+SYNC = s.Codec(
+    lambda sync, _: sync.value,
+    lambda part: {kind.value: kind for kind in p.SyncType}.get(s.TEXT.read(part)) or part.fail("a kind of sync"),
+)
+FORMAT = s.row(
+    p.PrintTensorFmt, **{f.name: s.whole(most=2**31) if f.type == "int" else s.TEXT for f in fields(p.PrintTensorFmt)}
+)
+LEAVES: dict[type, tuple[str, s.Codec]] = {
+    ExecuteStep: ("Execute", s.keyed(p.Execute, compute_set=in_table("compute_sets"), out=MAYBE)),
+    CopyStep: ("Copy", s.keyed(p.Copy, source=SIDE, destination=SIDE)),
+    RemoteCopyStep: ("RemoteCopy", s.keyed(_remote_copy, tensor=TENSOR, buffer=BUFFER_OF, offset=MAYBE, store=s.FLAG)),
+    PrintStep: ("PrintTensor", s.keyed(p.PrintTensor, title=s.TEXT, tensor=TENSOR, fmt=FORMAT)),
+    UndefStep: ("WriteUndef", s.keyed(p.WriteUndef, tensor=TENSOR)),
+    SyncStep: ("Sync", s.keyed(p.Sync, sync_type=s.key("type")(SYNC))),
+    AbortStep: ("Abort", s.keyed(_abort, message=s.TEXT, predicate=MAYBE)),
+    StampStep: (
+        "CycleStamp",
+        s.checked(s.keyed(p.CycleStamp, tensor=TENSOR, since=MAYBE), _is_stamp, "a stamp of two UNSIGNED_INT"),
+    ),
+}
+STEP = s.tagged(dict(LEAVES.values()), lambda step: LEAVES[type(step)][0], "a step that this kit knows")
+
+
+# Programs of others
+
+
+class Composite(NamedTuple):
+    """A program of `size` others, or of any number: `make` gets its name, the others, and what the file says besides."""
+
+    make: Callable[..., p.Program]
+    size: int | None
+    besides: s.Codec
+
+
+def _of(size: int | None, make: Callable[..., p.Program], **besides: s.Codec) -> Composite:
+    return Composite(make, size, s.keyed(dict, **besides))
+
+
+def _switch(_: str, *below: p.Program, predicate: Tensor, cases: tuple[int, ...], checked: bool) -> p.Program:
+    made = p.Switch(predicate, list(zip(cases, below, strict=False)), below[-1])
+    made.checked = checked
+    return made
+
+
+CASES = s.numbers(s.whole(-(2**63), 2**63))
+COMPOSITES = {  # calls, which need a function, are made by `rebuild`
+    "Sequence": _of(None, lambda name, *below: p.Sequence(*below, name=name)),
+    "Repeat": _of(1, lambda _, body, count: p.Repeat(count, body), count=s.whole(most=2**63)),
+    "RepeatWhileTrue": _of(2, lambda _, a, body, predicate: p.RepeatWhileTrue(a, predicate, body), predicate=TENSOR),
+    "RepeatWhileFalse": _of(2, lambda _, a, body, predicate: p.RepeatWhileFalse(a, predicate, body), predicate=TENSOR),
+    "If": _of(2, lambda _, then, other, predicate: p.If(predicate, then, other), predicate=TENSOR),
+    "Switch": _of(None, _switch, predicate=TENSOR, cases=CASES, checked=s.FLAG),
+    "Block": _of(1, lambda name, body: p.Block(body, name)),
+    "ErrorProgram": _of(2, lambda name, body, _: p.ErrorProgram(name, body)),
+    "Call": _of(1, p.Call),
+}
+CHILDREN, NODES = s.numbers(s.whole(below="nodes")), s.once("nodes", s.Codec(lambda entry, _: entry, lambda _: None))
 
 
 class _Writer:
     def __init__(self, compiled: Compiled) -> None:
         self.compiled = compiled
         self.graph: FrozenGraph = compiled.graph
-        self.numbers = _Blob(np.int64)  # columns, positions, the mapping
-        self.values = _Blob(np.uint8)  # initial values, in the bytes of their dtypes
-        self.layouts: list[Any] = []
-        self._layout_ids: dict[int, int] = {}
-        self.tensors: list[list[Any]] = []
-        self._tensor_ids: dict[int, int] = {}
-        self.codelets: list[dict[str, Any]] = []
-        self._codelet_ids: dict[type[Vertex], int] = {}
-        self.nodes: list[dict[str, Any]] = []
-        self._node_ids: dict[Any, int] = {}
+        # Columns, positions and the mapping; and initial values, in the bytes of their dtypes.
+        self.out = s.Columns({"numbers": np.dtype("i8"), "values": np.dtype("u1")})
         self._parts = 0
         self._states = iter(self.graph.state_values)
 
     def file(self, checks: Mapping[str, bool], options: Mapping[str, Any]) -> bytes:
+        graph, compiled, out = self.graph, self.compiled, self.out
         self._number_layouts()
-        graph, target = self.graph, asdict(self.graph.target)
         count = len(graph.variables) - len(graph.state_values)  # each state has a hidden variable at the end
         end = graph.state_values[0][1] if graph.state_values else graph.memory_bytes
         header = {
             "checks": dict(checks),
             "options": {name: value for name, value in options.items() if name != "target.saveArchive"},
-            "target": {"version": target.pop("ipu_version"), "fields": target},
+            "target": s.TARGET.write(graph.target, out),
             "alignment": ALIGNMENT,
             "memory_bytes": end,
-            "variables": [[v.name, v.dtype.__name__, list(v.shape), v.constant] for v in graph.variables[:count]],
+            "variables": s.many(VARIABLE).write(graph.variables[:count], out),
             "mapping": self._mapping(end),
-            "initial_values": [[self._tensor(t), *self._value(v)] for t, v in graph.initial_values],
-            "compute_sets": [self._compute_set(cs) for cs in graph.compute_sets],
-            "streams": [
-                [s.handle, s.dtype.__name__, s.num_elements, s.to_device, s.buffering_depth, s.mode.value]
-                for s in self.compiled.streams.values()
-            ],
-            "host_accesses": [[a.handle, self._tensor(a.tensor), a.write] for a in self.compiled.host_accesses.values()],
-            "remote_buffers": [
-                [b.handle, b.dtype.__name__, b.num_elements, b.repeats] for b in self.compiled.remote_buffers.values()
-            ],
-            "steps": [self._step(step) for step in self.compiled.steps],
-            "programs": [self._program(node) for node in self.compiled.programs],
+            "initial_values": [[TENSOR.write(t, out), *self._value(v)] for t, v in graph.initial_values],
+            "compute_sets": [{"name": c.name, "tables": [self._table(t) for t in c.tables]} for c in graph.compute_sets],
+            "streams": s.many(STREAM).write(compiled.streams.values(), out),
+            "host_accesses": s.many(HOST_ACCESS).write(compiled.host_accesses.values(), out),
+            "remote_buffers": s.many(REMOTE_BUFFER).write(compiled.remote_buffers.values(), out),
+            "steps": s.many(STEP).write(compiled.steps, out),
+            "programs": [self._program(node) for node in compiled.programs],
         }
-        header.update(nodes=self.nodes, codelets=self.codelets, layouts=self.layouts, tensors=self.tensors)
-        return EXECUTABLE.pack(header, {"numbers": self.numbers.whole(), "values": self.values.whole()})
-
-    # The graph
+        tables = {name: out.table(name) for name in ("nodes", "codelets", "layouts", "tensors")}
+        return EXECUTABLE.pack(header | tables, out.arrays())
 
     def _number_layouts(self) -> None:
         """All layouts in use, in the order of their making: groups of vertices come out in the same order again."""
         used = {int(i) for _, t in self.graph.tables() for c in t.layouts.values() for i in np.unique(c)}
         used |= {t.layout.id for t in self._tensors_in_use()}
         for number in sorted(used):
-            self._layout(self.graph.layouts[number])
+            LAYOUT.write(self.graph.layouts[number], self.out)
 
     def _tensors_in_use(self) -> list[Tensor]:
         found = [t for t, _ in self.graph.initial_values] + [a.tensor for a in self.compiled.host_accesses.values()]
         found += [v for step in self.compiled.steps for v in vars(step).values() if isinstance(v, Tensor)]
         return found + [t for program in self.compiled.programs for _, t in program.predicates()]
 
-    def _layout(self, layout: Any) -> int:
-        known = self._layout_ids.get(layout.id)
-        if known is not None:
-            return known
-        entry: dict[str, Any]
-        if not isinstance(layout, Layout):
-            entry = {"parts": [[delta, self._layout(part)] for delta, part in layout.parts]}
-        elif layout.strides is not None:
-            entry = {"shape": list(layout.shape), "strides": list(layout.strides)}
-        else:
-            entry = {"shape": list(layout.shape), "at": self.numbers.add(layout.positions)}
-        self._layout_ids[layout.id] = len(self.layouts)
-        self.layouts.append(entry)
-        return len(self.layouts) - 1
-
-    def _tensor(self, tensor: Tensor) -> int:
-        if id(tensor) not in self._tensor_ids:
-            self._tensor_ids[id(tensor)] = len(self.tensors)
-            self.tensors.append([tensor.dtype.__name__, tensor.offset, self._layout(tensor.layout)])
-        return self._tensor_ids[id(tensor)]
-
     def _mapping(self, end: int) -> list[int]:
         tiles = self.graph.tile_map
         stop = np.append(tiles.start[1:], self.graph.memory_bytes)
         rows = np.stack((tiles.start, np.minimum(stop, end), tiles.tile), axis=1)[(tiles.tile >= 0) & (tiles.start < end)]
-        return [self.numbers.add(rows.astype(np.int64)), len(rows)]
+        return [self._numbers(rows), len(rows)]
 
     def _value(self, values: Array) -> list[int]:
         """(where, how many): one value that is spread over a tensor is stored once."""
         spread = values.size > 1 and not any(values.strides)
         stored = values.reshape(-1)[:1] if spread else values
-        return [self.values.add(stored), stored.size]
+        return [self.out.put("values", stored), stored.size]
 
-    def _compute_set(self, compute_set: FrozenComputeSet) -> dict[str, Any]:
-        return {"name": compute_set.name, "tables": [self._table(t) for t in compute_set.tables]}
+    def _numbers(self, values: Array) -> int:
+        return self.out.put("numbers", values.astype(np.int64))
 
     def _table(self, table: FrozenTable) -> dict[str, Any]:
         renumbered = np.full(len(self.graph.layouts), -1, np.int64)
-        renumbered[list(self._layout_ids)] = list(self._layout_ids.values())
+        known: dict[Any, Any] = self.out.tables.get("layouts", {})
+        renumbered[list(known)] = [number for number, _ in known.values()]
         edges, state = {}, {}
         for name, field in table.fields.items():
             if field.kind == "state":
                 dtype, _, values = next(self._states)
-                state[name] = self.values.add(values.astype(dtype.numpy))
+                state[name] = self.out.put("values", values.astype(dtype.numpy))
             else:
-                edges[name] = [self.numbers.add(table.offsets[name]), self.numbers.add(renumbered[table.layouts[name]])]
-        columns = {n: self.numbers.add(getattr(table, n).astype(np.int64)) for n in ("tiles", "order", "estimates")}
-        return {"codelet": self._codelet(table.codelet), "vertices": len(table), "edges": edges, "state": state, **columns}
-
-    def _codelet(self, codelet: type[Vertex]) -> int:
-        if codelet not in self._codelet_ids:
-            self._codelet_ids[codelet] = len(self.codelets)
-            self.codelets.append(described(codelet))
-        return self._codelet_ids[codelet]
-
-    # The programs
-
-    def _step(self, step: Step) -> dict[str, Any]:
-        def maybe(tensor: Tensor | None) -> int | None:
-            return None if tensor is None else self._tensor(tensor)
-
-        def side(what: object) -> int | str:
-            if isinstance(what, DataStream):
-                return what.handle
-            return self._tensor(what) if isinstance(what, Tensor) else _refuse(f"A copy of {type(what).__name__}")
-
-        match step:
-            case ExecuteStep():
-                return {"kind": "Execute", "compute_set": step.compute_set, "out": maybe(step.out)}
-            case CopyStep():
-                return {"kind": "Copy", "source": side(step.source), "destination": side(step.destination)}
-            case RemoteCopyStep():
-                tensor, offset = self._tensor(step.tensor), maybe(step.offset)
-                named = {"tensor": tensor, "buffer": step.buffer.handle, "offset": offset}
-                return {"kind": "RemoteCopy", **named, "store": step.store}
-            case PrintStep():
-                return {"kind": "PrintTensor", "title": step.title, "tensor": maybe(step.tensor), "fmt": astuple(step.fmt)}
-            case UndefStep():
-                return {"kind": "WriteUndef", "tensor": maybe(step.tensor)}
-            case SyncStep():
-                return {"kind": "Sync", "type": step.sync_type.value}
-            case AbortStep():
-                return {"kind": "Abort", "message": step.message, "predicate": maybe(step.predicate)}
-            case StampStep():
-                return {"kind": "CycleStamp", "tensor": maybe(step.tensor), "since": maybe(step.since)}
-        _refuse(f"The step {type(step).__name__}")
+                edges[name] = [self._numbers(table.offsets[name]), self._numbers(renumbered[table.layouts[name]])]
+        columns = {name: self._numbers(getattr(table, name)) for name in ("tiles", "order", "estimates")}
+        codelet = CODELET.write(table.codelet, self.out)
+        return {"codelet": codelet, "vertices": len(table), "edges": edges, "state": state, **columns}
 
     def _program(self, node: Node) -> int:
         self._parts = 0
@@ -223,26 +267,11 @@ class _Writer:
         if self._parts > MOST_NODES:
             _refuse(f"A program of more than {MOST_NODES:,} parts")
         children = [self._node(child) for child in node.children]
-        entry: dict[str, Any] = {"kind": node.kind, "name": node.name}
         if node.step >= 0:
-            entry = {"step": node.step}
+            entry: dict[str, Any] = {"step": node.step}
         elif node.kind not in COMPOSITES:
             _refuse(f"The program {node.kind}")
         else:
-            entry["children"] = children
-            if node.kind == "Repeat":
-                entry["count"] = node.count
-            if node.predicate is not None:
-                entry["predicate"] = self._tensor(node.predicate)
-            if node.kind == "Switch":
-                entry.update(cases=list(node.cases), checked=node.checked)
-        key = repr(entry)
-        if key not in self._node_ids:
-            self._node_ids[key] = len(self.nodes)
-            self.nodes.append(entry)
-        return self._node_ids[key]
-
-
-def _refuse(what: str) -> NoReturn:
-    raise NotOfferedError(f"""{what} in a saved executable is not offered by this kit.
-        next:  run it from the graph, in the process that builds it: Engine(graph, program).""")
+            besides = COMPOSITES[node.kind].besides.write(node, self.out)
+            entry = {"kind": node.kind, "name": node.name, "children": children, **besides}
+        return NODES.write(entry, self.out)  # type: ignore[no-any-return]

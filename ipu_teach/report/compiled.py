@@ -1,5 +1,8 @@
 """The profile of a program that has just been compiled: everything is worked out when somebody asks."""
 
+# mypy: disable-error-code=override
+# What a file's profile has as fields is worked out here when it is asked for.
+
 from __future__ import annotations
 
 import inspect
@@ -116,11 +119,11 @@ class CompiledProfile(Profile):
     def programs(self) -> tuple[ProgramNode, ...]:
         return tuple(_node(program) for program in self._compiled.programs)
 
-    @property
+    @cached_property
     def memory(self) -> MemoryLedger:
         return self._cost.memory
 
-    @property
+    @cached_property
     def edges(self) -> int:
         tables = (table for _, table in self._compiled.graph.tables())
         return sum(len(table) * sum(f.kind != "state" for f in table.fields.values()) for table in tables)

@@ -6,11 +6,11 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
-from ipu_teach.archive import Part
 from ipu_teach.errors import counted
 from ipu_teach.report.table import Table
+from ipu_teach.schema import checked, keyed, many, numbers, real, row, since, whole
 
 ENGINE, STREAMS, USER = "engine", "streams", "user"
 PREFETCH, COPY = "prefetch()", "StreamCopy"
@@ -19,6 +19,8 @@ LONGEST = 1e12  # seconds, of any time in a file
 MOST_WRITTEN = 20_000  # events of each channel
 
 T = TypeVar("T")
+ANY = real(-1e308, 1e308)
+Seconds = Annotated[float, real(0, LONGEST)]
 
 
 Noted = tuple[str, str, int, int, int, int, str]  # the fields of a `Raw`, as they are noted in a hurry
@@ -44,16 +46,14 @@ class HostEvent:
     duration is an instant.
     """
 
-    COLUMNS: ClassVar = ("channel", "name", "start", "duration", "depth", "thread", "bytes", "direction")
-
     channel: str
     name: str
-    start: float
-    duration: float
-    depth: int
-    thread: int
-    bytes: int = 0
-    direction: str = ""
+    start: Seconds
+    duration: Seconds
+    depth: Annotated[int, whole(most=10**6)]
+    thread: Annotated[int, whole(most=10**6)]
+    bytes: Annotated[int, since(2)] = 0
+    direction: Annotated[str, since(2)] = ""
 
     @property
     def end(self) -> float:
@@ -65,34 +65,35 @@ class HostEvent:
 class Value:
     """One value of a series: `name` is that of its graph, `series` tells several series of one graph apart."""
 
-    COLUMNS: ClassVar = ("name", "unit", "time", "value", "series")
-
     name: str
     unit: str
-    time: float
-    value: float
-    series: str = ""
+    time: Seconds
+    value: Annotated[float, ANY]
+    series: Annotated[str, since(2)] = ""
 
 
 @dataclass(frozen=True)
 class Histogram:
     """How many values fell between neighbours of `edges` at a time; those below and above all edges count in the outer bins."""
 
-    COLUMNS: ClassVar = ("name", "unit", "time", "label", "edges", "counts")
-
     name: str
     unit: str
-    time: float
+    time: Seconds
     label: str
-    edges: tuple[float, ...]
-    counts: tuple[int, ...]
+    edges: tuple[Annotated[float, ANY], ...]
+    counts: Annotated[tuple[int, ...], numbers()]
+
+
+def _fits(found: Histogram) -> bool:
+    return len(found.edges) == len(found.counts) + 1 and all(a < b for a, b in itertools.pairwise(found.edges))
+
+
+HISTOGRAM = checked(row(Histogram), _fits, "a histogram: ascending edges, and a count between each two of them")
 
 
 @dataclass(frozen=True)
 class Waiting:
     """How long the device waited for one of the host's functions: seconds in all, the longest, and the share of all runs."""
-
-    COLUMNS: ClassVar = ("name", "calls", "seconds", "longest", "share")
 
     name: str
     calls: int
@@ -106,8 +107,6 @@ class StreamUse:
     """What went through one stream: transfers and bytes, seconds of the host in all, and how many of them the device waited
     for the learner's function or iterator."""
 
-    COLUMNS: ClassVar = ("name", "direction", "transfers", "bytes", "seconds", "waited")
-
     name: str
     direction: str
     transfers: int
@@ -119,8 +118,6 @@ class StreamUse:
 @dataclass(frozen=True)
 class Starved:
     """A transfer for which the device waited: number `transfer` of its stream, in the run named `run`, when and how long."""
-
-    COLUMNS: ClassVar = ("name", "transfer", "run", "start", "seconds")
 
     name: str
     transfer: int
@@ -142,13 +139,13 @@ class HostTrace:
         histograms: Iterable[Histogram] = (),
         dropped: int = 0,
         since: int = 0,
-        events: Table[HostEvent] | None = None,
+        events: Iterable[HostEvent] | None = None,
     ) -> None:
         self._raw, self._since = raw, since
         self.values, self.histograms = Table(values), Table(histograms)
         self.dropped = dropped
         if events is not None:
-            self.events = events
+            self.events = Table(events)
 
     @cached_property
     def events(self) -> Table[HostEvent]:
@@ -250,52 +247,21 @@ class HostTrace:
 
         return host_page(self)
 
-    def written(self) -> dict[str, Any]:
+    def written(self) -> HostTrace:
         """As it stands in a file: of each channel the newest 20,000 events."""
         seen: dict[str, int] = {}
         events = []
         for event in reversed(self.events):
             seen[event.channel] = seen.get(event.channel, 0) + 1
             if seen[event.channel] <= MOST_WRITTEN:
-                events.append([getattr(event, name) for name in HostEvent.COLUMNS])
-        return {
-            "events": events[::-1],
-            "values": [[getattr(v, name) for name in Value.COLUMNS] for v in self.values],
-            "histograms": [[h.name, h.unit, h.time, h.label, list(h.edges), list(h.counts)] for h in self.histograms],
-            "dropped": self.dropped + len(self.events) - len(events),
-        }
-
-    @classmethod
-    def read(cls, part: Part, version: int) -> HostTrace:
-        """What `written` wrote, in files of `version` (the first one had neither bytes nor histograms). Raises the file's
-        error."""
-        if part.value is None:
-            return cls()
-        latest = version > 1
-        events = Table(
-            HostEvent(
-                p.text(0), p.text(1), p.real(2, 0, LONGEST), p.real(3, 0, LONGEST), p.whole(4, 0, 10**6), p.whole(5, 0, 10**6),
-                *((p.whole(6, 0, 2**56), p.text(7)) if latest else ()),
-            )
-            for p in part.items("events")
-        )  # fmt: skip
-        values = [
-            Value(p.text(0), p.text(1), p.real(2, 0, LONGEST), p.real(3, -1e308, 1e308), p.text(4) if latest else "")
-            for p in part.items("values")
-        ]
-        histograms = [_histogram(p) for p in part.items("histograms")] if latest else []
-        return cls(values=values, histograms=histograms, dropped=part.whole("dropped", 0, 2**56), events=events)
+                events.append(event)
+        dropped = self.dropped + len(self.events) - len(events)
+        return HostTrace(values=self.values, histograms=self.histograms, dropped=dropped, events=events[::-1])
 
 
-def _histogram(part: Part) -> Histogram:
-    inner = part[4]
-    if not isinstance(inner.value, list):
-        inner.fail("a list")
-    edges = tuple(inner.real(i, -1e308, 1e308) for i in range(len(inner.value)))
-    counts = part.numbers(5, 0, 2**56, 10**6)
-    if len(edges) != len(counts) + 1 or any(a >= b for a, b in itertools.pairwise(edges)):
-        part.fail("a histogram: ascending edges, and a count between each two of them")
-    return Histogram(part.text(0), part.text(1), part.real(2, 0, LONGEST), part.text(3), edges, counts)
+HOST = keyed(
+    HostTrace, events=many(row(HostEvent)), values=many(row(Value)), histograms=since(2)(many(HISTOGRAM)), dropped=whole()
+)
 
 
 def nested(found: Iterable[T], place: Callable[[T], tuple[Any, float, float]]) -> Iterator[tuple[T, tuple[T, ...]]]:

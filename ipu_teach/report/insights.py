@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,8 +27,6 @@ MAPPING, SUPERSTEPS = "lesson 02, Variables, mapping, programs", "lesson 01, Bul
 class Insight:
     """One finding. `kind` says what it is about, `name` which tile, variable or step, `figure` how much of `unit`; `text` says
     it in a sentence. `advice`, if not empty, is what to try, and `lesson` where the kit teaches it."""
-
-    COLUMNS: ClassVar = ("kind", "name", "figure", "unit", "text", "advice", "lesson")
 
     kind: str
     name: str

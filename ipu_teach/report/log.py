@@ -5,9 +5,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
+from ipu_teach.schema import checked, column, many, row, told, whole
 from ipu_teach.types import Array
 
 MOST_STEPS = 2**22  # whose order is kept: 16 MB
@@ -18,10 +20,13 @@ MOST_RUNS = 2**16  # calls of Engine.run that are told apart
 class ProgramRun:
     """One call of `Engine.run`: the number of the program, its name, and its steps from `first` up to `last`."""
 
-    program: int
+    program: Annotated[int, whole(below="programs")]
     name: str
-    first: int
-    last: int | None
+    first: Annotated[int, told("first", whole(most="ran"))]
+    last: Annotated[int, whole("first", "ran")] | None
+
+
+RUNS = checked(many(row(ProgramRun)), lambda runs: len(runs) <= MOST_RUNS, f"a list of at most {MOST_RUNS:,} runs")
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +35,9 @@ class Ran:
     (int64[up to compiled steps]): how often each ran in all. `unrecorded`: steps that ran while profiling was disabled;
     `runs_left_out`: runs beyond the first `MOST_RUNS`."""
 
-    order: Array
-    counts: Array
-    runs: tuple[ProgramRun, ...] = ()
+    order: Annotated[Array, column(below="steps")]
+    counts: Annotated[Array, column()]
+    runs: Annotated[tuple[ProgramRun, ...], RUNS] = ()
     unrecorded: int = 0
     runs_left_out: int = 0
 

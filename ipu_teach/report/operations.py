@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,11 +29,6 @@ class Operation:
     """One operation. Cycles are modelled and of the whole run; `bytes_received` cross between tiles; `flops` is -1 where a
     codelet could not be traced; `code_bytes`: of codelets (where several operations share one, with the first), exchanges
     and control. `line`: the learner's line that made its vertices."""
-
-    COLUMNS: ClassVar = (
-        "name", "steps", "executions", "vertices", "cycles", "compute_cycles", "exchange_cycles", "bytes_received", "flops",
-        "code_bytes", "line",
-    )  # fmt: skip
 
     name: str
     steps: int

@@ -10,10 +10,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Annotated
 
 from ipu_teach.cost import StepCost
 from ipu_teach.cost.memory import MemoryLedger
 from ipu_teach.cost.transfers import Transfers
+from ipu_teach.schema import NOTE, index, numbers, whole
 from ipu_teach.target import Target
 
 LIBPVA = {"Execute": "on_tile_execute", "Copy": "do_exchange"}  # what libpva's visitors call a node of that kind
@@ -39,9 +41,9 @@ class CodeletFacts:
     name: str
     context: str
     fields: tuple[tuple[str, str], ...]
-    unbatched: str = ""
-    way: str = "batch"
-    sources: tuple[tuple[str, str], ...] = ()
+    unbatched: Annotated[str, NOTE] = ""
+    way: Annotated[str, NOTE] = "batch"
+    sources: Annotated[tuple[tuple[str, str], ...], NOTE] = ()
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,11 @@ class VertexFacts:
     """The vertices of one codelet in one compute set; `flops`: of all of them, -1 where unknown. `tiles`: how many tiles
     have one, in runs (first tile, how many tiles)."""
 
-    codelet: int
+    codelet: Annotated[int, whole(below="codelets")]
     vertices: int
-    flops: int
-    tiles: tuple[tuple[int, int], ...]
-    line: str = ""
+    flops: Annotated[int, whole(-1)]
+    tiles: tuple[tuple[Annotated[int, whole(below="tiles")], Annotated[int, whole(1, "tiles")]], ...]
+    line: Annotated[str, NOTE] = ""
 
 
 @dataclass(frozen=True)
@@ -69,10 +71,10 @@ class StepFacts:
     """A compiled step. `compute_set`: which it executes, or -1. `sync`: who waits. `to_device`: which way the host's data
     goes, None for a step without the host. `line`: where a Copy was made."""
 
-    compute_set: int = -1
-    sync: int = INTERNAL
+    compute_set: Annotated[int, whole(-1, below="compute_sets")] = -1
+    sync: Annotated[int, whole(NO_SYNC, EXTERNAL)] = INTERNAL
     to_device: bool | None = None
-    line: str = ""
+    line: Annotated[str, NOTE] = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,11 +84,11 @@ class ProgramNode:
 
     kind: str
     name: str
-    step: int = -1
-    count: int = 1
+    step: Annotated[int, whole(-1, below="steps")] = -1
+    count: Annotated[int, whole(most=2**63)] = 1
     predicate: str = ""
-    cases: tuple[int, ...] = ()
-    children: tuple[ProgramNode, ...] = field(default=(), repr=False)
+    cases: Annotated[tuple[int, ...], numbers(whole(-(2**63), 2**63))] = ()
+    children: Annotated[tuple[ProgramNode, ...], numbers(index("nodes"))] = field(default=(), repr=False)
 
     @property
     def type(self) -> str:
@@ -126,35 +128,23 @@ def snake(name: str) -> str:
     return "".join("_" + c.lower() if c.isupper() and i else c.lower() for i, c in enumerate(name))
 
 
+@dataclass(eq=False)
 class Profile(ABC):
-    """The facts of one compiled program, and what its steps cost."""
+    """The facts of one compiled program, and what its steps cost.
+
+    `variables`: in the order of their making, those of vertices' state last. `codelets`: every vertex class in use.
+    `compute_sets`: in the order of their making. `steps`: what the leaves of the programs are, each once. `programs`: as trees.
+    `memory`: the byte ledger. `edges`: how many regions of memory the vertices hold.
+    """
 
     target: Target
-
-    @property
-    @abstractmethod
-    def variables(self) -> tuple[VariableFacts, ...]:
-        """Every variable, in the order of their making, those of vertices' state last."""
-
-    @property
-    @abstractmethod
-    def codelets(self) -> tuple[CodeletFacts, ...]:
-        """Every vertex class in use."""
-
-    @property
-    @abstractmethod
-    def compute_sets(self) -> tuple[ComputeSetFacts, ...]:
-        """Every compute set, in the order of their making."""
-
-    @property
-    @abstractmethod
-    def steps(self) -> tuple[StepFacts, ...]:
-        """Every compiled step: what the leaves of the programs are, each once."""
-
-    @property
-    @abstractmethod
-    def programs(self) -> tuple[ProgramNode, ...]:
-        """The programs, as trees."""
+    variables: tuple[VariableFacts, ...]
+    codelets: tuple[CodeletFacts, ...]
+    compute_sets: tuple[ComputeSetFacts, ...]
+    steps: tuple[StepFacts, ...]
+    programs: tuple[ProgramNode, ...]
+    memory: MemoryLedger
+    edges: int
 
     @cached_property
     def own_steps(self) -> frozenset[int]:
@@ -176,16 +166,6 @@ class Profile(ABC):
         by_step, by_set = self._leaves
         found = by_step.get(step) or by_set.get(self.steps[step].compute_set)
         return found or ProgramNode(self.cost(step).kind, self.cost(step).name, step)
-
-    @property
-    @abstractmethod
-    def memory(self) -> MemoryLedger:
-        """The byte ledger."""
-
-    @property
-    @abstractmethod
-    def edges(self) -> int:
-        """How many regions of memory the vertices hold."""
 
     @abstractmethod
     def cost(self, number: int) -> StepCost:

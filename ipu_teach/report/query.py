@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
@@ -143,10 +143,6 @@ class ExchangeRow:
     """What one execution of a compiled step moves between tiles: bytes that arrive, how many on the tile that gets most,
     bytes on their way to other IPUs, and modelled cycles. `executions`: how often the step ran."""
 
-    COLUMNS: ClassVar = (
-        "step", "kind", "name", "executions", "bytes_received", "most_received", "tile", "link_bytes", "cycles"
-    )  # fmt: skip
-
     step: int
     kind: str
     name: str
@@ -197,12 +193,8 @@ def exchanges(report: Report) -> Table[ExchangeRow]:
 class Lazily(Sequence[Any]):
     """A sequence whose items are made when they are asked for."""
 
-    def __init__(self, length: int, one: str) -> None:
-        self._length, self._one = length, one
-
-    def make(self, index: int) -> Any:
-        """Item number `index`."""
-        raise NotImplementedError
+    def __init__(self, length: int, one: str, make: Callable[[int], Any]) -> None:
+        self._length, self._one, self._make = length, one, make
 
     def __len__(self) -> int:
         return self._length
@@ -213,11 +205,11 @@ class Lazily(Sequence[Any]):
     def __getitem__(self, index: slice) -> Table[Any]: ...
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
-            return Table(self.make(i) for i in range(*index.indices(self._length)))
+            return Table(self._make(i) for i in range(*index.indices(self._length)))
         if not is_whole(index) or not -self._length <= index < self._length:
             raise PoplarIndexError(f"""There is no {self._one} {shown(index)}.
                 next:  there {_are(self._length, self._one)}, from 0.""")
-        return self.make(int(index) % self._length)
+        return self._make(int(index) % self._length)
 
     def __repr__(self) -> str:
         return counted(self._length, self._one)
@@ -225,17 +217,6 @@ class Lazily(Sequence[Any]):
 
 def _are(number: int, one: str) -> str:
     return f"{'is' if number == 1 else 'are'} {counted(number, one)}"
-
-
-class Tiles(Lazily):
-    """The tiles of all IPUs."""
-
-    def __init__(self, report: Report) -> None:
-        super().__init__(report.target.num_tiles, "tile")
-        self._report = report
-
-    def make(self, index: int) -> Tile:
-        return Tile(index, index // self._report.target.tiles_per_ipu, TileMemory(self._report.memory, index))
 
 
 @dataclass(frozen=True)
@@ -291,11 +272,11 @@ class LivenessStep:
         return self._memory.live_at(self.number)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Compilation:
     """What was compiled."""
 
-    def __init__(self, report: Report) -> None:
-        self._report = report
+    _report: Report
 
     @property
     def target(self) -> Target:
@@ -309,9 +290,10 @@ class Compilation:
         return GraphSize(size["vertices"], size["edges"], size["variables"], size["compute sets"])
 
     @property
-    def tiles(self) -> Tiles:
+    def tiles(self) -> Lazily:
         """Every tile, with its memory."""
-        return Tiles(self._report)
+        target, memory = self.target, self._report.memory
+        return Lazily(target.num_tiles, "tile", lambda i: Tile(i, i // target.tiles_per_ipu, TileMemory(memory, i)))
 
     @property
     def ipus(self) -> tuple[Table[Tile], ...]:
@@ -364,11 +346,8 @@ class Steps(Lazily):
     """The steps of a run whose order was kept."""
 
     def __init__(self, report: Report) -> None:
-        super().__init__(len(report.step_numbers), "step")
+        super().__init__(len(report.step_numbers), "step", lambda i: report.steps(i, i + 1)[0])
         self._report = report
-
-    def make(self, index: int) -> StepRun:
-        return self._report.steps(index, index + 1)[0]
 
     def __iter__(self) -> Iterator[StepRun]:
         return self._report.steps_between()
@@ -382,11 +361,11 @@ class Steps(Lazily):
         return Table(self).to_csv()
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Execution:
     """What ran."""
 
-    def __init__(self, report: Report) -> None:
-        self._report = report
+    _report: Report
 
     @property
     def steps(self) -> Steps:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import resources
 from typing import Any, ClassVar
@@ -39,7 +39,7 @@ from ipu_teach.report.query import Compilation, ExchangeRow, Execution, IpuStep,
 from ipu_teach.report.settings import InstrumentationSettings, PoplarVersion
 from ipu_teach.report.stored import read
 from ipu_teach.report.table import Table
-from ipu_teach.report.written import REPORT, digest, serialize
+from ipu_teach.report.written import REPORT, Besides, digest, serialize
 from ipu_teach.target import Target, changed
 from ipu_teach.types import Array
 
@@ -157,6 +157,7 @@ class StepRun:
         return busy
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Report:
     """An immutable snapshot of a run. Every figure of cycles, bytes or time in it is modelled.
 
@@ -165,19 +166,11 @@ class Report:
     asking for the execution is a `ProfilingDisabledError`.
     """
 
-    def __init__(
-        self,
-        profile: Profile,
-        ran: Ran,
-        host: HostTrace | None = None,
-        settings: InstrumentationSettings | None = None,
-        version: PoplarVersion | None = None,
-    ) -> None:
-        self.profile = profile
-        self._ran = ran
-        self.host = host or HostTrace()
-        self._settings = settings or InstrumentationSettings()
-        self._version = version or PoplarVersion()
+    profile: Profile
+    _ran: Ran
+    host: HostTrace = field(default_factory=HostTrace)
+    _settings: InstrumentationSettings = InstrumentationSettings()
+    _version: PoplarVersion = field(default_factory=PoplarVersion)
 
     @property
     def instrumentation_settings(self) -> InstrumentationSettings:
@@ -211,12 +204,8 @@ class Report:
     def serialize(self, *, host: bool = True) -> bytes:
         """The report as bytes, the same as `save` writes. Raises `NotOfferedError` for one that is too large."""
         names = (node.name for program in self.profile.programs for _, node in program.walk())
-        notes = {
-            "kit": str(self.poplar_version),
-            "settings": self.instrumentation_settings.written(names),
-            "host": self.host.written() if host else None,
-        }
-        return serialize(self.profile, self._ran, notes)
+        settings, events = self.instrumentation_settings.written(names), self.host.written() if host else None
+        return serialize(self.profile, self._ran, Besides(str(self.poplar_version), settings, events))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Report:
@@ -230,8 +219,7 @@ class Report:
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise ReportLoadError(f"""deserialize() was given {shown(data)}.
                 next:  give the bytes that serialize() returned.""")
-        found = read(bytes(data))
-        return cls(found.profile, found.ran, found.host, found.settings, found.kit)
+        return cls(*read(bytes(data)))
 
     @classmethod
     def sample(cls, name: str = "products") -> Report:
@@ -417,8 +405,7 @@ class Report:
                     if name.startswith(("num", "tiles"))
                     else f"compile for another machine: IPUModel({self.target.ipu_version!r}, {name}=…).",
                 )
-        profile = self.profile.at(changed(self.target, **changes))
-        return Report(profile, self._ran, self.host, self.instrumentation_settings, self.poplar_version)
+        return replace(self, profile=self.profile.at(changed(self.target, **changes)))
 
     # Sums over the run. "Average" is over the tiles.
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Annotated, Any
 
-from ipu_teach.archive import Part
 from ipu_teach.report.table import expression
+from ipu_teach.schema import TEXT, Codec, checked, many, pair, whole
 
 LEVELS = ("Vertex", "Tile", "Ipu", "Device", "Off")
 MOST = 2**62
+LEVEL = checked(TEXT, LEVELS.__contains__, "one of " + ", ".join(LEVELS))
+NAMES = Codec(lambda v, _: sorted(v), lambda p: frozenset(many(TEXT).read(p)))
+Named = Annotated[tuple[frozenset[str], frozenset[str]] | None, pair(NAMES, NAMES)]  # every file has them
 
 
 def kit_version() -> str:
@@ -61,15 +64,15 @@ class InstrumentationSettings:
     `named`: of a report from a file which names the two filters found, since no pattern of a file is run.
     """
 
-    compute: str = "Vertex"
+    compute: Annotated[str, LEVEL] = "Vertex"
     control_flow: bool = True
     external_exchange: bool = False
     block_filter: str = ".*"
     program_filter: str = ""
-    block_tile: int = 0
-    block_buffer_bytes: int | None = None
+    block_tile: Annotated[int, whole(most=MOST)] = 0
+    block_buffer_bytes: Annotated[int, whole(most=MOST)] | None = None
     block_implicit_flush: bool = True
-    named: tuple[frozenset[str], frozenset[str]] | None = field(default=None, repr=False, compare=False)
+    named: Named = field(default=None, repr=False, compare=False)
 
     @cached_property
     def _patterns(self) -> tuple[Any, Any]:
@@ -102,36 +105,7 @@ class InstrumentationSettings:
             bool(options["profiler.blocks.implicitFlush"]),
         )
 
-    def written(self, names: Iterable[str]) -> dict[str, Any]:
+    def written(self, names: Iterable[str]) -> InstrumentationSettings:
         """As they stand in a file; `names`: of the programs."""
-        found = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "named"}
-        known = sorted(set(names))
-        return {**found, "named": [list(filter(self.is_block, known)), list(filter(self.is_program, known))]}
-
-    @classmethod
-    def read(cls, part: Part) -> InstrumentationSettings:
-        """What `written` wrote. Raises the error of the file."""
-        compute = part.text("compute")
-        if compute not in LEVELS:
-            part["compute"].fail("one of " + ", ".join(LEVELS))
-        bounded = part["block_buffer_bytes"].value is not None
-        blocks, programs = (frozenset(p.text(0) for p in _each(part["named"], i)) for i in range(2))
-        return cls(
-            compute,
-            part.flag("control_flow"),
-            part.flag("external_exchange"),
-            part.text("block_filter"),
-            part.text("program_filter"),
-            part.whole("block_tile", 0, MOST),
-            part.whole("block_buffer_bytes", 0, MOST) if bounded else None,
-            part.flag("block_implicit_flush"),
-            (blocks, programs),
-        )
-
-
-def _each(part: Part, key: int) -> list[Part]:
-    """The entries of a list, each as the only one of a list."""
-    inner = part[key]
-    if not isinstance(inner.value, list):
-        inner.fail("a list")
-    return [Part([value], inner.where, inner.form) for value in inner.value]
+        known = set(names)
+        return replace(self, named=(frozenset(filter(self.is_block, known)), frozenset(filter(self.is_program, known))))

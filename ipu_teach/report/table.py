@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
 from ipu_teach.errors import InvalidOptionError, NotOfferedError, shown
@@ -14,14 +15,16 @@ T = TypeVar("T")
 
 
 class Table(tuple[T, ...]):
-    """A tuple of rows. Each row's class says in `COLUMNS` what of it is plain data, in order."""
+    """A tuple of records. What of one is plain data are its fields that its repr shows, or what its class has as `COLUMNS`."""
 
     __slots__ = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns; none if there are no rows."""
-        return tuple(getattr(self[0], "COLUMNS", ())) if self else ()
+        if not self or not is_dataclass(self[0]):
+            return ()
+        return getattr(self[0], "COLUMNS", None) or tuple(f.name for f in fields(self[0]) if f.repr)
 
     def records(self) -> list[dict[str, Any]]:
         """Every row as a dict of plain values."""

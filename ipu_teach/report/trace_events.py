@@ -9,16 +9,18 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
-from ipu_teach.archive import Format, Part, read_whole
+from ipu_teach.archive import Format, read_whole
 from ipu_teach.errors import ReportLoadError, ReportNotFoundError, shown
 from ipu_teach.report.host_trace import HostTrace, nested
 from ipu_teach.report.table import Table
+from ipu_teach.schema import TEXT, Known, Part, real, whole
 
 TRACE = Format("trace", 1, "pvti.close_trace or report trace", ReportLoadError, ReportNotFoundError)
 HOST = 0  # the number of the host's process
 LONGEST = 1e15  # microseconds
+TIME, NUMBER = real(-LONGEST, LONGEST), whole(-(2**63), 2**63)
 Raw = dict[str, Any]
 T = TypeVar("T")
 
@@ -57,8 +59,6 @@ def host_json(host: HostTrace, most_seconds: float | None = None) -> str:
 @dataclass(frozen=True)
 class TraceEvent:
     """One event of a trace: `timestamp` and `duration` in microseconds, `children` those directly inside."""
-
-    COLUMNS: ClassVar = ("label", "channel", "timestamp", "duration")
 
     label: str
     channel: str
@@ -118,27 +118,27 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
     except (ValueError, RecursionError) as error:
         raise ReportLoadError(f"""This is no trace, or it is damaged: {type(error).__name__}.
             next:  open a file that {TRACE.writer} wrote.""") from None
-    part = Part({"traceEvents": header} if isinstance(header, list) else header, "trace", TRACE)
+    part = Part({"traceEvents": header} if isinstance(header, list) else header, "trace", Known(TRACE, {}))
     names: dict[tuple[str, int, int], str] = {}
     spans: dict[tuple[int, int], list[tuple[float, float, str, str]]] = {}
     begun: dict[tuple[int, int], list[tuple[float, str, str]]] = {}
-    for event in part.items("traceEvents"):
-        kind = event.text("ph")
+    for event in part["traceEvents"].items():
+        kind = TEXT.read(event["ph"])
         where = (_number(event, "pid"), _number(event, "tid"))
         if kind == "M":
-            names[event.text("name"), where[0], where[1]] = event["args"].text("name")
+            names[TEXT.read(event["name"]), where[0], where[1]] = TEXT.read(event["args"]["name"])
         elif kind in ("X", "i", "I", "B"):
-            label = event.text("name")
-            channel = event.text("cat") if "cat" in event.value else ""
-            start = event.real("ts", -LONGEST, LONGEST)
+            label = TEXT.read(event["name"])
+            channel = TEXT.read(event["cat"]) if "cat" in event.value else ""
+            start = TIME.read(event["ts"])
             if kind == "B":
                 begun.setdefault(where, []).append((start, label, channel))
             else:
-                length = event.real("dur", 0, LONGEST) if kind == "X" else 0.0
+                length = real(0, LONGEST).read(event["dur"]) if kind == "X" else 0.0
                 spans.setdefault(where, []).append((start, start + length, label, channel))
         elif kind == "E" and begun.get(where):
             start, label, channel = begun[where].pop()
-            spans.setdefault(where, []).append((start, max(start, event.real("ts", -LONGEST, LONGEST)), label, channel))
+            spans.setdefault(where, []).append((start, max(start, TIME.read(event["ts"])), label, channel))
     processes: dict[int, list[Thread]] = {}
     for (pid, tid), found in sorted(spans.items()):
         processes.setdefault(pid, []).append(Thread(tid, names.get(("thread_name", pid, tid), ""), _tree(found)))
@@ -146,7 +146,7 @@ def open_trace(path: str | os.PathLike[str]) -> Trace:
 
 
 def _number(event: Part, key: str) -> int:
-    return event.whole(key, -(2**63), 2**63) if key in event.value else 0
+    return NUMBER.read(event[key]) if key in event.value else 0
 
 
 def _tree(spans: list[tuple[float, float, str, str]]) -> Table[TraceEvent]:
