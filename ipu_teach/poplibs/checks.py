@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ipu_teach.errors import PoplibsError
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph import Graph, Tensor
 from ipu_teach.poplibs.poputil import check_graph, check_tensor
 from ipu_teach.types import FLOAT, HALF, DType
 

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ipu_teach.errors import PoplibsError, counted, shown
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph import Graph, Tensor
 from ipu_teach.poplibs.poputil import check_call, check_same, check_tensor
 from ipu_teach.program import Call, Copy, Program, Sequence as Steps
 

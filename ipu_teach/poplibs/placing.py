@@ -11,9 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ipu_teach.errors import PoplibsError, shown
-from ipu_teach.graph.graph import Graph
+from ipu_teach.graph import Graph, Tensor
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.graph.tensor import Tensor
 from ipu_teach.poplibs.poputil import check_graph, check_mapped, check_shape, check_tensor, split_regions
 from ipu_teach.types import DType, as_dtype
 

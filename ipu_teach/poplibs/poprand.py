@@ -21,10 +21,8 @@ import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.errors import PoplibsError, shown
-from ipu_teach.graph.graph import Graph
+from ipu_teach.graph import Graph, Input, Output, Tensor, Vector, Vertex, template
 from ipu_teach.graph.registers import RegisterVertex
-from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex import Input, Output, Vector, Vertex, template
 from ipu_teach.poplibs import popops
 from ipu_teach.poplibs.checks import check_float
 from ipu_teach.poplibs.popops import expr

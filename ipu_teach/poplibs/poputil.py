@@ -9,11 +9,11 @@ from typing import Any, overload
 import numpy as np
 
 from ipu_teach.errors import InvalidTileMappingError, PoplibsError, shown
-from ipu_teach.graph.graph import Graph
+from ipu_teach.graph import Graph, Shape, Tensor, concat
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.mapping import MIN_BYTES_PER_TILE as MIN_BYTES_PER_TILE, least_elements, linear_mapping, pieces_by_tile
 from ipu_teach.graph.templates import template_name
-from ipu_teach.graph.tensor import Shape, Tensor, as_shape, concat
+from ipu_teach.graph.tensor import as_shape
 from ipu_teach.graph.tile_map import UNMAPPED
 from ipu_teach.program import Copy, Sequence as Program
 from ipu_teach.target import MOST_TILES, Target

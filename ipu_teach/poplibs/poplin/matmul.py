@@ -7,8 +7,7 @@ from itertools import product
 import numpy as np
 
 from ipu_teach.errors import PoplibsError, shown
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor, concat
+from ipu_teach.graph import Graph, Tensor, concat
 from ipu_teach.poplibs.options import Options
 from ipu_teach.poplibs.poplin.codelets import adder, multiplier
 from ipu_teach.poplibs.poplin.plan import MatMulPlan, PlanningCache, Product, planned, product_of

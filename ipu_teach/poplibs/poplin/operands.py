@@ -6,8 +6,7 @@ from itertools import product
 from typing import Any, TextIO
 
 from ipu_teach.errors import PoplibsError, shown
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Shape, Tensor
+from ipu_teach.graph import Graph, Shape, Tensor
 from ipu_teach.poplibs.options import Options
 from ipu_teach.poplibs.poplin.matmul import INNER, shares_of, tiles_of
 from ipu_teach.poplibs.poplin.plan import MatMulPlan, Product, planned, product_of

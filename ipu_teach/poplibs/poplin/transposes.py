@@ -5,8 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 from ipu_teach.errors import PoplibsError
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph import Graph, Tensor
 from ipu_teach.poplibs.poplin.codelets import transposer
 from ipu_teach.poplibs.poputil import balanced_partition, check_call, check_mapped, check_tensor
 from ipu_teach.program import Execute, Sequence as Program

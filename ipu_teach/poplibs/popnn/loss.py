@@ -10,9 +10,7 @@ import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.errors import PoplibsError, shown
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex import InOut, Input, Output, Vector, Vertex, template
+from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vector, Vertex, template
 from ipu_teach.poplibs.checks import check_float
 from ipu_teach.poplibs.popnn.rows import by_rows, check_labels, check_matrix, codelet, shares
 from ipu_teach.poplibs.popops.operands import check_factor

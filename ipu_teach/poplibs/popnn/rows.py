@@ -6,9 +6,7 @@ from functools import cache
 from typing import Any
 
 from ipu_teach.errors import PoplibsError
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex import Vertex, template
+from ipu_teach.graph import Graph, Tensor, Vertex, template
 from ipu_teach.poplibs.checks import check_float
 from ipu_teach.poplibs.poputil import balanced_partition, check_tensor
 from ipu_teach.program import Execute, Sequence as Program

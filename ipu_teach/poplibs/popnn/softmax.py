@@ -13,9 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex import InOut, Input, Output, Vector, Vertex, template
+from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vector, Vertex, template
 from ipu_teach.poplibs.popnn.rows import by_rows, check_matrix, codelet
 from ipu_teach.poplibs.poputil import check_call, check_mapped, check_same
 from ipu_teach.program import Sequence as Program

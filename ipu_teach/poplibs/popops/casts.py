@@ -9,10 +9,8 @@ import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.errors import PoplibsError
-from ipu_teach.graph.graph import Graph
+from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector, Vertex, template
 from ipu_teach.graph.registers import ESR, NANOO, RegisterVertex
-from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex import Input, Output, SupervisorVertex, Vector, Vertex, template
 from ipu_teach.poplibs.popops.codelets import codelet, per_tile
 from ipu_teach.poplibs.popops.operands import check_output
 from ipu_teach.poplibs.poputil import check_call, check_mapped, check_tensor, clone

@@ -6,10 +6,8 @@ from collections.abc import Sequence
 
 from ipu_teach.cost import vertices
 from ipu_teach.errors import PoplibsError, shown
-from ipu_teach.graph.graph import Graph
+from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vertex
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex import InOut, Input, Output, Vertex
 from ipu_teach.poplibs.popops.dynamic import create_sliceable_tensor, dynamic_slice, dynamic_update
 from ipu_teach.poplibs.poputil import check_call, check_graph, check_mapped, check_same, check_shape, check_tensor
 from ipu_teach.program import Execute, Sequence as Program

@@ -12,9 +12,7 @@ from typing import Any, ClassVar
 from ipu_teach.cost import vertices
 from ipu_teach.cost.vertices import rates
 from ipu_teach.errors import PoplibsError
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex import InOut, Input, Output, SupervisorVertex, Vector, Vertex, template
+from ipu_teach.graph import Graph, InOut, Input, Output, SupervisorVertex, Tensor, Vector, Vertex, template
 from ipu_teach.poplibs.popops.operations import OPERATIONS, evaluate, rated
 from ipu_teach.poplibs.poputil import take, tile_pieces
 from ipu_teach.program import Execute, Sequence as Program

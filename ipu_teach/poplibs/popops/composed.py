@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Shape, Tensor
+from ipu_teach.graph import Graph, Shape, Tensor
 from ipu_teach.poplibs.popops.casts import cast
 from ipu_teach.poplibs.popops.codelets import Clamp, Select, codelet, per_tile
 from ipu_teach.poplibs.popops.elementwise import NEW

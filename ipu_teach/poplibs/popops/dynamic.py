@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ipu_teach.errors import PoplibsError, shown
-from ipu_teach.graph.graph import Graph
+from ipu_teach.graph import Graph, Shape, Tensor
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.graph.tensor import Shape, Tensor
 from ipu_teach.poplibs.popops.operands import check_output
 from ipu_teach.poplibs.popops.rows import check_slice, columns_of, dims_of, made, placed, rows_of, sizes_of, spread
 from ipu_teach.poplibs.popops.slice_plans import SlicePlan, check_table

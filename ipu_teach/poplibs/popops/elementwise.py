@@ -16,8 +16,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from ipu_teach.errors import PoplibsError, shown
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph import Graph, Tensor
 from ipu_teach.poplibs.popops.codelets import (
     BinaryOp1D,
     BinaryOp1DInPlace,

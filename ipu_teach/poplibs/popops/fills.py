@@ -11,9 +11,7 @@ import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.errors import PoplibsError
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex import Input, Output, SupervisorVertex, Vector, Vertex
+from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector, Vertex
 from ipu_teach.poplibs.popops.codelets import codelet, per_tile
 from ipu_teach.poplibs.poputil import check_call, check_mapped, check_number, check_same, check_tensor
 from ipu_teach.program import Sequence as Program

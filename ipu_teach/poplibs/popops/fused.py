@@ -17,9 +17,7 @@ import numpy as np
 from ipu_teach.cost.vertices import clamp_loop, rates
 from ipu_teach.cost.vertices.parts import find
 from ipu_teach.errors import PoplibsError, shown
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Shape, Tensor
-from ipu_teach.graph.vertex import InOut, Input, Output, SupervisorVertex, Vector, Vertex, template
+from ipu_teach.graph import Graph, InOut, Input, Output, Shape, SupervisorVertex, Tensor, Vector, Vertex, template
 from ipu_teach.poplibs.options import Option, Options, settled
 from ipu_teach.poplibs.popops import composed
 from ipu_teach.poplibs.popops.codelets import per_tile

@@ -7,8 +7,7 @@ from math import prod
 from typing import NamedTuple
 
 from ipu_teach.errors import PoplibsError
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph import Graph, Tensor
 from ipu_teach.poplibs.poputil import calc_linear_tile_mapping, check_graph, check_shape
 from ipu_teach.types import UNSIGNED_INT, DType, as_dtype
 

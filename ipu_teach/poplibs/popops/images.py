@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from ipu_teach.errors import PoplibsError
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor, concat
+from ipu_teach.graph import Graph, Tensor, concat
 from ipu_teach.poplibs.popops import expr
 from ipu_teach.poplibs.popops.casts import cast
 from ipu_teach.poplibs.popops.fused import map as fused_map

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ipu_teach.errors import PoplibsError, shown
-from ipu_teach.graph.graph import Graph
+from ipu_teach.graph import Graph, Tensor
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.graph.tensor import Tensor
 from ipu_teach.poplibs.popops.elementwise import add_in_place, gt, lt
 from ipu_teach.poplibs.popops.fills import fill
 from ipu_teach.poplibs.poputil import check_call, check_mapped, check_tensor

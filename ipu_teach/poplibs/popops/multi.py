@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph import Graph, Tensor
 from ipu_teach.poplibs.options import Options, settled
 from ipu_teach.poplibs.popops.operands import check_factor
 from ipu_teach.poplibs.popops.rows import (

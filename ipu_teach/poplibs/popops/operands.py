@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.errors import PoplibsError
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Shape, Tensor
+from ipu_teach.graph import Graph, Shape, Tensor
 from ipu_teach.poplibs.popops.operations import NUMBERS, Operation
 from ipu_teach.poplibs.poputil import (
     BROADCASTING,

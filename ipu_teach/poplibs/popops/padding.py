@@ -7,9 +7,8 @@ from enum import Enum
 from typing import Any
 
 from ipu_teach.errors import PoplibsError, shown
-from ipu_teach.graph.graph import Graph
+from ipu_teach.graph import Graph, Tensor, concat
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.graph.tensor import Tensor, concat
 from ipu_teach.poplibs.poputil import check_graph, check_mapped, check_number, check_tensor
 
 

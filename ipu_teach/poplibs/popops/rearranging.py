@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph import Graph, Tensor
 from ipu_teach.poplibs.poputil import check_call, check_mapped, check_tensor, map_tensor_linearly
 from ipu_teach.program import Copy, Sequence as Program
 

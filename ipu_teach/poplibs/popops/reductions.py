@@ -13,9 +13,7 @@ from math import prod
 from typing import Any
 
 from ipu_teach.errors import PoplibsError, counted, shown
-from ipu_teach.graph.compute_set import ComputeSet
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Shape, Tensor, concat
+from ipu_teach.graph import ComputeSet, Graph, Shape, Tensor, concat
 from ipu_teach.poplibs.options import Options
 from ipu_teach.poplibs.popops.operands import check_operand, check_output
 from ipu_teach.poplibs.popops.reduction_plan import AccumTypes, accum_types, after, check_operation, planned

@@ -15,10 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ipu_teach.errors import PoplibsError, counted, shown
-from ipu_teach.graph.graph import Graph
+from ipu_teach.graph import Graph, Tensor, Vertex, concat, template
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.graph.tensor import Tensor, concat
-from ipu_teach.graph.vertex import Vertex, template
 from ipu_teach.poplibs.popops import expr
 from ipu_teach.poplibs.popops.fused import map as fused_map
 from ipu_teach.poplibs.popops.reductions import reduce_rows

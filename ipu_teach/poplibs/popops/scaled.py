@@ -17,9 +17,7 @@ import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.errors import PoplibsError, shown
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex import InOut, Input, SupervisorVertex, Vector, Vertex, template
+from ipu_teach.graph import Graph, InOut, Input, SupervisorVertex, Tensor, Vector, Vertex, template
 from ipu_teach.poplibs.options import Option, Options, settled
 from ipu_teach.poplibs.popops.codelets import per_tile, refuse_quarter
 from ipu_teach.poplibs.popops.operands import CAST, check_factor, check_operand

@@ -14,9 +14,8 @@ from functools import lru_cache
 from ipu_teach.cost import vertices
 from ipu_teach.cost.exchange import arrival_cycles, exchange_cycles
 from ipu_teach.errors import InvalidOptionError, PoplibsError, shown
-from ipu_teach.graph.graph import Graph
+from ipu_teach.graph import Graph, Tensor
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.text import table
 from ipu_teach.poplibs import drawing
 from ipu_teach.poplibs.drawing import Matrix

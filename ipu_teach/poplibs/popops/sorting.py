@@ -17,10 +17,8 @@ import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.errors import PoplibsError, shown
-from ipu_teach.graph.graph import Graph
+from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector, Vertex, template
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex import Input, Output, SupervisorVertex, Vector, Vertex, template
 from ipu_teach.poplibs.popops.operands import check_operand
 from ipu_teach.poplibs.poputil import balanced_partition, check_call, check_mapped, check_same, check_tensor
 from ipu_teach.program import Copy, Execute, Sequence as Program

@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ipu_teach.errors import PoplibsError
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph import Graph, Tensor
 from ipu_teach.poplibs.popops import expr, fused
 from ipu_teach.poplibs.popops.codelets import Clamp, ClampInPlace, Select, SelectInPlace, codelet, per_tile
 from ipu_teach.poplibs.popops.operands import (
