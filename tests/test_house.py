@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from ipu_teach import errors
+from ipu_teach.poplibs import poplin, popnn, popops
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "ipu_teach"
@@ -278,7 +279,32 @@ def test_ruff_format() -> None:
     assert status == 0, text
 
 
-@pytest.mark.skipif(not np.__version__.startswith("2.4."), reason="types are held against the annotations of numpy 2.4 alone")
+of_our_numpy = pytest.mark.skipif(
+    not np.__version__.startswith("2.4."), reason="types are held against the annotations of numpy 2.4 alone"
+)
+
+
+@of_our_numpy
 def test_mypy_strict() -> None:
     status, text = said("-m", "mypy")
     assert status == 0, text
+
+
+@of_our_numpy
+def test_a_caller_of_a_library_has_the_types_of_all_its_names(tmp_path: Path) -> None:
+    """A library's package works its list of names out at run time; mypy must find them all without it."""
+    lines = [
+        "from ipu_teach.poplibs import poplin, popnn, popops",
+        "from ipu_teach.poplibs.popops import *",
+        "reveal_type(tanh)",
+    ]
+    lines += [
+        f"reveal_type({library.__name__.split('.')[-1]}.{n})" for library in (poplin, popnn, popops) for n in library.__all__
+    ]
+    caller = tmp_path / "caller.py"
+    caller.write_text("\n".join(lines), encoding="utf-8")
+    status, text = said("-m", "mypy", str(caller))
+    assert status == 0, text
+    types = re.findall(r'Revealed type is "(.*)"', text)
+    assert len(types) == len(lines) - 2 and "Any" not in types
+    assert types[0] == types[len(poplin.__all__) + len(popnn.__all__) + 1 + popops.__all__.index("tanh")] != "types.ModuleType"

@@ -25,6 +25,8 @@ from ipu_teach.poplibs.poputil import (
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import FLOAT, HALF, QUARTER, UNSIGNED_CHAR, Array, DType
 
+__all__ = ["mat_mul", "mat_mul_acc", "mat_mul_grouped", "mat_mul_grouped_acc"]
+
 INNER = "a has as many columns as b has rows; perhaps one of them is to be transposed."
 Plan = MatMulPlan | None
 

@@ -15,6 +15,12 @@ from ipu_teach.poplibs.poputil import check_call, check_graph, check_mapped, che
 from ipu_teach.program import Copy, Sequence as Program
 from ipu_teach.types import DType
 
+__all__ = [
+    "create_mat_mul_grouped_input_lhs", "create_mat_mul_grouped_input_rhs", "create_mat_mul_grouped_output",
+    "create_mat_mul_input_lhs", "create_mat_mul_input_rhs", "create_mat_mul_output", "mat_mul_grouped_report_plan",
+    "mat_mul_report_plan", "pre_arrange_mat_mul_input_rhs",
+]  # fmt: skip
+
 
 def create_mat_mul_input_lhs(
     graph: Graph,

@@ -33,6 +33,8 @@ from ipu_teach.poplibs.poputil import balanced_partition, check_sizes
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, QUARTER, Array, DType, as_dtype
 
+__all__ = ["MatMulPlan", "PlanningCache", "plan_mat_mul"]
+
 MOST_EXHAUSTIVE = 4096  # tiles; beyond, only `THINNED` cuts of each dimension are tried
 THINNED = 24
 MOST_STEPS = 256  # one after the other; each is a compute set

@@ -10,6 +10,8 @@ from ipu_teach.poplibs.poplin.codelets import transposer
 from ipu_teach.poplibs.poputil import balanced_partition, check_call, check_mapped, check_tensor
 from ipu_teach.program import Execute, Sequence as Program
 
+__all__ = ["transpose"]
+
 
 def transpose(graph: Graph, x: Tensor, prog: Program, debug_context: str = "transpose") -> Tensor:
     """x [m, n] as a new tensor [n, m], for any dtype of 2 or 4 bytes; `x.transpose()` is a view and moves nothing.

@@ -10,6 +10,8 @@ import numpy as np
 
 from ipu_teach.errors import PoplibsError, did_you_mean, shown
 
+__all__ = ["NonLinearityType"]
+
 Function = Callable[[Any], Any]
 Slope = Callable[[Any, Any], Any]
 

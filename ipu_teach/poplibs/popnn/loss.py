@@ -19,6 +19,8 @@ from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT, DType
 
+__all__ = ["MASKED_LABEL_CODE", "LossType", "calc_accuracy", "calc_loss"]
+
 SMALLEST_PROBABILITY = np.finfo(np.float32).tiny  # keeps the logarithm of a probability that has run down to 0 finite
 MASKED_LABEL_CODE = 0xFFFF_FFFF  # PopLibs' class number of a row that is not to be learnt from
 

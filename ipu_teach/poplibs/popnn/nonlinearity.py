@@ -30,6 +30,10 @@ from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, DType
 
+__all__ = [
+    "gelu", "non_linearity", "non_linearity_in_place", "non_linearity_input_gradient", "relu", "sigmoid", "swish", "tanh",
+]  # fmt: skip
+
 
 class NonLinearity1D(SupervisorVertex):
     """out = f(x)."""

@@ -20,6 +20,8 @@ from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, DType
 
+__all__ = ["SOFTMAX_SCALING", "log_softmax", "softmax", "softmax_in_place", "softmax_input_gradient"]
+
 SOFTMAX_SCALING = 62000.0  # near the largest half, 65504: popnn/NonLinearityInternal.hpp
 
 

@@ -30,6 +30,8 @@ from ipu_teach.types import (
     to_quarter,
 )
 
+__all__ = ["cast", "cast_with_output"]
+
 
 class Cast1D(SupervisorVertex):
     """out = x, converted. FLOAT stands for the source, HALF for the destination."""

@@ -14,6 +14,8 @@ from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import UNSIGNED_INT, DType
 
+__all__ = ["CircBuf"]
+
 
 class CircBufIncrIndex(Vertex):
     """index = the next place of `size`. Costs PopLibs' CircBufIncrIndex (popopsCycleEstimators.cpp)."""

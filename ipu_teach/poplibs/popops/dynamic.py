@@ -15,6 +15,8 @@ from ipu_teach.poplibs.poputil import check_call, check_graph, check_mapped, che
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import DType, as_dtype
 
+__all__ = ["create_slice_tensor", "create_sliceable_tensor", "dynamic_slice", "dynamic_slice_with_output", "dynamic_update"]
+
 
 def create_sliceable_tensor(
     graph: Graph,

@@ -13,7 +13,8 @@ of the operand of its shape (the first, if both have it), or is mapped linearly 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from inspect import isfunction
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph import Graph, Tensor
@@ -290,3 +291,6 @@ square, square_in_place, square_with_output = _unary("square", "SQUARE")
 tan, tan_in_place, tan_with_output = _unary("tan", "TAN")
 tanh, tanh_in_place, tanh_with_output = _unary("tanh", "TANH")
 trunc, trunc_in_place, trunc_with_output = _unary("trunc", "TRUNC")
+
+if not TYPE_CHECKING:  # a list that is worked out would hide every name from mypy
+    __all__ = [n for n, f in globals().items() if isfunction(f) and f.__module__ == __name__ and not n.startswith("_")]

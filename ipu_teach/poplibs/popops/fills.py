@@ -18,6 +18,8 @@ from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT
 
+__all__ = ["MASKED_LABEL_CODE", "encode_one_hot", "fill", "iota", "zero"]
+
 MASKED_LABEL_CODE = 2**32 - 1  # a label that stands for no class: popops/EncodingConstants.hpp
 
 

@@ -29,6 +29,8 @@ from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import QUARTER, DType, dtype_named
 
+__all__ = ["map", "map_in_place", "map_with_output"]
+
 OPTIONS = (Option("enableGenerateCodelet", bool, True),)
 _SUPERVISOR, _WORKER = 20, 17  # as UnaryOp1D: around the vertex, and around a worker's loop
 

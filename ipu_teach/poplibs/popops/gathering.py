@@ -38,6 +38,8 @@ from ipu_teach.poplibs.poputil import check_call, check_mapped, check_same, chec
 from ipu_teach.program import Sequence as Program
 from ipu_teach.types import INT, UNSIGNED_INT
 
+__all__ = ["gather", "scatter", "select_scalar_from_rows", "update_scalar_in_rows"]
+
 UpdateComputation = Callable[[Graph, Tensor, Tensor, Program], Tensor]
 
 

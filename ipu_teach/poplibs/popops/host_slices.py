@@ -11,6 +11,8 @@ from ipu_teach.graph import Graph, Tensor
 from ipu_teach.poplibs.poputil import calc_linear_tile_mapping, check_graph, check_shape
 from ipu_teach.types import UNSIGNED_INT, DType, as_dtype
 
+__all__ = ["IndicesAndTensor", "create_host_sliceable_tensor", "create_host_transferable_tensor"]
+
 
 class IndicesAndTensor(NamedTuple):
     """The numbers of rows for a copy, and the tensor that the rows go to or come from."""

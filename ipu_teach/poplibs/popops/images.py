@@ -11,6 +11,8 @@ from ipu_teach.poplibs.poputil import check_call, check_mapped, check_number, ch
 from ipu_teach.program import Sequence as Program
 from ipu_teach.types import FLOAT, HALF, UNSIGNED_CHAR
 
+__all__ = ["normalise_image"]
+
 
 def normalise_image(
     graph: Graph,

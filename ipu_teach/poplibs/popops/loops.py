@@ -13,6 +13,8 @@ from ipu_teach.poplibs.poputil import check_call, check_mapped, check_tensor
 from ipu_teach.program import Program, Repeat, RepeatWhileTrue, Sequence as Steps
 from ipu_teach.types import INT, UNSIGNED_INT
 
+__all__ = ["counted_for_loop", "counted_loop"]
+
 Body = Callable[[Tensor], Program]
 
 

@@ -26,6 +26,8 @@ from ipu_teach.poplibs.poputil import check_call, check_mapped, check_same, chec
 from ipu_teach.program import Sequence as Program
 from ipu_teach.types import FLOAT, HALF
 
+__all__ = ["multi_slice", "multi_update", "multi_update_add", "multi_update_max"]
+
 
 def multi_slice(
     graph: Graph,

@@ -11,6 +11,8 @@ from ipu_teach.graph import Graph, Tensor, concat
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.poplibs.poputil import check_graph, check_mapped, check_number, check_tensor
 
+__all__ = ["PaddingType", "pad"]
+
 
 class PaddingType(Enum):
     """What the margin holds: a CONSTANT; the nearest element, EDGE; or what lies opposite, REFLECT (without the edge)."""

@@ -18,6 +18,8 @@ from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import BOOL, FLOAT, DType
 
+__all__ = ["all_true", "has_nan", "has_nan_or_inf"]
+
 
 class HasNaNOrInf(SupervisorVertex):
     """found = whether some element of x is NaN (or infinite). Costs PopLibs' HasNaNOrInf1D (popopsCycleEstimators.cpp)."""

@@ -6,6 +6,8 @@ from ipu_teach.graph import Graph, Tensor
 from ipu_teach.poplibs.poputil import check_call, check_mapped, check_tensor, map_tensor_linearly
 from ipu_teach.program import Copy, Sequence as Program
 
+__all__ = ["rearrange", "transpose"]
+
 
 def rearrange(graph: Graph, x: Tensor, prog: Program, debug_context: str = "rearrange") -> Tensor:
     """A copy of x whose elements lie side by side in memory in x's own order, mapped linearly.

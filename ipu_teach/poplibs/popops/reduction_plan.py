@@ -16,6 +16,8 @@ from ipu_teach.poplibs.poputil import MIN_BYTES_PER_TILE, check_sizes
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType, as_dtype
 
+__all__ = ["ReducePlan", "ReduceStage", "plan_reduce"]
+
 OPTIONS = (Option("accumType.interTile", FLOAT), Option("accumType.inVertex", FLOAT))
 
 

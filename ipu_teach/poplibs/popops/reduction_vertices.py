@@ -18,6 +18,8 @@ from ipu_teach.poplibs.popops.codelets import refuse_quarter
 from ipu_teach.target import Target
 from ipu_teach.types import BOOL, FLOAT, HALF, DType
 
+__all__ = ["REDUCTIONS"]
+
 UFUNCS: dict[str, np.ufunc] = {
     "ADD": np.add,
     "MUL": np.multiply,

@@ -36,6 +36,8 @@ from ipu_teach.poplibs.poputil import (
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import BOOL, FLOAT, HALF, DType, as_dtype
 
+__all__ = ["ReduceParams", "SingleReduceOp", "reduce", "reduce_many", "reduce_rows", "reduce_with_output"]
+
 Into = Program | list[ComputeSet]
 _FLOATS = (FLOAT, HALF)
 _SCALED = ("ADD", "SQUARE_ADD")

@@ -26,6 +26,8 @@ from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType
 
+__all__ = ["ScaledAddSpecialisation", "axpby_to", "scaled_add_to", "scaled_subtract_from"]
+
 Factor = Tensor | float
 OPTIONS = (Option("optimizeForSpeed", bool, False), Option("scaleFloatToHalfTolerance", float, 1e-6))
 A = TypeVar("A")

@@ -17,6 +17,8 @@ from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, UNSIGNED_INT, DType
 
+__all__ = ["sequence_slice"]
+
 
 class SequenceSlice(SupervisorVertex):
     """The rows of dst from `to[i]` on become `count[i]` rows of src from `start[i]` on, for each i. None lies outside.

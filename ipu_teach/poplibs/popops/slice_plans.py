@@ -25,6 +25,8 @@ from ipu_teach.poplibs.poputil import balanced_partition, check_graph, map_tenso
 from ipu_teach.target import Target
 from ipu_teach.types import UNSIGNED_INT, DType, as_dtype
 
+__all__ = ["SlicePlan", "create_indices_tensor", "embedding_plan"]
+
 OPTIONS = (
     Option("usedForSlice", bool, True),
     Option("usedForUpdate", bool, True),

@@ -25,6 +25,11 @@ from ipu_teach.program import Copy, Execute, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import QUARTER, UNSIGNED_INT, DType
 
+__all__ = [
+    "SortOrder", "TopKParams", "arg_max", "arg_min", "max_and_arg_max", "min_and_arg_min", "sort", "sort_in_place",
+    "sort_key_value", "sort_key_value_in_place", "top_k", "top_k_key_value", "top_k_with_permutation",
+]  # fmt: skip
+
 K = TypeVar("K")
 V = TypeVar("V")
 

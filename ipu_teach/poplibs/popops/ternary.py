@@ -27,6 +27,8 @@ from ipu_teach.poplibs.poputil import broadcast_to_match, check_call, check_mapp
 from ipu_teach.program import Sequence as Program
 from ipu_teach.types import BOOL
 
+__all__ = ["clamp", "clamp_in_place", "clamp_with_output", "select", "select_in_place", "select_with_output"]
+
 
 def select(graph: Graph, a: Operand, b: Operand, mask: Tensor, prog: Program, debug_context: str = "select") -> Tensor:
     """a where `mask` (BOOL) is true, else b, in a new tensor; numpy's broadcasting.
