@@ -185,7 +185,7 @@ def test_every_error_is_the_kits_and_explains_itself() -> None:
 
 # --- errors as they are printed ---------------------------------------------------------------------------------------
 
-ERRORS = {name for name, _ in inspect.getmembers(errors, inspect.isclass)}
+ERRORS = {name for name, _ in inspect.getmembers(errors, inspect.isclass)} | {"refused"}
 LABELS = {"where": "where: ", "line": "line:  ", "next": "next:  "}
 
 
@@ -212,8 +212,8 @@ def faults_of_errors(source: str) -> list[str]:
                 seen.append(label[1])
         if seen != [name for name in LABELS if name in seen]:
             faults.append(f"line {text.lineno}: {', '.join(seen)}")
-        if call.keywords:
-            faults.append(f"line {text.lineno} has keywords too")
+        if call.keywords or call.args[1:]:
+            faults.append(f"line {text.lineno} has other arguments too")
     return faults
 
 

@@ -12,9 +12,9 @@ from ipu_teach.cost import vertices
 from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vector, Vertex, template
 from ipu_teach.poplibs.checks import check_float
+from ipu_teach.poplibs.library import OWN, check_mapped, check_same, check_tensor, library, refused
 from ipu_teach.poplibs.popnn.rows import by_rows, check_labels, check_matrix, codelet, shares
 from ipu_teach.poplibs.popops.operands import check_factor
-from ipu_teach.poplibs.poputil import check_call, check_mapped, check_same, check_tensor
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT, DType
@@ -132,6 +132,7 @@ class AddCounts(Vertex):
 AddCounts.__name__ = "popnn::AddCounts<float>"
 
 
+@library
 def calc_loss(
     graph: Graph,
     model_outputs: Tensor,
@@ -139,7 +140,7 @@ def calc_loss(
     loss: Tensor,
     deltas: Tensor,
     prog: Program,
-    debug_context: str = "calc_loss",
+    debug_context: str = OWN,
     *,
     loss_type: LossType | str = LossType.CROSS_ENTROPY_LOSS,
     deltas_scale: float | Tensor = 1.0,
@@ -162,26 +163,25 @@ def calc_loss(
     Rows are shared among the workers of all tiles. Modelled cycles: PopLibs' loss transforms (popnnCycleEstimators.cpp).
     Raises `PoplibsError`.
     """
-    check_call("calc_loss", graph, prog, debug_context)
     chosen = _loss_type(loss_type)
-    check_matrix("calc_loss", graph, "model_outputs", model_outputs)
+    check_matrix(graph, "model_outputs", model_outputs)
     squared = chosen is LossType.SUM_SQUARED_LOSS
     if squared:
-        check_matrix("calc_loss", graph, "expected", expected)
+        check_matrix(graph, "expected", expected)
         where = f"expected {expected!r} and model_outputs {model_outputs!r}"
-        check_same("calc_loss", "shapes", expected.shape, model_outputs.shape, where, "give a value for each output.")
-        check_same("calc_loss", "dtypes", expected.dtype, model_outputs.dtype, where, "cast one of them with popops.cast.")
+        check_same("shapes", expected.shape, model_outputs.shape, where, "give a value for each output.")
+        check_same("dtypes", expected.dtype, model_outputs.dtype, where, "cast one of them with popops.cast.")
     else:
-        check_labels("calc_loss", graph, model_outputs, expected)
-    check_float("calc_loss", graph, "loss", loss, (1,), (FLOAT,))
-    check_float("calc_loss", graph, "deltas", deltas, (2,))
+        check_labels(graph, model_outputs, expected)
+    check_float(graph, "loss", loss, (1,), (FLOAT,))
+    check_float(graph, "deltas", deltas, (2,))
     where = f"loss {loss!r} and expected {expected!r}"
-    check_same("calc_loss", "shapes", loss.shape, expected.shape[:1], where, "give loss one element for each row.")
+    check_same("shapes", loss.shape, expected.shape[:1], where, "give loss one element for each row.")
     where = f"deltas {deltas!r} and model_outputs {model_outputs!r}"
-    check_same("calc_loss", "shapes", deltas.shape, model_outputs.shape, where, "give deltas the shape of model_outputs.")
-    check_same("calc_loss", "dtypes", deltas.dtype, model_outputs.dtype, where, "give deltas the dtype of model_outputs.")
+    check_same("shapes", deltas.shape, model_outputs.shape, where, "give deltas the shape of model_outputs.")
+    check_same("dtypes", deltas.dtype, model_outputs.dtype, where, "give deltas the dtype of model_outputs.")
     factors = {
-        field: check_factor("calc_loss", graph, name, k, FLOAT)
+        field: check_factor(graph, name, k, FLOAT)
         for field, name, k in (
             ("scale", "deltas_scale", deltas_scale), ("outputs_scale", "model_output_scaling", model_output_scaling),
         )
@@ -194,10 +194,10 @@ def calc_loss(
         raise PoplibsError(f"""calc_loss() was given {shown(model_output_scaling)} as model_output_scaling.
             next:  give a number above 0, such as popnn.SOFTMAX_SCALING.""")
     for name, tensor in (("model_outputs", model_outputs), ("expected", expected), ("loss", loss), ("deltas", deltas)):
-        check_mapped("calc_loss", graph, name, tensor)
+        check_mapped(graph, name, tensor)
     operands = {"outputs" if squared else "probabilities": model_outputs, "expected": expected, "loss": loss, "deltas": deltas}
     if num_correct is not None:
-        _check_accuracy("calc_loss", graph, model_outputs, expected, num_correct)
+        _check_accuracy(graph, model_outputs, expected, num_correct)
     base: Any = SumSquared if squared else CrossEntropyScaled if tensors else CrossEntropy
     if tensors:  # beside a tensor, a number becomes one
         for field, k in factors.items():
@@ -226,29 +226,27 @@ def _loss_type(given: object) -> LossType:
     raise PoplibsError(f"calc_loss() was given loss_type={shown(given)}.", next_step=f"use {' or '.join(known)}.")
 
 
+@library
 def calc_accuracy(
-    graph: Graph, outputs: Tensor, expected: Tensor, num_correct: Tensor, prog: Program, debug_context: str = "calc_accuracy"
+    graph: Graph, outputs: Tensor, expected: Tensor, num_correct: Tensor, prog: Program, debug_context: str = OWN
 ) -> None:
     """Add to `num_correct` (one INT) the rows of `outputs` [batch, classes] whose largest element is the expected class.
 
     `outputs`: FLOAT or HALF; `expected` [batch]: UNSIGNED_INT. Of equal elements the first counts. Modelled cycles: PopLibs'
     ReduceMaxClassGather and CalcAccuracy (popnnCycleEstimators.cpp). Raises `PoplibsError`.
     """
-    check_call("calc_accuracy", graph, prog, debug_context)
-    check_matrix("calc_accuracy", graph, "outputs", outputs)
-    _check_accuracy("calc_accuracy", graph, outputs, expected, num_correct)
+    check_matrix(graph, "outputs", outputs)
+    _check_accuracy(graph, outputs, expected, num_correct)
     _count(graph, outputs, expected, num_correct, prog, debug_context)
 
 
-def _check_accuracy(function: str, graph: Graph, outputs: Tensor, expected: Tensor, num_correct: Tensor) -> None:
-    check_labels(function, graph, outputs, expected)
-    check_tensor(function, graph, "num_correct", num_correct)
+def _check_accuracy(graph: Graph, outputs: Tensor, expected: Tensor, num_correct: Tensor) -> None:
+    check_labels(graph, outputs, expected)
+    check_tensor(graph, "num_correct", num_correct)
     if num_correct.num_elements != 1 or num_correct.dtype is not INT:
-        raise PoplibsError(f"""{function}() wants one INT as num_correct.
-            where: {num_correct!r}
-            next:  make it with graph.add_variable(INT, ()).""")
+        raise refused("wants one INT as num_correct.", num_correct, "make it with graph.add_variable(INT, ()).")
     for name, tensor in (("outputs", outputs), ("expected", expected), ("num_correct", num_correct)):
-        check_mapped(function, graph, name, tensor)
+        check_mapped(graph, name, tensor)
 
 
 def _count(graph: Graph, outputs: Tensor, expected: Tensor, num_correct: Tensor, prog: Program, debug_context: str) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from ipu_teach.errors import PoplibsError
 from ipu_teach.graph import Graph, Tensor, Vertex, template
 from ipu_teach.poplibs.checks import check_float
-from ipu_teach.poplibs.poputil import balanced_partition, check_tensor
+from ipu_teach.poplibs.library import check_tensor, refused
+from ipu_teach.poplibs.poputil import balanced_partition
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import FLOAT, UNSIGNED_INT, DType
 
@@ -50,20 +50,18 @@ def by_rows(
     prog.add(Execute(compute_set))
 
 
-def check_matrix(function: str, graph: Graph, argument: str, tensor: Tensor) -> None:
+def check_matrix(graph: Graph, argument: str, tensor: Tensor) -> None:
     """Raise `PoplibsError` unless `tensor` is a batch of FLOAT or HALF: rows, perhaps none, of a class or more."""
-    check_float(function, graph, argument, tensor, (2,))
+    check_float(graph, argument, tensor, (2,))
     if tensor.shape[1] == 0:
-        raise PoplibsError(f"""{function}() was given rows without elements in {argument}.
-            where: {tensor!r}
-            next:  give a class or more.""")
+        raise refused(f"was given rows without elements in {argument}.", tensor, "give a class or more.")
 
 
-def check_labels(function: str, graph: Graph, outputs: Tensor, expected: Tensor) -> None:
+def check_labels(graph: Graph, outputs: Tensor, expected: Tensor) -> None:
     """Raise `PoplibsError` unless `expected` is a class number for each row."""
-    check_tensor(function, graph, "expected", expected, (1,))
+    check_tensor(graph, "expected", expected, (1,))
     if expected.dtype is not UNSIGNED_INT or expected.shape[0] != outputs.shape[0]:
-        raise PoplibsError(f"""{function}() wants expected as {outputs.shape[0]} class numbers (UNSIGNED_INT); it was given
-            {expected.shape[0]} of {expected.dtype.__name__}.
+        raise refused(f"""wants expected as {outputs.shape[0]} class numbers (UNSIGNED_INT); it was given {expected.shape[0]} of
+            {expected.dtype.__name__}.
             where: {expected!r}
             next:  give one for each row; cast them with popops.cast.""")

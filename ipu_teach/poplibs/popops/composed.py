@@ -10,7 +10,7 @@ from ipu_teach.poplibs.popops.codelets import Clamp, Select, codelet, per_tile
 from ipu_teach.poplibs.popops.elementwise import NEW
 from ipu_teach.poplibs.popops.operands import common_shape, result_like
 from ipu_teach.poplibs.popops.operations import OPERATIONS, evaluate
-from ipu_teach.poplibs.poputil import broadcast_to_match
+from ipu_teach.poplibs.poputil import seen_in
 from ipu_teach.program import Copy, Sequence as Program
 from ipu_teach.types import DType, dtype_named
 
@@ -54,7 +54,7 @@ def write(graph: Graph, code: str, tensors: list[Tensor], out: Tensor, prog: Pro
     """`out` becomes the value of an expression's steps: a compute set for each, and a copy."""
     result = compose(graph, code, tensors, prog, name)
     if result is not out:
-        prog.add(Copy(broadcast_to_match(result, out.shape), out))
+        prog.add(Copy(seen_in(result, out.shape), out))
 
 
 def new(graph: Graph, code: str, tensors: list[Tensor], shape: Shape, dtype: type[DType], prog: Program, name: str) -> Tensor:
@@ -63,7 +63,7 @@ def new(graph: Graph, code: str, tensors: list[Tensor], shape: Shape, dtype: typ
     if result.shape == shape and "@" in code:
         return result
     out = result_like(graph, tensors, shape, dtype, name)
-    prog.add(Copy(broadcast_to_match(result, shape), out))
+    prog.add(Copy(seen_in(result, shape), out))
     return out
 
 
@@ -89,8 +89,8 @@ def _apply(graph: Graph, operation: str, operands: list[Tensor | _Number], prog:
         return made
     base, fields = _TERNARY[operation]
     whole = [x if isinstance(x, Tensor) else _constant(graph, x, label) for x in operands]
-    out = result_like(graph, tensors, common_shape(operation, tensors), whole[0].dtype, label)
-    edges = {field: broadcast_to_match(t, out.shape) for field, t in zip(fields, whole, strict=True)}
+    out = result_like(graph, tensors, common_shape(tensors), whole[0].dtype, label)
+    edges = {field: seen_in(t, out.shape) for field, t in zip(fields, whole, strict=True)}
     per_tile(graph, codelet(base, whole[0].dtype), out, {**edges, "out": out}, prog, label)
     return out
 

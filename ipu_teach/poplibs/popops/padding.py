@@ -9,7 +9,7 @@ from typing import Any
 from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph import Graph, Tensor, concat
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.poplibs.poputil import check_graph, check_mapped, check_number, check_tensor
+from ipu_teach.poplibs.library import Loose, check_mapped, check_number, library
 
 __all__ = ["PaddingType", "pad"]
 
@@ -22,9 +22,10 @@ class PaddingType(Enum):
     REFLECT = "REFLECT"
 
 
+@library
 def pad(
     graph: Graph,
-    x: Tensor,
+    x: Loose,
     lower: Sequence[int],
     upper: Sequence[int],
     padding: PaddingType = PaddingType.CONSTANT,
@@ -35,17 +36,15 @@ def pad(
     A negative number cuts elements off. The elements of a CONSTANT margin are a constant on the tile of the nearest corner of
     x. EDGE and REFLECT repeat elements of x, so that the result can be read but not written. Raises `PoplibsError`.
     """
-    check_graph("pad", graph)
-    check_tensor("pad", graph, "x", x)
     if not isinstance(padding, PaddingType):
         raise PoplibsError(f"""pad() was given {shown(padding)} as padding.
             next:  use PaddingType.CONSTANT, EDGE or REFLECT.""")
     margins = [_checked(name, given, x) for name, given in (("lower", lower), ("upper", upper))]
-    number = check_number("pad", "value", value, x.dtype)
+    number = check_number("value", value, x.dtype)
     for axis in range(x.rank):
         _check_room(x, axis, margins[0][axis], margins[1][axis], padding)
     if padding is PaddingType.CONSTANT and x.num_elements:
-        check_mapped("pad", graph, "x", x)
+        check_mapped(graph, "x", x)
     result = x
     for axis, (before, behind) in enumerate(zip(*margins, strict=True)):
         result = result.slice(max(-before, 0), result.shape[axis] - max(-behind, 0), axis)
