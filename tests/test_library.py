@@ -93,6 +93,21 @@ def test_what_is_wrong_with_a_call_is_said_by_python() -> None:
         popops.fill(graph, x, prog)  # type: ignore[call-arg]
 
 
+def test_a_variant_has_the_signature_of_its_core_and_a_name_of_its_own() -> None:
+    graph, prog, a, b = graph_with((3, 4), (4, 2))
+    names = list(inspect.signature(poplin.mat_mul).parameters)
+    assert names[:5] == ["graph", "a", "b", "prog", "debug_context"]
+    assert inspect.signature(poplin.mat_mul).parameters["debug_context"].default == "mat_mul"
+    assert poplin.mat_mul.__name__ == "mat_mul" and str(poplin.mat_mul.__doc__).startswith("The matrix product [m, n]")
+    assert "def _multiplied(" in inspect.getsource(inspect.unwrap(poplin.mat_mul)), "what it does is to be seen"
+    with pytest.raises(PoplibsError, match=r"^mat_mul_grouped\(\) wants a with 3 dimensions"):
+        poplin.mat_mul_grouped(graph, a, b, prog)
+    with pytest.raises(TypeError, match=r"^mat_mul\(\) missing a required argument: 'prog'"):
+        poplin.mat_mul(graph, a, b)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"^mat_mul\(\) got an unexpected keyword argument 'out'"):
+        poplin.mat_mul(graph, a, b, prog, out=FLOAT)  # type: ignore[call-arg]
+
+
 def test_a_call_within_a_call_has_its_own_name() -> None:
     graph, prog, x = graph_with((4,))
 

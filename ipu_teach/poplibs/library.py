@@ -15,8 +15,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from contextvars import ContextVar
-from functools import cache, wraps
-from typing import Annotated, Any, NamedTuple, ParamSpec, TypeVar, get_type_hints
+from functools import cache, update_wrapper, wraps
+from typing import Annotated, Any, Concatenate, NamedTuple, ParamSpec, TypeVar, get_type_hints
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from ipu_teach.types import BOOL, DType, to_host_array
 
 P = ParamSpec("P")
 R = TypeVar("R")
+A = TypeVar("A")
 OWN = "the function's name"  # as debug_context: the default becomes the name of the function
 _calling = ContextVar("calling", default="")
 
@@ -91,6 +92,33 @@ def library(function: Callable[P, R]) -> Callable[P, R]:
 
     call.__signature__ = signature  # type: ignore[attr-defined]
     return call
+
+
+def variant(core: Callable[Concatenate[A, P], R], what: A) -> Callable[[Callable[[], None]], Callable[P, R]]:
+    """`core` with its first argument settled, as a library function with the name and docstring of what is decorated."""
+    first, *others = inspect.signature(core).parameters.values()
+    signature = inspect.Signature(others)
+
+    def named(stub: Callable[[], None]) -> Callable[P, R]:
+        def function(*args: P.args, **kwargs: P.kwargs) -> R:
+            if args or kwargs.keys() != signature.parameters.keys():  # a call that fits comes with all of them named
+                _misfit(stub.__name__, signature, args, kwargs)
+            return core(what, *args, **kwargs)
+
+        update_wrapper(function, stub)
+        function.__annotations__, function.__wrapped__ = core.__annotations__, core  # type: ignore[attr-defined]
+        function.__signature__ = signature  # type: ignore[attr-defined]
+        return library(function)
+
+    return named
+
+
+def _misfit(name: str, signature: inspect.Signature, args: Any, kwargs: Any) -> None:
+    """Raise what Python would, as nearly as may be: it would name the core, and count its first argument."""
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{name}() {error}") from None
 
 
 def _wants(hints: dict[str, Any]) -> tuple[bool, dict[str, Wants]]:

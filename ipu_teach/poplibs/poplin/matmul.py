@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 from ipu_teach.graph import Graph, Tensor, concat
-from ipu_teach.poplibs.library import OWN, Free, as_given, check_mapped, check_same, check_tensor, library, refused
+from ipu_teach.poplibs.library import OWN, Free, as_given, check_mapped, check_same, check_tensor, refused, variant
 from ipu_teach.poplibs.options import Options
 from ipu_teach.poplibs.poplin.codelets import adder, multiplier
 from ipu_teach.poplibs.poplin.plan import MatMulPlan, PlanningCache, Product, planned, product_of
@@ -24,8 +24,8 @@ INNER = "a has as many columns as b has rows; perhaps one of them is to be trans
 Plan = MatMulPlan | None
 
 
-@library
-def mat_mul(
+def _multiplied(
+    rank: int,
     graph: Graph,
     a: Free,
     b: Free,
@@ -39,6 +39,16 @@ def mat_mul(
     plan: Plan = None,
     cache: PlanningCache | None = None,
 ) -> Tensor:
+    _check_ranks(graph, rank, a=a, b=b)
+    wish = wish_of(options, partials_type, available_memory_proportion)
+    whole, found = _settled(graph, a, b, out_type, wish, plan, cache)
+    left, right = (t if rank == 3 else t.expand((0,)) for t in (a, b))
+    made = _mat_mul(graph, whole, found, left, right, prog, debug_context)
+    return made if rank == 3 else made[0]
+
+
+@variant(_multiplied, 2)
+def mat_mul() -> None:
     """The matrix product [m, n] of a [m, k] and b [k, n]: both FLOAT, both HALF, or both QUARTER (of any format and scale).
 
     `out_type`: FLOAT or HALF, by default the operands' own, for QUARTER HALF. `partials_type`: of the sums, FLOAT, or HALF
@@ -53,86 +63,30 @@ def mat_mul(
     the result is rounded once. It lies on the tiles that made it. Compute sets: multiply, and perhaps reduce or cast; of an
     empty product none. Modelled cycles: the plan's. Raises `PoplibsError` and `InvalidOptionError`.
     """
-    for name, tensor in (("a", a), ("b", b)):
-        check_tensor(graph, name, tensor, (2,))
-    wish = wish_of(options, partials_type, available_memory_proportion)
-    whole, found = _settled(graph, a, b, out_type, wish, plan, cache)
-    return _mat_mul(graph, whole, found, a.expand((0,)), b.expand((0,)), prog, debug_context)[0]
 
 
-@library
-def mat_mul_grouped(
-    graph: Graph,
-    a: Free,
-    b: Free,
-    prog: Program,
-    debug_context: str = OWN,
-    *,
-    out_type: type[DType] | None = None,
-    partials_type: type[DType] | str | None = None,
-    available_memory_proportion: float | str = MEMORY_PROPORTION,
-    options: Options | None = None,
-    plan: Plan = None,
-    cache: PlanningCache | None = None,
-) -> Tensor:
+@variant(_multiplied, 3)
+def mat_mul_grouped() -> None:
     """A product [groups, m, n] for each group of a [groups, m, k] and b [groups, k, n]; else as `mat_mul`."""
-    _check_groups(graph, a, b)
-    wish = wish_of(options, partials_type, available_memory_proportion)
-    whole, found = _settled(graph, a, b, out_type, wish, plan, cache)
-    return _mat_mul(graph, whole, found, a, b, prog, debug_context)
-
-
-@library
-def mat_mul_acc(
-    graph: Graph,
-    c: Free,
-    k: float | Tensor,
-    a: Free,
-    b: Free,
-    prog: Program,
-    debug_context: str = OWN,
-    *,
-    partials_type: type[DType] | str | None = None,
-    available_memory_proportion: float | str = MEMORY_PROPORTION,
-    options: Options | None = None,
-    cache: PlanningCache | None = None,
-) -> None:
-    """c += k * (a @ b); c [m, n] FLOAT or HALF, a and b as for `mat_mul`, k a number or one element of c's dtype.
-
-    The product is made as a tensor of c's dtype, then added as by `popops.scaled_add_to`: times k, rounded, added, rounded.
-    """
-    wish = wish_of(options, partials_type, available_memory_proportion)
-    for name, tensor in (("c", c), ("a", a), ("b", b)):
-        check_tensor(graph, name, tensor, (2,))
-    _accumulated(graph, c, k, a, b, prog, debug_context, wish, cache)
-
-
-@library
-def mat_mul_grouped_acc(
-    graph: Graph,
-    c: Free,
-    k: float | Tensor,
-    a: Free,
-    b: Free,
-    prog: Program,
-    debug_context: str = OWN,
-    *,
-    partials_type: type[DType] | str | None = None,
-    available_memory_proportion: float | str = MEMORY_PROPORTION,
-    options: Options | None = None,
-    cache: PlanningCache | None = None,
-) -> None:
-    """c += k * (a @ b) for each group; c [groups, m, n]. Otherwise as `mat_mul_acc`."""
-    wish = wish_of(options, partials_type, available_memory_proportion)
-    check_tensor(graph, "c", c, (3,))
-    _check_groups(graph, a, b)
-    _accumulated(graph, c, k, a, b, prog, debug_context, wish, cache)
 
 
 def _accumulated(
-    graph: Graph, c: Tensor, k: float | Tensor, a: Tensor, b: Tensor, prog: Program, name: str, wish: Wish,
-    cache: PlanningCache | None,
-) -> None:  # fmt: skip
+    rank: int,
+    graph: Graph,
+    c: Free,
+    k: float | Tensor,
+    a: Free,
+    b: Free,
+    prog: Program,
+    debug_context: str = OWN,
+    *,
+    partials_type: type[DType] | str | None = None,
+    available_memory_proportion: float | str = MEMORY_PROPORTION,
+    options: Options | None = None,
+    cache: PlanningCache | None = None,
+) -> None:
+    wish = wish_of(options, partials_type, available_memory_proportion)
+    _check_ranks(graph, rank, c=c, a=a, b=b)
     check_mapped(graph, "c", c)
     shape = (*a.shape[:-1], b.shape[-1])
     where = f"c {c!r}, a {a!r} and b {b!r}"
@@ -141,15 +95,30 @@ def _accumulated(
     check_factor(graph, "k", k, c.dtype)
     if plan is None:
         return
-    left, right = (t if t.rank == 3 else t.expand((0,)) for t in (a, b))
-    made = _mat_mul(graph, whole, plan, left, right, prog, name).reshape(c.shape)
-    scaled_add_to(graph, c, made, k, prog, f"{name}/add")
+    left, right = (t if rank == 3 else t.expand((0,)) for t in (a, b))
+    made = _mat_mul(graph, whole, plan, left, right, prog, debug_context).reshape(c.shape)
+    scaled_add_to(graph, c, made, k, prog, f"{debug_context}/add")
 
 
-def _check_groups(graph: Graph, a: Tensor, b: Tensor) -> None:
-    for name, tensor in (("a", a), ("b", b)):
-        check_tensor(graph, name, tensor, (3,))
-    check_same("numbers of groups", a.shape[0], b.shape[0], f"{a!r} and {b!r}", "give a and b equally many matrices.")
+@variant(_accumulated, 2)
+def mat_mul_acc() -> None:
+    """c += k * (a @ b); c [m, n] FLOAT or HALF, a and b as for `mat_mul`, k a number or one element of c's dtype.
+
+    The product is made as a tensor of c's dtype, then added as by `popops.scaled_add_to`: times k, rounded, added, rounded.
+    """
+
+
+@variant(_accumulated, 3)
+def mat_mul_grouped_acc() -> None:
+    """c += k * (a @ b) for each group; c [groups, m, n]. Otherwise as `mat_mul_acc`."""
+
+
+def _check_ranks(graph: Graph, rank: int, **tensors: Tensor) -> None:
+    for name, tensor in tensors.items():
+        check_tensor(graph, name, tensor, (rank,))
+    if rank == 3:
+        a, b = tensors["a"], tensors["b"]
+        check_same("numbers of groups", a.shape[0], b.shape[0], f"{a!r} and {b!r}", "give a and b equally many matrices.")
 
 
 def _settled(
@@ -161,9 +130,9 @@ def _settled(
     """
     for name, tensor in (("a", a), ("b", b)):
         if tensor.dtype not in (FLOAT, HALF) and not issubclass(tensor.dtype, QUARTER):
-            raise refused(f"""multiplies FLOAT, HALF and QUARTER; {name} is {tensor.dtype.__name__}.
-                where: {tensor!r}
-                next:  cast it with popops.cast.""")
+            raise refused(
+                f"multiplies FLOAT, HALF and QUARTER; {name} is {tensor.dtype.__name__}.", tensor, "cast it with popops.cast."
+            )
         check_mapped(graph, name, tensor)
     if not (issubclass(a.dtype, QUARTER) and issubclass(b.dtype, QUARTER)):
         check_same("dtypes", a.dtype, b.dtype, f"{a!r} and {b!r}", "cast one of them with popops.cast.")

@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any, TextIO
 
 from ipu_teach.graph import Graph, Shape, Tensor
-from ipu_teach.poplibs.library import OWN, Matrix, as_given, check_name, check_same, library
+from ipu_teach.poplibs.library import OWN, Matrix, as_given, check_name, check_same, library, variant
 from ipu_teach.poplibs.options import Options
 from ipu_teach.poplibs.poplin.matmul import INNER, shares_of, tiles_of
 from ipu_teach.poplibs.poplin.plan import MatMulPlan, Product, planned, product_of
@@ -22,8 +22,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-@library
-def create_mat_mul_input_lhs(
+def _created(
+    what: tuple[int, str],
     graph: Graph,
     dtype: type[DType],
     a_shape: tuple[int, ...],
@@ -35,106 +35,45 @@ def create_mat_mul_input_lhs(
     available_memory_proportion: float | str = MEMORY_PROPORTION,
     options: Options | None = None,
 ) -> Tensor:
+    """The `what` of a product: its rank, and "a", "b" or "out"."""
+    return _input(graph, dtype, a_shape, b_shape, name, out_type, (options, partials_type, available_memory_proportion), *what)
+
+
+@variant(_created, (2, "a"))
+def create_mat_mul_input_lhs() -> None:
     """A variable of `a_shape` (m, k) that lies where `mat_mul` with a b of `b_shape` (k, n) will want it.
 
     `out_type` and the options are those of the product. Each block of the plan is shared out among the tiles that multiply
     it, so that it crosses between tiles only as far as several need it. Raises `PoplibsError`.
     """
-    wish = options, partials_type, available_memory_proportion
-    return _input(graph, dtype, a_shape, b_shape, name, out_type, wish, 2, "a")
 
 
-@library
-def create_mat_mul_input_rhs(
-    graph: Graph,
-    dtype: type[DType],
-    a_shape: tuple[int, ...],
-    b_shape: tuple[int, ...],
-    name: str | None = None,
-    *,
-    out_type: type[DType] | None = None,
-    partials_type: type[DType] | str | None = None,
-    available_memory_proportion: float | str = MEMORY_PROPORTION,
-    options: Options | None = None,
-) -> Tensor:
+@variant(_created, (2, "b"))
+def create_mat_mul_input_rhs() -> None:
     """A variable of `b_shape` (k, n) that lies where `mat_mul` with an a of `a_shape` (m, k) will want it."""
-    wish = options, partials_type, available_memory_proportion
-    return _input(graph, dtype, a_shape, b_shape, name, out_type, wish, 2, "b")
 
 
-@library
-def create_mat_mul_output(
-    graph: Graph,
-    dtype: type[DType],
-    a_shape: tuple[int, ...],
-    b_shape: tuple[int, ...],
-    name: str | None = None,
-    *,
-    out_type: type[DType] | None = None,
-    partials_type: type[DType] | str | None = None,
-    available_memory_proportion: float | str = MEMORY_PROPORTION,
-    options: Options | None = None,
-) -> Tensor:
+@variant(_created, (2, "out"))
+def create_mat_mul_output() -> None:
     """A variable (m, n) that lies where `mat_mul` of `a_shape` (m, k) and `b_shape` (k, n) leaves its result.
 
     It is of `out_type`, by default as the result: an accumulator for `mat_mul_acc`, say.
     """
-    wish = options, partials_type, available_memory_proportion
-    return _input(graph, dtype, a_shape, b_shape, name, out_type, wish, 2, "out")
 
 
-@library
-def create_mat_mul_grouped_input_lhs(
-    graph: Graph,
-    dtype: type[DType],
-    a_shape: tuple[int, ...],
-    b_shape: tuple[int, ...],
-    name: str | None = None,
-    *,
-    out_type: type[DType] | None = None,
-    partials_type: type[DType] | str | None = None,
-    available_memory_proportion: float | str = MEMORY_PROPORTION,
-    options: Options | None = None,
-) -> Tensor:
+@variant(_created, (3, "a"))
+def create_mat_mul_grouped_input_lhs() -> None:
     """As `create_mat_mul_input_lhs`, for `mat_mul_grouped`: `a_shape` (groups, m, k), `b_shape` (groups, k, n)."""
-    wish = options, partials_type, available_memory_proportion
-    return _input(graph, dtype, a_shape, b_shape, name, out_type, wish, 3, "a")
 
 
-@library
-def create_mat_mul_grouped_input_rhs(
-    graph: Graph,
-    dtype: type[DType],
-    a_shape: tuple[int, ...],
-    b_shape: tuple[int, ...],
-    name: str | None = None,
-    *,
-    out_type: type[DType] | None = None,
-    partials_type: type[DType] | str | None = None,
-    available_memory_proportion: float | str = MEMORY_PROPORTION,
-    options: Options | None = None,
-) -> Tensor:
+@variant(_created, (3, "b"))
+def create_mat_mul_grouped_input_rhs() -> None:
     """As `create_mat_mul_input_rhs`, for `mat_mul_grouped`: `a_shape` (groups, m, k), `b_shape` (groups, k, n)."""
-    wish = options, partials_type, available_memory_proportion
-    return _input(graph, dtype, a_shape, b_shape, name, out_type, wish, 3, "b")
 
 
-@library
-def create_mat_mul_grouped_output(
-    graph: Graph,
-    dtype: type[DType],
-    a_shape: tuple[int, ...],
-    b_shape: tuple[int, ...],
-    name: str | None = None,
-    *,
-    out_type: type[DType] | None = None,
-    partials_type: type[DType] | str | None = None,
-    available_memory_proportion: float | str = MEMORY_PROPORTION,
-    options: Options | None = None,
-) -> Tensor:
+@variant(_created, (3, "out"))
+def create_mat_mul_grouped_output() -> None:
     """As `create_mat_mul_output`, for `mat_mul_grouped`: `a_shape` (groups, m, k), `b_shape` (groups, k, n)."""
-    wish = options, partials_type, available_memory_proportion
-    return _input(graph, dtype, a_shape, b_shape, name, out_type, wish, 3, "out")
 
 
 @library
@@ -157,8 +96,8 @@ def pre_arrange_mat_mul_input_rhs(
     return made
 
 
-@library
-def mat_mul_report_plan(
+def _reported(
+    rank: int,
     graph: Graph,
     dtype: type[DType],
     a_shape: tuple[int, ...],
@@ -170,40 +109,24 @@ def mat_mul_report_plan(
     options: Options | None = None,
     file: TextIO | None = None,
 ) -> None:
-    """Print the plan of `mat_mul` of `a_shape` (m, k) and `b_shape` (k, n): how it cuts them, and its modelled cycles.
-
-    `plan_mat_mul` gives the same plan as a value. `file`: where to, the screen if it is left out. Raises `PoplibsError`.
-    """
     wish = options, partials_type, available_memory_proportion
-    _report(graph, dtype, a_shape, b_shape, out_type, wish, 2, file)
-
-
-@library
-def mat_mul_grouped_report_plan(
-    graph: Graph,
-    dtype: type[DType],
-    a_shape: tuple[int, ...],
-    b_shape: tuple[int, ...],
-    *,
-    out_type: type[DType] | None = None,
-    partials_type: type[DType] | str | None = None,
-    available_memory_proportion: float | str = MEMORY_PROPORTION,
-    options: Options | None = None,
-    file: TextIO | None = None,
-) -> None:
-    """As `mat_mul_report_plan`, for `mat_mul_grouped`: `a_shape` (groups, m, k), `b_shape` (groups, k, n)."""
-    wish = options, partials_type, available_memory_proportion
-    _report(graph, dtype, a_shape, b_shape, out_type, wish, 3, file)
-
-
-def _report(
-    graph: Graph, dtype: object, a_shape: object, b_shape: object, out_type: object,
-    wish: tuple[Any, Any, Any], rank: int, file: TextIO | None,
-) -> None:  # fmt: skip
     _, whole, plan = _planned(graph, dtype, a_shape, b_shape, out_type, wish, rank)
     print(repr(plan) if plan is not None else f"{whole.shapes()} is empty: nothing is multiplied.", file=file)
     for part, cycles in plan.parts if plan is not None else ():
         print(f"  {part + ':':30} {cycles:>12,} modelled cycles", file=file)
+
+
+@variant(_reported, 2)
+def mat_mul_report_plan() -> None:
+    """Print the plan of `mat_mul` of `a_shape` (m, k) and `b_shape` (k, n): how it cuts them, and its modelled cycles.
+
+    `plan_mat_mul` gives the same plan as a value. `file`: where to, the screen if it is left out. Raises `PoplibsError`.
+    """
+
+
+@variant(_reported, 3)
+def mat_mul_grouped_report_plan() -> None:
+    """As `mat_mul_report_plan`, for `mat_mul_grouped`: `a_shape` (groups, m, k), `b_shape` (groups, k, n)."""
 
 
 def _planned(

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from ipu_teach.graph import Graph, Tensor
-from ipu_teach.poplibs.library import OWN, Matrix, check_same, library
+from ipu_teach.poplibs.library import OWN, Matrix, check_same, library, variant
 from ipu_teach.poplibs.options import Options, settled
 from ipu_teach.poplibs.popops.operands import check_factor
 from ipu_teach.poplibs.popops.rows import (
@@ -61,8 +61,8 @@ def multi_slice(
     return unfold(out.reshape([offsets.shape[0], *lengths, *rest]), along, x.rank)
 
 
-@library
-def multi_update(
+def _updated(
+    operation: str,
     graph: Graph,
     x: Tensor,
     updates: Tensor,
@@ -74,12 +74,22 @@ def multi_update(
     plan: SlicePlan | None = None,
     options: Options | None = None,
 ) -> None:
+    scale = 1 if operation else None
+    _update_many(graph, x, updates, offsets, scale, operation, dims, sizes, prog, debug_context, plan, options)
+
+
+@variant(_updated, "")
+def multi_update() -> None:
     """Many slices of x become those of `updates` [slices, *shape with sizes[i] in dims[i]], first to last.
 
     `offsets` as of `multi_slice`; a slice that does not lie in x as a whole is passed over. Of two that overlap the later one
     stays. These vertices run one by one here, as their places depend on data.
     """
-    _update_many(graph, x, updates, offsets, None, "", dims, sizes, prog, debug_context, plan, options)
+
+
+@variant(_updated, "MAX")
+def multi_update_max() -> None:
+    """Slices of x become the larger ones of what they hold and those of `updates`. Otherwise as `multi_update`."""
 
 
 @library
@@ -102,23 +112,6 @@ def multi_update_add(
     Otherwise as `multi_update`.
     """
     _update_many(graph, x, updates, offsets, scale, "ADD", dims, sizes, prog, debug_context, plan, options)
-
-
-@library
-def multi_update_max(
-    graph: Graph,
-    x: Tensor,
-    updates: Tensor,
-    offsets: Matrix,
-    dims: Sequence[int],
-    sizes: Sequence[int],
-    prog: Program,
-    debug_context: str = OWN,
-    plan: SlicePlan | None = None,
-    options: Options | None = None,
-) -> None:
-    """Slices of x become the larger ones of what they hold and those of `updates`. Otherwise as `multi_update`."""
-    _update_many(graph, x, updates, offsets, 1, "MAX", dims, sizes, prog, debug_context, plan, options)
 
 
 def _update_many(
