@@ -48,7 +48,7 @@ class Option:
             return " or ".join(map(repr, self.kind))
         return "True or False" if self.kind is bool else "FLOAT or HALF"
 
-    def value(self, function: str, given: object) -> Any:
+    def value(self, given: object) -> Any:
         """`given` as a value of this option. Raises `InvalidOptionError`."""
         if isinstance(self.kind, tuple):
             if given in self.kind:
@@ -95,5 +95,5 @@ def settled(known: tuple[Option, ...], given: object) -> dict[str, Any]:
             raise InvalidOptionError(f"""{calling()}() was given the option {option.name!r} twice.
                 next:  give it once: both spellings mean the same.""")
         seen.add(option.name)
-        values[option.name] = option.value(calling(), value)
+        values[option.name] = option.value(value)
     return values

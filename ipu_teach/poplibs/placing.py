@@ -13,7 +13,7 @@ import numpy as np
 from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph import Graph, Tensor
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.poplibs.library import Loose, check_shape, library
+from ipu_teach.poplibs.library import Loose, as_given, check_shape, library, refused
 from ipu_teach.poplibs.poputil import split_regions
 from ipu_teach.types import DType, as_dtype
 
@@ -31,8 +31,7 @@ def choose_mapping_offset(num_tiles: int, shape: Sequence[int], seed: int = _SEE
     sizes = check_shape(shape)
     for name, value, least in (("num_tiles", num_tiles, 1), ("seed", seed, 0)):
         if not is_whole(value) or value < least:
-            raise PoplibsError(f"""choose_mapping_offset() was given {shown(value)} as {name}.
-                next:  give a whole number of {least} or more.""")
+            raise as_given(value, name, f"give a whole number of {least} or more.")
     found = int(seed) & _64_BITS
     for size in sizes:
         mixed = size * 0xC6A4A7935BD1E995 & _64_BITS
@@ -106,8 +105,7 @@ class TensorUseTracker:
     def add(self, graph: Graph, tile: int, tensor: Loose) -> None:
         """The tile uses these elements. Raises `PoplibsError`."""
         if not is_whole(tile) or not 0 <= tile < self._num_tiles:
-            raise PoplibsError(f"""TensorUseTracker.add() was given tile {shown(tile)} of {self._num_tiles:,}.
-                next:  tiles are counted from 0.""")
+            raise refused(f"was given tile {shown(tile)} of {self._num_tiles:,}.", next_step="tiles are counted from 0.")
         if tensor.num_elements:
             self._uses.append((int(tile), tensor.flatten()))
 

@@ -20,14 +20,23 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.errors import PoplibsError, shown
+from ipu_teach.errors import shown
 from ipu_teach.graph import Graph, Input, Output, Tensor, Vector, Vertex, template
 from ipu_teach.graph.registers import RegisterVertex
 from ipu_teach.poplibs import popops
-from ipu_teach.poplibs.checks import check_float
-from ipu_teach.poplibs.library import OWN, calling, check_mapped, check_number, check_same, check_tensor, library, refused
+from ipu_teach.poplibs.library import (
+    OWN,
+    calling,
+    check_dtype,
+    check_mapped,
+    check_number,
+    check_same,
+    check_tensor,
+    library,
+    refused,
+)
 from ipu_teach.poplibs.popops import expr
-from ipu_teach.poplibs.poputil import clone, take, tile_pieces
+from ipu_teach.poplibs.poputil import like, take, tile_pieces
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT, Array, DType, as_dtype, generator
@@ -237,7 +246,7 @@ def uniform(
     A tensor with the shape and mapping of `reference`. HALF is rounded from single precision and may be `max_val`.
     Raises `PoplibsError`.
     """
-    _check(graph, seed, seed_modifier, reference, prog, debug_context)
+    _check_seed(graph, "seed", seed, seed_modifier)
     dtype = _out_type(out_type, (FLOAT, HALF, INT, UNSIGNED_INT))
     low, high = check_number("min_val", min_val, dtype), check_number("max_val", max_val, dtype)
     _check_bounds(low, high, min_val, max_val)
@@ -262,7 +271,7 @@ def log_uniform(
 
     A tensor with the shape and mapping of `reference`. Drawn in single precision, rounded at the end. Raises `PoplibsError`.
     """
-    _check(graph, seed, seed_modifier, reference, prog, debug_context)
+    _check_seed(graph, "seed", seed, seed_modifier)
     dtype = _out_type(out_type, (FLOAT, HALF))
     least = float(np.finfo(np.float32).tiny)
     low, high = _finite("min_val", min_val, least), _finite("max_val", max_val, least)
@@ -287,7 +296,7 @@ def normal(
 
     They are as coarse as the hardware's, multiples of 1/32 deviation up to 5.8 of them. Raises `PoplibsError`.
     """
-    _check(graph, seed, seed_modifier, reference, prog, debug_context)
+    _check_seed(graph, "seed", seed, seed_modifier)
     dtype = _out_type(out_type, (FLOAT, HALF))
     state = {"mean": _finite("mean", mean), "deviation": _finite("std_dev", std_dev, 0)}
     return _drawn(graph, Normal, dtype, seed, seed_modifier, reference, prog, debug_context, state)
@@ -311,7 +320,7 @@ def truncated_normal(
     Numbers outside are drawn again, as often as leaves 1 in 10,000; what is left is drawn from a triangle. `alpha` is from 0.1
     to 5.8. Raises `PoplibsError`.
     """
-    _check(graph, seed, seed_modifier, reference, prog, debug_context)
+    _check_seed(graph, "seed", seed, seed_modifier)
     dtype = _out_type(out_type, (FLOAT, HALF))
     state = {
         "mean": _finite("mean", mean),
@@ -335,7 +344,7 @@ def bernoulli(
     debug_context: str = OWN,
 ) -> Tensor:
     """1 with probability `prob` (to one part in 65,536), else 0, of FLOAT, HALF or INT: shape and mapping of `reference`."""
-    _check(graph, seed, seed_modifier, reference, prog, debug_context)
+    _check_seed(graph, "seed", seed, seed_modifier)
     dtype = _out_type(out_type, (FLOAT, HALF, INT))
     state = {"probability": _finite("prob", prob, 0, 1)}
     return _drawn(graph, Bernoulli, dtype, seed, seed_modifier, reference, prog, debug_context, state)
@@ -359,8 +368,8 @@ def dropout(
     same mask for a gradient. The result has the mapping of `reference`. For a mean that stays, `scale` is
     1 / keep_probability. Raises `PoplibsError`.
     """
-    _check(graph, seed, seed_modifier, reference, prog, debug_context)
-    check_float(graph, "x", x)
+    _check_seed(graph, "seed", seed, seed_modifier)
+    check_dtype("x", x, FLOAT, HALF)
     check_same("shapes", x.shape, reference.shape, f"x {x!r} and reference {reference!r}", "give x as reference.")
     state = {
         "keep": _finite("keep_probability", keep_probability, 0, 1),
@@ -386,11 +395,11 @@ def shaped_dropout(
     x and the result are FLOAT or HALF. The mask depends on the seed, the modifier and the layout of `reference`; the result
     has the mapping of x. Two compute sets, Bernoulli and a product, as in PopLibs. Raises `PoplibsError`.
     """
-    _check(graph, seed, seed_modifier, reference, prog, debug_context)
-    check_float(graph, "x", x)
+    _check_seed(graph, "seed", seed, seed_modifier)
+    check_dtype("x", x, FLOAT, HALF)
     lengths = zip(reference.shape[::-1], x.shape[::-1], strict=False)
     if reference.rank > x.rank or any(n not in (1, m) for n, m in lengths):
-        raise PoplibsError(f"""shaped_dropout() cannot spread a mask of shape {reference.shape} over x of shape {x.shape}.
+        raise refused(f"""cannot spread a mask of shape {reference.shape} over x of shape {x.shape}.
             where: x {x!r} and reference {reference!r}
             next:  give a reference whose lengths, from the last on, are x's or 1.""")
     keep = _finite("keep_probability", keep_probability, 0, 1)
@@ -417,7 +426,7 @@ def _drawn(
 ) -> Tensor:
     """One vertex on every tile that holds some of `reference`."""
     seed = graph.add_variable(UNSIGNED_INT, (0,), f"{name}/seed") if seed is None else seed
-    out = clone(graph, reference, f"{name}/out", dtype)
+    out = like(graph, reference, f"{name}/out", dtype)
     flat = {field: tensor.flatten() for field, tensor in ({"out": out} | (operands or {})).items()}
     compute_set, codelet = graph.add_compute_set(name), _codelet(base, dtype, **(constants or {}))
     for tile, pieces in tile_pieces(graph, reference):
@@ -428,15 +437,10 @@ def _drawn(
     return out
 
 
-def _check(graph: Graph, seed: object, modifier: object, reference: object, prog: object, name: object) -> None:
-    if seed is not None:
-        _check_seed(graph, "seed", seed, modifier)
-    assert isinstance(reference, Tensor)
-
-
-def _check_seed(graph: Graph, argument: str, seed: object, modifier: object) -> None:
+def _check_seed(graph: Graph, argument: str, seed: Tensor | None, modifier: object) -> None:
+    if seed is None:
+        return
     check_tensor(graph, argument, seed)
-    assert isinstance(seed, Tensor)
     if seed.dtype is not UNSIGNED_INT or seed.shape != (2,):
         raise refused(f"""wants two UNSIGNED_INT as {argument}; it was given {seed.num_elements} of {seed.dtype.__name__}.
             where: {seed!r}

@@ -149,7 +149,7 @@ def map_tensor_linearly_with_offset(graph: Graph, tensor: Loose, offset: int = 0
 @library
 def duplicate(graph: Graph, tensor: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
     """A new variable that holds what `tensor` holds when the program comes here, each element on the same tile."""
-    made = clone(graph, tensor, debug_context)
+    made = like(graph, tensor, debug_context)
     prog.add(Copy(tensor, made))
     return made
 
@@ -158,7 +158,7 @@ def duplicate(graph: Graph, tensor: Tensor, prog: Program, debug_context: str = 
 def clone_n(graph: Graph, tensor: Tensor, n: int, name: str = "clones", dtype: type[DType] | None = None) -> Tensor:
     """[n, *shape]: n variables like `tensor`, one below the other, each on its tiles."""
     check_sizes(graph.target, 1, n=n)
-    return concat([clone(graph, tensor, f"{name}/{i}", dtype).expand([0]) for i in range(int(n))])
+    return concat([like(graph, tensor, f"{name}/{i}", dtype).expand([0]) for i in range(int(n))])
 
 
 @library
@@ -250,6 +250,11 @@ def split_regions_between_workers(
 @library
 def clone(graph: Graph, tensor: Tensor, name: str, dtype: type[DType] | None = None) -> Tensor:
     """A new variable of the same shape, each element on the tile of its original; `dtype` if it is to be another."""
+    return like(graph, tensor, name, dtype)
+
+
+def like(graph: Graph, tensor: Tensor, name: str, dtype: type[DType] | None = None) -> Tensor:
+    """`clone` within the libraries, of a tensor that has been checked."""
     mapping = graph.get_tile_mapping(tensor)
     made = graph.add_variable(tensor.dtype if dtype is None else dtype, tensor.shape, name)
     graph.set_tile_mapping(made, mapping)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from itertools import product
 
-from ipu_teach.errors import PoplibsError
 from ipu_teach.graph import Graph, Tensor
-from ipu_teach.poplibs.library import OWN, Matrix, library
+from ipu_teach.poplibs.library import OWN, Matrix, library, refused
 from ipu_teach.poplibs.poplin.codelets import transposer
 from ipu_teach.poplibs.poputil import balanced_partition
 from ipu_teach.program import Execute, Sequence as Program
@@ -22,9 +21,7 @@ def transpose(graph: Graph, x: Matrix, prog: Program, debug_context: str = OWN) 
     Modelled cycles: PopLibs' Transpose2d (popsparse/PerformanceEstimation.hpp). Raises `PoplibsError`.
     """
     if x.dtype.size not in (2, 4):
-        raise PoplibsError(f"""transpose() moves elements of 2 and 4 bytes; x is {x.dtype.__name__}.
-            where: {x!r}
-            next:  use the view x.transpose().""")
+        raise refused(f"moves elements of 2 and 4 bytes; x is {x.dtype.__name__}.", x, "use the view x.transpose().")
     out = graph.add_variable(x.dtype, (x.shape[1], x.shape[0]), f"{debug_context}/out")
     compute_set = graph.add_compute_set(debug_context)
     grain, tiles = 4 if x.dtype.size == 2 else 2, graph.target.num_tiles

@@ -9,10 +9,20 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.errors import PoplibsError, shown
+from ipu_teach.errors import shown
 from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vector, Vertex, template
-from ipu_teach.poplibs.checks import check_float
-from ipu_teach.poplibs.library import OWN, check_mapped, check_same, check_tensor, library, refused
+from ipu_teach.poplibs.library import (
+    OWN,
+    Matrix,
+    Row,
+    as_given,
+    check_dtype,
+    check_mapped,
+    check_same,
+    check_tensor,
+    library,
+    refused,
+)
 from ipu_teach.poplibs.popnn.rows import by_rows, check_labels, check_matrix, codelet, shares
 from ipu_teach.poplibs.popops.operands import check_factor
 from ipu_teach.program import Execute, Sequence as Program
@@ -135,10 +145,10 @@ AddCounts.__name__ = "popnn::AddCounts<float>"
 @library
 def calc_loss(
     graph: Graph,
-    model_outputs: Tensor,
+    model_outputs: Matrix,
     expected: Tensor,
-    loss: Tensor,
-    deltas: Tensor,
+    loss: Row,
+    deltas: Matrix,
     prog: Program,
     debug_context: str = OWN,
     *,
@@ -173,8 +183,8 @@ def calc_loss(
         check_same("dtypes", expected.dtype, model_outputs.dtype, where, "cast one of them with popops.cast.")
     else:
         check_labels(graph, model_outputs, expected)
-    check_float(graph, "loss", loss, (1,), (FLOAT,))
-    check_float(graph, "deltas", deltas, (2,))
+    check_dtype("loss", loss, FLOAT)
+    check_dtype("deltas", deltas, FLOAT, HALF)
     where = f"loss {loss!r} and expected {expected!r}"
     check_same("shapes", loss.shape, expected.shape[:1], where, "give loss one element for each row.")
     where = f"deltas {deltas!r} and model_outputs {model_outputs!r}"
@@ -188,13 +198,10 @@ def calc_loss(
     }  # fmt: skip
     tensors = any(isinstance(k, Tensor) for k in factors.values())
     if squared and (tensors or factors.pop("outputs_scale") != 1):
-        raise PoplibsError("""calc_loss() by SUM_SQUARED_LOSS was given a tensor as its scale, or model_output_scaling.
+        raise refused("""by SUM_SQUARED_LOSS was given a tensor as its scale, or model_output_scaling.
             next:  they are for CROSS_ENTROPY_LOSS; give deltas_scale as a number.""")
     if not squared and not isinstance(factors["outputs_scale"], Tensor) and not factors["outputs_scale"] > 0:
-        raise PoplibsError(f"""calc_loss() was given {shown(model_output_scaling)} as model_output_scaling.
-            next:  give a number above 0, such as popnn.SOFTMAX_SCALING.""")
-    for name, tensor in (("model_outputs", model_outputs), ("expected", expected), ("loss", loss), ("deltas", deltas)):
-        check_mapped(graph, name, tensor)
+        raise as_given(model_output_scaling, "model_output_scaling", "give a number above 0, such as popnn.SOFTMAX_SCALING.")
     operands = {"outputs" if squared else "probabilities": model_outputs, "expected": expected, "loss": loss, "deltas": deltas}
     if num_correct is not None:
         _check_accuracy(graph, model_outputs, expected, num_correct)
@@ -223,7 +230,7 @@ def _loss_type(given: object) -> LossType:
         return given
     if isinstance(given, str) and given.upper() in known:
         return known[given.upper()]
-    raise PoplibsError(f"calc_loss() was given loss_type={shown(given)}.", next_step=f"use {' or '.join(known)}.")
+    raise refused(f"was given loss_type={shown(given)}.", next_step=f"use {' or '.join(known)}.")
 
 
 @library
@@ -245,8 +252,7 @@ def _check_accuracy(graph: Graph, outputs: Tensor, expected: Tensor, num_correct
     check_tensor(graph, "num_correct", num_correct)
     if num_correct.num_elements != 1 or num_correct.dtype is not INT:
         raise refused("wants one INT as num_correct.", num_correct, "make it with graph.add_variable(INT, ()).")
-    for name, tensor in (("outputs", outputs), ("expected", expected), ("num_correct", num_correct)):
-        check_mapped(graph, name, tensor)
+    check_mapped(graph, "num_correct", num_correct)
 
 
 def _count(graph: Graph, outputs: Tensor, expected: Tensor, num_correct: Tensor, prog: Program, debug_context: str) -> None:

@@ -15,21 +15,20 @@ import numpy as np
 from ipu_teach.cost import vertices
 from ipu_teach.cost.vertices.parts import Size
 from ipu_teach.graph import Graph, InOut, Input, Output, SupervisorVertex, Tensor, Vector, Vertex, template
-from ipu_teach.poplibs.checks import check_float
-from ipu_teach.poplibs.library import OWN, check_same, library, refused
+from ipu_teach.poplibs.library import OWN, check_dtype, check_same, library, refused
 from ipu_teach.poplibs.popnn.kinds import FUNCTIONS, SLOPES, NonLinearityType, kind_of
+from ipu_teach.poplibs.popnn.rows import check_matrix
 from ipu_teach.poplibs.popnn.softmax import (
     SOFTMAX_SCALING,
-    check_rows,
     probabilities,
     probabilities_in_place,
     softmax_input_gradient,
 )
 from ipu_teach.poplibs.popops.codelets import per_tile
-from ipu_teach.poplibs.poputil import clone
+from ipu_teach.poplibs.poputil import like
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
-from ipu_teach.types import FLOAT, DType
+from ipu_teach.types import FLOAT, HALF, DType
 
 __all__ = [
     "gelu", "non_linearity", "non_linearity_in_place", "non_linearity_input_gradient", "relu", "sigmoid", "swish", "tanh",
@@ -112,14 +111,14 @@ def non_linearity(graph: Graph, kind: NonLinearityType | str, x: Tensor, prog: P
     """
     chosen = kind_of(kind)
     if chosen.by_row:
-        check_rows(graph, x, prog, debug_context)
+        check_matrix(graph, "x", x)
         return probabilities(graph, x, _scale(chosen), prog, debug_context)
     return _new(graph, chosen, x, prog, debug_context)
 
 
 def _new(graph: Graph, chosen: NonLinearityType, x: Tensor, prog: Program, debug_context: str) -> Tensor:
-    check_float(graph, "x", x)
-    out = clone(graph, x, f"{debug_context}/out")
+    check_dtype("x", x, FLOAT, HALF)
+    out = like(graph, x, f"{debug_context}/out")
     per_tile(graph, _codelet(NonLinearity1D, chosen, x.dtype), out, {"x": x, "out": out}, prog, debug_context)
     return out
 
@@ -131,10 +130,10 @@ def non_linearity_in_place(
     """x = f(x), for x of any shape, FLOAT or HALF. Raises `PoplibsError`."""
     chosen = kind_of(kind)
     if chosen.by_row:
-        check_rows(graph, x, prog, debug_context)
+        check_matrix(graph, "x", x)
         probabilities_in_place(graph, x, _scale(chosen), prog, debug_context)
         return
-    check_float(graph, "x", x)
+    check_dtype("x", x, FLOAT, HALF)
     per_tile(graph, _codelet(NonLinearity1DInPlace, chosen, x.dtype), x, {"x": x}, prog, debug_context)
 
 
@@ -159,11 +158,11 @@ def non_linearity_input_gradient(
     if chosen.by_row:
         return softmax_input_gradient(graph, act, out_gradient, prog, debug_context)
     for name, tensor in (("act", act), ("out_gradient", out_gradient)):
-        check_float(graph, name, tensor)
+        check_dtype(name, tensor, FLOAT, HALF)
     where = f"act {act!r} and out_gradient {out_gradient!r}"
     check_same("shapes", act.shape, out_gradient.shape, where, "give what the forward call returned, or was given.")
     check_same("dtypes", act.dtype, out_gradient.dtype, where, "cast one of them with popops.cast.")
-    out = clone(graph, out_gradient, f"{debug_context}/out")
+    out = like(graph, out_gradient, f"{debug_context}/out")
     operands = {"act": act, "gradient": out_gradient, "out": out}
     per_tile(graph, _codelet(NonLinearityGrad1D, chosen, act.dtype), out, operands, prog, debug_context)
     return out

@@ -6,11 +6,10 @@ from functools import cache
 from typing import Any
 
 from ipu_teach.graph import Graph, Tensor, Vertex, template
-from ipu_teach.poplibs.checks import check_float
-from ipu_teach.poplibs.library import check_tensor, refused
+from ipu_teach.poplibs.library import check_dtype, check_tensor, refused
 from ipu_teach.poplibs.poputil import balanced_partition
 from ipu_teach.program import Execute, Sequence as Program
-from ipu_teach.types import FLOAT, UNSIGNED_INT, DType
+from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT, DType
 
 
 def shares(graph: Graph, rows: int) -> list[tuple[int, tuple[int, int]]]:
@@ -52,7 +51,8 @@ def by_rows(
 
 def check_matrix(graph: Graph, argument: str, tensor: Tensor) -> None:
     """Raise `PoplibsError` unless `tensor` is a batch of FLOAT or HALF: rows, perhaps none, of a class or more."""
-    check_float(graph, argument, tensor, (2,))
+    check_tensor(graph, argument, tensor, (2,))
+    check_dtype(argument, tensor, FLOAT, HALF)
     if tensor.shape[1] == 0:
         raise refused(f"was given rows without elements in {argument}.", tensor, "give a class or more.")
 

@@ -112,22 +112,17 @@ def softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) ->
     Rows are shared evenly among the workers of all tiles. Modelled cycles: PopLibs' six steps (popnn/NonLinearity.cpp).
     Raises `PoplibsError`.
     """
-    check_rows(graph, x, prog, debug_context)
+    check_matrix(graph, "x", x)
     return probabilities(graph, x, 1.0, prog, debug_context)
 
 
 @library
 def log_softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
     """The logarithm of `softmax`, without its underflow. Modelled cycles: PopLibs' steps (popnn/LogSoftmax.cpp)."""
-    check_rows(graph, x, prog, debug_context)
+    check_matrix(graph, "x", x)
     out = graph.add_variable(x.dtype, x.shape, f"{debug_context}/out")
     by_rows(graph, codelet(LogSoftmax, x.dtype), {"x": x, "out": out}, prog, debug_context, out)
     return out
-
-
-def check_rows(graph: Graph, x: Tensor, prog: Program, name: str) -> None:
-    """Raise `PoplibsError` unless x is a mapped batch."""
-    check_matrix(graph, "x", x)
 
 
 def probabilities(graph: Graph, x: Tensor, scale: float, prog: Program, name: str) -> Tensor:
@@ -145,7 +140,7 @@ def probabilities_in_place(graph: Graph, x: Tensor, scale: float, prog: Program,
 @library
 def softmax_in_place(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> None:
     """Replace each row of x [batch, classes], FLOAT or HALF, by its probabilities; see `softmax`."""
-    check_rows(graph, x, prog, debug_context)
+    check_matrix(graph, "x", x)
     probabilities_in_place(graph, x, 1.0, prog, debug_context)
 
 

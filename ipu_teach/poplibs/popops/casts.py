@@ -13,7 +13,7 @@ from ipu_teach.graph.registers import ESR, NANOO, RegisterVertex
 from ipu_teach.poplibs.library import OWN, library, refused
 from ipu_teach.poplibs.popops.codelets import codelet, per_tile
 from ipu_teach.poplibs.popops.operands import check_output
-from ipu_teach.poplibs.poputil import clone
+from ipu_teach.poplibs.poputil import like
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import (
@@ -105,7 +105,7 @@ def cast(graph: Graph, x: Tensor, dtype: type[DType], prog: Program, debug_conte
     """
     dtype = as_dtype(dtype, "cast()")
     made = _codelet(x, dtype)
-    out = clone(graph, x, f"{debug_context}/out", dtype)
+    out = like(graph, x, f"{debug_context}/out", dtype)
     _write(graph, made, x, out, prog, debug_context)
     return out
 
@@ -113,7 +113,7 @@ def cast(graph: Graph, x: Tensor, dtype: type[DType], prog: Program, debug_conte
 @library
 def cast_with_output(graph: Graph, x: Tensor, out: Tensor, prog: Program, debug_context: str = OWN) -> None:
     """out becomes x, converted to out's dtype; one shape. Otherwise as `cast`."""
-    check_output(graph, out, x.shape, out.dtype)
+    check_output(out, x.shape, out.dtype)
     _write(graph, _codelet(x, out.dtype), x, out, prog, debug_context)
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ipu_teach.cost import vertices
-from ipu_teach.errors import PoplibsError, shown
+from ipu_teach.errors import shown
 from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vertex
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.poplibs.library import check_same, check_shape, library
+from ipu_teach.poplibs.library import as_given, check_same, check_shape, library, refused
 from ipu_teach.poplibs.popops.dynamic import create_sliceable_tensor, dynamic_slice, dynamic_update
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
@@ -61,7 +61,7 @@ class CircBuf:
         self, graph: Graph, dtype: type[DType], size: int, shape: Sequence[int], debug_context: str = "circ_buf"
     ) -> None:
         if not is_whole(size) or size < 1:
-            raise PoplibsError(f"CircBuf() was given {shown(size)} as size.", next_step="give a whole number of 1 or more.")
+            raise as_given(size, "size", "give a whole number of 1 or more.")
         self._graph, self.size, self._shape = graph, int(size), check_shape(shape)
         self._entries = create_sliceable_tensor(graph, dtype, (self.size, *self._shape), [0], f"{debug_context}/entries")
         graph.set_initial_value(self._entries, 0)
@@ -85,7 +85,7 @@ class CircBuf:
     def prev(self, i: int, prog: Program, debug_context: str = "circ_buf_prev") -> Tensor:
         """A copy of the entry that i additions followed: 0 is the newest, size - 1 the oldest. Two compute sets."""
         if not is_whole(i) or not 0 <= i < self.size:
-            raise PoplibsError(f"CircBuf.prev() was asked for entry {shown(i)} of {self.size:,}.", next_step="0 is the newest.")
+            raise refused(f"was asked for entry {shown(i)} of {self.size:,}.", next_step="0 is the newest.")
         place = self._graph.add_variable(UNSIGNED_INT, (1,), f"{debug_context}/place")
         self._graph.set_tile_mapping(place, 0)
         into = self._graph.add_compute_set(f"{debug_context}/offset")

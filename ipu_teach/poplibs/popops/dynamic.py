@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ipu_teach.errors import PoplibsError, shown
+from ipu_teach.errors import shown
 from ipu_teach.graph import Graph, Shape, Tensor
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.poplibs.library import OWN, Loose, Row, as_given, check_same, check_shape, library
+from ipu_teach.poplibs.library import OWN, Loose, Row, as_given, check_same, check_shape, library, refused
 from ipu_teach.poplibs.popops.operands import check_output
 from ipu_teach.poplibs.popops.rows import check_slice, columns_of, dims_of, made, placed, rows_of, sizes_of, spread
 from ipu_teach.poplibs.popops.slice_plans import SlicePlan, check_table
@@ -35,7 +35,7 @@ def create_sliceable_tensor(
     good = isinstance(dims, (list, tuple)) and all(is_whole(d) and -len(wanted) <= d < len(wanted) for d in dims)
     along = [int(d) % len(wanted) for d in dims] if good else []
     if not along or len(set(along)) != len(along):
-        raise PoplibsError(f"""create_sliceable_tensor() was given the dimensions {shown(dims)} for the shape {wanted}.
+        raise refused(f"""was given the dimensions {shown(dims)} for the shape {wanted}.
             next:  give a list of different dimensions, as in [0].""")
     if plan is not None:
         return _by_plan(graph, plan, as_dtype(dtype, "create_sliceable_tensor()"), wanted, along, debug_context)
@@ -95,7 +95,7 @@ def dynamic_slice(
     offset beyond the end counts as 0, as in PopLibs' codelet. One compute set for each of `dims`. The result lies where its
     columns of x do. Raises `PoplibsError`.
     """
-    along, lengths = check_slice(graph, x, offset, dims, sizes)
+    along, lengths = check_slice(x, offset, dims, sizes)
     result = x
     for number, (dim, length) in enumerate(zip(along, lengths, strict=True)):
         result = _slice(graph, result, offset[number], dim, length, prog, debug_context)
@@ -114,9 +114,9 @@ def dynamic_slice_with_output(
     debug_context: str = OWN,
 ) -> None:
     """As `dynamic_slice`, into `out`, a tensor of the slice's shape and of x's dtype that keeps its mapping."""
-    along, lengths = check_slice(graph, x, offset, dims, sizes)
+    along, lengths = check_slice(x, offset, dims, sizes)
     shape = [lengths[along.index(d)] if d in along else n for d, n in enumerate(x.shape)]
-    check_output(graph, out, tuple(shape), x.dtype)
+    check_output(out, tuple(shape), x.dtype)
     result = x
     for number, (dim, length) in enumerate(zip(along, lengths, strict=True)):
         last = out if number == len(along) - 1 else None
@@ -138,7 +138,7 @@ def dynamic_update(
 
     With several `dims`, the parts in between are sliced out, updated and put back: 2 n - 1 compute sets.
     """
-    along, lengths = check_slice(graph, x, offset, dims, sizes)
+    along, lengths = check_slice(x, offset, dims, sizes)
     shape = list(x.shape)
     for dim, length in zip(along, lengths, strict=True):
         shape[dim] = length

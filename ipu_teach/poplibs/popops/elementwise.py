@@ -118,9 +118,9 @@ def _unary(name: str, op: str) -> tuple[UnaryFunction, UnaryInPlace, UnaryWithOu
         check_in_place(graph, a, operation, a.shape)
         per_tile(graph, codelet(UnaryOp1DInPlace, a.dtype, op), a, {"a": a}, prog, debug_context)
 
-    def with_output(graph: Graph, a: Free, out: Free, prog: Program, debug_context: str = OWN) -> None:
+    def with_output(graph: Graph, a: Free, out: Tensor, prog: Program, debug_context: str = OWN) -> None:
         check_operand(graph, "its operand", a, operation)
-        check_output(graph, out, a.shape, operation.result(a.dtype))
+        check_output(out, a.shape, operation.result(a.dtype))
         made = codelet(UnaryOp1D, a.dtype, op, operation.result(a.dtype))
         per_tile(graph, made, out, {"a": a, "out": out}, prog, debug_context)
 
@@ -160,11 +160,11 @@ def _binary(name: str, op: str) -> tuple[BinaryFunction, BinaryInPlace, BinaryWi
         check_in_place(graph, a, operation, common_shape(tensors))
         per_tile(graph, codelet(BinaryOp1DInPlace, a.dtype, op), a, operands, prog, debug_context)
 
-    def with_output(graph: Graph, a: Operand, b: Operand, out: Free, prog: Program, debug_context: str = OWN) -> None:
+    def with_output(graph: Graph, a: Operand, b: Operand, out: Tensor, prog: Program, debug_context: str = OWN) -> None:
         tensors = _tensors(graph, a, b, operation)
         shape = common_shape(tensors)
         numbers = _numbers(a, b, tensors[0])
-        check_output(graph, out, shape, operation.result(tensors[0].dtype))
+        check_output(out, shape, operation.result(tensors[0].dtype))
         _write(graph, operation, numbers, out, prog, debug_context)
 
     rule = "numpy's broadcasting; one operand may be a number"

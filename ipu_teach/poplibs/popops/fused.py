@@ -16,7 +16,7 @@ import numpy as np
 
 from ipu_teach.cost.vertices import clamp_loop, rates
 from ipu_teach.cost.vertices.parts import find
-from ipu_teach.errors import PoplibsError, shown
+from ipu_teach.errors import shown
 from ipu_teach.graph import Graph, InOut, Input, Output, Shape, SupervisorVertex, Tensor, Vector, Vertex, template
 from ipu_teach.poplibs.library import OWN, calling, check_mapped, check_tensor, library, refused
 from ipu_teach.poplibs.options import Option, Options, settled
@@ -183,7 +183,7 @@ def map_in_place(
     chosen = settled(OPTIONS, options)
     first = tensors[0]
     if dtype is not first.dtype or shape != first.shape:
-        raise PoplibsError(f"""map_in_place() gives {dtype.__name__} of shape {shape}, and its first tensor is
+        raise refused(f"""gives {dtype.__name__} of shape {shape}, and its first tensor is
             {first.dtype.__name__} of shape {first.shape}.
             where: {expression} of {first!r}
             next:  use map(), which makes a new tensor; or expr.Cast.""")
@@ -208,7 +208,7 @@ def map_with_output(
     """`out`, a tensor of the result's shape and dtype, becomes the expression of the tensors. Otherwise as `map`."""
     dtype, shape, code = _checked(graph, expression, tensors, prog, debug_context)
     chosen = settled(OPTIONS, options)
-    check_output(graph, out, shape, dtype)
+    check_output(out, shape, dtype)
     if not chosen["enableGenerateCodelet"]:
         composed.write(graph, code, list(tensors), out, prog, debug_context)
         return

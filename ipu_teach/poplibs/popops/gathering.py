@@ -16,12 +16,12 @@ import numpy as np
 from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph import Graph, Tensor
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.poplibs.library import OWN, Matrix, Row, check_same, library, refused
+from ipu_teach.poplibs.library import OWN, Matrix, Row, as_given, check_same, library, refused
 from ipu_teach.poplibs.popops import expr
 from ipu_teach.poplibs.popops.dynamic import dynamic_slice
 from ipu_teach.poplibs.popops.fused import map as fused_map, map_in_place
 from ipu_teach.poplibs.popops.loops import counted_loop
-from ipu_teach.poplibs.popops.operands import check_operand
+from ipu_teach.poplibs.popops.operands import check_takes
 from ipu_teach.poplibs.popops.operations import UNARY
 from ipu_teach.poplibs.popops.reductions import reduce
 from ipu_teach.poplibs.popops.rows import (
@@ -63,9 +63,9 @@ def gather(
     one. The result has the other dimensions of `indices`, and at `offset_dims` those of a slice but for
     `collapsed_slice_dims`, of size 1. Costs a compute set for the numbers of the rows, and one for the rows.
     """
-    check_base(graph, x)
+    check_base(x)
     along = _axes("start_index_map", start_index_map, x.rank)
-    batch, numbers = _index_rows(graph, indices, index_vector_dim, len(along))
+    batch, numbers = _index_rows(indices, index_vector_dim, len(along))
     collapsed = _axes("collapsed_slice_dims", collapsed_slice_dims, x.rank)
     sizes = _check_sizes(x, slice_sizes, collapsed)
     window = [d for d in range(x.rank) if d not in collapsed]
@@ -113,13 +113,13 @@ def scatter(
     the dimensions of `indices`: it appends to prog, and returns a tensor of their shape and dtype. It is called once; the
     slices then go through what it made one after the other, in a loop.
     """
-    check_base(graph, x)
+    check_base(x)
     along = _axes("scatter_dims_to_operand_dims", scatter_dims_to_operand_dims, x.rank)
     if not along:
         raise refused(f"""was given no scatter_dims_to_operand_dims.
             where: {x!r}
             next:  name the dimensions of x that the indices are in; to write one fixed place use a Copy.""")
-    batch, numbers = _index_rows(graph, indices, index_vector_dim, len(along))
+    batch, numbers = _index_rows(indices, index_vector_dim, len(along))
     inserted = _axes("inserted_window_dims", inserted_window_dims, x.rank)
     window = [d for d in range(x.rank) if d not in inserted]
     places = _axes("update_window_dims", update_window_dims, updates.rank, len(window))
@@ -210,7 +210,7 @@ def select_scalar_from_rows(graph: Graph, x: Matrix, indices: Row, prog: Program
     `indices` of `MASKED_LABEL_CODE` give 0. FLOAT or HALF. One compute set to keep what was named, and a reduction; PopLibs'
     SelectFromInterval reads the named elements alone, and is cheaper where a row lies on one tile.
     """
-    _check_rows(graph, x, indices)
+    _check_rows(x, indices)
     columns = _column_numbers(graph, x, debug_context)
     last = max(x.shape[1] - 1, 0)
     named = expr._2 == expr._3
@@ -227,14 +227,14 @@ def update_scalar_in_rows(graph: Graph, x: Matrix, indices: Row, prog: Program, 
     This is the gradient of a softmax with cross-entropy. A number beyond the last column changes nothing. One compute set, a
     fused expression of every element; PopLibs' UpdateIntervalDEC goes to the named ones alone.
     """
-    _check_rows(graph, x, indices)
+    _check_rows(x, indices)
     columns = _column_numbers(graph, x, debug_context)
     less = expr.Select(expr._1 - 1.0, expr._1, expr._2 == expr._3)
     map_in_place(graph, less, [x, indices.expand([1]), columns], prog, debug_context)
 
 
-def _check_rows(graph: Graph, x: Tensor, indices: Tensor) -> None:
-    check_operand(graph, "x", x, UNARY["IS_NAN"])
+def _check_rows(x: Tensor, indices: Tensor) -> None:
+    check_takes("x", x, UNARY["IS_NAN"])
     if indices.dtype is not UNSIGNED_INT or indices.shape[0] != x.shape[0]:
         raise refused(f"""wants indices as {x.shape[0]:,} column numbers (UNSIGNED_INT); it was given {indices.shape[0]:,} of
             {indices.dtype.__name__}.
@@ -249,7 +249,7 @@ def _column_numbers(graph: Graph, x: Tensor, name: str) -> Tensor:
     return columns
 
 
-def _index_rows(graph: Graph, indices: Tensor, dim: Any, count: int) -> tuple[tuple[int, ...], Tensor]:
+def _index_rows(indices: Tensor, dim: Any, count: int) -> tuple[tuple[int, ...], Tensor]:
     """(the batch dimensions, the indices as [slices, dims])."""
     if indices.dtype not in (INT, UNSIGNED_INT):
         raise refused(f"""works on indices of INT and UNSIGNED_INT; they are {indices.dtype.__name__}.
@@ -273,8 +273,7 @@ def _axes(name: str, given: Any, rank: int, count: int | None = None) -> list[in
     good = isinstance(given, (list, tuple)) and all(is_whole(d) and 0 <= d < rank for d in given)
     if not good or len(set(given)) != len(given) or (count is not None and len(given) != count):
         many = "" if count is None else f"{count} "
-        raise refused(f"""was given {shown(given)} as {name}.
-            next:  give a list of {many}different dimensions, from 0 to {rank - 1}.""")
+        raise as_given(given, name, f"give a list of {many}different dimensions, from 0 to {rank - 1}.")
     return [int(d) for d in given]
 
 

@@ -28,14 +28,12 @@ def counted_loop(graph: Graph, begin: int, end: int, step: int, body: Body, debu
     check_name(debug_context)
     for name, number in (("begin", begin), ("end", end), ("step", step)):
         if not is_whole(number) or not -(2**31) <= int(number) < 2**31:
-            raise PoplibsError(f"""counted_loop() was given {shown(number)} as {name}.
-                next:  give a whole number that an INT holds.""")
+            raise as_given(number, name, "give a whole number that an INT holds.")
     if step == 0 or (end - begin) * step < 0:
-        raise PoplibsError(f"""counted_loop() was asked to count from {begin} to {end} in steps of {step}.
+        raise refused(f"""was asked to count from {begin} to {end} in steps of {step}.
             next:  end is never reached; give a step that leads there.""")
     if not callable(body):
-        raise PoplibsError(f"""counted_loop() was given {shown(body)} as body.
-            next:  give a function of the counter that returns a program.""")
+        raise as_given(body, "body", "give a function of the counter that returns a program.")
     counter = graph.add_variable(INT, (), f"{debug_context}/counter")
     graph.set_tile_mapping(counter, 0)
     turn = Steps(_made(body, counter))
@@ -70,8 +68,7 @@ def counted_for_loop(
     for name, number in (("begin", begin), ("step", step)):
         good = is_whole(number) and (-(2**31) <= int(number) < 2**31 if signed else 0 <= int(number) < 2**32)
         if not good or (name == "step" and number == 0):
-            raise refused(f"""was given {shown(number)} as {name}.
-                next:  give a whole number that {counter.dtype.__name__} holds; the step is not 0.""")
+            raise as_given(number, name, f"give a whole number that {counter.dtype.__name__} holds; the step is not 0.")
     if not isinstance(body, Program):
         raise as_given(body, "body", "give a program, such as a Sequence.")
     one, end = counter.reshape(()), limit.reshape(())

@@ -50,7 +50,7 @@ def multi_slice(
     `plan`: what `embedding_plan` returned for x, a table [entries, columns] whose rows are sliced; make x by it too.
     `options`: as of `embedding_plan`; they are checked, and the plan decides. Raises `PoplibsError`, `InvalidOptionError`.
     """
-    along, lengths = check_slices(graph, x, offsets, dims, sizes)
+    along, lengths = check_slices(x, offsets, dims, sizes)
     settled(OPTIONS, options)
     cut = check_plan(graph, plan, x, along, lengths)
     view, counts = windows(x, along, lengths)
@@ -128,7 +128,7 @@ def _update_many(
     plan: object,
     options: object,
 ) -> None:
-    along, lengths = check_slices(graph, x, offsets, dims, sizes)
+    along, lengths = check_slices(x, offsets, dims, sizes)
     settled(OPTIONS, options)
     cut = check_plan(graph, plan, x, along, lengths)
     shape = list(x.shape)

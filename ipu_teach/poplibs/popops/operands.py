@@ -11,7 +11,7 @@ from ipu_teach.errors import PoplibsError
 from ipu_teach.graph import Graph, Shape, Tensor
 from ipu_teach.poplibs.library import calling, check_mapped, check_number, check_same, check_tensor, refused
 from ipu_teach.poplibs.popops.operations import NUMBERS, Operation
-from ipu_teach.poplibs.poputil import BROADCASTING, clone, map_tensor_linearly
+from ipu_teach.poplibs.poputil import BROADCASTING, like, map_tensor_linearly
 from ipu_teach.types import BOOL, QUARTER, DType
 
 Operand = Tensor | float | int
@@ -21,15 +21,20 @@ ORDINALS = ("its first operand", "its second operand", "its third operand")
 
 
 def check_operand(graph: Graph, argument: str, tensor: object, operation: Operation | None = None) -> Tensor:
-    """`tensor`, if it is a mapped tensor of what the operation takes: by default of numbers, for arithmetic is not for BOOL."""
+    """`tensor`, if it is a mapped tensor of what the operation takes."""
     check_tensor(graph, argument, tensor)
     assert isinstance(tensor, Tensor)
+    check_takes(argument, tensor, operation)
+    check_mapped(graph, argument, tensor)
+    return tensor
+
+
+def check_takes(argument: str, tensor: Tensor, operation: Operation | None = None) -> None:
+    """Raise `PoplibsError` unless the operation takes the dtype: by default numbers, for arithmetic is not for BOOL."""
     takes = NUMBERS if operation is None else operation.takes
     accepted = tensor.dtype is not BOOL if operation is None else operation.accepts(tensor.dtype)
     if not accepted and not issubclass(tensor.dtype, QUARTER):  # of which the codelets speak themselves
         raise refused(f"works on {takes}; {argument} is {tensor.dtype.__name__}.", tensor, "cast it with popops.cast.")
-    check_mapped(graph, argument, tensor)
-    return tensor
 
 
 def common_shape(tensors: Sequence[Tensor]) -> Shape:
@@ -47,21 +52,16 @@ def result_like(graph: Graph, tensors: Sequence[Tensor], shape: Shape, dtype: ty
     """A new tensor of `shape`, where the first operand of that shape lies; mapped linearly if there is none."""
     whole = next((t for t in tensors if t.shape == shape), None)
     if whole is not None:
-        return clone(graph, whole, f"{name}/out", dtype)
+        return like(graph, whole, f"{name}/out", dtype)
     out = graph.add_variable(dtype, shape, f"{name}/out")
     map_tensor_linearly(graph, out)
     return out
 
 
-def check_output(graph: Graph, out: object, shape: Shape, dtype: type[DType]) -> Tensor:
-    """`out`, if it can hold a result of this shape and dtype."""
-    check_tensor(graph, "out", out)
-    assert isinstance(out, Tensor)
+def check_output(out: Tensor, shape: Shape, dtype: type[DType]) -> None:
+    """Raise `PoplibsError` unless `out` can hold a result of this shape and dtype."""
     check_same("shapes", out.shape, shape, f"out {out!r}", f"give an out of shape {shape}.")
-    advice = f"give an out of {dtype.__name__}."
-    check_same("dtypes", out.dtype.__name__, dtype.__name__, f"out {out!r}", advice)
-    check_mapped(graph, "out", out)
-    return out
+    check_same("dtypes", out.dtype.__name__, dtype.__name__, f"out {out!r}", f"give an out of {dtype.__name__}.")
 
 
 def check_factor(graph: Graph, argument: str, k: object, dtype: type[DType], *wider: type[DType]) -> Any:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
-from ipu_teach.errors import PoplibsError, shown
+from ipu_teach.errors import shown
 from ipu_teach.graph import Graph, Tensor, concat
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.poplibs.library import Loose, check_mapped, check_number, library
+from ipu_teach.poplibs.library import Loose, as_given, check_mapped, check_number, library, refused
 
 __all__ = ["PaddingType", "pad"]
 
@@ -37,8 +37,7 @@ def pad(
     x. EDGE and REFLECT repeat elements of x, so that the result can be read but not written. Raises `PoplibsError`.
     """
     if not isinstance(padding, PaddingType):
-        raise PoplibsError(f"""pad() was given {shown(padding)} as padding.
-            next:  use PaddingType.CONSTANT, EDGE or REFLECT.""")
+        raise as_given(padding, "padding", "use PaddingType.CONSTANT, EDGE or REFLECT.")
     margins = [_checked(name, given, x) for name, given in (("lower", lower), ("upper", upper))]
     number = check_number("value", value, x.dtype)
     for axis in range(x.rank):
@@ -56,7 +55,7 @@ def pad(
 
 def _checked(name: str, given: Any, x: Tensor) -> list[int]:
     if not isinstance(given, (list, tuple)) or len(given) != x.rank or not all(is_whole(n) for n in given):
-        raise PoplibsError(f"""pad() was given {name} {shown(given)} for {x.rank} dimensions.
+        raise refused(f"""was given {name} {shown(given)} for {x.rank} dimensions.
             where: {x!r}
             next:  give a list with a whole number for each dimension.""")
     return [int(n) for n in given]
@@ -69,7 +68,7 @@ def _check_room(x: Tensor, axis: int, before: int, behind: int, padding: Padding
         padding
     ]
     if left < 0 or (most is not None and max(before, behind) > most):
-        raise PoplibsError(f"""pad() by {padding.name} was given {before} and {behind} for dimension {axis} of {length:,}
+        raise refused(f"""by {padding.name} was given {before} and {behind} for dimension {axis} of {length:,}
             elements.
             where: {x!r}
             next:  cut off no more than there is; EDGE wants an element, REFLECT more elements than the margin has.""")

@@ -8,10 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.errors import PoplibsError
 from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector, Vertex, template
-from ipu_teach.poplibs.library import OWN, library
-from ipu_teach.poplibs.popops.operands import check_operand
+from ipu_teach.poplibs.library import OWN, library, refused
+from ipu_teach.poplibs.popops.operands import check_takes
 from ipu_teach.poplibs.popops.operations import UNARY
 from ipu_teach.poplibs.popops.reductions import reduce
 from ipu_teach.poplibs.poputil import take, tile_pieces
@@ -46,9 +45,7 @@ def _codelet(dtype: type[DType], or_inf: bool) -> type[Vertex]:
 def all_true(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
     """Whether every element of x (BOOL) is true: one BOOL, a reduction by LOGICAL_AND. Of no elements: true."""
     if x.dtype is not BOOL:
-        raise PoplibsError(f"""all_true() works on BOOL; x is {x.dtype.__name__}.
-            where: {x!r}
-            next:  ask a question first: popops.neq(graph, x, 0, prog).""")
+        raise refused(f"works on BOOL; x is {x.dtype.__name__}.", x, "ask a question first: popops.neq(graph, x, 0, prog).")
     return reduce(graph, x, range(x.rank), prog, "LOGICAL_AND", debug_context)
 
 
@@ -65,7 +62,7 @@ def has_nan_or_inf(graph: Graph, x: Tensor, prog: Program, debug_context: str = 
 
 
 def _some(graph: Graph, x: Tensor, or_inf: bool, prog: Program, name: str) -> Tensor:
-    check_operand(graph, "x", x, UNARY["IS_NAN"])
+    check_takes("x", x, UNARY["IS_NAN"])
     flat, pieces = x.flatten(), tile_pieces(graph, x)
     found = graph.add_variable(BOOL, (len(pieces),), f"{name}/found")
     into = graph.add_compute_set(f"{name}/tiles")

@@ -14,7 +14,18 @@ from typing import Any
 
 from ipu_teach.errors import counted, shown
 from ipu_teach.graph import ComputeSet, Graph, Shape, Tensor, concat
-from ipu_teach.poplibs.library import OWN, calling, check_name, check_number, check_prog, check_tensor, library, refused
+from ipu_teach.poplibs.library import (
+    OWN,
+    Free,
+    calling,
+    check_mapped,
+    check_name,
+    check_number,
+    check_prog,
+    check_tensor,
+    library,
+    refused,
+)
 from ipu_teach.poplibs.options import Options
 from ipu_teach.poplibs.popops.operands import check_operand, check_output
 from ipu_teach.poplibs.popops.reduction_plan import AccumTypes, accum_types, after, check_operation, planned
@@ -62,7 +73,7 @@ class SingleReduceOp:
 @library
 def reduce(
     graph: Graph,
-    x: Tensor,
+    x: Free,
     dims: Sequence[int],
     prog: Into,
     operation: str | ReduceParams = "ADD",
@@ -94,7 +105,7 @@ def reduce(
 @library
 def reduce_with_output(
     graph: Graph,
-    x: Tensor,
+    x: Free,
     out: Tensor,
     dims: Sequence[int],
     prog: Into,
@@ -131,6 +142,9 @@ def reduce_many(
     if outputs is not None and (not isinstance(outputs, (list, tuple)) or len(outputs) != len(operations)):
         raise refused(f"""was given {counted(len(operations), "reduction")} and the outputs {shown(outputs)}.
             next:  give a list with one tensor for each, or none at all.""")
+    for out in outputs or ():
+        check_tensor(graph, "out", out)
+        check_mapped(graph, "out", out)
     jobs = [_job(graph, op, None if outputs is None else outputs[i], options) for i, op in enumerate(operations)]
     for i, job in enumerate(jobs):
         if job.out is None:
@@ -182,7 +196,7 @@ def _job(graph: Graph, op: SingleReduceOp, out: Tensor | None, options: object) 
             f"by {params.operation} was given no elements.", x, "MAX and MIN have no result then; the other operations have."
         )
     if out is not None:
-        check_output(graph, out, shape, dtype)
+        check_output(out, shape, dtype)
     _check_extras(graph, x, params, out)
     matrix = x.dim_shuffle(chosen + kept).reshape((rows, prod(shape)))
     return _Job(matrix, shape, params, dtype, types, out)

@@ -258,9 +258,9 @@ def sizes_of(x: Tensor, along: list[int], sizes: Any) -> list[int]:
     return [int(n) for n in sizes]
 
 
-def check_slice(graph: Graph, x: Tensor, offset: Tensor, dims: Any, sizes: Any) -> tuple[list[int], list[int]]:
+def check_slice(x: Tensor, offset: Tensor, dims: Any, sizes: Any) -> tuple[list[int], list[int]]:
     """(dimensions, sizes) of a slice at one offset."""
-    check_base(graph, x)
+    check_base(x)
     along = dims_of(x, dims)
     lengths = sizes_of(x, along, sizes)
     if offset.dtype is not UNSIGNED_INT or offset.shape[0] != len(along):
@@ -271,9 +271,9 @@ def check_slice(graph: Graph, x: Tensor, offset: Tensor, dims: Any, sizes: Any) 
     return along, lengths
 
 
-def check_slices(graph: Graph, x: Tensor, offsets: Tensor, dims: Any, sizes: Any) -> tuple[list[int], list[int]]:
+def check_slices(x: Tensor, offsets: Tensor, dims: Any, sizes: Any) -> tuple[list[int], list[int]]:
     """(dimensions, sizes) of slices at many offsets."""
-    check_base(graph, x)
+    check_base(x)
     along = dims_of(x, dims)
     lengths = sizes_of(x, along, sizes)
     if offsets.dtype not in OFFSETS or offsets.shape[1] != len(along):
@@ -284,6 +284,6 @@ def check_slices(graph: Graph, x: Tensor, offsets: Tensor, dims: Any, sizes: Any
     return along, lengths
 
 
-def check_base(graph: Graph, x: Tensor) -> None:
+def check_base(x: Tensor) -> None:
     if issubclass(x.dtype, QUARTER):
         raise refused(f"does not work on {x.dtype}.", x, "slice its codes: tensor.reinterpret(UNSIGNED_CHAR).")

@@ -20,7 +20,7 @@ from ipu_teach.graph import Graph, InOut, Input, SupervisorVertex, Tensor, Vecto
 from ipu_teach.poplibs.library import OWN, as_given, check_same, library
 from ipu_teach.poplibs.options import Option, Options, settled
 from ipu_teach.poplibs.popops.codelets import per_tile, refuse_quarter
-from ipu_teach.poplibs.popops.operands import CAST, check_factor, check_operand
+from ipu_teach.poplibs.popops.operands import CAST, check_factor, check_takes
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType
@@ -175,7 +175,7 @@ def scaled_add_to(
     well than this, a and b of HALF are added in FLOAT and rounded once, which is slower).
     """
     chosen = settled(OPTIONS, options)
-    _check_pair(graph, a, b)
+    _check_pair(a, b)
     wide = a.dtype is HALF and not (isinstance(k, Tensor) and k.dtype is HALF)
     factor = check_factor(graph, "k", k, FLOAT if wide else a.dtype, *((HALF,) if wide else ()))
     tolerance = chosen["scaleFloatToHalfTolerance"]
@@ -202,7 +202,7 @@ def scaled_subtract_from(
 ) -> None:
     """a -= k * b; k is a number, or one element of a's dtype. Otherwise as `scaled_add_to`, but for the tolerance."""
     chosen = settled(OPTIONS, options)
-    _check_pair(graph, a, b)
+    _check_pair(a, b)
     factor = check_factor(graph, "k", k, a.dtype)
     base = ScaledSubtractTensor if isinstance(k, Tensor) else ScaledSubtract
     _put(graph, base, "SUBTRACT", a, b, {"k": factor}, chosen, prog, debug_context)
@@ -227,7 +227,7 @@ def axpby_to(
     chosen = settled(OPTIONS, options)
     if not isinstance(specialisation, ScaledAddSpecialisation):
         raise as_given(specialisation, "specialisation", "use ScaledAddSpecialisation.DEFAULT or X_MINUS_AX_PLUS_BY.")
-    _check_pair(graph, a, b)
+    _check_pair(a, b)
     factors = {name: check_factor(graph, name, k, a.dtype) for name, k in (("ka", ka), ("kb", kb))}
     tensors = any(isinstance(k, Tensor) for k in factors.values())
     if tensors:  # beside a tensor, a number becomes one
@@ -240,9 +240,9 @@ def axpby_to(
     _put(graph, base, "AXPBY", a, b, factors, chosen, prog, debug_context)
 
 
-def _check_pair(graph: Graph, a: Tensor, b: Tensor) -> None:
-    check_operand(graph, "a", a)
-    check_operand(graph, "b", b)
+def _check_pair(a: Tensor, b: Tensor) -> None:
+    check_takes("a", a)
+    check_takes("b", b)
     if {a.dtype, b.dtype} != {FLOAT, HALF}:
         check_same("dtypes", a.dtype, b.dtype, f"{a!r} and {b!r}", CAST)
     check_same("shapes", a.shape, b.shape, f"{a!r} and {b!r}", "slice one, or poputil.broadcast_to_match.")

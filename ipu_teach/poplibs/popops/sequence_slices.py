@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.graph import Graph, InOut, Input, SupervisorVertex, Tensor, Vector, Vertex, template
-from ipu_teach.poplibs.library import OWN, check_mapped, check_same, check_tensor, library, refused
+from ipu_teach.graph import Graph, InOut, Input, SupervisorVertex, Vector, Vertex, template
+from ipu_teach.poplibs.library import OWN, Row, Rows, check_same, library, refused
 from ipu_teach.poplibs.popops.rows import check_base, columns_of, placed
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
@@ -56,11 +56,11 @@ def _codelet(dtype: type[DType], zero: bool) -> type[Vertex]:
 @library
 def sequence_slice(
     graph: Graph,
-    t_in: Tensor,
-    t_out: Tensor,
-    n: Tensor,
-    in_offset: Tensor,
-    out_offset: Tensor,
+    t_in: Rows,
+    t_out: Rows,
+    n: Row,
+    in_offset: Row,
+    out_offset: Row,
     zero_unused: bool,
     prog: Program,
     debug_context: str = OWN,
@@ -72,20 +72,17 @@ def sequence_slice(
     rows of t_out become 0; else they keep what they hold, which must have been written. One compute set, each tile on the
     columns of t_out that it holds. Raises `PoplibsError`.
     """
-    for name, tensor in (("t_in", t_in), ("t_out", t_out)):
-        check_tensor(graph, name, tensor, tuple(range(2, 10)))
-        check_base(graph, tensor)
+    check_base(t_in)
+    check_base(t_out)
     where = f"t_in {t_in!r} and t_out {t_out!r}"
     check_same("dtypes", t_in.dtype.__name__, t_out.dtype.__name__, where, "cast one of them with popops.cast.")
     check_same("shapes of a row", t_in.shape[1:], t_out.shape[1:], where, "give tensors with rows of one shape.")
     for name, tensor in (("n", n), ("in_offset", in_offset), ("out_offset", out_offset)):
-        check_tensor(graph, name, tensor, (1,))
         if tensor.dtype is not UNSIGNED_INT or tensor.shape != n.shape:
             raise refused(f"""wants n, in_offset and out_offset of UNSIGNED_INT, equally long; {name} has {tensor.shape[0]:,} of
                 {tensor.dtype.__name__}.
                 where: {tensor!r}
                 next:  give one of each for every run; cast them with popops.cast.""")
-        check_mapped(graph, name, tensor)
     source, result = (t.reshape((t.shape[0], prod(t.shape[1:]))) for t in (t_in, t_out))
     into = graph.add_compute_set(f"{debug_context}/sequenceSlice")
     for tile, pieces in placed(graph, result):

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from ipu_teach.cost import vertices
 from ipu_teach.cost.exchange import arrival_cycles, exchange_cycles
-from ipu_teach.errors import InvalidOptionError, PoplibsError, shown
+from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.graph import Graph, Tensor
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.text import table
@@ -111,7 +111,7 @@ def embedding_plan(
     listed = isinstance(num_lookups, (list, tuple)) and num_lookups and all(is_whole(n) and n > 0 for n in num_lookups)
     for name, size in (("num_entries", num_entries), ("output_size", output_size)):
         if not is_whole(size) or size < 1:
-            raise refused(f"was given {shown(size)} as {name}.", next_step="give a whole number of 1 or more.")
+            raise as_given(size, name, "give a whole number of 1 or more.")
     if not listed:
         raise as_given(num_lookups, "num_lookups", "give a list of whole numbers of 1 or more, as in [100].")
     chosen = settled(OPTIONS, options)
@@ -209,12 +209,11 @@ def create_indices_tensor(
 ) -> Tensor:
     """A variable [num_indices, len(dims)] of UNSIGNED_INT for the numbers of slices, mapped linearly, whatever the plan."""
     if not isinstance(dims, (list, tuple)) or not is_whole(num_indices) or num_indices < 0:
-        raise PoplibsError(f"""create_indices_tensor() was given the dimensions {shown(dims)} and {shown(num_indices)} as
+        raise refused(f"""was given the dimensions {shown(dims)} and {shown(num_indices)} as
             num_indices.
             next:  give a list of dimensions, and a whole number.""")
     if plan is not None and not isinstance(plan, SlicePlan):
-        raise PoplibsError(f"""create_indices_tensor() was given {shown(plan)} as plan.
-            next:  give what embedding_plan returns.""")
+        raise as_given(plan, "plan", "give what embedding_plan returns.")
     made = graph.add_variable(UNSIGNED_INT, (int(num_indices), len(dims)), name)
     map_tensor_linearly(graph, made)
     return made

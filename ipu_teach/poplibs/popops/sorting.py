@@ -19,8 +19,8 @@ from ipu_teach.cost import vertices
 from ipu_teach.errors import shown
 from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector, Vertex, template
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.poplibs.library import OWN, as_given, calling, check_same, library, refused
-from ipu_teach.poplibs.popops.operands import check_operand
+from ipu_teach.poplibs.library import OWN, as_given, check_same, library, refused
+from ipu_teach.poplibs.popops.operands import check_takes
 from ipu_teach.poplibs.poputil import balanced_partition
 from ipu_teach.program import Copy, Execute, Sequence as Program
 from ipu_teach.target import Target
@@ -136,7 +136,7 @@ def top_k(graph: Graph, params: TopKParams, x: Tensor, prog: Program, debug_cont
 
     The result lies where the rows were sorted. One compute set. Raises `PoplibsError`.
     """
-    _check_params(graph, params, x)
+    _check_params(params, "x", x)
     return _sorted(graph, x, None, params, prog, debug_context)[0]
 
 
@@ -145,8 +145,8 @@ def top_k_key_value(
     graph: Graph, params: TopKParams, keys: Tensor, values: Tensor, prog: Program, debug_context: str = OWN
 ) -> tuple[Tensor, Tensor]:
     """As `top_k` of `keys`, and beside it the elements of `values` (of the same shape, any dtype) at these places."""
-    _check_params(graph, params, keys)
-    _check_values(graph, keys, values)
+    _check_params(params, "keys", keys)
+    _check_values(keys, values)
     return _sorted(graph, keys, values, params, prog, debug_context)
 
 
@@ -155,7 +155,7 @@ def top_k_with_permutation(
     graph: Graph, params: TopKParams, x: Tensor, prog: Program, debug_context: str = OWN
 ) -> tuple[Tensor, Tensor]:
     """As `top_k`, and beside it where in its row each element stood (UNSIGNED_INT)."""
-    _check_params(graph, params, x)
+    _check_params(params, "x", x)
     places = np.broadcast_to(np.arange(x.shape[-1]), x.shape)
     numbers = graph.add_constant(UNSIGNED_INT, x.shape, places, f"{debug_context}/places")
     graph.set_tile_mapping(numbers, graph.get_tile_mapping(x))
@@ -170,8 +170,7 @@ def sort(graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str = 
 
 def _ascended(graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str) -> Tensor:
     axis = x._axis(dim)
-    check_operand(graph, "x", x)
-    _check_dtype(x)
+    _check_order("x", x)
     out, _ = _sorted(graph, x.dim_roll(axis, x.rank - 1), None, _ascending(x, axis), prog, debug_context)
     return out.dim_roll(x.rank - 1, axis)
 
@@ -230,9 +229,8 @@ def _ascending(x: Tensor, axis: int) -> TopKParams:
 
 def _sort_values(graph: Graph, keys: Tensor, values: Tensor, dim: int, prog: Program, name: str) -> tuple[Tensor, Tensor]:
     axis = keys._axis(dim)
-    check_operand(graph, "keys", keys)
-    _check_dtype(keys)
-    _check_values(graph, keys, values)
+    _check_order("keys", keys)
+    _check_values(keys, values)
     rolled = [t.dim_roll(axis, keys.rank - 1) for t in (keys, values)]
     ordered, moved = _sorted(graph, rolled[0], rolled[1], _ascending(keys, axis), prog, name)
     return ordered.dim_roll(keys.rank - 1, axis), moved.dim_roll(keys.rank - 1, axis)
@@ -254,8 +252,7 @@ def _sorted(
 
 
 def _extreme(graph: Graph, x: Tensor, largest: bool, prog: Program, name: str) -> tuple[Tensor, Tensor]:
-    check_operand(graph, "x", x)
-    _check_dtype(x)
+    _check_order("x", x)
     if x.rank == 0 or x.shape[-1] == 0:
         raise refused("was given rows without elements.", x, "give a tensor with a last dimension.")
     place = graph.add_variable(UNSIGNED_INT, x.shape[:-1], f"{name}/place")
@@ -297,11 +294,10 @@ def _codelet(base: type[Vertex], dtypes: tuple[type[DType], ...], largest: bool,
     return template(base, f"popops::{base.__name__}<{','.join(words)}>", open_dtypes, **attributes)
 
 
-def _check_params(graph: Graph, params: object, x: object) -> None:
+def _check_params(params: object, argument: str, tensor: Tensor) -> None:
     if not isinstance(params, TopKParams):
         raise as_given(params, "params", "give TopKParams(k).")
-    tensor = check_operand(graph, "keys" if "key" in calling() else "x", x)
-    _check_dtype(tensor)
+    _check_order(argument, tensor)
     most = tensor.shape[-1] if tensor.rank else 0
     if not is_whole(params.k) or not 0 <= params.k <= most or tensor.rank == 0:
         raise refused(f"""was asked for {shown(params.k)} of {most:,} elements a row.
@@ -312,13 +308,17 @@ def _check_params(graph: Graph, params: object, x: object) -> None:
             next:  use SortOrder.{", ".join(o.name for o in SortOrder)}.""")
 
 
-def _check_dtype(x: Tensor) -> None:
+def _check_order(argument: str, x: Tensor) -> None:
+    check_takes(argument, x)
+    _check_quarter(x)
+
+
+def _check_quarter(x: Tensor) -> None:
     if issubclass(x.dtype, QUARTER):
         raise refused(f"does not order {x.dtype}.", x, "cast it with popops.cast to HALF first.")
 
 
-def _check_values(graph: Graph, keys: Tensor, values: object) -> None:
-    assert isinstance(values, Tensor)
+def _check_values(keys: Tensor, values: Tensor) -> None:
     where = f"keys {keys!r} and values {values!r}"
     check_same("shapes", keys.shape, values.shape, where, "give a value beside each key.")
-    _check_dtype(values)
+    _check_quarter(values)

@@ -48,7 +48,7 @@ def select_in_place(graph: Graph, a: Free, b: Operand, mask: Free, prog: Program
 
 @library
 def select_with_output(
-    graph: Graph, a: Operand, b: Operand, mask: Free, out: Free, prog: Program, debug_context: str = OWN
+    graph: Graph, a: Operand, b: Operand, mask: Free, out: Tensor, prog: Program, debug_context: str = OWN
 ) -> None:
     """out becomes a where `mask` (BOOL) is true, else b. Otherwise as `select`."""
     _with_output(graph, "SELECT", (a, b, mask), out, prog, debug_context)
@@ -72,7 +72,7 @@ def clamp_in_place(graph: Graph, x: Free, low: Operand, high: Operand, prog: Pro
 
 @library
 def clamp_with_output(
-    graph: Graph, x: Free, low: Operand, high: Operand, out: Free, prog: Program, debug_context: str = OWN
+    graph: Graph, x: Free, low: Operand, high: Operand, out: Tensor, prog: Program, debug_context: str = OWN
 ) -> None:
     """out becomes x, but at least `low` and at most `high`. Otherwise as `clamp`."""
     _with_output(graph, "CLAMP", (x, low, high), out, prog, debug_context)
@@ -139,7 +139,7 @@ def _in_place(graph: Graph, op: str, given: tuple[Any, Any, Any], prog: Program,
 def _with_output(graph: Graph, op: str, given: tuple[Any, Any, Any], out: Tensor, prog: Program, name: str) -> None:
     tensors, expression = _checked(graph, op, given)
     dtype = next(t.dtype for t in tensors if op == "CLAMP" or t is not given[2])
-    check_output(graph, out, common_shape(tensors), dtype)
+    check_output(out, common_shape(tensors), dtype)
     if expression is not None:
         fused.map_with_output(graph, expression, tensors, out, prog, name)
     else:
