@@ -201,6 +201,13 @@ def codelet(base: type[Vertex], dtype: type[DType], op: str = "", result: type[D
     return template(base, name, {FLOAT: dtype, HALF: result or dtype}, **attributes)
 
 
+# For an operation of three operands: its vertices, in a new tensor and in place, and the fields of the operands.
+OF_THREE: dict[str, tuple[Any, Any, tuple[str, str, str]]] = {
+    "SELECT": (Select, SelectInPlace, ("a", "b", "mask")),
+    "CLAMP": (Clamp, ClampInPlace, ("x", "low", "high")),
+}
+
+
 def per_tile(
     graph: Graph, made: type[Vertex], placed: Tensor, operands: dict[str, Tensor], prog: Program, name: str, **state: Any
 ) -> None:

@@ -6,18 +6,13 @@ from typing import Any, NamedTuple
 
 from ipu_teach.graph import Graph, Shape, Tensor
 from ipu_teach.poplibs.popops.casts import cast
-from ipu_teach.poplibs.popops.codelets import Clamp, Select, codelet, per_tile
+from ipu_teach.poplibs.popops.codelets import OF_THREE, codelet, per_tile
 from ipu_teach.poplibs.popops.elementwise import NEW
 from ipu_teach.poplibs.popops.operands import common_shape, result_like
 from ipu_teach.poplibs.popops.operations import OPERATIONS, evaluate
 from ipu_teach.poplibs.poputil import seen_in
 from ipu_teach.program import Copy, Sequence as Program
 from ipu_teach.types import DType, dtype_named
-
-_TERNARY: dict[str, tuple[Any, tuple[str, str, str]]] = {
-    "SELECT": (Select, ("a", "b", "mask")),
-    "CLAMP": (Clamp, ("x", "low", "high")),
-}
 
 
 class _Number(NamedTuple):
@@ -87,7 +82,7 @@ def _apply(graph: Graph, operation: str, operands: list[Tensor | _Number], prog:
     if operation in NEW:
         made: Tensor = NEW[operation](graph, *(x if isinstance(x, Tensor) else x.value.item() for x in operands), prog, label)
         return made
-    base, fields = _TERNARY[operation]
+    base, _, fields = OF_THREE[operation]
     whole = [x if isinstance(x, Tensor) else _constant(graph, x, label) for x in operands]
     out = result_like(graph, tensors, common_shape(tensors), whole[0].dtype, label)
     edges = {field: seen_in(t, out.shape) for field, t in zip(fields, whole, strict=True)}

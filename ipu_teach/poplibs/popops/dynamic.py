@@ -9,7 +9,7 @@ from ipu_teach.graph import Graph, Shape, Tensor
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.poplibs.library import OWN, Loose, Row, as_given, check_same, check_shape, library, refused
 from ipu_teach.poplibs.popops.operands import check_output
-from ipu_teach.poplibs.popops.rows import check_slice, columns_of, dims_of, made, placed, rows_of, sizes_of, spread
+from ipu_teach.poplibs.popops.rows import check_slice, columns_of, dims_of, made, placed, rows_of, sizes_of, sliced, spread
 from ipu_teach.poplibs.popops.slice_plans import SlicePlan, check_table
 from ipu_teach.poplibs.popops.slice_vertices import DynamicSlice1D, DynamicUpdateSlice1D
 from ipu_teach.program import Execute, Sequence as Program
@@ -68,10 +68,7 @@ def create_slice_tensor(
     lengths = sizes_of(tensor, along, sizes)
     if not is_whole(num_slices) or num_slices < 0:
         raise as_given(num_slices, "num_slices", "give a whole number.")
-    shape = list(tensor.shape)
-    for dim, length in zip(along, lengths, strict=True):
-        shape[dim] = length
-    made = graph.add_variable(tensor.dtype, (int(num_slices), *shape), debug_context)
+    made = graph.add_variable(tensor.dtype, (int(num_slices), *sliced(tensor, along, lengths)), debug_context)
     columns = rows_of(made, [0, *(d + 1 for d in along)])
     for tile, pieces in placed(graph, rows_of(tensor, along)):
         for begin, end in pieces:
@@ -115,8 +112,7 @@ def dynamic_slice_with_output(
 ) -> None:
     """As `dynamic_slice`, into `out`, a tensor of the slice's shape and of x's dtype that keeps its mapping."""
     along, lengths = check_slice(x, offset, dims, sizes)
-    shape = [lengths[along.index(d)] if d in along else n for d, n in enumerate(x.shape)]
-    check_output(out, tuple(shape), x.dtype)
+    check_output(out, sliced(x, along, lengths), x.dtype)
     result = x
     for number, (dim, length) in enumerate(zip(along, lengths, strict=True)):
         last = out if number == len(along) - 1 else None
@@ -139,11 +135,8 @@ def dynamic_update(
     With several `dims`, the parts in between are sliced out, updated and put back: 2 n - 1 compute sets.
     """
     along, lengths = check_slice(x, offset, dims, sizes)
-    shape = list(x.shape)
-    for dim, length in zip(along, lengths, strict=True):
-        shape[dim] = length
     where = f"x {x!r} and update {update!r}"
-    check_same("shapes", tuple(shape), update.shape, where, "give an update of the shape of the slice.")
+    check_same("shapes", sliced(x, along, lengths), update.shape, where, "give an update of the shape of the slice.")
     check_same("dtypes", x.dtype, update.dtype, where, "cast one of them with popops.cast.")
     _update(graph, x, update, offset, list(zip(along, lengths, strict=True)), prog, debug_context)
 

@@ -30,6 +30,7 @@ from ipu_teach.poplibs.popops.rows import (
     row_numbers,
     rows_of,
     slice_rows,
+    sliced,
     spread_numbers,
     unfold,
     update_rows,
@@ -163,7 +164,7 @@ class _Window:
     @property
     def sizes(self) -> list[int]:
         """A slice in the dimensions of x."""
-        return [self.lengths[self.along.index(d)] if d in self.along else n for d, n in enumerate(self.x.shape)]
+        return list(sliced(self.x, self.along, self.lengths))
 
     def slice(self, rows: Tensor) -> Tensor:
         """The rows of a slice as a slice."""

@@ -17,6 +17,7 @@ from ipu_teach.poplibs.popops.rows import (
     row_numbers,
     rows_of,
     slice_rows,
+    sliced,
     spread_numbers,
     unfold,
     update_rows,
@@ -131,11 +132,8 @@ def _update_many(
     along, lengths = check_slices(x, offsets, dims, sizes)
     settled(OPTIONS, options)
     cut = check_plan(graph, plan, x, along, lengths)
-    shape = list(x.shape)
-    for dim, length in zip(along, lengths, strict=True):
-        shape[dim] = length
     where = f"x {x!r} and updates {updates!r}"
-    wanted = (offsets.shape[0], *shape)
+    wanted = (offsets.shape[0], *sliced(x, along, lengths))
     check_same("shapes", wanted, updates.shape, where, "give a slice for each row of offsets.")
     check_same("dtypes", x.dtype, updates.dtype, where, "cast one of them with popops.cast.")
     if scale is not None:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ipu_teach.errors import counted, shown
-from ipu_teach.graph import Graph, Tensor, Vertex, concat, template
+from ipu_teach.graph import Graph, Shape, Tensor, Vertex, concat, template
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.poplibs.library import refused
 from ipu_teach.poplibs.popops import expr
@@ -256,6 +256,11 @@ def sizes_of(x: Tensor, along: list[int], sizes: Any) -> list[int]:
             where: {x!r}
             next:  give a list with a size for each, from 1 to what there is.""")
     return [int(n) for n in sizes]
+
+
+def sliced(x: Tensor, along: list[int], lengths: list[int]) -> Shape:
+    """The shape of x with `lengths` in the dimensions `along`."""
+    return tuple(lengths[along.index(d)] if d in along else n for d, n in enumerate(x.shape))
 
 
 def check_slice(x: Tensor, offset: Tensor, dims: Any, sizes: Any) -> tuple[list[int], list[int]]:

@@ -10,7 +10,7 @@ from typing import Any
 from ipu_teach.graph import Graph, Tensor
 from ipu_teach.poplibs.library import OWN, Free, check_mapped, check_number, check_same, check_tensor, library, refused
 from ipu_teach.poplibs.popops import expr, fused
-from ipu_teach.poplibs.popops.codelets import Clamp, ClampInPlace, Select, SelectInPlace, codelet, per_tile
+from ipu_teach.poplibs.popops.codelets import OF_THREE, codelet, per_tile
 from ipu_teach.poplibs.popops.operands import (
     CAST,
     GIVE,
@@ -78,12 +78,6 @@ def clamp_with_output(
     _with_output(graph, "CLAMP", (x, low, high), out, prog, debug_context)
 
 
-_VERTICES: dict[str, tuple[Any, Any, tuple[str, str, str]]] = {
-    "SELECT": (Select, SelectInPlace, ("a", "b", "mask")),
-    "CLAMP": (Clamp, ClampInPlace, ("x", "low", "high")),
-}
-
-
 def _checked(graph: Graph, op: str, given: tuple[Any, Any, Any]) -> tuple[list[Tensor], Any]:
     """(the tensors, the expression with numbers in it or None if all are tensors), if the operands are right."""
     operation = TERNARY[op]
@@ -117,7 +111,7 @@ def _new(graph: Graph, op: str, given: tuple[Any, Any, Any], prog: Program, name
     tensors, expression = _checked(graph, op, given)
     if expression is not None:
         return fused.map(graph, expression, tensors, prog, name)
-    codelet(_VERTICES[op][0], tensors[0].dtype)  # which refuses QUARTER
+    codelet(OF_THREE[op][0], tensors[0].dtype)  # which refuses QUARTER
     out = result_like(graph, tensors, common_shape(tensors), tensors[0].dtype, name)
     _write(graph, op, tensors, out, prog, name)
     return out
@@ -131,7 +125,7 @@ def _in_place(graph: Graph, op: str, given: tuple[Any, Any, Any], prog: Program,
     if expression is not None:
         fused.map_in_place(graph, expression, tensors, prog, name)
         return
-    _, base, fields = _VERTICES[op]
+    _, base, fields = OF_THREE[op]
     operands = {field: seen_in(t, shape) for field, t in zip(fields, tensors, strict=True)}
     per_tile(graph, codelet(base, tensors[0].dtype), tensors[0], operands, prog, name)
 
@@ -147,6 +141,6 @@ def _with_output(graph: Graph, op: str, given: tuple[Any, Any, Any], out: Tensor
 
 
 def _write(graph: Graph, op: str, tensors: list[Tensor], out: Tensor, prog: Program, name: str) -> None:
-    base, _, fields = _VERTICES[op]
+    base, _, fields = OF_THREE[op]
     operands = {field: seen_in(t, out.shape) for field, t in zip(fields, tensors, strict=True)}
     per_tile(graph, codelet(base, tensors[0].dtype), out, {**operands, "out": out}, prog, name)
