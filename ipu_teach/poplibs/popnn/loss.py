@@ -58,40 +58,38 @@ def cross_entropy(outputs: Any, expected: Any, scale: Any, outputs_scale: Any) -
     return loss, np.where(column != MASKED_LABEL_CODE, errors, 0)
 
 
-class CrossEntropy(Vertex):
-    """Loss and deltas of `cross_entropy`, for factors that are numbers. HALF stands for the outputs' type."""
-
-    outputs_scale: ClassVar[float]
+class _CrossEntropy(Vertex):
+    """Loss and deltas of `cross_entropy`. HALF stands for the outputs' type."""
 
     probabilities: Input[Vector[Vector[HALF]]]
     expected: Input[Vector[UNSIGNED_INT]]
     loss: Output[Vector[FLOAT]]
     deltas: Output[Vector[Vector[HALF]]]
+
+    def cycles(self, target: Target) -> int:
+        return int(vertices.loss_cross_entropy(self.probabilities.size, self.fields["probabilities"].dtype))
+
+
+class CrossEntropy(_CrossEntropy):
+    """Loss and deltas of `cross_entropy`, for factors that are numbers. HALF stands for the outputs' type."""
+
+    outputs_scale: ClassVar[float]
+
     scale: FLOAT
 
     def compute(self) -> None:
         scale = np.float32(self.outputs_scale)
         self.loss, self.deltas = cross_entropy(self.probabilities, self.expected, self.scale, scale)
 
-    def cycles(self, target: Target) -> int:
-        return int(vertices.loss_cross_entropy(self.probabilities.size, self.fields["probabilities"].dtype))
 
-
-class CrossEntropyScaled(Vertex):
+class CrossEntropyScaled(_CrossEntropy):
     """Loss and deltas of `cross_entropy`, for factors that are tensors. HALF stands for the outputs' type."""
 
-    probabilities: Input[Vector[Vector[HALF]]]
-    expected: Input[Vector[UNSIGNED_INT]]
-    loss: Output[Vector[FLOAT]]
-    deltas: Output[Vector[Vector[HALF]]]
     scale: Input[FLOAT]
     outputs_scale: Input[FLOAT]
 
     def compute(self) -> None:
         self.loss, self.deltas = cross_entropy(self.probabilities, self.expected, self.scale, self.outputs_scale)
-
-    def cycles(self, target: Target) -> int:
-        return int(vertices.loss_cross_entropy(self.probabilities.size, self.fields["probabilities"].dtype))
 
 
 class SumSquared(Vertex):
