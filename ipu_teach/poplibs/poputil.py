@@ -1,4 +1,4 @@
-"""Helpers for building graphs: mapping tensors to tiles, dividing work, checking arguments."""
+"""Helpers for building graphs: mapping tensors to tiles, and dividing work."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from ipu_teach.graph import Graph, Shape, Tensor, concat
 from ipu_teach.graph.mapping import MIN_BYTES_PER_TILE, least_elements, linear_mapping
 from ipu_teach.graph.templates import template_name
 from ipu_teach.graph.tensor import as_shape
-from ipu_teach.poplibs.library import OWN, Loose, check_shape, check_sizes, is_count, library, refused
+from ipu_teach.poplibs import graphfn
+from ipu_teach.poplibs.library import OWN, Loose, as_given, check_shape, check_sizes, is_count, library, refused
 from ipu_teach.program import Copy, Sequence as Program
 from ipu_teach.target import MOST_TILES, Target
 from ipu_teach.types import DType, as_dtype
@@ -88,7 +89,7 @@ def broadcast_to_match(tensor: Tensor, shape: Sequence[int] | Tensor) -> Tensor 
     With a second tensor in place of the shape: both, seen in the shape that they have in common.
     """
     if not isinstance(tensor, Tensor):
-        raise PoplibsError(f"broadcast_to_match() was given {shown(tensor)} as tensor.", next_step="give a tensor.")
+        raise as_given(tensor, "tensor", "give a tensor.")
     if isinstance(shape, Tensor):
         a, b = expand_to_match_ranks(tensor, shape)
         common = tuple(q if p == 1 else p for p, q in zip(a.shape, b.shape, strict=True))
@@ -197,7 +198,7 @@ def dim_is_split_over_tiles(graph: Graph, tensor: Tensor, dim: int) -> bool:
 @library
 def dim_is_split_over_ipus(graph: Graph, tensor: Tensor, dim: int) -> bool:
     """Whether elements that differ in nothing but their place in `dim` lie on different IPUs."""
-    return _split(graph, tensor, dim, graph.target.tiles_per_ipu if isinstance(graph, Graph) else 1)
+    return _split(graph, tensor, dim, graph.target.tiles_per_ipu)
 
 
 def _split(graph: Graph, tensor: Tensor, dim: int, tiles: int) -> bool:
@@ -283,8 +284,7 @@ def template_vertex(name: str, *dtypes: type[DType]) -> str:
     return template_name(name, *(as_dtype(dtype, "template_vertex()") for dtype in dtypes))
 
 
-# At the end, as it takes its checks from here.
-from ipu_teach.poplibs import graphfn  # noqa: E402
+# At the end, as it builds on what stands here.
 from ipu_teach.poplibs.placing import (  # noqa: E402
     TensorUseTracker,
     choose_mapping_offset,
