@@ -322,10 +322,7 @@ def truncated_normal(
     """
     _check_seed(graph, "seed", seed, seed_modifier)
     dtype = _out_type(out_type, (FLOAT, HALF))
-    state = {
-        "mean": _finite("mean", mean),
-        "deviation": _finite("std_dev", std_dev, 0),
-    }
+    state = {"mean": _finite("mean", mean), "deviation": _finite("std_dev", std_dev, 0)}
     constants = {"alpha": _finite("alpha", alpha, 0.1, 5.8)}
     return _drawn(
         graph, TruncatedNormal, dtype, seed, seed_modifier, reference, prog, debug_context, state, constants=constants
@@ -371,10 +368,7 @@ def dropout(
     _check_seed(graph, "seed", seed, seed_modifier)
     check_dtype("x", x, FLOAT, HALF)
     check_same("shapes", x.shape, reference.shape, f"x {x!r} and reference {reference!r}", "give x as reference.")
-    state = {
-        "keep": _finite("keep_probability", keep_probability, 0, 1),
-        "scale": _finite("scale", scale),
-    }
+    state = {"keep": _finite("keep_probability", keep_probability, 0, 1), "scale": _finite("scale", scale)}
     return _drawn(graph, Dropout, x.dtype, seed, seed_modifier, reference, prog, debug_context, state, {"x": x})
 
 

@@ -49,8 +49,5 @@ def wish_of(options: object, partials_type: object, proportion: object) -> Wish:
                 next:  say it once.""")
         values[name] = keyword
     return Wish(
-        values["partialsType"],
-        values["availableMemoryProportion"],
-        values["use128BitConvUnitLoad"],
-        values["enableFastReduce"],
+        values["partialsType"], values["availableMemoryProportion"], values["use128BitConvUnitLoad"], values["enableFastReduce"]
     )

@@ -18,12 +18,7 @@ from ipu_teach.graph import Graph, InOut, Input, Output, SupervisorVertex, Tenso
 from ipu_teach.poplibs.library import OWN, check_dtype, check_same, library, refused
 from ipu_teach.poplibs.popnn.kinds import FUNCTIONS, SLOPES, NonLinearityType, kind_of
 from ipu_teach.poplibs.popnn.rows import check_matrix
-from ipu_teach.poplibs.popnn.softmax import (
-    SOFTMAX_SCALING,
-    probabilities,
-    probabilities_in_place,
-    softmax_input_gradient,
-)
+from ipu_teach.poplibs.popnn.softmax import SOFTMAX_SCALING, probabilities, probabilities_in_place, softmax_input_gradient
 from ipu_teach.poplibs.popops.codelets import per_tile
 from ipu_teach.poplibs.poputil import like
 from ipu_teach.program import Sequence as Program
@@ -139,12 +134,7 @@ def non_linearity_in_place(
 
 @library
 def non_linearity_input_gradient(
-    graph: Graph,
-    kind: NonLinearityType | str,
-    act: Tensor,
-    out_gradient: Tensor,
-    prog: Program,
-    debug_context: str = OWN,
+    graph: Graph, kind: NonLinearityType | str, act: Tensor, out_gradient: Tensor, prog: Program, debug_context: str = OWN
 ) -> Tensor:
     """The gradient at the input of f, from `out_gradient` at its output: a tensor with the shape and mapping of the latter.
 

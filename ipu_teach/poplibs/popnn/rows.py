@@ -28,13 +28,7 @@ def codelet(base: Any, dtype: type[DType]) -> type[Vertex]:
 
 
 def by_rows(
-    graph: Graph,
-    vertex: Any,
-    operands: dict[str, Tensor],
-    prog: Program,
-    name: str,
-    made: Tensor | None = None,
-    **state: Any,
+    graph: Graph, vertex: Any, operands: dict[str, Tensor], prog: Program, name: str, made: Tensor | None = None, **state: Any
 ) -> None:
     """A vertex for each share of the rows of all operands. Rows of `made` are mapped to the tile of their vertex."""
     mine = shares(graph, next(iter(operands.values())).shape[0])

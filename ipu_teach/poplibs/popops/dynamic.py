@@ -56,12 +56,7 @@ def _by_plan(graph: Graph, plan: object, dtype: type[DType], shape: Shape, along
 
 @library
 def create_slice_tensor(
-    graph: Graph,
-    tensor: Loose,
-    dims: Sequence[int],
-    sizes: Sequence[int],
-    num_slices: int,
-    debug_context: str = "slices",
+    graph: Graph, tensor: Loose, dims: Sequence[int], sizes: Sequence[int], num_slices: int, debug_context: str = "slices"
 ) -> Tensor:
     """A variable for `num_slices` slices of `tensor`: [num_slices, *shape with `sizes` in `dims`], mapped as it is sliced."""
     along = dims_of(tensor, dims)
@@ -78,13 +73,7 @@ def create_slice_tensor(
 
 @library
 def dynamic_slice(
-    graph: Graph,
-    x: Tensor,
-    offset: Row,
-    dims: Sequence[int],
-    sizes: Sequence[int],
-    prog: Program,
-    debug_context: str = OWN,
+    graph: Graph, x: Tensor, offset: Row, dims: Sequence[int], sizes: Sequence[int], prog: Program, debug_context: str = OWN
 ) -> Tensor:
     """The part of x that begins at offset[i] in dimension dims[i] and is sizes[i] long there; whole in the others.
 

@@ -15,13 +15,7 @@ __all__ = ["normalise_image"]
 
 @library
 def normalise_image(
-    graph: Graph,
-    image: Tensor,
-    scale: float,
-    offsets: Tensor,
-    scales: Tensor,
-    prog: Program,
-    debug_context: str = OWN,
+    graph: Graph, image: Tensor, scale: float, offsets: Tensor, scales: Tensor, prog: Program, debug_context: str = OWN
 ) -> Tensor:
     """(image * scale - offsets) * scales, channel by channel, with a fourth channel of zeros: […, 4].
 

@@ -45,13 +45,7 @@ def counted_loop(graph: Graph, begin: int, end: int, step: int, body: Body, debu
 
 @library
 def counted_for_loop(
-    graph: Graph,
-    counter: Tensor,
-    begin: int,
-    limit: Tensor,
-    step: int,
-    body: Program,
-    debug_context: str = OWN,
+    graph: Graph, counter: Tensor, begin: int, limit: Tensor, step: int, body: Program, debug_context: str = OWN
 ) -> Steps:
     """A program that runs `body` for the counter begin, begin + step, … as long as it has not reached `limit`.
 

@@ -90,12 +90,7 @@ class ReducePlan:
 
 @library
 def plan_reduce(
-    rows: int,
-    columns: int,
-    dtype: type[DType],
-    target: Target,
-    operation: str = "ADD",
-    options: Options | None = None,
+    rows: int, columns: int, dtype: type[DType], target: Target, operation: str = "ADD", options: Options | None = None
 ) -> ReducePlan:
     """The number of row blocks that the cost model likes best for reducing `rows` x `columns` of `dtype` to one row.
 

@@ -131,13 +131,7 @@ def row_numbers(
 
 
 def spread_numbers(
-    graph: Graph,
-    numbers: Tensor,
-    counts: Sequence[int],
-    shape: Sequence[int],
-    lengths: Sequence[int],
-    prog: Program,
-    name: str,
+    graph: Graph, numbers: Tensor, counts: Sequence[int], shape: Sequence[int], lengths: Sequence[int], prog: Program, name: str
 ) -> Tensor:
     """[slices, rows of a slice]: the numbers of all rows that slices cover, from the position of each in a grid of `counts`."""
     if prod(lengths) == 1 or not counts:

@@ -160,13 +160,7 @@ class XMinusAXPlusBYTensor(_Scaled[A, B]):
 
 @library
 def scaled_add_to(
-    graph: Graph,
-    a: Tensor,
-    b: Tensor,
-    k: Factor,
-    prog: Program,
-    debug_context: str = OWN,
-    options: Options | None = None,
+    graph: Graph, a: Tensor, b: Tensor, k: Factor, prog: Program, debug_context: str = OWN, options: Options | None = None
 ) -> None:
     """a += k * b for tensors of one shape; b is converted to a's dtype. The product is rounded, then the sum.
 
@@ -192,13 +186,7 @@ def scaled_add_to(
 
 @library
 def scaled_subtract_from(
-    graph: Graph,
-    a: Tensor,
-    b: Tensor,
-    k: Factor,
-    prog: Program,
-    debug_context: str = OWN,
-    options: Options | None = None,
+    graph: Graph, a: Tensor, b: Tensor, k: Factor, prog: Program, debug_context: str = OWN, options: Options | None = None
 ) -> None:
     """a -= k * b; k is a number, or one element of a's dtype. Otherwise as `scaled_add_to`, but for the tolerance."""
     chosen = settled(OPTIONS, options)
