@@ -70,6 +70,7 @@ def test_a_library_function_can_be_checked(name: str) -> None:
     parameters = inspect.signature(function).parameters
     assert {p.kind for p in parameters.values()} <= {inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY}
     assert OWN not in [p.default for p in parameters.values()]
+    assert not {"Row", "Matrix", "Rows", "Loose", "Free"} & {p.annotation for p in parameters.values()}, "a Tensor for a caller"
     assert (function.__doc__ or "").strip() or inner.__name__ == "__init__"
 
 
@@ -97,6 +98,7 @@ def test_a_variant_has_the_signature_of_its_core_and_a_name_of_its_own() -> None
     graph, prog, a, b = graph_with((3, 4), (4, 2))
     names = list(inspect.signature(poplin.mat_mul).parameters)
     assert names[:5] == ["graph", "a", "b", "prog", "debug_context"]
+    assert inspect.signature(poplin.mat_mul).return_annotation == "Tensor"
     assert inspect.signature(poplin.mat_mul).parameters["debug_context"].default == "mat_mul"
     assert poplin.mat_mul.__name__ == "mat_mul" and str(poplin.mat_mul.__doc__).startswith("The matrix product [m, n]")
     assert "def _multiplied(" in inspect.getsource(inspect.unwrap(poplin.mat_mul)), "what it does is to be seen"

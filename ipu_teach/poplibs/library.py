@@ -69,8 +69,9 @@ def as_given(value: object, argument: str, next_step: str) -> PoplibsError:
 def library(function: Callable[P, R]) -> Callable[P, R]:
     """`function`, of which every call is checked first. Its `debug_context`, where it is `OWN`, is its name."""
     name, signature = function.__qualname__, inspect.signature(function)
-    parameters = [p.replace(default=name) if p.default is OWN else p for p in signature.parameters.values()]
+    parameters = [_as_seen(p, name) for p in signature.parameters.values()]
     signature = signature.replace(parameters=parameters)
+    body: Callable[..., R] = function
     names, defaults = signature.parameters.keys(), {p.name: p.default for p in parameters if p.default is not p.empty}
     places = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
     of_class = function.__name__.startswith("__")  # as `__init__`: called by the name of the class
@@ -86,7 +87,7 @@ def library(function: Callable[P, R]) -> Callable[P, R]:
         before = _calling.set(type(given["self"]).__name__ if of_class else name)
         try:
             _check(given, *wants())
-            return function(**given)  # type: ignore[call-arg]
+            return body(**given)
         finally:
             _calling.reset(before)
 
@@ -94,10 +95,17 @@ def library(function: Callable[P, R]) -> Callable[P, R]:
     return call
 
 
+def _as_seen(parameter: inspect.Parameter, name: str) -> inspect.Parameter:
+    """A parameter as help() shows it: what is checked is a Tensor to a caller, and `OWN` the function's name."""
+    if parameter.annotation in ("Row", "Matrix", "Rows", "Loose", "Free"):
+        parameter = parameter.replace(annotation="Tensor")
+    return parameter.replace(default=name) if parameter.default is OWN else parameter
+
+
 def variant(core: Callable[Concatenate[A, P], R], what: A) -> Callable[[Callable[[], None]], Callable[P, R]]:
     """`core` with its first argument settled, as a library function with the name and docstring of what is decorated."""
-    first, *others = inspect.signature(core).parameters.values()
-    signature = inspect.Signature(others)
+    signature = inspect.signature(core)
+    signature = signature.replace(parameters=list(signature.parameters.values())[1:])
 
     def named(stub: Callable[[], None]) -> Callable[P, R]:
         def function(*args: P.args, **kwargs: P.kwargs) -> R:
