@@ -18,6 +18,7 @@ import pytest
 import size
 
 from ipu_teach import errors
+from ipu_teach.poplibs import poplin, popnn, popops
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "ipu_teach"
@@ -225,7 +226,7 @@ def test_every_error_is_the_kits_and_explains_itself() -> None:
 
 # --- errors as they are printed ---------------------------------------------------------------------------------------
 
-ERRORS = {name for name, _ in inspect.getmembers(errors, inspect.isclass)}
+ERRORS = {name for name, _ in inspect.getmembers(errors, inspect.isclass)} | {"refused"}
 LABELS = {"where": "where: ", "line": "line:  ", "next": "next:  "}
 
 
@@ -252,8 +253,8 @@ def faults_of_errors(source: str) -> list[str]:
                 seen.append(label[1])
         if seen != [name for name in LABELS if name in seen]:
             faults.append(f"line {text.lineno}: {', '.join(seen)}")
-        if call.keywords:
-            faults.append(f"line {text.lineno} has keywords too")
+        if call.keywords or call.args[1:]:
+            faults.append(f"line {text.lineno} has other arguments too")
     return faults
 
 
@@ -319,7 +320,32 @@ def test_ruff_format() -> None:
     assert status == 0, text
 
 
-@pytest.mark.skipif(not np.__version__.startswith("2.4."), reason="types are held against the annotations of numpy 2.4 alone")
+of_our_numpy = pytest.mark.skipif(
+    not np.__version__.startswith("2.4."), reason="types are held against the annotations of numpy 2.4 alone"
+)
+
+
+@of_our_numpy
 def test_mypy_strict() -> None:
     status, text = said("-m", "mypy")
     assert status == 0, text
+
+
+@of_our_numpy
+def test_a_caller_of_a_library_has_the_types_of_all_its_names(tmp_path: Path) -> None:
+    """A library's package works its list of names out at run time; mypy must find them all without it."""
+    lines = [
+        "from ipu_teach.poplibs import poplin, popnn, popops",
+        "from ipu_teach.poplibs.popops import *",
+        "reveal_type(tanh)",
+    ]
+    lines += [
+        f"reveal_type({library.__name__.split('.')[-1]}.{n})" for library in (poplin, popnn, popops) for n in library.__all__
+    ]
+    caller = tmp_path / "caller.py"
+    caller.write_text("\n".join(lines), encoding="utf-8")
+    status, text = said("-m", "mypy", str(caller))
+    assert status == 0, text
+    types = re.findall(r'Revealed type is "(.*)"', text)
+    assert len(types) == len(lines) - 2 and "Any" not in types
+    assert types[0] == types[len(poplin.__all__) + len(popnn.__all__) + 1 + popops.__all__.index("tanh")] != "types.ModuleType"

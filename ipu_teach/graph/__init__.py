@@ -9,12 +9,13 @@ from ipu_teach.graph.mapping import VariableMappingMethod
 from ipu_teach.graph.remote import RemoteBuffer
 from ipu_teach.graph.stream import DataStream, ReplicatedStreamMode
 from ipu_teach.graph.table import VertexRange, VertexRef
-from ipu_teach.graph.tensor import Tensor, UpsampleMethod, concat
+from ipu_teach.graph.tensor import Shape, Tensor, UpsampleMethod, concat
 from ipu_teach.graph.vector_layout import VectorLayout
-from ipu_teach.graph.vertex import InOut, Input, MultiVertex, Output, SupervisorVertex, Vector, VectorList, Vertex
+from ipu_teach.graph.vertex import InOut, Input, MultiVertex, Output, SupervisorVertex, Vector, VectorList, Vertex, template
 
 __all__ = [
     "ComputeSet", "DataStream", "DebugContext", "Graph", "InOut", "Input", "MultiVertex", "Output", "RemoteBuffer",
-    "ReplicatedStreamMode", "SupervisorVertex", "Tensor", "TensorCloneMethod", "UpsampleMethod", "VariableMappingMethod",
-    "Vector", "VectorLayout", "VectorList", "Vertex", "VertexRange", "VertexRef", "append", "codelet", "concat", "same_view",
+    "ReplicatedStreamMode", "Shape", "SupervisorVertex", "Tensor", "TensorCloneMethod", "UpsampleMethod",
+    "VariableMappingMethod", "Vector", "VectorLayout", "VectorList", "Vertex", "VertexRange", "VertexRef", "append", "codelet",
+    "concat", "same_view", "template",
 ]  # fmt: skip

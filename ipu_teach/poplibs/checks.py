@@ -1,32 +1,11 @@
-"""What several libraries share: a check of operands, and the call that loads nothing."""
+"""What several libraries share: the call that loads nothing."""
 
 from __future__ import annotations
 
-from ipu_teach.errors import PoplibsError
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
-from ipu_teach.poplibs.poputil import check_graph, check_tensor
-from ipu_teach.types import FLOAT, HALF, DType
+from ipu_teach.graph import Graph
+from ipu_teach.poplibs.library import library
 
 
+@library
 def add_codelets(graph: Graph) -> None:
     """For programs that come from C++, where the library's codelets are loaded first: here each call finds its own."""
-    check_graph("add_codelets", graph)
-
-
-def check_float(
-    function: str,
-    graph: Graph,
-    argument: str,
-    tensor: object,
-    ranks: tuple[int, ...] = (),
-    dtypes: tuple[type[DType], ...] = (FLOAT, HALF),
-) -> None:
-    """Raise `PoplibsError` unless `tensor` is one of `graph`, of FLOAT or HALF, with one of the `ranks` (any if empty)."""
-    check_tensor(function, graph, argument, tensor, ranks)
-    assert isinstance(tensor, Tensor)
-    if tensor.dtype not in dtypes:
-        raise PoplibsError(f"""{function}() works on {" and ".join(t.__name__ for t in dtypes)}; {argument} is
-            {tensor.dtype.__name__}.
-            where: {tensor!r}
-            next:  cast it with popops.cast.""")

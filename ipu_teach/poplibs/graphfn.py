@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ipu_teach.errors import PoplibsError, counted, shown
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
-from ipu_teach.poplibs.poputil import check_call, check_same, check_tensor
+from ipu_teach.graph import Graph, Tensor
+from ipu_teach.poplibs.library import check_name, check_same, check_tensor, library
 from ipu_teach.program import Call, Copy, Program, Sequence as Steps
 
 Args = Sequence[Tensor | None]
@@ -72,6 +71,7 @@ def _check_name(kind: str, name: object) -> None:
 class _GraphFunction:
     """The clones of a signature, and the function of the graph that works on them."""
 
+    @library
     def __init__(
         self,
         graph: Graph,
@@ -81,7 +81,7 @@ class _GraphFunction:
         inlined: bool = False,
     ) -> None:
         self._kind = kind = type(self).__name__
-        check_call(kind, graph, Steps(), debug_context)
+        check_name(debug_context)
         listed = isinstance(signature, (list, tuple)) and all(isinstance(a, Argument) for a in signature)
         if not listed:
             raise PoplibsError(f"""{kind}() was given the signature {shown(signature)}.
@@ -94,7 +94,7 @@ class _GraphFunction:
         names = [self._name(number) for number in range(len(signature))]
         for name, argument in zip(names, signature, strict=True):
             if argument.tensor is not None:
-                check_tensor(kind, graph, name, argument.tensor)
+                check_tensor(graph, name, argument.tensor)
         label = debug_context or "graphfn"
         if inlined:
             self._models = [a.tensor for a in signature]
@@ -133,7 +133,7 @@ class _GraphFunction:
                 raise PoplibsError(f"""The function of {self._kind} replaced its argument {name!r}, which is
                     {self.signature[number].kind}.
                     next:  write into the tensor that it is given, by a program; or make the argument created().""")
-            check_tensor(self._kind, self._graph, name, after)
+            check_tensor(self._graph, name, after)
             assert after is not None
             own.append(after)
         return own
@@ -141,7 +141,6 @@ class _GraphFunction:
     def _append(self, args: Args, prog: Steps) -> Tensor | None:
         """Check a call's arguments, then append copies in, the call, and copies out."""
         kind = self._kind
-        check_call(kind, self._graph, prog, "")
         if not isinstance(args, (list, tuple)) or len(args) != len(self.signature):
             many = f"{counted(len(args), 'argument')}" if isinstance(args, (list, tuple)) else shown(args)
             raise PoplibsError(f"""{kind} takes {counted(len(self.signature), "argument")} and was given {many}.
@@ -154,13 +153,13 @@ class _GraphFunction:
                     raise PoplibsError(f"""{kind} makes {name!r}, and was given a tuple, which cannot receive it.
                         next:  give a list; the new tensor takes the place of None.""")
                 continue
-            check_tensor(kind, self._graph, name, tensor)
+            check_tensor(self._graph, name, tensor)
             assert tensor is not None
             if own is None:
                 continue
             advice = "a body is built for one shape and one dtype; make another function for another."
-            check_same(kind, "shapes", own.shape, tensor.shape, f"argument {name!r}", advice)
-            check_same(kind, "dtypes", own.dtype.__name__, tensor.dtype.__name__, f"argument {name!r}", advice)
+            check_same("shapes", own.shape, tensor.shape, f"argument {name!r}", advice)
+            check_same("dtypes", own.dtype.__name__, tensor.dtype.__name__, f"argument {name!r}", advice)
         if self._inlined is not None:
             return self._build_in(self._inlined, args, prog)
         outside = [self._like(own) if tensor is None else tensor for own, tensor in zip(self._own, args, strict=True)]
@@ -205,6 +204,7 @@ class VoidFunction(_GraphFunction):
     on the tensors that it is given, with nothing copied. More code, less exchange.
     """
 
+    @library
     def __call__(self, args: Args, prog: Steps) -> None:
         """Append to `prog` what works on the tensors `args`: of the shapes and dtypes of the signature, in its order."""
         self._append(args, prog)
@@ -221,9 +221,10 @@ class TensorFunction(_GraphFunction):
         if not isinstance(result, Tensor):
             raise PoplibsError(f"""The function of TensorFunction returned {shown(result)}.
                 next:  return the tensor that holds the result, or use VoidFunction.""")
-        check_tensor(self._kind, self._graph, "result", result)
+        check_tensor(self._graph, "result", result)
         return result
 
+    @library
     def __call__(self, args: Args, prog: Steps) -> Tensor:
         """Append to `prog` what works on the tensors `args`; returns the tensor that will hold the result."""
         result = self._append(args, prog)
@@ -242,6 +243,7 @@ class ProgramFunction(_GraphFunction):
         body.add(made)
         return None
 
+    @library
     def __call__(self, args: Args) -> Steps:
         """A program that works on the tensors `args`."""
         made = Steps()

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ipu_teach.errors import InvalidOptionError, did_you_mean, shown
+from ipu_teach.poplibs.library import calling
 from ipu_teach.types import FLOAT, HALF
 
 Options = Mapping[str, object]
@@ -47,7 +48,7 @@ class Option:
             return " or ".join(map(repr, self.kind))
         return "True or False" if self.kind is bool else "FLOAT or HALF"
 
-    def value(self, function: str, given: object) -> Any:
+    def value(self, given: object) -> Any:
         """`given` as a value of this option. Raises `InvalidOptionError`."""
         if isinstance(self.kind, tuple):
             if given in self.kind:
@@ -61,7 +62,7 @@ class Option:
             found = known.get(given, given) if isinstance(given, str) else given
             if any(found is value for value in known.values()):
                 return found
-        raise InvalidOptionError(f"""{function}() was given the option {self.name!r} as {shown(given)}.
+        raise InvalidOptionError(f"""{calling()}() was given the option {self.name!r} as {shown(given)}.
             next:  give {self.takes}.""")
 
 
@@ -74,13 +75,13 @@ def _number(given: object) -> float | None:
         return None
 
 
-def settled(function: str, known: tuple[Option, ...], given: object) -> dict[str, Any]:
+def settled(known: tuple[Option, ...], given: object) -> dict[str, Any]:
     """The value of every option, by PopLibs' name: what was given, else the default. Raises `InvalidOptionError`."""
     values = {option.name: option.default for option in known}
     if given is None:
         return values
     if not isinstance(given, Mapping):
-        raise InvalidOptionError(f"""{function}() was given the options {shown(given)}.
+        raise InvalidOptionError(f"""{calling()}() was given the options {shown(given)}.
             next:  {f"give a dict, as in options={{{known[0].name!r}: …}}." if known else "leave them out."}""")
     names = {name: option for option in known for name in (option.name, option.twin)}
     seen: set[str] = set()
@@ -89,10 +90,10 @@ def settled(function: str, known: tuple[Option, ...], given: object) -> dict[str
         if option is None:
             listed = ", ".join(o.name for o in known)
             near = did_you_mean(key, [*names, *(o.name for o in known)])
-            raise InvalidOptionError(f"{function}() has no option {shown(key)}.", next_step=f"{near}It has {listed}.")
+            raise InvalidOptionError(f"{calling()}() has no option {shown(key)}.", next_step=f"{near}It has {listed}.")
         if option.name in seen:
-            raise InvalidOptionError(f"""{function}() was given the option {option.name!r} twice.
+            raise InvalidOptionError(f"""{calling()}() was given the option {option.name!r} twice.
                 next:  give it once: both spellings mean the same.""")
         seen.add(option.name)
-        values[option.name] = option.value(function, value)
+        values[option.name] = option.value(value)
     return values

@@ -11,27 +11,27 @@ from collections.abc import Sequence
 import numpy as np
 
 from ipu_teach.errors import PoplibsError, shown
-from ipu_teach.graph.graph import Graph
+from ipu_teach.graph import Graph, Tensor
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.graph.tensor import Tensor
-from ipu_teach.poplibs.poputil import check_graph, check_mapped, check_shape, check_tensor, split_regions
+from ipu_teach.poplibs.library import Loose, as_given, check_shape, library, refused
+from ipu_teach.poplibs.poputil import split_regions
 from ipu_teach.types import DType, as_dtype
 
 _SEED = 0x9E3779B9
 _64_BITS = (1 << 64) - 1
 
 
+@library
 def choose_mapping_offset(num_tiles: int, shape: Sequence[int], seed: int = _SEED) -> int:
     """A tile to begin at, from 0 to num_tiles - 1, by a hash of the shape: for `map_tensor_linearly_with_offset`.
 
     Tensors of different shapes begin at different tiles, so that the first tiles do not hold the ends of them all. The
     numbers are PopLibs' own (a 64-bit MurmurHash step for each size; poputil/TileMapping.hpp).
     """
-    sizes = check_shape("choose_mapping_offset", shape)
+    sizes = check_shape(shape)
     for name, value, least in (("num_tiles", num_tiles, 1), ("seed", seed, 0)):
         if not is_whole(value) or value < least:
-            raise PoplibsError(f"""choose_mapping_offset() was given {shown(value)} as {name}.
-                next:  give a whole number of {least} or more.""")
+            raise as_given(value, name, f"give a whole number of {least} or more.")
     found = int(seed) & _64_BITS
     for size in sizes:
         mixed = size * 0xC6A4A7935BD1E995 & _64_BITS
@@ -101,23 +101,21 @@ class TensorUseTracker:
         """Whether no use was added."""
         return not self._uses
 
-    def add(self, graph: Graph, tile: int, tensor: Tensor) -> None:
+    @library
+    def add(self, graph: Graph, tile: int, tensor: Loose) -> None:
         """The tile uses these elements. Raises `PoplibsError`."""
-        check_graph("TensorUseTracker.add", graph)
-        check_tensor("TensorUseTracker.add", graph, "tensor", tensor)
         if not is_whole(tile) or not 0 <= tile < self._num_tiles:
-            raise PoplibsError(f"""TensorUseTracker.add() was given tile {shown(tile)} of {self._num_tiles:,}.
-                next:  tiles are counted from 0.""")
+            raise refused(f"was given tile {shown(tile)} of {self._num_tiles:,}.", next_step="tiles are counted from 0.")
         if tensor.num_elements:
             self._uses.append((int(tile), tensor.flatten()))
 
+    @library
     def map_tensors_by_use(self, graph: Graph, grain_size: int, min_elements_per_tile: int) -> None:
         """Map every element that was added to a tile that uses it.
 
         `grain_size`: elements that are not parted; `min_elements_per_tile`: of those that the same tiles use, at least so many
         lie together. Raises `PoplibsError`.
         """
-        check_graph("TensorUseTracker.map_tensors_by_use", graph)
         for users, runs in self._by_users().items():
             regions = [(0, end - begin) for _, begin, end in runs]
             starts = np.cumsum([0, *(end for _, end in regions)])
@@ -154,6 +152,7 @@ class TensorUseTracker:
         return found
 
 
+@library
 def create_broadcast_operand(
     graph: Graph, full_tensor: Tensor, dtype: type[DType], dim: int, name: str = "broadcast_operand"
 ) -> Tensor:
@@ -161,10 +160,7 @@ def create_broadcast_operand(
 
     Each element lies on a tile that holds elements of `full_tensor` which it will meet. Raises `PoplibsError`.
     """
-    check_graph("create_broadcast_operand", graph)
-    check_tensor("create_broadcast_operand", graph, "full_tensor", full_tensor)
     axis = full_tensor._axis(dim)
-    check_mapped("create_broadcast_operand", graph, "full_tensor", full_tensor)
     kind = as_dtype(dtype, "create_broadcast_operand()")
     made = graph.add_variable(kind, (full_tensor.shape[axis],), name)
     places = np.moveaxis(graph.tile_map().at(full_tensor.positions() * full_tensor.dtype.size), axis, 0)

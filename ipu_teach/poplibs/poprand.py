@@ -20,15 +20,23 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.errors import PoplibsError, shown
-from ipu_teach.graph.graph import Graph
+from ipu_teach.errors import shown
+from ipu_teach.graph import Graph, Input, Output, Tensor, Vector, Vertex, template
 from ipu_teach.graph.registers import RegisterVertex
-from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex import Input, Output, Vector, Vertex, template
 from ipu_teach.poplibs import popops
-from ipu_teach.poplibs.checks import check_float
+from ipu_teach.poplibs.library import (
+    OWN,
+    calling,
+    check_dtype,
+    check_mapped,
+    check_number,
+    check_same,
+    check_tensor,
+    library,
+    refused,
+)
 from ipu_teach.poplibs.popops import expr
-from ipu_teach.poplibs.poputil import check_call, check_mapped, check_number, check_same, check_tensor, clone, take, tile_pieces
+from ipu_teach.poplibs.poputil import like, take, tile_pieces
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT, Array, DType, as_dtype, generator
@@ -206,14 +214,14 @@ def _codelet(base: Any, out: type[DType], **constants: float) -> type[Vertex]:
     return template(base, f"poprand::{base.__name__}<{out.__name__.lower()}>", {HALF: out, INT: out}, **constants)
 
 
-def set_seed(graph: Graph, master_seed: Tensor, seed_modifier: int, prog: Program, debug_context: str = "set_seed") -> None:
+@library
+def set_seed(graph: Graph, master_seed: Tensor, seed_modifier: int, prog: Program, debug_context: str = OWN) -> None:
     """Seed the generators of all workers of all tiles: with them goes on what is drawn without a seed, or rounded by chance.
 
     Worker and tile decide with `master_seed` and `seed_modifier`, so no two streams are the same, and none depends on how
     many tiles there are. Modelled cycles: PopLibs' estimate for SetSeed. Raises `PoplibsError`.
     """
-    check_call("set_seed", graph, prog, debug_context)
-    _check_seed("set_seed", graph, "master_seed", master_seed, seed_modifier)
+    _check_seed(graph, "master_seed", master_seed, seed_modifier)
     compute_set = graph.add_compute_set(debug_context)
     for tile in range(graph.target.num_tiles):
         vertex = graph.add_vertex(compute_set, SetSeed, seed=master_seed, modifier=int(seed_modifier), tile=tile)
@@ -221,6 +229,7 @@ def set_seed(graph: Graph, master_seed: Tensor, seed_modifier: int, prog: Progra
     prog.add(Execute(compute_set))
 
 
+@library
 def uniform(
     graph: Graph,
     seed: Tensor | None,
@@ -230,22 +239,23 @@ def uniform(
     min_val: float,
     max_val: float,
     prog: Program,
-    debug_context: str = "uniform",
+    debug_context: str = OWN,
 ) -> Tensor:
     """Numbers evenly distributed from `min_val` to below `max_val` (FLOAT, HALF), or to `max_val` itself (INT, UNSIGNED_INT).
 
     A tensor with the shape and mapping of `reference`. HALF is rounded from single precision and may be `max_val`.
     Raises `PoplibsError`.
     """
-    _check("uniform", graph, seed, seed_modifier, reference, prog, debug_context)
-    dtype = _out_type("uniform", out_type, (FLOAT, HALF, INT, UNSIGNED_INT))
-    low, high = check_number("uniform", "min_val", min_val, dtype), check_number("uniform", "max_val", max_val, dtype)
-    _check_bounds("uniform", low, high, min_val, max_val)
+    _check_seed(graph, "seed", seed, seed_modifier)
+    dtype = _out_type(out_type, (FLOAT, HALF, INT, UNSIGNED_INT))
+    low, high = check_number("min_val", min_val, dtype), check_number("max_val", max_val, dtype)
+    _check_bounds(low, high, min_val, max_val)
     whole = dtype in (INT, UNSIGNED_INT)
     state = {"low": low, "high": high} if whole else {"low": float(low), "high": float(high)}
     return _drawn(graph, UniformWhole if whole else Uniform, dtype, seed, seed_modifier, reference, prog, debug_context, state)
 
 
+@library
 def log_uniform(
     graph: Graph,
     seed: Tensor | None,
@@ -255,21 +265,22 @@ def log_uniform(
     min_val: float,
     max_val: float,
     prog: Program,
-    debug_context: str = "log_uniform",
+    debug_context: str = OWN,
 ) -> Tensor:
     """Numbers from `min_val` to `max_val`, both above 0, whose logarithms are evenly distributed: FLOAT or HALF.
 
     A tensor with the shape and mapping of `reference`. Drawn in single precision, rounded at the end. Raises `PoplibsError`.
     """
-    _check("log_uniform", graph, seed, seed_modifier, reference, prog, debug_context)
-    dtype = _out_type("log_uniform", out_type, (FLOAT, HALF))
+    _check_seed(graph, "seed", seed, seed_modifier)
+    dtype = _out_type(out_type, (FLOAT, HALF))
     least = float(np.finfo(np.float32).tiny)
-    low, high = _finite("log_uniform", "min_val", min_val, least), _finite("log_uniform", "max_val", max_val, least)
-    _check_bounds("log_uniform", low, high, min_val, max_val)
+    low, high = _finite("min_val", min_val, least), _finite("max_val", max_val, least)
+    _check_bounds(low, high, min_val, max_val)
     state = {"low": low, "high": high}
     return _drawn(graph, LogUniform, dtype, seed, seed_modifier, reference, prog, debug_context, state)
 
 
+@library
 def normal(
     graph: Graph,
     seed: Tensor | None,
@@ -279,18 +290,19 @@ def normal(
     mean: float,
     std_dev: float,
     prog: Program,
-    debug_context: str = "normal",
+    debug_context: str = OWN,
 ) -> Tensor:
     """Normally distributed numbers, FLOAT or HALF: a tensor with the shape and mapping of `reference`.
 
     They are as coarse as the hardware's, multiples of 1/32 deviation up to 5.8 of them. Raises `PoplibsError`.
     """
-    _check("normal", graph, seed, seed_modifier, reference, prog, debug_context)
-    dtype = _out_type("normal", out_type, (FLOAT, HALF))
-    state = {"mean": _finite("normal", "mean", mean), "deviation": _finite("normal", "std_dev", std_dev, 0)}
+    _check_seed(graph, "seed", seed, seed_modifier)
+    dtype = _out_type(out_type, (FLOAT, HALF))
+    state = {"mean": _finite("mean", mean), "deviation": _finite("std_dev", std_dev, 0)}
     return _drawn(graph, Normal, dtype, seed, seed_modifier, reference, prog, debug_context, state)
 
 
+@library
 def truncated_normal(
     graph: Graph,
     seed: Tensor | None,
@@ -301,25 +313,23 @@ def truncated_normal(
     std_dev: float,
     alpha: float,
     prog: Program,
-    debug_context: str = "truncated_normal",
+    debug_context: str = OWN,
 ) -> Tensor:
     """Normally distributed numbers within `alpha` deviations of the mean, FLOAT or HALF; else as `normal`.
 
     Numbers outside are drawn again, as often as leaves 1 in 10,000; what is left is drawn from a triangle. `alpha` is from 0.1
     to 5.8. Raises `PoplibsError`.
     """
-    _check("truncated_normal", graph, seed, seed_modifier, reference, prog, debug_context)
-    dtype = _out_type("truncated_normal", out_type, (FLOAT, HALF))
-    state = {
-        "mean": _finite("truncated_normal", "mean", mean),
-        "deviation": _finite("truncated_normal", "std_dev", std_dev, 0),
-    }
-    constants = {"alpha": _finite("truncated_normal", "alpha", alpha, 0.1, 5.8)}
+    _check_seed(graph, "seed", seed, seed_modifier)
+    dtype = _out_type(out_type, (FLOAT, HALF))
+    state = {"mean": _finite("mean", mean), "deviation": _finite("std_dev", std_dev, 0)}
+    constants = {"alpha": _finite("alpha", alpha, 0.1, 5.8)}
     return _drawn(
         graph, TruncatedNormal, dtype, seed, seed_modifier, reference, prog, debug_context, state, constants=constants
     )
 
 
+@library
 def bernoulli(
     graph: Graph,
     seed: Tensor | None,
@@ -328,15 +338,16 @@ def bernoulli(
     out_type: type[DType],
     prob: float,
     prog: Program,
-    debug_context: str = "bernoulli",
+    debug_context: str = OWN,
 ) -> Tensor:
     """1 with probability `prob` (to one part in 65,536), else 0, of FLOAT, HALF or INT: shape and mapping of `reference`."""
-    _check("bernoulli", graph, seed, seed_modifier, reference, prog, debug_context)
-    dtype = _out_type("bernoulli", out_type, (FLOAT, HALF, INT))
-    state = {"probability": _finite("bernoulli", "prob", prob, 0, 1)}
+    _check_seed(graph, "seed", seed, seed_modifier)
+    dtype = _out_type(out_type, (FLOAT, HALF, INT))
+    state = {"probability": _finite("prob", prob, 0, 1)}
     return _drawn(graph, Bernoulli, dtype, seed, seed_modifier, reference, prog, debug_context, state)
 
 
+@library
 def dropout(
     graph: Graph,
     seed: Tensor | None,
@@ -346,7 +357,7 @@ def dropout(
     keep_probability: float,
     scale: float,
     prog: Program,
-    debug_context: str = "dropout",
+    debug_context: str = OWN,
 ) -> Tensor:
     """x * scale where an element is kept, with `keep_probability`, and 0 elsewhere: x's shape and dtype, FLOAT or HALF.
 
@@ -354,17 +365,14 @@ def dropout(
     same mask for a gradient. The result has the mapping of `reference`. For a mean that stays, `scale` is
     1 / keep_probability. Raises `PoplibsError`.
     """
-    _check("dropout", graph, seed, seed_modifier, reference, prog, debug_context)
-    check_float("dropout", graph, "x", x)
-    check_mapped("dropout", graph, "x", x)
-    check_same("dropout", "shapes", x.shape, reference.shape, f"x {x!r} and reference {reference!r}", "give x as reference.")
-    state = {
-        "keep": _finite("dropout", "keep_probability", keep_probability, 0, 1),
-        "scale": _finite("dropout", "scale", scale),
-    }
+    _check_seed(graph, "seed", seed, seed_modifier)
+    check_dtype("x", x, FLOAT, HALF)
+    check_same("shapes", x.shape, reference.shape, f"x {x!r} and reference {reference!r}", "give x as reference.")
+    state = {"keep": _finite("keep_probability", keep_probability, 0, 1), "scale": _finite("scale", scale)}
     return _drawn(graph, Dropout, x.dtype, seed, seed_modifier, reference, prog, debug_context, state, {"x": x})
 
 
+@library
 def shaped_dropout(
     graph: Graph,
     seed: Tensor | None,
@@ -374,23 +382,22 @@ def shaped_dropout(
     keep_probability: float,
     scale: float,
     prog: Program,
-    debug_context: str = "shaped_dropout",
+    debug_context: str = OWN,
 ) -> Tensor:
     """`dropout` with a mask of the shape of `reference`, which is broadcast to x's: whole rows are kept or dropped.
 
     x and the result are FLOAT or HALF. The mask depends on the seed, the modifier and the layout of `reference`; the result
     has the mapping of x. Two compute sets, Bernoulli and a product, as in PopLibs. Raises `PoplibsError`.
     """
-    _check("shaped_dropout", graph, seed, seed_modifier, reference, prog, debug_context)
-    check_float("shaped_dropout", graph, "x", x)
-    check_mapped("shaped_dropout", graph, "x", x)
+    _check_seed(graph, "seed", seed, seed_modifier)
+    check_dtype("x", x, FLOAT, HALF)
     lengths = zip(reference.shape[::-1], x.shape[::-1], strict=False)
     if reference.rank > x.rank or any(n not in (1, m) for n, m in lengths):
-        raise PoplibsError(f"""shaped_dropout() cannot spread a mask of shape {reference.shape} over x of shape {x.shape}.
+        raise refused(f"""cannot spread a mask of shape {reference.shape} over x of shape {x.shape}.
             where: x {x!r} and reference {reference!r}
             next:  give a reference whose lengths, from the last on, are x's or 1.""")
-    keep = _finite("shaped_dropout", "keep_probability", keep_probability, 0, 1)
-    factor = _finite("shaped_dropout", "scale", scale)
+    keep = _finite("keep_probability", keep_probability, 0, 1)
+    factor = _finite("scale", scale)
     mask = _drawn(
         graph, Bernoulli, x.dtype, seed, seed_modifier, reference, prog, f"{debug_context}/mask", {"probability": keep}
     )
@@ -413,7 +420,7 @@ def _drawn(
 ) -> Tensor:
     """One vertex on every tile that holds some of `reference`."""
     seed = graph.add_variable(UNSIGNED_INT, (0,), f"{name}/seed") if seed is None else seed
-    out = clone(graph, reference, f"{name}/out", dtype)
+    out = like(graph, reference, f"{name}/out", dtype)
     flat = {field: tensor.flatten() for field, tensor in ({"out": out} | (operands or {})).items()}
     compute_set, codelet = graph.add_compute_set(name), _codelet(base, dtype, **(constants or {}))
     for tile, pieces in tile_pieces(graph, reference):
@@ -424,45 +431,35 @@ def _drawn(
     return out
 
 
-def _check(function: str, graph: Graph, seed: object, modifier: object, reference: object, prog: object, name: object) -> None:
-    check_call(function, graph, prog, name)
-    if seed is not None:
-        _check_seed(function, graph, "seed", seed, modifier)
-    check_tensor(function, graph, "reference", reference)
-    assert isinstance(reference, Tensor)
-    check_mapped(function, graph, "reference", reference)
-
-
-def _check_seed(function: str, graph: Graph, argument: str, seed: object, modifier: object) -> None:
-    check_tensor(function, graph, argument, seed)
-    assert isinstance(seed, Tensor)
+def _check_seed(graph: Graph, argument: str, seed: Tensor | None, modifier: object) -> None:
+    if seed is None:
+        return
+    check_tensor(graph, argument, seed)
     if seed.dtype is not UNSIGNED_INT or seed.shape != (2,):
-        raise PoplibsError(f"""{function}() wants two UNSIGNED_INT as {argument}; it was given {seed.num_elements} of
-            {seed.dtype.__name__}.
+        raise refused(f"""wants two UNSIGNED_INT as {argument}; it was given {seed.num_elements} of {seed.dtype.__name__}.
             where: {seed!r}
             next:  make it with graph.add_variable(UNSIGNED_INT, (2,)) and graph.set_initial_value.""")
-    check_mapped(function, graph, argument, seed)
-    check_number(function, "seed_modifier", modifier, UNSIGNED_INT)
+    check_mapped(graph, argument, seed)
+    check_number("seed_modifier", modifier, UNSIGNED_INT)
 
 
-def _check_bounds(function: str, low: Any, high: Any, min_val: object, max_val: object) -> None:
+def _check_bounds(low: Any, high: Any, min_val: object, max_val: object) -> None:
     if not low <= high or not np.isfinite(float(high) - float(low)):
-        raise PoplibsError(f"""{function}() was given min_val {shown(min_val)} and max_val {shown(max_val)}.
+        raise refused(f"""was given min_val {shown(min_val)} and max_val {shown(max_val)}.
             next:  give the smaller bound first, both finite.""")
 
 
-def _out_type(function: str, given: object, allowed: tuple[type[DType], ...]) -> type[DType]:
-    dtype = as_dtype(given, f"{function}()")
+def _out_type(given: object, allowed: tuple[type[DType], ...]) -> type[DType]:
+    dtype = as_dtype(given, f"{calling()}()")
     if dtype not in allowed:
-        raise PoplibsError(f"""{function}() was given out_type={dtype.__name__}.
-            next:  use {", ".join(t.__name__ for t in allowed)}.""")
+        raise refused(f"was given out_type={dtype.__name__}.", next_step=f"use {', '.join(t.__name__ for t in allowed)}.")
     return dtype
 
 
-def _finite(function: str, argument: str, value: object, least: float = -np.inf, most: float = np.inf) -> float:
+def _finite(argument: str, value: object, least: float = -np.inf, most: float = np.inf) -> float:
     """`value` as a number between two bounds. Raises `PoplibsError`."""
-    number = float(check_number(function, argument, value, FLOAT))
+    number = float(check_number(argument, value, FLOAT))
     if not np.isfinite(number) or not least <= number <= most:
         bounds = f" from {least:g} to {most:g}" if np.isfinite(most) else f" of {least:g} or more" if np.isfinite(least) else ""
-        raise PoplibsError(f"{function}() was given {shown(value)} as {argument}.", next_step=f"give a finite number{bounds}.")
+        raise refused(f"was given {shown(value)} as {argument}.", next_step=f"give a finite number{bounds}.")
     return number

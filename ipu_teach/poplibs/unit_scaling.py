@@ -16,6 +16,7 @@ import numpy as np
 
 from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph.layouts import is_whole
+from ipu_teach.poplibs.library import library, refused
 from ipu_teach.poplibs.popnn.kinds import FUNCTIONS, SLOPES, NonLinearityType, kind_of
 
 _RANGE, _POINTS = 12.0, 240_001  # of the normal distribution, for sums that stand for integrals
@@ -58,15 +59,16 @@ def linear_scales(batch: int, fan_in: int, fan_out: int, *, constrained: bool = 
     return LinearScales(forward, backward, 1 / sqrt(batch))
 
 
+@library
 def non_linearity_scales(kind: NonLinearityType | str) -> NonLinearityScales:
     """The factors for an elementwise non-linearity whose input and gradient are normally distributed with deviation 1.
 
     Worked out by adding up the function over the distribution. Raises `PoplibsError` for SOFTMAX, whose rows depend on each
     other, and for names that are none.
     """
-    chosen = kind_of("non_linearity_scales", kind)
+    chosen = kind_of(kind)
     if chosen.by_row:
-        raise PoplibsError(f"""non_linearity_scales() was given {chosen.name}, whose elements depend on each other.
+        raise refused(f"""was given {chosen.name}, whose elements depend on each other.
             next:  for softmax of n classes multiply by n: its outputs are about 1 / n.""")
     return _scales(chosen)
 

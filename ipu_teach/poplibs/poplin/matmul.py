@@ -6,36 +6,31 @@ from itertools import product
 
 import numpy as np
 
-from ipu_teach.errors import PoplibsError, shown
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor, concat
+from ipu_teach.graph import Graph, Tensor, concat
+from ipu_teach.poplibs.library import OWN, Free, as_given, check_mapped, check_same, check_tensor, refused, variant
 from ipu_teach.poplibs.options import Options
 from ipu_teach.poplibs.poplin.codelets import adder, multiplier
 from ipu_teach.poplibs.poplin.plan import MatMulPlan, PlanningCache, Product, planned, product_of
 from ipu_teach.poplibs.poplin.wishes import MEMORY_PROPORTION, Wish, wish_of
 from ipu_teach.poplibs.popops import cast, scaled_add_to, zero
 from ipu_teach.poplibs.popops.operands import check_factor
-from ipu_teach.poplibs.poputil import (
-    balanced_partition,
-    check_call,
-    check_mapped,
-    check_same,
-    check_tensor,
-    map_tensor_linearly,
-)
+from ipu_teach.poplibs.poputil import balanced_partition, map_tensor_linearly
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import FLOAT, HALF, QUARTER, UNSIGNED_CHAR, Array, DType
+
+__all__ = ["mat_mul", "mat_mul_acc", "mat_mul_grouped", "mat_mul_grouped_acc"]
 
 INNER = "a has as many columns as b has rows; perhaps one of them is to be transposed."
 Plan = MatMulPlan | None
 
 
-def mat_mul(
+def _multiplied(
+    rank: int,
     graph: Graph,
-    a: Tensor,
-    b: Tensor,
+    a: Free,
+    b: Free,
     prog: Program,
-    debug_context: str = "mat_mul",
+    debug_context: str = OWN,
     *,
     out_type: type[DType] | None = None,
     partials_type: type[DType] | str | None = None,
@@ -44,6 +39,16 @@ def mat_mul(
     plan: Plan = None,
     cache: PlanningCache | None = None,
 ) -> Tensor:
+    _check_ranks(graph, rank, a=a, b=b)
+    wish = wish_of(options, partials_type, available_memory_proportion)
+    whole, found = _settled(graph, a, b, out_type, wish, plan, cache)
+    left, right = (t if rank == 3 else t.expand((0,)) for t in (a, b))
+    made = _mat_mul(graph, whole, found, left, right, prog, debug_context)
+    return made if rank == 3 else made[0]
+
+
+@variant(_multiplied, 2)
+def mat_mul() -> None:
     """The matrix product [m, n] of a [m, k] and b [k, n]: both FLOAT, both HALF, or both QUARTER (of any format and scale).
 
     `out_type`: FLOAT or HALF, by default the operands' own, for QUARTER HALF. `partials_type`: of the sums, FLOAT, or HALF
@@ -58,108 +63,66 @@ def mat_mul(
     the result is rounded once. It lies on the tiles that made it. Compute sets: multiply, and perhaps reduce or cast; of an
     empty product none. Modelled cycles: the plan's. Raises `PoplibsError` and `InvalidOptionError`.
     """
-    check_call("mat_mul", graph, prog, debug_context)
-    for name, tensor in (("a", a), ("b", b)):
-        check_tensor("mat_mul", graph, name, tensor, (2,))
-    wish = wish_of("mat_mul", options, partials_type, available_memory_proportion)
-    whole, found = _settled("mat_mul", graph, a, b, out_type, wish, plan, cache)
-    return _mat_mul(graph, whole, found, a.expand((0,)), b.expand((0,)), prog, debug_context)[0]
 
 
-def mat_mul_grouped(
-    graph: Graph,
-    a: Tensor,
-    b: Tensor,
-    prog: Program,
-    debug_context: str = "mat_mul_grouped",
-    *,
-    out_type: type[DType] | None = None,
-    partials_type: type[DType] | str | None = None,
-    available_memory_proportion: float | str = MEMORY_PROPORTION,
-    options: Options | None = None,
-    plan: Plan = None,
-    cache: PlanningCache | None = None,
-) -> Tensor:
+@variant(_multiplied, 3)
+def mat_mul_grouped() -> None:
     """A product [groups, m, n] for each group of a [groups, m, k] and b [groups, k, n]; else as `mat_mul`."""
-    check_call("mat_mul_grouped", graph, prog, debug_context)
-    _check_groups("mat_mul_grouped", graph, a, b)
-    wish = wish_of("mat_mul_grouped", options, partials_type, available_memory_proportion)
-    whole, found = _settled("mat_mul_grouped", graph, a, b, out_type, wish, plan, cache)
-    return _mat_mul(graph, whole, found, a, b, prog, debug_context)
 
 
-def mat_mul_acc(
+def _accumulated(
+    rank: int,
     graph: Graph,
-    c: Tensor,
+    c: Free,
     k: float | Tensor,
-    a: Tensor,
-    b: Tensor,
+    a: Free,
+    b: Free,
     prog: Program,
-    debug_context: str = "mat_mul_acc",
+    debug_context: str = OWN,
     *,
     partials_type: type[DType] | str | None = None,
     available_memory_proportion: float | str = MEMORY_PROPORTION,
     options: Options | None = None,
     cache: PlanningCache | None = None,
 ) -> None:
+    wish = wish_of(options, partials_type, available_memory_proportion)
+    _check_ranks(graph, rank, c=c, a=a, b=b)
+    check_mapped(graph, "c", c)
+    shape = (*a.shape[:-1], b.shape[-1])
+    where = f"c {c!r}, a {a!r} and b {b!r}"
+    check_same("shapes", c.shape, shape, where, "give c the rows of a and the columns of b.")
+    whole, plan = _settled(graph, a, b, c.dtype, wish, None, cache)
+    check_factor(graph, "k", k, c.dtype)
+    if plan is None:
+        return
+    left, right = (t if rank == 3 else t.expand((0,)) for t in (a, b))
+    made = _mat_mul(graph, whole, plan, left, right, prog, debug_context).reshape(c.shape)
+    scaled_add_to(graph, c, made, k, prog, f"{debug_context}/add")
+
+
+@variant(_accumulated, 2)
+def mat_mul_acc() -> None:
     """c += k * (a @ b); c [m, n] FLOAT or HALF, a and b as for `mat_mul`, k a number or one element of c's dtype.
 
     The product is made as a tensor of c's dtype, then added as by `popops.scaled_add_to`: times k, rounded, added, rounded.
     """
-    wish = wish_of("mat_mul_acc", options, partials_type, available_memory_proportion)
-    check_call("mat_mul_acc", graph, prog, debug_context)
-    for name, tensor in (("c", c), ("a", a), ("b", b)):
-        check_tensor("mat_mul_acc", graph, name, tensor, (2,))
-    _accumulated("mat_mul_acc", graph, c, k, a, b, prog, debug_context, wish, cache)
 
 
-def mat_mul_grouped_acc(
-    graph: Graph,
-    c: Tensor,
-    k: float | Tensor,
-    a: Tensor,
-    b: Tensor,
-    prog: Program,
-    debug_context: str = "mat_mul_grouped_acc",
-    *,
-    partials_type: type[DType] | str | None = None,
-    available_memory_proportion: float | str = MEMORY_PROPORTION,
-    options: Options | None = None,
-    cache: PlanningCache | None = None,
-) -> None:
+@variant(_accumulated, 3)
+def mat_mul_grouped_acc() -> None:
     """c += k * (a @ b) for each group; c [groups, m, n]. Otherwise as `mat_mul_acc`."""
-    wish = wish_of("mat_mul_grouped_acc", options, partials_type, available_memory_proportion)
-    check_call("mat_mul_grouped_acc", graph, prog, debug_context)
-    check_tensor("mat_mul_grouped_acc", graph, "c", c, (3,))
-    _check_groups("mat_mul_grouped_acc", graph, a, b)
-    _accumulated("mat_mul_grouped_acc", graph, c, k, a, b, prog, debug_context, wish, cache)
 
 
-def _accumulated(
-    function: str, graph: Graph, c: Tensor, k: float | Tensor, a: Tensor, b: Tensor, prog: Program, name: str, wish: Wish,
-    cache: PlanningCache | None,
-) -> None:  # fmt: skip
-    check_mapped(function, graph, "c", c)
-    shape = (*a.shape[:-1], b.shape[-1])
-    where = f"c {c!r}, a {a!r} and b {b!r}"
-    check_same(function, "shapes", c.shape, shape, where, "give c the rows of a and the columns of b.")
-    whole, plan = _settled(function, graph, a, b, c.dtype, wish, None, cache)
-    check_factor(function, graph, "k", k, c.dtype)
-    if plan is None:
-        return
-    left, right = (t if t.rank == 3 else t.expand((0,)) for t in (a, b))
-    made = _mat_mul(graph, whole, plan, left, right, prog, name).reshape(c.shape)
-    scaled_add_to(graph, c, made, k, prog, f"{name}/add")
-
-
-def _check_groups(function: str, graph: Graph, a: Tensor, b: Tensor) -> None:
-    for name, tensor in (("a", a), ("b", b)):
-        check_tensor(function, graph, name, tensor, (3,))
-    check_same(function, "numbers of groups", a.shape[0], b.shape[0], f"{a!r} and {b!r}", "give a and b equally many matrices.")
+def _check_ranks(graph: Graph, rank: int, **tensors: Tensor) -> None:
+    for name, tensor in tensors.items():
+        check_tensor(graph, name, tensor, (rank,))
+    if rank == 3:
+        a, b = tensors["a"], tensors["b"]
+        check_same("numbers of groups", a.shape[0], b.shape[0], f"{a!r} and {b!r}", "give a and b equally many matrices.")
 
 
 def _settled(
-    function: str, graph: Graph, a: Tensor, b: Tensor, out_type: object, wish: Wish, plan: object, cache: PlanningCache | None
+    graph: Graph, a: Tensor, b: Tensor, out_type: object, wish: Wish, plan: object, cache: PlanningCache | None
 ) -> tuple[Product, Plan]:
     """The product of operands [m, k] and [k, n], or with groups in front, and its plan, after all checks of them.
 
@@ -167,29 +130,28 @@ def _settled(
     """
     for name, tensor in (("a", a), ("b", b)):
         if tensor.dtype not in (FLOAT, HALF) and not issubclass(tensor.dtype, QUARTER):
-            raise PoplibsError(f"""{function}() multiplies FLOAT, HALF and QUARTER; {name} is {tensor.dtype.__name__}.
-                where: {tensor!r}
-                next:  cast it with popops.cast.""")
-        check_mapped(function, graph, name, tensor)
+            raise refused(
+                f"multiplies FLOAT, HALF and QUARTER; {name} is {tensor.dtype.__name__}.", tensor, "cast it with popops.cast."
+            )
+        check_mapped(graph, name, tensor)
     if not (issubclass(a.dtype, QUARTER) and issubclass(b.dtype, QUARTER)):
-        check_same(function, "dtypes", a.dtype, b.dtype, f"{a!r} and {b!r}", "cast one of them with popops.cast.")
-    check_same(function, "inner dimensions", a.shape[-1], b.shape[-2], f"{a!r} and {b!r}", INNER)
+        check_same("dtypes", a.dtype, b.dtype, f"{a!r} and {b!r}", "cast one of them with popops.cast.")
+    check_same("inner dimensions", a.shape[-1], b.shape[-2], f"{a!r} and {b!r}", INNER)
     groups = a.shape[0] if a.rank == 3 else 1
-    wanted = product_of(function, (groups, a.shape[-2], a.shape[-1], b.shape[-1]), a.dtype, out_type, wish)
+    wanted = product_of((groups, a.shape[-2], a.shape[-1], b.shape[-1]), a.dtype, out_type, wish)
     if plan is None:
-        return wanted, planned(function, wanted, graph.target, wish, cache)
+        return wanted, planned(wanted, graph.target, wish, cache)
     if not isinstance(plan, MatMulPlan):
-        raise PoplibsError(f"{function}() was given {shown(plan)} as plan.", next_step="give what plan_mat_mul returns.")
+        raise as_given(plan, "plan", "give what plan_mat_mul returns.")
     sizes = (plan.product.groups, plan.m, plan.k, plan.n)
     if sizes != (wanted.groups, wanted.m, wanted.k, wanted.n) or plan.num_blocks > graph.target.num_tiles:
-        raise PoplibsError(f"""{function}() was given a plan of {plan.product.shapes()} on {plan.num_blocks:,} tiles for a
-            product of {wanted.shapes()} on {graph.target.num_tiles:,}.
+        raise refused(f"""was given a plan of {plan.product.shapes()} on {plan.num_blocks:,} tiles for a product of
+            {wanted.shapes()} on {graph.target.num_tiles:,}.
             next:  plan the product that is to be made: poplin.plan_mat_mul(m, k, n, graph.target).""")
     types = plan.product.partials, plan.product.out
     if types != (wanted.partials, wanted.out):
-        raise PoplibsError(f"""{function}() was given a plan with sums of {types[0].__name__} and a result of
-            {types[1].__name__} for operands of {a.dtype.__name__}, sums of {wanted.partials.__name__} and a result of
-            {wanted.out.__name__}.
+        raise refused(f"""was given a plan with sums of {types[0].__name__} and a result of {types[1].__name__} for operands of
+            {a.dtype.__name__}, sums of {wanted.partials.__name__} and a result of {wanted.out.__name__}.
             next:  give plan_mat_mul the same dtype, out_type and partials_type.""")
     return plan.product, plan
 

@@ -5,19 +5,25 @@ from __future__ import annotations
 from itertools import product
 from typing import Any, TextIO
 
-from ipu_teach.errors import PoplibsError, shown
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Shape, Tensor
+from ipu_teach.graph import Graph, Shape, Tensor
+from ipu_teach.poplibs.library import OWN, Matrix, as_given, check_name, check_same, library, variant
 from ipu_teach.poplibs.options import Options
 from ipu_teach.poplibs.poplin.matmul import INNER, shares_of, tiles_of
 from ipu_teach.poplibs.poplin.plan import MatMulPlan, Product, planned, product_of
 from ipu_teach.poplibs.poplin.wishes import MEMORY_PROPORTION, wish_of
-from ipu_teach.poplibs.poputil import check_call, check_graph, check_mapped, check_same, check_tensor, map_tensor_linearly
+from ipu_teach.poplibs.poputil import map_tensor_linearly
 from ipu_teach.program import Copy, Sequence as Program
 from ipu_teach.types import DType
 
+__all__ = [
+    "create_mat_mul_grouped_input_lhs", "create_mat_mul_grouped_input_rhs", "create_mat_mul_grouped_output",
+    "create_mat_mul_input_lhs", "create_mat_mul_input_rhs", "create_mat_mul_output", "mat_mul_grouped_report_plan",
+    "mat_mul_report_plan", "pre_arrange_mat_mul_input_rhs",
+]  # fmt: skip
 
-def create_mat_mul_input_lhs(
+
+def _created(
+    what: tuple[int, str],
     graph: Graph,
     dtype: type[DType],
     a_shape: tuple[int, ...],
@@ -29,109 +35,54 @@ def create_mat_mul_input_lhs(
     available_memory_proportion: float | str = MEMORY_PROPORTION,
     options: Options | None = None,
 ) -> Tensor:
+    """The `what` of a product: its rank, and "a", "b" or "out"."""
+    return _input(graph, dtype, a_shape, b_shape, name, out_type, (options, partials_type, available_memory_proportion), *what)
+
+
+@variant(_created, (2, "a"))
+def create_mat_mul_input_lhs() -> None:
     """A variable of `a_shape` (m, k) that lies where `mat_mul` with a b of `b_shape` (k, n) will want it.
 
     `out_type` and the options are those of the product. Each block of the plan is shared out among the tiles that multiply
     it, so that it crosses between tiles only as far as several need it. Raises `PoplibsError`.
     """
-    function, wish = "create_mat_mul_input_lhs", (options, partials_type, available_memory_proportion)
-    return _input(function, graph, dtype, a_shape, b_shape, name, out_type, wish, 2, "a")
 
 
-def create_mat_mul_input_rhs(
-    graph: Graph,
-    dtype: type[DType],
-    a_shape: tuple[int, ...],
-    b_shape: tuple[int, ...],
-    name: str | None = None,
-    *,
-    out_type: type[DType] | None = None,
-    partials_type: type[DType] | str | None = None,
-    available_memory_proportion: float | str = MEMORY_PROPORTION,
-    options: Options | None = None,
-) -> Tensor:
+@variant(_created, (2, "b"))
+def create_mat_mul_input_rhs() -> None:
     """A variable of `b_shape` (k, n) that lies where `mat_mul` with an a of `a_shape` (m, k) will want it."""
-    function, wish = "create_mat_mul_input_rhs", (options, partials_type, available_memory_proportion)
-    return _input(function, graph, dtype, a_shape, b_shape, name, out_type, wish, 2, "b")
 
 
-def create_mat_mul_output(
-    graph: Graph,
-    dtype: type[DType],
-    a_shape: tuple[int, ...],
-    b_shape: tuple[int, ...],
-    name: str | None = None,
-    *,
-    out_type: type[DType] | None = None,
-    partials_type: type[DType] | str | None = None,
-    available_memory_proportion: float | str = MEMORY_PROPORTION,
-    options: Options | None = None,
-) -> Tensor:
+@variant(_created, (2, "out"))
+def create_mat_mul_output() -> None:
     """A variable (m, n) that lies where `mat_mul` of `a_shape` (m, k) and `b_shape` (k, n) leaves its result.
 
     It is of `out_type`, by default as the result: an accumulator for `mat_mul_acc`, say.
     """
-    function, wish = "create_mat_mul_output", (options, partials_type, available_memory_proportion)
-    return _input(function, graph, dtype, a_shape, b_shape, name, out_type, wish, 2, "out")
 
 
-def create_mat_mul_grouped_input_lhs(
-    graph: Graph,
-    dtype: type[DType],
-    a_shape: tuple[int, ...],
-    b_shape: tuple[int, ...],
-    name: str | None = None,
-    *,
-    out_type: type[DType] | None = None,
-    partials_type: type[DType] | str | None = None,
-    available_memory_proportion: float | str = MEMORY_PROPORTION,
-    options: Options | None = None,
-) -> Tensor:
+@variant(_created, (3, "a"))
+def create_mat_mul_grouped_input_lhs() -> None:
     """As `create_mat_mul_input_lhs`, for `mat_mul_grouped`: `a_shape` (groups, m, k), `b_shape` (groups, k, n)."""
-    function, wish = "create_mat_mul_grouped_input_lhs", (options, partials_type, available_memory_proportion)
-    return _input(function, graph, dtype, a_shape, b_shape, name, out_type, wish, 3, "a")
 
 
-def create_mat_mul_grouped_input_rhs(
-    graph: Graph,
-    dtype: type[DType],
-    a_shape: tuple[int, ...],
-    b_shape: tuple[int, ...],
-    name: str | None = None,
-    *,
-    out_type: type[DType] | None = None,
-    partials_type: type[DType] | str | None = None,
-    available_memory_proportion: float | str = MEMORY_PROPORTION,
-    options: Options | None = None,
-) -> Tensor:
+@variant(_created, (3, "b"))
+def create_mat_mul_grouped_input_rhs() -> None:
     """As `create_mat_mul_input_rhs`, for `mat_mul_grouped`: `a_shape` (groups, m, k), `b_shape` (groups, k, n)."""
-    function, wish = "create_mat_mul_grouped_input_rhs", (options, partials_type, available_memory_proportion)
-    return _input(function, graph, dtype, a_shape, b_shape, name, out_type, wish, 3, "b")
 
 
-def create_mat_mul_grouped_output(
-    graph: Graph,
-    dtype: type[DType],
-    a_shape: tuple[int, ...],
-    b_shape: tuple[int, ...],
-    name: str | None = None,
-    *,
-    out_type: type[DType] | None = None,
-    partials_type: type[DType] | str | None = None,
-    available_memory_proportion: float | str = MEMORY_PROPORTION,
-    options: Options | None = None,
-) -> Tensor:
+@variant(_created, (3, "out"))
+def create_mat_mul_grouped_output() -> None:
     """As `create_mat_mul_output`, for `mat_mul_grouped`: `a_shape` (groups, m, k), `b_shape` (groups, k, n)."""
-    function, wish = "create_mat_mul_grouped_output", (options, partials_type, available_memory_proportion)
-    return _input(function, graph, dtype, a_shape, b_shape, name, out_type, wish, 3, "out")
 
 
+@library
 def pre_arrange_mat_mul_input_rhs(
     graph: Graph,
     a_shape: tuple[int, ...],
-    b: Tensor,
+    b: Matrix,
     prog: Program,
-    debug_context: str = "pre_arrange_mat_mul_input_rhs",
+    debug_context: str = OWN,
     *,
     out_type: type[DType] | None = None,
     partials_type: type[DType] | str | None = None,
@@ -139,16 +90,14 @@ def pre_arrange_mat_mul_input_rhs(
     options: Options | None = None,
 ) -> Tensor:
     """b [k, n] copied to where `mat_mul` with an a of `a_shape` (m, k) will want it: once, before it is used many times."""
-    function, wish = "pre_arrange_mat_mul_input_rhs", (options, partials_type, available_memory_proportion)
-    check_call(function, graph, prog, debug_context)
-    check_tensor(function, graph, "b", b, (2,))
-    check_mapped(function, graph, "b", b)
-    made = _input(function, graph, b.dtype, a_shape, b.shape, f"{debug_context}/b", out_type, wish, 2, "b")
+    wish = options, partials_type, available_memory_proportion
+    made = _input(graph, b.dtype, a_shape, b.shape, f"{debug_context}/b", out_type, wish, 2, "b")
     prog.add(Copy(b, made))
     return made
 
 
-def mat_mul_report_plan(
+def _reported(
+    rank: int,
     graph: Graph,
     dtype: type[DType],
     a_shape: tuple[int, ...],
@@ -160,65 +109,49 @@ def mat_mul_report_plan(
     options: Options | None = None,
     file: TextIO | None = None,
 ) -> None:
-    """Print the plan of `mat_mul` of `a_shape` (m, k) and `b_shape` (k, n): how it cuts them, and its modelled cycles.
-
-    `plan_mat_mul` gives the same plan as a value. `file`: where to, the screen if it is left out. Raises `PoplibsError`.
-    """
-    function, wish = "mat_mul_report_plan", (options, partials_type, available_memory_proportion)
-    _report(function, graph, dtype, a_shape, b_shape, out_type, wish, 2, file)
-
-
-def mat_mul_grouped_report_plan(
-    graph: Graph,
-    dtype: type[DType],
-    a_shape: tuple[int, ...],
-    b_shape: tuple[int, ...],
-    *,
-    out_type: type[DType] | None = None,
-    partials_type: type[DType] | str | None = None,
-    available_memory_proportion: float | str = MEMORY_PROPORTION,
-    options: Options | None = None,
-    file: TextIO | None = None,
-) -> None:
-    """As `mat_mul_report_plan`, for `mat_mul_grouped`: `a_shape` (groups, m, k), `b_shape` (groups, k, n)."""
-    function, wish = "mat_mul_grouped_report_plan", (options, partials_type, available_memory_proportion)
-    _report(function, graph, dtype, a_shape, b_shape, out_type, wish, 3, file)
-
-
-def _report(
-    function: str, graph: Graph, dtype: object, a_shape: object, b_shape: object, out_type: object,
-    wish: tuple[Any, Any, Any], rank: int, file: TextIO | None,
-) -> None:  # fmt: skip
-    _, whole, plan = _planned(function, graph, dtype, a_shape, b_shape, out_type, wish, rank)
+    wish = options, partials_type, available_memory_proportion
+    _, whole, plan = _planned(graph, dtype, a_shape, b_shape, out_type, wish, rank)
     print(repr(plan) if plan is not None else f"{whole.shapes()} is empty: nothing is multiplied.", file=file)
     for part, cycles in plan.parts if plan is not None else ():
         print(f"  {part + ':':30} {cycles:>12,} modelled cycles", file=file)
 
 
+@variant(_reported, 2)
+def mat_mul_report_plan() -> None:
+    """Print the plan of `mat_mul` of `a_shape` (m, k) and `b_shape` (k, n): how it cuts them, and its modelled cycles.
+
+    `plan_mat_mul` gives the same plan as a value. `file`: where to, the screen if it is left out. Raises `PoplibsError`.
+    """
+
+
+@variant(_reported, 3)
+def mat_mul_grouped_report_plan() -> None:
+    """As `mat_mul_report_plan`, for `mat_mul_grouped`: `a_shape` (groups, m, k), `b_shape` (groups, k, n)."""
+
+
 def _planned(
-    function: str, graph: Graph, dtype: object, a_shape: object, b_shape: object, out_type: object,
+    graph: Graph, dtype: object, a_shape: object, b_shape: object, out_type: object,
     wish: tuple[Any, Any, Any], rank: int,
 ) -> tuple[list[int], Product, MatMulPlan | None]:  # fmt: skip
     """The groups, none or one, of a product of these shapes; the product; its plan, None if it is empty."""
-    check_graph(function, graph)
     (*groups, m, k), (*others, rows, n) = (
-        _matrix_shape(function, what, s, rank) for what, s in (("a_shape", a_shape), ("b_shape", b_shape))
+        _matrix_shape(what, s, rank) for what, s in (("a_shape", a_shape), ("b_shape", b_shape))
     )
     where = f"a_shape {a_shape} and b_shape {b_shape}"
-    check_same(function, "numbers of groups", groups, others, where, "give a and b equally many matrices.")
-    check_same(function, "inner dimensions", k, rows, where, INNER)
-    wished = wish_of(function, *wish)
-    whole = product_of(function, (*(groups or [1]), m, k, n), dtype, out_type, wished)  # type: ignore[arg-type]
-    return groups, whole, planned(function, whole, graph.target, wished)
+    check_same("numbers of groups", groups, others, where, "give a and b equally many matrices.")
+    check_same("inner dimensions", k, rows, where, INNER)
+    wished = wish_of(*wish)
+    whole = product_of((*(groups or [1]), m, k, n), dtype, out_type, wished)  # type: ignore[arg-type]
+    return groups, whole, planned(whole, graph.target, wished)
 
 
 def _input(
-    function: str, graph: Graph, dtype: object, a_shape: object, b_shape: object, name: object, out_type: object,
+    graph: Graph, dtype: object, a_shape: object, b_shape: object, name: str | None, out_type: object,
     wish: tuple[Any, Any, Any], rank: int, side: str,
 ) -> Tensor:  # fmt: skip
-    if name is not None and not isinstance(name, str):
-        raise PoplibsError(f"{function}() was given {shown(name)} as name.", next_step="give a name: text, in quotes.")
-    groups, whole, plan = _planned(function, graph, dtype, a_shape, b_shape, out_type, wish, rank)
+    if name is not None:
+        check_name(name, "name")
+    groups, whole, plan = _planned(graph, dtype, a_shape, b_shape, out_type, wish, rank)
     m, k, n = whole.m, whole.k, whole.n
     shape = {"a": (m, k), "b": (k, n), "out": (m, n)}[side]
     tensor = graph.add_variable(whole.out if side == "out" else whole.dtype, (*groups, *shape), name)
@@ -247,7 +180,7 @@ def map_blocks(graph: Graph, plan: MatMulPlan, tensor: Tensor, side: str) -> Non
                 graph.set_tile_mapping(block[begin:end], tile)
 
 
-def _matrix_shape(function: str, argument: str, shape: object, rank: int) -> Shape:
+def _matrix_shape(argument: str, shape: object, rank: int) -> Shape:
     if isinstance(shape, (tuple, list)) and len(shape) == rank:
         try:
             sizes = tuple(int(n) for n in shape)
@@ -256,5 +189,4 @@ def _matrix_shape(function: str, argument: str, shape: object, rank: int) -> Sha
         if min(sizes) >= 0 and sizes == tuple(shape):
             return sizes
     words = "(rows, columns)" if rank == 2 else "(groups, rows, columns)"
-    raise PoplibsError(f"""{function}() was given {shown(shape)} as {argument}.
-        next:  give {words}, whole numbers, none negative.""")
+    raise as_given(shape, argument, f"give {words}, whole numbers, none negative.")

@@ -23,15 +23,18 @@ import numpy as np
 from ipu_teach.cost import vertices
 from ipu_teach.cost.exchange import arrival_cycles, exchange_cycles
 from ipu_teach.cost.vertices.parts import Size
-from ipu_teach.errors import PoplibsError, shown
+from ipu_teach.errors import shown
 from ipu_teach.graph.text import table
 from ipu_teach.poplibs import drawing
 from ipu_teach.poplibs.drawing import Matrix
+from ipu_teach.poplibs.library import as_given, calling, check_sizes, library, refused
 from ipu_teach.poplibs.options import Options
 from ipu_teach.poplibs.poplin.wishes import MEMORY_PROPORTION, Wish, wish_of
-from ipu_teach.poplibs.poputil import balanced_partition, check_sizes
+from ipu_teach.poplibs.poputil import balanced_partition
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, QUARTER, Array, DType, as_dtype
+
+__all__ = ["MatMulPlan", "PlanningCache", "plan_mat_mul"]
 
 MOST_EXHAUSTIVE = 4096  # tiles; beyond, only `THINNED` cuts of each dimension are tried
 THINNED = 24
@@ -165,6 +168,7 @@ def _named(product: Product) -> str:
     return product.dtype.__name__ + sums + ("" if product.out is product.dtype else f" to {product.out.__name__}") + wide
 
 
+@library
 def plan_mat_mul(
     m: int,
     k: int,
@@ -184,31 +188,31 @@ def plan_mat_mul(
     Raises `PoplibsError` for sizes below 1, types that are not multiplied, and products that fit on no tile, and
     `InvalidOptionError`.
     """
-    check_sizes("plan_mat_mul", target, 1, m=m, k=k, n=n, groups=groups)
-    wish = wish_of("plan_mat_mul", options, partials_type, available_memory_proportion)
-    product = product_of("plan_mat_mul", (int(groups), int(m), int(k), int(n)), dtype, out_type, wish)
-    plan = planned("plan_mat_mul", product, target, wish)
+    check_sizes(target, 1, m=m, k=k, n=n, groups=groups)
+    wish = wish_of(options, partials_type, available_memory_proportion)
+    product = product_of((int(groups), int(m), int(k), int(n)), dtype, out_type, wish)
+    plan = planned(product, target, wish)
     assert plan is not None, "every size is 1 or more"
     return plan
 
 
-def product_of(function: str, sizes: tuple[int, int, int, int], dtype: object, out_type: object, wish: Wish) -> Product:
+def product_of(sizes: tuple[int, int, int, int], dtype: object, out_type: object, wish: Wish) -> Product:
     """The product of sizes (groups, m, k, n), its types checked and filled in. Raises `PoplibsError`."""
-    kind = as_dtype(dtype, f"{function}()")
+    kind = as_dtype(dtype, f"{calling()}()")
     quarter = issubclass(kind, QUARTER)
     if kind not in (FLOAT, HALF) and not quarter:
-        raise PoplibsError(f"""{function}() multiplies FLOAT, HALF and QUARTER; it was given {kind.__name__}.
+        raise refused(f"""multiplies FLOAT, HALF and QUARTER; it was given {kind.__name__}.
             next:  cast the operands with popops.cast.""")
     names, partials_type = {"float": FLOAT, "half": HALF}, wish.partials
     sums = names.get(partials_type, partials_type) if isinstance(partials_type, str) else partials_type
     allowed = (HALF,) if quarter else (FLOAT,) if kind is FLOAT else (FLOAT, HALF)
     sums = allowed[0] if sums is None else sums
     if not any(sums is t for t in allowed):
-        raise PoplibsError(f"""{function}() was given partials_type={shown(partials_type)} for operands of {kind.__name__}.
+        raise refused(f"""was given partials_type={shown(partials_type)} for operands of {kind.__name__}.
             next:  use {" or ".join(t.__name__ for t in allowed)}.""")
     out = (HALF if quarter else kind) if out_type is None else out_type
     if out is not FLOAT and out is not HALF:
-        raise PoplibsError(f"{function}() was given out_type={shown(out_type)}.", next_step="use FLOAT or HALF.")
+        raise refused(f"was given out_type={shown(out_type)}.", next_step="use FLOAT or HALF.")
     groups, m, k, n = sizes
     types = kind, FLOAT if sums is FLOAT else HALF, FLOAT if out is FLOAT else HALF
     return Product(m, k, n, groups, *types, wish.wide_loads, wish.fast_reduce)
@@ -232,26 +236,23 @@ class PlanningCache:
         return f"PlanningCache({self.size} plans)"
 
 
-def planned(
-    function: str, product: Product, target: Target, wish: Wish, cache: PlanningCache | None = None
-) -> MatMulPlan | None:
+def planned(product: Product, target: Target, wish: Wish, cache: PlanningCache | None = None) -> MatMulPlan | None:
     """The plan of `product`, None if it is empty. Raises `PoplibsError` for a proportion that is none, and for no plan."""
     if cache is not None and not isinstance(cache, PlanningCache):
-        raise PoplibsError(f"{function}() was given {shown(cache)} as cache.", next_step="give a poplin.PlanningCache().")
+        raise as_given(cache, "cache", "give a poplin.PlanningCache().")
     proportion = wish.proportion
     try:
         share = float(proportion)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         share = -1.0
     if isinstance(proportion, (bool, np.bool_)) or not 0 <= share <= 1:
-        raise PoplibsError(f"""{function}() was given available_memory_proportion={shown(proportion)}.
-            next:  give a number from 0 to 1.""")
+        raise refused(f"was given available_memory_proportion={shown(proportion)}.", next_step="give a number from 0 to 1.")
     if product.empty:
         return None
     plan = _best(product, target, share)
     if plan.temporary_bytes > target.bytes_per_tile:
-        raise PoplibsError(f"""{function}() finds no way to cut {product.shapes()}: the smallest blocks need
-            {plan.temporary_bytes:,} bytes of a tile, which has {target.bytes_per_tile:,}.
+        raise refused(f"""finds no way to cut {product.shapes()}: the smallest blocks need {plan.temporary_bytes:,} bytes of a
+            tile, which has {target.bytes_per_tile:,}.
             next:  use more tiles, or multiply a part of the rows or columns at a time.""")
     if cache is not None:
         cache.plans[product, target, share] = plan

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from itertools import product
 
-from ipu_teach.errors import PoplibsError
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph import Graph, Tensor
+from ipu_teach.poplibs.library import OWN, Matrix, library, refused
 from ipu_teach.poplibs.poplin.codelets import transposer
-from ipu_teach.poplibs.poputil import balanced_partition, check_call, check_mapped, check_tensor
+from ipu_teach.poplibs.poputil import balanced_partition
 from ipu_teach.program import Execute, Sequence as Program
 
+__all__ = ["transpose"]
 
-def transpose(graph: Graph, x: Tensor, prog: Program, debug_context: str = "transpose") -> Tensor:
+
+@library
+def transpose(graph: Graph, x: Matrix, prog: Program, debug_context: str = OWN) -> Tensor:
     """x [m, n] as a new tensor [n, m], for any dtype of 2 or 4 bytes; `x.transpose()` is a view and moves nothing.
 
     The result is cut into blocks of whole grains (2 x 2 elements of 4 bytes, 4 x 4 of 2), its rows first, a block a tile.
     Modelled cycles: PopLibs' Transpose2d (popsparse/PerformanceEstimation.hpp). Raises `PoplibsError`.
     """
-    check_call("transpose", graph, prog, debug_context)
-    check_tensor("transpose", graph, "x", x, (2,))
     if x.dtype.size not in (2, 4):
-        raise PoplibsError(f"""transpose() moves elements of 2 and 4 bytes; x is {x.dtype.__name__}.
-            where: {x!r}
-            next:  use the view x.transpose().""")
-    check_mapped("transpose", graph, "x", x)
+        raise refused(f"moves elements of 2 and 4 bytes; x is {x.dtype.__name__}.", x, "use the view x.transpose().")
     out = graph.add_variable(x.dtype, (x.shape[1], x.shape[0]), f"{debug_context}/out")
     compute_set = graph.add_compute_set(debug_context)
     grain, tiles = 4 if x.dtype.size == 2 else 2, graph.target.num_tiles

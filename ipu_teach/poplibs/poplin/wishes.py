@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ipu_teach.errors import InvalidOptionError
+from ipu_teach.poplibs.library import calling
 from ipu_teach.poplibs.options import Option, settled
 from ipu_teach.types import FLOAT
 
@@ -36,20 +37,17 @@ class Wish:
     fast_reduce: bool = False
 
 
-def wish_of(function: str, options: object, partials_type: object, proportion: object) -> Wish:
+def wish_of(options: object, partials_type: object, proportion: object) -> Wish:
     """The wish that options and keywords say together. Raises `InvalidOptionError`, also for what both say."""
-    values = settled(function, OPTIONS, options)
+    values = settled(OPTIONS, options)
     spoken = {"partialsType": (partials_type, None), "availableMemoryProportion": (proportion, MEMORY_PROPORTION)}
     for name, (keyword, usual) in spoken.items():
         if keyword is usual or keyword == usual:
             continue
-        if settled(function, OPTIONS, None)[name] != values[name]:
-            raise InvalidOptionError(f"""{function}() was given {name!r} as an option and as a keyword.
+        if settled(OPTIONS, None)[name] != values[name]:
+            raise InvalidOptionError(f"""{calling()}() was given {name!r} as an option and as a keyword.
                 next:  say it once.""")
         values[name] = keyword
     return Wish(
-        values["partialsType"],
-        values["availableMemoryProportion"],
-        values["use128BitConvUnitLoad"],
-        values["enableFastReduce"],
+        values["partialsType"], values["availableMemoryProportion"], values["use128BitConvUnitLoad"], values["enableFastReduce"]
     )

@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.errors import PoplibsError, did_you_mean, shown
+from ipu_teach.errors import did_you_mean, shown
+from ipu_teach.poplibs.library import refused
+
+__all__ = ["NonLinearityType"]
 
 Function = Callable[[Any], Any]
 Slope = Callable[[Any, Any], Any]
@@ -45,7 +48,7 @@ class NonLinearityType(Enum):
         return self in (NonLinearityType.GELU, NonLinearityType.GELU_ERF, NonLinearityType.SWISH)
 
 
-def kind_of(function: str, given: object) -> NonLinearityType:
+def kind_of(given: object) -> NonLinearityType:
     """`given`, or the type of that name. Raises `PoplibsError`."""
     if isinstance(given, NonLinearityType):
         return given
@@ -53,7 +56,7 @@ def kind_of(function: str, given: object) -> NonLinearityType:
     if isinstance(given, str) and given.upper() in known:
         return known[given.upper()]
     meant = did_you_mean(given, known) if isinstance(given, str) else ""
-    raise PoplibsError(f"""{function}() was given {shown(given)} as its non-linearity.
+    raise refused(f"""was given {shown(given)} as its non-linearity.
         next:  {f"{meant}popnn.NonLinearityType has them all." if meant else f"use one of {', '.join(known)}."}""")
 
 

@@ -9,17 +9,27 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.errors import PoplibsError, shown
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex import InOut, Input, Output, Vector, Vertex, template
-from ipu_teach.poplibs.checks import check_float
+from ipu_teach.errors import shown
+from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vector, Vertex, template
+from ipu_teach.poplibs.library import (
+    OWN,
+    Matrix,
+    Row,
+    as_given,
+    check_dtype,
+    check_mapped,
+    check_same,
+    check_tensor,
+    library,
+    refused,
+)
 from ipu_teach.poplibs.popnn.rows import by_rows, check_labels, check_matrix, codelet, shares
 from ipu_teach.poplibs.popops.operands import check_factor
-from ipu_teach.poplibs.poputil import check_call, check_mapped, check_same, check_tensor
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT, DType
+
+__all__ = ["MASKED_LABEL_CODE", "LossType", "calc_accuracy", "calc_loss"]
 
 SMALLEST_PROBABILITY = np.finfo(np.float32).tiny  # keeps the logarithm of a probability that has run down to 0 finite
 MASKED_LABEL_CODE = 0xFFFF_FFFF  # PopLibs' class number of a row that is not to be learnt from
@@ -48,40 +58,38 @@ def cross_entropy(outputs: Any, expected: Any, scale: Any, outputs_scale: Any) -
     return loss, np.where(column != MASKED_LABEL_CODE, errors, 0)
 
 
-class CrossEntropy(Vertex):
-    """Loss and deltas of `cross_entropy`, for factors that are numbers. HALF stands for the outputs' type."""
-
-    outputs_scale: ClassVar[float]
+class _CrossEntropy(Vertex):
+    """Loss and deltas of `cross_entropy`. HALF stands for the outputs' type."""
 
     probabilities: Input[Vector[Vector[HALF]]]
     expected: Input[Vector[UNSIGNED_INT]]
     loss: Output[Vector[FLOAT]]
     deltas: Output[Vector[Vector[HALF]]]
+
+    def cycles(self, target: Target) -> int:
+        return int(vertices.loss_cross_entropy(self.probabilities.size, self.fields["probabilities"].dtype))
+
+
+class CrossEntropy(_CrossEntropy):
+    """Loss and deltas of `cross_entropy`, for factors that are numbers. HALF stands for the outputs' type."""
+
+    outputs_scale: ClassVar[float]
+
     scale: FLOAT
 
     def compute(self) -> None:
         scale = np.float32(self.outputs_scale)
         self.loss, self.deltas = cross_entropy(self.probabilities, self.expected, self.scale, scale)
 
-    def cycles(self, target: Target) -> int:
-        return int(vertices.loss_cross_entropy(self.probabilities.size, self.fields["probabilities"].dtype))
 
-
-class CrossEntropyScaled(Vertex):
+class CrossEntropyScaled(_CrossEntropy):
     """Loss and deltas of `cross_entropy`, for factors that are tensors. HALF stands for the outputs' type."""
 
-    probabilities: Input[Vector[Vector[HALF]]]
-    expected: Input[Vector[UNSIGNED_INT]]
-    loss: Output[Vector[FLOAT]]
-    deltas: Output[Vector[Vector[HALF]]]
     scale: Input[FLOAT]
     outputs_scale: Input[FLOAT]
 
     def compute(self) -> None:
         self.loss, self.deltas = cross_entropy(self.probabilities, self.expected, self.scale, self.outputs_scale)
-
-    def cycles(self, target: Target) -> int:
-        return int(vertices.loss_cross_entropy(self.probabilities.size, self.fields["probabilities"].dtype))
 
 
 class SumSquared(Vertex):
@@ -132,14 +140,15 @@ class AddCounts(Vertex):
 AddCounts.__name__ = "popnn::AddCounts<float>"
 
 
+@library
 def calc_loss(
     graph: Graph,
-    model_outputs: Tensor,
+    model_outputs: Matrix,
     expected: Tensor,
-    loss: Tensor,
-    deltas: Tensor,
+    loss: Row,
+    deltas: Matrix,
     prog: Program,
-    debug_context: str = "calc_loss",
+    debug_context: str = OWN,
     *,
     loss_type: LossType | str = LossType.CROSS_ENTROPY_LOSS,
     deltas_scale: float | Tensor = 1.0,
@@ -162,42 +171,38 @@ def calc_loss(
     Rows are shared among the workers of all tiles. Modelled cycles: PopLibs' loss transforms (popnnCycleEstimators.cpp).
     Raises `PoplibsError`.
     """
-    check_call("calc_loss", graph, prog, debug_context)
     chosen = _loss_type(loss_type)
-    check_matrix("calc_loss", graph, "model_outputs", model_outputs)
+    check_matrix(graph, "model_outputs", model_outputs)
     squared = chosen is LossType.SUM_SQUARED_LOSS
     if squared:
-        check_matrix("calc_loss", graph, "expected", expected)
+        check_matrix(graph, "expected", expected)
         where = f"expected {expected!r} and model_outputs {model_outputs!r}"
-        check_same("calc_loss", "shapes", expected.shape, model_outputs.shape, where, "give a value for each output.")
-        check_same("calc_loss", "dtypes", expected.dtype, model_outputs.dtype, where, "cast one of them with popops.cast.")
+        check_same("shapes", expected.shape, model_outputs.shape, where, "give a value for each output.")
+        check_same("dtypes", expected.dtype, model_outputs.dtype, where, "cast one of them with popops.cast.")
     else:
-        check_labels("calc_loss", graph, model_outputs, expected)
-    check_float("calc_loss", graph, "loss", loss, (1,), (FLOAT,))
-    check_float("calc_loss", graph, "deltas", deltas, (2,))
+        check_labels(graph, model_outputs, expected)
+    check_dtype("loss", loss, FLOAT)
+    check_dtype("deltas", deltas, FLOAT, HALF)
     where = f"loss {loss!r} and expected {expected!r}"
-    check_same("calc_loss", "shapes", loss.shape, expected.shape[:1], where, "give loss one element for each row.")
+    check_same("shapes", loss.shape, expected.shape[:1], where, "give loss one element for each row.")
     where = f"deltas {deltas!r} and model_outputs {model_outputs!r}"
-    check_same("calc_loss", "shapes", deltas.shape, model_outputs.shape, where, "give deltas the shape of model_outputs.")
-    check_same("calc_loss", "dtypes", deltas.dtype, model_outputs.dtype, where, "give deltas the dtype of model_outputs.")
+    check_same("shapes", deltas.shape, model_outputs.shape, where, "give deltas the shape of model_outputs.")
+    check_same("dtypes", deltas.dtype, model_outputs.dtype, where, "give deltas the dtype of model_outputs.")
     factors = {
-        field: check_factor("calc_loss", graph, name, k, FLOAT)
+        field: check_factor(graph, name, k, FLOAT)
         for field, name, k in (
             ("scale", "deltas_scale", deltas_scale), ("outputs_scale", "model_output_scaling", model_output_scaling),
         )
     }  # fmt: skip
     tensors = any(isinstance(k, Tensor) for k in factors.values())
     if squared and (tensors or factors.pop("outputs_scale") != 1):
-        raise PoplibsError("""calc_loss() by SUM_SQUARED_LOSS was given a tensor as its scale, or model_output_scaling.
+        raise refused("""by SUM_SQUARED_LOSS was given a tensor as its scale, or model_output_scaling.
             next:  they are for CROSS_ENTROPY_LOSS; give deltas_scale as a number.""")
     if not squared and not isinstance(factors["outputs_scale"], Tensor) and not factors["outputs_scale"] > 0:
-        raise PoplibsError(f"""calc_loss() was given {shown(model_output_scaling)} as model_output_scaling.
-            next:  give a number above 0, such as popnn.SOFTMAX_SCALING.""")
-    for name, tensor in (("model_outputs", model_outputs), ("expected", expected), ("loss", loss), ("deltas", deltas)):
-        check_mapped("calc_loss", graph, name, tensor)
+        raise as_given(model_output_scaling, "model_output_scaling", "give a number above 0, such as popnn.SOFTMAX_SCALING.")
     operands = {"outputs" if squared else "probabilities": model_outputs, "expected": expected, "loss": loss, "deltas": deltas}
     if num_correct is not None:
-        _check_accuracy("calc_loss", graph, model_outputs, expected, num_correct)
+        _check_accuracy(graph, model_outputs, expected, num_correct)
     base: Any = SumSquared if squared else CrossEntropyScaled if tensors else CrossEntropy
     if tensors:  # beside a tensor, a number becomes one
         for field, k in factors.items():
@@ -223,32 +228,29 @@ def _loss_type(given: object) -> LossType:
         return given
     if isinstance(given, str) and given.upper() in known:
         return known[given.upper()]
-    raise PoplibsError(f"calc_loss() was given loss_type={shown(given)}.", next_step=f"use {' or '.join(known)}.")
+    raise refused(f"was given loss_type={shown(given)}.", next_step=f"use {' or '.join(known)}.")
 
 
+@library
 def calc_accuracy(
-    graph: Graph, outputs: Tensor, expected: Tensor, num_correct: Tensor, prog: Program, debug_context: str = "calc_accuracy"
+    graph: Graph, outputs: Tensor, expected: Tensor, num_correct: Tensor, prog: Program, debug_context: str = OWN
 ) -> None:
     """Add to `num_correct` (one INT) the rows of `outputs` [batch, classes] whose largest element is the expected class.
 
     `outputs`: FLOAT or HALF; `expected` [batch]: UNSIGNED_INT. Of equal elements the first counts. Modelled cycles: PopLibs'
     ReduceMaxClassGather and CalcAccuracy (popnnCycleEstimators.cpp). Raises `PoplibsError`.
     """
-    check_call("calc_accuracy", graph, prog, debug_context)
-    check_matrix("calc_accuracy", graph, "outputs", outputs)
-    _check_accuracy("calc_accuracy", graph, outputs, expected, num_correct)
+    check_matrix(graph, "outputs", outputs)
+    _check_accuracy(graph, outputs, expected, num_correct)
     _count(graph, outputs, expected, num_correct, prog, debug_context)
 
 
-def _check_accuracy(function: str, graph: Graph, outputs: Tensor, expected: Tensor, num_correct: Tensor) -> None:
-    check_labels(function, graph, outputs, expected)
-    check_tensor(function, graph, "num_correct", num_correct)
+def _check_accuracy(graph: Graph, outputs: Tensor, expected: Tensor, num_correct: Tensor) -> None:
+    check_labels(graph, outputs, expected)
+    check_tensor(graph, "num_correct", num_correct)
     if num_correct.num_elements != 1 or num_correct.dtype is not INT:
-        raise PoplibsError(f"""{function}() wants one INT as num_correct.
-            where: {num_correct!r}
-            next:  make it with graph.add_variable(INT, ()).""")
-    for name, tensor in (("outputs", outputs), ("expected", expected), ("num_correct", num_correct)):
-        check_mapped(function, graph, name, tensor)
+        raise refused("wants one INT as num_correct.", num_correct, "make it with graph.add_variable(INT, ()).")
+    check_mapped(graph, "num_correct", num_correct)
 
 
 def _count(graph: Graph, outputs: Tensor, expected: Tensor, num_correct: Tensor, prog: Program, debug_context: str) -> None:

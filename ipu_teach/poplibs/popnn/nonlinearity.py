@@ -14,23 +14,20 @@ import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.cost.vertices.parts import Size
-from ipu_teach.errors import PoplibsError
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex import InOut, Input, Output, SupervisorVertex, Vector, Vertex, template
-from ipu_teach.poplibs.checks import check_float
+from ipu_teach.graph import Graph, InOut, Input, Output, SupervisorVertex, Tensor, Vector, Vertex, template
+from ipu_teach.poplibs.library import OWN, check_dtype, check_same, library, refused
 from ipu_teach.poplibs.popnn.kinds import FUNCTIONS, SLOPES, NonLinearityType, kind_of
-from ipu_teach.poplibs.popnn.softmax import (
-    SOFTMAX_SCALING,
-    check_rows,
-    probabilities,
-    probabilities_in_place,
-    softmax_input_gradient,
-)
-from ipu_teach.poplibs.poputil import check_call, check_mapped, check_same, clone, take, tile_pieces
-from ipu_teach.program import Execute, Sequence as Program
+from ipu_teach.poplibs.popnn.rows import check_matrix
+from ipu_teach.poplibs.popnn.softmax import SOFTMAX_SCALING, probabilities, probabilities_in_place, softmax_input_gradient
+from ipu_teach.poplibs.popops.codelets import per_tile
+from ipu_teach.poplibs.poputil import like
+from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
-from ipu_teach.types import FLOAT, DType
+from ipu_teach.types import FLOAT, HALF, DType
+
+__all__ = [
+    "gelu", "non_linearity", "non_linearity_in_place", "non_linearity_input_gradient", "relu", "sigmoid", "swish", "tanh",
+]  # fmt: skip
 
 
 class NonLinearity1D(SupervisorVertex):
@@ -100,111 +97,92 @@ def _codelet(base: type[Vertex], kind: NonLinearityType, dtype: type[DType]) -> 
     return template(base, name, {FLOAT: dtype}, kind=kind.name)
 
 
-def non_linearity(
-    graph: Graph, kind: NonLinearityType | str, x: Tensor, prog: Program, debug_context: str = "non_linearity"
-) -> Tensor:
+@library
+def non_linearity(graph: Graph, kind: NonLinearityType | str, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
     """f(x) for x of any shape, FLOAT or HALF; the result has x's shape, dtype and mapping.
 
     `kind`: a `NonLinearityType` or its name. SOFTMAX and its kin want x [batch, classes]; see `softmax`. SOFTMAX_SCALED gives
     `SOFTMAX_SCALING` times as much, which `calc_loss` is told as its `model_output_scaling`. Raises `PoplibsError`.
     """
-    check_call("non_linearity", graph, prog, debug_context)
-    chosen = kind_of("non_linearity", kind)
+    chosen = kind_of(kind)
     if chosen.by_row:
-        check_rows("non_linearity", graph, x, prog, debug_context)
+        check_matrix(graph, "x", x)
         return probabilities(graph, x, _scale(chosen), prog, debug_context)
-    return _new("non_linearity", graph, chosen, x, prog, debug_context)
+    return _new(graph, chosen, x, prog, debug_context)
 
 
-def _new(function: str, graph: Graph, chosen: NonLinearityType, x: Tensor, prog: Program, debug_context: str) -> Tensor:
-    check_call(function, graph, prog, debug_context)
-    check_float(function, graph, "x", x)
-    check_mapped(function, graph, "x", x)
-    out = clone(graph, x, f"{debug_context}/out")
-    _per_tile(graph, _codelet(NonLinearity1D, chosen, x.dtype), out, {"x": x, "out": out}, prog, debug_context)
+def _new(graph: Graph, chosen: NonLinearityType, x: Tensor, prog: Program, debug_context: str) -> Tensor:
+    check_dtype("x", x, FLOAT, HALF)
+    out = like(graph, x, f"{debug_context}/out")
+    per_tile(graph, _codelet(NonLinearity1D, chosen, x.dtype), out, {"x": x, "out": out}, prog, debug_context)
     return out
 
 
+@library
 def non_linearity_in_place(
-    graph: Graph, kind: NonLinearityType | str, x: Tensor, prog: Program, debug_context: str = "non_linearity_in_place"
+    graph: Graph, kind: NonLinearityType | str, x: Tensor, prog: Program, debug_context: str = OWN
 ) -> None:
     """x = f(x), for x of any shape, FLOAT or HALF. Raises `PoplibsError`."""
-    check_call("non_linearity_in_place", graph, prog, debug_context)
-    chosen = kind_of("non_linearity_in_place", kind)
+    chosen = kind_of(kind)
     if chosen.by_row:
-        check_rows("non_linearity_in_place", graph, x, prog, debug_context)
+        check_matrix(graph, "x", x)
         probabilities_in_place(graph, x, _scale(chosen), prog, debug_context)
         return
-    check_float("non_linearity_in_place", graph, "x", x)
-    check_mapped("non_linearity_in_place", graph, "x", x)
-    _per_tile(graph, _codelet(NonLinearity1DInPlace, chosen, x.dtype), x, {"x": x}, prog, debug_context)
+    check_dtype("x", x, FLOAT, HALF)
+    per_tile(graph, _codelet(NonLinearity1DInPlace, chosen, x.dtype), x, {"x": x}, prog, debug_context)
 
 
+@library
 def non_linearity_input_gradient(
-    graph: Graph,
-    kind: NonLinearityType | str,
-    act: Tensor,
-    out_gradient: Tensor,
-    prog: Program,
-    debug_context: str = "non_linearity_input_gradient",
+    graph: Graph, kind: NonLinearityType | str, act: Tensor, out_gradient: Tensor, prog: Program, debug_context: str = OWN
 ) -> Tensor:
     """The gradient at the input of f, from `out_gradient` at its output: a tensor with the shape and mapping of the latter.
 
     `act`: what came out of f, but for GELU, GELU_ERF and SWISH what went in. Same shape and dtype, FLOAT or HALF. RELU's slope
     at 0 is 0. Raises `PoplibsError`.
     """
-    function = "non_linearity_input_gradient"
-    check_call(function, graph, prog, debug_context)
-    chosen = kind_of(function, kind)
+    chosen = kind_of(kind)
     if chosen is NonLinearityType.SOFTMAX_SCALED:
-        raise PoplibsError(f"""{function}() has no gradient of SOFTMAX_SCALED.
+        raise refused("""has no gradient of SOFTMAX_SCALED.
             next:  calc_loss writes the gradient before the softmax; tell it model_output_scaling=popnn.SOFTMAX_SCALING.""")
     if chosen.by_row:
         return softmax_input_gradient(graph, act, out_gradient, prog, debug_context)
     for name, tensor in (("act", act), ("out_gradient", out_gradient)):
-        check_float(function, graph, name, tensor)
-        check_mapped(function, graph, name, tensor)
+        check_dtype(name, tensor, FLOAT, HALF)
     where = f"act {act!r} and out_gradient {out_gradient!r}"
-    check_same(function, "shapes", act.shape, out_gradient.shape, where, "give what the forward call returned, or was given.")
-    check_same(function, "dtypes", act.dtype, out_gradient.dtype, where, "cast one of them with popops.cast.")
-    out = clone(graph, out_gradient, f"{debug_context}/out")
+    check_same("shapes", act.shape, out_gradient.shape, where, "give what the forward call returned, or was given.")
+    check_same("dtypes", act.dtype, out_gradient.dtype, where, "cast one of them with popops.cast.")
+    out = like(graph, out_gradient, f"{debug_context}/out")
     operands = {"act": act, "gradient": out_gradient, "out": out}
-    _per_tile(graph, _codelet(NonLinearityGrad1D, chosen, act.dtype), out, operands, prog, debug_context)
+    per_tile(graph, _codelet(NonLinearityGrad1D, chosen, act.dtype), out, operands, prog, debug_context)
     return out
 
 
-def relu(graph: Graph, x: Tensor, prog: Program, debug_context: str = "relu") -> Tensor:
+@library
+def relu(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
     """max(x, 0); see `non_linearity`."""
-    return _new("relu", graph, NonLinearityType.RELU, x, prog, debug_context)
+    return _new(graph, NonLinearityType.RELU, x, prog, debug_context)
 
 
-def sigmoid(graph: Graph, x: Tensor, prog: Program, debug_context: str = "sigmoid") -> Tensor:
+@library
+def sigmoid(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
     """1 / (1 + e^-x); see `non_linearity`."""
-    return _new("sigmoid", graph, NonLinearityType.SIGMOID, x, prog, debug_context)
+    return _new(graph, NonLinearityType.SIGMOID, x, prog, debug_context)
 
 
-def tanh(graph: Graph, x: Tensor, prog: Program, debug_context: str = "tanh") -> Tensor:
+@library
+def tanh(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
     """The hyperbolic tangent of x; see `non_linearity`."""
-    return _new("tanh", graph, NonLinearityType.TANH, x, prog, debug_context)
+    return _new(graph, NonLinearityType.TANH, x, prog, debug_context)
 
 
-def gelu(graph: Graph, x: Tensor, prog: Program, debug_context: str = "gelu") -> Tensor:
+@library
+def gelu(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
     """x times the normal distribution below x, approximated with tanh; see `non_linearity`."""
-    return _new("gelu", graph, NonLinearityType.GELU, x, prog, debug_context)
+    return _new(graph, NonLinearityType.GELU, x, prog, debug_context)
 
 
-def swish(graph: Graph, x: Tensor, prog: Program, debug_context: str = "swish") -> Tensor:
+@library
+def swish(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
     """x / (1 + e^-x); see `non_linearity`."""
-    return _new("swish", graph, NonLinearityType.SWISH, x, prog, debug_context)
-
-
-def _per_tile(
-    graph: Graph, codelet: type[Vertex], placed: Tensor, operands: dict[str, Tensor], prog: Program, name: str
-) -> None:
-    """One vertex on every tile that holds some of `placed`, on the matching elements of every operand."""
-    flat = {field: tensor.flatten() for field, tensor in operands.items()}
-    compute_set = graph.add_compute_set(name)
-    for tile, pieces in tile_pieces(graph, placed):
-        edges = {field: take(tensor, pieces) for field, tensor in flat.items()}
-        graph.set_tile_mapping(graph.add_vertex(compute_set, codelet, edges), tile)
-    prog.add(Execute(compute_set))
+    return _new(graph, NonLinearityType.SWISH, x, prog, debug_context)

@@ -5,14 +5,11 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from ipu_teach.errors import PoplibsError
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex import Vertex, template
-from ipu_teach.poplibs.checks import check_float
-from ipu_teach.poplibs.poputil import balanced_partition, check_tensor
+from ipu_teach.graph import Graph, Tensor, Vertex, template
+from ipu_teach.poplibs.library import check_dtype, check_tensor, refused
+from ipu_teach.poplibs.poputil import balanced_partition
 from ipu_teach.program import Execute, Sequence as Program
-from ipu_teach.types import FLOAT, UNSIGNED_INT, DType
+from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT, DType
 
 
 def shares(graph: Graph, rows: int) -> list[tuple[int, tuple[int, int]]]:
@@ -31,13 +28,7 @@ def codelet(base: Any, dtype: type[DType]) -> type[Vertex]:
 
 
 def by_rows(
-    graph: Graph,
-    vertex: Any,
-    operands: dict[str, Tensor],
-    prog: Program,
-    name: str,
-    made: Tensor | None = None,
-    **state: Any,
+    graph: Graph, vertex: Any, operands: dict[str, Tensor], prog: Program, name: str, made: Tensor | None = None, **state: Any
 ) -> None:
     """A vertex for each share of the rows of all operands. Rows of `made` are mapped to the tile of their vertex."""
     mine = shares(graph, next(iter(operands.values())).shape[0])
@@ -52,20 +43,19 @@ def by_rows(
     prog.add(Execute(compute_set))
 
 
-def check_matrix(function: str, graph: Graph, argument: str, tensor: Tensor) -> None:
+def check_matrix(graph: Graph, argument: str, tensor: Tensor) -> None:
     """Raise `PoplibsError` unless `tensor` is a batch of FLOAT or HALF: rows, perhaps none, of a class or more."""
-    check_float(function, graph, argument, tensor, (2,))
+    check_tensor(graph, argument, tensor, (2,))
+    check_dtype(argument, tensor, FLOAT, HALF)
     if tensor.shape[1] == 0:
-        raise PoplibsError(f"""{function}() was given rows without elements in {argument}.
-            where: {tensor!r}
-            next:  give a class or more.""")
+        raise refused(f"was given rows without elements in {argument}.", tensor, "give a class or more.")
 
 
-def check_labels(function: str, graph: Graph, outputs: Tensor, expected: Tensor) -> None:
+def check_labels(graph: Graph, outputs: Tensor, expected: Tensor) -> None:
     """Raise `PoplibsError` unless `expected` is a class number for each row."""
-    check_tensor(function, graph, "expected", expected, (1,))
+    check_tensor(graph, "expected", expected, (1,))
     if expected.dtype is not UNSIGNED_INT or expected.shape[0] != outputs.shape[0]:
-        raise PoplibsError(f"""{function}() wants expected as {outputs.shape[0]} class numbers (UNSIGNED_INT); it was given
-            {expected.shape[0]} of {expected.dtype.__name__}.
+        raise refused(f"""wants expected as {outputs.shape[0]} class numbers (UNSIGNED_INT); it was given {expected.shape[0]} of
+            {expected.dtype.__name__}.
             where: {expected!r}
             next:  give one for each row; cast them with popops.cast.""")

@@ -13,14 +13,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex import InOut, Input, Output, Vector, Vertex, template
+from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vector, Vertex, template
+from ipu_teach.poplibs.library import OWN, check_same, library
 from ipu_teach.poplibs.popnn.rows import by_rows, check_matrix, codelet
-from ipu_teach.poplibs.poputil import check_call, check_mapped, check_same
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, DType
+
+__all__ = ["SOFTMAX_SCALING", "log_softmax", "softmax", "softmax_in_place", "softmax_input_gradient"]
 
 SOFTMAX_SCALING = 62000.0  # near the largest half, 65504: popnn/NonLinearityInternal.hpp
 
@@ -105,29 +105,24 @@ class LogSoftmax(Vertex):
         return int(2 * (reduction + subtraction) + exponents + vertices.unary_op_2d("LOGARITHM", [rows], dtype, target))
 
 
-def softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = "softmax") -> Tensor:
+@library
+def softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
     """Probabilities of each row of x [batch, classes], FLOAT or HALF. Each row of the result lies on the tile that made it.
 
     Rows are shared evenly among the workers of all tiles. Modelled cycles: PopLibs' six steps (popnn/NonLinearity.cpp).
     Raises `PoplibsError`.
     """
-    check_rows("softmax", graph, x, prog, debug_context)
+    check_matrix(graph, "x", x)
     return probabilities(graph, x, 1.0, prog, debug_context)
 
 
-def log_softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = "log_softmax") -> Tensor:
+@library
+def log_softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
     """The logarithm of `softmax`, without its underflow. Modelled cycles: PopLibs' steps (popnn/LogSoftmax.cpp)."""
-    check_rows("log_softmax", graph, x, prog, debug_context)
+    check_matrix(graph, "x", x)
     out = graph.add_variable(x.dtype, x.shape, f"{debug_context}/out")
     by_rows(graph, codelet(LogSoftmax, x.dtype), {"x": x, "out": out}, prog, debug_context, out)
     return out
-
-
-def check_rows(function: str, graph: Graph, x: Tensor, prog: Program, name: str) -> None:
-    """Raise `PoplibsError` unless x is a mapped batch."""
-    check_call(function, graph, prog, name)
-    check_matrix(function, graph, "x", x)
-    check_mapped(function, graph, "x", x)
 
 
 def probabilities(graph: Graph, x: Tensor, scale: float, prog: Program, name: str) -> Tensor:
@@ -142,27 +137,24 @@ def probabilities_in_place(graph: Graph, x: Tensor, scale: float, prog: Program,
     by_rows(graph, _codelet(SoftmaxInPlace, x.dtype, scale), {"x": x}, prog, name)
 
 
-def softmax_in_place(graph: Graph, x: Tensor, prog: Program, debug_context: str = "softmax_in_place") -> None:
+@library
+def softmax_in_place(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> None:
     """Replace each row of x [batch, classes], FLOAT or HALF, by its probabilities; see `softmax`."""
-    check_rows("softmax_in_place", graph, x, prog, debug_context)
+    check_matrix(graph, "x", x)
     probabilities_in_place(graph, x, 1.0, prog, debug_context)
 
 
-def softmax_input_gradient(
-    graph: Graph, out: Tensor, out_gradient: Tensor, prog: Program, debug_context: str = "softmax_input_gradient"
-) -> Tensor:
+@library
+def softmax_input_gradient(graph: Graph, out: Tensor, out_gradient: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
     """The gradient at the input of softmax, from its output `out` and the gradient there: [batch, classes], FLOAT or HALF.
 
     Not for the gradient that `calc_loss` writes: that is taken before the softmax already. Raises `PoplibsError`.
     """
-    function = "softmax_input_gradient"
-    check_call(function, graph, prog, debug_context)
     for name, tensor in (("out", out), ("out_gradient", out_gradient)):
-        check_matrix(function, graph, name, tensor)
-        check_mapped(function, graph, name, tensor)
+        check_matrix(graph, name, tensor)
     where = f"out {out!r} and out_gradient {out_gradient!r}"
-    check_same(function, "shapes", out.shape, out_gradient.shape, where, "give what softmax returned.")
-    check_same(function, "dtypes", out.dtype, out_gradient.dtype, where, "cast one of them with popops.cast.")
+    check_same("shapes", out.shape, out_gradient.shape, where, "give what softmax returned.")
+    check_same("dtypes", out.dtype, out_gradient.dtype, where, "cast one of them with popops.cast.")
     made = graph.add_variable(out.dtype, out.shape, f"{debug_context}/out")
     operands = {"y": out, "gradient": out_gradient, "out": made}
     by_rows(graph, codelet(SoftmaxGrad, out.dtype), operands, prog, debug_context, made)

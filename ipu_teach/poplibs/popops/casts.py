@@ -8,14 +8,12 @@ from typing import ClassVar
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.errors import PoplibsError
-from ipu_teach.graph.graph import Graph
+from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector, Vertex, template
 from ipu_teach.graph.registers import ESR, NANOO, RegisterVertex
-from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex import Input, Output, SupervisorVertex, Vector, Vertex, template
+from ipu_teach.poplibs.library import OWN, library, refused
 from ipu_teach.poplibs.popops.codelets import codelet, per_tile
 from ipu_teach.poplibs.popops.operands import check_output
-from ipu_teach.poplibs.poputil import check_call, check_mapped, check_tensor, clone
+from ipu_teach.poplibs.poputil import like
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import (
@@ -31,6 +29,8 @@ from ipu_teach.types import (
     generator,
     to_quarter,
 )
+
+__all__ = ["cast", "cast_with_output"]
 
 
 class Cast1D(SupervisorVertex):
@@ -95,41 +95,34 @@ class FromQuarter(RegisterVertex):
         return int(vertices.cast_1d(self.x.shape[-1], self.quarter, self.fields["out"].dtype, target))
 
 
-def cast(graph: Graph, x: Tensor, dtype: type[DType], prog: Program, debug_context: str = "cast") -> Tensor:
+@library
+def cast(graph: Graph, x: Tensor, dtype: type[DType], prog: Program, debug_context: str = OWN) -> Tensor:
     """x converted to `dtype`, with x's mapping. Floats round to nearest; to an integer they are cut towards zero.
 
     To and from an 8-bit float, `QUARTER[format, scale]`, convert HALF and FLOAT alone. What is too large for one becomes the
     largest, or NaN with the option debug.nanOverflowMode or `FloatingPointBehaviour(nanoo=True)`; infinities become NaN. With
     stochastic rounding both kinds of narrow floats are rounded by chance.
     """
-    check_call("cast", graph, prog, debug_context)
-    check_tensor("cast", graph, "x", x)
     dtype = as_dtype(dtype, "cast()")
-    made = _codelet("cast", x, dtype)
-    check_mapped("cast", graph, "x", x)
-    out = clone(graph, x, f"{debug_context}/out", dtype)
+    made = _codelet(x, dtype)
+    out = like(graph, x, f"{debug_context}/out", dtype)
     _write(graph, made, x, out, prog, debug_context)
     return out
 
 
-def cast_with_output(graph: Graph, x: Tensor, out: Tensor, prog: Program, debug_context: str = "cast_with_output") -> None:
+@library
+def cast_with_output(graph: Graph, x: Tensor, out: Tensor, prog: Program, debug_context: str = OWN) -> None:
     """out becomes x, converted to out's dtype; one shape. Otherwise as `cast`."""
-    check_call("cast_with_output", graph, prog, debug_context)
-    check_tensor("cast_with_output", graph, "x", x)
-    check_mapped("cast_with_output", graph, "x", x)
-    check_tensor("cast_with_output", graph, "out", out)
-    check_output("cast_with_output", graph, out, x.shape, out.dtype)
-    _write(graph, _codelet("cast_with_output", x, out.dtype), x, out, prog, debug_context)
+    check_output(out, x.shape, out.dtype)
+    _write(graph, _codelet(x, out.dtype), x, out, prog, debug_context)
 
 
-def _codelet(function: str, x: Tensor, dtype: type[DType]) -> type[Vertex]:
+def _codelet(x: Tensor, dtype: type[DType]) -> type[Vertex]:
     if not (issubclass(x.dtype, QUARTER) or issubclass(dtype, QUARTER)):
         return codelet(Cast1D, x.dtype, "", dtype)
     other = x.dtype if issubclass(dtype, QUARTER) else dtype
     if other not in (HALF, FLOAT):
-        raise PoplibsError(f"""{function}() converts {x.dtype} to {dtype} in two steps.
-            where: {x!r}
-            next:  cast to HALF or FLOAT first, and the result again.""")
+        raise refused(f"converts {x.dtype} to {dtype} in two steps.", x, "cast to HALF or FLOAT first, and the result again.")
     base, quarter = (ToQuarter, dtype) if issubclass(dtype, QUARTER) else (FromQuarter, x.dtype)
     return _quarter_codelet(base, other, quarter)
 

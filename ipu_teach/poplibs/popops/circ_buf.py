@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ipu_teach.cost import vertices
-from ipu_teach.errors import PoplibsError, shown
-from ipu_teach.graph.graph import Graph
+from ipu_teach.errors import shown
+from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vertex
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex import InOut, Input, Output, Vertex
+from ipu_teach.poplibs.library import as_given, check_same, check_shape, library, refused
 from ipu_teach.poplibs.popops.dynamic import create_sliceable_tensor, dynamic_slice, dynamic_update
-from ipu_teach.poplibs.poputil import check_call, check_graph, check_mapped, check_same, check_shape, check_tensor
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import UNSIGNED_INT, DType
+
+__all__ = ["CircBuf"]
 
 
 class CircBufIncrIndex(Vertex):
@@ -56,38 +56,36 @@ class CircBuf:
     likewise. All entries are 0 at first. Raises `PoplibsError`.
     """
 
+    @library
     def __init__(
         self, graph: Graph, dtype: type[DType], size: int, shape: Sequence[int], debug_context: str = "circ_buf"
     ) -> None:
-        check_graph("CircBuf", graph)
         if not is_whole(size) or size < 1:
-            raise PoplibsError(f"CircBuf() was given {shown(size)} as size.", next_step="give a whole number of 1 or more.")
-        self._graph, self.size, self._shape = graph, int(size), check_shape("CircBuf", shape)
+            raise as_given(size, "size", "give a whole number of 1 or more.")
+        self._graph, self.size, self._shape = graph, int(size), check_shape(shape)
         self._entries = create_sliceable_tensor(graph, dtype, (self.size, *self._shape), [0], f"{debug_context}/entries")
         graph.set_initial_value(self._entries, 0)
         self.index = graph.add_variable(UNSIGNED_INT, (1,), f"{debug_context}/index")
         graph.set_initial_value(self.index, 0)
         graph.set_tile_mapping(self.index, 0)
 
+    @library
     def add(self, tensor: Tensor, prog: Program, debug_context: str = "circ_buf_add") -> None:
         """`tensor`, of the shape and dtype of the entries, becomes the newest. Two compute sets."""
-        check_call("CircBuf.add", self._graph, prog, debug_context)
-        check_tensor("CircBuf.add", self._graph, "tensor", tensor)
-        check_same("CircBuf.add", "shapes", tensor.shape, self._shape, repr(tensor), "give what the buffer was made for.")
+        check_same("shapes", tensor.shape, self._shape, repr(tensor), "give what the buffer was made for.")
         dtypes = tensor.dtype.__name__, self._entries.dtype.__name__
-        check_same("CircBuf.add", "dtypes", *dtypes, repr(tensor), "cast it with popops.cast.")
-        check_mapped("CircBuf.add", self._graph, "tensor", tensor)
+        check_same("dtypes", *dtypes, repr(tensor), "cast it with popops.cast.")
         into = self._graph.add_compute_set(f"{debug_context}/incrIndex")
         vertex = self._graph.add_vertex(into, CircBufIncrIndex, index=self.index[0], size=self.size)
         self._graph.set_tile_mapping(vertex, 0)
         prog.add(Execute(into))
         dynamic_update(self._graph, self._entries, tensor.expand([0]), self.index, [0], [1], prog, debug_context)
 
+    @library
     def prev(self, i: int, prog: Program, debug_context: str = "circ_buf_prev") -> Tensor:
         """A copy of the entry that i additions followed: 0 is the newest, size - 1 the oldest. Two compute sets."""
-        check_call("CircBuf.prev", self._graph, prog, debug_context)
         if not is_whole(i) or not 0 <= i < self.size:
-            raise PoplibsError(f"CircBuf.prev() was asked for entry {shown(i)} of {self.size:,}.", next_step="0 is the newest.")
+            raise refused(f"was asked for entry {shown(i)} of {self.size:,}.", next_step="0 is the newest.")
         place = self._graph.add_variable(UNSIGNED_INT, (1,), f"{debug_context}/place")
         self._graph.set_tile_mapping(place, 0)
         into = self._graph.add_compute_set(f"{debug_context}/offset")

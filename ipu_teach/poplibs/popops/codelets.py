@@ -12,9 +12,7 @@ from typing import Any, ClassVar
 from ipu_teach.cost import vertices
 from ipu_teach.cost.vertices import rates
 from ipu_teach.errors import PoplibsError
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex import InOut, Input, Output, SupervisorVertex, Vector, Vertex, template
+from ipu_teach.graph import Graph, InOut, Input, Output, SupervisorVertex, Tensor, Vector, Vertex, template
 from ipu_teach.poplibs.popops.operations import OPERATIONS, evaluate, rated
 from ipu_teach.poplibs.poputil import take, tile_pieces
 from ipu_teach.program import Execute, Sequence as Program
@@ -201,6 +199,13 @@ def codelet(base: type[Vertex], dtype: type[DType], op: str = "", result: type[D
     name = f"popops::{base.__name__}<{','.join(parts)}>"
     attributes: dict[str, Any] = {"operation": op} if op else {}
     return template(base, name, {FLOAT: dtype, HALF: result or dtype}, **attributes)
+
+
+# For an operation of three operands: its vertices, in a new tensor and in place, and the fields of the operands.
+OF_THREE: dict[str, tuple[Any, Any, tuple[str, str, str]]] = {
+    "SELECT": (Select, SelectInPlace, ("a", "b", "mask")),
+    "CLAMP": (Clamp, ClampInPlace, ("x", "low", "high")),
+}
 
 
 def per_tile(

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Shape, Tensor
+from ipu_teach.graph import Graph, Shape, Tensor
 from ipu_teach.poplibs.popops.casts import cast
-from ipu_teach.poplibs.popops.codelets import Clamp, Select, codelet, per_tile
+from ipu_teach.poplibs.popops.codelets import OF_THREE, codelet, per_tile
 from ipu_teach.poplibs.popops.elementwise import NEW
 from ipu_teach.poplibs.popops.operands import common_shape, result_like
 from ipu_teach.poplibs.popops.operations import OPERATIONS, evaluate
-from ipu_teach.poplibs.poputil import broadcast_to_match
+from ipu_teach.poplibs.poputil import seen_in
 from ipu_teach.program import Copy, Sequence as Program
 from ipu_teach.types import DType, dtype_named
-
-_TERNARY: dict[str, tuple[Any, tuple[str, str, str]]] = {
-    "SELECT": (Select, ("a", "b", "mask")),
-    "CLAMP": (Clamp, ("x", "low", "high")),
-}
 
 
 class _Number(NamedTuple):
@@ -55,7 +49,7 @@ def write(graph: Graph, code: str, tensors: list[Tensor], out: Tensor, prog: Pro
     """`out` becomes the value of an expression's steps: a compute set for each, and a copy."""
     result = compose(graph, code, tensors, prog, name)
     if result is not out:
-        prog.add(Copy(broadcast_to_match(result, out.shape), out))
+        prog.add(Copy(seen_in(result, out.shape), out))
 
 
 def new(graph: Graph, code: str, tensors: list[Tensor], shape: Shape, dtype: type[DType], prog: Program, name: str) -> Tensor:
@@ -64,7 +58,7 @@ def new(graph: Graph, code: str, tensors: list[Tensor], shape: Shape, dtype: typ
     if result.shape == shape and "@" in code:
         return result
     out = result_like(graph, tensors, shape, dtype, name)
-    prog.add(Copy(broadcast_to_match(result, shape), out))
+    prog.add(Copy(seen_in(result, shape), out))
     return out
 
 
@@ -88,10 +82,10 @@ def _apply(graph: Graph, operation: str, operands: list[Tensor | _Number], prog:
     if operation in NEW:
         made: Tensor = NEW[operation](graph, *(x if isinstance(x, Tensor) else x.value.item() for x in operands), prog, label)
         return made
-    base, fields = _TERNARY[operation]
+    base, _, fields = OF_THREE[operation]
     whole = [x if isinstance(x, Tensor) else _constant(graph, x, label) for x in operands]
-    out = result_like(graph, tensors, common_shape(operation, tensors), whole[0].dtype, label)
-    edges = {field: broadcast_to_match(t, out.shape) for field, t in zip(fields, whole, strict=True)}
+    out = result_like(graph, tensors, common_shape(tensors), whole[0].dtype, label)
+    edges = {field: seen_in(t, out.shape) for field, t in zip(fields, whole, strict=True)}
     per_tile(graph, codelet(base, whole[0].dtype), out, {**edges, "out": out}, prog, label)
     return out
 

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ipu_teach.errors import PoplibsError, shown
-from ipu_teach.graph.graph import Graph
+from ipu_teach.errors import shown
+from ipu_teach.graph import Graph, Shape, Tensor
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.graph.tensor import Shape, Tensor
+from ipu_teach.poplibs.library import OWN, Loose, Row, as_given, check_same, check_shape, library, refused
 from ipu_teach.poplibs.popops.operands import check_output
-from ipu_teach.poplibs.popops.rows import check_slice, columns_of, dims_of, made, placed, rows_of, sizes_of, spread
+from ipu_teach.poplibs.popops.rows import check_slice, columns_of, dims_of, made, placed, rows_of, sizes_of, sliced, spread
 from ipu_teach.poplibs.popops.slice_plans import SlicePlan, check_table
 from ipu_teach.poplibs.popops.slice_vertices import DynamicSlice1D, DynamicUpdateSlice1D
-from ipu_teach.poplibs.poputil import check_call, check_graph, check_mapped, check_same, check_shape, check_tensor
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import DType, as_dtype
 
+__all__ = ["create_slice_tensor", "create_sliceable_tensor", "dynamic_slice", "dynamic_slice_with_output", "dynamic_update"]
 
+
+@library
 def create_sliceable_tensor(
     graph: Graph,
     dtype: type[DType],
@@ -29,12 +31,11 @@ def create_sliceable_tensor(
 
     The positions in the other dimensions are dealt out linearly; with a `plan` of `embedding_plan`, as that cuts the table.
     """
-    check_graph("create_sliceable_tensor", graph)
-    wanted = check_shape("create_sliceable_tensor", shape)
+    wanted = check_shape(shape)
     good = isinstance(dims, (list, tuple)) and all(is_whole(d) and -len(wanted) <= d < len(wanted) for d in dims)
     along = [int(d) % len(wanted) for d in dims] if good else []
     if not along or len(set(along)) != len(along):
-        raise PoplibsError(f"""create_sliceable_tensor() was given the dimensions {shown(dims)} for the shape {wanted}.
+        raise refused(f"""was given the dimensions {shown(dims)} for the shape {wanted}.
             next:  give a list of different dimensions, as in [0].""")
     if plan is not None:
         return _by_plan(graph, plan, as_dtype(dtype, "create_sliceable_tensor()"), wanted, along, debug_context)
@@ -44,36 +45,25 @@ def create_sliceable_tensor(
 
 
 def _by_plan(graph: Graph, plan: object, dtype: type[DType], shape: Shape, along: list[int], name: str) -> Tensor:
-    function = "create_sliceable_tensor"
     if not isinstance(plan, SlicePlan):
-        raise PoplibsError(f"{function}() was given {shown(plan)} as plan.", next_step="give what embedding_plan returns.")
-    check_table(function, graph, plan, dtype, shape, along)
+        raise as_given(plan, "plan", "give what embedding_plan returns.")
+    check_table(graph, plan, dtype, shape, along)
     tensor = graph.add_variable(dtype, shape, name)
     for tile, (r0, r1), (c0, c1) in plan.blocks():
         graph.set_tile_mapping(tensor[r0:r1, c0:c1], tile)
     return tensor
 
 
+@library
 def create_slice_tensor(
-    graph: Graph,
-    tensor: Tensor,
-    dims: Sequence[int],
-    sizes: Sequence[int],
-    num_slices: int,
-    debug_context: str = "slices",
+    graph: Graph, tensor: Loose, dims: Sequence[int], sizes: Sequence[int], num_slices: int, debug_context: str = "slices"
 ) -> Tensor:
     """A variable for `num_slices` slices of `tensor`: [num_slices, *shape with `sizes` in `dims`], mapped as it is sliced."""
-    function = "create_slice_tensor"
-    check_graph(function, graph)
-    check_tensor(function, graph, "tensor", tensor)
-    along = dims_of(function, tensor, dims)
-    lengths = sizes_of(function, tensor, along, sizes)
+    along = dims_of(tensor, dims)
+    lengths = sizes_of(tensor, along, sizes)
     if not is_whole(num_slices) or num_slices < 0:
-        raise PoplibsError(f"{function}() was given {shown(num_slices)} as num_slices.", next_step="give a whole number.")
-    shape = list(tensor.shape)
-    for dim, length in zip(along, lengths, strict=True):
-        shape[dim] = length
-    made = graph.add_variable(tensor.dtype, (int(num_slices), *shape), debug_context)
+        raise as_given(num_slices, "num_slices", "give a whole number.")
+    made = graph.add_variable(tensor.dtype, (int(num_slices), *sliced(tensor, along, lengths)), debug_context)
     columns = rows_of(made, [0, *(d + 1 for d in along)])
     for tile, pieces in placed(graph, rows_of(tensor, along)):
         for begin, end in pieces:
@@ -81,14 +71,9 @@ def create_slice_tensor(
     return made
 
 
+@library
 def dynamic_slice(
-    graph: Graph,
-    x: Tensor,
-    offset: Tensor,
-    dims: Sequence[int],
-    sizes: Sequence[int],
-    prog: Program,
-    debug_context: str = "dynamic_slice",
+    graph: Graph, x: Tensor, offset: Row, dims: Sequence[int], sizes: Sequence[int], prog: Program, debug_context: str = OWN
 ) -> Tensor:
     """The part of x that begins at offset[i] in dimension dims[i] and is sizes[i] long there; whole in the others.
 
@@ -96,62 +81,52 @@ def dynamic_slice(
     offset beyond the end counts as 0, as in PopLibs' codelet. One compute set for each of `dims`. The result lies where its
     columns of x do. Raises `PoplibsError`.
     """
-    function = "dynamic_slice"
-    check_call(function, graph, prog, debug_context)
-    along, lengths = check_slice(function, graph, x, offset, dims, sizes)
+    along, lengths = check_slice(x, offset, dims, sizes)
     result = x
     for number, (dim, length) in enumerate(zip(along, lengths, strict=True)):
         result = _slice(graph, result, offset[number], dim, length, prog, debug_context)
     return result
 
 
+@library
 def dynamic_slice_with_output(
     graph: Graph,
     out: Tensor,
     x: Tensor,
-    offset: Tensor,
+    offset: Row,
     dims: Sequence[int],
     sizes: Sequence[int],
     prog: Program,
-    debug_context: str = "dynamic_slice_with_output",
+    debug_context: str = OWN,
 ) -> None:
     """As `dynamic_slice`, into `out`, a tensor of the slice's shape and of x's dtype that keeps its mapping."""
-    function = "dynamic_slice_with_output"
-    check_call(function, graph, prog, debug_context)
-    along, lengths = check_slice(function, graph, x, offset, dims, sizes)
-    shape = [lengths[along.index(d)] if d in along else n for d, n in enumerate(x.shape)]
-    check_output(function, graph, out, tuple(shape), x.dtype)
+    along, lengths = check_slice(x, offset, dims, sizes)
+    check_output(out, sliced(x, along, lengths), x.dtype)
     result = x
     for number, (dim, length) in enumerate(zip(along, lengths, strict=True)):
         last = out if number == len(along) - 1 else None
         result = _slice(graph, result, offset[number], dim, length, prog, debug_context, last)
 
 
+@library
 def dynamic_update(
     graph: Graph,
     x: Tensor,
     update: Tensor,
-    offset: Tensor,
+    offset: Row,
     dims: Sequence[int],
     sizes: Sequence[int],
     prog: Program,
-    debug_context: str = "dynamic_update",
+    debug_context: str = OWN,
 ) -> None:
     """The part of x that `dynamic_slice` would give becomes `update`, a tensor of its shape and dtype.
 
     With several `dims`, the parts in between are sliced out, updated and put back: 2 n - 1 compute sets.
     """
-    function = "dynamic_update"
-    check_call(function, graph, prog, debug_context)
-    along, lengths = check_slice(function, graph, x, offset, dims, sizes)
-    check_tensor(function, graph, "update", update)
-    check_mapped(function, graph, "update", update)
-    shape = list(x.shape)
-    for dim, length in zip(along, lengths, strict=True):
-        shape[dim] = length
+    along, lengths = check_slice(x, offset, dims, sizes)
     where = f"x {x!r} and update {update!r}"
-    check_same(function, "shapes", tuple(shape), update.shape, where, "give an update of the shape of the slice.")
-    check_same(function, "dtypes", x.dtype, update.dtype, where, "cast one of them with popops.cast.")
+    check_same("shapes", sliced(x, along, lengths), update.shape, where, "give an update of the shape of the slice.")
+    check_same("dtypes", x.dtype, update.dtype, where, "cast one of them with popops.cast.")
     _update(graph, x, update, offset, list(zip(along, lengths, strict=True)), prog, debug_context)
 
 

@@ -13,11 +13,12 @@ of the operand of its shape (the first, if both have it), or is mapped linearly 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from inspect import isfunction
+from typing import TYPE_CHECKING, Any, Protocol
 
-from ipu_teach.errors import PoplibsError, shown
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
+from ipu_teach.errors import shown
+from ipu_teach.graph import Graph, Tensor
+from ipu_teach.poplibs.library import OWN, Free, check_number, check_same, library, refused
 from ipu_teach.poplibs.popops.codelets import (
     BinaryOp1D,
     BinaryOp1DInPlace,
@@ -40,7 +41,7 @@ from ipu_teach.poplibs.popops.operands import (
     result_like,
 )
 from ipu_teach.poplibs.popops.operations import BINARY, UNARY, Operation
-from ipu_teach.poplibs.poputil import broadcast_to_match, check_call, check_number, check_same
+from ipu_teach.poplibs.poputil import seen_in
 from ipu_teach.program import Sequence as Program
 
 COMMUTATIVE = {
@@ -92,7 +93,7 @@ def _named(function: Callable[..., Any], name: str, text: str) -> Any:
     """A function that was made here, under the name by which it is called."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = text
-    return function
+    return library(function)
 
 
 def _dtypes(operation: Operation) -> str:
@@ -105,31 +106,28 @@ def _unary(name: str, op: str) -> tuple[UnaryFunction, UnaryInPlace, UnaryWithOu
     operation = UNARY[op]
     place, fill = f"{name}_in_place", f"{name}_with_output"
 
-    def new(graph: Graph, a: Tensor, prog: Program, debug_context: str = name) -> Tensor:
-        check_call(name, graph, prog, debug_context)
-        check_operand(name, graph, "its operand", a, operation)
+    def new(graph: Graph, a: Free, prog: Program, debug_context: str = OWN) -> Tensor:
+        check_operand(graph, "its operand", a, operation)
         made = codelet(UnaryOp1D, a.dtype, op, operation.result(a.dtype))
         out = result_like(graph, [a], a.shape, operation.result(a.dtype), debug_context)
         per_tile(graph, made, out, {"a": a, "out": out}, prog, debug_context)
         return out
 
-    def in_place(graph: Graph, a: Tensor, prog: Program, debug_context: str = place) -> None:
-        check_call(place, graph, prog, debug_context)
-        check_operand(place, graph, "its operand", a, operation)
-        check_in_place(place, graph, a, operation, a.shape)
+    def in_place(graph: Graph, a: Free, prog: Program, debug_context: str = OWN) -> None:
+        check_operand(graph, "its operand", a, operation)
+        check_in_place(graph, a, operation, a.shape)
         per_tile(graph, codelet(UnaryOp1DInPlace, a.dtype, op), a, {"a": a}, prog, debug_context)
 
-    def with_output(graph: Graph, a: Tensor, out: Tensor, prog: Program, debug_context: str = fill) -> None:
-        check_call(fill, graph, prog, debug_context)
-        check_operand(fill, graph, "its operand", a, operation)
-        check_output(fill, graph, out, a.shape, operation.result(a.dtype))
+    def with_output(graph: Graph, a: Free, out: Tensor, prog: Program, debug_context: str = OWN) -> None:
+        check_operand(graph, "its operand", a, operation)
+        check_output(out, a.shape, operation.result(a.dtype))
         made = codelet(UnaryOp1D, a.dtype, op, operation.result(a.dtype))
         per_tile(graph, made, out, {"a": a, "out": out}, prog, debug_context)
 
-    NEW[op] = new
     said = f"{operation.says[0].upper()}{operation.says[1:]}" if operation.says[1:2] != " " else operation.says
+    NEW[op] = _named(new, name, f"{said}, element by element, in a new tensor. {_dtypes(operation)}")
     return (
-        _named(new, name, f"{said}, element by element, in a new tensor. {_dtypes(operation)}"),
+        NEW[op],
         _named(in_place, place, f"a becomes {operation.says}, element by element. {_dtypes(operation)}"),
         _named(with_output, fill, f"out becomes {operation.says}, element by element. {_dtypes(operation)}"),
     )
@@ -140,65 +138,61 @@ def _binary(name: str, op: str) -> tuple[BinaryFunction, BinaryInPlace, BinaryWi
     operation = BINARY[op]
     place, fill = f"{name}_in_place", f"{name}_with_output"
 
-    def new(graph: Graph, a: Operand, b: Operand, prog: Program, debug_context: str = name) -> Tensor:
-        check_call(name, graph, prog, debug_context)
-        tensors = _tensors(name, graph, a, b, operation)
-        shape = common_shape(name, tensors)
-        numbers = _numbers(name, a, b, tensors[0])
+    def new(graph: Graph, a: Operand, b: Operand, prog: Program, debug_context: str = OWN) -> Tensor:
+        tensors = _tensors(graph, a, b, operation)
+        shape = common_shape(tensors)
+        numbers = _numbers(a, b, tensors[0])
         codelet(BinaryOp1D, tensors[0].dtype, op)  # which refuses QUARTER
         out = result_like(graph, tensors, shape, operation.result(tensors[0].dtype), debug_context)
         _write(graph, operation, numbers, out, prog, debug_context)
         return out
 
-    def in_place(graph: Graph, a: Tensor, b: Operand, prog: Program, debug_context: str = place) -> None:
-        check_call(place, graph, prog, debug_context)
-        check_operand(place, graph, ORDINALS[0], a, operation)
+    def in_place(graph: Graph, a: Free, b: Operand, prog: Program, debug_context: str = OWN) -> None:
+        check_operand(graph, ORDINALS[0], a, operation)
         if not isinstance(b, Tensor):
-            number = check_number(place, ORDINALS[1], b, a.dtype, GIVE)
-            check_in_place(place, graph, a, operation, a.shape)
+            number = check_number(ORDINALS[1], b, a.dtype, GIVE)
+            check_in_place(graph, a, operation, a.shape)
             made = codelet(BroadcastScalar1DInPlace, a.dtype, op)
             per_tile(graph, made, a, {"a": a}, prog, debug_context, b=number)
             return
-        tensors = _tensors(place, graph, a, b, operation)
-        operands = {"a": a, "b": broadcast_to_match(b, a.shape)}
-        check_in_place(place, graph, a, operation, common_shape(place, tensors))
+        tensors = _tensors(graph, a, b, operation)
+        operands = {"a": a, "b": seen_in(b, a.shape)}
+        check_in_place(graph, a, operation, common_shape(tensors))
         per_tile(graph, codelet(BinaryOp1DInPlace, a.dtype, op), a, operands, prog, debug_context)
 
-    def with_output(graph: Graph, a: Operand, b: Operand, out: Tensor, prog: Program, debug_context: str = fill) -> None:
-        check_call(fill, graph, prog, debug_context)
-        tensors = _tensors(fill, graph, a, b, operation)
-        shape = common_shape(fill, tensors)
-        numbers = _numbers(fill, a, b, tensors[0])
-        check_output(fill, graph, out, shape, operation.result(tensors[0].dtype))
+    def with_output(graph: Graph, a: Operand, b: Operand, out: Tensor, prog: Program, debug_context: str = OWN) -> None:
+        tensors = _tensors(graph, a, b, operation)
+        shape = common_shape(tensors)
+        numbers = _numbers(a, b, tensors[0])
+        check_output(out, shape, operation.result(tensors[0].dtype))
         _write(graph, operation, numbers, out, prog, debug_context)
 
-    NEW[op] = new
     rule = "numpy's broadcasting; one operand may be a number"
     bools = ", or both BOOL" if operation.asks and operation.takes != "BOOL" else ""
     said = operation.says
+    NEW[op] = _named(new, name, f"{said}, {rule}. {_dtypes(operation)}".replace("every dtype", f"any dtype{bools}"))
     return (
-        _named(new, name, f"{said}, {rule}. {_dtypes(operation)}".replace("every dtype", f"any dtype{bools}")),
+        NEW[op],
         _named(in_place, place, f"a becomes {said}; b is broadcast to a, or is a number. {_dtypes(operation)}"),
         _named(with_output, fill, f"out becomes {said}, {rule}. {_dtypes(operation)}"),
     )
 
 
-def _tensors(function: str, graph: Graph, a: object, b: object, operation: Operation) -> list[Tensor]:
+def _tensors(graph: Graph, a: object, b: object, operation: Operation) -> list[Tensor]:
     """The operands that are tensors, one at least, of one dtype that the operation takes."""
     found = [(i, x) for i, x in enumerate((a, b)) if isinstance(x, Tensor)]
     if not found:
-        raise PoplibsError(f"""{function}() was given {shown(a)} and {shown(b)}.
-            next:  one operand at least must be a tensor.""")
-    tensors = [check_operand(function, graph, ORDINALS[i], x, operation) for i, x in found]
+        raise refused(f"was given {shown(a)} and {shown(b)}.", next_step="one operand at least must be a tensor.")
+    tensors = [check_operand(graph, ORDINALS[i], x, operation) for i, x in found]
     if len(tensors) == 2:
-        check_same(function, "dtypes", tensors[0].dtype, tensors[1].dtype, f"{tensors[0]!r} and {tensors[1]!r}", CAST)
+        check_same("dtypes", tensors[0].dtype, tensors[1].dtype, f"{tensors[0]!r} and {tensors[1]!r}", CAST)
     return tensors
 
 
-def _numbers(function: str, a: Any, b: Any, tensor: Tensor) -> tuple[Any, Any]:
+def _numbers(a: Any, b: Any, tensor: Tensor) -> tuple[Any, Any]:
     """The operands; those that are no tensors as numbers of the tensor's dtype."""
     first, second = (
-        x if isinstance(x, Tensor) else check_number(function, ORDINALS[i], x, tensor.dtype, GIVE) for i, x in enumerate((a, b))
+        x if isinstance(x, Tensor) else check_number(ORDINALS[i], x, tensor.dtype, GIVE) for i, x in enumerate((a, b))
     )
     return first, second
 
@@ -215,7 +209,7 @@ def _write(graph: Graph, operation: Operation, operands: tuple[Any, Any], out: T
     gives = operation.result(a.dtype)
     if isinstance(b, Tensor):
         made = codelet(BinaryOp1D, a.dtype, operation.name, gives)
-        both = {"a": broadcast_to_match(a, out.shape), "b": broadcast_to_match(b, out.shape), "out": out}
+        both = {"a": seen_in(a, out.shape), "b": seen_in(b, out.shape), "out": out}
         per_tile(graph, made, out, both, prog, name)
     else:
         made = codelet(BroadcastScalar1D, a.dtype, operation.name, gives)
@@ -291,3 +285,6 @@ square, square_in_place, square_with_output = _unary("square", "SQUARE")
 tan, tan_in_place, tan_with_output = _unary("tan", "TAN")
 tanh, tanh_in_place, tanh_with_output = _unary("tanh", "TANH")
 trunc, trunc_in_place, trunc_with_output = _unary("trunc", "TRUNC")
+
+if not TYPE_CHECKING:  # mypy would hide what a list that is worked out does not name
+    __all__ = [n for n, f in globals().items() if isfunction(f) and f.__module__ == __name__ and not n.startswith("_")]

@@ -5,20 +5,17 @@ Each in one compute set with one vertex a tile that holds some of the tensor.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.errors import PoplibsError
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex import Input, Output, SupervisorVertex, Vector, Vertex
+from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector, Vertex
+from ipu_teach.poplibs.library import OWN, Matrix, Row, check_dtype, check_number, check_same, library
 from ipu_teach.poplibs.popops.codelets import codelet, per_tile
-from ipu_teach.poplibs.poputil import check_call, check_mapped, check_number, check_same, check_tensor
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT
+
+__all__ = ["MASKED_LABEL_CODE", "encode_one_hot", "fill", "iota", "zero"]
 
 MASKED_LABEL_CODE = 2**32 - 1  # a label that stands for no class: popops/EncodingConstants.hpp
 
@@ -71,80 +68,50 @@ class EncodeOneHot(SupervisorVertex):
         return int(vertices.binary_op_1d("EQUAL", len(self.out), INT, target))
 
 
-def fill(graph: Graph, x: Tensor, prog: Program, value: float, debug_context: str = "fill") -> None:
+@library
+def fill(graph: Graph, x: Tensor, prog: Program, value: float, debug_context: str = OWN) -> None:
     """Write `value` into every element of x. Costs PopLibs' Fill, on one worker of each tile."""
-    _fill("fill", graph, x, prog, value, debug_context)
+    number = check_number("value", value, x.dtype)
+    per_tile(graph, codelet(Fill, x.dtype), x, {"out": x}, prog, debug_context, value=number)
 
 
-def zero(graph: Graph, x: Tensor, prog: Program, debug_context: str = "zero") -> None:
+@library
+def zero(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> None:
     """Write 0 (of BOOL: false) into every element of x. Costs PopLibs' Fill, on one worker of each tile."""
-    check_call("zero", graph, prog, debug_context)
-    check_tensor("zero", graph, "x", x)
-    _fill("zero", graph, x, prog, False if x.dtype is BOOL else 0, debug_context)
+    fill(graph, x, prog, False if x.dtype is BOOL else 0, debug_context)
 
 
-def _fill(function: str, graph: Graph, x: Tensor, prog: Program, value: Any, name: str) -> None:
-    check_call(function, graph, prog, name)
-    check_tensor(function, graph, "x", x)
-    number = check_number(function, "value", value, x.dtype)
-    made = codelet(Fill, x.dtype)
-    check_mapped(function, graph, "x", x)
-    per_tile(graph, made, x, {"out": x}, prog, name, value=number)
-
-
-def iota(graph: Graph, x: Tensor, start: int, prog: Program, debug_context: str = "iota") -> None:
+@library
+def iota(graph: Graph, x: Row, start: int, prog: Program, debug_context: str = OWN) -> None:
     """Write start, start + 1, … into the elements of x, one-dimensional, INT or UNSIGNED_INT. They wrap.
 
     What each element adds to the start is a constant that lies where the element does.
     """
-    check_call("iota", graph, prog, debug_context)
-    check_tensor("iota", graph, "x", x, (1,))
-    _check_dtype("iota", "x", x, (INT, UNSIGNED_INT))
-    number = check_number("iota", "start", start, x.dtype)
-    check_mapped("iota", graph, "x", x)
+    check_dtype("x", x, INT, UNSIGNED_INT)
+    number = check_number("start", start, x.dtype)
     places = graph.add_constant(x.dtype, x.shape, np.arange(x.num_elements), f"{debug_context}/places")
     graph.set_tile_mapping(places, graph.get_tile_mapping(x))
     per_tile(graph, codelet(Iota, x.dtype), x, {"places": places, "out": x}, prog, debug_context, start=number)
 
 
+@library
 def encode_one_hot(
-    graph: Graph,
-    indices: Tensor,
-    encoded: Tensor,
-    prog: Program,
-    on: float = 1,
-    off: float = 0,
-    debug_context: str = "encode_one_hot",
+    graph: Graph, indices: Row, encoded: Matrix, prog: Program, on: float = 1, off: float = 0, debug_context: str = OWN
 ) -> None:
     """Write `on` into row i of `encoded` [rows, classes] at class indices[i], and `off` everywhere else in it.
 
     `indices` [rows]: INT or UNSIGNED_INT. A label that is no class, as `MASKED_LABEL_CODE`, leaves its row off. `encoded`:
     any dtype; it keeps its mapping, and each tile is sent the labels of the rows that it holds parts of.
     """
-    function = "encode_one_hot"
-    check_call(function, graph, prog, debug_context)
-    check_tensor(function, graph, "indices", indices, (1,))
-    _check_dtype(function, "indices", indices, (INT, UNSIGNED_INT))
-    check_tensor(function, graph, "encoded", encoded, (2,))
-    where = f"indices {indices!r} and encoded {encoded!r}"
-    check_same(function, "numbers of rows", indices.shape[0], encoded.shape[0], where, "give an index for each row.")
-    numbers = {n: check_number(function, n, v, encoded.dtype) for n, v in (("on", on), ("off", off))}
-    made = codelet(EncodeOneHot, encoded.dtype, "", indices.dtype)
-    check_mapped(function, graph, "indices", indices)
-    check_mapped(function, graph, "encoded", encoded)
+    check_dtype("indices", indices, INT, UNSIGNED_INT)
     rows, classes = encoded.shape
-    numbered = graph.add_constant(
-        indices.dtype, encoded.shape, np.arange(classes) + np.zeros((rows, 1)), f"{debug_context}/classes"
-    )
+    where = f"indices {indices!r} and encoded {encoded!r}"
+    check_same("numbers of rows", indices.shape[0], rows, where, "give an index for each row.")
+    numbers = {n: check_number(n, v, encoded.dtype) for n, v in (("on", on), ("off", off))}
+    made = codelet(EncodeOneHot, encoded.dtype, "", indices.dtype)
+    counted = np.arange(classes) + np.zeros((rows, 1))
+    numbered = graph.add_constant(indices.dtype, encoded.shape, counted, f"{debug_context}/classes")
     graph.set_tile_mapping(numbered, graph.get_tile_mapping(encoded))
     labels = indices.expand([1]).broadcast(classes, 1)
     operands = {"labels": labels, "classes": numbered, "out": encoded}
     per_tile(graph, made, encoded, operands, prog, debug_context, **numbers)
-
-
-def _check_dtype(function: str, argument: str, tensor: Tensor, dtypes: tuple[Any, ...]) -> None:
-    if tensor.dtype not in dtypes:
-        raise PoplibsError(f"""{function}() works on {" and ".join(d.__name__ for d in dtypes)}; {argument} is
-            {tensor.dtype.__name__}.
-            where: {tensor!r}
-            next:  cast it with popops.cast.""")

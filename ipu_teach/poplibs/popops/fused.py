@@ -16,20 +16,21 @@ import numpy as np
 
 from ipu_teach.cost.vertices import clamp_loop, rates
 from ipu_teach.cost.vertices.parts import find
-from ipu_teach.errors import PoplibsError, shown
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Shape, Tensor
-from ipu_teach.graph.vertex import InOut, Input, Output, SupervisorVertex, Vector, Vertex, template
+from ipu_teach.errors import shown
+from ipu_teach.graph import Graph, InOut, Input, Output, Shape, SupervisorVertex, Tensor, Vector, Vertex, template
+from ipu_teach.poplibs.library import OWN, calling, check_mapped, check_tensor, library, refused
 from ipu_teach.poplibs.options import Option, Options, settled
 from ipu_teach.poplibs.popops import composed
 from ipu_teach.poplibs.popops.codelets import per_tile
 from ipu_teach.poplibs.popops.expr import MOST_TENSORS, Expr, as_expr
 from ipu_teach.poplibs.popops.operands import check_output, common_shape, result_like
 from ipu_teach.poplibs.popops.operations import OPERATIONS, evaluate, rated
-from ipu_teach.poplibs.poputil import broadcast_to_match, check_call, check_mapped, check_tensor
+from ipu_teach.poplibs.poputil import seen_in
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import QUARTER, DType, dtype_named
+
+__all__ = ["map", "map_in_place", "map_with_output"]
 
 OPTIONS = (Option("enableGenerateCodelet", bool, True),)
 _SUPERVISOR, _WORKER = 20, 17  # as UnaryOp1D: around the vertex, and around a worker's loop
@@ -144,12 +145,13 @@ def _codelet(code: str, says: str, inputs: tuple[type[DType], ...], out: type[DT
     return template(_BASES[len(inputs), out is None], f"popops::MapExpression{place}<{says},{names}>", dtypes, code=code)
 
 
+@library
 def map(
     graph: Graph,
     expression: Expr,
     tensors: Sequence[Tensor],
     prog: Program,
-    debug_context: str = "map",
+    debug_context: str = OWN,
     options: Options | None = None,
 ) -> Tensor:
     """The expression of the tensors, element by element, in a new tensor; one compute set, one vertex a tile.
@@ -159,28 +161,29 @@ def map(
     False, each operation is a library call of its own, with a compute set and a tensor in between: the same bits, and what
     fusing saves. Raises `PoplibsError` and `InvalidOptionError`.
     """
-    dtype, shape, code = _checked("map", graph, expression, tensors, prog, debug_context)
-    if not settled("map", OPTIONS, options)["enableGenerateCodelet"]:
+    dtype, shape, code = _checked(graph, expression, tensors, prog, debug_context)
+    if not settled(OPTIONS, options)["enableGenerateCodelet"]:
         return composed.new(graph, code, list(tensors), shape, dtype, prog, debug_context)
     out = result_like(graph, tensors, shape, dtype, debug_context)
     _write(graph, expression, code, tensors, out, prog, debug_context)
     return out
 
 
+@library
 def map_in_place(
     graph: Graph,
     expression: Expr,
     tensors: Sequence[Tensor],
     prog: Program,
-    debug_context: str = "map_in_place",
+    debug_context: str = OWN,
     options: Options | None = None,
 ) -> None:
     """The first tensor becomes the expression of them all, element by element. Otherwise as `map`."""
-    dtype, shape, code = _checked("map_in_place", graph, expression, tensors, prog, debug_context)
-    chosen = settled("map_in_place", OPTIONS, options)
+    dtype, shape, code = _checked(graph, expression, tensors, prog, debug_context)
+    chosen = settled(OPTIONS, options)
     first = tensors[0]
     if dtype is not first.dtype or shape != first.shape:
-        raise PoplibsError(f"""map_in_place() gives {dtype.__name__} of shape {shape}, and its first tensor is
+        raise refused(f"""gives {dtype.__name__} of shape {shape}, and its first tensor is
             {first.dtype.__name__} of shape {first.shape}.
             where: {expression} of {first!r}
             next:  use map(), which makes a new tensor; or expr.Cast.""")
@@ -188,50 +191,48 @@ def map_in_place(
         composed.write(graph, code, list(tensors), first, prog, debug_context)
         return
     made = _codelet(code, str(expression), tuple(t.dtype for t in tensors), None)
-    operands = {f"x{n + 1}": broadcast_to_match(t, shape) for n, t in enumerate(tensors)}
+    operands = {f"x{n + 1}": seen_in(t, shape) for n, t in enumerate(tensors)}
     per_tile(graph, made, first, operands, prog, debug_context)
 
 
+@library
 def map_with_output(
     graph: Graph,
     expression: Expr,
     tensors: Sequence[Tensor],
     out: Tensor,
     prog: Program,
-    debug_context: str = "map_with_output",
+    debug_context: str = OWN,
     options: Options | None = None,
 ) -> None:
     """`out`, a tensor of the result's shape and dtype, becomes the expression of the tensors. Otherwise as `map`."""
-    dtype, shape, code = _checked("map_with_output", graph, expression, tensors, prog, debug_context)
-    chosen = settled("map_with_output", OPTIONS, options)
-    check_output("map_with_output", graph, out, shape, dtype)
+    dtype, shape, code = _checked(graph, expression, tensors, prog, debug_context)
+    chosen = settled(OPTIONS, options)
+    check_output(out, shape, dtype)
     if not chosen["enableGenerateCodelet"]:
         composed.write(graph, code, list(tensors), out, prog, debug_context)
         return
     _write(graph, expression, code, tensors, out, prog, debug_context)
 
 
-def _checked(
-    function: str, graph: Graph, expression: object, tensors: object, prog: Program, name: str
-) -> tuple[type[DType], Shape, str]:
+def _checked(graph: Graph, expression: object, tensors: object, prog: Program, name: str) -> tuple[type[DType], Shape, str]:
     """(dtype of the result, its shape, the steps), if all arguments are right."""
-    check_call(function, graph, prog, name)
-    whole = as_expr(expression, f"{function}()")
+    whole = as_expr(expression, f"{calling()}()")
     if not isinstance(tensors, (list, tuple)) or not 1 <= len(tensors) <= MOST_TENSORS:
-        raise PoplibsError(f"""{function}() was given the tensors {shown(tensors)}.
+        raise refused(f"""was given the tensors {shown(tensors)}.
             next:  give a list of 1 to {MOST_TENSORS} tensors; the expression's _1 is the first.""")
     for number, tensor in enumerate(tensors, 1):
-        check_tensor(function, graph, f"_{number}", tensor)
+        check_tensor(graph, f"_{number}", tensor)
         if issubclass(tensor.dtype, QUARTER):
-            raise PoplibsError(f"""{function}() does not compute with {tensor.dtype}, which _{number} is.
+            raise refused(f"""does not compute with {tensor.dtype}, which _{number} is.
                 next:  convert to HALF or FLOAT with popops.cast first.""")
-        check_mapped(function, graph, f"_{number}", tensor)
+        check_mapped(graph, f"_{number}", tensor)
     dtypes = [t.dtype for t in tensors]
     dtype = whole.dtype(dtypes) or whole.own
-    return dtype, common_shape(function, tensors), " ".join(whole.code(dtypes, dtype))
+    return dtype, common_shape(tensors), " ".join(whole.code(dtypes, dtype))
 
 
 def _write(graph: Graph, expression: Expr, code: str, tensors: Sequence[Tensor], out: Tensor, prog: Program, name: str) -> None:
     made = _codelet(code, str(expression), tuple(t.dtype for t in tensors), out.dtype)
-    operands = {f"x{n + 1}": broadcast_to_match(t, out.shape) for n, t in enumerate(tensors)}
+    operands = {f"x{n + 1}": seen_in(t, out.shape) for n, t in enumerate(tensors)}
     per_tile(graph, made, out, {**operands, "out": out}, prog, name)

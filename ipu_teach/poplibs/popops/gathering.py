@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.errors import PoplibsError, shown
-from ipu_teach.graph.graph import Graph
+from ipu_teach.graph import Graph, Tensor
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.graph.tensor import Tensor
+from ipu_teach.poplibs.library import OWN, Matrix, Row, as_given, check_same, library, refused
 from ipu_teach.poplibs.popops import expr
 from ipu_teach.poplibs.popops.dynamic import dynamic_slice
 from ipu_teach.poplibs.popops.fused import map as fused_map, map_in_place
 from ipu_teach.poplibs.popops.loops import counted_loop
-from ipu_teach.poplibs.popops.operands import check_operand
+from ipu_teach.poplibs.popops.operands import check_takes
 from ipu_teach.poplibs.popops.operations import UNARY
 from ipu_teach.poplibs.popops.reductions import reduce
 from ipu_teach.poplibs.popops.rows import (
@@ -30,18 +30,21 @@ from ipu_teach.poplibs.popops.rows import (
     row_numbers,
     rows_of,
     slice_rows,
+    sliced,
     spread_numbers,
     unfold,
     update_rows,
     windows,
 )
-from ipu_teach.poplibs.poputil import check_call, check_mapped, check_same, check_tensor
 from ipu_teach.program import Sequence as Program
 from ipu_teach.types import INT, UNSIGNED_INT
+
+__all__ = ["gather", "scatter", "select_scalar_from_rows", "update_scalar_in_rows"]
 
 UpdateComputation = Callable[[Graph, Tensor, Tensor, Program], Tensor]
 
 
+@library
 def gather(
     graph: Graph,
     x: Tensor,
@@ -52,7 +55,7 @@ def gather(
     collapsed_slice_dims: Sequence[int],
     start_index_map: Sequence[int],
     prog: Program,
-    debug_context: str = "gather",
+    debug_context: str = OWN,
 ) -> Tensor:
     """Slices of x, of `slice_sizes`, that begin where `indices` says: XLA's gather.
 
@@ -61,16 +64,14 @@ def gather(
     one. The result has the other dimensions of `indices`, and at `offset_dims` those of a slice but for
     `collapsed_slice_dims`, of size 1. Costs a compute set for the numbers of the rows, and one for the rows.
     """
-    function = "gather"
-    check_call(function, graph, prog, debug_context)
-    check_base(function, graph, x)
-    along = _axes(function, "start_index_map", start_index_map, x.rank)
-    batch, numbers = _index_rows(function, graph, indices, index_vector_dim, len(along))
-    collapsed = _axes(function, "collapsed_slice_dims", collapsed_slice_dims, x.rank)
-    sizes = _check_sizes(function, x, slice_sizes, collapsed)
+    check_base(x)
+    along = _axes("start_index_map", start_index_map, x.rank)
+    batch, numbers = _index_rows(indices, index_vector_dim, len(along))
+    collapsed = _axes("collapsed_slice_dims", collapsed_slice_dims, x.rank)
+    sizes = _check_sizes(x, slice_sizes, collapsed)
     window = [d for d in range(x.rank) if d not in collapsed]
     rank = len(batch) + len(window)
-    places = _axes(function, "offset_dims", offset_dims, rank, len(window))
+    places = _axes("offset_dims", offset_dims, rank, len(window))
     for dim, size in enumerate(sizes):
         if dim not in along:
             x = x.slice(0, size, dim)
@@ -89,6 +90,7 @@ def gather(
     return out.dim_shuffle([next(inside) if d in places else next(others) for d in range(rank)])
 
 
+@library
 def scatter(
     graph: Graph,
     x: Tensor,
@@ -99,7 +101,7 @@ def scatter(
     inserted_window_dims: Sequence[int],
     scatter_dims_to_operand_dims: Sequence[int],
     prog: Program,
-    debug_context: str = "scatter",
+    debug_context: str = OWN,
     update_computation: UpdateComputation | None = None,
 ) -> None:
     """Slices of x that begin where `indices` says become those of `updates`, in the order of indices: XLA's scatter.
@@ -112,32 +114,28 @@ def scatter(
     the dimensions of `indices`: it appends to prog, and returns a tensor of their shape and dtype. It is called once; the
     slices then go through what it made one after the other, in a loop.
     """
-    function = "scatter"
-    check_call(function, graph, prog, debug_context)
-    check_base(function, graph, x)
-    check_tensor(function, graph, "updates", updates)
-    check_mapped(function, graph, "updates", updates)
-    along = _axes(function, "scatter_dims_to_operand_dims", scatter_dims_to_operand_dims, x.rank)
+    check_base(x)
+    along = _axes("scatter_dims_to_operand_dims", scatter_dims_to_operand_dims, x.rank)
     if not along:
-        raise PoplibsError(f"""{function}() was given no scatter_dims_to_operand_dims.
+        raise refused(f"""was given no scatter_dims_to_operand_dims.
             where: {x!r}
             next:  name the dimensions of x that the indices are in; to write one fixed place use a Copy.""")
-    batch, numbers = _index_rows(function, graph, indices, index_vector_dim, len(along))
-    inserted = _axes(function, "inserted_window_dims", inserted_window_dims, x.rank)
+    batch, numbers = _index_rows(indices, index_vector_dim, len(along))
+    inserted = _axes("inserted_window_dims", inserted_window_dims, x.rank)
     window = [d for d in range(x.rank) if d not in inserted]
-    places = _axes(function, "update_window_dims", update_window_dims, updates.rank, len(window))
+    places = _axes("update_window_dims", update_window_dims, updates.rank, len(window))
     around = [d for d in range(updates.rank) if d not in places]
     where = f"x {x!r} and updates {updates!r}"
     advice = "updates has the dimensions of indices without index_vector_dim, and the window's."
-    check_same(function, "shapes", batch, tuple(updates.shape[d] for d in around), where, advice)
-    check_same(function, "dtypes", x.dtype, updates.dtype, where, "cast one of them with popops.cast.")
+    check_same("shapes", batch, tuple(updates.shape[d] for d in around), where, advice)
+    check_same("dtypes", x.dtype, updates.dtype, where, "cast one of them with popops.cast.")
     sizes = [1] * x.rank
     for place, dim in zip(places, window, strict=True):
         sizes[dim] = updates.shape[place]
     if any(size > length for size, length in zip(sizes, x.shape, strict=True)):
-        raise PoplibsError(f"""{function}() was given updates whose slices have shape {tuple(sizes)}; x has {x.shape}.
-            where: {where}
-            next:  a slice is no larger than x.""")
+        raise refused(
+            f"was given updates whose slices have shape {tuple(sizes)}; x has {x.shape}.", where, "a slice is no larger than x."
+        )
     for dim, size in enumerate(sizes):
         if dim not in along:
             x = x.slice(0, size, dim)
@@ -166,7 +164,7 @@ class _Window:
     @property
     def sizes(self) -> list[int]:
         """A slice in the dimensions of x."""
-        return [self.lengths[self.along.index(d)] if d in self.along else n for d, n in enumerate(self.x.shape)]
+        return list(sliced(self.x, self.along, self.lengths))
 
     def slice(self, rows: Tensor) -> Tensor:
         """The rows of a slice as a slice."""
@@ -206,17 +204,14 @@ def _one_by_one(
     prog.add(counted_loop(graph, 0, slices, 1, turn, name))
 
 
-def select_scalar_from_rows(
-    graph: Graph, x: Tensor, indices: Tensor, prog: Program, debug_context: str = "select_scalar_from_rows"
-) -> Tensor:
+@library
+def select_scalar_from_rows(graph: Graph, x: Matrix, indices: Row, prog: Program, debug_context: str = OWN) -> Tensor:
     """[rows]: of each row of x [rows, columns] the element that `indices` [rows] (UNSIGNED_INT) names; NaN beyond the last.
 
     `indices` of `MASKED_LABEL_CODE` give 0. FLOAT or HALF. One compute set to keep what was named, and a reduction; PopLibs'
     SelectFromInterval reads the named elements alone, and is cheaper where a row lies on one tile.
     """
-    function = "select_scalar_from_rows"
-    check_call(function, graph, prog, debug_context)
-    _check_rows(function, graph, x, indices)
+    _check_rows(x, indices)
     columns = _column_numbers(graph, x, debug_context)
     last = max(x.shape[1] - 1, 0)
     named = expr._2 == expr._3
@@ -226,32 +221,26 @@ def select_scalar_from_rows(
     return reduce(graph, single, [1], prog, "ADD", debug_context)
 
 
-def update_scalar_in_rows(
-    graph: Graph, x: Tensor, indices: Tensor, prog: Program, debug_context: str = "update_scalar_in_rows"
-) -> None:
+@library
+def update_scalar_in_rows(graph: Graph, x: Matrix, indices: Row, prog: Program, debug_context: str = OWN) -> None:
     """1 is subtracted from the element of each row of x [rows, columns] that `indices` [rows] (UNSIGNED_INT) names.
 
     This is the gradient of a softmax with cross-entropy. A number beyond the last column changes nothing. One compute set, a
     fused expression of every element; PopLibs' UpdateIntervalDEC goes to the named ones alone.
     """
-    function = "update_scalar_in_rows"
-    check_call(function, graph, prog, debug_context)
-    _check_rows(function, graph, x, indices)
+    _check_rows(x, indices)
     columns = _column_numbers(graph, x, debug_context)
     less = expr.Select(expr._1 - 1.0, expr._1, expr._2 == expr._3)
     map_in_place(graph, less, [x, indices.expand([1]), columns], prog, debug_context)
 
 
-def _check_rows(function: str, graph: Graph, x: Tensor, indices: Tensor) -> None:
-    check_tensor(function, graph, "x", x, (2,))
-    check_operand(function, graph, "x", x, UNARY["IS_NAN"])
-    check_tensor(function, graph, "indices", indices, (1,))
+def _check_rows(x: Tensor, indices: Tensor) -> None:
+    check_takes("x", x, UNARY["IS_NAN"])
     if indices.dtype is not UNSIGNED_INT or indices.shape[0] != x.shape[0]:
-        raise PoplibsError(f"""{function}() wants indices as {x.shape[0]:,} column numbers (UNSIGNED_INT); it was given
-            {indices.shape[0]:,} of {indices.dtype.__name__}.
+        raise refused(f"""wants indices as {x.shape[0]:,} column numbers (UNSIGNED_INT); it was given {indices.shape[0]:,} of
+            {indices.dtype.__name__}.
             where: {indices!r}
             next:  give one for each row; cast them with popops.cast.""")
-    check_mapped(function, graph, "indices", indices)
 
 
 def _column_numbers(graph: Graph, x: Tensor, name: str) -> Tensor:
@@ -261,21 +250,19 @@ def _column_numbers(graph: Graph, x: Tensor, name: str) -> Tensor:
     return columns
 
 
-def _index_rows(function: str, graph: Graph, indices: Tensor, dim: Any, count: int) -> tuple[tuple[int, ...], Tensor]:
+def _index_rows(indices: Tensor, dim: Any, count: int) -> tuple[tuple[int, ...], Tensor]:
     """(the batch dimensions, the indices as [slices, dims])."""
-    check_tensor(function, graph, "indices", indices)
     if indices.dtype not in (INT, UNSIGNED_INT):
-        raise PoplibsError(f"""{function}() works on indices of INT and UNSIGNED_INT; they are {indices.dtype.__name__}.
+        raise refused(f"""works on indices of INT and UNSIGNED_INT; they are {indices.dtype.__name__}.
             where: {indices!r}
             next:  cast them with popops.cast.""")
     if not is_whole(dim) or not 0 <= dim <= indices.rank:
-        raise PoplibsError(f"""{function}() was given {shown(dim)} as index_vector_dim.
+        raise refused(f"""was given {shown(dim)} as index_vector_dim.
             where: {indices!r}
             next:  give a dimension of indices, or {indices.rank} where each number stands alone.""")
-    check_mapped(function, graph, "indices", indices)
     whole = indices.expand([indices.rank]) if dim == indices.rank else indices
     if whole.shape[dim] != count:
-        raise PoplibsError(f"""{function}() was given {whole.shape[dim]:,} numbers for a place in {count} dimensions.
+        raise refused(f"""was given {whole.shape[dim]:,} numbers for a place in {count} dimensions.
             where: {indices!r}
             next:  name as many dimensions of x as an index has numbers.""")
     order = [d for d in range(whole.rank) if d != dim]
@@ -283,19 +270,18 @@ def _index_rows(function: str, graph: Graph, indices: Tensor, dim: Any, count: i
     return batch, whole.dim_shuffle([*order, int(dim)]).reshape((prod(batch), count))
 
 
-def _axes(function: str, name: str, given: Any, rank: int, count: int | None = None) -> list[int]:
+def _axes(name: str, given: Any, rank: int, count: int | None = None) -> list[int]:
     good = isinstance(given, (list, tuple)) and all(is_whole(d) and 0 <= d < rank for d in given)
     if not good or len(set(given)) != len(given) or (count is not None and len(given) != count):
         many = "" if count is None else f"{count} "
-        raise PoplibsError(f"""{function}() was given {shown(given)} as {name}.
-            next:  give a list of {many}different dimensions, from 0 to {rank - 1}.""")
+        raise as_given(given, name, f"give a list of {many}different dimensions, from 0 to {rank - 1}.")
     return [int(d) for d in given]
 
 
-def _check_sizes(function: str, x: Tensor, sizes: Any, collapsed: list[int]) -> list[int]:
+def _check_sizes(x: Tensor, sizes: Any, collapsed: list[int]) -> list[int]:
     good = isinstance(sizes, (list, tuple)) and len(sizes) == x.rank and all(is_whole(n) for n in sizes)
     if not good or not all(1 <= n <= m for n, m in zip(sizes, x.shape, strict=True)) or any(sizes[d] != 1 for d in collapsed):
-        raise PoplibsError(f"""{function}() was given {shown(sizes)} as slice_sizes.
+        raise refused(f"""was given {shown(sizes)} as slice_sizes.
             where: {x!r}
             next:  give a size for each dimension of x, from 1 to what there is; 1 in collapsed_slice_dims.""")
     return [int(n) for n in sizes]

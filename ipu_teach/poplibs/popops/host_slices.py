@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
-from ipu_teach.errors import PoplibsError
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
-from ipu_teach.poplibs.poputil import calc_linear_tile_mapping, check_graph, check_shape
+from ipu_teach.graph import Graph, Tensor
+from ipu_teach.poplibs.library import calling, check_shape, library, refused
+from ipu_teach.poplibs.poputil import calc_linear_tile_mapping
 from ipu_teach.types import UNSIGNED_INT, DType, as_dtype
+
+__all__ = ["IndicesAndTensor", "create_host_sliceable_tensor", "create_host_transferable_tensor"]
 
 
 class IndicesAndTensor(NamedTuple):
@@ -20,6 +21,7 @@ class IndicesAndTensor(NamedTuple):
     tensor: Tensor
 
 
+@library
 def create_host_sliceable_tensor(
     graph: Graph, dtype: type[DType], shape: Sequence[int], is_read: bool, debug_context: str = "host_sliceable"
 ) -> IndicesAndTensor:
@@ -28,12 +30,10 @@ def create_host_sliceable_tensor(
     `is_read`: rows are read from the host, and come in whole packets to a tile (`Target.host_packet_bytes`); rows that are
     written are dealt out as evenly as 64-bit words allow. Each row lies as the others do. Raises `PoplibsError`.
     """
-    function = "create_host_sliceable_tensor"
-    check_graph(function, graph)
-    sizes = check_shape(function, shape)
+    sizes = check_shape(shape)
     if len(sizes) != 2:
-        raise PoplibsError(f"{function}() was given the shape {sizes}.", next_step="give (rows, length of a row).")
-    tensor = graph.add_variable(as_dtype(dtype, f"{function}()"), sizes, f"{debug_context}/tensor")
+        raise refused(f"was given the shape {sizes}.", next_step="give (rows, length of a row).")
+    tensor = graph.add_variable(as_dtype(dtype, f"{calling()}()"), sizes, f"{debug_context}/tensor")
     for row in range(sizes[0]):
         _map(graph, tensor[row], is_read)
     indices = graph.add_variable(UNSIGNED_INT, (sizes[0],), f"{debug_context}/indices")
@@ -41,14 +41,13 @@ def create_host_sliceable_tensor(
     return IndicesAndTensor(indices, tensor)
 
 
+@library
 def create_host_transferable_tensor(
     graph: Graph, dtype: type[DType], shape: Sequence[int], is_read: bool, debug_context: str = "host_transferable"
 ) -> Tensor:
     """A variable of `shape` for a copy from or to the host as a whole. Otherwise as `create_host_sliceable_tensor`."""
-    function = "create_host_transferable_tensor"
-    check_graph(function, graph)
-    sizes = check_shape(function, shape)
-    tensor = graph.add_variable(as_dtype(dtype, f"{function}()"), sizes, debug_context)
+    sizes = check_shape(shape)
+    tensor = graph.add_variable(as_dtype(dtype, f"{calling()}()"), sizes, debug_context)
     _map(graph, tensor.reshape((prod(sizes),)), is_read)
     return tensor
 

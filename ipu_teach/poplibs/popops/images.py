@@ -2,49 +2,38 @@
 
 from __future__ import annotations
 
-from ipu_teach.errors import PoplibsError
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor, concat
+from ipu_teach.graph import Graph, Tensor, concat
+from ipu_teach.poplibs.library import OWN, check_number, library, refused
 from ipu_teach.poplibs.popops import expr
 from ipu_teach.poplibs.popops.casts import cast
 from ipu_teach.poplibs.popops.fused import map as fused_map
-from ipu_teach.poplibs.poputil import check_call, check_mapped, check_number, check_tensor
 from ipu_teach.program import Sequence as Program
 from ipu_teach.types import FLOAT, HALF, UNSIGNED_CHAR
 
+__all__ = ["normalise_image"]
 
+
+@library
 def normalise_image(
-    graph: Graph,
-    image: Tensor,
-    scale: float,
-    offsets: Tensor,
-    scales: Tensor,
-    prog: Program,
-    debug_context: str = "normalise_image",
+    graph: Graph, image: Tensor, scale: float, offsets: Tensor, scales: Tensor, prog: Program, debug_context: str = OWN
 ) -> Tensor:
     """(image * scale - offsets) * scales, channel by channel, with a fourth channel of zeros: […, 4].
 
     `image` […, 3]: UNSIGNED_CHAR, FLOAT or HALF; `offsets` and `scales` [3]: FLOAT or HALF, which the result is, and as the
     image is if that is no UNSIGNED_CHAR. A fused expression, after a cast of an UNSIGNED_CHAR image. Raises `PoplibsError`.
     """
-    function = "normalise_image"
-    check_call(function, graph, prog, debug_context)
-    check_tensor(function, graph, "image", image)
     for name, tensor in (("offsets", offsets), ("scales", scales)):
-        check_tensor(function, graph, name, tensor)
         if tensor.shape != (3,) or tensor.dtype not in (FLOAT, HALF) or tensor.dtype is not offsets.dtype:
-            raise PoplibsError(f"""{function}() wants offsets and scales as 3 numbers each, both FLOAT or both HALF; {name} has
-                shape {tensor.shape} of {tensor.dtype.__name__}.
+            raise refused(f"""wants offsets and scales as 3 numbers each, both FLOAT or both HALF; {name} has shape
+                {tensor.shape} of {tensor.dtype.__name__}.
                 where: {tensor!r}
                 next:  give one number for each channel.""")
-        check_mapped(function, graph, name, tensor)
     if image.rank == 0 or image.shape[-1] != 3 or image.dtype not in (UNSIGNED_CHAR, offsets.dtype):
-        raise PoplibsError(f"""{function}() wants an image of 3 channels, last, of UNSIGNED_CHAR or {offsets.dtype.__name__}; it
-            has shape {image.shape} of {image.dtype.__name__}.
+        raise refused(f"""wants an image of 3 channels, last, of UNSIGNED_CHAR or {offsets.dtype.__name__}; it has shape
+            {image.shape} of {image.dtype.__name__}.
             where: {image!r}
             next:  shuffle its dimensions so that the channels come last, or cast it.""")
-    check_mapped(function, graph, "image", image)
-    number = float(check_number(function, "scale", scale, offsets.dtype))
+    number = float(check_number("scale", scale, offsets.dtype))
     if image.dtype is UNSIGNED_CHAR:
         image = cast(graph, image, offsets.dtype, prog, f"{debug_context}/cast")
     whole = (expr._1 * number - expr._2) * expr._3

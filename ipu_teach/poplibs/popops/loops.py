@@ -5,35 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ipu_teach.errors import PoplibsError, shown
-from ipu_teach.graph.graph import Graph
+from ipu_teach.graph import Graph, Tensor
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.graph.tensor import Tensor
+from ipu_teach.poplibs.library import OWN, as_given, check_name, library, refused
 from ipu_teach.poplibs.popops.elementwise import add_in_place, gt, lt
 from ipu_teach.poplibs.popops.fills import fill
-from ipu_teach.poplibs.poputil import check_call, check_mapped, check_tensor
 from ipu_teach.program import Program, Repeat, RepeatWhileTrue, Sequence as Steps
 from ipu_teach.types import INT, UNSIGNED_INT
+
+__all__ = ["counted_for_loop", "counted_loop"]
 
 Body = Callable[[Tensor], Program]
 
 
-def counted_loop(graph: Graph, begin: int, end: int, step: int, body: Body, debug_context: str = "counted_loop") -> Steps:
+@library
+def counted_loop(graph: Graph, begin: int, end: int, step: int, body: Body, debug_context: str = OWN) -> Steps:
     """A program that runs `body(counter)` for the counter begin, begin + step, … as long as it has not reached end.
 
     `counter`: one INT on tile 0, which the body may read and must not write. `body` is called once, here, and returns a
     program. `step` may be negative, then end lies below begin. Each turn costs an addition on tile 0. Raises `PoplibsError`.
     """
-    check_call("counted_loop", graph, Steps(), debug_context)
+    check_name(debug_context)
     for name, number in (("begin", begin), ("end", end), ("step", step)):
         if not is_whole(number) or not -(2**31) <= int(number) < 2**31:
-            raise PoplibsError(f"""counted_loop() was given {shown(number)} as {name}.
-                next:  give a whole number that an INT holds.""")
+            raise as_given(number, name, "give a whole number that an INT holds.")
     if step == 0 or (end - begin) * step < 0:
-        raise PoplibsError(f"""counted_loop() was asked to count from {begin} to {end} in steps of {step}.
+        raise refused(f"""was asked to count from {begin} to {end} in steps of {step}.
             next:  end is never reached; give a step that leads there.""")
     if not callable(body):
-        raise PoplibsError(f"""counted_loop() was given {shown(body)} as body.
-            next:  give a function of the counter that returns a program.""")
+        raise as_given(body, "body", "give a function of the counter that returns a program.")
     counter = graph.add_variable(INT, (), f"{debug_context}/counter")
     graph.set_tile_mapping(counter, 0)
     turn = Steps(_made(body, counter))
@@ -43,37 +43,28 @@ def counted_loop(graph: Graph, begin: int, end: int, step: int, body: Body, debu
     return whole.add(Repeat(-((begin - end) // step), turn))
 
 
+@library
 def counted_for_loop(
-    graph: Graph,
-    counter: Tensor,
-    begin: int,
-    limit: Tensor,
-    step: int,
-    body: Program,
-    debug_context: str = "counted_for_loop",
+    graph: Graph, counter: Tensor, begin: int, limit: Tensor, step: int, body: Program, debug_context: str = OWN
 ) -> Steps:
     """A program that runs `body` for the counter begin, begin + step, … as long as it has not reached `limit`.
 
     `counter` and `limit`: one element each, both INT or both UNSIGNED_INT; the limit is read before every turn, so it may be
     made on the device, and even change. A negative `step` counts down. Raises `PoplibsError`.
     """
-    function = "counted_for_loop"
-    check_call(function, graph, Steps(), debug_context)
-    for name, tensor in (("counter", counter), ("limit", limit)):
-        check_tensor(function, graph, name, tensor)
+    check_name(debug_context)
+    for tensor in (counter, limit):
         if tensor.num_elements != 1 or tensor.dtype not in (INT, UNSIGNED_INT) or tensor.dtype is not counter.dtype:
-            raise PoplibsError(f"""{function}() wants counter and limit as one element each, both INT or both UNSIGNED_INT.
+            raise refused(f"""wants counter and limit as one element each, both INT or both UNSIGNED_INT.
                 where: counter {counter!r} and limit {limit!r}
                 next:  make them with graph.add_variable(INT, ()).""")
-        check_mapped(function, graph, name, tensor)
     signed = counter.dtype is INT
     for name, number in (("begin", begin), ("step", step)):
         good = is_whole(number) and (-(2**31) <= int(number) < 2**31 if signed else 0 <= int(number) < 2**32)
         if not good or (name == "step" and number == 0):
-            raise PoplibsError(f"""{function}() was given {shown(number)} as {name}.
-                next:  give a whole number that {counter.dtype.__name__} holds; the step is not 0.""")
+            raise as_given(number, name, f"give a whole number that {counter.dtype.__name__} holds; the step is not 0.")
     if not isinstance(body, Program):
-        raise PoplibsError(f"{function}() was given {shown(body)} as body.", next_step="give a program, such as a Sequence.")
+        raise as_given(body, "body", "give a program, such as a Sequence.")
     one, end = counter.reshape(()), limit.reshape(())
     asked, turn, whole = Steps(), Steps(body), Steps(name=debug_context)
     reached = (lt if step > 0 else gt)(graph, one, end, asked, f"{debug_context}/test")

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph import Graph, Tensor
+from ipu_teach.poplibs.library import OWN, Matrix, check_same, library, variant
 from ipu_teach.poplibs.options import Options, settled
 from ipu_teach.poplibs.popops.operands import check_factor
 from ipu_teach.poplibs.popops.rows import (
@@ -17,25 +17,28 @@ from ipu_teach.poplibs.popops.rows import (
     row_numbers,
     rows_of,
     slice_rows,
+    sliced,
     spread_numbers,
     unfold,
     update_rows,
     windows,
 )
 from ipu_teach.poplibs.popops.slice_plans import OPTIONS, SlicePlan, check_plan
-from ipu_teach.poplibs.poputil import check_call, check_mapped, check_same, check_tensor
 from ipu_teach.program import Sequence as Program
 from ipu_teach.types import FLOAT, HALF
 
+__all__ = ["multi_slice", "multi_update", "multi_update_add", "multi_update_max"]
 
+
+@library
 def multi_slice(
     graph: Graph,
     x: Tensor,
-    offsets: Tensor,
+    offsets: Matrix,
     dims: Sequence[int],
     sizes: Sequence[int],
     prog: Program,
-    debug_context: str = "multi_slice",
+    debug_context: str = OWN,
     plan: SlicePlan | None = None,
     options: Options | None = None,
 ) -> Tensor:
@@ -48,11 +51,9 @@ def multi_slice(
     `plan`: what `embedding_plan` returned for x, a table [entries, columns] whose rows are sliced; make x by it too.
     `options`: as of `embedding_plan`; they are checked, and the plan decides. Raises `PoplibsError`, `InvalidOptionError`.
     """
-    function = "multi_slice"
-    check_call(function, graph, prog, debug_context)
-    along, lengths = check_slices(function, graph, x, offsets, dims, sizes)
-    settled(function, OPTIONS, options)
-    cut = check_plan(function, graph, plan, x, along, lengths)
+    along, lengths = check_slices(x, offsets, dims, sizes)
+    settled(OPTIONS, options)
+    cut = check_plan(graph, plan, x, along, lengths)
     view, counts = windows(x, along, lengths)
     numbers = row_numbers(graph, offsets, counts, prog, debug_context)
     rows = view.reshape((prod(counts), prod(view.shape[len(counts) :])))
@@ -61,36 +62,48 @@ def multi_slice(
     return unfold(out.reshape([offsets.shape[0], *lengths, *rest]), along, x.rank)
 
 
-def multi_update(
+def _updated(
+    operation: str,
     graph: Graph,
     x: Tensor,
     updates: Tensor,
-    offsets: Tensor,
+    offsets: Matrix,
     dims: Sequence[int],
     sizes: Sequence[int],
     prog: Program,
-    debug_context: str = "multi_update",
+    debug_context: str = OWN,
     plan: SlicePlan | None = None,
     options: Options | None = None,
 ) -> None:
+    scale = 1 if operation else None
+    _update_many(graph, x, updates, offsets, scale, operation, dims, sizes, prog, debug_context, plan, options)
+
+
+@variant(_updated, "")
+def multi_update() -> None:
     """Many slices of x become those of `updates` [slices, *shape with sizes[i] in dims[i]], first to last.
 
     `offsets` as of `multi_slice`; a slice that does not lie in x as a whole is passed over. Of two that overlap the later one
     stays. These vertices run one by one here, as their places depend on data.
     """
-    _update_many("multi_update", graph, x, updates, offsets, None, "", dims, sizes, prog, debug_context, plan, options)
 
 
+@variant(_updated, "MAX")
+def multi_update_max() -> None:
+    """Slices of x become the larger ones of what they hold and those of `updates`. Otherwise as `multi_update`."""
+
+
+@library
 def multi_update_add(
     graph: Graph,
     x: Tensor,
     updates: Tensor,
-    offsets: Tensor,
+    offsets: Matrix,
     scale: Tensor | float,
     dims: Sequence[int],
     sizes: Sequence[int],
     prog: Program,
-    debug_context: str = "multi_update_add",
+    debug_context: str = OWN,
     plan: SlicePlan | None = None,
     options: Options | None = None,
 ) -> None:
@@ -99,27 +112,10 @@ def multi_update_add(
     `scale`: a number, or one element of x's dtype, for HALF also of FLOAT. Sums of HALF are carried in FLOAT and rounded once.
     Otherwise as `multi_update`.
     """
-    _update_many("multi_update_add", graph, x, updates, offsets, scale, "ADD", dims, sizes, prog, debug_context, plan, options)
-
-
-def multi_update_max(
-    graph: Graph,
-    x: Tensor,
-    updates: Tensor,
-    offsets: Tensor,
-    dims: Sequence[int],
-    sizes: Sequence[int],
-    prog: Program,
-    debug_context: str = "multi_update_max",
-    plan: SlicePlan | None = None,
-    options: Options | None = None,
-) -> None:
-    """Slices of x become the larger ones of what they hold and those of `updates`. Otherwise as `multi_update`."""
-    _update_many("multi_update_max", graph, x, updates, offsets, 1, "MAX", dims, sizes, prog, debug_context, plan, options)
+    _update_many(graph, x, updates, offsets, scale, "ADD", dims, sizes, prog, debug_context, plan, options)
 
 
 def _update_many(
-    function: str,
     graph: Graph,
     x: Tensor,
     updates: Tensor,
@@ -133,21 +129,15 @@ def _update_many(
     plan: object,
     options: object,
 ) -> None:
-    check_call(function, graph, prog, name)
-    along, lengths = check_slices(function, graph, x, offsets, dims, sizes)
-    settled(function, OPTIONS, options)
-    cut = check_plan(function, graph, plan, x, along, lengths)
-    check_tensor(function, graph, "updates", updates)
-    check_mapped(function, graph, "updates", updates)
-    shape = list(x.shape)
-    for dim, length in zip(along, lengths, strict=True):
-        shape[dim] = length
+    along, lengths = check_slices(x, offsets, dims, sizes)
+    settled(OPTIONS, options)
+    cut = check_plan(graph, plan, x, along, lengths)
     where = f"x {x!r} and updates {updates!r}"
-    wanted = (offsets.shape[0], *shape)
-    check_same(function, "shapes", wanted, updates.shape, where, "give a slice for each row of offsets.")
-    check_same(function, "dtypes", x.dtype, updates.dtype, where, "cast one of them with popops.cast.")
+    wanted = (offsets.shape[0], *sliced(x, along, lengths))
+    check_same("shapes", wanted, updates.shape, where, "give a slice for each row of offsets.")
+    check_same("dtypes", x.dtype, updates.dtype, where, "cast one of them with popops.cast.")
     if scale is not None:
-        scale = check_factor(function, graph, "scale", scale, x.dtype, *((FLOAT,) if x.dtype is HALF else ()))
+        scale = check_factor(graph, "scale", scale, x.dtype, *((FLOAT,) if x.dtype is HALF else ()))
     counts = [x.shape[d] - length + 1 for d, length in zip(along, lengths, strict=True)]
     numbers = row_numbers(graph, offsets, counts, prog, name)
     numbers = spread_numbers(graph, numbers, counts, [x.shape[d] for d in along], lengths, prog, name)

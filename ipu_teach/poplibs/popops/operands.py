@@ -8,18 +8,10 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.errors import PoplibsError
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Shape, Tensor
+from ipu_teach.graph import Graph, Shape, Tensor
+from ipu_teach.poplibs.library import calling, check_mapped, check_number, check_same, check_tensor, refused
 from ipu_teach.poplibs.popops.operations import NUMBERS, Operation
-from ipu_teach.poplibs.poputil import (
-    BROADCASTING,
-    check_mapped,
-    check_number,
-    check_same,
-    check_tensor,
-    clone,
-    map_tensor_linearly,
-)
+from ipu_teach.poplibs.poputil import BROADCASTING, like, map_tensor_linearly
 from ipu_teach.types import BOOL, QUARTER, DType
 
 Operand = Tensor | float | int
@@ -28,27 +20,30 @@ GIVE = "give a tensor, or a number."
 ORDINALS = ("its first operand", "its second operand", "its third operand")
 
 
-def check_operand(function: str, graph: Graph, argument: str, tensor: object, operation: Operation | None = None) -> Tensor:
-    """`tensor`, if it is a mapped tensor of what the operation takes: by default of numbers, for arithmetic is not for BOOL."""
-    check_tensor(function, graph, argument, tensor)
+def check_operand(graph: Graph, argument: str, tensor: object, operation: Operation | None = None) -> Tensor:
+    """`tensor`, if it is a mapped tensor of what the operation takes."""
+    check_tensor(graph, argument, tensor)
     assert isinstance(tensor, Tensor)
-    takes = NUMBERS if operation is None else operation.takes
-    accepted = tensor.dtype is not BOOL if operation is None else operation.accepts(tensor.dtype)
-    if not accepted and not issubclass(tensor.dtype, QUARTER):  # of which the codelets speak themselves
-        raise PoplibsError(f"""{function}() works on {takes}; {argument} is {tensor.dtype.__name__}.
-            where: {tensor!r}
-            next:  cast it with popops.cast.""")
-    check_mapped(function, graph, argument, tensor)
+    check_takes(argument, tensor, operation)
+    check_mapped(graph, argument, tensor)
     return tensor
 
 
-def common_shape(function: str, tensors: Sequence[Tensor]) -> Shape:
+def check_takes(argument: str, tensor: Tensor, operation: Operation | None = None) -> None:
+    """Raise `PoplibsError` unless the operation takes the dtype: by default numbers, for arithmetic is not for BOOL."""
+    takes = NUMBERS if operation is None else operation.takes
+    accepted = tensor.dtype is not BOOL if operation is None else operation.accepts(tensor.dtype)
+    if not accepted and not issubclass(tensor.dtype, QUARTER):  # of which the codelets speak themselves
+        raise refused(f"works on {takes}; {argument} is {tensor.dtype.__name__}.", tensor, "cast it with popops.cast.")
+
+
+def common_shape(tensors: Sequence[Tensor]) -> Shape:
     """The shape that all tensors broadcast to. Raises `PoplibsError`, which names the shapes."""
     try:
         return np.broadcast_shapes(*(t.shape for t in tensors))
     except ValueError:
         shapes = [str(t.shape) for t in tensors]
-        raise PoplibsError(f"""{function}() was given shapes {", ".join(shapes[:-1])} and {shapes[-1]}, which do not broadcast.
+        raise PoplibsError(f"""{calling()}() was given shapes {", ".join(shapes[:-1])} and {shapes[-1]}, which do not broadcast.
             where: {" and ".join(map(repr, tensors))}
             next:  {BROADCASTING}""") from None
 
@@ -57,48 +52,43 @@ def result_like(graph: Graph, tensors: Sequence[Tensor], shape: Shape, dtype: ty
     """A new tensor of `shape`, where the first operand of that shape lies; mapped linearly if there is none."""
     whole = next((t for t in tensors if t.shape == shape), None)
     if whole is not None:
-        return clone(graph, whole, f"{name}/out", dtype)
+        return like(graph, whole, f"{name}/out", dtype)
     out = graph.add_variable(dtype, shape, f"{name}/out")
     map_tensor_linearly(graph, out)
     return out
 
 
-def check_output(function: str, graph: Graph, out: object, shape: Shape, dtype: type[DType]) -> Tensor:
-    """`out`, if it can hold a result of this shape and dtype."""
-    check_tensor(function, graph, "out", out)
-    assert isinstance(out, Tensor)
-    check_same(function, "shapes", out.shape, shape, f"out {out!r}", f"give an out of shape {shape}.")
-    advice = f"give an out of {dtype.__name__}."
-    check_same(function, "dtypes", out.dtype.__name__, dtype.__name__, f"out {out!r}", advice)
-    check_mapped(function, graph, "out", out)
-    return out
+def check_output(out: Tensor, shape: Shape, dtype: type[DType]) -> None:
+    """Raise `PoplibsError` unless `out` can hold a result of this shape and dtype."""
+    check_same("shapes", out.shape, shape, f"out {out!r}", f"give an out of shape {shape}.")
+    check_same("dtypes", out.dtype.__name__, dtype.__name__, f"out {out!r}", f"give an out of {dtype.__name__}.")
 
 
-def check_factor(function: str, graph: Graph, argument: str, k: object, dtype: type[DType], *wider: type[DType]) -> Any:
+def check_factor(graph: Graph, argument: str, k: object, dtype: type[DType], *wider: type[DType]) -> Any:
     """A factor: a number of `dtype`, or a mapped tensor of one element of `dtype` (or of one of `wider`), as a scalar.
 
     Raises `PoplibsError`, and `TensorCreationError` for a number that does not fit.
     """
     if not isinstance(k, Tensor):
-        return check_number(function, argument, k, dtype, "give a number, or a tensor of one element.")
-    check_tensor(function, graph, argument, k)
+        return check_number(argument, k, dtype, "give a number, or a tensor of one element.")
+    check_tensor(graph, argument, k)
     if k.dtype not in (dtype, *wider) or k.num_elements != 1:
-        raise PoplibsError(f"""{function}() wants {argument} as one element of
-            {" or ".join(d.__name__ for d in (dtype, *wider))}; it was given {k.num_elements:,} of {k.dtype.__name__}.
+        raise refused(f"""wants {argument} as one element of {" or ".join(d.__name__ for d in (dtype, *wider))}; it was given
+            {k.num_elements:,} of {k.dtype.__name__}.
             where: {k!r}
             next:  give a number, or a tensor of one element; for a factor each, popops.mul.""")
-    check_mapped(function, graph, argument, k)
+    check_mapped(graph, argument, k)
     return k.reshape(())
 
 
-def check_in_place(function: str, graph: Graph, tensor: Tensor, operation: Operation, shape: Shape) -> None:
+def check_in_place(graph: Graph, tensor: Tensor, operation: Operation, shape: Shape) -> None:
     """Raise `PoplibsError` unless the result of `operation`, of `shape`, fits into its first operand `tensor`."""
     gives = operation.result(tensor.dtype)
     if gives is not tensor.dtype:
-        raise PoplibsError(f"""{function}() gives {gives.__name__}, and its first operand is {tensor.dtype.__name__}.
+        raise refused(f"""gives {gives.__name__}, and its first operand is {tensor.dtype.__name__}.
             where: {tensor!r}
-            next:  use {function.removesuffix("_in_place")}(), which makes a new tensor.""")
+            next:  use {calling().removesuffix("_in_place")}(), which makes a new tensor.""")
     if tensor.shape != shape:
-        raise PoplibsError(f"""{function}() gives shape {shape}, and its first operand has {tensor.shape}.
+        raise refused(f"""gives shape {shape}, and its first operand has {tensor.shape}.
             where: {tensor!r}
-            next:  use {function.removesuffix("_in_place")}(), which makes a new tensor.""")
+            next:  use {calling().removesuffix("_in_place")}(), which makes a new tensor.""")

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Any
 
-from ipu_teach.errors import PoplibsError, shown
-from ipu_teach.graph.graph import Graph
+from ipu_teach.errors import shown
+from ipu_teach.graph import Graph, Tensor, concat
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.graph.tensor import Tensor, concat
-from ipu_teach.poplibs.poputil import check_graph, check_mapped, check_number, check_tensor
+from ipu_teach.poplibs.library import Loose, as_given, check_mapped, check_number, library, refused
+
+__all__ = ["PaddingType", "pad"]
 
 
 class PaddingType(Enum):
@@ -21,9 +22,10 @@ class PaddingType(Enum):
     REFLECT = "REFLECT"
 
 
+@library
 def pad(
     graph: Graph,
-    x: Tensor,
+    x: Loose,
     lower: Sequence[int],
     upper: Sequence[int],
     padding: PaddingType = PaddingType.CONSTANT,
@@ -34,17 +36,14 @@ def pad(
     A negative number cuts elements off. The elements of a CONSTANT margin are a constant on the tile of the nearest corner of
     x. EDGE and REFLECT repeat elements of x, so that the result can be read but not written. Raises `PoplibsError`.
     """
-    check_graph("pad", graph)
-    check_tensor("pad", graph, "x", x)
     if not isinstance(padding, PaddingType):
-        raise PoplibsError(f"""pad() was given {shown(padding)} as padding.
-            next:  use PaddingType.CONSTANT, EDGE or REFLECT.""")
+        raise as_given(padding, "padding", "use PaddingType.CONSTANT, EDGE or REFLECT.")
     margins = [_checked(name, given, x) for name, given in (("lower", lower), ("upper", upper))]
-    number = check_number("pad", "value", value, x.dtype)
+    number = check_number("value", value, x.dtype)
     for axis in range(x.rank):
         _check_room(x, axis, margins[0][axis], margins[1][axis], padding)
     if padding is PaddingType.CONSTANT and x.num_elements:
-        check_mapped("pad", graph, "x", x)
+        check_mapped(graph, "x", x)
     result = x
     for axis, (before, behind) in enumerate(zip(*margins, strict=True)):
         result = result.slice(max(-before, 0), result.shape[axis] - max(-behind, 0), axis)
@@ -56,7 +55,7 @@ def pad(
 
 def _checked(name: str, given: Any, x: Tensor) -> list[int]:
     if not isinstance(given, (list, tuple)) or len(given) != x.rank or not all(is_whole(n) for n in given):
-        raise PoplibsError(f"""pad() was given {name} {shown(given)} for {x.rank} dimensions.
+        raise refused(f"""was given {name} {shown(given)} for {x.rank} dimensions.
             where: {x!r}
             next:  give a list with a whole number for each dimension.""")
     return [int(n) for n in given]
@@ -69,7 +68,7 @@ def _check_room(x: Tensor, axis: int, before: int, behind: int, padding: Padding
         padding
     ]
     if left < 0 or (most is not None and max(before, behind) > most):
-        raise PoplibsError(f"""pad() by {padding.name} was given {before} and {behind} for dimension {axis} of {length:,}
+        raise refused(f"""by {padding.name} was given {before} and {behind} for dimension {axis} of {length:,}
             elements.
             where: {x!r}
             next:  cut off no more than there is; EDGE wants an element, REFLECT more elements than the margin has.""")

@@ -8,17 +8,17 @@ from typing import ClassVar
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.errors import PoplibsError
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex import Input, Output, SupervisorVertex, Vector, Vertex, template
-from ipu_teach.poplibs.popops.operands import check_operand
+from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector, Vertex, template
+from ipu_teach.poplibs.library import OWN, library, refused
+from ipu_teach.poplibs.popops.operands import check_takes
 from ipu_teach.poplibs.popops.operations import UNARY
 from ipu_teach.poplibs.popops.reductions import reduce
-from ipu_teach.poplibs.poputil import check_call, check_mapped, check_tensor, take, tile_pieces
+from ipu_teach.poplibs.poputil import take, tile_pieces
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import BOOL, FLOAT, DType
+
+__all__ = ["all_true", "has_nan", "has_nan_or_inf"]
 
 
 class HasNaNOrInf(SupervisorVertex):
@@ -41,31 +41,28 @@ def _codelet(dtype: type[DType], or_inf: bool) -> type[Vertex]:
     return template(HasNaNOrInf, name, {FLOAT: dtype}, or_inf=or_inf)
 
 
-def all_true(graph: Graph, x: Tensor, prog: Program, debug_context: str = "all_true") -> Tensor:
+@library
+def all_true(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
     """Whether every element of x (BOOL) is true: one BOOL, a reduction by LOGICAL_AND. Of no elements: true."""
-    check_call("all_true", graph, prog, debug_context)
-    check_tensor("all_true", graph, "x", x)
     if x.dtype is not BOOL:
-        raise PoplibsError(f"""all_true() works on BOOL; x is {x.dtype.__name__}.
-            where: {x!r}
-            next:  ask a question first: popops.neq(graph, x, 0, prog).""")
-    check_mapped("all_true", graph, "x", x)
+        raise refused(f"works on BOOL; x is {x.dtype.__name__}.", x, "ask a question first: popops.neq(graph, x, 0, prog).")
     return reduce(graph, x, range(x.rank), prog, "LOGICAL_AND", debug_context)
 
 
-def has_nan(graph: Graph, x: Tensor, prog: Program, debug_context: str = "has_nan") -> Tensor:
+@library
+def has_nan(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
     """Whether some element of x (FLOAT or HALF) is NaN: one BOOL. A compute set for each tile's elements, and a reduction."""
-    return _some("has_nan", graph, x, False, prog, debug_context)
+    return _some(graph, x, False, prog, debug_context)
 
 
-def has_nan_or_inf(graph: Graph, x: Tensor, prog: Program, debug_context: str = "has_nan_or_inf") -> Tensor:
+@library
+def has_nan_or_inf(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
     """Whether some element of x (FLOAT or HALF) is NaN or infinite: one BOOL. As `has_nan`."""
-    return _some("has_nan_or_inf", graph, x, True, prog, debug_context)
+    return _some(graph, x, True, prog, debug_context)
 
 
-def _some(function: str, graph: Graph, x: Tensor, or_inf: bool, prog: Program, name: str) -> Tensor:
-    check_call(function, graph, prog, name)
-    check_operand(function, graph, "x", x, UNARY["IS_NAN"])
+def _some(graph: Graph, x: Tensor, or_inf: bool, prog: Program, name: str) -> Tensor:
+    check_takes("x", x, UNARY["IS_NAN"])
     flat, pieces = x.flatten(), tile_pieces(graph, x)
     found = graph.add_variable(BOOL, (len(pieces),), f"{name}/found")
     into = graph.add_compute_set(f"{name}/tiles")

@@ -6,15 +6,18 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from ipu_teach.cost.exchange import exchange_cycles
-from ipu_teach.errors import PoplibsError, counted, shown
+from ipu_teach.errors import counted, shown
 from ipu_teach.graph.text import table
 from ipu_teach.poplibs import drawing
 from ipu_teach.poplibs.drawing import Matrix
+from ipu_teach.poplibs.library import check_sizes, library, refused
 from ipu_teach.poplibs.options import Option, Options, settled
 from ipu_teach.poplibs.popops.reduction_vertices import REDUCTIONS, partials_dtype, stage_cycles
-from ipu_teach.poplibs.poputil import MIN_BYTES_PER_TILE, check_sizes
+from ipu_teach.poplibs.poputil import MIN_BYTES_PER_TILE
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType, as_dtype
+
+__all__ = ["ReducePlan", "ReduceStage", "plan_reduce"]
 
 OPTIONS = (Option("accumType.interTile", FLOAT), Option("accumType.inVertex", FLOAT))
 
@@ -27,13 +30,12 @@ class AccumTypes:
     in_vertex: type[DType]
 
 
-def accum_types(function: str, operation: str, dtype: type[DType], options: object) -> AccumTypes:
+def accum_types(operation: str, dtype: type[DType], options: object) -> AccumTypes:
     """The types of the options: by default FLOAT for sums of HALF, and `dtype` for all else. Raises `InvalidOptionError`."""
-    chosen, usual = settled(function, OPTIONS, options), partials_dtype(operation, dtype)
+    chosen, usual = settled(OPTIONS, options), partials_dtype(operation, dtype)
     inter_tile, in_vertex = (chosen[option.name] or usual for option in OPTIONS)
     if (inter_tile, in_vertex) != (usual, usual) and dtype not in (FLOAT, HALF):
-        raise PoplibsError(f"""{function}() was given an accumType for {dtype.__name__}.
-            next:  only FLOAT and HALF have a choice.""")
+        raise refused(f"was given an accumType for {dtype.__name__}.", next_step="only FLOAT and HALF have a choice.")
     return AccumTypes(inter_tile, in_vertex)
 
 
@@ -86,30 +88,25 @@ class ReducePlan:
         return drawing.row([*matrices, Matrix("out", 1, columns, last.vertices, 1)], caption)
 
 
+@library
 def plan_reduce(
-    rows: int,
-    columns: int,
-    dtype: type[DType],
-    target: Target,
-    operation: str = "ADD",
-    options: Options | None = None,
+    rows: int, columns: int, dtype: type[DType], target: Target, operation: str = "ADD", options: Options | None = None
 ) -> ReducePlan:
     """The number of row blocks that the cost model likes best for reducing `rows` x `columns` of `dtype` to one row.
 
     `options`: as of `reduce`. Raises `PoplibsError` and `InvalidOptionError`.
     """
-    check_sizes("plan_reduce", target, 0, rows=rows, columns=columns)
-    check_operation("plan_reduce", operation)
+    check_sizes(target, 0, rows=rows, columns=columns)
+    check_operation(operation)
     kind = as_dtype(dtype, "plan_reduce()")
-    types = accum_types("plan_reduce", operation, kind, options)
+    types = accum_types(operation, kind, options)
     return planned(int(rows), int(columns), kind, target, operation, types.inter_tile)
 
 
-def check_operation(function: str, operation: object) -> None:
+def check_operation(operation: object) -> None:
     """Raise `PoplibsError` unless `operation` is one of `REDUCTIONS`."""
     if not isinstance(operation, str) or operation not in REDUCTIONS:
-        raise PoplibsError(f"""{function}() was given the operation {shown(operation)}.
-            next:  use {", ".join(REDUCTIONS)}.""")
+        raise refused(f"was given the operation {shown(operation)}.", next_step=f"use {', '.join(REDUCTIONS)}.")
 
 
 @lru_cache(maxsize=512)

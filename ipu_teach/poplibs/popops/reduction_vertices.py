@@ -13,10 +13,12 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.graph.vertex import InOut, Input, Output, SupervisorVertex, Vector, Vertex, template
+from ipu_teach.graph import InOut, Input, Output, SupervisorVertex, Vector, Vertex, template
 from ipu_teach.poplibs.popops.codelets import refuse_quarter
 from ipu_teach.target import Target
 from ipu_teach.types import BOOL, FLOAT, HALF, DType
+
+__all__ = ["REDUCTIONS"]
 
 UFUNCS: dict[str, np.ufunc] = {
     "ADD": np.add,
@@ -61,75 +63,62 @@ def stage_cycles(operation: str, columns: int, rows: int, dtype: type[DType], ou
     return workers * int(vertices.reduce_regions(-(-columns // workers), rows, kind, out, target, op=operation))
 
 
-class ReduceRows(SupervisorVertex, Generic[P, R]):
-    """out = the rows of x, reduced one after the other."""
+class _Reduction(SupervisorVertex, Generic[P, R]):
+    """The rows of x, reduced one after the other; `further` steps on each element of the result."""
 
     x: Input[Vector[Vector[P]]]
-    out: Output[Vector[R]]
     operation: ClassVar[str]
     carried: ClassVar[type[DType]]
+    further: ClassVar[int] = 0
+
+    def cycles(self: Any, target: Target) -> int:
+        dtype, out = self.fields["x"].dtype, self.fields["out"].dtype
+        paths = -(-len(self.out) // (target.num_worker_contexts * target.get_vector_width(out)))
+        extra: int = self.further * paths * target.num_worker_contexts
+        return stage_cycles(self.operation, len(self.out), len(self.x), dtype, out, target) + extra
+
+
+class ReduceRows(_Reduction[P, R]):
+    """out = the rows of x, reduced one after the other."""
+
+    out: Output[Vector[R]]
 
     def compute(self) -> None:
         self.out = reduced(self.operation, self.x, self.carried)
 
-    def cycles(self, target: Target) -> int:
-        return _cycles(self, 0, target)
 
-
-class ScaledReduceRows(SupervisorVertex, Generic[P, R]):
+class ScaledReduceRows(_Reduction[P, R]):
     """out = scale times the rows of x, reduced one after the other."""
 
-    x: Input[Vector[Vector[P]]]
     scale: Input[FLOAT]
     out: Output[Vector[R]]
-    operation: ClassVar[str]
-    carried: ClassVar[type[DType]]
+    further = 1
 
     def compute(self) -> None:
         self.out = self.scale * reduced(self.operation, self.x, self.carried)
 
-    def cycles(self, target: Target) -> int:
-        return _cycles(self, 1, target)
 
-
-class ReduceRowsUpdate(SupervisorVertex, Generic[P, R]):
+class ReduceRowsUpdate(_Reduction[P, R]):
     """out = out + the rows of x, reduced one after the other. A HALF is rounded once."""
 
-    x: Input[Vector[Vector[P]]]
     out: InOut[Vector[R]]
-    operation: ClassVar[str]
-    carried: ClassVar[type[DType]]
+    further = 1
 
     def compute(self) -> None:
         total = reduced(self.operation, self.x, self.carried)
         self.out = self.out.astype(total.dtype) + total
 
-    def cycles(self, target: Target) -> int:
-        return _cycles(self, 1, target)
 
-
-class ScaledReduceRowsUpdate(SupervisorVertex, Generic[P, R]):
+class ScaledReduceRowsUpdate(_Reduction[P, R]):
     """out = out + scale times the rows of x, reduced one after the other. A HALF is rounded once."""
 
-    x: Input[Vector[Vector[P]]]
     scale: Input[FLOAT]
     out: InOut[Vector[R]]
-    operation: ClassVar[str]
-    carried: ClassVar[type[DType]]
+    further = 2
 
     def compute(self) -> None:
         total = self.scale * reduced(self.operation, self.x, self.carried)
         self.out = self.out.astype(total.dtype) + total
-
-    def cycles(self, target: Target) -> int:
-        return _cycles(self, 2, target)
-
-
-def _cycles(vertex: Any, further: int, target: Target) -> int:
-    dtype, out = vertex.fields["x"].dtype, vertex.fields["out"].dtype
-    paths = -(-len(vertex.out) // (target.num_worker_contexts * target.get_vector_width(out)))
-    extra = further * paths * target.num_worker_contexts
-    return stage_cycles(vertex.operation, len(vertex.out), len(vertex.x), dtype, out, target) + extra
 
 
 @cache

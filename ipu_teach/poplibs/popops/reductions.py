@@ -12,10 +12,20 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from ipu_teach.errors import PoplibsError, counted, shown
-from ipu_teach.graph.compute_set import ComputeSet
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Shape, Tensor, concat
+from ipu_teach.errors import counted, shown
+from ipu_teach.graph import ComputeSet, Graph, Shape, Tensor, concat
+from ipu_teach.poplibs.library import (
+    OWN,
+    Free,
+    calling,
+    check_mapped,
+    check_name,
+    check_number,
+    check_prog,
+    check_tensor,
+    library,
+    refused,
+)
 from ipu_teach.poplibs.options import Options
 from ipu_teach.poplibs.popops.operands import check_operand, check_output
 from ipu_teach.poplibs.popops.reduction_plan import AccumTypes, accum_types, after, check_operation, planned
@@ -26,17 +36,11 @@ from ipu_teach.poplibs.popops.reduction_vertices import (
     ScaledReduceRowsUpdate,
     reduction_codelet,
 )
-from ipu_teach.poplibs.poputil import (
-    balanced_partition,
-    check_call,
-    check_number,
-    check_tensor,
-    map_tensor_linearly,
-    take,
-    tile_pieces,
-)
+from ipu_teach.poplibs.poputil import balanced_partition, map_tensor_linearly, take, tile_pieces
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import BOOL, FLOAT, HALF, DType, as_dtype
+
+__all__ = ["ReduceParams", "SingleReduceOp", "reduce", "reduce_many", "reduce_rows", "reduce_with_output"]
 
 Into = Program | list[ComputeSet]
 _FLOATS = (FLOAT, HALF)
@@ -66,13 +70,14 @@ class SingleReduceOp:
     out_type: type[DType] | None = None
 
 
+@library
 def reduce(
     graph: Graph,
-    x: Tensor,
+    x: Free,
     dims: Sequence[int],
     prog: Into,
     operation: str | ReduceParams = "ADD",
-    debug_context: str = "reduce",
+    debug_context: str = OWN,
     out_type: type[DType] | None = None,
     options: Options | None = None,
 ) -> Tensor:
@@ -90,39 +95,39 @@ def reduce(
     What is missing is appended, and nothing is executed: add an Execute of each, in order. Several reductions that are given
     the same list run side by side. Raises `PoplibsError` and `InvalidOptionError`.
     """
-    _check_call("reduce", graph, prog, debug_context)
-    job = _job("reduce", graph, SingleReduceOp(x, dims, operation, out_type), None, options)
+    _check_into(prog, debug_context)
+    job = _job(graph, SingleReduceOp(x, dims, operation, out_type), None, options)
     _add_output(graph, job, f"{debug_context}/out")
     _run(graph, [job], prog, debug_context)
     return job.result()
 
 
+@library
 def reduce_with_output(
     graph: Graph,
-    x: Tensor,
+    x: Free,
     out: Tensor,
     dims: Sequence[int],
     prog: Into,
     operation: str | ReduceParams = "ADD",
-    debug_context: str = "reduce_with_output",
+    debug_context: str = OWN,
     options: Options | None = None,
 ) -> None:
     """As `reduce`, into `out`: of the shape that remains and of x's dtype (HALF or FLOAT of either). It keeps its mapping.
 
     With `ReduceParams(update=True)` the result is added to what out holds.
     """
-    function = "reduce_with_output"
-    _check_call(function, graph, prog, debug_context)
-    check_tensor(function, graph, "out", out)
-    job = _job(function, graph, SingleReduceOp(x, dims, operation, out.dtype), out, options)
+    _check_into(prog, debug_context)
+    job = _job(graph, SingleReduceOp(x, dims, operation, out.dtype), out, options)
     _run(graph, [job], prog, debug_context)
 
 
+@library
 def reduce_many(
     graph: Graph,
     operations: Sequence[SingleReduceOp],
     prog: Into,
-    debug_context: str = "reduce_many",
+    debug_context: str = OWN,
     outputs: Sequence[Tensor] | None = None,
     options: Options | None = None,
 ) -> list[Tensor]:
@@ -131,15 +136,16 @@ def reduce_many(
     `operations`: a list of `SingleReduceOp`. `outputs`: a tensor for each, as `out` of `reduce_with_output`; by default they
     are made. Returns them. `prog` and `options`: as of `reduce`.
     """
-    function = "reduce_many"
-    _check_call(function, graph, prog, debug_context)
+    _check_into(prog, debug_context)
     if not isinstance(operations, (list, tuple)) or not all(isinstance(op, SingleReduceOp) for op in operations):
-        raise PoplibsError(f"""{function}() was given {shown(operations)}.
-            next:  give a list: [SingleReduceOp(x, [0]), …].""")
+        raise refused(f"was given {shown(operations)}.", next_step="give a list: [SingleReduceOp(x, [0]), …].")
     if outputs is not None and (not isinstance(outputs, (list, tuple)) or len(outputs) != len(operations)):
-        raise PoplibsError(f"""{function}() was given {counted(len(operations), "reduction")} and the outputs {shown(outputs)}.
+        raise refused(f"""was given {counted(len(operations), "reduction")} and the outputs {shown(outputs)}.
             next:  give a list with one tensor for each, or none at all.""")
-    jobs = [_job(function, graph, op, None if outputs is None else outputs[i], options) for i, op in enumerate(operations)]
+    for out in outputs or ():
+        check_tensor(graph, "out", out)
+        check_mapped(graph, "out", out)
+    jobs = [_job(graph, op, None if outputs is None else outputs[i], options) for i, op in enumerate(operations)]
     for i, job in enumerate(jobs):
         if job.out is None:
             _add_output(graph, job, f"{debug_context}/out{i}")
@@ -164,84 +170,78 @@ class _Job:
         return self.out
 
 
-def _check_call(function: str, graph: Graph, prog: object, name: object) -> None:
-    """Raise `PoplibsError` unless there are a graph, a Sequence or a list of compute sets, and a name."""
-    if isinstance(prog, list) and all(isinstance(into, ComputeSet) for into in prog):
-        prog = Program()
-    check_call(function, graph, prog, name)
+def _check_into(into: object, name: object) -> None:
+    """Raise `PoplibsError` unless there are a Sequence or a list of compute sets, and a name."""
+    if not (isinstance(into, list) and all(isinstance(part, ComputeSet) for part in into)):
+        check_prog(into)
+    check_name(name)
 
 
-def _job(function: str, graph: Graph, op: SingleReduceOp, out: Tensor | None, options: object) -> _Job:
+def _job(graph: Graph, op: SingleReduceOp, out: Tensor | None, options: object) -> _Job:
     x, params = op.x, op.params if isinstance(op.params, ReduceParams) else ReduceParams(op.params)
-    check_tensor(function, graph, "x", x)
-    check_operation(function, params.operation)
-    _check_dtype(function, graph, x, params.operation)
-    types = accum_types(function, params.operation, x.dtype, options)
-    chosen = _dims(function, x, op.dims)
-    dtype = x.dtype if op.out_type is None else as_dtype(op.out_type, f"{function}()")
+    check_tensor(graph, "x", x)
+    check_operation(params.operation)
+    _check_dtype(graph, x, params.operation)
+    types = accum_types(params.operation, x.dtype, options)
+    chosen = _dims(x, op.dims)
+    dtype = x.dtype if op.out_type is None else as_dtype(op.out_type, f"{calling()}()")
     if dtype is not x.dtype and (dtype not in _FLOATS or x.dtype not in _FLOATS):
-        raise PoplibsError(f"""{function}() reduces {x.dtype.__name__} to {x.dtype.__name__}; it was asked for {dtype.__name__}.
+        raise refused(f"""reduces {x.dtype.__name__} to {x.dtype.__name__}; it was asked for {dtype.__name__}.
             where: {x!r}
             next:  only HALF and FLOAT are converted on the way; else use popops.cast.""")
     kept = [d for d in range(x.rank) if d not in chosen]
     rows, shape = prod(x.shape[d] for d in chosen), tuple(x.shape[d] for d in kept)
     if rows == 0 and params.operation in ("MAX", "MIN"):
-        raise PoplibsError(f"""{function}() by {params.operation} was given no elements.
-            where: {x!r}
-            next:  MAX and MIN have no result then; the other operations have.""")
+        raise refused(
+            f"by {params.operation} was given no elements.", x, "MAX and MIN have no result then; the other operations have."
+        )
     if out is not None:
-        check_output(function, graph, out, shape, dtype)
-    _check_extras(function, graph, x, params, out)
+        check_output(out, shape, dtype)
+    _check_extras(graph, x, params, out)
     matrix = x.dim_shuffle(chosen + kept).reshape((rows, prod(shape)))
     return _Job(matrix, shape, params, dtype, types, out)
 
 
-def _check_dtype(function: str, graph: Graph, x: Tensor, operation: str) -> None:
+def _check_dtype(graph: Graph, x: Tensor, operation: str) -> None:
     if operation.startswith("LOGICAL"):
         if x.dtype is not BOOL:
-            raise PoplibsError(f"""{function}() by {operation} works on BOOL; x is {x.dtype.__name__}.
+            raise refused(f"""by {operation} works on BOOL; x is {x.dtype.__name__}.
                 where: {x!r}
                 next:  ask a question first: popops.neq(graph, x, 0, prog).""")
         return
-    check_operand(function, graph, "x", x)
+    check_operand(graph, "x", x)
     if operation == "LOG_ADD" and x.dtype not in _FLOATS:
-        raise PoplibsError(f"""{function}() by LOG_ADD works on FLOAT and HALF; x is {x.dtype.__name__}.
-            where: {x!r}
-            next:  cast it with popops.cast.""")
+        raise refused(f"by LOG_ADD works on FLOAT and HALF; x is {x.dtype.__name__}.", x, "cast it with popops.cast.")
 
 
-def _dims(function: str, x: Tensor, dims: object) -> list[int]:
+def _dims(x: Tensor, dims: object) -> list[int]:
     if not isinstance(dims, Sequence) or isinstance(dims, str):
-        raise PoplibsError(f"{function}() was given the dimensions {shown(dims)}.", next_step="give a list, as in [0].")
+        raise refused(f"was given the dimensions {shown(dims)}.", next_step="give a list, as in [0].")
     chosen = [x._axis(d) for d in dims]
     if len(set(chosen)) != len(chosen):
-        raise PoplibsError(f"""{function}() was given the dimensions {shown(dims)}, one of them twice.
-            where: {x!r}
-            next:  name each once.""")
+        raise refused(f"was given the dimensions {shown(dims)}, one of them twice.", x, "name each once.")
     return chosen
 
 
-def _check_extras(function: str, graph: Graph, x: Tensor, params: ReduceParams, out: Tensor | None) -> None:
+def _check_extras(graph: Graph, x: Tensor, params: ReduceParams, out: Tensor | None) -> None:
     """Raise `PoplibsError` unless scale and update are what the operation and the dtype allow."""
     extra = "scale" if params.scale is not None else "update" if params.update else ""
     if extra and params.operation not in _SCALED:
-        raise PoplibsError(f"""{function}() by {params.operation} was given {extra}.
+        raise refused(f"""by {params.operation} was given {extra}.
             next:  only {" and ".join(_SCALED)} take scale and update.""")
     if params.update and out is None:
-        raise PoplibsError(f"""{function}() was given update, and no output to add to.
+        raise refused("""was given update, and no output to add to.
             next:  use reduce_with_output, or the outputs of reduce_many.""")
     if params.scale is None:
         return
     if x.dtype not in _FLOATS:
-        raise PoplibsError(
-            f"{function}() scales FLOAT and HALF; x is {x.dtype.__name__}.", where=repr(x), next_step="leave scale out."
-        )
+        raise refused(f"scales FLOAT and HALF; x is {x.dtype.__name__}.", x, "leave scale out.")
     if not isinstance(params.scale, Tensor):
-        check_number(function, "scale", params.scale, FLOAT)
+        check_number("scale", params.scale, FLOAT)
         return
-    check_tensor(function, graph, "scale", params.scale)
+    check_tensor(graph, "scale", params.scale)
     if params.scale.dtype is not FLOAT or params.scale.num_elements != 1:
-        raise PoplibsError(f"""{function}() wants scale as a number, or as a FLOAT tensor of one element.
+        raise refused(f"""wants scale as a number, or as a FLOAT tensor of one element.
             where: {params.scale!r}
             next:  make it with graph.add_variable(FLOAT, ()).""")
 
@@ -315,12 +315,13 @@ def _finish(graph: Graph, into: ComputeSet, matrix: Tensor, job: _Job, operation
         graph.set_tile_mapping(vertex, tile)
 
 
+@library
 def reduce_rows(graph: Graph, matrix: Tensor, out: Tensor, prog: Program, operation: str, name: str) -> None:
     """The rows of `matrix` reduced, first to last, into `out` (already mapped), each column where its result lies.
 
     One compute set, called `name`: the last step of other libraries' plans.
     """
     into = graph.add_compute_set(name)
-    types = accum_types("reduce_rows", operation, matrix.dtype, None)
+    types = accum_types(operation, matrix.dtype, None)
     _finish(graph, into, matrix, _Job(matrix, out.shape, ReduceParams(operation), out.dtype, types, out), operation, name)
     prog.add(Execute(into))

@@ -14,17 +14,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ipu_teach.errors import PoplibsError, counted, shown
-from ipu_teach.graph.graph import Graph
+from ipu_teach.errors import counted, shown
+from ipu_teach.graph import Graph, Shape, Tensor, Vertex, concat, template
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.graph.tensor import Tensor, concat
-from ipu_teach.graph.vertex import Vertex, template
+from ipu_teach.poplibs.library import refused
 from ipu_teach.poplibs.popops import expr
 from ipu_teach.poplibs.popops.fused import map as fused_map
 from ipu_teach.poplibs.popops.reductions import reduce_rows
 from ipu_teach.poplibs.popops.slice_plans import SlicePlan
 from ipu_teach.poplibs.popops.slice_vertices import K, MultiSlice, MultiUpdate, MultiUpdateOp
-from ipu_teach.poplibs.poputil import Mapping, calc_linear_tile_mapping, check_mapped, check_tensor, map_tensor_linearly
+from ipu_teach.poplibs.poputil import Mapping, calc_linear_tile_mapping, map_tensor_linearly
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import FLOAT, INT, QUARTER, UNSIGNED_CHAR, UNSIGNED_INT, UNSIGNED_LONGLONG, UNSIGNED_SHORT, DType
 
@@ -132,13 +131,7 @@ def row_numbers(
 
 
 def spread_numbers(
-    graph: Graph,
-    numbers: Tensor,
-    counts: Sequence[int],
-    shape: Sequence[int],
-    lengths: Sequence[int],
-    prog: Program,
-    name: str,
+    graph: Graph, numbers: Tensor, counts: Sequence[int], shape: Sequence[int], lengths: Sequence[int], prog: Program, name: str
 ) -> Tensor:
     """[slices, rows of a slice]: the numbers of all rows that slices cover, from the position of each in a grid of `counts`."""
     if prod(lengths) == 1 or not counts:
@@ -241,60 +234,55 @@ def placed(graph: Graph, rows: Tensor) -> list[tuple[int, list[tuple[int, int]]]
 # --- checks -----------------------------------------------------------------------------------------------------------
 
 
-def dims_of(function: str, x: Tensor, dims: Any) -> list[int]:
+def dims_of(x: Tensor, dims: Any) -> list[int]:
     good = isinstance(dims, Sequence) and not isinstance(dims, str)
     along = [x._axis(d) for d in dims] if good else []
     if not along or len(set(along)) != len(along):
-        raise PoplibsError(f"""{function}() was given the dimensions {shown(dims)}.
-            where: {x!r}
-            next:  give a list of different dimensions, as in [0].""")
+        raise refused(f"was given the dimensions {shown(dims)}.", x, "give a list of different dimensions, as in [0].")
     return along
 
 
-def sizes_of(function: str, x: Tensor, along: list[int], sizes: Any) -> list[int]:
+def sizes_of(x: Tensor, along: list[int], sizes: Any) -> list[int]:
     listed = isinstance(sizes, (list, tuple)) and len(sizes) == len(along) and all(is_whole(n) for n in sizes)
     if not listed or not all(1 <= n <= x.shape[d] for n, d in zip(sizes, along, strict=True)):
         lengths = ", ".join(f"{x.shape[d]:,}" for d in along)
-        raise PoplibsError(f"""{function}() was given the sizes {shown(sizes)} for dimensions of {lengths}.
+        raise refused(f"""was given the sizes {shown(sizes)} for dimensions of {lengths}.
             where: {x!r}
             next:  give a list with a size for each, from 1 to what there is.""")
     return [int(n) for n in sizes]
 
 
-def check_slice(function: str, graph: Graph, x: Tensor, offset: Tensor, dims: Any, sizes: Any) -> tuple[list[int], list[int]]:
+def sliced(x: Tensor, along: list[int], lengths: list[int]) -> Shape:
+    """The shape of x with `lengths` in the dimensions `along`."""
+    return tuple(lengths[along.index(d)] if d in along else n for d, n in enumerate(x.shape))
+
+
+def check_slice(x: Tensor, offset: Tensor, dims: Any, sizes: Any) -> tuple[list[int], list[int]]:
     """(dimensions, sizes) of a slice at one offset."""
-    check_base(function, graph, x)
-    along = dims_of(function, x, dims)
-    lengths = sizes_of(function, x, along, sizes)
-    check_tensor(function, graph, "offset", offset, (1,))
+    check_base(x)
+    along = dims_of(x, dims)
+    lengths = sizes_of(x, along, sizes)
     if offset.dtype is not UNSIGNED_INT or offset.shape[0] != len(along):
-        raise PoplibsError(f"""{function}() wants offset as {counted(len(along), "element")} of UNSIGNED_INT, one for each
-            dimension; it was given {offset.shape[0]:,} of {offset.dtype.__name__}.
+        raise refused(f"""wants offset as {counted(len(along), "element")} of UNSIGNED_INT, one for each dimension; it was given
+            {offset.shape[0]:,} of {offset.dtype.__name__}.
             where: {offset!r}
             next:  cast it with popops.cast, or reshape it.""")
-    check_mapped(function, graph, "offset", offset)
     return along, lengths
 
 
-def check_slices(function: str, graph: Graph, x: Tensor, offsets: Tensor, dims: Any, sizes: Any) -> tuple[list[int], list[int]]:
+def check_slices(x: Tensor, offsets: Tensor, dims: Any, sizes: Any) -> tuple[list[int], list[int]]:
     """(dimensions, sizes) of slices at many offsets."""
-    check_base(function, graph, x)
-    along = dims_of(function, x, dims)
-    lengths = sizes_of(function, x, along, sizes)
-    check_tensor(function, graph, "offsets", offsets, (2,))
+    check_base(x)
+    along = dims_of(x, dims)
+    lengths = sizes_of(x, along, sizes)
     if offsets.dtype not in OFFSETS or offsets.shape[1] != len(along):
-        raise PoplibsError(f"""{function}() wants offsets [slices, {len(along)}] of UNSIGNED_INT or INT, a number for each
-            dimension; it was given {offsets.shape} of {offsets.dtype.__name__}.
+        raise refused(f"""wants offsets [slices, {len(along)}] of UNSIGNED_INT or INT, a number for each dimension; it was given
+            {offsets.shape} of {offsets.dtype.__name__}.
             where: {offsets!r}
             next:  for one dimension give shape (slices, 1): offsets.expand([1]).""")
-    check_mapped(function, graph, "offsets", offsets)
     return along, lengths
 
 
-def check_base(function: str, graph: Graph, x: Tensor) -> None:
-    check_tensor(function, graph, "x", x)
+def check_base(x: Tensor) -> None:
     if issubclass(x.dtype, QUARTER):
-        raise PoplibsError(f"""{function}() does not work on {x.dtype}.
-            where: {x!r}
-            next:  slice its codes: tensor.reinterpret(UNSIGNED_CHAR).""")
-    check_mapped(function, graph, "x", x)
+        raise refused(f"does not work on {x.dtype}.", x, "slice its codes: tensor.reinterpret(UNSIGNED_CHAR).")

@@ -16,17 +16,16 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.errors import PoplibsError, shown
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex import InOut, Input, SupervisorVertex, Vector, Vertex, template
+from ipu_teach.graph import Graph, InOut, Input, SupervisorVertex, Tensor, Vector, Vertex, template
+from ipu_teach.poplibs.library import OWN, as_given, check_same, library
 from ipu_teach.poplibs.options import Option, Options, settled
 from ipu_teach.poplibs.popops.codelets import per_tile, refuse_quarter
-from ipu_teach.poplibs.popops.operands import CAST, check_factor, check_operand
-from ipu_teach.poplibs.poputil import check_call, check_same
+from ipu_teach.poplibs.popops.operands import CAST, check_factor, check_takes
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType
+
+__all__ = ["ScaledAddSpecialisation", "axpby_to", "scaled_add_to", "scaled_subtract_from"]
 
 Factor = Tensor | float
 OPTIONS = (Option("optimizeForSpeed", bool, False), Option("scaleFloatToHalfTolerance", float, 1e-6))
@@ -159,14 +158,9 @@ class XMinusAXPlusBYTensor(_Scaled[A, B]):
         self.a = (self.a - self.ka * self.a) + self.kb * _like(self.a, self.b)
 
 
+@library
 def scaled_add_to(
-    graph: Graph,
-    a: Tensor,
-    b: Tensor,
-    k: Factor,
-    prog: Program,
-    debug_context: str = "scaled_add_to",
-    options: Options | None = None,
+    graph: Graph, a: Tensor, b: Tensor, k: Factor, prog: Program, debug_context: str = OWN, options: Options | None = None
 ) -> None:
     """a += k * b for tensors of one shape; b is converted to a's dtype. The product is rounded, then the sum.
 
@@ -174,12 +168,10 @@ def scaled_add_to(
     are read from different memory elements; default False) and "scaleFloatToHalfTolerance" (1e-6: where HALF holds k less
     well than this, a and b of HALF are added in FLOAT and rounded once, which is slower).
     """
-    function = "scaled_add_to"
-    check_call(function, graph, prog, debug_context)
-    chosen = settled(function, OPTIONS, options)
-    _check_pair(function, graph, a, b)
+    chosen = settled(OPTIONS, options)
+    _check_pair(a, b)
     wide = a.dtype is HALF and not (isinstance(k, Tensor) and k.dtype is HALF)
-    factor = check_factor(function, graph, "k", k, FLOAT if wide else a.dtype, *((HALF,) if wide else ()))
+    factor = check_factor(graph, "k", k, FLOAT if wide else a.dtype, *((HALF,) if wide else ()))
     tolerance = chosen["scaleFloatToHalfTolerance"]
     base: Any = ScaledAddTensor if isinstance(k, Tensor) else ScaledAdd
     if wide and isinstance(k, Tensor):
@@ -192,25 +184,19 @@ def scaled_add_to(
     _put(graph, base, "ADD", a, b, {"k": factor}, chosen, prog, debug_context)
 
 
+@library
 def scaled_subtract_from(
-    graph: Graph,
-    a: Tensor,
-    b: Tensor,
-    k: Factor,
-    prog: Program,
-    debug_context: str = "scaled_subtract_from",
-    options: Options | None = None,
+    graph: Graph, a: Tensor, b: Tensor, k: Factor, prog: Program, debug_context: str = OWN, options: Options | None = None
 ) -> None:
     """a -= k * b; k is a number, or one element of a's dtype. Otherwise as `scaled_add_to`, but for the tolerance."""
-    function = "scaled_subtract_from"
-    check_call(function, graph, prog, debug_context)
-    chosen = settled(function, OPTIONS, options)
-    _check_pair(function, graph, a, b)
-    factor = check_factor(function, graph, "k", k, a.dtype)
+    chosen = settled(OPTIONS, options)
+    _check_pair(a, b)
+    factor = check_factor(graph, "k", k, a.dtype)
     base = ScaledSubtractTensor if isinstance(k, Tensor) else ScaledSubtract
     _put(graph, base, "SUBTRACT", a, b, {"k": factor}, chosen, prog, debug_context)
 
 
+@library
 def axpby_to(
     graph: Graph,
     a: Tensor,
@@ -218,7 +204,7 @@ def axpby_to(
     b: Tensor,
     kb: Factor,
     prog: Program,
-    debug_context: str = "axpby_to",
+    debug_context: str = OWN,
     options: Options | None = None,
     specialisation: ScaledAddSpecialisation = ScaledAddSpecialisation.DEFAULT,
 ) -> None:
@@ -226,14 +212,11 @@ def axpby_to(
 
     `specialisation`: X_MINUS_AX_PLUS_BY makes it (a - ka * a) + kb * b. Otherwise as `scaled_subtract_from`.
     """
-    function = "axpby_to"
-    check_call(function, graph, prog, debug_context)
-    chosen = settled(function, OPTIONS, options)
+    chosen = settled(OPTIONS, options)
     if not isinstance(specialisation, ScaledAddSpecialisation):
-        raise PoplibsError(f"""{function}() was given {shown(specialisation)} as specialisation.
-            next:  use ScaledAddSpecialisation.DEFAULT or X_MINUS_AX_PLUS_BY.""")
-    _check_pair(function, graph, a, b)
-    factors = {name: check_factor(function, graph, name, k, a.dtype) for name, k in (("ka", ka), ("kb", kb))}
+        raise as_given(specialisation, "specialisation", "use ScaledAddSpecialisation.DEFAULT or X_MINUS_AX_PLUS_BY.")
+    _check_pair(a, b)
+    factors = {name: check_factor(graph, name, k, a.dtype) for name, k in (("ka", ka), ("kb", kb))}
     tensors = any(isinstance(k, Tensor) for k in factors.values())
     if tensors:  # beside a tensor, a number becomes one
         for name, number in factors.items():
@@ -245,12 +228,12 @@ def axpby_to(
     _put(graph, base, "AXPBY", a, b, factors, chosen, prog, debug_context)
 
 
-def _check_pair(function: str, graph: Graph, a: Tensor, b: Tensor) -> None:
-    check_operand(function, graph, "a", a)
-    check_operand(function, graph, "b", b)
+def _check_pair(a: Tensor, b: Tensor) -> None:
+    check_takes("a", a)
+    check_takes("b", b)
     if {a.dtype, b.dtype} != {FLOAT, HALF}:
-        check_same(function, "dtypes", a.dtype, b.dtype, f"{a!r} and {b!r}", CAST)
-    check_same(function, "shapes", a.shape, b.shape, f"{a!r} and {b!r}", "slice one, or poputil.broadcast_to_match.")
+        check_same("dtypes", a.dtype, b.dtype, f"{a!r} and {b!r}", CAST)
+    check_same("shapes", a.shape, b.shape, f"{a!r} and {b!r}", "slice one, or poputil.broadcast_to_match.")
     refuse_quarter("ScaledAdd", a.dtype)
 
 

@@ -9,15 +9,14 @@ from typing import ClassVar
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.errors import PoplibsError
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex import InOut, Input, SupervisorVertex, Vector, Vertex, template
+from ipu_teach.graph import Graph, InOut, Input, SupervisorVertex, Vector, Vertex, template
+from ipu_teach.poplibs.library import OWN, Row, Rows, check_same, library, refused
 from ipu_teach.poplibs.popops.rows import check_base, columns_of, placed
-from ipu_teach.poplibs.poputil import check_call, check_mapped, check_same, check_tensor
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, UNSIGNED_INT, DType
+
+__all__ = ["sequence_slice"]
 
 
 class SequenceSlice(SupervisorVertex):
@@ -54,16 +53,17 @@ def _codelet(dtype: type[DType], zero: bool) -> type[Vertex]:
     return template(SequenceSlice, name, {FLOAT: dtype}, zero=zero)
 
 
+@library
 def sequence_slice(
     graph: Graph,
-    t_in: Tensor,
-    t_out: Tensor,
-    n: Tensor,
-    in_offset: Tensor,
-    out_offset: Tensor,
+    t_in: Rows,
+    t_out: Rows,
+    n: Row,
+    in_offset: Row,
+    out_offset: Row,
     zero_unused: bool,
     prog: Program,
-    debug_context: str = "sequence_slice",
+    debug_context: str = OWN,
 ) -> None:
     """t_out[out_offset[i] : + n[i]] = t_in[in_offset[i] : + n[i]] for each i, along the first dimension.
 
@@ -72,22 +72,17 @@ def sequence_slice(
     rows of t_out become 0; else they keep what they hold, which must have been written. One compute set, each tile on the
     columns of t_out that it holds. Raises `PoplibsError`.
     """
-    function = "sequence_slice"
-    check_call(function, graph, prog, debug_context)
-    for name, tensor in (("t_in", t_in), ("t_out", t_out)):
-        check_tensor(function, graph, name, tensor, tuple(range(2, 10)))
-        check_base(function, graph, tensor)
+    check_base(t_in)
+    check_base(t_out)
     where = f"t_in {t_in!r} and t_out {t_out!r}"
-    check_same(function, "dtypes", t_in.dtype.__name__, t_out.dtype.__name__, where, "cast one of them with popops.cast.")
-    check_same(function, "shapes of a row", t_in.shape[1:], t_out.shape[1:], where, "give tensors with rows of one shape.")
+    check_same("dtypes", t_in.dtype.__name__, t_out.dtype.__name__, where, "cast one of them with popops.cast.")
+    check_same("shapes of a row", t_in.shape[1:], t_out.shape[1:], where, "give tensors with rows of one shape.")
     for name, tensor in (("n", n), ("in_offset", in_offset), ("out_offset", out_offset)):
-        check_tensor(function, graph, name, tensor, (1,))
         if tensor.dtype is not UNSIGNED_INT or tensor.shape != n.shape:
-            raise PoplibsError(f"""{function}() wants n, in_offset and out_offset of UNSIGNED_INT, equally long; {name} has
-                {tensor.shape[0]:,} of {tensor.dtype.__name__}.
+            raise refused(f"""wants n, in_offset and out_offset of UNSIGNED_INT, equally long; {name} has {tensor.shape[0]:,} of
+                {tensor.dtype.__name__}.
                 where: {tensor!r}
                 next:  give one of each for every run; cast them with popops.cast.""")
-        check_mapped(function, graph, name, tensor)
     source, result = (t.reshape((t.shape[0], prod(t.shape[1:]))) for t in (t_in, t_out))
     into = graph.add_compute_set(f"{debug_context}/sequenceSlice")
     for tile, pieces in placed(graph, result):

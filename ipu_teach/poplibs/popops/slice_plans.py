@@ -13,18 +13,20 @@ from functools import lru_cache
 
 from ipu_teach.cost import vertices
 from ipu_teach.cost.exchange import arrival_cycles, exchange_cycles
-from ipu_teach.errors import InvalidOptionError, PoplibsError, shown
-from ipu_teach.graph.graph import Graph
+from ipu_teach.errors import InvalidOptionError, shown
+from ipu_teach.graph import Graph, Tensor
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.text import table
 from ipu_teach.poplibs import drawing
 from ipu_teach.poplibs.drawing import Matrix
+from ipu_teach.poplibs.library import as_given, calling, library, refused
 from ipu_teach.poplibs.options import Option, Options, settled
 from ipu_teach.poplibs.popops.reduction_vertices import stage_cycles
-from ipu_teach.poplibs.poputil import balanced_partition, check_graph, map_tensor_linearly
+from ipu_teach.poplibs.poputil import balanced_partition, map_tensor_linearly
 from ipu_teach.target import Target
 from ipu_teach.types import UNSIGNED_INT, DType, as_dtype
+
+__all__ = ["SlicePlan", "create_indices_tensor", "embedding_plan"]
 
 OPTIONS = (
     Option("usedForSlice", bool, True),
@@ -89,6 +91,7 @@ class SlicePlan:
         return drawing.row(matrices, repr(self)) + table(repr(self), ("part", "modelled cycles"), rows, "parts")
 
 
+@library
 def embedding_plan(
     graph: Graph,
     dtype: type[DType],
@@ -104,20 +107,16 @@ def embedding_plan(
     "cycles"; "availableMemoryProportion": of a tile, for what is held for a while (no limit by default);
     "indicesDistribution" and "indicesAreSorted" are taken and change nothing. Raises `PoplibsError`, `InvalidOptionError`.
     """
-    function = "embedding_plan"
-    check_graph(function, graph)
-    kind = as_dtype(dtype, f"{function}()")
+    kind = as_dtype(dtype, f"{calling()}()")
     listed = isinstance(num_lookups, (list, tuple)) and num_lookups and all(is_whole(n) and n > 0 for n in num_lookups)
     for name, size in (("num_entries", num_entries), ("output_size", output_size)):
         if not is_whole(size) or size < 1:
-            raise PoplibsError(f"""{function}() was given {shown(size)} as {name}.
-                next:  give a whole number of 1 or more.""")
+            raise as_given(size, name, "give a whole number of 1 or more.")
     if not listed:
-        raise PoplibsError(f"""{function}() was given {shown(num_lookups)} as num_lookups.
-            next:  give a list of whole numbers of 1 or more, as in [100].""")
-    chosen = settled(function, OPTIONS, options)
+        raise as_given(num_lookups, "num_lookups", "give a list of whole numbers of 1 or more, as in [100].")
+    chosen = settled(OPTIONS, options)
     if not chosen["usedForSlice"] and not chosen["usedForUpdate"]:
-        raise InvalidOptionError(f"""{function}() was told that the plan is used for nothing.
+        raise InvalidOptionError(f"""{calling()}() was told that the plan is used for nothing.
             next:  leave usedForSlice or usedForUpdate True.""")
     sizes = int(num_entries), int(output_size), max(int(n) for n in num_lookups)
     return _best(sizes, kind, graph.target, tuple(chosen.items()))
@@ -182,44 +181,39 @@ def planned(
     return SlicePlan(entries, columns, lookups, dtype, row_parts, column_parts, tuple(parts), held, temporary, target.num_tiles)
 
 
-def check_plan(function: str, graph: Graph, plan: object, x: Tensor, along: list[int], lengths: list[int]) -> SlicePlan | None:
+def check_plan(graph: Graph, plan: object, x: Tensor, along: list[int], lengths: list[int]) -> SlicePlan | None:
     """`plan`, if it is for slices of single rows of x; None if there is none. Raises `PoplibsError`."""
     if plan is None:
         return None
     if not isinstance(plan, SlicePlan):
-        raise PoplibsError(f"{function}() was given {shown(plan)} as plan.", next_step="give what embedding_plan returns.")
-    check_table(function, graph, plan, x.dtype, x.shape, along)
+        raise as_given(plan, "plan", "give what embedding_plan returns.")
+    check_table(graph, plan, x.dtype, x.shape, along)
     if lengths != [1]:
-        raise PoplibsError(
-            f"{function}() was given a plan and the sizes {lengths}.", where=repr(x), next_step="a plan is for sizes=[1]."
-        )
+        raise refused(f"was given a plan and the sizes {lengths}.", x, "a plan is for sizes=[1].")
     return plan
 
 
-def check_table(
-    function: str, graph: Graph, plan: SlicePlan, dtype: type[DType], shape: Sequence[int], along: list[int]
-) -> None:
+def check_table(graph: Graph, plan: SlicePlan, dtype: type[DType], shape: Sequence[int], along: list[int]) -> None:
     """Raise `PoplibsError` unless the plan is for a table of this dtype and shape, sliced along its rows."""
     found = (dtype, tuple(shape), along, graph.target.num_tiles)
     if found != (plan.dtype, (plan.entries, plan.columns), [0], plan.num_tiles):
-        raise PoplibsError(f"""{function}() was given a plan for [{plan.entries:,}, {plan.columns:,}] of {plan.dtype.__name__}
-            on {plan.num_tiles:,} tiles, sliced along dimension 0; the tensor is {tuple(shape)} of {dtype.__name__} on
+        raise refused(f"""was given a plan for [{plan.entries:,}, {plan.columns:,}] of {plan.dtype.__name__} on
+            {plan.num_tiles:,} tiles, sliced along dimension 0; the tensor is {tuple(shape)} of {dtype.__name__} on
             {graph.target.num_tiles:,}, sliced along {along}.
             next:  make a plan for this table: popops.embedding_plan.""")
 
 
+@library
 def create_indices_tensor(
     graph: Graph, dims: Sequence[int], num_indices: int, plan: SlicePlan | None = None, name: str = "indices"
 ) -> Tensor:
     """A variable [num_indices, len(dims)] of UNSIGNED_INT for the numbers of slices, mapped linearly, whatever the plan."""
-    check_graph("create_indices_tensor", graph)
     if not isinstance(dims, (list, tuple)) or not is_whole(num_indices) or num_indices < 0:
-        raise PoplibsError(f"""create_indices_tensor() was given the dimensions {shown(dims)} and {shown(num_indices)} as
+        raise refused(f"""was given the dimensions {shown(dims)} and {shown(num_indices)} as
             num_indices.
             next:  give a list of dimensions, and a whole number.""")
     if plan is not None and not isinstance(plan, SlicePlan):
-        raise PoplibsError(f"""create_indices_tensor() was given {shown(plan)} as plan.
-            next:  give what embedding_plan returns.""")
+        raise as_given(plan, "plan", "give what embedding_plan returns.")
     made = graph.add_variable(UNSIGNED_INT, (int(num_indices), len(dims)), name)
     map_tensor_linearly(graph, made)
     return made

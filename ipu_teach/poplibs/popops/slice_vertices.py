@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.graph.vertex import InOut, Input, Output, SupervisorVertex, Vector
+from ipu_teach.graph import InOut, Input, Output, SupervisorVertex, Vector
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, UNSIGNED_INT
 

@@ -16,16 +16,20 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.errors import PoplibsError, shown
-from ipu_teach.graph.graph import Graph
+from ipu_teach.errors import shown
+from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector, Vertex, template
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex import Input, Output, SupervisorVertex, Vector, Vertex, template
-from ipu_teach.poplibs.popops.operands import check_operand
-from ipu_teach.poplibs.poputil import balanced_partition, check_call, check_mapped, check_same, check_tensor
+from ipu_teach.poplibs.library import OWN, as_given, check_same, library, refused
+from ipu_teach.poplibs.popops.operands import check_takes
+from ipu_teach.poplibs.poputil import balanced_partition
 from ipu_teach.program import Copy, Execute, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import QUARTER, UNSIGNED_INT, DType
+
+__all__ = [
+    "SortOrder", "TopKParams", "arg_max", "arg_min", "max_and_arg_max", "min_and_arg_min", "sort", "sort_in_place",
+    "sort_key_value", "sort_key_value_in_place", "top_k", "top_k_key_value", "top_k_with_permutation",
+]  # fmt: skip
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -126,93 +130,96 @@ def _sort_cycles(shape: tuple[int, ...], target: Target, key_value: bool = False
     return workers * -(-rows // workers) * vertices.heap_sort(n, key_value=key_value)
 
 
-def top_k(graph: Graph, params: TopKParams, x: Tensor, prog: Program, debug_context: str = "top_k") -> Tensor:
+@library
+def top_k(graph: Graph, params: TopKParams, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
     """[…, k]: of each row of x, along its last dimension, the k largest or smallest elements. Numbers of any dtype.
 
     The result lies where the rows were sorted. One compute set. Raises `PoplibsError`.
     """
-    check_call("top_k", graph, prog, debug_context)
-    _check_params("top_k", graph, params, x)
+    _check_params(params, "x", x)
     return _sorted(graph, x, None, params, prog, debug_context)[0]
 
 
+@library
 def top_k_key_value(
-    graph: Graph, params: TopKParams, keys: Tensor, values: Tensor, prog: Program, debug_context: str = "top_k_key_value"
+    graph: Graph, params: TopKParams, keys: Tensor, values: Tensor, prog: Program, debug_context: str = OWN
 ) -> tuple[Tensor, Tensor]:
     """As `top_k` of `keys`, and beside it the elements of `values` (of the same shape, any dtype) at these places."""
-    check_call("top_k_key_value", graph, prog, debug_context)
-    _check_params("top_k_key_value", graph, params, keys)
-    _check_values("top_k_key_value", graph, keys, values)
+    _check_params(params, "keys", keys)
+    _check_values(keys, values)
     return _sorted(graph, keys, values, params, prog, debug_context)
 
 
+@library
 def top_k_with_permutation(
-    graph: Graph, params: TopKParams, x: Tensor, prog: Program, debug_context: str = "top_k_with_permutation"
+    graph: Graph, params: TopKParams, x: Tensor, prog: Program, debug_context: str = OWN
 ) -> tuple[Tensor, Tensor]:
     """As `top_k`, and beside it where in its row each element stood (UNSIGNED_INT)."""
-    check_call("top_k_with_permutation", graph, prog, debug_context)
-    _check_params("top_k_with_permutation", graph, params, x)
+    _check_params(params, "x", x)
     places = np.broadcast_to(np.arange(x.shape[-1]), x.shape)
     numbers = graph.add_constant(UNSIGNED_INT, x.shape, places, f"{debug_context}/places")
     graph.set_tile_mapping(numbers, graph.get_tile_mapping(x))
     return _sorted(graph, x, numbers, params, prog, debug_context)
 
 
-def sort(graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str = "sort") -> Tensor:
+@library
+def sort(graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str = OWN) -> Tensor:
     """x in ascending order along the dimension `dim`, in a new tensor. One compute set. Raises `PoplibsError`."""
-    return _ascended("sort", graph, x, dim, prog, debug_context)
+    return _ascended(graph, x, dim, prog, debug_context)
 
 
-def _ascended(function: str, graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str) -> Tensor:
-    check_call(function, graph, prog, debug_context)
-    check_tensor(function, graph, "x", x)
+def _ascended(graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str) -> Tensor:
     axis = x._axis(dim)
-    check_operand(function, graph, "x", x)
-    _check_dtype(function, x)
+    _check_order("x", x)
     out, _ = _sorted(graph, x.dim_roll(axis, x.rank - 1), None, _ascending(x, axis), prog, debug_context)
     return out.dim_roll(x.rank - 1, axis)
 
 
-def sort_in_place(graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str = "sort_in_place") -> None:
+@library
+def sort_in_place(graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str = OWN) -> None:
     """x becomes ascending along the dimension `dim`. As `sort`, and a copy back to where x lies."""
-    out = _ascended("sort_in_place", graph, x, dim, prog, debug_context)
+    out = _ascended(graph, x, dim, prog, debug_context)
     prog.add(Copy(out, x))
 
 
-def sort_key_value(
-    graph: Graph, keys: Tensor, values: Tensor, dim: int, prog: Program, debug_context: str = "sort_key_value"
-) -> Tensor:
+@library
+def sort_key_value(graph: Graph, keys: Tensor, values: Tensor, dim: int, prog: Program, debug_context: str = OWN) -> Tensor:
     """`values` in the order that makes `keys`, of the same shape, ascend along `dim`; a new tensor. Otherwise as `sort`."""
-    return _sort_values("sort_key_value", graph, keys, values, dim, prog, debug_context)[1]
+    return _sort_values(graph, keys, values, dim, prog, debug_context)[1]
 
 
+@library
 def sort_key_value_in_place(
-    graph: Graph, keys: Tensor, values: Tensor, dim: int, prog: Program, debug_context: str = "sort_key_value_in_place"
+    graph: Graph, keys: Tensor, values: Tensor, dim: int, prog: Program, debug_context: str = OWN
 ) -> None:
     """`keys` becomes ascending along `dim`, and `values` goes along with it. As `sort_key_value`, and copies back."""
-    ordered, moved = _sort_values("sort_key_value_in_place", graph, keys, values, dim, prog, debug_context)
+    ordered, moved = _sort_values(graph, keys, values, dim, prog, debug_context)
     prog.add(Copy(ordered, keys)).add(Copy(moved, values))
 
 
-def arg_max(graph: Graph, x: Tensor, prog: Program, debug_context: str = "arg_max") -> Tensor:
+@library
+def arg_max(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
     """[…]: where in each row of x, along its last dimension, the largest element stands (UNSIGNED_INT)."""
-    return _extreme("arg_max", graph, x, True, prog, debug_context)[0]
+    return _extreme(graph, x, True, prog, debug_context)[0]
 
 
-def arg_min(graph: Graph, x: Tensor, prog: Program, debug_context: str = "arg_min") -> Tensor:
+@library
+def arg_min(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
     """[…]: where in each row of x, along its last dimension, the smallest element stands (UNSIGNED_INT)."""
-    return _extreme("arg_min", graph, x, False, prog, debug_context)[0]
+    return _extreme(graph, x, False, prog, debug_context)[0]
 
 
-def max_and_arg_max(graph: Graph, x: Tensor, prog: Program, debug_context: str = "max_and_arg_max") -> tuple[Tensor, Tensor]:
+@library
+def max_and_arg_max(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> tuple[Tensor, Tensor]:
     """The largest element of each row of x, along its last dimension, and where it stands (UNSIGNED_INT)."""
-    place, best = _extreme("max_and_arg_max", graph, x, True, prog, debug_context)
+    place, best = _extreme(graph, x, True, prog, debug_context)
     return best, place
 
 
-def min_and_arg_min(graph: Graph, x: Tensor, prog: Program, debug_context: str = "min_and_arg_min") -> tuple[Tensor, Tensor]:
+@library
+def min_and_arg_min(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> tuple[Tensor, Tensor]:
     """The smallest element of each row of x, along its last dimension, and where it stands (UNSIGNED_INT)."""
-    place, best = _extreme("min_and_arg_min", graph, x, False, prog, debug_context)
+    place, best = _extreme(graph, x, False, prog, debug_context)
     return best, place
 
 
@@ -220,15 +227,10 @@ def _ascending(x: Tensor, axis: int) -> TopKParams:
     return TopKParams(x.shape[axis], False, SortOrder.ASCENDING)
 
 
-def _sort_values(
-    function: str, graph: Graph, keys: Tensor, values: Tensor, dim: int, prog: Program, name: str
-) -> tuple[Tensor, Tensor]:
-    check_call(function, graph, prog, name)
-    check_tensor(function, graph, "keys", keys)
+def _sort_values(graph: Graph, keys: Tensor, values: Tensor, dim: int, prog: Program, name: str) -> tuple[Tensor, Tensor]:
     axis = keys._axis(dim)
-    check_operand(function, graph, "keys", keys)
-    _check_dtype(function, keys)
-    _check_values(function, graph, keys, values)
+    _check_order("keys", keys)
+    _check_values(keys, values)
     rolled = [t.dim_roll(axis, keys.rank - 1) for t in (keys, values)]
     ordered, moved = _sorted(graph, rolled[0], rolled[1], _ascending(keys, axis), prog, name)
     return ordered.dim_roll(keys.rank - 1, axis), moved.dim_roll(keys.rank - 1, axis)
@@ -249,14 +251,10 @@ def _sorted(
     return results["out"], results.get("picked", results["out"])
 
 
-def _extreme(function: str, graph: Graph, x: Tensor, largest: bool, prog: Program, name: str) -> tuple[Tensor, Tensor]:
-    check_call(function, graph, prog, name)
-    check_operand(function, graph, "x", x)
-    _check_dtype(function, x)
+def _extreme(graph: Graph, x: Tensor, largest: bool, prog: Program, name: str) -> tuple[Tensor, Tensor]:
+    _check_order("x", x)
     if x.rank == 0 or x.shape[-1] == 0:
-        raise PoplibsError(
-            f"{function}() was given rows without elements.", where=repr(x), next_step="give a tensor with a last dimension."
-        )
+        raise refused("was given rows without elements.", x, "give a tensor with a last dimension.")
     place = graph.add_variable(UNSIGNED_INT, x.shape[:-1], f"{name}/place")
     best = graph.add_variable(x.dtype, x.shape[:-1], f"{name}/best")
     fields = {"x": x.reshape((_rows(x), x.shape[-1])), "place": place.flatten(), "best": best.flatten()}
@@ -296,32 +294,31 @@ def _codelet(base: type[Vertex], dtypes: tuple[type[DType], ...], largest: bool,
     return template(base, f"popops::{base.__name__}<{','.join(words)}>", open_dtypes, **attributes)
 
 
-def _check_params(function: str, graph: Graph, params: object, x: object) -> None:
+def _check_params(params: object, argument: str, tensor: Tensor) -> None:
     if not isinstance(params, TopKParams):
-        raise PoplibsError(f"{function}() was given {shown(params)} as params.", next_step="give TopKParams(k).")
-    tensor = check_operand(function, graph, "keys" if "key" in function else "x", x)
-    _check_dtype(function, tensor)
+        raise as_given(params, "params", "give TopKParams(k).")
+    _check_order(argument, tensor)
     most = tensor.shape[-1] if tensor.rank else 0
     if not is_whole(params.k) or not 0 <= params.k <= most or tensor.rank == 0:
-        raise PoplibsError(f"""{function}() was asked for {shown(params.k)} of {most:,} elements a row.
+        raise refused(f"""was asked for {shown(params.k)} of {most:,} elements a row.
             where: {tensor!r}
             next:  give a k from 0 to the length of the last dimension.""")
     if not isinstance(params.sort_order, SortOrder):
-        raise PoplibsError(f"""{function}() was given the order {shown(params.sort_order)}.
+        raise refused(f"""was given the order {shown(params.sort_order)}.
             next:  use SortOrder.{", ".join(o.name for o in SortOrder)}.""")
 
 
-def _check_dtype(function: str, x: Tensor) -> None:
+def _check_order(argument: str, x: Tensor) -> None:
+    check_takes(argument, x)
+    _check_quarter(x)
+
+
+def _check_quarter(x: Tensor) -> None:
     if issubclass(x.dtype, QUARTER):
-        raise PoplibsError(
-            f"{function}() does not order {x.dtype}.", where=repr(x), next_step="cast it with popops.cast to HALF first."
-        )
+        raise refused(f"does not order {x.dtype}.", x, "cast it with popops.cast to HALF first.")
 
 
-def _check_values(function: str, graph: Graph, keys: Tensor, values: object) -> None:
-    check_tensor(function, graph, "values", values)
-    assert isinstance(values, Tensor)
+def _check_values(keys: Tensor, values: Tensor) -> None:
     where = f"keys {keys!r} and values {values!r}"
-    check_same(function, "shapes", keys.shape, values.shape, where, "give a value beside each key.")
-    _check_dtype(function, values)
-    check_mapped(function, graph, "values", values)
+    check_same("shapes", keys.shape, values.shape, where, "give a value beside each key.")
+    _check_quarter(values)

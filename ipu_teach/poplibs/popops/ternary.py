@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ipu_teach.errors import PoplibsError
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph import Graph, Tensor
+from ipu_teach.poplibs.library import OWN, Free, check_mapped, check_number, check_same, check_tensor, library, refused
 from ipu_teach.poplibs.popops import expr, fused
-from ipu_teach.poplibs.popops.codelets import Clamp, ClampInPlace, Select, SelectInPlace, codelet, per_tile
+from ipu_teach.poplibs.popops.codelets import OF_THREE, codelet, per_tile
 from ipu_teach.poplibs.popops.operands import (
     CAST,
     GIVE,
@@ -24,90 +23,83 @@ from ipu_teach.poplibs.popops.operands import (
     result_like,
 )
 from ipu_teach.poplibs.popops.operations import TERNARY
-from ipu_teach.poplibs.poputil import broadcast_to_match, check_call, check_mapped, check_number, check_same, check_tensor
+from ipu_teach.poplibs.poputil import seen_in
 from ipu_teach.program import Sequence as Program
 from ipu_teach.types import BOOL
 
+__all__ = ["clamp", "clamp_in_place", "clamp_with_output", "select", "select_in_place", "select_with_output"]
 
-def select(graph: Graph, a: Operand, b: Operand, mask: Tensor, prog: Program, debug_context: str = "select") -> Tensor:
+
+@library
+def select(graph: Graph, a: Operand, b: Operand, mask: Free, prog: Program, debug_context: str = OWN) -> Tensor:
     """a where `mask` (BOOL) is true, else b, in a new tensor; numpy's broadcasting.
 
     a and b are of one dtype; one of them may be a number. The result lies where the first
     operand of its shape does. One compute set; costs PopLibs' Select, with numbers a fused expression.
     """
-    return _new("select", graph, "SELECT", (a, b, mask), prog, debug_context)
+    return _new(graph, "SELECT", (a, b, mask), prog, debug_context)
 
 
-def select_in_place(
-    graph: Graph, a: Tensor, b: Operand, mask: Tensor, prog: Program, debug_context: str = "select_in_place"
-) -> None:
+@library
+def select_in_place(graph: Graph, a: Free, b: Operand, mask: Free, prog: Program, debug_context: str = OWN) -> None:
     """a keeps its elements where `mask` (BOOL) is true, and takes those of b elsewhere. Otherwise as `select`."""
-    _in_place("select_in_place", graph, "SELECT", (a, b, mask), prog, debug_context)
+    _in_place(graph, "SELECT", (a, b, mask), prog, debug_context)
 
 
+@library
 def select_with_output(
-    graph: Graph, a: Operand, b: Operand, mask: Tensor, out: Tensor, prog: Program, debug_context: str = "select_with_output"
+    graph: Graph, a: Operand, b: Operand, mask: Free, out: Tensor, prog: Program, debug_context: str = OWN
 ) -> None:
     """out becomes a where `mask` (BOOL) is true, else b. Otherwise as `select`."""
-    _with_output("select_with_output", graph, "SELECT", (a, b, mask), out, prog, debug_context)
+    _with_output(graph, "SELECT", (a, b, mask), out, prog, debug_context)
 
 
-def clamp(graph: Graph, x: Tensor, low: Operand, high: Operand, prog: Program, debug_context: str = "clamp") -> Tensor:
+@library
+def clamp(graph: Graph, x: Free, low: Operand, high: Operand, prog: Program, debug_context: str = OWN) -> Tensor:
     """x, but at least `low` and at most `high` (which wins if it is less), in a new tensor; numpy's broadcasting.
 
     The bounds are tensors of x's dtype, or numbers. The result lies where the first operand of its shape does. One compute
     set; costs PopLibs' Clamp, with numbers a fused expression.
     """
-    return _new("clamp", graph, "CLAMP", (x, low, high), prog, debug_context)
+    return _new(graph, "CLAMP", (x, low, high), prog, debug_context)
 
 
-def clamp_in_place(
-    graph: Graph, x: Tensor, low: Operand, high: Operand, prog: Program, debug_context: str = "clamp_in_place"
-) -> None:
+@library
+def clamp_in_place(graph: Graph, x: Free, low: Operand, high: Operand, prog: Program, debug_context: str = OWN) -> None:
     """x becomes at least `low` and at most `high`. Otherwise as `clamp`."""
-    _in_place("clamp_in_place", graph, "CLAMP", (x, low, high), prog, debug_context)
+    _in_place(graph, "CLAMP", (x, low, high), prog, debug_context)
 
 
+@library
 def clamp_with_output(
-    graph: Graph, x: Tensor, low: Operand, high: Operand, out: Tensor, prog: Program, debug_context: str = "clamp_with_output"
+    graph: Graph, x: Free, low: Operand, high: Operand, out: Tensor, prog: Program, debug_context: str = OWN
 ) -> None:
     """out becomes x, but at least `low` and at most `high`. Otherwise as `clamp`."""
-    _with_output("clamp_with_output", graph, "CLAMP", (x, low, high), out, prog, debug_context)
+    _with_output(graph, "CLAMP", (x, low, high), out, prog, debug_context)
 
 
-_VERTICES: dict[str, tuple[Any, Any, tuple[str, str, str]]] = {
-    "SELECT": (Select, SelectInPlace, ("a", "b", "mask")),
-    "CLAMP": (Clamp, ClampInPlace, ("x", "low", "high")),
-}
-
-
-def _checked(function: str, graph: Graph, op: str, given: tuple[Any, Any, Any]) -> tuple[list[Tensor], Any]:
+def _checked(graph: Graph, op: str, given: tuple[Any, Any, Any]) -> tuple[list[Tensor], Any]:
     """(the tensors, the expression with numbers in it or None if all are tensors), if the operands are right."""
     operation = TERNARY[op]
     alike: tuple[Any, ...] = given
     if op == "SELECT":
         alike = given[:2]
-        check_tensor(function, graph, ORDINALS[2], given[2])
+        check_tensor(graph, ORDINALS[2], given[2])
         if given[2].dtype is not BOOL:
-            raise PoplibsError(f"""{function}() chooses by BOOL; {ORDINALS[2]} is {given[2].dtype.__name__}.
+            raise refused(f"""chooses by BOOL; {ORDINALS[2]} is {given[2].dtype.__name__}.
                 where: {given[2]!r}
                 next:  ask a question first: popops.gt(graph, x, 0, prog).""")
-        check_mapped(function, graph, ORDINALS[2], given[2])
+        check_mapped(graph, ORDINALS[2], given[2])
     else:
-        check_tensor(function, graph, ORDINALS[0], given[0])
-    known = [check_operand(function, graph, ORDINALS[i], x, operation) for i, x in enumerate(alike) if isinstance(x, Tensor)]
+        check_tensor(graph, ORDINALS[0], given[0])
+    known = [check_operand(graph, ORDINALS[i], x, operation) for i, x in enumerate(alike) if isinstance(x, Tensor)]
     if not known:
-        raise PoplibsError(
-            f"{function}() was given two numbers.", where=f"{given[0]} and {given[1]}", next_step="make one of them a tensor."
-        )
+        raise refused("was given two numbers.", f"{given[0]} and {given[1]}", "make one of them a tensor.")
     for other in known[1:]:
-        check_same(function, "dtypes", known[0].dtype, other.dtype, f"{known[0]!r} and {other!r}", CAST)
-    numbers = [
-        x if isinstance(x, Tensor) else check_number(function, ORDINALS[i], x, known[0].dtype, GIVE)
-        for i, x in enumerate(given)
-    ]
+        check_same("dtypes", known[0].dtype, other.dtype, f"{known[0]!r} and {other!r}", CAST)
+    numbers = [x if isinstance(x, Tensor) else check_number(ORDINALS[i], x, known[0].dtype, GIVE) for i, x in enumerate(given)]
     tensors = [x for x in numbers if isinstance(x, Tensor)]
-    common_shape(function, tensors)
+    common_shape(tensors)
     if len(tensors) == 3:
         return tensors, None
     places = iter((expr._1, expr._2, expr._3))
@@ -115,38 +107,33 @@ def _checked(function: str, graph: Graph, op: str, given: tuple[Any, Any, Any]) 
     return tensors, expr.Select(*terms) if op == "SELECT" else expr.Clamp(*terms)
 
 
-def _new(function: str, graph: Graph, op: str, given: tuple[Any, Any, Any], prog: Program, name: str) -> Tensor:
-    check_call(function, graph, prog, name)
-    tensors, expression = _checked(function, graph, op, given)
+def _new(graph: Graph, op: str, given: tuple[Any, Any, Any], prog: Program, name: str) -> Tensor:
+    tensors, expression = _checked(graph, op, given)
     if expression is not None:
         return fused.map(graph, expression, tensors, prog, name)
-    codelet(_VERTICES[op][0], tensors[0].dtype)  # which refuses QUARTER
-    out = result_like(graph, tensors, common_shape(function, tensors), tensors[0].dtype, name)
+    codelet(OF_THREE[op][0], tensors[0].dtype)  # which refuses QUARTER
+    out = result_like(graph, tensors, common_shape(tensors), tensors[0].dtype, name)
     _write(graph, op, tensors, out, prog, name)
     return out
 
 
-def _in_place(function: str, graph: Graph, op: str, given: tuple[Any, Any, Any], prog: Program, name: str) -> None:
-    check_call(function, graph, prog, name)
-    check_tensor(function, graph, ORDINALS[0], given[0])
-    tensors, expression = _checked(function, graph, op, given)
-    shape = common_shape(function, tensors)
-    check_in_place(function, graph, tensors[0], TERNARY[op], shape)
+def _in_place(graph: Graph, op: str, given: tuple[Any, Any, Any], prog: Program, name: str) -> None:
+    check_tensor(graph, ORDINALS[0], given[0])
+    tensors, expression = _checked(graph, op, given)
+    shape = common_shape(tensors)
+    check_in_place(graph, tensors[0], TERNARY[op], shape)
     if expression is not None:
         fused.map_in_place(graph, expression, tensors, prog, name)
         return
-    _, base, fields = _VERTICES[op]
-    operands = {field: broadcast_to_match(t, shape) for field, t in zip(fields, tensors, strict=True)}
+    _, base, fields = OF_THREE[op]
+    operands = {field: seen_in(t, shape) for field, t in zip(fields, tensors, strict=True)}
     per_tile(graph, codelet(base, tensors[0].dtype), tensors[0], operands, prog, name)
 
 
-def _with_output(
-    function: str, graph: Graph, op: str, given: tuple[Any, Any, Any], out: Tensor, prog: Program, name: str
-) -> None:
-    check_call(function, graph, prog, name)
-    tensors, expression = _checked(function, graph, op, given)
+def _with_output(graph: Graph, op: str, given: tuple[Any, Any, Any], out: Tensor, prog: Program, name: str) -> None:
+    tensors, expression = _checked(graph, op, given)
     dtype = next(t.dtype for t in tensors if op == "CLAMP" or t is not given[2])
-    check_output(function, graph, out, common_shape(function, tensors), dtype)
+    check_output(out, common_shape(tensors), dtype)
     if expression is not None:
         fused.map_with_output(graph, expression, tensors, out, prog, name)
     else:
@@ -154,6 +141,6 @@ def _with_output(
 
 
 def _write(graph: Graph, op: str, tensors: list[Tensor], out: Tensor, prog: Program, name: str) -> None:
-    base, _, fields = _VERTICES[op]
-    operands = {field: broadcast_to_match(t, out.shape) for field, t in zip(fields, tensors, strict=True)}
+    base, _, fields = OF_THREE[op]
+    operands = {field: seen_in(t, out.shape) for field, t in zip(fields, tensors, strict=True)}
     per_tile(graph, codelet(base, tensors[0].dtype), out, {**operands, "out": out}, prog, name)
