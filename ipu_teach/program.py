@@ -13,11 +13,10 @@ from typing import NoReturn, cast
 import numpy as np
 
 from ipu_teach.errors import ControlProgramError, PoplarTypeError, counted, missing, shown
-from ipu_teach.graph.graph import ComputeSet, DataStream, Function, Graph
+from ipu_teach.graph import ComputeSet, DataStream, Graph, RemoteBuffer, Tensor
+from ipu_teach.graph.graph import Function
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.graph.remote import RemoteBuffer
 from ipu_teach.graph.source import caller
-from ipu_teach.graph.tensor import Tensor
 from ipu_teach.types import BOOL, CHAR, INT, SHORT, UNSIGNED_CHAR, UNSIGNED_INT, UNSIGNED_SHORT, DType
 
 PREDICATES = (BOOL, INT, UNSIGNED_INT, SHORT, UNSIGNED_SHORT, CHAR, UNSIGNED_CHAR)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.errors import ControlProgramError, PoplarTypeError, shown
-from ipu_teach.graph.graph import Graph
+from ipu_teach.graph import Graph, Tensor
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.registers import (
     ESR,
@@ -23,7 +23,6 @@ from ipu_teach.graph.registers import (
     SetFloatingPointBehaviour,
     SetHwSeeds,
 )
-from ipu_teach.graph.tensor import Tensor
 from ipu_teach.program import Execute, Sequence
 from ipu_teach.types import UNSIGNED_INT
 

@@ -16,8 +16,7 @@ from ipu_teach.compile import compile_graph
 from ipu_teach.cost import CostModel
 from ipu_teach.device import Device, IPUModel
 from ipu_teach.engine import Engine
-from ipu_teach.graph import Graph
-from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph import Graph, Tensor
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT

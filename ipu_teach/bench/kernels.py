@@ -12,9 +12,7 @@ from ipu_teach.bench import codelets
 from ipu_teach.bench.measure import Row, Work
 from ipu_teach.device import IPUModel
 from ipu_teach.engine import Engine
-from ipu_teach.graph import Graph
-from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex import Vertex
+from ipu_teach.graph import Graph, Tensor, Vertex
 from ipu_teach.program import Execute, Program, Repeat, Sequence
 from ipu_teach.types import FLOAT, INT, UNSIGNED_INT, Array, DType
 

@@ -31,9 +31,8 @@ from ipu_teach.cost.host import host_cycles, host_traffic, with_host
 from ipu_teach.cost.memory import MemoryLedger, check, ledger
 from ipu_teach.cost.schedule import busiest_worker
 from ipu_teach.errors import MissingPerfEstimateError
-from ipu_teach.graph.graph import DataStream
+from ipu_teach.graph import DataStream, Tensor
 from ipu_teach.graph.source import in_words
-from ipu_teach.graph.tensor import Tensor
 from ipu_teach.program import SyncType
 from ipu_teach.schema import PerTile, key, keyed
 from ipu_teach.target import Target

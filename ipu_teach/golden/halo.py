@@ -7,10 +7,7 @@ than a block is wide. Its vertices are given 100 cycles each and compute nothing
 
 from __future__ import annotations
 
-from ipu_teach.graph.compute_set import ComputeSet
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor, concat
-from ipu_teach.graph.vertex import Input, Output, Vector, Vertex
+from ipu_teach.graph import ComputeSet, Graph, Input, Output, Tensor, Vector, Vertex, concat
 from ipu_teach.program import Execute, Repeat, Sequence
 from ipu_teach.types import FLOAT
 

@@ -14,8 +14,7 @@ from ipu_teach.compile.programs import Node
 from ipu_teach.cost import CostModel
 from ipu_teach.device import Device, IPUModel
 from ipu_teach.engine import Engine
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.vertex import InOut, SupervisorVertex
+from ipu_teach.graph import Graph, InOut, SupervisorVertex
 from ipu_teach.poplibs import poplin, poputil
 from ipu_teach.program import Execute, Program, Repeat, Sequence
 from ipu_teach.report import CompiledProfile, Report, StepLog

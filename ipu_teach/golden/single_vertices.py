@@ -9,8 +9,7 @@ from ipu_teach.cost.vertices.parts import SUPERVISOR_OVERHEAD
 from ipu_teach.golden.programs import machine
 from ipu_teach.golden.row import MODEL, SILICON, Row, not_modelled
 from ipu_teach.golden.tut6 import DotProduct, dot_cycles
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.vertex import Vertex
+from ipu_teach.graph import Graph, Vertex
 from ipu_teach.program import Execute
 from ipu_teach.types import FLOAT, HALF
 

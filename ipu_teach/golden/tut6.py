@@ -13,9 +13,7 @@ import numpy as np
 
 from ipu_teach.cost.exchange import exchange_cycles
 from ipu_teach.cost.schedule import even_tile_cycles
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex import Input, Output, Vector, Vertex
+from ipu_teach.graph import Graph, Input, Output, Tensor, Vector, Vertex
 from ipu_teach.program import Copy, Execute, Sequence
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT
