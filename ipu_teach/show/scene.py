@@ -29,7 +29,35 @@ LONGEST_LABEL = 80
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class Placed:
+    """What stands at a place of the drawing, its upper left corner, under a heading."""
+
+    name: str
+    heading: str
+    x: float
+    y: float
+
+
+@dataclass(frozen=True, eq=False)
+class Box(Placed):
+    """What fills a box, with `count` things in it."""
+
+    width: float
+    height: float
+    count: int
+
+
+@dataclass(frozen=True, eq=False)
+class Rows(Placed):
+    """What stands in rows, each `pitch` high, with `count` things in them."""
+
+    width: float
+    pitch: float
+    count: int
+
+
+@dataclass(frozen=True, eq=False)
+class Cells(Placed):
     """Equal squares in rows of `columns`, `block` of them to a block, blocks `across` to a row.
 
     `key` (one for each cell): cells, and lanes, with equal keys light up together. `same`: a second key, which marks the
@@ -37,10 +65,6 @@ class Cells:
     room. `say` and `values`, if given, take the place of the still's for these cells.
     """
 
-    name: str
-    heading: str
-    x: float
-    y: float
     side: float
     columns: int
     count: int
@@ -65,19 +89,12 @@ GAP = 0.6  # between blocks, in cells
 
 
 @dataclass(frozen=True, eq=False)
-class Lanes:
+class Lanes(Box):
     """Horizontal lanes, one below the other, with bars in them. `key`, `labels`, `say` and `values` as for `Cells`.
 
     With `whole` they are there from the first frame, and time only moves the cursor.
     """
 
-    name: str
-    heading: str
-    x: float
-    y: float
-    width: float
-    height: float
-    count: int
     key: Array | None = None
     labels: tuple[str, ...] = ()
     say: str = ""
@@ -124,20 +141,13 @@ class Track:
 
 
 @dataclass(frozen=True, eq=False)
-class Flame:
+class Flame(Rows):
     """Nested boxes above the time axis: box i is `depth[i]` rows down and lasts from frame `first[i]` until `last[i]` begins.
 
     With `timed` those two are modelled cycles since the first frame. Its name is `names[title[i]]`, its colour `code[i]`. Rows
     are `pitch` high.
     """
 
-    name: str
-    heading: str
-    x: float
-    y: float
-    width: float
-    pitch: float
-    count: int
     depth: Array
     first: Array
     last: Array
@@ -148,16 +158,9 @@ class Flame:
 
 
 @dataclass(frozen=True, eq=False)
-class Tape:
+class Tape(Box):
     """Lanes over the whole run: each frame shows its drawing (`Still.lanes`) in the part of the width that it lasts."""
 
-    name: str
-    heading: str
-    x: float
-    y: float
-    width: float
-    height: float
-    count: int
     labels: tuple[str, ...] = ()
 
 
@@ -172,16 +175,9 @@ class Series:
 
 
 @dataclass(frozen=True, eq=False)
-class Curve:
+class Curve(Box):
     """Values frame by frame, as steps; `top` is what the whole height stands for, and `limit`, if not 0, gets a line."""
 
-    name: str
-    heading: str
-    x: float
-    y: float
-    width: float
-    height: float
-    count: int
     top: float
     unit: str
     series: tuple[Series, ...]
@@ -189,39 +185,25 @@ class Curve:
 
 
 @dataclass(frozen=True, eq=False)
-class Stack:
+class Stack(Box):
     """Stacks side by side: the bars of a drawing (`Still.lanes`), one on the other. A line at `limit`, where it fits.
 
     Each stack has a line across at its `level`, where stacks are wide enough.
     """
 
-    name: str
-    heading: str
-    x: float
-    y: float
-    width: float
-    height: float
-    count: int
     key: Array
     limit: float
     level: Array
 
 
 @dataclass(frozen=True, eq=False)
-class Tree:
+class Tree(Rows):
     """Rows that fold: row i stands `depth[i]` deep under the nearest row above that is less deep.
 
     `columns` are headings, `cells` the texts below them, row by row; `share` (0 to 1,000) is the length of the row's bar, in
     the colour of `code`. `open` says which rows show what is under them at first.
     """
 
-    name: str
-    heading: str
-    x: float
-    y: float
-    width: float
-    pitch: float
-    count: int
     depth: Array
     labels: tuple[str, ...]
     columns: tuple[str, ...]
