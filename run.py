@@ -5,6 +5,7 @@
   mnist       train lesson 07 headless (--data mnist, --html FILE)
   test        run every test (further arguments go to pytest)
   doctor      say what is here and what is missing
+  fuzz        run random programs on every way, against a judge (--minutes N, --seed S)
   size        count the lines of code of each room of the house (size COMMIT: and the change since then)
   OTHER       is handed to `ipu-teach OTHER`
 
@@ -221,8 +222,8 @@ def command_of(words):
     job, rest = (words[0], words[1:]) if words else ("lab", [])
     if job == "test":
         return [PYTHON, "-m", "pytest"] + rest
-    if job == "size":
-        return [PYTHON, os.path.join(ROOT, "tests", "size.py")] + rest
+    if job in ("size", "fuzz"):
+        return [PYTHON, os.path.join(ROOT, "tests", {"size": "size.py", "fuzz": "fuzz"}[job])] + rest
     if job == "mnist":
         return [PYTHON, "-m", "ipu_teach", "run", "mnist"] + rest
     return [PYTHON, "-m", "ipu_teach", job] + rest

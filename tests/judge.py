@@ -119,10 +119,10 @@ class Judge:
 
     def superstep(self, compute_set: ComputeSet) -> list[bool]:
         before, after, results, answers = set(), set(), [], []
-        for table, row in rows_of(compute_set):
-            tile, places = table.tiles[row], {name: self.places(table, row, name) for name in table.edges}
+        vertices = [(t, row, {name: self.places(t, row, name) for name in t.edges}) for t, row in rows_of(compute_set)]
+        for table, row, places in vertices:
             for name, place in places.items():
-                kind, region = table.edges[name].kind, bytes_of(*place)
+                kind, region, tile = table.edges[name].kind, bytes_of(*place), table.tiles[row]
                 elsewhere = region[self.owner[region] != tile].tolist()
                 if kind != "output":
                     before |= {(tile, byte) for byte in elsewhere}
@@ -130,11 +130,11 @@ class Judge:
                         raise UninitialisedReadError(f"{table.codelet.__name__}.{name} reads what nothing has written")
                 if kind != "input":
                     after |= {(int(self.owner[byte]), byte) for byte in elsewhere}
+        for table, row, places in vertices:
             ones, _ = self.compute(table, row, places, 1, dict(self.state))  # what is the same beside it was stored
             zeros, answer = self.compute(table, row, places, 0, self.state)
             answers += [answer]
-            for name in (name for name, field in table.edges.items() if field.written):
-                a, b, (at, dtype) = zeros[name], ones[name], places[name]
+            for a, b, (at, dtype) in [(zeros[n], ones[n], places[n]) for n, field in table.edges.items() if field.written]:
                 stored = (a == b) | (a != a) & (b != b)
                 results.append((dtype, np.concatenate([part.reshape(-1) for part in at])[stored], a[stored]))
         for dtype, at, values in results:

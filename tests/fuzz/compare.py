@@ -1,0 +1,137 @@
+"""Run the lines of a program on the judge and on every way of the engine, and say where they differ."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from itertools import cycle
+from random import Random
+from typing import Any, NamedTuple
+
+import graphs
+import numpy as np
+from graphs import differences, random_values
+from judge import Judge
+
+import ipu_teach
+from fuzz.pool import NAMES
+from ipu_teach import Engine, Tensor, program as programs
+from ipu_teach.errors import CodeletError, IPUTeachError
+
+WAYS: dict[str, dict[str, Any]] = {
+    "batched": {},
+    "vertex_loop": {"vertex_loop": True},
+    "shuffled": {"shuffle": 5},
+    "threads": {"threads": 3},
+}
+
+
+class Outcome(NamedTuple):
+    """The error that stopped a run, "" if none; values by name, what came from streams, bytes that tiles received, cycles."""
+
+    error: str
+    values: dict[str, Any] = {}
+    drains: dict[str, list[Any]] = {}
+    received: list[dict[int, int]] = []
+    cycles: list[Any] = []
+
+
+def built(lines: list[str]) -> dict[str, Any]:
+    """What the lines build. Raises what they raise."""
+    names = {name: getattr(ipu_teach, name) for name in ipu_teach.__all__} | vars(programs) | NAMES
+    names |= {"Random": Random, "random_values": random_values, "np": np}
+    exec("\n".join(lines), names)
+    return names
+
+
+def stopped(run: Callable[[], Outcome]) -> Outcome:
+    """What a run gives, or the error that stopped it: the kit's by name, any other as what a codelet raised."""
+    try:
+        return run()
+    except IPUTeachError as error:
+        return Outcome("CodeletError" if isinstance(error, CodeletError) else type(error).__name__)
+    except Exception as error:
+        return Outcome(f"{type(error).__name__}: {error}")
+
+
+def judged(names: dict[str, Any]) -> Outcome:
+    judge = Judge(names["graph"], {handle: cycle(arrays) for handle, arrays in names["feeds"].items()})
+    judge.run(names["program"])
+    values = {name: judge.read(tensor) for name, tensor in tensors(names)}
+    return Outcome("", values, judge.drains, [received for _, received in judge.steps])
+
+
+def ran(names: dict[str, Any], how: dict[str, Any]) -> Outcome:
+    graph, drains = names["graph"], {}
+    engine = Engine(graph, names["program"], strict={"estimates": False}, **how)
+    engine.load(names["device"])
+    for handle, stream in graph.streams.items():
+        if stream.to_device:
+            engine.connect_stream(handle, cycle(names["feeds"][handle]))
+        else:
+            drains[handle] = received = []
+            engine.connect_stream(handle, lambda array, received=received: received.append(array.copy()))
+    engine.run()
+    report = engine.report
+    costs = [report.step_cost(number) for number in report.step_numbers.tolist()]
+    moved = [
+        np.add.reduce([t.received for t in cost.exchange]).tolist() for cost in costs if cost.exchange and not cost.host_bytes
+    ]
+    values = {name: engine.read_tensor(name) for name, _ in tensors(names)}
+    kept = {handle: arrays for handle, arrays in drains.items() if arrays}
+    return Outcome("", values, kept, [{t: n for t, n in enumerate(step) if n} for step in moved], [c.cycles for c in costs])
+
+
+def tensors(names: dict[str, Any]) -> list[tuple[str, Tensor]]:
+    return [(name, value) for name, value in names.items() if name[0] == "t" and isinstance(value, Tensor)]
+
+
+class Wrong(NamedTuple):
+    """What is not as the judge says: `kind` in a few words without figures, and all of it."""
+
+    kind: str
+    text: str
+
+
+def difference(lines: list[str], *ways: str) -> tuple[str, Wrong | None]:
+    """(how the program ended, what is wrong with it if anything). Raises what building it raises."""
+    names = built(lines)
+    for name in ("device", "graph", "program", "feeds"):
+        names[name]  # a KeyError, where a line is missing
+    for name, tensor in tensors(names):
+        names["graph"].create_host_read(name, tensor)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        right = stopped(lambda: judged(names))
+        found = {way: stopped(lambda how=WAYS[way]: ran(names, how)) for way in ways}
+    for way, came in found.items():
+        wrong = _difference(right, came)
+        if wrong is not None:
+            return right.error, Wrong(f"{way}: {wrong.kind}", f"{way}: {wrong.text}")
+    counted = {way: came.cycles for way, came in found.items() if not came.error}
+    if any(cycles != next(iter(counted.values())) for cycles in counted.values()):
+        return right.error, Wrong("cycles", f"cycles: {counted}")
+    return right.error, None
+
+
+def _difference(right: Outcome, came: Outcome) -> Wrong | None:
+    # What a codelet raises comes to the judge as it is, and from the kit as CodeletError.
+    if right.error != came.error and not (":" in right.error and came.error == "CodeletError"):
+        judged_for = right.error.partition(":")[0] or "nothing"
+        kind = f"stopped by {came.error.partition(':')[0] or 'nothing'}, and by the judge for {judged_for}"
+        return Wrong(kind, f"{kind} ({came.error}; {right.error})")
+    if right.error:
+        return None
+    for name in differences(came.values, right.values):
+        return Wrong(
+            "values", f"values of {name}: {came.values[name].tolist()}, and by the judge {right.values[name].tolist()}"
+        )
+    if came.drains.keys() != right.drains.keys():
+        return Wrong("streams", f"streams: {list(came.drains)}, and by the judge {list(right.drains)}")
+    for handle, arrays in came.drains.items():
+        expected = right.drains[handle]
+        if len(arrays) != len(expected) or not all(map(graphs.same_bits, arrays, expected)):
+            return Wrong("stream", f"stream {handle}: {arrays}, and by the judge {expected}")
+    if came.received != right.received:
+        return Wrong("bytes", f"bytes: {came.received}, and by the judge {right.received}")
+    return None

@@ -1,0 +1,21 @@
+"""Make a failing program smaller: leave out lines, as long as it still fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+def smallest(lines: list[str], fails: Callable[[list[str]], bool]) -> list[str]:
+    """`lines` with as many left out as may be, in larger pieces first, so that `fails` still says true of the rest."""
+    size = len(lines) // 2
+    while size:
+        start, shorter = 0, False
+        while start < len(lines):
+            rest = lines[:start] + lines[start + size :]
+            if fails(rest):
+                lines, shorter = rest, True
+            else:
+                start += size
+        if not shorter or size > len(lines):
+            size //= 2
+    return lines

@@ -1,0 +1,249 @@
+"""A random program as the lines of code that build it, so that it can be made smaller line by line and printed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from fuzz.pool import LISTS, POOL, Entry
+from ipu_teach.types import Array
+
+TYPES = ("FLOAT", "FLOAT", "HALF", "INT", "BOOL", "UNSIGNED_INT", "SHORT", "UNSIGNED_CHAR")
+
+
+@dataclass(frozen=True)
+class View:
+    """The text of a tensor, and the numbers of its elements by numpy's own indexing."""
+
+    text: str
+    ids: Array
+
+    def __getitem__(self, key: tuple[Any, ...]) -> View:
+        return View(f"{self.text}[{', '.join(map(_index, key))}]", self.ids[key])
+
+    def shuffled(self, order: Sequence[int]) -> View:
+        return View(f"{self.text}.dim_shuffle({list(order)})", self.ids.transpose(order))
+
+    def flat(self) -> View:
+        return View(f"{self.text}.flatten()", self.ids.reshape(-1))
+
+    def reshaped(self, shape: tuple[int, ...]) -> View:
+        return self if shape == self.ids.shape else View(f"{self.text}.reshape({shape})", self.ids.reshape(shape))
+
+
+def _index(key: Any) -> str:
+    if key is Ellipsis:
+        return "..."
+    if not isinstance(key, slice):
+        return str(key)
+    first, last = ("" if bound is None else str(bound) for bound in (key.start, key.stop))
+    return f"{first}:{last}" + ("" if key.step is None else f":{key.step}")
+
+
+def joined(views: Sequence[View], dim: int) -> View:
+    return View(f"concat([{', '.join(v.text for v in views)}], {dim})", np.concatenate([v.ids for v in views], dim))
+
+
+class Writer:
+    """Writes one program. `lines` build `device`, `graph`, `program`, and the dict `feeds` of what goes into its streams."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = rng = Random(seed)
+        ipus, tiles = rng.choice([1, 1, 2, 3]), rng.randint(1, 5)
+        self.tiles = ipus * tiles
+        self.lines = [
+            f"device = IPUModel(tiles_per_ipu={tiles}, num_ipus={ipus}).create_device()",
+            "graph = Graph(device)",
+            "feeds = {}",
+        ]
+        self.known: dict[str, list[View]] = {}  # variables, by dtype
+        self.elements = self.numbers = 0
+        self.careful = rng.random() < 0.85  # no races
+        self.sure = rng.random() < 0.6  # everything has a value from the start
+        for _ in range(rng.randint(1, 4)):
+            self.variable(rng.choice(TYPES), tuple(rng.choice([1, 2, 3, 5, 8, 13]) for _ in range(rng.randint(1, 3))))
+        self.add("program = Sequence()")
+        for _ in range(rng.randint(1, 3)):
+            self.part("program", 2)
+
+    def add(self, line: str) -> None:
+        self.lines.append(line)
+
+    def name(self, letter: str) -> str:
+        self.numbers += 1
+        return f"{letter}{self.numbers}"
+
+    # What there is
+
+    def variable(self, dtype: str, shape: tuple[int, ...]) -> View:
+        name, rng = self.name("t"), self.rng
+        count = int(np.prod(shape, dtype=int))
+        view = View(name, np.arange(self.elements, self.elements + count).reshape(shape))
+        self.elements += count
+        self.add(f"{name} = graph.add_variable({dtype}, {shape}, {name!r})")
+        self.add(f"graph.set_tile_mapping({name}, {rng.randrange(self.tiles)})")
+        for _ in range(rng.randrange(3) if count else 0):
+            self.add(f"graph.set_tile_mapping({self.view(view).text}, {rng.randrange(self.tiles)})")
+        if self.sure or rng.random() < 0.85:
+            self.add(f"graph.set_initial_value({name}, random_values(Random({rng.randrange(1000)}), {dtype}, {shape}))")
+        self.known.setdefault(dtype, []).append(view)
+        return view
+
+    def view(self, view: View) -> View:
+        """`view` after some random slices, flips, shuffles, flattenings and concatenations. No element appears twice."""
+        rng = self.rng
+        for _ in range(rng.randrange(4)):
+            rank, shape = view.ids.ndim, view.ids.shape
+            if rank == 0 or 0 in shape:
+                return view
+            action, axis = rng.randrange(7), rng.randrange(rank)
+            lead = (slice(None),) * axis
+            if action == 0:
+                first = rng.randrange(shape[axis] + 1)
+                view = view[(*lead, slice(first, rng.randint(first, shape[axis])))]
+            elif action == 1:
+                view = view[(*lead, slice(None, None, rng.choice([-1, 2, -2, 3])))]
+            elif action == 2 and rank > 1:
+                view = view[(*lead, rng.randrange(-shape[axis], shape[axis]))]
+            elif action == 3:
+                view = view.shuffled(rng.sample(range(rank), rank))
+            elif action == 4:
+                view = view.flat()
+            elif action == 5:
+                cut = rng.randrange(shape[axis] + 1)
+                view = joined([view[(*lead, slice(cut, None))], view[(*lead, slice(None, cut))]], axis)
+            elif action == 6:
+                view = view[(..., slice(None, None, -1))]
+        return view
+
+    def region(self, dtype: str, shape: tuple[int, ...], avoid: set[int]) -> View:
+        """Some elements in this shape, none of them in `avoid`: of what there is, or of a new variable."""
+        size, rng = int(np.prod(shape, dtype=int)), self.rng
+        for _ in range(2 if self.known.get(dtype) else 0):
+            flat = self.view(rng.choice(self.known[dtype])).flat()
+            if flat.ids.size >= size:
+                first = rng.randrange(flat.ids.size - size + 1)
+                found = flat[(slice(first, first + size),)] if size else flat[(slice(0, 0),)]
+                if not set(found.ids.tolist()) & avoid:
+                    return found[(0,)] if shape == () else found.reshaped(shape)
+        return self.laid(dtype, shape)
+
+    def laid(self, dtype: str, shape: tuple[int, ...]) -> View:
+        """A new region, laid out in one of the ways in which graphs lay regions out."""
+        rng, way = self.rng, self.rng.randrange(5)
+        if way == 0:
+            return self.variable(dtype, (rng.randint(1, 3), *shape))[(0,)]
+        if way == 1:
+            return self.variable(dtype, (*shape, rng.randint(1, 3)))[(..., -1)]  # strided
+        if way == 2 and shape:
+            return self.variable(dtype, shape)[(slice(None, None, -1),)]
+        if way == 3 and shape and shape[0] > 1:
+            cut = rng.randrange(1, shape[0])
+            return joined([self.variable(dtype, (cut, *shape[1:])), self.variable(dtype, (shape[0] - cut, *shape[1:]))], 0)
+        return self.variable(dtype, shape)
+
+    # What runs
+
+    def part(self, into: str, depth: int) -> None:
+        """Append a random program to the Sequence `into`."""
+        rng, kind = self.rng, self.rng.randrange(10 if depth else 6)
+        if kind < 3:
+            self.add(f"{into}.add(Execute({self.compute_set()}))")
+        elif kind < 5:
+            dtype = rng.choice(TYPES)
+            source = self.region(dtype, (rng.randrange(12),), set())
+            target = self.region(dtype, source.ids.shape, set(source.ids.reshape(-1).tolist()))
+            self.add(f"{into}.add(Copy({source.text}, {target.text}))")
+        elif kind == 5:
+            self.stream(into) if rng.random() < 0.7 else self.rows(into)
+        elif kind == 6:
+            body = self.body(depth)
+            self.add(f"{into}.add(Repeat({rng.randrange(4)}, {body}))")
+        elif kind == 7:
+            first, second, flag = self.body(depth), self.body(depth), self.single("BOOL", rng.random() < 0.5)
+            self.add(f"{into}.add(If({flag}, {first}, {second}))")
+        elif kind == 8:
+            first, second, control = self.body(depth), self.body(depth), self.single("INT", rng.randrange(3))
+            made = rng.choice(["Switch", "Switch.switch_with_bounds_checking"])
+            self.add(f"{into}.add({made}({control}, [(0, {first}), (1, {second})]))")
+        else:
+            self.loop(into, depth)
+
+    def body(self, depth: int) -> str:
+        name = self.name("p")
+        self.add(f"{name} = Sequence()")
+        for _ in range(self.rng.randint(1, 2)):
+            self.part(name, depth - 1)
+        return name
+
+    def single(self, dtype: str, value: object) -> str:
+        """One element that decides something. Nothing else writes it, so that loops end."""
+        name = self.name("s")
+        self.add(f"{name} = graph.add_variable({dtype}, (), {name!r})")
+        self.add(f"graph.set_tile_mapping({name}, {self.rng.randrange(self.tiles)})")
+        if self.sure or self.rng.random() < 0.95:
+            self.add(f"graph.set_initial_value({name}, {value})")
+        return name
+
+    def loop(self, into: str, depth: int) -> None:
+        left, more, down = self.single("INT", self.rng.randint(0, 3)), self.single("INT", 1), self.name("c")
+        self.add(f"{down} = graph.add_compute_set({down!r})")
+        self.add(f"graph.set_tile_mapping(graph.add_vertex({down}, CountDown, left={left}, more={more}), 0)")
+        self.add(f"{into}.add(RepeatWhileTrue(Execute({down}), {more}, {self.body(depth)}))")
+
+    def stream(self, into: str) -> None:
+        dtype = self.rng.choice(list(self.known))
+        tensor = self.region(dtype, (self.rng.randint(1, 9),), set())
+        name, size = self.name("f"), tensor.ids.size
+        if self.rng.random() < 0.5:
+            self.add(f"feeds[{name!r}] = [random_values(Random(seed), {dtype}, ({size},)) for seed in range(3)]")
+            self.add(f"{into}.add(Copy(graph.add_host_to_device_fifo({name!r}, {dtype}, {size}), {tensor.text}))")
+        else:
+            self.add(f"{into}.add(Copy({tensor.text}, graph.add_device_to_host_fifo({name!r}, {dtype}, {size})))")
+
+    def rows(self, into: str) -> None:
+        dtype, name, rows = self.rng.choice(list(self.known)), self.name("r"), self.rng.randint(1, 2)
+        buffer = f"graph.add_remote_buffer({name!r}, {dtype}, 3, 4)"
+        offset = self.single("UNSIGNED_INT", self.rng.choice([0, 1, 3, 4]))
+        there, back = (self.region(dtype, (3 * rows,), set()).text for _ in range(2))
+        offsets = f"concat([{offset}.reshape((1,))] * {rows})"
+        self.add(f"{name} = {buffer}")
+        self.add(f"{into}.add(Copy({there}, {name}, {offsets}))")
+        self.add(f"{into}.add(Copy({name}, {back}, {offsets}))")
+
+    def compute_set(self) -> str:
+        name = self.name("c")
+        self.add(f"{name} = graph.add_compute_set({name!r})")
+        read: set[int] = set()
+        written: set[int] = set()
+        for _ in range(self.rng.randint(1, 3)):
+            entry = self.rng.choice(POOL)
+            n, k = self.rng.choice(entry.sizes), 6 if entry.name == "Workers" else self.rng.randint(1, 3)
+            for _ in range(self.rng.choice([1, 1, 2, 5])):
+                self.vertex(name, entry, {"": (), "n": (n,), "k": (k,), "kn": (k, n)}, read, written)
+        return name
+
+    def vertex(
+        self, compute_set: str, entry: Entry, shapes: dict[str, tuple[int, ...]], read: set[int], written: set[int]
+    ) -> None:
+        edges = []
+        for name, size in entry.fields.items():
+            field, touched = entry.codelet.fields[name], written if entry.codelet.fields[name].written else read
+            avoid = (written | read if field.written else written) if self.careful else set()
+            if entry.name in LISTS and size == "kn":
+                parts = [self.region(field.dtype.__name__, (self.rng.randrange(4),), avoid) for _ in range(2)]
+                parts = parts[:1] if set(parts[0].ids.tolist()) & set(parts[1].ids.tolist()) else parts
+                edges.append(f"{name}=[{', '.join(part.text for part in parts)}]")
+            else:
+                parts = [self.region(field.dtype.__name__, shapes[size], avoid)]
+                edges.append(f"{name}={parts[0].text}")
+            touched.update(element for part in parts for element in part.ids.reshape(-1).tolist())
+        name = self.name("v")
+        self.add(f"{name} = graph.add_vertex({compute_set}, {entry.name}, {', '.join(edges)})")
+        self.add(f"graph.set_tile_mapping({name}, {self.rng.randrange(self.tiles)})")
+        if self.rng.random() < 0.3:
+            self.add(f"graph.set_perf_estimate({name}, {self.rng.randrange(60)})")
