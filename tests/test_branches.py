@@ -30,7 +30,7 @@ from test_exact import (
 )
 
 from ipu_teach import FLOAT, HALF, INT, InOut, Input, Output, Vector, Vertex
-from ipu_teach.engine import lanes, machine, plan
+from ipu_teach.engine import lanes, plan, ways as ways_of
 from ipu_teach.engine.machine import Machine
 from ipu_teach.errors import CodeletError
 from ipu_teach.program import Execute, Repeat
@@ -563,11 +563,11 @@ def test_the_random_tests_take_every_way(monkeypatch: pytest.MonkeyPatch) -> Non
 
         monkeypatch.setattr(owner, name, call)
 
-    counted(machine, "run_loop", lambda result, group, *args: "loop" if group.way == "loop" else "referee")
-    counted(machine, "bind_lanes", lambda result, *args: "lanes")
-    counted(machine, "bind_flat", lambda result, *args: "flat" if result is not None else "not flat")
-    counted(machine, "bind", lambda result, group, *args: "fork" if group.paths else "batch")
-    counted(machine, "together", lambda result, *args: "threads")
+    counted(ways_of, "run_loop", lambda result, group, *args: "loop" if group.way == "loop" else "referee")
+    counted(ways_of, "bind_lanes", lambda result, *args: "lanes")
+    counted(ways_of, "bind_flat", lambda result, *args: "flat" if result is not None else "not flat")
+    counted(ways_of, "bind", lambda result, group, *args: "fork" if group.paths else "batch")
+    counted(ways_of, "together", lambda result, *args: "threads")
     counted(Machine, "_shuffled", lambda result, engine, group: "in order" if engine._shuffle is None else "shuffled")
     counted(plan._Binder, "_choose", lambda result, binder: "view" if binder.here else "no view")
     counted(plan._Binder, "_gather", lambda result, binder, root, *rest: "nested" if root in binder.column else "gather")
