@@ -71,6 +71,7 @@ class Machine:
         *,
         vertex_loop: bool,
         check_reads: bool,
+        check_races: bool,
         shuffle: int | None,
         behaviour: int,
         seed: int,
@@ -89,7 +90,7 @@ class Machine:
         self._pending: list[tuple[int, int, dict[int, Any]]] = []
         self.print_to: TextIO | None = None
         self._feeds, self._drains = feeds, drains
-        self._vertex_loop = vertex_loop
+        self._vertex_loop, self._races = vertex_loop, check_races
         self._shuffle, self._exact = shuffle, exact
         target = compiled.graph.target
         self._registers = Registers(target.num_tiles, target.num_worker_contexts, behaviour, seed)
@@ -101,6 +102,8 @@ class Machine:
         # By step and group: the cycles of each vertex in the last execution, and the order of the vertices.
         self._cycles: dict[int, dict[int, tuple[Array, Array]]] = {}
         self._defined = Definedness(compiled) if check_reads else None
+        # Where scalar loops mark what they store; without checks nobody looks.
+        self._marks = np.zeros(compiled.graph.memory_bytes, bool) if self._defined is None else self._defined.defined
         self._past = StepLog(0)  # the steps of earlier runs, by their counts
         self._clock = (0, 0.0)  # steps summed up so far, and their modelled cycles
         self._actions = [self._bind(number, step) for number, step in enumerate(compiled.steps)]
@@ -281,13 +284,13 @@ class Machine:
         for index, (group, order, site) in enumerate(zip(groups, orders, sites, strict=True)):
             if group.table in across:
                 continue
-            way = next(way for way in (REFEREE if self._vertex_loop else WAYS) if way.takes(group))
+            way = next(way for way in (REFEREE if self._vertex_loop else WAYS) if way.takes(group, site))
             stays = way.stays(group, site)
             ready = xp.array if stays else memory.host.backend.array
             returned = None if step.out is None or group.at_once else ready(np.ones(len(group.rows), bool))
             if returned is not None:
                 answers.append(returned)
-            cycles = ready(np.zeros(len(group.rows), np.int64)) if depends_on_data(group) and not self._vertex_loop else None
+            cycles = ready(np.zeros(len(group.rows), np.int64)) if _counted(group, self._vertex_loop) else None
             if cycles is not None:
                 measured[index] = cycles, order
             if not stays:
@@ -324,7 +327,7 @@ class Machine:
         graph = self.compiled.graph
         return Site(
             self.memory, graph.layouts, graph.target, compute_set, self._registers, watch, chance, self._exact, self._threads,
-            self._pool, self.stopped,
+            self._pool, self._marks, self._races, self.stopped,
         )  # fmt: skip
 
     def _behave(self) -> None:
@@ -407,6 +410,11 @@ class Machine:
 
     def _print(self, title: str, values: Array, fmt: PrintTensorFmt) -> None:
         print(f"{title}: {format_tensor(values, fmt)}", file=self.print_to or sys.stderr, flush=True)
+
+
+def _counted(group: Group, vertex_loop: bool) -> bool:
+    """True if running the vertices counts their cycles."""
+    return depends_on_data(group) and (group.scalar is not None or not vertex_loop)
 
 
 def format_tensor(values: Array, fmt: PrintTensorFmt) -> str:

@@ -23,6 +23,8 @@ from ipu_teach.engine.loop import run_loop
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.plan import bind
 from ipu_teach.engine.registers import OnRegisters
+from ipu_teach.engine.scalar.count import Counting
+from ipu_teach.engine.scalar.run import ScalarRun
 from ipu_teach.engine.threads import shares, together
 from ipu_teach.graph.registers import Registers
 from ipu_teach.graph.vertex import Vertex
@@ -37,8 +39,9 @@ class Site:
     `memory`: where its fields lie: the machine's, or the host's copy of that for a way that does not stay on a GPU.
     `watch` and `chance`: what traps, and what rounds stochastically, as numbers behave now. `returned`: bool[vertices],
     receives what each `compute()` returned; nothing counts as true. `cycles`: int64[vertices], receives the worker cycles of
-    each vertex where they depend on data. `stopped`: receives the codelets that had to run one by one after all, each with
-    the reason.
+    each vertex where they depend on data. `defined`: of each byte of memory whether something was written there; scalar loops
+    say so of what they store. `races`: workers that meet in an element are an error. `stopped`: receives the codelets that had
+    to run one by one after all, each with the reason.
     """
 
     memory: Memory
@@ -51,6 +54,8 @@ class Site:
     exact: bool
     threads: int
     pool: ThreadPoolExecutor | None
+    defined: Array
+    races: bool
     stopped: dict[type[Vertex], str]
     returned: Array | None = None
     cycles: Array | None = None
@@ -64,7 +69,7 @@ class Site:
 class Way(Protocol):
     """One way to run the vertices of a group."""
 
-    def takes(self, group: Group) -> bool:
+    def takes(self, group: Group, site: Site) -> bool:
         """True if it can run `group`."""
 
     def stays(self, group: Group, site: Site) -> bool:
@@ -77,7 +82,7 @@ class Way(Protocol):
 class AtOnce:
     """One call of `compute()` for all vertices: codelets that are written so."""
 
-    def takes(self, group: Group) -> bool:
+    def takes(self, group: Group, site: Site) -> bool:
         return group.at_once
 
     def stays(self, group: Group, site: Site) -> bool:
@@ -90,7 +95,7 @@ class AtOnce:
 class Batch:
     """Array calls over all vertices, made from a trace, or from one for each way through a few branches."""
 
-    def takes(self, group: Group) -> bool:
+    def takes(self, group: Group, site: Site) -> bool:
         return group.way in ("batch", "fork")
 
     def stays(self, group: Group, site: Site) -> bool:
@@ -109,10 +114,28 @@ class Batch:
         )
 
 
+class Scalar:
+    """Loops over elements, made from the text of `compute()`."""
+
+    def takes(self, group: Group, site: Site) -> bool:
+        # What traps, and what rounds by chance, goes vertex by vertex.
+        return group.way == "scalar" and site.chance is None and not site.watched
+
+    def stays(self, group: Group, site: Site) -> bool:
+        return False
+
+    def bind(self, group: Group, site: Site) -> list[Call]:
+        def plainly(some: Group) -> None:
+            run_loop(some, site.layouts, site.memory, compute_set=site.compute_set)
+
+        made = ScalarRun(group, site.layouts, site.memory, site.target, site.defined, site.cycles, site.races, plainly)
+        return [(made.run, ())]
+
+
 class InLanes:
     """Each vertex a lane of arrays; those that wait are masked."""
 
-    def takes(self, group: Group) -> bool:
+    def takes(self, group: Group, site: Site) -> bool:
         return group.way == "lanes"
 
     def stays(self, group: Group, site: Site) -> bool:
@@ -127,9 +150,12 @@ class InLanes:
 
 
 class Loop:
-    """Vertex by vertex in plain Python: takes everything, and is what the others are compared with."""
+    """Vertex by vertex in plain Python: takes everything, and is what the others are compared with.
 
-    def takes(self, group: Group) -> bool:
+    What a scalar loop would count is counted beside it, on copies: cycles, what is stored, and what workers touch.
+    """
+
+    def takes(self, group: Group, site: Site) -> bool:
         return True
 
     def stays(self, group: Group, site: Site) -> bool:
@@ -137,7 +163,10 @@ class Loop:
 
     def bind(self, group: Group, site: Site) -> list[Call]:
         watch = site.watch if site.watched else None
-        return [(run_loop, (group, site.layouts, site.memory, site.returned, site.chance, watch, site.compute_set))]
+        count = None
+        if group.scalar is not None and group.trace.stopped:
+            count = Counting(group, site.target, site.defined, site.cycles, site.races)
+        return [(run_loop, (group, site.layouts, site.memory, site.returned, site.chance, watch, site.compute_set, count))]
 
 
 class Trapping:
@@ -146,8 +175,8 @@ class Trapping:
     def __init__(self, way: Way) -> None:
         self._way, self._loop = way, Loop()
 
-    def takes(self, group: Group) -> bool:
-        return self._way.takes(group)
+    def takes(self, group: Group, site: Site) -> bool:
+        return self._way.takes(group, site)
 
     def stays(self, group: Group, site: Site) -> bool:
         return self._way.stays(group, site)
@@ -160,7 +189,7 @@ class Trapping:
         return [(Guarded(site.memory, [group], site.layouts, [site.watch], calls, loop, site.cycles).run, ())]
 
 
-WAYS: tuple[Way, ...] = (AtOnce(), Trapping(Batch()), Trapping(InLanes()), Loop())
+WAYS: tuple[Way, ...] = (AtOnce(), Trapping(Batch()), Scalar(), Trapping(InLanes()), Loop())
 REFEREE: tuple[Way, ...] = (AtOnce(), Loop())  # with vertex_loop=True
 
 
