@@ -304,7 +304,7 @@ class Statements(Expressions):
             self.emit("if stopped(stop):")
             self.emit(f"    return -{node.lineno}")
         self.emit(None, "if cyc > most:")
-        self.emit(None, "    raise Long")
+        self.emit(None, "    most = longer(cyc)")
 
     def s_For(self, node: ast.For) -> None:
         seq = self._sequence(node.iter)

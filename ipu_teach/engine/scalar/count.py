@@ -42,7 +42,7 @@ class Counting:
         try:
             for worker in self.workers:
                 begin(worker)
-                spent.append(self.program.python(worker, len(self.workers), FOREVER, *arguments))
+                spent.append(self.program.python(worker, len(self.workers), FOREVER, int, *arguments))
         except Exception:  # compute() itself came to its end
             self.cycles[number] = UNKNOWN
             return

@@ -61,9 +61,17 @@ class Place:
 
     def restore(self, vertex: int) -> None:
         """Put back what one vertex had when it was kept."""
-        if self._high > self._low:
+        if self.index is not None:
+            size = self.index.shape[1]
+            self.flat[vertex * size : (vertex + 1) * size] = self.memory[self.index[vertex]]
+        elif self._high > self._low:
             before = self._of(self._kept, vertex, int(self.offsets[vertex]) - self._low)
             self.view(self.flat, vertex)[...] = before
+
+    @property
+    def columns(self) -> list[Array]:
+        """Of each vertex the offset, and length and stride of each axis."""
+        return [self.offsets, *self.dims.reshape(self.count, -1).T]
 
     def restore_all(self) -> None:
         self.flat[self._low : self._high] = self._kept
@@ -145,6 +153,9 @@ class Fields:
                 place.restore_all()
             else:
                 place.restore(vertex)
+        if vertex is not None and self.code.multi:
+            for name, flat in [*self.marks.items(), *self.reads.items()]:
+                self.places[name].view(flat, vertex)[...] = 0
 
     def store(self, first: int, last: int) -> None:
         """Bring back what the vertices from `first` to `last` wrote, and say that it is defined."""

@@ -14,18 +14,19 @@ _COMPILED = "@njit(cache=CACHED, error_model='numpy', nogil=True)\n"
 
 
 def python_text(code: ScalarCode, target: Target) -> str:
-    """A module with `vertex(worker, workers, most, fields…, marks…, reads…)`, which returns cycles in units of `UNIT`.
+    """A module with `vertex(worker, workers, most, longer, fields…, marks…, reads…)`, which returns cycles in units of `UNIT`.
 
-    `most`: so many and it raises `Long` at the head of a loop. It raises `Bail` where compute() raises.
+    Where it has counted `most` of them at the head of a loop, it asks `longer` for a new limit, which may raise to end it. It
+    raises `Bail` where compute() raises.
     """
-    args = ["worker", "workers", "most", *(f"f_{n}" for n in code.fields), *(f"m_f_{n}" for n in code.marked)]
+    args = ["worker", "workers", "most", "longer", *(f"f_{n}" for n in code.fields), *(f"m_f_{n}" for n in code.marked)]
     args += [f"r_m_f_{n}" for n in code.fields] if code.multi else []
     tables = "".join(f"{name} = {values!r}\n" for name, values in code.tables.items())
     begin = [f"    cyc = {VERTEX_OVERHEAD * UNIT}", *(["    vec = loads = stores = 0"] if code.vectors else [])]
     begin += ["    wbit = 1 << worker"] if code.multi else []
     body = "\n".join([*begin, *_priced(code.python, code, target)])
-    classes = "class Bail(Exception):\n    pass\n\n\nclass Long(Exception):\n    pass\n"
-    return f"{_HEAD}{tables}\n\n{classes}\n\ndef vertex({', '.join(args)}):\n{body}\n"
+    bail = "class Bail(Exception):\n    pass\n"
+    return f"{_HEAD}{tables}\n\n{bail}\n\ndef vertex({', '.join(args)}):\n{body}\n"
 
 
 def columns_of(code: ScalarCode) -> list[str]:
@@ -37,11 +38,11 @@ def columns_of(code: ScalarCode) -> list[str]:
     ]
 
 
-def compiled_text(code: ScalarCode, target: Target, unit: frozenset[str]) -> str:
-    """A module with `run(first, last, workers, meta, stop, loops, cycles, flags, fields…, marks…, reads…)` for the compiler.
+def compiled_text(code: ScalarCode, target: Target, unit: frozenset[str], small: bool = True) -> str:
+    """A module with `run(first, last, flags, workers, meta, stop, loops, cycles, fields…, marks…, reads…)` for the compiler.
 
-    `unit`: fields whose last axis has stride 1 in every vertex. `flags[v]` receives 0, the line where vertex v could not go on,
-    or that line below 0 where it was stopped; the run ends there.
+    `unit`: fields whose last axis has stride 1 in every vertex; `small`: the marks of workers are bytes. `flags[v]` receives 0,
+    the line where vertex v could not go on, or that line below 0 where it was stopped; the run ends there, and returns v.
     """
     arrays = [*(f"f_{n}" for n in code.fields), *(f"m_f_{n}" for n in code.marked)]
     arrays += [f"r_f_{n}" for n in code.fields] if code.multi else []
@@ -50,7 +51,7 @@ def compiled_text(code: ScalarCode, target: Target, unit: frozenset[str]) -> str
     begin = [f"    {c} = {'1' if c in strides else f'meta[v, {k}]'}" for k, c in enumerate(columns_of(code))]
     begin += [f"    {slot} = {zero}" for slot, zero in code.slots.items()]
     begin += [f"    cyc = {VERTEX_OVERHEAD * UNIT}", *(["    vec = loads = stores = 0"] if code.vectors else [])]
-    begin += ["    wbit = np.uint8(1 << worker)"] if code.multi else []
+    begin += ["    wbit = np.uint8(1 << worker)" if small else "    wbit = np.uint64(1 << worker)"] if code.multi else []
     tables = "".join(f"{name} = np.array({list(values)!r})\n" for name, values in code.tables.items())
     body = "\n".join([*begin, *_priced(code.compiled, code, target)])
     return (
