@@ -30,8 +30,9 @@ from test_exact import (
 )
 
 from ipu_teach import FLOAT, HALF, INT, InOut, Input, Output, Vector, Vertex
-from ipu_teach.engine import lanes, machine, plan
+from ipu_teach.engine import lanes, plan, ways as ways_of
 from ipu_teach.engine.machine import Machine
+from ipu_teach.engine.scalar.run import ScalarRun
 from ipu_teach.errors import CodeletError
 from ipu_teach.program import Execute, Repeat
 from ipu_teach.types import Array
@@ -41,6 +42,7 @@ def both(codelet: type[Vertex], way: str, /, **fields: Array | list[int] | list[
     """Run it fast and in the plain loop, compare every bit, and see which way it went."""
     fast, slow = (run(codelet, loop, strict=not loop, **fields) for loop in (False, True))
     assert fast.report.ways() == {codelet.__name__: way}, fast.report.unbatched()
+    assert fast.report.cycles_by_codelet() == slow.report.cycles_by_codelet()
     for name in fields:
         np.testing.assert_array_equal(
             np.ascontiguousarray(fast.values[name]).view(np.uint8), np.ascontiguousarray(slow.values[name]).view(np.uint8)
@@ -53,7 +55,7 @@ def both(codelet: type[Vertex], way: str, /, **fields: Array | list[int] | list[
 
 def test_a_branch_runs_one_way_at_a_time_and_says_where_it_is() -> None:
     x = normal(20)
-    got = both(FlipWhereNegative, "fork", x=x)
+    got = both(FlipWhereNegative, "scalar", x=x)
     np.testing.assert_array_equal(got.x, np.abs(x))
     line = f"codelets.py, line {line_of(FlipWhereNegative, 'if self.x')} (FlipWhereNegative.compute)"
     reason = got.report.unbatched()["FlipWhereNegative"]
@@ -76,7 +78,7 @@ class Leaky(Vertex):
 
 def test_each_way_stores_only_for_the_vertices_that_take_it() -> None:
     x, before, flag = normal(9, 4), normal(9, 4), np.arange(9) % 3
-    got = both(Leaky, "fork", x=x, flag=flag, out=before)
+    got = both(Leaky, "scalar", x=x, flag=flag, out=before)
     half = x * np.float32(0.5)
     for row in range(9):
         shifted = [before[row, 0], 7, *half[row, 1:3]]
@@ -101,7 +103,7 @@ def test_a_vertex_goes_one_way_only() -> None:
     expected = x + 1
     for row in expected:
         row[0] = -10 if row[0] > 0 else 10 if row[1] > 0 and row[2] > 0 else row[0]
-    np.testing.assert_array_equal(both(Again, "fork", x=x).x, expected)
+    np.testing.assert_array_equal(both(Again, "scalar", x=x).x, expected)
 
 
 class Costly(Vertex):
@@ -115,7 +117,7 @@ class Costly(Vertex):
 def test_a_vertex_costs_the_way_that_it_took() -> None:
     """Start 5, load, compare, branch; if it is taken load again, multiply, add and store. One vertex a tile, six threads."""
     for x, cycles in (([1.0, -1.0, 0.0], [72, 48, 48]), ([-1.0, -1.0, -1.0], [48, 48, 48])):
-        got = both(Costly, "fork", x=x)
+        got = both(Costly, "scalar", x=x)
         assert got.report.compute_sets[0].cost.compute_cycles.tolist() == cycles
         assert got.report.unknown_codelets == ()
         assert got.report.cycles_by_codelet() == {"Costly": sum(cycles) // 6}
@@ -141,7 +143,7 @@ class Narrow(Vertex):
 
 
 def test_a_way_that_is_not_taken_raises_nothing() -> None:
-    assert both(Narrow, "fork", x=[1, 2, 3], out=[0, 0, 0]).out.tolist() == [1, 1, 1]
+    assert both(Narrow, "scalar", x=[1, 2, 3], out=[0, 0, 0]).out.tolist() == [1, 1, 1]
     for loop in (False, True):
         with pytest.raises(CodeletError, match="OverflowError") as caught:
             run(Narrow, loop, strict=False, x=[1, 200, 3], out=[0, 0, 0])
@@ -162,7 +164,7 @@ class Shared(Vertex):
 @pytest.mark.parametrize("flag", [0.0, 1.0, np.nan])
 def test_a_branch_on_what_all_vertices_share(flag: float) -> None:
     x = normal(6, 5)
-    np.testing.assert_array_equal(both(Shared, "fork", flag=[flag], x=x).x, x if flag == 0 else x * 2)
+    np.testing.assert_array_equal(both(Shared, "scalar", flag=[flag], x=x).x, x if flag == 0 else x * 2)
 
 
 # --- masked lanes -----------------------------------------------------------------------------------------------------
@@ -333,20 +335,20 @@ def test_lanes_equal_the_loop(count: int) -> None:
         return source.integers(low, high, (count, *shape)).astype(np.int32)
 
     zero = np.zeros(count)
-    got = both(Collatz, "lanes", n=ints(1, 1000), out=zero)
+    got = both(Collatz, "scalar", n=ints(1, 1000), out=zero)
     assert got.report.unknown_codelets == ()
     x = np.abs(floats(30))
-    both(FirstPast, "lanes", x=x, limit=np.abs(floats()) * 20, out=zero)
-    both(ThreeWays, "lanes", x=floats(20), y=floats(20))
-    sorted_ = both(SelectionSort, "lanes", x=floats(9)).x
+    both(FirstPast, "scalar", x=x, limit=np.abs(floats()) * 20, out=zero)
+    both(ThreeWays, "scalar", x=floats(20), y=floats(20))
+    sorted_ = both(SelectionSort, "scalar", x=floats(9)).x
     assert np.all(np.diff(sorted_) >= 0)
-    both(NestedWhile, "lanes", x=ints(-5, 400, 6), out=ints(0, 9, 6))
-    both(MixedTotal, "lanes", x=floats(9), flags=ints(0, 5, 9) // 4, out=zero, wide=zero)
-    both(CountTo, "lanes", n=ints(-1, 12), x=floats(12), out=zero, last=zero)
-    both(Returns, "lanes", x=floats(6), out=zero)
-    histogram = both(Histogram, "lanes", x=ints(-9, 9, 11), out=ints(0, 1, 4)).out
+    both(NestedWhile, "scalar", x=ints(-5, 400, 6), out=ints(0, 9, 6))
+    both(MixedTotal, "scalar", x=floats(9), flags=ints(0, 5, 9) // 4, out=zero, wide=zero)
+    both(CountTo, "scalar", n=ints(-1, 12), x=floats(12), out=zero, last=zero)
+    both(Returns, "scalar", x=floats(6), out=zero)
+    histogram = both(Histogram, "scalar", x=ints(-9, 9, 11), out=ints(0, 1, 4)).out
     assert histogram.sum(axis=1).tolist() == [11] * count
-    both(RowOf, "lanes", m=floats(3, 5), i=ints(-3, 3, 2), out=zero)
+    both(RowOf, "scalar", m=floats(3, 5), i=ints(-3, 3, 2), out=zero)
 
 
 def collatz(n: int) -> tuple[int, int]:
@@ -385,7 +387,7 @@ class Unlikely(Vertex):
 
 def test_lanes_that_wait_raise_nothing_and_those_that_work_name_their_vertex() -> None:
     x = np.array([[0, 1], [3, 0], [-7, 5], [0, 0], [12, 4]])
-    assert both(Unlikely, "lanes", x=x, out=[9] * 5).out.tolist() == [13, 4, 0, 0, 15]
+    assert both(Unlikely, "scalar", x=x, out=[9] * 5).out.tolist() == [13, 4, 0, 0, 15]
     x[3, 1] = -200
     for loop in (False, True):
         with pytest.raises(CodeletError, match="too cold") as caught:
@@ -405,7 +407,7 @@ class Beyond(Vertex):
 
 def test_an_index_out_of_bounds_is_found_in_lanes_too() -> None:
     x = normal(5, 4)
-    got = both(Beyond, "lanes", x=x, i=[0, 3, -1, -4, 2], out=[0] * 5)
+    got = both(Beyond, "scalar", x=x, i=[0, 3, -1, -4, 2], out=[0] * 5)
     np.testing.assert_array_equal(got.out, x[range(5), [0, 3, 3, 0, 2]])
     with pytest.raises(CodeletError, match="IndexError") as caught:
         run(Beyond, False, x=x, i=[0, 3, 4, 0, 0], out=[0] * 5)
@@ -425,16 +427,11 @@ class Endless(Vertex):
         self.out = product % 1009
 
 
-def test_what_lanes_cannot_do_runs_in_the_loop_and_says_so() -> None:
+def test_pythons_integers_have_no_end() -> None:
     n = [3, 2, 0, 30]
-    place = f"test_branches.py, line {line_of(Endless, 'product *')} (Endless.compute)"
-    reason = f"{place}: an integer beyond 62 bits does not run in lanes"
-    with pytest.warns(RuntimeWarning) as caught:
-        got = run(Endless, False, n=n, out=[0] * 4)
-    assert str(caught[0].message) == f"Endless runs vertex by vertex: {reason}."
+    got = both(Endless, "scalar", n=n, out=[0] * 4)
     assert got.out.tolist() == [pow(1_000_003, k, 1009) for k in n]
-    assert got.report.ways() == {"Endless": "loop"} and got.report.unbatched()["Endless"].endswith(f"; {reason}")
-    assert got.report.unknown_codelets == ("Endless",)
+    assert got.report.unknown_codelets == ()
 
 
 class Maths(Vertex):
@@ -459,7 +456,7 @@ class Maths(Vertex):
 
 def test_pythons_math_in_lanes() -> None:
     x, i = normal(200, 7), np.arange(200)
-    got = both(Maths, "lanes", x=x, i=i, out=np.zeros(200), whole=np.zeros(200, int))
+    got = both(Maths, "scalar", x=x, i=i, out=np.zeros(200), whole=np.zeros(200, int))
     for row in range(200):
         total = 0.0
         for value in x[row]:
@@ -479,7 +476,7 @@ class Root(Vertex):
 
 
 def test_a_domain_error_is_that_of_a_vertex_at_work() -> None:
-    assert both(Root, "lanes", x=[4, -3, 9], out=[0, 0, 0]).out.tolist() == [2, 0, 3]
+    assert both(Root, "scalar", x=[4, -3, 9], out=[0, 0, 0]).out.tolist() == [2, 0, 3]
     with pytest.raises(CodeletError, match="ValueError") as caught:
         run(Root, False, strict=False, x=[4, -3, -1, 9], out=[0] * 4)
     assert "vertex 2 (Root" in caught.value.where and f"line {line_of(Root, 'math.sqrt')}" in caught.value.where
@@ -563,11 +560,11 @@ def test_the_random_tests_take_every_way(monkeypatch: pytest.MonkeyPatch) -> Non
 
         monkeypatch.setattr(owner, name, call)
 
-    counted(machine, "run_loop", lambda result, group, *args: "loop" if group.way == "loop" else "referee")
-    counted(machine, "bind_lanes", lambda result, *args: "lanes")
-    counted(machine, "bind_flat", lambda result, *args: "flat" if result is not None else "not flat")
-    counted(machine, "bind", lambda result, group, *args: "fork" if group.paths else "batch")
-    counted(machine, "together", lambda result, *args: "threads")
+    counted(ways_of, "run_loop", lambda result, group, *args: "loop" if group.way == "loop" else "referee")
+    counted(ScalarRun, "run", lambda result, *args: "scalar")
+    counted(ways_of, "bind_flat", lambda result, *args: "flat" if result is not None else "not flat")
+    counted(ways_of, "bind", lambda result, group, *args: "batch")
+    counted(ways_of, "together", lambda result, *args: "threads")
     counted(Machine, "_shuffled", lambda result, engine, group: "in order" if engine._shuffle is None else "shuffled")
     counted(plan._Binder, "_choose", lambda result, binder: "view" if binder.here else "no view")
     counted(plan._Binder, "_gather", lambda result, binder, root, *rest: "nested" if root in binder.column else "gather")
@@ -582,6 +579,6 @@ def test_the_random_tests_take_every_way(monkeypatch: pytest.MonkeyPatch) -> Non
         for seed in range(40):
             for test in tests:
                 test.hypothesis.inner_test(Random(seed))  # type: ignore[attr-defined]
-    every = {"loop", "lanes", "flat", "fork", "batch", "threads", "shuffled", "in order", "view", "nested", "gather", "whole",
+    every = {"loop", "scalar", "flat", "batch", "threads", "shuffled", "in order", "view", "nested", "gather", "whole",
              "chunks"}  # fmt: skip
     assert min(ways[way] for way in every) >= 5, ways

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ipu_teach import FLOAT, HALF, Engine, Graph, InOut, Input, IPUModel, MultiVertex, Output, Vector, VectorLayout, Vertex
-from ipu_teach.engine import machine
+from ipu_teach.engine import ways
 from ipu_teach.poplibs import popops
 from ipu_teach.program import Execute, Repeat, Sequence
 from ipu_teach.types import Array, generator
@@ -252,7 +252,7 @@ def test_vertices_without_such_stores_still_run_side_by_side(monkeypatch: pytest
             self.x = self.x * 2 + 0.5
 
     calls: list[Any] = []
-    monkeypatch.setattr(machine, "run_loop", lambda *args: calls.append(args))
+    monkeypatch.setattr(ways, "run_loop", lambda *args: calls.append(args))
     assert run(Half, {"x": np.ones((4, 3))})["x"].tolist() == [[2.5] * 3] * 4
     assert not calls
 

@@ -235,7 +235,7 @@ class Untraced(Vertex):
     out: Output[Vector[FLOAT]]
 
     def compute(self) -> None:
-        self.out = float(self.x[0])  # mark: untraced
+        self.out = float(f"{self.x[0]}")  # mark: untraced
 
 
 def line(mark: str) -> int:
@@ -1058,8 +1058,8 @@ PERF_ESTIMATES: list[Case] = [
           next:  use one graph throughout."""),
     ("missing estimate", lambda w: w.fails(Untraced), MissingPerfEstimateError, r"""
         The cycles of Untraced are unknown: it could not be traced, so its operations cannot be counted.
-          where: test_errors.py, line <untraced> (Untraced.compute): float() of a value that depends on data; vertex 0 \
-                 (Untraced, tile 0) of compute set 'cs'
+          where: test_errors.py, line <untraced> (Untraced.compute): a value that depends on data is put into a text; a \
+                 formatted text does not run as a scalar loop; vertex 0 (Untraced, tile 0) of compute set 'cs'
           next:  graph.set_perf_estimate(vertex, cycles), or `def cycles(self, target)` in the class; Engine(…, \
                  strict=False) runs it without a cost."""),
 ]

@@ -192,7 +192,7 @@ class PlainFloat(Vertex):
     x: InOut[FLOAT]
 
     def compute(self):
-        self.x = abs(float(self.x))
+        self.x = abs(float(f"{self.x}"))
 
 
 def test_what_depends_on_data_runs_vertex_by_vertex_and_says_why() -> None:

@@ -253,7 +253,7 @@ class Labels(Vertex):
 
 
 FIELDS[Labels] = {"x": (3,), "out": (3,)}
-RUNS_ON_HOST = {Gather, Labels}
+RUNS_ON_HOST = {FlipWhereNegative, Gather, Labels}
 FIELDS[Gather] = {"x": (6,), "i": (), "out": ()}
 
 

@@ -305,7 +305,7 @@ def said(*command: str) -> tuple[int, str]:
 
 
 def test_import_is_light() -> None:
-    heavy = "'matplotlib', 'IPython', 'ipywidgets', 'cupy', 'torch', 'jupyter_client', 'nbformat'"
+    heavy = "'matplotlib', 'IPython', 'ipywidgets', 'cupy', 'torch', 'numba', 'jupyter_client', 'nbformat'"
     probe = f"import sys, ipu_teach; print(sorted(m for m in ({heavy}) if m in sys.modules))"
     assert said("-c", probe) == (0, "[]\n")
 

@@ -105,7 +105,7 @@ def test_random_codelets(rng: Random) -> None:
 @settings(RANDOMLY, max_examples=50)
 @given(st.randoms(use_true_random=False))
 def test_random_branches(rng: Random) -> None:
-    """In forks and in lanes, from singles into halves.
+    """In scalar loops, from singles into halves.
 
     Whole numbers are small: where they overflow as single numbers, numpy reports that of the plain loop alone.
     """

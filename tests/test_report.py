@@ -283,7 +283,7 @@ def test_a_codelet_of_unknown_cost_is_said_to_have_no_estimate() -> None:
     assert report.unknown_codelets == ("Untraced",)
     assert report.unbatched() == {
         "Untraced": f"test_report.py, line {LINE} (Untraced.compute): float() of a value that depends on data; "
-        "round() does not run in lanes"
+        "round() does not run as a scalar loop"
     }
     assert report.cycles_by_codelet()["Untraced"] == 0 < report.cycles_by_codelet()["Work"]
     lines = printed(engine, "Cycles by vertex type").splitlines()
@@ -298,7 +298,7 @@ def test_strict_engines_refuse_it() -> None:
     assert without_line(caught.value) == (
         "The cycles of Untraced are unknown: it could not be traced, so its operations cannot be counted.\n"
         f"  where: test_report.py, line {LINE} (Untraced.compute): float() of a value that depends on data; "
-        "vertex 0 (Untraced, tile 1) of compute set 'roots'\n"
+        "round() does not run as a scalar loop; vertex 0 (Untraced, tile 1) of compute set 'roots'\n"
         "  next:  graph.set_perf_estimate(vertex, cycles), or `def cycles(self, target)` in the class; "
         "Engine(…, strict=False) runs it without a cost."
     )

@@ -43,7 +43,6 @@ from ipu_teach import (
     Vector,
     Vertex,
 )
-from ipu_teach.compile import tracer
 from ipu_teach.engine import backend, plan, threads, views
 from ipu_teach.errors import CodeletError, ComputeSetRaceError
 from ipu_teach.program import Execute, Sequence
@@ -637,17 +636,15 @@ class DampenedWithout(Vertex):
         self.out = np.where(self.x > 0, self.x / 3, self.x * 7)
 
 
-def test_batch_fork_lanes_and_loop_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_scalar_and_loop_give_the_same_bits() -> None:
     x = np.append(normal(300), np.float32([0.0, -0.0, np.nan, np.inf, -np.inf, 1e-45]))
     expected = np.where(x > 0, x / np.float32(3), x * np.float32(7))
     out = np.zeros(len(x))
-    forked, looped = (run(Dampened, way, x=x, out=out) for way in (False, True))
+    scalar, looped = (run(Dampened, way, x=x, out=out) for way in (False, True))
     batched = run(DampenedWithout, False, x=x, out=out)
-    monkeypatch.setattr(tracer, "MOST_PATHS", 1)
-    laned = run(Dampened, False, x=x, out=out)
-    ways = [got.report.ways().popitem()[1] for got in (batched, forked, laned)]
-    assert ways == ["batch", "fork", "lanes"]
-    for got in (batched, forked, laned, looped):
+    assert [got.report.ways().popitem()[1] for got in (batched, scalar)] == ["batch", "scalar"]
+    assert scalar.report.cycles_by_codelet() == looped.report.cycles_by_codelet()
+    for got in (batched, scalar, looped):
         assert same_bits(got.out, expected)
 
 
@@ -678,12 +675,12 @@ def guarded(x: list[float], i: int) -> int:
     return out
 
 
-def test_and_or_and_chains_stop_short_in_each_lane_and_inactive_lanes_raise_nothing(loop: bool) -> None:
+def test_and_or_and_chains_stop_short(loop: bool) -> None:
     x = np.tile(np.float32([1, -1, 0, 2, -3]), (11, 1))
     i = np.arange(-3, 8)
     got = run(Guarded, loop, strict=False, x=x, i=i, out=np.zeros(11, int))
     assert got.out.tolist() == [guarded(row.tolist(), k) for row, k in zip(x, i.tolist(), strict=True)]
-    assert loop or got.report.ways() == {"Guarded": "lanes"}
+    assert loop or got.report.ways() == {"Guarded": "scalar"}
 
 
 class StopsEarly(Vertex):
@@ -697,7 +694,7 @@ class StopsEarly(Vertex):
             self.x[i] = self.x[i] * 2
 
 
-def test_lanes_that_are_done_store_nothing_and_cost_nothing(loop: bool) -> None:
+def test_what_is_skipped_stores_nothing_and_costs_nothing(loop: bool) -> None:
     x = normal(6, 8)
     n = np.array([0, 1, 2, 8, 3, 0])
     got = run(StopsEarly, loop, n=n, x=x)
@@ -718,7 +715,7 @@ class Texts(Vertex):
 def test_the_fallback_names_file_line_and_reason() -> None:
     reason = run(Texts, False, strict=False, x=[1, 10]).report.unbatched()["Texts"]
     place = f"test_semantics.py, line {line_of(Texts, 'len(f')} (Texts.compute)"
-    assert reason == f"{place}: a value that depends on data is put into a text; a formatted text does not run in lanes"
+    assert reason == f"{place}: a value that depends on data is put into a text; a formatted text does not run as a scalar loop"
 
 
 # --- 8. invariance ----------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from graphs import same_bits
 from test_exact import DEVICE, line_of, normal
 
 from ipu_teach import INT, Engine, Graph, Input, Output, Vector, Vertex
-from ipu_teach.engine import machine, threads
+from ipu_teach.engine import threads, ways
 from ipu_teach.errors import CodeletError
 from ipu_teach.program import Execute
 from ipu_teach.types import Array
@@ -48,7 +48,7 @@ def engine_of(codelet: type[Vertex], x: Array, number: int) -> Engine:
 def test_threads_share_a_large_batch(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     used: list[int] = []
     plain = threads.together
-    monkeypatch.setattr(machine, "together", lambda pool, lists: (used.append(len(lists)), plain(pool, lists)))
+    monkeypatch.setattr(ways, "together", lambda pool, lists: (used.append(len(lists)), plain(pool, lists)))
     x = normal(threads.LEAST_SHARE * 7, 33)
     engine = engine_of(Sum, x, number)
     engine.run()
@@ -60,7 +60,7 @@ def test_threads_share_a_large_batch(number: int, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_small_batch_is_left_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "together", None)
+    monkeypatch.setattr(ways, "together", None)
     engine = engine_of(Sum, normal(threads.LEAST_SHARE * 2 - 1, 4), 2)
     engine.run()
 

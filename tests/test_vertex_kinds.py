@@ -703,7 +703,7 @@ def test_an_estimator_stands_for_a_codelet_that_cannot_be_traced() -> None:
         x: InOut[FLOAT]
 
         def compute(self) -> None:
-            self.x = -float(self.x)
+            self.x = -float(f"{self.x}")
 
     bench = Bench()
     v = bench.add(Flip, x=bench.var("x", 1))

@@ -9,8 +9,9 @@ import numpy as np
 from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.freeze import FrozenGraph, FrozenTable
 from ipu_teach.compile.lanes import LaneCode, lane_code
+from ipu_teach.compile.scalar import ScalarCode, scalar_code
 from ipu_teach.compile.trace import Trace
-from ipu_teach.compile.tracer import FieldShape, fork_codelet, trace_codelet
+from ipu_teach.compile.tracer import FieldShape, fork_codelet, is_list, trace_codelet
 from ipu_teach.compile.workers import merged
 from ipu_teach.graph.codelets import Estimator
 from ipu_teach.graph.registers import RegisterVertex
@@ -18,6 +19,8 @@ from ipu_teach.graph.tensor import Layout
 from ipu_teach.graph.tile_map import order_of
 from ipu_teach.graph.vertex import Vertex, workers
 from ipu_teach.types import Array
+
+MOST_WORKERS = 64  # that a scalar loop marks, a bit for each
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +37,9 @@ class Group:
     trace: Trace
     workers: tuple[tuple[int, Trace], ...] = ()
     estimator: Estimator | None = None
+    # For a codelet that cannot be traced: the loop that its text gives, or why there is none.
+    scalar: ScalarCode | None = None
+    no_scalar: str = ""
     # For a codelet with a few branches that depend on data: a trace for each way through them.
     paths: tuple[Trace, ...] = ()
     # For one with more of them, its text if that can run in lanes; else why it cannot.
@@ -47,13 +53,13 @@ class Group:
     def unbatched(self) -> str:
         """Why these vertices do not run as one batch: the line and what prevented the trace, or a race. Empty if they do.
 
-        Of those that run one by one also what does not run in lanes, with its line if that is another.
+        Of those that run one by one also what does not run as a scalar loop, with its line if that is another.
         """
         if self.at_once:
             return ""
         stopped = self.trace.stopped
-        if self.no_lanes and stopped and not self.apart:
-            return f"{stopped}; {self.no_lanes.removeprefix(stopped.split(': ')[0] + ': ')}"
+        if self.no_scalar and stopped and not self.apart and self.way == "loop":
+            return f"{stopped}; {self.no_scalar.removeprefix(stopped.split(': ')[0] + ': ')}"
         return stopped or self.apart
 
     @property
@@ -63,13 +69,15 @@ class Group:
 
     @property
     def way(self) -> str:
-        """How they run: "batch", "fork" (a batch for each way through the branches), "lanes", or "loop" (one by one)."""
+        """How they run: "batch", "scalar" (a loop over elements), "fork" (a batch each way), "lanes", "loop" (one by one)."""
         if self.at_once:
             return "batch"
         if self.apart:
             return "loop"
         if not self.trace.stopped:
             return "batch"
+        if self.scalar is not None:
+            return "scalar"
         return "fork" if self.paths else "lanes" if self.lanes is not None else "loop"
 
 
@@ -91,6 +99,7 @@ class Grouper:
         self._traces: dict[object, tuple[Trace, ...]] = {}
         self._paths: dict[object, tuple[Trace, ...]] = {}
         self._lanes: dict[type[Vertex], LaneCode | str] = {}
+        self._scalars: dict[type[Vertex], ScalarCode | str] = {}
         self._shapes: list[FieldShape] = []
         numbers: dict[FieldShape, int] = {}
         ids = []
@@ -130,11 +139,30 @@ class Grouper:
                 for worker in workers(table.codelet, count)
             )
         traces, estimator = self._traces[key], self.graph.estimators.get(table.codelet)
-        if table.codelet.context != "multi":
-            paths = self._forks(key, table, shapes, row) if traces[0].stopped else ()
-            group = Group(table, rows, shapes, traces[0], estimator=estimator, paths=paths)
-            return self._in_lanes(group) if traces[0].stopped and not paths else group
-        return Group(table, rows, shapes, merged(traces), tuple(enumerate(traces)), estimator)
+        group = Group(table, rows, shapes, traces[0], estimator=estimator)
+        if table.codelet.context == "multi":
+            group = replace(group, trace=merged(traces), workers=tuple(enumerate(traces)))
+        if not group.trace.stopped:
+            return group
+        found = self._scalar(table.codelet, shapes, count)
+        if isinstance(found, ScalarCode):
+            return replace(group, scalar=found)
+        group = replace(group, no_scalar=found)
+        if group.workers:
+            return group
+        paths = self._forks(key, table, shapes, row)
+        return replace(group, paths=paths) if paths else self._in_lanes(group)
+
+    def _scalar(self, codelet: type[Vertex], shapes: dict[str, FieldShape], num_workers: int) -> ScalarCode | str:
+        """The scalar loop for vertices of these shapes, or why there is none."""
+        lists = [name for name, shape in shapes.items() if is_list(shape)]
+        if lists:
+            return f"the list of vectors {lists[0]} does not run as a scalar loop"
+        if codelet.context == "multi" and num_workers > MOST_WORKERS:
+            return f"{num_workers} workers a tile do not run as a scalar loop"
+        if codelet not in self._scalars:
+            self._scalars[codelet] = scalar_code(codelet)
+        return self._scalars[codelet]
 
     def _forks(self, key: object, table: FrozenTable, shapes: dict[str, FieldShape], row: int) -> tuple[Trace, ...]:
         if key not in self._paths:

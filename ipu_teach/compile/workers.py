@@ -2,7 +2,7 @@
 
 The workers of a vertex run at the same time and in no order. So an element that one of them writes and another one reads or
 writes is a race, as it is between two vertices of a compute set. It is looked for in the traces, which name every element
-that a worker touches; a codelet that cannot be traced is not checked.
+that a worker touches. A scalar loop marks what its workers touch, and is checked in the run that has the race.
 """
 
 from __future__ import annotations
@@ -43,14 +43,26 @@ def check_workers(group: Group) -> None:
                     if other == number or not both.size or (deed == "writes" and other < number):
                         continue
                     shape = group.trace.samples[root].shape
-                    index = ", ".join(str(i) for i in np.unravel_index(both[0], shape))
+                    index = [int(i) for i in np.unravel_index(both[0], shape)]
                     listed = f"[{part}]" if is_list(group.shapes[name]) else ""
-                    element = f"{name}{listed}[{index}]" if shape else name + listed
-                    raise ComputeSetRaceError(f"""Worker {number} of {group.table.codelet.__name__} writes {element}, and worker
-                        {other} {deed} it.
-                        where: {vertex_name(group.table, int(group.rows[0]), name)}
-                        next:  let each worker write elements of its own, chosen by worker_id; what one worker needs of
-                        another's work belongs into a second compute set.""")
+                    raise _race(group, 0, name, f"{listed}{index if shape else ''}", (number, deed, other))
+
+
+def race_of(group: Group, vertex: int, name: str, index: list[int], written: int, read: int) -> ComputeSetRaceError:
+    """The error for an element of a field of one of the vertices. `written`, `read`: a bit for each worker that did so."""
+    number = (written & -written).bit_length() - 1
+    deed, others = ("writes", written) if written & (written - 1) else ("reads", read)
+    others &= ~(1 << number)
+    return _race(group, vertex, name, str(index or ""), (number, deed, (others & -others).bit_length() - 1))
+
+
+def _race(group: Group, vertex: int, name: str, index: str, deed: tuple[int, str, int]) -> ComputeSetRaceError:
+    number, does, other = deed
+    return ComputeSetRaceError(f"""Worker {number} of {group.table.codelet.__name__} writes {name}{index}, and worker {other}
+        {does} it.
+        where: {vertex_name(group.table, int(group.rows[vertex]), name)}
+        next:  let each worker write elements of its own, chosen by worker_id; what one worker needs of another's work belongs
+        into a second compute set.""")
 
 
 def _touched(trace: Trace) -> tuple[dict[int, Array], dict[int, Array]]:

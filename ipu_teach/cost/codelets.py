@@ -22,6 +22,7 @@ import numpy as np
 
 from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.groups import Group
+from ipu_teach.compile.scalar.writer import Piece, Rate
 from ipu_teach.compile.trace import Op, Ref, Trace
 from ipu_teach.cost.vertices.rates import BINARY, UNARY
 from ipu_teach.graph.codelets import said_cycles
@@ -138,6 +139,30 @@ def single_cycles(name: str, dtype: np.dtype[Any], target: Target) -> float:
     return max(1.0, array_cycles(name, dtype, width, target) / width)
 
 
+UNIT = 16  # of a cycle: scalar loops count in these, so that 5.25 cycles are a whole number
+
+
+def piece_cycles(piece: Piece, target: Target) -> int:
+    """Cycles of a straight piece of a scalar loop, in units of `UNIT`."""
+    return sum(
+        times * (round(UNIT * single_cycles(name, np.dtype(kind), target)) if name else UNIT)
+        for (name, kind, _), times in piece
+    )
+
+
+def rate_cycles(rate: Rate, target: Target) -> list[tuple[int, int]]:
+    """Cycles of an operation on a whole region of a scalar loop, in units of `UNIT`: so many for every so many elements."""
+    name, dtype = rate[0], np.dtype(rate[1])
+    if not name:
+        return [(UNIT, _width(dtype, target))]
+    if dtype.kind != "f":
+        return [(round(UNIT * single_cycles(name, dtype, target)), 1)]
+    kind = HALF if dtype.itemsize == 2 else FLOAT
+    rates = [(UNARY | BINARY)[op, kind] for op in OPERATIONS.get(name, ())]
+    found = [(round(UNIT * r.cycles), r.elements or _width(dtype, target)) for r in rates]
+    return found or [(UNIT, _width(dtype, target))]
+
+
 def path_cycles(trace: Trace, target: Target) -> int:
     """Worker cycles of a vertex that goes this way through its branches: each branch is one instruction more."""
     return trace_cycles(trace, target) + len(trace.branches)
@@ -145,7 +170,8 @@ def path_cycles(trace: Trace, target: Target) -> int:
 
 def depends_on_data(group: Group) -> bool:
     """True if the cycles of a vertex of `group` are known only when it has run."""
-    if group.way not in ("fork", "lanes") or group.estimator is not None or hasattr(group.table.codelet, "cycles"):
+    counted = group.way in ("fork", "lanes") or (group.scalar is not None and bool(group.trace.stopped))
+    if not counted or group.estimator is not None or hasattr(group.table.codelet, "cycles"):
         return False
     return bool(np.any(group.table.estimates[group.rows] < 0))
 

@@ -120,7 +120,7 @@ class CostModel:
                         name = group.table.codelet.__name__
                         raise MissingPerfEstimateError(f"""The cycles of {name} are unknown: it could not be traced, so its
                             operations cannot be counted.
-                            where: {group.trace.stopped}; {vertex_name(group.table, int(group.rows[missing[0]]))} of compute set
+                            where: {group.unbatched}; {vertex_name(group.table, int(group.rows[missing[0]]))} of compute set
                             {compute_set.name!r}
                             line:  {in_words(group.table.line(int(group.rows[missing[0]])))}
                             next:  graph.set_perf_estimate(vertex, cycles), or `def cycles(self, target)` in the class;

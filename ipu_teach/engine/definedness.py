@@ -144,9 +144,15 @@ class Definedness:
         return np.flatnonzero(np.searchsorted(holes, edges.stop) > np.searchsorted(holes, edges.start))
 
     def _write_edges(self, table: FrozenTable, groups: list[Group], name: str) -> None:
-        """What the codelet stores is defined. Where it could not be traced, all of the region is taken to be stored."""
+        """What the codelet stores is defined. A scalar loop marks the elements of its Outputs while it runs; of what could be
+        neither traced nor translated, all of the region is taken to be stored.
+        """
+        marked = table.fields[name].kind == "output"
+        groups = [g for g in groups if not (marked and g.scalar is not None and g.trace.stopped)]
+        if not groups:
+            return
         partial = [_partly(group, name) for group in groups]
-        if not any(partial):
+        if not any(partial) and sum(len(g.rows) for g in groups) == len(table):
             edges = self.graph.touched(table, name)
             _fill(self.defined, edges.start, edges.stop)
             return

@@ -163,6 +163,7 @@ class Engine(WithoutSome):
             self._backend,
             vertex_loop=self._vertex_loop,
             check_reads=self._checks["uninitialised"],
+            check_races=self._checks["races"],
             shuffle=self._shuffle,
             behaviour=control_bits(self._options),
             seed=int(self._options["prng.seed"] or 0),

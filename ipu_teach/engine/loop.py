@@ -14,6 +14,7 @@ from ipu_teach.compile.tracer import failed, located, source_line
 from ipu_teach.engine.chance import Chance, StoredHalf
 from ipu_teach.engine.floating import FloatingPoint, Watch, trapped
 from ipu_teach.engine.memory import Memory
+from ipu_teach.engine.scalar.count import Counting
 from ipu_teach.errors import CodeletError
 from ipu_teach.graph.tensor import Layout
 from ipu_teach.graph.vertex import VectorList
@@ -30,16 +31,19 @@ def run_loop(
     chance: Chance | None = None,
     watch: Watch | None = None,
     compute_set: str = "",
+    count: Counting | None = None,
 ) -> None:
     """Run `compute()` of every vertex of `group`. Raises `CodeletError` that names line, vertex and tile.
 
     `returned`: bool[vertices], receives what each `compute()` returned; nothing counts as true. `chance`: rounds what is
-    stored in halves stochastically. `watch`: raises `FloatingPointTrapError`, or stores NaN, where it says so.
+    stored in halves stochastically. `watch`: raises `FloatingPointTrapError`, or stores NaN, where it says so. `count`: what
+    the vertices' scalar loop counts, on copies of its own.
     """
     for number, row in enumerate(group.rows.tolist()):
         floating = watch.of(number) if watch is not None else None
         keys = None if chance is None or not chance.chosen[number] else chance.keys[number]
         vertex = _Vertex(group, layouts, memory, row, keys, floating, watch is not None)
+        twin = None if count is None else _Vertex(group, layouts, memory, row, keys, floating, watch is not None)
         try:
             answer = vertex.run()
             if returned is not None:
@@ -52,6 +56,8 @@ def run_loop(
                 values = _untrapped(_Vertex(group, layouts, memory, row, keys, None, True))
                 raise trapped(group.table, row, error, place, compute_set, values) from error
             raise failed(group.table.codelet, error, place, vertex_name(group.table, row)) from error
+        if count is not None and twin is not None:
+            twin.count(number, count)
         for flat, where, array in vertex.back:
             flat[where] = array.reshape(-1)
 
@@ -78,6 +84,7 @@ class _Vertex:
         self.stream = np.zeros(2, np.uint64)  # of the worker that runs now
         self.overflows: list[str] = []  # since the last store in a half
         self.regions: dict[str, Any] = {}
+        self.places: dict[str, Any] = {}  # of the first part of each field
         self.back: Back = []
         for name, declared in self.table.fields.items():
             flat, offset = memory.flat(declared.dtype), int(self.table.offsets[name][row])
@@ -93,6 +100,7 @@ class _Vertex:
                     array = self._looked_at(array)
                 if declared.written:
                     self.back.append((flat, where, array))
+                self.places.setdefault(name, where)
                 local.append(array)
             self.regions[name] = local[0] if isinstance(layout, Layout) else VectorList(local)
 
@@ -113,6 +121,17 @@ class _Vertex:
             with self._errors():
                 results.append(vertex.compute(*worker))
         return all(result is None or bool(result) for result in results)
+
+    def count(self, number: int, count: Counting) -> None:
+        """Count vertex `number` of its group, by its scalar loop."""
+
+        def begin(worker: int) -> None:
+            if self.keys is not None:
+                self.stream[...] = self.keys[worker], 0
+            self.overflows.clear()
+
+        with self._errors():
+            count.vertex(number, self.regions, self.places, begin)
 
     def _errors(self) -> AbstractContextManager[object]:
         if self.floating is not None:

@@ -30,23 +30,18 @@ from ipu_teach.compile.programs import (
     UndefStep,
 )
 from ipu_teach.cost import CostModel
-from ipu_teach.cost.codelets import depends_on_data, path_cycles
+from ipu_teach.cost.codelets import depends_on_data
 from ipu_teach.engine.backend import Backend
 from ipu_teach.engine.chance import Chance, rounds
 from ipu_teach.engine.definedness import Definedness
-from ipu_teach.engine.flat import bind_flat
-from ipu_teach.engine.floating import Guarded, Watch
-from ipu_teach.engine.hosted import traces_of, visit
+from ipu_teach.engine.floating import Watch
+from ipu_teach.engine.hosted import visit
 from ipu_teach.engine.kernels import Call
-from ipu_teach.engine.lane_run import bind_lanes
-from ipu_teach.engine.loop import run_loop
 from ipu_teach.engine.memory import Memory
-from ipu_teach.engine.plan import bind
-from ipu_teach.engine.registers import OnRegisters
 from ipu_teach.engine.remote import StreamingMemory
 from ipu_teach.engine.streams import Drain, Feed, noted
-from ipu_teach.engine.threads import shares, together
 from ipu_teach.engine.walk import Action, build, single
+from ipu_teach.engine.ways import REFEREE, WAYS, Site, bind_across
 from ipu_teach.errors import ApplicationRuntimeError
 from ipu_teach.graph.graph import DataStream
 from ipu_teach.graph.registers import ESR, Registers
@@ -76,6 +71,7 @@ class Machine:
         *,
         vertex_loop: bool,
         check_reads: bool,
+        check_races: bool,
         shuffle: int | None,
         behaviour: int,
         seed: int,
@@ -84,7 +80,7 @@ class Machine:
     ) -> None:
         self.compiled = compiled
         self._cost = cost
-        self.stopped_lanes: dict[type[Vertex], str] = {}  # codelets whose lanes had to stop, with line and reason
+        self.stopped: dict[type[Vertex], str] = {}  # codelets that had to run one by one after all, with line and reason
         self._measured: dict[object, int] = {}  # steps that ran with cycles of their own, and their numbers
         self._measured_steps: list[MeasuredStep] = []
         self.memory = Memory(compiled.graph, backend)
@@ -94,7 +90,7 @@ class Machine:
         self._pending: list[tuple[int, int, dict[int, Any]]] = []
         self.print_to: TextIO | None = None
         self._feeds, self._drains = feeds, drains
-        self._vertex_loop = vertex_loop
+        self._vertex_loop, self._races = vertex_loop, check_races
         self._shuffle, self._exact = shuffle, exact
         target = compiled.graph.target
         self._registers = Registers(target.num_tiles, target.num_worker_contexts, behaviour, seed)
@@ -106,6 +102,8 @@ class Machine:
         # By step and group: the cycles of each vertex in the last execution, and the order of the vertices.
         self._cycles: dict[int, dict[int, tuple[Array, Array]]] = {}
         self._defined = Definedness(compiled) if check_reads else None
+        # Where scalar loops mark what they store; without checks nobody looks.
+        self._marks = np.zeros(compiled.graph.memory_bytes, bool) if self._defined is None else self._defined.defined
         self._past = StepLog(0)  # the steps of earlier runs, by their counts
         self._clock = (0, 0.0)  # steps summed up so far, and their modelled cycles
         self._actions = [self._bind(number, step) for number, step in enumerate(compiled.steps)]
@@ -264,7 +262,7 @@ class Machine:
 
     def _bound(self, step: ExecuteStep) -> tuple[Action, dict[int, tuple[Array, Array]]]:
         """(what runs a compute set as numbers behave now, the cycles of its vertices that depend on data)."""
-        layouts, target = self.compiled.graph.layouts, self.compiled.graph.target
+        layouts = self.compiled.graph.layouts
         measured: dict[int, tuple[Array, Array]] = {}
         name = self.compiled.graph.compute_sets[step.compute_set].name
         memory, xp = self.memory, self.memory.backend
@@ -272,59 +270,36 @@ class Machine:
         hosted: list[Call] = calls if xp.on_host else []  # what cannot run on a GPU
         visitors: list[Group] = []
         answers: list[Any] = []
-        chances: list[Chance] = []
-        groups = self.compiled.groups[step.compute_set]
-        flat: dict[FrozenTable, bool] = {}  # tables whose vertices run as one
+        shuffled = [self._shuffled(group) for group in self.compiled.groups[step.compute_set]]
+        groups, orders = [group for group, _ in shuffled], [order for _, order in shuffled]
+        sites = [self._site(group, name) for group in groups]
+        across: set[FrozenTable] = set()  # tables whose vertices run as one
         if not self._vertex_loop and step.out is None:
-            for table, members in groupby(groups, key=lambda group: group.table):
+            for table, members in groupby(range(len(groups)), key=lambda index: groups[index].table):
                 alike = list(members)
-                found = self._bind_flat(alike, name)
-                flat[table] = found is not None
-                calls.extend(found or ())
-        for index, group in enumerate(groups):
-            if flat.get(group.table):
+                found = bind_across([groups[index] for index in alike], [sites[index] for index in alike])
+                if found is not None:
+                    across.add(table)
+                    calls.extend(found)
+        for index, (group, order, site) in enumerate(zip(groups, orders, sites, strict=True)):
+            if group.table in across:
                 continue
-            group, order = self._shuffled(group)
-            chance = Chance(group, self._registers) if self._rounds(group) else None
-            chances += [] if chance is None else [chance]
-            if group.at_once:
-                calls.append((OnRegisters(group, layouts, memory, self._registers, chance).run, ()))
-                continue
-            watch = Watch(group, self._registers)
-            watched, pool = bool(watch.kinds), self._pool if chance is None and not watch.kinds else None
-            loop = group.way == "loop" or self._vertex_loop
-            able = not loop and group.way != "lanes" and not any(map(xp.lacks, traces_of(group)))
-            stays = able and (xp.on_host or (chance is None and not watched))
+            way = next(way for way in (REFEREE if self._vertex_loop else WAYS) if way.takes(group, site))
+            stays = way.stays(group, site)
             ready = xp.array if stays else memory.host.backend.array
-            returned = None if step.out is None else ready(np.ones(len(group.rows), bool))
+            returned = None if step.out is None or group.at_once else ready(np.ones(len(group.rows), bool))
             if returned is not None:
                 answers.append(returned)
-            cycles = ready(np.zeros(len(group.rows), np.int64)) if not loop and depends_on_data(group) else None
+            cycles = ready(np.zeros(len(group.rows), np.int64)) if _counted(group, self._vertex_loop) else None
             if cycles is not None:
                 measured[index] = cycles, order
-            costs = tuple(path_cycles(trace, target) for trace in group.paths)
-            where, into = (memory, calls) if stays else (memory.host, hosted)
             if not stays:
                 visitors.append(group)
-            if chance is not None:
-                chance.watched = any(kind.looks_at_stores for kind in watch.kinds)
-            plainly: list[Call] = [(run_loop, (group, layouts, where, returned, chance, watch if watched else None, name))]
-            batch: list[Call]
-            if loop:
-                batch = plainly
-            elif group.way == "lanes":
-                traps = watch if watched else None
-                batch = bind_lanes(group, layouts, where, returned, cycles, target, self.stopped_lanes, chance, traps, name)
-            elif pool is not None and group.way == "batch" and returned is None and xp.on_host:
-                parts = [bind(part, layouts, where) for part in shares(group, self._threads)]
-                batch = [(together, (pool, parts))] if len(parts) > 1 else parts[0]
-            else:
-                batch = bind(group, layouts, where, returned, exact=self._exact, cycles=cycles, costs=costs, chance=chance)
-            if watched and not loop:
-                batch = [(Guarded(where, [group], layouts, [watch], batch, plainly, cycles).run, ())]
-            into += batch
+            site = replace(site, memory=memory if stays else memory.host, returned=returned, cycles=cycles)
+            (calls if stays else hosted).extend(way.bind(group, site))
         if not xp.on_host:
             calls = [*visit(memory, visitors, layouts, hosted), *calls]
+        chances = [site.chance for site in sites if site.chance is not None]
         if chances:
             calls = [(self._draw, (chances,)), *calls]
         if any(group.at_once for group in groups):
@@ -344,21 +319,16 @@ class Machine:
 
         return execute_and_answer, measured
 
-    def _bind_flat(self, groups: list[Group], compute_set: str) -> list[Call] | None:
-        """`bind_flat` for groups that neither reach registers nor round by chance."""
-        memory, layouts = self.memory, self.compiled.graph.layouts
-        watches = [Watch(group, self._registers) for group in groups]
-        watched = any(watch.kinds for watch in watches)
-        if any(group.at_once or self._rounds(group) for group in groups) or (watched and not memory.backend.on_host):
-            return None
-        calls = bind_flat(groups, layouts, memory)
-        if calls is None or not watched:
-            return calls
-        loops: list[Call] = [
-            (run_loop, (group, layouts, memory, None, None, watch, compute_set))
-            for group, watch in zip(groups, watches, strict=True)
-        ]
-        return [(Guarded(memory, groups, layouts, watches, calls, loops).run, ())]
+    def _site(self, group: Group, compute_set: str) -> Site:
+        """Where `group` is bound, as numbers behave now."""
+        chance, watch = Chance(group, self._registers) if self._rounds(group) else None, Watch(group, self._registers)
+        if chance is not None:
+            chance.watched = any(kind.looks_at_stores for kind in watch.kinds)
+        graph = self.compiled.graph
+        return Site(
+            self.memory, graph.layouts, graph.target, compute_set, self._registers, watch, chance, self._exact, self._threads,
+            self._pool, self._marks, self._races, self.stopped,
+        )  # fmt: skip
 
     def _behave(self) -> None:
         """Note how numbers behave now."""
@@ -379,7 +349,7 @@ class Machine:
     def looped(self) -> dict[type[Vertex], str]:
         """Codelets that could run all at once and ran vertex by vertex, each with the reason."""
         if not self._vertex_loop:
-            return self.stopped_lanes
+            return self.stopped
         groups = (group for found in self.compiled.groups.values() for group in found)
         return {group.table.codelet: "Engine(vertex_loop=True) asks for it" for group in groups if not group.at_once}
 
@@ -440,6 +410,11 @@ class Machine:
 
     def _print(self, title: str, values: Array, fmt: PrintTensorFmt) -> None:
         print(f"{title}: {format_tensor(values, fmt)}", file=self.print_to or sys.stderr, flush=True)
+
+
+def _counted(group: Group, vertex_loop: bool) -> bool:
+    """True if running the vertices counts their cycles."""
+    return depends_on_data(group) and (group.scalar is not None or not vertex_loop)
 
 
 def format_tensor(values: Array, fmt: PrintTensorFmt) -> str:

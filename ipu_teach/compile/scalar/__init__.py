@@ -1,0 +1,116 @@
+"""Scalar loops: one walk over the text of `compute()` gives a typed loop over elements, printed for CPython and for a compiler.
+
+    code = scalar_code(DotProduct)        # a `ScalarCode`, or why there is none
+
+`values` says what a value is while the text is walked; `writer` holds the texts; `arithmetic`, `variables`, `arrays`, `calls`,
+`expressions` and `statements` each add the pieces of language that they are named after. Both texts count cycles, mark what is
+stored and check indices at the same places. Where the compiled one cannot go on (an index beyond the end, an integer beyond
+61 bits, a number that does not fit) it returns the line, and CPython's text runs that vertex; where that fails, the plain loop
+does, and says what is wrong.
+
+A number is *free* if it is made of constants, lengths, worker ids and counters of loops: what is done with it costs nothing,
+as in a trace. It is *data* if it comes from a field, or was assigned where data decide whether it is. What is data costs: an
+element's load or store 1, an operation its price, a decision 1, a turn of a range with ends from data 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+from ipu_teach.compile.scalar.calls import scope_of, tree_of
+from ipu_teach.compile.scalar.statements import Statements
+from ipu_teach.compile.scalar.values import Num, Refused
+from ipu_teach.compile.scalar.writer import Piece, Rate
+from ipu_teach.compile.trace import place
+from ipu_teach.graph.vertex import Field, Vertex
+from ipu_teach.types import DType
+
+MOST_WALKS = 4  # of the whole text, until it is known which variables hold several types
+
+
+@dataclass(frozen=True, eq=False)
+class ScalarCode:
+    """What the walk of a codelet's text gives.
+
+    `python`, `compiled`: the lines of the two texts, in which the room above puts in the cycles of `pieces` and `rates` (see
+    `writer`). `loops`: numpy's own loops that the compiled text calls by address, (function, its types); `tables`: lists of
+    numbers; `slots`: variables of the compiled text, with what they begin as. `vectors`: some work is on whole regions.
+    `uncompiled`: what cannot be compiled with the same bits, and its line; CPython's text runs alone then.
+    """
+
+    codelet: type[Vertex]
+    fields: Mapping[str, Field]
+    python: tuple[str, ...]
+    compiled: tuple[str, ...]
+    pieces: tuple[Piece, ...]
+    rates: tuple[Rate, ...]
+    loops: tuple[tuple[Any, str], ...]
+    tables: Mapping[str, list[Any]]
+    slots: Mapping[str, str]
+    vectors: bool
+    uncompiled: str = ""
+
+    @property
+    def multi(self) -> bool:
+        """True if every worker of a tile runs it."""
+        return self.codelet.context == "multi"
+
+    @property
+    def marked(self) -> tuple[str, ...]:
+        """Fields of which stores are marked."""
+        return tuple(n for n, f in self.fields.items() if f.kind == "output" or (self.multi and f.written))
+
+
+def scalar_code(codelet: type[Vertex]) -> ScalarCode | str:
+    """The scalar loop of `codelet`, or the line and the reason why it is not translated."""
+    compute = codelet.compute
+    if not isinstance(compute, FunctionType):
+        return f"{codelet.__name__}.compute is no plain function"
+    if not all(isinstance(f.dtype, type) and issubclass(f.dtype, DType) for f in codelet.fields.values()):
+        return f"{codelet.__name__} is a template"
+    walk = _Walk(codelet)
+    try:
+        return walk.run(compute)
+    except Refused as refused:
+        reason, line, instead = refused.why, refused.line or walk.line, refused.instead
+    except RecursionError:
+        reason, line, instead = "this depth", walk.line, ""
+    advice = f" (write {instead} instead)" if instead else ""
+    return f"{place(codelet, line or compute.__code__.co_firstlineno)}: {reason} does not run as a scalar loop{advice}"
+
+
+class _Walk(Statements):
+    """The whole."""
+
+    def run(self, compute: FunctionType) -> ScalarCode:
+        tree = tree_of(compute)
+        names = [a.arg for a in tree.args.args]
+        for _ in range(MOST_WALKS):
+            known = set(self.tagged), self.vectors
+            self.reset()
+            scope = scope_of(compute, names[0], self.codelet, "v_")
+            self.scopes.append(scope)
+            if self.multi:
+                self.state["v_" + names[1]] = Num({"wi": "worker"}, "worker", f"v_{names[1]}_tag", bound=64)
+            self.block(tree.body)
+            if self.live:
+                self.finish()
+            if known == (self.tagged, self.vectors):
+                break
+        tags = {f"{name.replace('.', '')}_tag": "-1" for name in sorted(self.tagged)}
+        return ScalarCode(
+            self.codelet,
+            self.codelet.fields,
+            tuple(self.pyl),
+            tuple(self.nb),
+            tuple(self.pieces),
+            tuple(self.rates),
+            tuple(self.loops),
+            self.tables,
+            {**self.slots, **tags},
+            self.vectors,
+            self.uncompiled,
+        )

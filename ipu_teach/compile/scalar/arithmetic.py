@@ -1,0 +1,285 @@
+"""Operators on numbers: numpy's rules for the types, and the exact arithmetic of each as the compiled text does it."""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.compile.scalar.values import (
+    BOOLS,
+    FLOATS,
+    INTS,
+    LIMIT,
+    SAMPLES,
+    WEAK,
+    Num,
+    Refused,
+    dtype_of,
+    kind_of,
+    reach,
+)
+from ipu_teach.compile.scalar.writer import Make, Writer
+
+# Of each operator: its sign, what does it to Python's numbers, and numpy's name for it.
+BINARY: dict[type, tuple[str, Callable[..., Any], str]] = {
+    ast.Add: ("+", operator.add, "add"), ast.Sub: ("-", operator.sub, "subtract"), ast.Mult: ("*", operator.mul, "multiply"),
+    ast.Div: ("/", operator.truediv, "divide"), ast.FloorDiv: ("//", operator.floordiv, "floor_divide"),
+    ast.Mod: ("%", operator.mod, "remainder"), ast.Pow: ("**", operator.pow, "power"),
+    ast.LShift: ("<<", operator.lshift, "left_shift"), ast.RShift: (">>", operator.rshift, "right_shift"),
+    ast.BitAnd: ("&", operator.and_, "bitwise_and"), ast.BitOr: ("|", operator.or_, "bitwise_or"),
+    ast.BitXor: ("^", operator.xor, "bitwise_xor"), ast.Lt: ("<", operator.lt, "less"),
+    ast.LtE: ("<=", operator.le, "less_equal"), ast.Gt: (">", operator.gt, "greater"),
+    ast.GtE: (">=", operator.ge, "greater_equal"), ast.Eq: ("==", operator.eq, "equal"),
+    ast.NotEq: ("!=", operator.ne, "not_equal"),
+}  # fmt: skip
+UNARY: dict[type, tuple[str, Callable[..., Any], str]] = {
+    ast.USub: ("-", operator.neg, "negative"), ast.UAdd: ("+", operator.pos, "positive"),
+    ast.Invert: ("~", operator.invert, "invert"),
+}  # fmt: skip
+COMPARE = frozenset(("<", "<=", ">", ">=", "==", "!="))
+_POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal"}
+_NOT_FINITE = {"inf": "np.inf", "-inf": "(-np.inf)", "nan": "np.nan"}
+
+
+class Arithmetic(Writer):
+    """Binary and unary operators, conversions, and stores' rounding."""
+
+    def convert(self, text: str, t: str, to: str, node: ast.AST) -> str:
+        """`text` of type t as an operand of a calculation in type `to`."""
+        if t == to:
+            return text
+        if to in FLOATS:
+            if t in FLOATS and t in ("f2", "f4"):
+                return text if to == "f4" else f"to_half(np.float64({text}))" if to == "f2" else f"np.float64({text})"
+            if t == "wi" and not text.lstrip("-").isdigit():
+                self.bail(f"abs({text}) > {2**53}", node)
+            wide = text if t in FLOATS else f"np.float64({text})"
+            return {"f4": f"np.float32({wide})", "f2": f"to_half({wide})"}.get(to, wide)
+        if to in BOOLS:
+            return text if t in BOOLS else f"({text} != 0)"
+        if t in BOOLS:
+            return f"np.uint64({text})" if to == "u8" else f"np.int64({text})"
+        if t == "wi" and to != "i8":
+            bounds = np.iinfo(to)
+            if not text.lstrip("-").isdigit():
+                self.bail(f"{text} < {bounds.min} or {text} > {min(int(bounds.max), LIMIT)}", node)
+            elif not int(bounds.min) <= int(text) <= int(bounds.max):
+                self.bail("True", node)
+                return "np.uint64(0)" if to == "u8" else "np.int64(0)"
+        return f"np.uint64({text})" if to == "u8" else text
+
+    def wrapped(self, text: str, t: str) -> str:
+        """The result of a calculation brought into type t."""
+        if t in ("f4", "f8", "wf", "i8", "u8", "b1", "wb"):
+            return f"np.float32({text})" if t == "f4" else text
+        if t == "f2":
+            return f"to_half(np.float64({text}))"
+        return f"wrap({text}, {8 * int(t[1])}, {t[0] == 'i'})"
+
+    def put(self, x: str, t: str, to: str, node: ast.AST) -> str:
+        """A number as an element of type `to` holds it: what numpy's assignment does. What does not fit is the plain loop's."""
+        if to in FLOATS or to in BOOLS:
+            return self.convert(x, t, to, node)
+        if t in FLOATS:
+            if to[0] == "u":  # processors have several answers for what does not fit
+                self.bail(f"not ({x} > -1 and {x} < {2.0 ** min(8 * int(to[1]), 61)})", node)
+            else:
+                self.bail(f"not (abs({x}) < 4e18)" if to in ("wi", "i8") else f"not (abs({x}) < 9e15)", node)
+            x, t = self.named(f"np.int64({x})"), "wi" if t == "wf" or to == "wi" else "i8"
+        if to == "wi":
+            if t in ("i8", "u8"):
+                self.bail(f"{x} > {LIMIT} or {x} < {-LIMIT}" if t == "i8" else f"{x} > np.uint64({LIMIT})", node)
+            return f"np.int64({x})"
+        if t == to:
+            return x
+        if to[0] == "u" and t not in WEAK:
+            return (
+                f"np.uint64({x})" if to == "u8" else f"({'np.int64' if t == 'u8' else ''}({x}) & {2 ** (8 * int(to[1])) - 1})"
+            )
+        if t in BOOLS:
+            return self.convert(x, t, to, node)
+        bounds = np.iinfo(to)
+        low, high = int(bounds.min), int(bounds.max)
+        if t == "u8" or to == "u8":
+            self.bail(f"{x} > np.uint64({min(high, LIMIT)})" if t == "u8" else f"{x} < 0", node)
+            return f"np.uint64({x})" if to == "u8" else f"np.int64({x})"
+        if to != "i8" and (t in WEAK or not np.can_cast(t, to)):
+            if x.lstrip("-").isdigit() and low <= int(x) <= high:
+                return x
+            self.bail(f"{x} < {low} or {x} > {high}", node)
+        return x
+
+    def arith(self, op: str, fn: Any, node: ast.AST, const: list[Any], bounds: list[int | None]) -> Make:
+        """What `dispatch` calls for an operator: the type of the result by example, and its text."""
+
+        def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
+            samples = [SAMPLES[t] for t in ts]
+            if op == "**" and ts[1] in INTS and ts[0] in INTS | {"wb"}:
+                if not isinstance(const[1], int):
+                    self.bail(f"{xs[1]} < 0", node)
+                elif const[1] < 0:
+                    samples[1] = const[1]
+            try:
+                with np.errstate(all="ignore"):
+                    r = kind_of(fn(*samples))
+            except Exception as error:
+                self.refuse(node, f"{error}")
+            if "u8" in ts and len(set(ts) - {"wi", "wb"}) > 1:
+                self.refuse(node, "UNSIGNED_LONGLONG beside another type")
+            if op in COMPARE:
+                return r, self._compared(op, ts, xs, samples, node)
+            a, b = (self.convert(x, t, r, node) for t, x in zip(ts, xs, strict=True))
+            if r in FLOATS:
+                return r, self._floats(op, r, a, b, node)
+            if r in BOOLS:
+                return r, {"+": f"({a} or {b})", "*": f"({a} and {b})"}.get(op, f"({a} {op} {b})")
+            if r == "wi":
+                return r, self._python_int(op, a, b, bounds, node)
+            return r, self._integers(op, r, (a, b), ts, xs, node)
+
+        return make
+
+    def _compared(self, op: str, ts: list[str], xs: list[str], samples: list[Any], node: ast.AST) -> str:
+        with np.errstate(all="ignore"):
+            c = kind_of(operator.add(*samples)) if set(ts) != {"b1"} else "b1"
+        c = "wi" if c in INTS and c != "u8" else c
+        a, b = (x if c == "wi" and t in INTS else self.convert(x, t, c, node) for t, x in zip(ts, xs, strict=True))
+        return f"({a} {op} {b})"
+
+    def _floats(self, op: str, r: str, a: str, b: str, node: ast.AST) -> str:
+        if r == "wf" and op in ("/", "//", "%"):
+            self.bail(f"{b} == 0.0", node)
+        if op in ("//", "%"):
+            f = ("ffloordiv_" if op == "//" else "fmod_") + ("f4" if r in ("f2", "f4") else "f8")
+            return self.wrapped(f"{f}({a}, {b})", r)
+        if op == "**" and r == "wf":
+            self.bail(f"{a} < 0.0 or ({a} == 0.0 and {b} < 0.0)", node)
+        return self.wrapped(f"({a} {op} {b})", r)
+
+    def _integers(self, op: str, r: str, ab: tuple[str, str], ts: list[str], xs: list[str], node: ast.AST) -> str:
+        (a, b), bits = ab, 8 * int(r[1])
+        if r == "u8" and op in ("//", "%", "**", "<<", ">>"):
+            self.refuse(node, f"{op} of UNSIGNED_LONGLONG")
+        if op in ("//", "%"):
+            return self.wrapped(f"({'floordiv' if op == '//' else 'mod'}({a}, {b}) if {b} != 0 else 0)", r)
+        if op in ("<<", ">>"):
+            if ts[1] == "wi":
+                a, b = xs
+            return self.wrapped(f"shift({a}, {b}, {bits}, {op == '<<'})", r)
+        if op == "**":
+            return self.wrapped(f"ipow({a}, {b})", r)
+        return self.wrapped(f"({a} {op} {b})", r) if op in "+-*" else f"({a} {op} {b})"
+
+    def _python_int(self, op: str, a: str, b: str, bounds: list[int | None], node: ast.AST) -> str:
+        """Python's own integers, which have no end: an int64 while they are within 61 bits."""
+        if op in ("//", "%"):
+            self.bail(f"{b} == 0", node)
+            return f"{'floordiv' if op == '//' else 'mod'}({a}, {b})"
+        if op in ("<<", ">>"):
+            self.bail(f"{b} < 0 or {b} > {61 if op == '<<' else 63}", node)
+            if op == ">>":
+                return f"({a} >> {b})"
+            self.bail(f"not product_fits({a}, 1 << {b})", node)
+            return f"({a} << {b})"
+        if op == "**":
+            self.bail(f"np.float64(abs({a})) ** np.float64({b}) > 2.0**60", node)
+            return f"ipow({a}, {b})"
+        text = f"({a} {op} {b})"
+        if op in ("&", "|", "^"):
+            return text
+        known = [n for n in bounds if n is not None]
+        if len(known) == 2 and (sum(known) if op != "*" else known[0] * known[1]) < LIMIT:
+            return text
+        if op == "*":
+            self.bail(f"not product_fits({a}, {b})", node)
+            return text
+        name = self.named(text)
+        self.bail(f"{name} > {LIMIT} or {name} < {-LIMIT}", node)
+        return name
+
+    def priced(self, name: str, types: dict[str, str], data: bool) -> None:
+        """Spend an operation whose result has one of these types: numpy's own type, if it has one."""
+        if data:
+            strong = [t for t in types if t not in WEAK] or list(types)
+            self.spend(name, dtype_of(strong[0]).name)
+
+    def binary(self, kind: type, a: Num, b: Num, node: ast.AST) -> Num:
+        """`a op b` of two numbers."""
+        sign, fn, name = BINARY[kind]
+        data = a.data or b.data
+        if a.const is not None and b.const is not None and not data:
+            try:
+                return self.constant(fn(a.const, b.const))
+            except (ArithmeticError, ValueError, TypeError, Refused):
+                pass  # it goes wrong when it runs, if it is come to
+        slots, tag = self.dispatch([a, b], self.arith(sign, fn, node, [a.const, b.const], [a.bound, b.bound]))
+        if name == "power":
+            name = _POWERS.get(b.const, "power")
+        self.priced(name, slots, data)
+        return Num(slots, f"({a.py} {sign} {b.py})", tag, data, bound=_bound(sign, a.bound, b.bound, slots))
+
+    def unary(self, kind: type, a: Num, node: ast.AST) -> Num:
+        """`-a`, `+a`, `~a` of a number."""
+        sign, fn, name = UNARY[kind]
+        if a.const is not None:
+            return self.constant(fn(a.const))
+
+        def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
+            try:
+                r = kind_of(fn(SAMPLES[ts[0]]))
+            except Exception as error:
+                self.refuse(node, str(error))
+            if r in BOOLS:
+                return r, f"(not {xs[0]})"
+            if r in FLOATS | {"wi", "i8", "u8"}:
+                return r, f"({sign}{self.convert(xs[0], ts[0], r, node)})"
+            return r, self.wrapped(f"({sign}{self.convert(xs[0], ts[0], r, node)})", r)
+
+        slots, tag = self.dispatch([a], make)
+        self.priced(name, slots, a.data)
+        return Num(slots, f"({sign}{a.py})", tag, a.data, bound=None if a.bound is None else a.bound + 1)
+
+    def truth(self, a: Num) -> str:
+        """The compiled text of `bool(a)`."""
+        if len(a.alts) == 1:
+            t, x = a.only
+            return x if t in BOOLS else f"({x} != 0)"
+        slots, _ = self.dispatch([a], lambda ts, xs: ("wb", xs[0] if ts[0] in BOOLS else f"({xs[0]} != 0)"))
+        return slots["wb"]
+
+    def constant(self, value: Any) -> Num:
+        """A number that is known ahead."""
+        t = kind_of(value)
+        if t not in SAMPLES:
+            raise Refused(f"a {type(value).__name__} among numbers")
+        if t in INTS:
+            if t == "wi" and abs(value) > LIMIT:
+                raise Refused("an integer beyond 61 bits")
+            text = f"np.uint64({int(value)})" if t == "u8" else str(int(value))
+        elif t in FLOATS:
+            text = repr(float(value)) if math.isfinite(value) else _NOT_FINITE[str(float(value))]
+            text = f"np.float32({text})" if t in ("f2", "f4") else text
+        else:
+            text = str(bool(value))
+        py = repr(value)
+        if isinstance(value, np.generic):
+            number = repr(float(value)) if t in FLOATS else repr(int(value))
+            py = f"np.{dtype_of(t).name.replace('bool', 'bool_')}({_NOT_FINITE.get(number, number)})"
+        py = _NOT_FINITE.get(py, py)
+        return Num({t: text}, f"({py})" if py.startswith("-") else py, const=value, bound=abs(value) if t == "wi" else None)
+
+
+def _bound(sign: str, a: int | None, b: int | None, types: dict[str, str]) -> int | None:
+    """How large the result of an operator may be, if it is a whole number."""
+    most = reach(types)
+    if "wi" not in types:
+        return most
+    if a is None or b is None or most is None:
+        return None
+    found = {"+": a + b, "-": a + b, "*": a * b, "//": a, "%": b, ">>": a}.get(sign)
+    return max(found, most) if found is not None and found < LIMIT else None

@@ -1,0 +1,170 @@
+"""What a value is while a codelet's text is walked: which types it may have, and what stands for it in the two texts.
+
+Types are numpy's own by two letters ("f4", "i2", "b1") and three of Python's, which are weak: "wb", "wi", "wf" (a bool, an int,
+a float take the type of what they meet). No table of types is written: the type of `a op b` is that of `op(sample, sample)`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+LIMIT = 2**61  # Python's integers are int64 in the compiled text up to here
+SMALL = 2**40  # no length or loop counter is larger
+SAMPLES: dict[str, Any] = {
+    "wb": True, "wi": 1, "wf": 1.0, "b1": np.bool_(True), "i1": np.int8(1), "u1": np.uint8(1), "i2": np.int16(1),
+    "u2": np.uint16(1), "i4": np.int32(1), "u4": np.uint32(1), "i8": np.int64(1), "u8": np.uint64(1),
+    "f2": np.float16(1), "f4": np.float32(1), "f8": np.float64(1),
+}  # fmt: skip
+CODES = {t: k for k, t in enumerate(SAMPLES)}  # what a tag holds
+INTS = frozenset(("wi", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"))
+FLOATS = frozenset(("wf", "f2", "f4", "f8"))
+BOOLS = frozenset(("b1", "wb"))
+WEAK = frozenset(("wb", "wi", "wf"))
+# How the compiled text holds a type: all integers as int64 but the largest, halves as singles. One slot for each.
+SLOT = {**dict.fromkeys(INTS, "i"), "u8": "u", "f2": "f", "f4": "f", "f8": "d", "wf": "d", "b1": "b", "wb": "b"}
+ZERO = {"i": "np.int64(0)", "u": "np.uint64(0)", "f": "np.float32(0)", "d": "0.0", "b": "False"}  # by slot
+HELD = {"i": "np.int64", "u": "np.uint64", "f": "np.float32", "d": "np.float64", "b": "np.bool_"}
+
+
+class Refused(Exception):
+    """A construct that is not translated, with the line where it stands (0: not known yet)."""
+
+    def __init__(self, why: str, line: int = 0, instead: str = "") -> None:
+        super().__init__(why)
+        self.why, self.line, self.instead = why, line, instead
+
+
+def kind_of(value: Any) -> str:
+    """The type of a number; "?" for what is none."""
+    if isinstance(value, np.generic):  # first: np.float64 is a float, too, and yet not weak
+        return str(value.dtype.str[1:])
+    return "w" + type(value).__name__[0] if type(value) in (bool, int, float) else "?"
+
+
+def is_number(value: Any) -> bool:
+    """True for a number that the walk can hold."""
+    return kind_of(value) in SAMPLES
+
+
+def reach(types: Iterable[str]) -> int | None:
+    """No whole number of these types of numpy's is larger; None if they reach far."""
+    sizes = [8 * int(t[1]) for t in types if t[0] in "iu"]
+    return None if max(sizes, default=0) > 32 else 2 ** max(sizes, default=0)
+
+
+def dtype_of(t: str) -> Any:
+    """numpy's dtype for a type; of Python's numbers the one that holds them."""
+    return np.dtype({"wb": "?", "wi": "i8", "wf": "f8"}.get(t, t))
+
+
+@dataclass(frozen=True)
+class Num:
+    """A number.
+
+    `alts`: for each type that it may have, the compiled text's name for it; `tag`: the name that tells which, where there are
+    several. `py`: CPython's text, which needs no types. `data`: it depends on data, so work on it costs cycles. `bound`: no
+    integer of Python's own here is larger. `maybe`: perhaps it was never assigned.
+    """
+
+    alts: dict[str, str]
+    py: str
+    tag: str = ""
+    data: bool = False
+    const: Any = None
+    bound: int | None = None
+    maybe: bool = False
+
+    @property
+    def only(self) -> tuple[str, str]:
+        """(type, text) of a number of one type."""
+        return next(iter(self.alts.items()))
+
+
+@dataclass(frozen=True)
+class Arr:
+    """A field's region, a row or slice of it, or a local array.
+
+    `dims`: (length, stride) of each axis, and `off`: where it begins, texts of the compiled one. `mark`: CPython's text for
+    where stores are marked; empty where they are not.
+    """
+
+    buf: str
+    type: str
+    dims: tuple[tuple[str, str], ...]
+    off: str
+    py: str
+    mark: str = ""
+    readable: bool = True
+    writable: bool = True
+    local: bool = False
+    sized: bool = True
+
+
+@dataclass(frozen=True)
+class Const:
+    """What is known ahead and is no number: modules, functions, dtypes, tables, None."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Vec:
+    """An expression over whole regions: `item(k)` writes what gives element k, and returns the text of it."""
+
+    n: str
+    type: str
+    item: Callable[[str], str]
+    py: str
+    bufs: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a `for` runs over: how many items, `item(k)` for number k, and CPython's text.
+
+    `bounds`: first, end and step where it is a plain range of one counter.
+    """
+
+    count: str
+    item: Callable[[str], Any]
+    py: str
+    data: bool = False
+    bounds: tuple[str, str, str] | None = None
+
+
+State = dict[str, Any]
+
+
+@dataclass
+class Scope:
+    """A function that is being walked: compute() itself, or one that stands in place of its call."""
+
+    function: FunctionType
+    me: str  # what it calls the vertex; "" if it does not have it
+    names: dict[str, Any]
+    local: frozenset[str]
+    prefix: str  # of its variables in the texts
+    inside: dict[str, str] = field(default_factory=dict)  # loop counters that are known to be below a length
+    loops: list[tuple[tuple[list[State], list[State]], str]] = field(
+        default_factory=list
+    )  # ((breaks, continues), flag) of each
+    returns: str = ""  # the variable that takes what it returns; none for compute() itself
+    exits: list[State] = field(default_factory=list)
+    parted: bool = False  # data decide how far a loop of it comes
+
+
+def in_words(node: ast.AST) -> str:
+    """A piece of the text as a reason names it."""
+    found = {
+        ast.List: "a list", ast.ListComp: "a list in brackets", ast.Slice: "a slice", ast.Try: "a try", ast.With: "a with",
+        ast.FunctionDef: "a function inside compute()", ast.GeneratorExp: "a generator", ast.JoinedStr: "a formatted text",
+        ast.Lambda: "a lambda", ast.SetComp: "a set", ast.DictComp: "a dict", ast.Dict: "a dict", ast.Set: "a set",
+        ast.Match: "a match", ast.Delete: "a del", ast.Global: "a global", ast.Nonlocal: "a nonlocal", ast.Import: "an import",
+    }.get(type(node))  # fmt: skip
+    return found or f"`{ast.unparse(node).splitlines()[0]}`"

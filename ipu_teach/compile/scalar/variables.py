@@ -1,0 +1,127 @@
+"""Local variables: what they hold at a place of the text, and what is known where ways of it meet."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import Any
+
+from ipu_teach.compile.scalar.arithmetic import Arithmetic
+from ipu_teach.compile.scalar.values import CODES, HELD, SLOT, ZERO, Arr, Const, Num, Refused, State, Vec, dtype_of, is_number
+
+
+class Variables(Arithmetic):
+    """Assignments to names, and states that join."""
+
+    def assign(self, name: str, value: Any, node: ast.AST) -> None:
+        """Give a variable a value: its slot, its tag if it ever has several types, and what is known of it from here on."""
+        if isinstance(value, Const) and is_number(value.value):
+            value = self.constant(value.value)
+        if isinstance(value, Vec):
+            value = self._laid_out(value)
+        if isinstance(value, Arr):
+            self.state[name] = self._array(slot_of(name), value)
+        elif isinstance(value, Num):
+            self.state[name] = self._number(name, slot_of(name), value)
+        else:
+            self.state[name] = value
+
+    def _number(self, name: str, s: str, value: Num) -> Num:
+        many = len(value.alts) > 1
+        for slot, text in {SLOT[t]: text for t, text in value.alts.items()}.items():
+            self.emit(f"{s}_{slot} = {text}")
+            self.slots[f"{s}_{slot}"] = ZERO[slot]
+        if name in self.tagged or self.dry:
+            self.emit(f"{s}_tag = {value.tag if many else CODES[value.only[0]]}")
+        self.emit(None, f"{s} = {value.py}")
+        if many:
+            self.tagged.add(name)
+        alts = {t: f"{s}_{SLOT[t]}" for t in value.alts}
+        return Num(alts, s, f"{s}_tag", value.data or self.control > 0, bound=value.bound)
+
+    def _array(self, s: str, value: Arr) -> Arr:
+        self.emit(f"{s}_o = {value.off}", f"{s} = {value.py}")
+        dims = []
+        for k, (n, stride) in enumerate(value.dims):
+            self.emit(f"{s}_n{k} = {n}")
+            if stride != "1":
+                self.emit(f"{s}_s{k} = {stride}")
+            dims.append((f"{s}_n{k}", stride if stride == "1" else f"{s}_s{k}"))
+        if value.local:
+            self.emit(f"{s}_a = {value.buf}")
+        if value.mark and value.writable:
+            self.emit(None, f"{s}_m = {value.mark}")
+        if value.mark and self.multi:
+            self.emit(None, f"r_{s}_m = r_{value.mark}")
+        buf, mark = f"{s}_a" if value.local else value.buf, value.mark and f"{s}_m"
+        return replace(value, off=f"{s}_o", dims=tuple(dims), py=s, mark=mark, buf=buf)
+
+    def _laid_out(self, value: Vec) -> Arr:
+        """An expression over whole regions as a local array."""
+        a, n, k = self.new("a"), self.new("n"), self.new("i")
+        self.emit(f"{n} = {value.n}", f"{a} = {value.py}")
+        self.emit(f"{a} = np.empty({n}, {held_dtype(value.type)})")
+        self.emit(f"for {k} in range({n}):")
+        self.depth += 1
+        self.emit(f"{a}[{k}] = {value.item(k)}")
+        self.depth -= 1
+        return Arr(a, value.type, ((n, "1"),), "0", a, local=True)
+
+    def bind(self, name: str, value: Any, node: ast.AST) -> None:
+        """Assign to a name of the function that is being walked."""
+        self.assign(self.scope.prefix + name, value, node)
+        self.scope.inside.pop(self.scope.prefix + name, None)
+
+    def fixed(self, a: Num) -> Num:
+        """The value as it is now, whatever is assigned later."""
+        name = self.new("p")
+        self.emit(None, f"{name} = {a.py}")
+        if a.const is not None:
+            return a
+        slots, tag = self.dispatch([a], lambda ts, xs: (ts[0], xs[0]))
+        return replace(a, alts=slots, tag=tag, py=name)
+
+    def joined(self, *states: State) -> State:
+        """What is known where ways meet."""
+        result: State = {}
+        for name in dict.fromkeys(n for s in states for n in s):
+            found = [s[name] for s in states if name in s]
+            if all(isinstance(v, Num) for v in found):
+                result[name] = self._met(name, found, len(found) < len(states))
+            elif all(v == found[0] for v in found):
+                if len(found) == len(states):
+                    result[name] = found[0]
+            else:
+                raise Refused(f"the variable {name.lstrip('.v_')} holds different arrays")
+        return result
+
+    def _met(self, name: str, found: list[Num], missing: bool) -> Num:
+        alts = {t: x for v in found for t, x in v.alts.items()}
+        maybe = missing or any(v.maybe for v in found)
+        bounds = [v.bound for v in found]
+        if len(alts) > 1 or maybe:
+            self.tagged.add(name)
+        most = None if any(b is None for b in bounds) else max(b for b in bounds if b is not None)
+        data = any(v.data for v in found)
+        return replace(found[0], alts=dict(sorted(alts.items())), data=data, maybe=maybe, bound=most, const=None)
+
+
+def slot_of(name: str) -> str:
+    """A variable's name in the texts."""
+    return name.replace(".", "")
+
+
+def held_dtype(t: str) -> str:
+    """The text of the dtype of a local array, as the compiled text holds it."""
+    return HELD["f"] if t == "f2" else f"np.{dtype_of(t).name.replace('bool', 'bool_')}"
+
+
+def alike(a: State, b: State) -> bool:
+    """True if as much is known in both."""
+    return a.keys() == b.keys() and all(_same(value, b[name]) for name, value in a.items())
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(a, Num) and isinstance(b, Num):
+        return (a.alts.keys(), a.data, a.bound, a.maybe) == (b.alts.keys(), b.data, b.bound, b.maybe)
+    return bool(a == b)

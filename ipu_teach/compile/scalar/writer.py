@@ -1,0 +1,158 @@
+"""The two texts as they grow, line by line, and what their straight pieces cost.
+
+Prices belong to the target, and so to the room above. The walk writes down what it would price: `«3»` stands for the cycles of
+`pieces[3]`, and `«v2|n»` for those of n elements of `rates[2]`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import product
+from typing import Any, NoReturn
+
+from ipu_teach.compile.scalar.values import CODES, SLOT, ZERO, Num, Refused, Scope, State
+from ipu_teach.graph.vertex import Vertex
+
+# (numpy's name of an operation, its type by numpy's letters, the learner's line). No name: an instruction of one cycle.
+Price = tuple[str, str, int]
+Piece = tuple[tuple[Price, int], ...]
+Rate = tuple[str, str]  # an operation on whole regions; no name: one data path a cycle
+
+Make = Callable[[list[str], list[str]], tuple[str, str]]
+
+
+class Writer:
+    """The state of a walk: both texts, what is known here, and where it stands.
+
+    `live`: the text is reached from above. `control`: how many branches around this place data decide. `dry`: what is written
+    now will be thrown away.
+    """
+
+    def __init__(self, codelet: type[Vertex]) -> None:
+        self.codelet = codelet
+        self.multi = codelet.context == "multi"
+        self.tagged: set[str] = set()  # variables that hold several types somewhere
+        self.slots: dict[str, str] = {}
+        self.loops: list[tuple[Any, str]] = []  # numpy's own loops that are called by address
+        self.tables: dict[str, list[Any]] = {}
+        self.pieces: dict[Piece, int] = {}
+        self.rates: dict[Rate, int] = {}
+        self.vectors = False  # some work is on whole regions
+        self.uncompiled = ""  # what CPython's text alone can do, with its line
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin the texts anew; what was learned of variables stays."""
+        self.nb: list[str] = []
+        self.pyl: list[str] = []
+        self.depth = self.count = self.control = self.dry = self.line = 0
+        self.depth = 1
+        self.cost: Counter[Price] = Counter()
+        self.state: State = {}
+        self.scopes: list[Scope] = []
+        self.live = True
+
+    @property
+    def scope(self) -> Scope:
+        return self.scopes[-1]
+
+    def emit(self, nb: str | None = None, py: str | None = None) -> None:
+        """Add a line to the compiled text, to CPython's, or to both."""
+        if nb is not None:
+            self.nb.append("    " * self.depth + nb)
+        if py is not None:
+            self.pyl.append("    " * self.depth + py)
+
+    def both(self, line: str) -> None:
+        self.emit(line, line)
+
+    def new(self, what: str = "t") -> str:
+        self.count += 1
+        return f"{what}{self.count}"
+
+    def named(self, text: str) -> str:
+        """A name in the compiled text for what `text` gives there."""
+        name = self.new()
+        self.emit(f"{name} = {text}")
+        return name
+
+    def refuse(self, node: ast.AST, why: str, instead: str = "") -> NoReturn:
+        raise Refused(why, getattr(node, "lineno", 0) or self.line, instead)
+
+    def bail(self, condition: str, node: ast.AST) -> None:
+        """The compiled text leaves here: what comes now is for the plain loop to do, or to complain of."""
+        self.emit(f"if {condition}:")
+        self.emit(f"    return {getattr(node, 'lineno', 0) or self.line or 1}")
+
+    def by_python(self, node: ast.AST, what: str) -> None:
+        """Something that the compiled text cannot do with the same bits: CPython's runs alone."""
+        self.uncompiled = self.uncompiled or f"line {getattr(node, 'lineno', 0) or self.line}: {what}"
+
+    # What it costs
+
+    def spend(self, name: str = "", kind: str = "", times: int = 1, data: bool = True) -> None:
+        """An operation at this place. What is no `data` is the compiler's work, and free."""
+        if data:
+            self.cost[name, kind, self.line] += times
+
+    def flush(self) -> None:
+        """Write down what was spent since the last branch."""
+        if self.cost:
+            piece = tuple(sorted(self.cost.items()))
+            self.both(f"cyc += «{self.pieces.setdefault(piece, len(self.pieces))}»")
+        self.cost.clear()
+
+    def spend_on_all(self, counter: str, lengths: tuple[str, str], name: str = "", kind: str = "") -> None:
+        """Work on a whole region, whose length is the one text there and the other in CPython's."""
+        self.vectors = True
+        number = self.rates.setdefault((name, kind), len(self.rates))
+        self.emit(*(f"{counter} += «v{number}|{n}»" for n in lengths))
+
+    # Numbers of several types
+
+    def dispatch(self, values: Sequence[Num], make: Make) -> tuple[dict[str, str], str]:
+        """(slots, tag) of what `make(types, texts)` gives for every combination of types. It emits as it goes.
+
+        Where all come to the same text there is nothing to choose, and that stands alone.
+        """
+        count, at = self.count, len(self.nb)
+        outcomes = set()
+        for chosen in product(*(v.alts.items() for v in values)):
+            self.count = count
+            outcome = make([t for t, _ in chosen], [x for _, x in chosen])
+            outcomes.add((outcome, tuple(self.nb[at:])))
+            del self.nb[at:]
+        self.count = count
+        if len(outcomes) == 1:
+            t, text = make([v.only[0] for v in values], [v.only[1] for v in values])
+            return {t: self.named(text)}, ""
+        name, found = self.new("u"), dict[str, str]()
+        self._choose(values, [], name, found, make)
+        if len(found) == 1:
+            self.nb[at:] = [line for line in self.nb[at:] if not line.strip().startswith(f"{name}_tag =")]
+            return found, ""
+        indent = "    " * self.depth
+        first = [f"{indent}{slot} = {ZERO[SLOT[t]]}" for slot, t in {s: t for t, s in found.items()}.items()]
+        self.nb[at:at] = [*first, f"{indent}{name}_tag = 0"]
+        return found, f"{name}_tag"
+
+    def _choose(self, values: Sequence[Num], done: list[tuple[str, str]], name: str, found: dict[str, str], make: Make) -> None:
+        """An `if` over the tag of the next value that has one."""
+        if len(done) == len(values):
+            t, text = make([t for t, _ in done], [x for _, x in done])
+            found[t] = f"{name}_{SLOT[t]}"
+            self.emit(f"{name}_{SLOT[t]} = {text}")
+            self.emit(f"{name}_tag = {CODES[t]}")
+            return
+        value = values[len(done)]
+        if len(value.alts) == 1:
+            self._choose(values, [*done, value.only], name, found, make)
+            return
+        for k, (t, text) in enumerate(value.alts.items()):
+            last = k == len(value.alts) - 1
+            self.emit("else:" if last else f"{'el' if k else ''}if {value.tag} == {CODES[t]}:")
+            self.depth += 1
+            self._choose(values, [*done, (t, text)], name, found, make)
+            self.depth -= 1

@@ -1,0 +1,183 @@
+"""Scalar loops as machine code: compiled by numba where that is installed, and kept in the user's cache folder.
+
+numba is imported when a loop is first compiled, and not before. Whatever goes wrong with the cache (a full disk, a home that
+cannot be written, another process in between), the loop is compiled without one. A text holds no addresses and no data, so that
+its name can be a hash of it; numba itself looks whether the processor is the same.
+
+`IPU_TEACH_NUMBA=0` leaves numba alone; `IPU_TEACH_CACHE` names another folder.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib.util
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.types import Array
+
+Loop = Callable[..., int]
+
+# Of CPython's object and numpy's PyUFuncObject (numpy/ufuncobject.h): the places of its counts and of its tables.
+_POINTER = ctypes.sizeof(ctypes.c_void_p)
+_NIN = 2 * _POINTER
+_FUNCTIONS = 32 if _POINTER == 8 else 0
+_NTYPES = _FUNCTIONS + 2 * _POINTER
+
+
+@cache
+def numba_is_here() -> bool:
+    """True if loops can be compiled."""
+    return os.environ.get("IPU_TEACH_NUMBA") != "0" and _POINTER == 8 and importlib.util.find_spec("numba") is not None
+
+
+def numba_is_loaded() -> bool:
+    """True if it was imported already."""
+    return "numba" in sys.modules
+
+
+def cache_folder() -> Path:
+    """Where compiled loops are kept."""
+    chosen = os.environ.get("IPU_TEACH_CACHE")
+    if chosen:
+        return Path(chosen) / "loops"
+    if sys.platform == "win32":
+        home = os.environ.get("LOCALAPPDATA", str(Path.home()))
+    elif sys.platform == "darwin":
+        home = str(Path.home() / "Library" / "Caches")
+    else:
+        home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(home) / "ipu_teach" / "loops"
+
+
+_loaded: dict[str, Loop] = {}
+
+
+def known(text: str) -> bool:
+    """True if this process has compiled or loaded `text`."""
+    return text in _loaded
+
+
+def kept(text: str) -> bool:
+    """True if it is in the cache, compiled for some processor."""
+    try:
+        return any(cache_folder().glob(f"**/{_name(text)}.run-*.nbi"))
+    except OSError:
+        return False
+
+
+def loop_of(text: str, arguments: Callable[[], Sequence[Any]]) -> Loop | None:
+    """The `run` of `text`, compiled; None where that cannot be. `arguments()`: such that nothing is run with them."""
+    if text not in _loaded:
+        made = _made(text, True, arguments) or _made(text, False, arguments)
+        if made is None:
+            return None
+        _loaded[text] = made
+    return _loaded[text]
+
+
+def _made(text: str, cached: bool, arguments: Callable[[], Sequence[Any]]) -> Loop | None:
+    try:
+        module = _imported(text) if cached else _executed(text)
+        run: Loop = module.run
+        run(*arguments())  # compiled here, or read from the cache
+        return run
+    except (OSError, RuntimeError, EOFError, ImportError, ValueError):
+        return None
+    except Exception as error:  # numba's own, which cannot be named without importing it
+        if type(error).__module__.partition(".")[0] not in ("numba", "llvmlite", "pickle", "_pickle"):
+            raise
+        return None
+
+
+def _imported(text: str) -> ModuleType:
+    """The module of `text`, in a file of the cache: written aside and renamed, so that it is there whole or not at all."""
+    folder, name = cache_folder(), _name(text)
+    path = folder / f"{name}.py"
+    source = text.replace("CACHED", "True")
+    if not path.is_file() or path.read_text(encoding="utf-8") != source:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle, beside = tempfile.mkstemp(".new", name, folder)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(source)
+            os.replace(beside, path)
+        except OSError:
+            os.unlink(beside)
+            raise
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # numba looks for it there
+    spec.loader.exec_module(module)
+    return module
+
+
+def _executed(text: str) -> ModuleType:
+    module = ModuleType(_name(text))
+    exec(compile(text.replace("CACHED", "False"), f"<{module.__name__}>", "exec"), module.__dict__)
+    return module
+
+
+@cache
+def _version() -> str:
+    """What a compiled loop depends on beside its text."""
+    from importlib.metadata import version
+
+    native = Path(__file__).with_name("native.py").read_bytes()
+    return f"{version('numba')} {version('numpy')} {sys.version_info[:2]} {hashlib.sha256(native).hexdigest()}"
+
+
+def _name(text: str) -> str:
+    return f"loop_{hashlib.sha256((_version() + text).encode()).hexdigest()[:24]}"
+
+
+# numpy's own loops
+
+
+def addresses(loops: Sequence[tuple[Any, str]]) -> Array | None:
+    """int64: where numpy's inner loops lie, each with its data; None where they are not as they are taken to be."""
+    found = [_address(ufunc, types) for ufunc, types in loops]
+    if any(pair is None for pair in found):
+        return None
+    return np.array([number for pair in found if pair is not None for number in pair] or [0], np.int64)
+
+
+@cache
+def _address(ufunc: Any, types: str) -> tuple[int, int] | None:
+    """(function, data) of the loop of `ufunc` for `types`, if the object's fields hold what Python says of it."""
+    counts = [ctypes.c_int.from_address(id(ufunc) + _NIN + 4 * k).value for k in range(3)]
+    ntypes = ctypes.c_int.from_address(id(ufunc) + _NTYPES).value
+    if counts != [ufunc.nin, ufunc.nout, ufunc.nargs] or ntypes != ufunc.ntypes or types not in ufunc.types:
+        return None
+    number = ufunc.types.index(types)
+    functions, data = (ctypes.c_void_p.from_address(id(ufunc) + _FUNCTIONS + k * _POINTER).value for k in range(2))
+    if not functions:
+        return None
+    function = ctypes.c_void_p.from_address(functions + number * _POINTER).value
+    own = ctypes.c_void_p.from_address(data + number * _POINTER).value if data else 0
+    if not function or not _agrees(ufunc, types, function, own or 0):
+        return None
+    return function, own or 0
+
+
+def _agrees(ufunc: Any, types: str, function: int, data: int) -> bool:
+    """True if the loop gives what numpy gives, for some numbers."""
+    dtype = np.dtype(types[-1])
+    x = np.array([0.75, 0.25, 0.5], dtype)
+    out, expected = np.empty(3, dtype), ufunc(x) if ufunc.nin == 1 else ufunc(x, x[::-1].copy())
+    ends = [x, out] if ufunc.nin == 1 else [x, x[::-1].copy(), out]
+    call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(function)
+    pointers = (ctypes.c_void_p * len(ends))(*(end.ctypes.data for end in ends))
+    steps = (ctypes.c_ssize_t * len(ends))(*(dtype.itemsize for _ in ends))
+    call(pointers, ctypes.byref(ctypes.c_ssize_t(3)), steps, data)
+    return out.tobytes() == np.asarray(expected).tobytes()

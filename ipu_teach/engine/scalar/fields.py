@@ -1,0 +1,197 @@
+"""Where the fields of a group's vertices lie, as scalar loops see them: flat buffers, and for each vertex offsets and strides.
+
+A field stays in the machine's memory where it lies in strides there; else it is copied into a buffer of its own before a run
+and back after it. Stores into Outputs are marked in `defined`, which holds a byte for each byte of memory, at the same places.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.compile.groups import Group
+from ipu_teach.compile.scalar import ScalarCode
+from ipu_teach.engine.memory import Memory
+from ipu_teach.engine.views import Region
+from ipu_teach.types import Array
+
+
+class Place:
+    """One field of every vertex: `offsets` int64[vertices] and `dims` int64[vertices, axes, (length, stride)] in `flat`.
+
+    `index`: int64[vertices, elements], where a field that is copied lies in memory; None for one that stays there.
+    """
+
+    def __init__(self, group: Group, layouts: tuple[Any, ...], memory: Memory, name: str, packed: bool) -> None:
+        region = Region(group, layouts, name, 0)
+        self.declared, self.count = region.field, len(group.rows)
+        self.shape: tuple[int, ...] = region.layouts[0].shape if self.declared.depth else ()
+        self.memory = memory.flat(self.declared.dtype)
+        self.index: Array | None = None
+        strides = [layout.strides for layout in region.layouts]
+        if not packed and all(s is not None and len(s) >= len(self.shape) for s in strides):
+            self.flat, self.offsets = self.memory, region.starts
+            found = [s[: len(self.shape)] if s is not None and self.shape else () for s in strides]
+            steps = np.array(found, np.int64).reshape(len(found), len(self.shape))[region.which]
+        else:
+            self.index = region.index(slice(None))
+            size = self.index.shape[1]
+            self.flat = np.zeros(max(1, self.index.size), self.declared.dtype.numpy)
+            self.offsets = np.arange(self.count) * size
+            own = [int(np.prod(self.shape[axis + 1 :], dtype=np.int64)) for axis in range(len(self.shape))]
+            steps = np.broadcast_to(np.array(own, np.int64), (self.count, len(self.shape)))
+        lengths = np.broadcast_to(np.array(self.shape, np.int64), steps.shape)
+        self.dims: Array = np.stack([lengths, steps], axis=2)
+        self._kept = np.zeros(0, self.declared.dtype.numpy)
+        self._low, self._high = self._span() if self.declared.written and self.index is None else (0, 0)
+
+    def _span(self) -> tuple[int, int]:
+        """From which element of the buffer to which it lies, with all vertices."""
+        if 0 in self.shape or not self.count:
+            return 0, 0
+        ends = (self.dims[:, :, 0] - 1) * self.dims[:, :, 1]
+        low = self.offsets + np.minimum(ends, 0).sum(axis=1)
+        high = self.offsets + np.maximum(ends, 0).sum(axis=1)
+        return int(low.min()), int(high.max()) + 1
+
+    def keep(self) -> None:
+        """Remember what a field that is written in place holds now."""
+        self._kept = self.flat[self._low : self._high].copy()
+
+    def restore(self, vertex: int) -> None:
+        """Put back what one vertex had when it was kept."""
+        if self.index is not None:
+            size = self.index.shape[1]
+            self.flat[vertex * size : (vertex + 1) * size] = self.memory[self.index[vertex]]
+        elif self._high > self._low:
+            before = self._of(self._kept, vertex, int(self.offsets[vertex]) - self._low)
+            self.view(self.flat, vertex)[...] = before
+
+    @property
+    def columns(self) -> list[Array]:
+        """Of each vertex the offset, and length and stride of each axis."""
+        return [self.offsets, *self.dims.reshape(self.count, -1).T]
+
+    def restore_all(self) -> None:
+        self.flat[self._low : self._high] = self._kept
+
+    @property
+    def unit(self) -> bool:
+        """True if the last axis has stride 1 in every vertex."""
+        return bool(np.all(self.dims[:, -1:, 1] == 1))
+
+    def view(self, flat: Array, vertex: int) -> Array:
+        """The region of one vertex in `flat`, which has an element for each of this field's buffer."""
+        return self._of(flat, vertex, int(self.offsets[vertex]))
+
+    def _of(self, flat: Array, vertex: int, offset: int) -> Array:
+        if 0 in self.shape:
+            return np.zeros(self.shape, flat.dtype)
+        size = flat.itemsize
+        strides = tuple(s * size for s in self.dims[vertex, :, 1].tolist())
+        view: Array = np.ndarray(self.shape, flat.dtype, flat, offset * size, strides)
+        return view
+
+    def load(self) -> None:
+        """Copy from memory what does not lie in strides there."""
+        if self.index is not None and self.index.size:
+            np.take(self.memory, self.index.reshape(-1), out=self.flat, mode="clip")
+
+    def store(self, first: int, last: int) -> None:
+        """Copy what some vertices wrote back to memory."""
+        if self.index is not None and self.declared.written:
+            size = self.index.shape[1]
+            self.memory[self.index[first:last].reshape(-1)] = self.flat[first * size : last * size]
+
+
+class Fields:
+    """All fields of the vertices of a group. `defined`: a byte for each byte of memory, not 0 where something was written."""
+
+    def __init__(self, group: Group, code: ScalarCode, layouts: tuple[Any, ...], memory: Memory, defined: Array) -> None:
+        self.code, self.count = code, len(group.rows)
+        self.places: dict[str, Place] = {}
+        for name, declared in code.fields.items():
+            place = Place(group, layouts, memory, name, packed=code.multi)
+            # A sum goes through memory from its lower end, whatever the stride's sign: let it lie as it does for one vertex.
+            if code.vectors and declared.depth and not (place.unit and declared.depth == 1):
+                place = Place(group, layouts, memory, name, packed=True)
+            self.places[name] = place
+        self.defined = {name: elements(defined, self.places[name].flat.itemsize) for name in code.marked}
+        kind: Any = np.uint8 if len(group.workers) <= 8 else np.uint64  # a bit for each worker
+        self.marks = {name: self._marks(name, kind) for name in code.marked}
+        self.reads = {name: np.zeros(len(self.places[name].flat), kind) for name in code.fields} if code.multi else {}
+
+    def _marks(self, name: str, kind: Any) -> Array:
+        """Where stores of a field are marked: in `defined` itself, if the field stays where it is."""
+        place = self.places[name]
+        if self.code.multi:
+            return np.zeros(len(place.flat), kind)
+        return self.defined[name] if place.index is None else np.zeros(len(place.flat), self.defined[name].dtype)
+
+    def arguments(self, vertex: int) -> list[Array]:
+        """Of one vertex: its fields, their marks, and the marks of reads, as CPython's text takes them."""
+        found = [place.view(place.flat, vertex) for place in self.places.values()]
+        found += [self.places[name].view(flat, vertex) for name, flat in self.marks.items()]
+        return found + [self.places[name].view(flat, vertex) for name, flat in self.reads.items()]
+
+    def load(self) -> None:
+        """Before a run: copy what needs it, and remember what is written in place."""
+        for place in self.places.values():
+            place.load()
+            place.keep()
+        for name, flat in self.marks.items():
+            if self.places[name].index is not None:
+                flat.fill(0)
+        for flat in self.reads.values():
+            flat.fill(0)
+
+    def restore(self, vertex: int | None = None) -> None:
+        """Put back what one vertex had at `load`, or all of them."""
+        for place in self.places.values():
+            if vertex is None:
+                place.restore_all()
+            else:
+                place.restore(vertex)
+        if vertex is not None and self.code.multi:
+            for name, flat in [*self.marks.items(), *self.reads.items()]:
+                self.places[name].view(flat, vertex)[...] = 0
+
+    def store(self, first: int, last: int) -> None:
+        """Bring back what the vertices from `first` to `last` wrote, and say that it is defined."""
+        for place in self.places.values():
+            place.store(first, last)
+        for name, flat in self.marks.items():
+            index = self.places[name].index
+            if index is not None:
+                where, size = index[first:last].reshape(-1), index.shape[1]
+                stored = where[flat[first * size : last * size] != 0]
+                self.defined[name][stored] = mark_of(self.defined[name])
+
+    def race(self) -> tuple[int, str, list[int], int, int] | None:
+        """(vertex, field, element, writers, readers) where workers of a MultiVertex meet; None if nowhere."""
+        for name, written in self.marks.items() if self.code.multi else ():
+            met = meeting(written, self.reads[name])
+            if met is not None:
+                shape = self.places[name].shape
+                vertex, element = divmod(met, max(1, int(np.prod(shape, dtype=np.int64))))
+                index = [int(i) for i in np.unravel_index(element, shape)]
+                return vertex, name, index, int(written[met]), int(self.reads[name][met])
+        return None
+
+
+def meeting(written: Array, read: Array) -> int | None:
+    """The first element that one worker writes and another one writes or reads, by the bits of those that did."""
+    met = np.flatnonzero(((written & (written - 1)) != 0) | ((written != 0) & ((read & ~written) != 0)))
+    return int(met[0]) if met.size else None
+
+
+def elements(defined: Array, size: int) -> Array:
+    """`defined`, a byte for each byte of memory, by elements of so many bytes."""
+    flat: Array = defined.view(np.uint8)
+    return flat[: len(flat) // size * size].view(f"u{size}")
+
+
+def mark_of(flat: Array) -> int:
+    """What stands in an element of `defined` that is defined."""
+    return int(np.iinfo(flat.dtype).max) // 255

@@ -1,0 +1,229 @@
+"""What compiled scalar loops call: exact pieces of numpy's and Python's arithmetic. Imported by compiled texts alone.
+
+The names are those that `compile.scalar` writes. Nothing here is fast math: a float operation is one IEEE operation.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+exact = njit(error_model="numpy", nogil=True, inline="never")
+
+
+@intrinsic
+def stopped(typingctx, words):
+    """True once the word is set. An atomic load: a plain one is taken out of loops that store nothing."""
+
+    def codegen(context, builder, signature, args):
+        array = context.make_array(signature.args[0])(context, builder, args[0])
+        word = builder.load_atomic(array.data, ordering="monotonic", align=8)
+        return builder.icmp_signed("!=", word, word.type(0))
+
+    return types.boolean(words), codegen
+
+
+def _called(builder, function, data, ends, steps, count):
+    """Call one of numpy's inner loops: (char **args, npy_intp *dimensions, npy_intp *steps, void *data)."""
+    i32, i64, p8 = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
+    length = cgutils.alloca_once(builder, i64)
+    pointers, strides = (cgutils.alloca_once(builder, ir.ArrayType(e, len(ends))) for e in (p8, i64))
+    builder.store(count, length)
+    for k, (end, step) in enumerate(zip(ends, steps, strict=True)):
+        at = [ir.Constant(i32, 0), ir.Constant(i32, k)]
+        builder.store(end, builder.gep(pointers, at))
+        builder.store(step, builder.gep(strides, at))
+    kind = ir.FunctionType(ir.VoidType(), [p8.as_pointer(), i64.as_pointer(), i64.as_pointer(), p8]).as_pointer()
+    arguments = [builder.bitcast(pointers, p8.as_pointer()), length, builder.bitcast(strides, i64.as_pointer())]
+    builder.call(builder.inttoptr(function, kind), [*arguments, builder.inttoptr(data, p8)])
+
+
+@intrinsic
+def call_loop(typingctx, function, data, x):
+    """numpy's inner loop for one element: the bits of np.exp(x)."""
+
+    def codegen(context, builder, signature, args):
+        kind, i64, p8 = context.get_value_type(x), ir.IntType(64), ir.IntType(8).as_pointer()
+        source, result = cgutils.alloca_once(builder, kind), cgutils.alloca_once(builder, kind)
+        builder.store(args[2], source)
+        size = ir.Constant(i64, context.get_abi_sizeof(kind))
+        ends = [builder.bitcast(end, p8) for end in (source, result)]
+        _called(builder, args[0], args[1], ends, [size, size], ir.Constant(i64, 1))
+        return builder.load(result)
+
+    return x(types.int64, types.int64, x), codegen
+
+
+@intrinsic
+def reduce_loop(typingctx, function, data, at, count, step, like):
+    """numpy's inner loop as `reduce` calls it: the result, which begins as 0, is also the first operand."""
+
+    def codegen(context, builder, signature, args):
+        kind, i64, p8 = context.get_data_type(like.dtype), ir.IntType(64), ir.IntType(8).as_pointer()
+        result = cgutils.alloca_once(builder, kind)
+        builder.store(ir.Constant(kind, 0), result)
+        total, none = builder.bitcast(result, p8), ir.Constant(i64, 0)
+        _called(builder, args[0], args[1], [total, builder.inttoptr(args[2], p8), total], [none, args[4], none], args[3])
+        return builder.load(result)
+
+    return like.dtype(types.int64, types.int64, types.int64, types.int64, types.int64, like), codegen
+
+
+@exact
+def to_half(x):
+    """A double rounded once to half, to nearest even; given as the single of that value."""
+    a = abs(x)
+    if not a < 65520.0:
+        return np.float32(x) if a != a else np.float32(np.copysign(np.inf, x))
+    if a < 6.103515625e-05:  # below the normal halves: multiples of 2**-24
+        a = (a + 402653184.0) - 402653184.0
+        return np.float32(np.copysign(a, x))
+    u = np.float64(a).view(np.int64)
+    u = ((u + 0x1FFFFFFFFFF + ((u >> 42) & 1)) >> 42) << 42
+    return np.float32(np.copysign(np.int64(u).view(np.float64), x))
+
+
+@exact
+def half_value(bits):
+    """The single of a half's 16 bits."""
+    u = np.int64(bits)
+    e, m = (u >> 10) & 31, u & 1023
+    if e == 0:
+        a = np.float32(m) * np.float32(5.9604644775390625e-08)
+        return -a if u & 0x8000 else a
+    w = ((u & 0x8000) << 16) | ((e + 112) << 23) | (m << 13) if e < 31 else ((u & 0x8000) << 16) | 0x7F800000 | (m << 13)
+    return np.uint32(w).view(np.float32)
+
+
+@exact
+def half_bits(x):
+    """The 16 bits of a single that is a half exactly."""
+    u = np.int64(np.float32(x).view(np.uint32))
+    s, a = (u >> 16) & 0x8000, u & 0x7FFFFFFF
+    if a >= 0x7F800000:
+        m = (a & 0x7FFFFF) >> 13
+        return np.uint16(s | 0x7C00 | (m if m or a == 0x7F800000 else 1))
+    if a < 0x38800000:
+        return np.uint16(s | np.int64(abs(x) * np.float32(16777216.0)))
+    return np.uint16(s | ((a >> 13) - (112 << 10)))
+
+
+@exact
+def wrap(x, bits, signed):
+    """An int64 brought into the range of a narrower type."""
+    if signed:
+        return (x << (64 - bits)) >> (64 - bits)
+    return x & ((1 << bits) - 1)
+
+
+@exact
+def floordiv(a, b):
+    """Whole numbers; b is not 0."""
+    return -a if b == -1 else a // b  # which traps the processor for the smallest a
+
+
+@exact
+def mod(a, b):
+    """Whole numbers; b is not 0."""
+    return np.int64(0) if b == -1 else a % b
+
+
+@exact
+def shift(a, k, bits, left):
+    """numpy's shifts: by as much as there are bits, or by less than none, nothing is left but the sign."""
+    if k < 0 or k >= bits:
+        return np.int64(0) if left or a >= 0 else np.int64(-1)
+    return a << k if left else a >> k
+
+
+@exact
+def ipow(a, n):
+    """A whole number to the power n, 0 or more."""
+    r = np.int64(1)
+    while n > 0:
+        if n & 1:
+            r *= a
+        a *= a
+        n >>= 1
+    return r
+
+
+@exact
+def fmod_f4(a, b):
+    """npy_remainder: the sign is that of b."""
+    m = np.float32(np.fmod(a, b))
+    if b == 0:
+        return m
+    if m != 0:
+        return np.float32(m + b) if (b < 0) != (m < 0) else m
+    return np.float32(np.copysign(np.float32(0), b))
+
+
+@exact
+def ffloordiv_f4(a, b):
+    """npy_floor_divide."""
+    if b == 0:
+        return np.float32(a / b)
+    m = np.float32(np.fmod(a, b))
+    d = np.float32(np.float32(a - m) / b)
+    if m != 0 and (b < 0) != (m < 0):
+        d = np.float32(d - np.float32(1))
+    if d != 0:
+        f = np.float32(np.floor(d))
+        return np.float32(f + np.float32(1)) if np.float32(d - f) > np.float32(0.5) else f
+    return np.float32(np.copysign(np.float32(0), np.float32(a / b)))
+
+
+@exact
+def fmod_f8(a, b):
+    """npy_remainder: the sign is that of b."""
+    m = np.fmod(a, b)
+    if b == 0:
+        return m
+    if m != 0:
+        return m + b if (b < 0) != (m < 0) else m
+    return np.copysign(0.0, b)
+
+
+@exact
+def ffloordiv_f8(a, b):
+    """npy_floor_divide."""
+    if b == 0:
+        return a / b
+    m = np.fmod(a, b)
+    d = (a - m) / b
+    if m != 0 and (b < 0) != (m < 0):
+        d -= 1.0
+    if d != 0:
+        f = np.floor(d)
+        return f + 1.0 if d - f > 0.5 else f
+    return np.copysign(0.0, a / b)
+
+
+@exact
+def np_max(a, b):
+    """np.maximum: a NaN stays."""
+    return a if a >= b or a != a else b
+
+
+@exact
+def np_min(a, b):
+    """np.minimum: a NaN stays."""
+    return a if a <= b or a != a else b
+
+
+@exact
+def range_len(a, b, s):
+    """len(range(a, b, s))."""
+    if s > 0:
+        return max(np.int64(0), (b - a + s - 1) // s)
+    return max(np.int64(0), (a - b - s - 1) // -s)
+
+
+@exact
+def product_fits(a, b):
+    """True if a * b is below 2**61."""
+    return abs(np.float64(a) * np.float64(b)) < 2.0**61

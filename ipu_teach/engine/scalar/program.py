@@ -1,0 +1,75 @@
+"""The texts of scalar loops, made into functions as they are asked for, and when it pays to compile one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from ipu_teach.compile.scalar import ScalarCode
+from ipu_teach.engine.scalar import compiled
+from ipu_teach.engine.scalar.text import compiled_text, python_text
+from ipu_teach.target import Target
+from ipu_teach.types import Array
+
+FOREVER = 1 << 62  # more cycles than a loop may ever count
+# Seconds until a compiled loop runs, beside the time that it then takes (measured on two shared cores of a server).
+IMPORT, COMPILE, READ = 1.3, 0.6, 0.02
+
+
+class Program:
+    """The functions of one codelet on one target. `spent`: seconds that CPython's has taken."""
+
+    def __init__(self, code: ScalarCode, target: Target) -> None:
+        self.code, self.target, self.spent = code, target, 0.0
+        space: dict[str, Any] = {}
+        name = code.codelet.__name__
+        exec(compile(python_text(code, target), f"<{name}, counted>", "exec"), space)
+        self.python: Callable[..., int] = space["vertex"]
+        self._texts: dict[tuple[frozenset[str], bool], str] = {}
+        self._loops: Array | None = None
+        self._failed = bool(code.uncompiled) or not compiled.numba_is_here()
+
+    @property
+    def compiles(self) -> bool:
+        """True if its loop can be compiled, as far as is known."""
+        return not self._failed
+
+    def addresses(self) -> Array:
+        """Where numpy's own loops lie that it calls. Where one is not as it should be, it cannot be compiled."""
+        if self._loops is None:
+            self._loops = compiled.addresses(self.code.loops)
+            self._failed = self._failed or self._loops is None
+        return np.zeros(1, np.int64) if self._loops is None else self._loops
+
+    def text(self, unit: frozenset[str], small: bool) -> str:
+        """The compiled text for fields that lie so: see `compiled_text`."""
+        if (unit, small) not in self._texts:
+            self._texts[unit, small] = compiled_text(self.code, self.target, unit, small)
+        return self._texts[unit, small]
+
+    def seconds_to_compile(self, text: str) -> float:
+        """How long it takes until `text` runs, about."""
+        if compiled.known(text):
+            return 0.0
+        return (READ if compiled.kept(text) else COMPILE) + (0 if compiled.numba_is_loaded() else IMPORT)
+
+    def compiled(self, text: str, arguments: Callable[[], Sequence[Any]]) -> compiled.Loop | None:
+        """The loop of `text`; None if it cannot be compiled here. `arguments()`: such that nothing is run with them."""
+        self.addresses()
+        found = None if self._failed else compiled.loop_of(text, arguments)
+        self._failed = found is None
+        return found
+
+
+_programs: WeakKeyDictionary[ScalarCode, Program] = WeakKeyDictionary()
+
+
+def program_of(code: ScalarCode, target: Target) -> Program:
+    """The functions of `code`, made once."""
+    found = _programs.get(code)
+    if found is None or found.target != target:
+        found = _programs[code] = Program(code, target)
+    return found

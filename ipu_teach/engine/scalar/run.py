@@ -1,0 +1,210 @@
+"""Run a scalar loop for every vertex of a group, by CPython's text and by the compiled one.
+
+A run starts with CPython's, vertex by vertex, and watches the clock. When what is left would take longer than compiling does,
+the compiled loop goes on from there: no vertex sees another, so that a run may change hands between two of them. So it may
+within one vertex of very many turns, which is put back and begun again.
+
+Where the compiled loop cannot go on with a vertex, that one is put back and CPython's text runs it. Where that fails, the plain
+loop does, and raises the learner's own error. An interruption puts back the fields of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, TimeoutError as StillRunning
+from dataclasses import replace
+from functools import cache
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.compile.groups import Group
+from ipu_teach.compile.workers import race_of
+from ipu_teach.cost.codelets import UNIT, UNKNOWN
+from ipu_teach.engine.memory import Memory
+from ipu_teach.engine.scalar.compiled import Loop
+from ipu_teach.engine.scalar.fields import Fields
+from ipu_teach.engine.scalar.program import FOREVER, program_of
+from ipu_teach.target import Target
+from ipu_teach.types import Array
+
+MOST_VIEWS = 1 << 14  # of fields that are made once and kept
+LOOK = 1 << 20  # units of cycles after which a long vertex looks at the clock
+FIRST_LOOK = 0.002  # seconds from which on the time of what is left can be told
+PATIENCE = 2.0  # how many times as long as compiling takes, a loop of short runs may have taken all in all
+CHECK = 0.05  # seconds between two looks whether somebody interrupts
+CHOSEN = ""  # "python" or "compiled" instead of the clock, for tests
+
+
+class _Long(Exception):
+    """A vertex takes so long that compiling pays."""
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    """Where compiled loops run: an interruption reaches the main thread, which waits."""
+    return ThreadPoolExecutor(thread_name_prefix="ipu_teach loop")
+
+
+class ScalarRun:
+    """The vertices of a group, ready to run. `plainly(group)` runs some of them in the plain loop.
+
+    `cycles`: int64[vertices], receives the worker cycles of each; of a MultiVertex, those of its tile. `races`: that workers
+    meet in an element is an error.
+    """
+
+    def __init__(
+        self,
+        group: Group,
+        layouts: tuple[Any, ...],
+        memory: Memory,
+        target: Target,
+        defined: Array,
+        cycles: Array | None,
+        races: bool,
+        plainly: Callable[[Group], None],
+    ) -> None:
+        assert group.scalar is not None
+        self.group, self.plainly, self.races = group, plainly, races and group.scalar.multi
+        self.program = program_of(group.scalar, target)
+        self.fields = Fields(group, group.scalar, layouts, memory, defined)
+        self.count = len(group.rows)
+        self.cycles = np.zeros(self.count, np.int64) if cycles is None else cycles
+        self.workers = [number for number, _ in group.workers] or [0]
+        few = self.count * len(self.fields.places) <= MOST_VIEWS
+        self.views: list[list[Array] | None] = [None] * self.count if few else []
+        unit = frozenset(name for name, place in self.fields.places.items() if place.unit)
+        self.text = self.program.text(unit, len(self.workers) <= 8)
+        self.arguments: list[Any] = []  # of the compiled loop, but for its first two
+
+    def run(self) -> None:
+        """Run `compute()` of every vertex."""
+        fields = self.fields
+        fields.load()
+        self.stored = 0
+        try:
+            first = 0 if self._pays_at_once() else self._by_python(0)
+            if first < self.count:
+                self._by_compiled(first)
+        except KeyboardInterrupt:
+            fields.restore()
+            raise
+        fields.store(self.stored, self.count)
+        if self.races:
+            met = fields.race()
+            if met is not None:
+                raise race_of(self.group, *met)
+
+    # By CPython
+
+    def _pays_at_once(self) -> bool:
+        """True if the compiled loop need not be waited for, or was worth waiting for long ago."""
+        program = self.program
+        if not program.compiles or CHOSEN:
+            return program.compiles and CHOSEN == "compiled"
+        wait = program.seconds_to_compile(self.text)
+        return wait == 0 or program.spent > PATIENCE * wait
+
+    def _by_python(self, first: int) -> int:
+        """Run vertices from `first` on. Returns with which the compiled loop had better go on."""
+        program, begin, v = self.program, perf_counter(), first
+        watched = program.compiles and not CHOSEN
+        wait = program.seconds_to_compile(self.text) if watched else 0.0
+        look = FIRST_LOOK
+        for v in range(first, self.count):
+            try:
+                self._vertex(v, wait if watched else 0.0)
+            except _Long:
+                self.fields.restore(v)
+                return v
+            elapsed = perf_counter() - begin
+            if watched and elapsed > look:
+                if elapsed / (v + 1 - first) * (self.count - v - 1) > wait:
+                    return v + 1
+                look = 1.5 * elapsed
+        program.spent += perf_counter() - begin
+        return self.count
+
+    def _vertex(self, v: int, wait: float) -> None:
+        """Run one vertex. `wait`: seconds after which it raises `_Long` at the head of a loop; 0 for never."""
+        number, begin = len(self.workers), perf_counter() if wait else 0.0
+        found = self.views[v] if self.views else None
+        if found is None:
+            found = self.fields.arguments(v)
+            if self.views:
+                self.views[v] = found
+
+        def longer(cycles: int) -> int:
+            if perf_counter() - begin > wait:
+                raise _Long
+            return cycles + LOOK
+
+        most, vertex = LOOK if wait else FOREVER, self.program.python
+        try:
+            spent = max([vertex(worker, number, most, longer, *found) for worker in self.workers])
+        except _Long:
+            raise
+        except Exception:
+            self._by_referee(v)
+            return
+        self.cycles[v] = -(-spent // UNIT) * number
+
+    def _by_referee(self, v: int) -> None:
+        """Let the plain loop run a vertex, on what it had before: it says what is wrong."""
+        self.fields.restore(v)
+        self.fields.store(self.stored, v)
+        self.stored = v + 1
+        self.cycles[v] = UNKNOWN
+        self.plainly(replace(self.group, rows=self.group.rows[v : v + 1]))
+
+    # By compiled code
+
+    def _by_compiled(self, first: int) -> None:
+        """Run the vertices from `first` on; by CPython if they cannot be compiled after all."""
+        if not self.arguments:
+            self._prepare()
+        run = self.program.compiled(self.text, lambda: (0, 0, *self.arguments))
+        if run is None:
+            for v in range(first, self.count):
+                self._vertex(v, 0.0)
+            return
+        flags, cycles, number = self.arguments[0], self.arguments[5], len(self.workers)
+        flags[first:] = 0
+        cycles[first:] = 0
+        while first < self.count:
+            end = self._attended(run, first)
+            self.cycles[first:end] = -(-cycles[first:end] // UNIT) * number
+            if end < self.count:
+                self.fields.restore(end)
+                self._vertex(end, 0.0)
+                end += 1
+            first = end
+
+    def _prepare(self) -> None:
+        fields, count = self.fields, self.count
+        columns = [column for place in fields.places.values() for column in place.columns]
+        meta = np.ascontiguousarray(np.stack(columns, axis=1)) if columns else np.zeros((count, 0), np.int64)
+        buffers = [place.flat for place in fields.places.values()]
+        buffers = [flat.view(np.uint16) if flat.dtype == np.float16 else flat for flat in buffers]
+        self.stop = np.zeros(1, np.int64)
+        loops = self.program.addresses()
+        self.arguments = [
+            np.zeros(count, np.int64), len(self.workers), meta, self.stop, loops, np.zeros(count, np.int64), *buffers,
+            *fields.marks.values(), *fields.reads.values(),
+        ]  # fmt: skip
+
+    def _attended(self, run: Loop, first: int) -> int:
+        """Run the compiled loop beside this thread, which waits for interruptions. Returns the vertex where it ended."""
+        job = _pool().submit(run, first, self.count, *self.arguments)
+        try:
+            while True:
+                try:
+                    return job.result(CHECK)
+                except StillRunning:
+                    continue
+        except BaseException:
+            self.stop[0] = 1
+            job.exception()
+            self.stop[0] = 0
+            raise

@@ -1,0 +1,80 @@
+"""The two texts of a scalar loop, whole: what the walk wrote, with the target's prices in it and a head around it."""
+
+from __future__ import annotations
+
+import re
+
+from ipu_teach.compile.scalar import ScalarCode
+from ipu_teach.cost.codelets import UNIT, VERTEX_OVERHEAD, piece_cycles, rate_cycles
+from ipu_teach.target import Target
+
+_PRICE = re.compile("«(v?)(\\d+)(?:\\|([^»]*))?»")
+_HEAD = "import math\nimport numpy as np\n"
+_COMPILED = "@njit(cache=CACHED, error_model='numpy', nogil=True)\n"
+
+
+def python_text(code: ScalarCode, target: Target) -> str:
+    """A module with `vertex(worker, workers, most, longer, fields…, marks…, reads…)`, which returns cycles in units of `UNIT`.
+
+    Where it has counted `most` of them at the head of a loop, it asks `longer` for a new limit, which may raise to end it. It
+    raises `Bail` where compute() raises.
+    """
+    args = ["worker", "workers", "most", "longer", *(f"f_{n}" for n in code.fields), *(f"m_f_{n}" for n in code.marked)]
+    args += [f"r_m_f_{n}" for n in code.fields] if code.multi else []
+    tables = "".join(f"{name} = {values!r}\n" for name, values in code.tables.items())
+    begin = [f"    cyc = {VERTEX_OVERHEAD * UNIT}", *(["    vec = loads = stores = 0"] if code.vectors else [])]
+    begin += ["    wbit = 1 << worker"] if code.multi else []
+    body = "\n".join([*begin, *_priced(code.python, code, target)])
+    bail = "class Bail(Exception):\n    pass\n"
+    return f"{_HEAD}{tables}\n\n{bail}\n\ndef vertex({', '.join(args)}):\n{body}\n"
+
+
+def columns_of(code: ScalarCode) -> list[str]:
+    """The columns of the table that says where each vertex's fields lie: an offset, and length and stride of each axis."""
+    return [
+        column
+        for name, declared in code.fields.items()
+        for column in (f"f_{name}_o", *(f"f_{name}_{what}{axis}" for axis in range(declared.depth) for what in "ns"))
+    ]
+
+
+def compiled_text(code: ScalarCode, target: Target, unit: frozenset[str], small: bool = True) -> str:
+    """A module with `run(first, last, flags, workers, meta, stop, loops, cycles, fields…, marks…, reads…)` for the compiler.
+
+    `unit`: fields whose last axis has stride 1 in every vertex; `small`: the marks of workers are bytes. `flags[v]` receives 0,
+    the line where vertex v could not go on, or that line below 0 where it was stopped; the run ends there, and returns v.
+    """
+    arrays = [*(f"f_{n}" for n in code.fields), *(f"m_f_{n}" for n in code.marked)]
+    arrays += [f"r_f_{n}" for n in code.fields] if code.multi else []
+    shared = ["workers", "meta", "stop", "loops", "cycles", *arrays]
+    strides = {f"f_{n}_s{f.depth - 1}" for n, f in code.fields.items() if f.depth and n in unit}
+    begin = [f"    {c} = {'1' if c in strides else f'meta[v, {k}]'}" for k, c in enumerate(columns_of(code))]
+    begin += [f"    {slot} = {zero}" for slot, zero in code.slots.items()]
+    begin += [f"    cyc = {VERTEX_OVERHEAD * UNIT}", *(["    vec = loads = stores = 0"] if code.vectors else [])]
+    begin += ["    wbit = np.uint8(1 << worker)" if small else "    wbit = np.uint64(1 << worker)"] if code.multi else []
+    tables = "".join(f"{name} = np.array({list(values)!r})\n" for name, values in code.tables.items())
+    body = "\n".join([*begin, *_priced(code.compiled, code, target)])
+    return (
+        f"{_HEAD}from numba import njit\nfrom ipu_teach.engine.scalar.native import *\n{tables}\n\n"
+        f"{_COMPILED}def vertex(v, worker, {', '.join(shared)}):\n{body}\n\n\n"
+        f"{_COMPILED}def run(first, last, flags, {', '.join(shared)}):\n"
+        f"    for v in range(first, last):\n"
+        f"        for worker in range(workers):\n"
+        f"            flags[v] = vertex(v, worker, {', '.join(shared)})\n"
+        f"            if flags[v]:\n"
+        f"                return v\n"
+        f"    return last\n"
+    )
+
+
+def _priced(lines: tuple[str, ...], code: ScalarCode, target: Target) -> list[str]:
+    pieces = [piece_cycles(piece, target) for piece in code.pieces]
+    rates = [rate_cycles(rate, target) for rate in code.rates]
+
+    def price(found: re.Match[str]) -> str:
+        whole, number, n = found[1], int(found[2]), found[3]
+        if not whole:
+            return str(pieces[number])
+        return " + ".join(f"{cycles} * (({n} + {width - 1}) // {width})" for cycles, width in rates[number])
+
+    return [_PRICE.sub(price, line) if "«" in line else line for line in lines]

@@ -1,0 +1,207 @@
+"""How vertices run: the ways, and what they are bound with. Of those in `WAYS` the first that takes a group runs it.
+
+A way is an object with `bind(group, site)`, which returns prebound calls; to run the vertices is to make those calls. What a
+way does not know how to do (floating-point traps) is done around it, see `Trapping`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ipu_teach.compile.groups import Group
+from ipu_teach.cost.codelets import path_cycles
+from ipu_teach.engine.chance import Chance
+from ipu_teach.engine.flat import bind_flat
+from ipu_teach.engine.floating import Guarded, Watch
+from ipu_teach.engine.hosted import traces_of
+from ipu_teach.engine.kernels import Call
+from ipu_teach.engine.lane_run import bind_lanes
+from ipu_teach.engine.loop import run_loop
+from ipu_teach.engine.memory import Memory
+from ipu_teach.engine.plan import bind
+from ipu_teach.engine.registers import OnRegisters
+from ipu_teach.engine.scalar.count import Counting
+from ipu_teach.engine.scalar.run import ScalarRun
+from ipu_teach.engine.threads import shares, together
+from ipu_teach.graph.registers import Registers
+from ipu_teach.graph.vertex import Vertex
+from ipu_teach.target import Target
+from ipu_teach.types import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """Where a group of vertices is bound, and with what.
+
+    `memory`: where its fields lie: the machine's, or the host's copy of that for a way that does not stay on a GPU.
+    `watch` and `chance`: what traps, and what rounds stochastically, as numbers behave now. `returned`: bool[vertices],
+    receives what each `compute()` returned; nothing counts as true. `cycles`: int64[vertices], receives the worker cycles of
+    each vertex where they depend on data. `defined`: of each byte of memory whether something was written there; scalar loops
+    say so of what they store. `races`: workers that meet in an element are an error. `stopped`: receives the codelets that had
+    to run one by one after all, each with the reason.
+    """
+
+    memory: Memory
+    layouts: tuple[Any, ...]
+    target: Target
+    compute_set: str
+    registers: Registers
+    watch: Watch
+    chance: Chance | None
+    exact: bool
+    threads: int
+    pool: ThreadPoolExecutor | None
+    defined: Array
+    races: bool
+    stopped: dict[type[Vertex], str]
+    returned: Array | None = None
+    cycles: Array | None = None
+
+    @property
+    def watched(self) -> bool:
+        """True if something traps on one of the vertices' tiles."""
+        return bool(self.watch.kinds)
+
+
+class Way(Protocol):
+    """One way to run the vertices of a group."""
+
+    def takes(self, group: Group, site: Site) -> bool:
+        """True if it can run `group`."""
+
+    def stays(self, group: Group, site: Site) -> bool:
+        """True if it can do so in the machine's own memory, wherever that is; else it needs the host's."""
+
+    def bind(self, group: Group, site: Site) -> list[Call]:
+        """The calls that run `compute()` for every vertex of `group`."""
+
+
+class AtOnce:
+    """One call of `compute()` for all vertices: codelets that are written so."""
+
+    def takes(self, group: Group, site: Site) -> bool:
+        return group.at_once
+
+    def stays(self, group: Group, site: Site) -> bool:
+        return True
+
+    def bind(self, group: Group, site: Site) -> list[Call]:
+        return [(OnRegisters(group, site.layouts, site.memory, site.registers, site.chance).run, ())]
+
+
+class Batch:
+    """Array calls over all vertices, made from a trace, or from one for each way through a few branches."""
+
+    def takes(self, group: Group, site: Site) -> bool:
+        return group.way in ("batch", "fork")
+
+    def stays(self, group: Group, site: Site) -> bool:
+        xp = site.memory.backend
+        return (xp.on_host or (site.chance is None and not site.watched)) and not any(map(xp.lacks, traces_of(group)))
+
+    def bind(self, group: Group, site: Site) -> list[Call]:
+        memory, returned = site.memory, site.returned
+        alone = site.chance is None and not site.watched and returned is None and memory.backend.on_host
+        if site.pool is not None and alone and group.way == "batch":
+            parts = [bind(part, site.layouts, memory) for part in shares(group, site.threads)]
+            return [(together, (site.pool, parts))] if len(parts) > 1 else parts[0]
+        costs = tuple(path_cycles(trace, site.target) for trace in group.paths)
+        return bind(
+            group, site.layouts, memory, returned, exact=site.exact, cycles=site.cycles, costs=costs, chance=site.chance
+        )
+
+
+class Scalar:
+    """Loops over elements, made from the text of `compute()`."""
+
+    def takes(self, group: Group, site: Site) -> bool:
+        # What traps, and what rounds by chance, goes vertex by vertex.
+        return group.way == "scalar" and site.chance is None and not site.watched
+
+    def stays(self, group: Group, site: Site) -> bool:
+        return False
+
+    def bind(self, group: Group, site: Site) -> list[Call]:
+        def plainly(some: Group) -> None:
+            run_loop(some, site.layouts, site.memory, compute_set=site.compute_set)
+
+        made = ScalarRun(group, site.layouts, site.memory, site.target, site.defined, site.cycles, site.races, plainly)
+        return [(made.run, ())]
+
+
+class InLanes:
+    """Each vertex a lane of arrays; those that wait are masked."""
+
+    def takes(self, group: Group, site: Site) -> bool:
+        return group.way == "lanes"
+
+    def stays(self, group: Group, site: Site) -> bool:
+        return False
+
+    def bind(self, group: Group, site: Site) -> list[Call]:
+        watch = site.watch if site.watched else None
+        return bind_lanes(
+            group, site.layouts, site.memory, site.returned, site.cycles, site.target, site.stopped, site.chance, watch,
+            site.compute_set,
+        )  # fmt: skip
+
+
+class Loop:
+    """Vertex by vertex in plain Python: takes everything, and is what the others are compared with.
+
+    What a scalar loop would count is counted beside it, on copies: cycles, what is stored, and what workers touch.
+    """
+
+    def takes(self, group: Group, site: Site) -> bool:
+        return True
+
+    def stays(self, group: Group, site: Site) -> bool:
+        return False
+
+    def bind(self, group: Group, site: Site) -> list[Call]:
+        watch = site.watch if site.watched else None
+        count = None
+        if group.scalar is not None and group.trace.stopped:
+            count = Counting(group, site.target, site.defined, site.cycles, site.races)
+        return [(run_loop, (group, site.layouts, site.memory, site.returned, site.chance, watch, site.compute_set, count))]
+
+
+class Trapping:
+    """A way of many vertices at a time, with the loop beside it, which finds the one that trapped."""
+
+    def __init__(self, way: Way) -> None:
+        self._way, self._loop = way, Loop()
+
+    def takes(self, group: Group, site: Site) -> bool:
+        return self._way.takes(group, site)
+
+    def stays(self, group: Group, site: Site) -> bool:
+        return self._way.stays(group, site)
+
+    def bind(self, group: Group, site: Site) -> list[Call]:
+        calls = self._way.bind(group, site)
+        if not site.watched:
+            return calls
+        loop = self._loop.bind(group, site)
+        return [(Guarded(site.memory, [group], site.layouts, [site.watch], calls, loop, site.cycles).run, ())]
+
+
+WAYS: tuple[Way, ...] = (AtOnce(), Trapping(Batch()), Scalar(), Trapping(InLanes()), Loop())
+REFEREE: tuple[Way, ...] = (AtOnce(), Loop())  # with vertex_loop=True
+
+
+def bind_across(groups: Sequence[Group], sites: Sequence[Site]) -> list[Call] | None:
+    """The calls that run all groups of one table as one long region, if `flat` can: what is elementwise has no vertices."""
+    memory, layouts, watched = sites[0].memory, sites[0].layouts, any(site.watched for site in sites)
+    if any(group.at_once for group in groups) or any(site.chance is not None for site in sites):
+        return None
+    if watched and not memory.backend.on_host:
+        return None
+    calls = bind_flat(groups, layouts, memory)
+    if calls is None or not watched:
+        return calls
+    loops = [call for group, site in zip(groups, sites, strict=True) for call in Loop().bind(group, site)]
+    return [(Guarded(memory, groups, layouts, [site.watch for site in sites], calls, loops).run, ())]

@@ -1,0 +1,237 @@
+"""Loops over elements: on every way the bits and the cycles of the plain vertex loop, and what is stored is known."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+import pytest
+import student_codelets as students
+from graphs import same_bits
+from student_codelets import CASES
+
+from ipu_teach import FLOAT, INT, Engine, Graph, InOut, Input, IPUModel, MultiVertex, Output, Vector, Vertex
+from ipu_teach.compile.scalar import scalar_code
+from ipu_teach.errors import CodeletError, ComputeSetRaceError, UninitialisedReadError
+from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
+from ipu_teach.types import Array
+
+MODEL = IPUModel(tiles_per_ipu=13)
+
+
+class Built:
+    """A graph with one vertex for each row of the arrays. `lie`: how the tensors lie: one after the other, or turned."""
+
+    def __init__(self, codelet: type[Vertex], values: dict[str, Array], lie: str = "rows") -> None:
+        self.device = MODEL.create_device()
+        self.graph = Graph(self.device.target)
+        self.compute_set = self.graph.add_compute_set("cs")
+        count = len(next(iter(values.values())))
+        self.names, given = list(values), {}
+        for name, array in values.items():
+            field = codelet.fields[name]
+            if field.kind == "state":
+                given[name] = array
+                continue
+            shape = array.shape if lie == "rows" else array.shape[::-1]
+            tensor = self.graph.add_variable(field.dtype, shape, name)
+            self.graph.set_tile_mapping(tensor, 0)
+            if lie != "rows":
+                tensor = tensor.dim_shuffle(range(array.ndim)[::-1])
+            if lie == "backwards":
+                tensor = tensor.reverse(0)
+            self.graph.set_initial_value(tensor, array)
+            self.graph.create_host_read(name, tensor)
+            given[name] = tensor
+        self.state = {name for name in values if codelet.fields[name].kind == "state"}
+        self.graph.add_vertices(self.compute_set, codelet, np.arange(count) % 13, **given)
+
+    def engine(self, program: Program | None = None, **how: Any) -> Engine:
+        engine = Engine(self.graph, program or Execute(self.compute_set), **how)
+        engine.load(self.device)
+        return engine
+
+    def ran(self, times: int = 1, **how: Any) -> tuple[Engine, dict[str, Array]]:
+        engine = self.engine(Repeat(times, Execute(self.compute_set)), **how)
+        engine.run()
+        return engine, {name: engine.read_tensor(name) for name in self.names if name not in self.state}
+
+
+def values_of(name: str, count: int, seed: int = 1) -> tuple[type[Vertex], dict[str, Array]]:
+    codelet: type[Vertex] = getattr(students, name)
+    found = CASES[name](np.random.default_rng(seed), count)
+    return codelet, {n: v.astype(codelet.fields[n].dtype.numpy) for n, v in found.items()}
+
+
+@pytest.mark.parametrize("lie", ["rows", "turned", "backwards"])
+@pytest.mark.parametrize("name", [name for name in CASES if name != "Racy"])
+def test_students_codelets_have_the_plain_loops_bits_and_cycles(name: str, lie: str) -> None:
+    for count, seed in ((1, 2), (41, 3)):
+        built = Built(*values_of(name, count, seed), lie)
+        (fast, found), (slow, expected) = built.ran(2), built.ran(2, vertex_loop=True)
+        for field, array in expected.items():
+            assert same_bits(found[field], array), field
+        assert fast.report.total_cycles == slow.report.total_cycles > 0
+        assert fast.report.unknown_codelets == slow.report.unknown_codelets == ()
+        assert fast.report.ways()[name] in ("batch", "scalar") and slow.report.ways() == {name: "loop"}
+
+
+def test_most_of_them_run_as_scalar_loops() -> None:
+    ways = [Built(*values_of(name, 1)).engine().report.ways()[name] for name in CASES]
+    assert ways.count("scalar") == 30 and ways.count("batch") == 7
+
+
+REFUSED = {
+    "UsesList": ("seen = []", "a list"),
+    "UsesSlice": ("self.y[::2]", "a slice with a step"),
+    "UsesWhole": ("np.cumsum", "np.cumsum()"),
+    "UsesFloatIndex": ("self.x[n]", "no whole number"),
+    "UsesRecursion": ("self.fact(n - 1)", "calls itself"),
+    "UsesTry": ("try:", "a try"),
+    "ReadsOutput": ("self.y += v", "the Output y is read"),
+    "WritesInput": ("self.x[0] = 1", "the Input x is assigned"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_names_the_line(name: str) -> None:
+    codelet, (text, reason) = getattr(students, name), REFUSED[name]
+    refused = scalar_code(codelet)
+    lines, first = inspect.getsourcelines(codelet.compute if name != "UsesRecursion" else codelet.fact)
+    line = first + next(k for k, one in enumerate(lines) if text in one)
+    assert isinstance(refused, str) and f"student_codelets.py, line {line} (" in refused and reason in refused
+    assert "does not run as a scalar loop" in refused
+
+
+def test_a_codelet_that_fails_raises_its_own_error_at_its_own_line() -> None:
+    values = {"x": np.arange(15).reshape(3, 5), "at": np.array([-5, 5, 0]), "y": np.full(3, 77)}
+    line = inspect.getsourcelines(students.TooFar.compute)[1] + 2
+    for loop in (False, True):
+        engine = Built(students.TooFar, values).engine(vertex_loop=loop)
+        with pytest.raises(CodeletError, match="IndexError") as caught:
+            engine.run()
+        assert "vertex 1 (TooFar, tile 1)" in caught.value.where and f"line {line} (TooFar.compute)" in caught.value.where
+        assert isinstance(caught.value.__cause__, IndexError)
+        # The vertices before it are done, the one that failed is as it was.
+        assert engine.read_tensor("y").tolist() == [0, 77, 77]
+
+
+# --- definedness ------------------------------------------------------------------------------------------------------
+
+
+class Evens(Vertex):
+    x: Input[Vector[INT]]
+    y: Output[Vector[INT]]
+
+    def compute(self) -> None:
+        for i in range(len(self.x)):
+            if self.x[i] % 2 == 0:
+                self.y[i] = self.x[i]
+
+
+@pytest.mark.parametrize("how", [{}, {"vertex_loop": True}, {"shuffle": 3}])
+@pytest.mark.parametrize("turned", [False, True])
+def test_an_element_that_no_vertex_stored_is_unwritten(how: dict[str, Any], turned: bool) -> None:
+    device = MODEL.create_device()
+    graph = Graph(device.target)
+    x, y, z = (graph.add_variable(INT, (4, 3), name) for name in "xyz")
+    for tensor in (x, y, z):
+        graph.set_tile_mapping(tensor, 0)
+    graph.create_host_write("x", x)
+    cs = graph.add_compute_set()
+    for k in range(3 if turned else 4):
+        own = [t[:, k] if turned else t[k] for t in (x, y)]
+        graph.set_tile_mapping(graph.add_vertex(cs, Evens, x=own[0], y=own[1]), 0)
+    engine = Engine(graph, [Execute(cs), Copy(y, z), Copy(y[:2], z[:2])], **how)
+    engine.load(device)
+    numbers = np.arange(12).reshape(4, 3) * 2
+    numbers[2, 1] += 1
+    engine.write_tensor("x", numbers)
+    engine.run(0)
+    engine.run(2)  # what was stored may be read
+    with pytest.raises(UninitialisedReadError, match=r"element \[2, 1\] of 'y'"):
+        engine.run(1)
+    engine.write_tensor("x", numbers * 2)
+    engine.run(0)
+    engine.run(1)  # by now all of it is
+
+
+def test_what_a_condition_left_out_is_not_taken_for_written_by_a_vertex_either() -> None:
+    values = {"x": np.array([[2, 4], [6, 7]]), "y": np.zeros((2, 2))}
+    device = MODEL.create_device()
+    graph = Graph(device.target)
+    x, y, out = graph.add_variable(INT, (2, 2), "x"), graph.add_variable(INT, (2, 2), "y"), graph.add_variable(INT, (2,), "out")
+    for tensor in (x, y, out):
+        graph.set_tile_mapping(tensor, 0)
+    graph.set_initial_value(x, values["x"])
+    first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
+    graph.add_vertices(first, Evens, [0, 1], x=x, y=y)
+    graph.add_vertices(second, LastOf, [0, 1], x=y, out=out)
+    engine = Engine(graph, Sequence(Execute(first), Execute(second)))
+    engine.load(device)
+    with pytest.raises(UninitialisedReadError, match=r"LastOf reads element \[1, 1\] of 'y'"):
+        engine.run()
+
+
+class LastOf(Vertex):
+    x: Input[Vector[INT]]
+    out: Output[INT]
+
+    def compute(self) -> None:
+        self.out = self.x[-1]
+
+
+# --- workers ----------------------------------------------------------------------------------------------------------
+
+
+class Most(MultiVertex):
+    """Workers meet in `most` where the numbers are large."""
+
+    x: Input[Vector[INT]]
+    most: InOut[Vector[INT]]
+
+    def compute(self, worker: int) -> None:
+        for i in range(worker, len(self.x), self.num_workers):
+            if self.x[i] > 10:
+                self.most[1] = self.x[i]
+
+
+@pytest.mark.parametrize("how", [{}, {"vertex_loop": True}, {"shuffle": 5}])
+def test_workers_that_meet_behind_a_branch_race_in_the_run_that_has_it(how: dict[str, Any]) -> None:
+    for large, races in ((0, False), (1, False), (2, True)):
+        x = np.zeros((3, 12), int)
+        x[1, 2 : 2 + large] = 11
+        engine = Built(Most, {"x": x, "most": np.zeros((3, 2), int)}).engine(**how)
+        if not races:
+            engine.run()
+            continue
+        with pytest.raises(ComputeSetRaceError) as caught:
+            engine.run()
+        assert caught.value.tried == "Worker 2 of Most writes most[1], and worker 3 writes it."
+        assert caught.value.where == "vertex 1 (Most.most, tile 1)"
+
+
+def test_races_of_workers_pass_where_races_do() -> None:
+    x = np.full((1, 12), 11)
+    _, found = Built(Most, {"x": x, "most": np.zeros((1, 2), int)}).ran(strict={"races": False})
+    assert found["most"].tolist() == [[0, 11]]
+
+
+class WholeShare(MultiVertex):
+    """Each worker reads what it wrote itself."""
+
+    x: InOut[Vector[FLOAT]]
+
+    def compute(self, worker: int) -> None:
+        for i in range(worker, len(self.x), self.num_workers):
+            while self.x[i] > 1:
+                self.x[i] = self.x[i] / 2
+
+
+def test_a_worker_may_read_what_it_wrote() -> None:
+    x = np.arange(26, dtype=np.float32).reshape(2, 13)
+    built = Built(WholeShare, {"x": x})
+    (fast, found), (slow, expected) = built.ran(), built.ran(vertex_loop=True)
+    assert same_bits(found["x"], expected["x"]) and fast.report.ways() == {"WholeShare": "scalar"}
+    assert fast.report.total_cycles == slow.report.total_cycles

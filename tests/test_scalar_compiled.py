@@ -1,0 +1,286 @@
+"""Scalar loops as machine code: the plain loop's bits and cycles, a cache that may fail, and loops that can be stopped."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+import student_codelets as students
+import test_branches
+from graphs import same_bits
+from student_codelets import CASES
+from test_scalar import Built, values_of
+
+from ipu_teach import FLOAT, HALF, INT, UNSIGNED_CHAR, InOut, Input, Output, Vector, Vertex
+from ipu_teach.engine.scalar import compiled, run as scalar_run
+from ipu_teach.engine.scalar.run import ScalarRun
+from ipu_teach.errors import CodeletError
+from ipu_teach.types import Array
+
+pytestmark = pytest.mark.skipif(not compiled.numba_is_here(), reason="numba is not installed")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IPU_TEACH_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Everything is compiled. Returns the vertices that went back to CPython."""
+    back: list[int] = []
+    plain = ScalarRun._vertex
+
+    def counted(self: ScalarRun, v: int, wait: float) -> None:
+        back.append(v)
+        plain(self, v, wait)
+
+    monkeypatch.setattr(scalar_run, "CHOSEN", "compiled")
+    monkeypatch.setattr(ScalarRun, "_vertex", counted)
+    return back
+
+
+def agree(built: Built, **how: Any) -> dict[str, Array]:
+    (fast, found), (slow, expected) = built.ran(2, **how), built.ran(2, vertex_loop=True)
+    for field, array in expected.items():
+        assert same_bits(found[field], array), field
+    assert fast.report.total_cycles == slow.report.total_cycles > 0
+    assert fast.report.unknown_codelets == ()
+    return found
+
+
+SCALAR = [name for name in CASES if name != "Racy" and Built(*values_of(name, 1)).engine().report.ways()[name] == "scalar"]
+
+
+@pytest.mark.parametrize("name", SCALAR)
+def test_compiled_loops_have_the_plain_loops_bits_and_cycles(name: str, at_once: list[int]) -> None:
+    agree(Built(*values_of(name, 37, 4)))
+    assert at_once == []  # nothing had to go back
+
+
+@pytest.mark.parametrize("name", ["Histogram", "HalfSums", "Clip", "Life", "Shift"])
+@pytest.mark.parametrize("lie", ["turned", "backwards"])
+def test_however_the_fields_lie(name: str, lie: str, at_once: list[int]) -> None:
+    agree(Built(*values_of(name, 19, 5), lie), shuffle=4)
+    assert at_once == []
+
+
+def test_random_branches_compiled(at_once: list[int]) -> None:
+    for seed in range(6):
+        test_branches.test_random_branches_equal_the_vertex_loop.hypothesis.inner_test(Random(1000 + seed))  # type: ignore[attr-defined]
+
+
+class Odd(Vertex):
+    """Every third vertex needs integers beyond 61 bits, which the compiled loop leaves to CPython."""
+
+    n: Input[INT]
+    out: Output[INT]
+
+    def compute(self) -> None:
+        product = 1
+        for _ in range(self.n):
+            product = product * 1_000_003
+        self.out = product % 1009
+
+
+def test_a_vertex_that_cannot_go_on_goes_back_alone(at_once: list[int]) -> None:
+    n = np.array([3, 2, 30, 1, 0, 40])
+    found = agree(Built(Odd, {"n": n, "out": np.zeros(6, int)}))
+    assert found["out"].tolist() == [pow(1_000_003, k, 1009) for k in n.tolist()]
+    assert at_once == [2, 5, 2, 5]
+
+
+class Unfit(Vertex):
+    x: Input[Vector[FLOAT]]
+    y: Output[Vector[UNSIGNED_CHAR]]
+    h: InOut[Vector[HALF]]
+
+    def compute(self) -> None:
+        for i in range(len(self.x)):
+            if self.x[i] > -1:
+                self.y[i] = self.x[i]
+            self.h[i] += self.x[i] / 3
+
+
+def test_what_does_not_fit_is_the_plain_loops_answer(at_once: list[int]) -> None:
+    x = np.array([[1, 2.5, -9], [255.9, 3, 4], [256, 0, 7]], np.float32)
+    agree(Built(Unfit, {"x": x, "y": np.zeros((3, 3), np.uint8), "h": np.ones((3, 3), np.float16)}), strict=False)
+    assert at_once == [2, 2]
+
+
+def test_an_error_in_a_compiled_loop_is_the_learners_own(at_once: list[int]) -> None:
+    values = {"x": np.arange(15).reshape(3, 5), "at": np.array([-5, 5, 0]), "y": np.full(3, 77)}
+    engine = Built(students.TooFar, values).engine()
+    with pytest.raises(CodeletError, match="IndexError") as caught:
+        engine.run()
+    assert "vertex 1 (TooFar, tile 1)" in caught.value.where
+    assert engine.read_tensor("y").tolist() == [0, 77, 77]
+
+
+# --- the clock --------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_changes_hands_when_that_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[int] = []
+    plain = ScalarRun._by_compiled
+    monkeypatch.setattr(ScalarRun, "_by_compiled", lambda self, first: (used.append(first), plain(self, first)))
+    monkeypatch.setattr("ipu_teach.engine.scalar.program.Program.seconds_to_compile", lambda self, text: 0.05)
+    agree(Built(*values_of("Collatz", 13, 6)))
+    assert used == []
+    agree(Built(*values_of("Mandelbrot", 2000, 6)))
+    assert len(used) >= 1 and 0 < used[0] < 2000
+
+
+class Long(Vertex):
+    n: Input[INT]
+    out: Output[INT]
+
+    def compute(self) -> None:
+        a = self.n
+        for i in range(300_000):
+            a = a * 3 + i
+        self.out = a
+
+
+def test_one_long_vertex_changes_hands_within(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[int] = []
+    plain = ScalarRun._by_compiled
+    monkeypatch.setattr(ScalarRun, "_by_compiled", lambda self, first: (used.append(first), plain(self, first)))
+    monkeypatch.setattr("ipu_teach.engine.scalar.program.Program.seconds_to_compile", lambda self, text: 0.01)
+    built = Built(Long, {"n": np.array([1]), "out": np.array([0])})
+    engine, found = built.ran()
+    assert used == [0] and engine.report.ways() == {"Long": "scalar"}
+    a = 1
+    for i in range(300_000):
+        a = a * 3 + i & 0xFFFFFFFF
+    assert int(found["out"][0]) & 0xFFFFFFFF == a
+
+
+# --- stopping ---------------------------------------------------------------------------------------------------------
+
+ENDLESS = """
+import os, signal, sys, threading, time
+from ipu_teach import *
+from ipu_teach.engine.scalar import run
+from ipu_teach.program import Execute
+
+class Endless(Vertex):
+    x: InOut[Vector[INT]]
+
+    def compute(self):
+        self.x[0] = 7
+        while True:
+            self.x[2] += 1
+            if self.x[2] % 2 == 5:
+                return
+
+run.CHOSEN = sys.argv[1]
+device = IPUModel(tiles_per_ipu=4).create_device()
+graph = Graph(device.target)
+x = graph.add_variable(INT, (4,), "x")
+graph.set_tile_mapping(x, 0)
+graph.set_initial_value(x, [1, 2, 3, 4])
+graph.create_host_read("x", x)
+cs = graph.add_compute_set()
+graph.set_tile_mapping(graph.add_vertex(cs, Endless, x=x), 0)
+engine = Engine(graph, Execute(cs))
+engine.load(device)
+sent = []
+
+def interrupt():
+    while run.CHOSEN == "compiled" and "ipu_teach loop_0" not in [t.name for t in threading.enumerate()]:
+        time.sleep(0.05)
+    time.sleep(0.3)
+    sent.append(time.time())
+    os.kill(os.getpid(), signal.SIGINT)
+
+threading.Thread(target=interrupt).start()
+try:
+    engine.run()
+except KeyboardInterrupt:
+    print(time.time() - sent[0] < 1, engine.read_tensor("x").tolist())
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are sent otherwise there")
+@pytest.mark.parametrize("way", ["compiled", "python"])
+def test_an_endless_loop_stops_within_a_second_and_leaves_what_was_there(way: str, tmp_path: Path) -> None:
+    script = tmp_path / "endless.py"
+    script.write_text(ENDLESS, encoding="utf-8")
+    done = subprocess.run([sys.executable, str(script), way], capture_output=True, text=True, timeout=90)
+    assert done.stdout.split("\n")[0] == "True [1, 2, 3, 4]", done.stderr
+
+
+# --- the cache --------------------------------------------------------------------------------------------------------
+
+ONCE = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from ipu_teach.engine.scalar import compiled, run
+from test_scalar import Built, values_of
+run.CHOSEN = "compiled"
+built = Built(*values_of("Evens", 30))
+engine, found = built.ran()
+print(int(found["y"].sum()), compiled._loaded != {})
+"""
+
+
+def once(cache: Path, **environment: str) -> subprocess.Popen[str]:
+    variables = {**os.environ, "IPU_TEACH_CACHE": str(cache), **environment}
+    command = [sys.executable, "-c", ONCE, str(Path(__file__).parent)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=variables)
+
+
+def test_two_processes_share_a_cache_and_a_third_reads_it(tmp_path: Path) -> None:
+    texts = [process.communicate(timeout=120) for process in [once(tmp_path), once(tmp_path)]]
+    made = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")}
+    texts.append(once(tmp_path).communicate(timeout=120))
+    assert len({out for out, _ in texts}) == 1 and texts[0][0].endswith("True\n"), texts
+    assert made and {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.nbc")} == made
+
+
+@pytest.mark.parametrize("trouble", ["no folder can be made", "the disk is full", "broken"])
+def test_without_a_cache_it_is_compiled_anyway(trouble: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "_loaded", {})
+    monkeypatch.setattr(scalar_run, "CHOSEN", "compiled")
+    folder = tmp_path / "cache"
+    monkeypatch.setenv("IPU_TEACH_CACHE", str(folder))
+    if trouble == "no folder can be made":
+        folder.write_text("a file", encoding="utf-8")
+    elif trouble == "the disk is full":
+
+        def full(*args: Any) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "replace", full)
+    else:
+        agree(Built(*values_of("BinarySearch", 5)))
+        for path in folder.rglob("*.nb?"):
+            path.write_bytes(b"broken")
+        monkeypatch.setattr(compiled, "_loaded", {})
+    agree(Built(*values_of("BinarySearch", 5)))
+    assert len(compiled._loaded) == 1
+
+
+def test_addresses_are_refused_where_the_object_is_not_as_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert compiled.addresses([(np.exp, "f->f"), (np.add, "ee->e")]) is not None
+    compiled._address.cache_clear()
+    monkeypatch.setattr(compiled, "_NTYPES", compiled._NTYPES - 4)
+    assert compiled.addresses([(np.exp, "f->f")]) is None
+    monkeypatch.undo()
+    compiled._address.cache_clear()
+    assert compiled.addresses([(np.exp, "no->t")]) is None
+
+
+def test_without_numba_everything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled, "numba_is_here", lambda: False)
+    monkeypatch.setattr(scalar_run, "CHOSEN", "compiled")
+    agree(Built(*values_of("Mandelbrot", 50, 8)))
