@@ -131,7 +131,7 @@ def do(what, command, env):
         raise
     if status != 0:
         text = what + " failed (status " + str(status) + "); what it said stands above.\n"
-        text += "run.py: The set-up needs a network and about 500 MB of disk. "
+        text += "run.py: The set-up needs a network and about 700 MB of disk. "
         stop(text + "Run the same command again when both are there.", 1)
 
 
@@ -194,7 +194,7 @@ def setup():
     env = setup_environment()
     uv = find_uv(env)
     install_uv = None if uv else uv_installer(env)
-    say("setting up .venv, once: about 120 packages, 150 MB to fetch and 400 MB on disk")
+    say("setting up .venv, once: about 125 packages, 210 MB to fetch and 600 MB on disk")
     if install_uv:
         shutil.rmtree(TOOLS, ignore_errors=True)
         do("fetching uv", install_uv, env)

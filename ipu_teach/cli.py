@@ -67,6 +67,7 @@ def _become(command: list[str], env: dict[str, str]) -> int:
 # --- doctor -----------------------------------------------------------------------------------------------------------
 
 Row = tuple[str, str, str]  # "ok", "note" (fine without) or "FIX"; what; what we know of it
+FINE_WITHOUT = {"numba": "; codelets that loop over elements run slower without it"}
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -85,8 +86,8 @@ def check_packages() -> Iterator[Row]:
         if parts is None or parts[3] not in (None, "lab", "test"):
             continue
         name, least, extra = parts[1], parts[2] or "0", parts[3]
-        bad = "note" if extra == "test" else "FIX"
-        why = "; only the tests need it" if extra == "test" else ""
+        why = FINE_WITHOUT.get(name, "; only the tests need it" if extra == "test" else "")
+        bad = "note" if why else "FIX"
         try:
             version = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

@@ -361,6 +361,7 @@ def test_doctor_is_content_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 
 def test_doctor_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     wanted = ["numpy>=99", "nosuchpackage>=1.2", 'tqdm>=99; extra == "test"', "cupy>=1; extra == 'gpu'"]
+    wanted.append('numba>=99; extra == "lab"')
     monkeypatch.setattr(importlib.metadata, "requires", lambda name: wanted)
     (tmp_path / "meminfo").write_text("MemAvailable:  524288 kB\n", encoding="ascii")
     monkeypatch.setattr(cli, "MEMINFO", tmp_path / "meminfo")
@@ -378,6 +379,7 @@ def test_doctor_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     assert rows["numpy"].startswith("FIX") and "too old" in rows["numpy"] and "pip install 'numpy>=99'" in out
     assert rows["nosuchpackage"].startswith("FIX") and "missing: " in rows["nosuchpackage"]
     assert rows["tqdm"].startswith("note") and "only the tests" in rows["tqdm"]
+    assert rows["numba"].startswith("note") and "run slower without it" in rows["numba"]
     assert "cupy" not in rows
     assert "IPU_TEACH_GPU=0" in rows["GPU"]
     assert rows["digits"].startswith("FIX") and rows["MNIST"].startswith("FIX") and "t10k-images" in rows["MNIST"]
