@@ -1,14 +1,16 @@
-"""Codelets whose branches depend on data: a batch for each way through them, and in masked lanes where there are too many.
+"""Codelets whose branches depend on data: scalar loops.
 
 Whichever way they run, the bits are those of the plain vertex loop, and a vertex costs what it did and no more.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import warnings
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -30,7 +32,8 @@ from test_exact import (
 )
 
 from ipu_teach import FLOAT, HALF, INT, InOut, Input, Output, Vector, Vertex
-from ipu_teach.engine import lanes, plan, ways as ways_of
+from ipu_teach.compile.scalar import scalar_code
+from ipu_teach.engine import plan, ways as ways_of
 from ipu_teach.engine.machine import Machine
 from ipu_teach.engine.scalar.run import ScalarRun
 from ipu_teach.errors import CodeletError
@@ -50,10 +53,10 @@ def both(codelet: type[Vertex], way: str, /, **fields: Array | list[int] | list[
     return fast
 
 
-# --- one batch for each way -------------------------------------------------------------------------------------------
+# --- a few branches ---------------------------------------------------------------------------------------------------
 
 
-def test_a_branch_runs_one_way_at_a_time_and_says_where_it_is() -> None:
+def test_a_branch_says_where_it_is() -> None:
     x = normal(20)
     got = both(FlipWhereNegative, "scalar", x=x)
     np.testing.assert_array_equal(got.x, np.abs(x))
@@ -76,7 +79,7 @@ class Leaky(Vertex):
             self.out[1:] = y[:-1]
 
 
-def test_each_way_stores_only_for_the_vertices_that_take_it() -> None:
+def test_a_branch_stores_only_for_the_vertices_that_take_it() -> None:
     x, before, flag = normal(9, 4), normal(9, 4), np.arange(9) % 3
     got = both(Leaky, "scalar", x=x, flag=flag, out=before)
     half = x * np.float32(0.5)
@@ -167,7 +170,7 @@ def test_a_branch_on_what_all_vertices_share(flag: float) -> None:
     np.testing.assert_array_equal(both(Shared, "scalar", flag=[flag], x=x).x, x if flag == 0 else x * 2)
 
 
-# --- masked lanes -----------------------------------------------------------------------------------------------------
+# --- loops ------------------------------------------------------------------------------------------------------------
 
 
 class Collatz(Vertex):
@@ -325,7 +328,7 @@ COUNTS = [1, 7, 300, 2000]
 
 
 @pytest.mark.parametrize("count", COUNTS)
-def test_lanes_equal_the_loop(count: int) -> None:
+def test_scalar_loops_equal_the_plain_one(count: int) -> None:
     source = np.random.default_rng(count)
 
     def floats(*shape: int) -> Array:
@@ -361,7 +364,7 @@ def collatz(n: int) -> tuple[int, int]:
     return steps, cycles + 2
 
 
-def test_a_lane_costs_what_its_vertex_did() -> None:
+def test_a_vertex_costs_its_own_turns() -> None:
     numbers = list(range(1, 400))
     got = run(Collatz, False, n=numbers, out=[0] * len(numbers))
     expected = [collatz(n) for n in numbers]
@@ -370,7 +373,7 @@ def test_a_lane_costs_what_its_vertex_did() -> None:
 
 
 class Unlikely(Vertex):
-    """What lanes that wait would do wrong if they did it."""
+    """What fails if it is done without being come to."""
 
     x: Input[Vector[INT]]
     out: Output[INT]
@@ -385,7 +388,7 @@ class Unlikely(Vertex):
                 raise ValueError("too cold")
 
 
-def test_lanes_that_wait_raise_nothing_and_those_that_work_name_their_vertex() -> None:
+def test_what_is_not_come_to_raises_nothing_and_an_error_names_its_vertex() -> None:
     x = np.array([[0, 1], [3, 0], [-7, 5], [0, 0], [12, 4]])
     assert both(Unlikely, "scalar", x=x, out=[9] * 5).out.tolist() == [13, 4, 0, 0, 15]
     x[3, 1] = -200
@@ -405,7 +408,7 @@ class Beyond(Vertex):
         self.out = self.x[self.i]
 
 
-def test_an_index_out_of_bounds_is_found_in_lanes_too() -> None:
+def test_an_index_out_of_bounds_is_found() -> None:
     x = normal(5, 4)
     got = both(Beyond, "scalar", x=x, i=[0, 3, -1, -4, 2], out=[0] * 5)
     np.testing.assert_array_equal(got.out, x[range(5), [0, 3, 3, 0, 2]])
@@ -454,7 +457,7 @@ class Maths(Vertex):
         self.whole = math.floor(total) + self.STEPS[self.i % 3]
 
 
-def test_pythons_math_in_lanes() -> None:
+def test_pythons_math() -> None:
     x, i = normal(200, 7), np.arange(200)
     got = both(Maths, "scalar", x=x, i=i, out=np.zeros(200), whole=np.zeros(200, int))
     for row in range(200):
@@ -475,7 +478,7 @@ class Root(Vertex):
         self.out = math.sqrt(self.x) if self.x > -2 else 0.0
 
 
-def test_a_domain_error_is_that_of_a_vertex_at_work() -> None:
+def test_a_domain_error_is_that_of_its_vertex() -> None:
     assert both(Root, "scalar", x=[4, -3, 9], out=[0, 0, 0]).out.tolist() == [2, 0, 3]
     with pytest.raises(CodeletError, match="ValueError") as caught:
         run(Root, False, strict=False, x=[4, -3, -1, 9], out=[0] * 4)
@@ -483,34 +486,27 @@ def test_a_domain_error_is_that_of_a_vertex_at_work() -> None:
 
 
 REFUSED = {
-    "self.x[0] = 1 if self.x > 0 else 2": "an operation on a whole Vector",
     "self.x[0] = any(v > 1 for v in self.x) if self.x[0] > 0 else 0": "any()",
     "def f(v): return v if v > 0 else 0\n  self.x[0] = f(self.x[0])": "a function inside compute()",
     "counts = [0] * 4\n  if self.x[0] > 0: counts[0] = 1": "a list",
-    "while self.x[0] > 0:\n   self.x -= 1": "whole Vector",
-    "for i in range(9):\n   self.x[i:][0] = 0 if self.x[i] > 0 else 1": "a slice",
     "for v in sorted(self.x): self.x[0] = v": "sorted()",
     "while self.x[0] > 0:\n   self.x[0] -= 1\n  else: self.x[0] = 3": "a loop's else",
-    "while self.x[0] > 0: self.x[0] -= self.x @ self.x": "@",
     "while True:\n   if self.x[0] > 3: return 5\n   self.x[0] += 1": "returns",
+    "if self.x[0] > 0: self.x = np.sort(self.x)": "np.sort()",
 }
 
 
 @pytest.mark.parametrize("body", REFUSED)
-def test_why_a_codelet_does_not_run_in_lanes(body: str, tmp_path: pytest.TempPathFactory) -> None:
-    import importlib.util
-    from pathlib import Path
-
-    from ipu_teach.compile.lanes import lane_code
-
-    file = Path(str(tmp_path)) / "refused.py"
-    text = f"from ipu_teach import *\nclass Refused(Vertex):\n x: InOut[Vector[FLOAT]]\n def compute(self):\n  {body}\n"
+def test_why_a_codelet_does_not_run_as_a_scalar_loop(body: str, tmp_path: Path) -> None:
+    file = tmp_path / "refused.py"
+    head = "from ipu_teach import *\nimport numpy as np\nclass Refused(Vertex):\n x: InOut[Vector[FLOAT]]\n"
+    text = f"{head} def compute(self):\n  {body}\n"
     file.write_text(text, encoding="utf-8")
     spec = importlib.util.spec_from_file_location("refused", file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    reason = lane_code(module.Refused)
+    reason = scalar_code(module.Refused)
     assert isinstance(reason, str) and REFUSED[body] in reason and "refused.py, line" in reason
 
 
@@ -521,7 +517,7 @@ def test_why_a_codelet_does_not_run_in_lanes(body: str, tmp_path: pytest.TempPat
 @settings(RANDOMLY, max_examples=60)
 @given(st.randoms(use_true_random=False))
 def test_random_branches_equal_the_vertex_loop(rng: Random) -> None:
-    """Batch, fork, lanes or loop, whatever a codelet of random branches and loops comes to; vertices in any order."""
+    """Batch, scalar or loop, whatever a codelet of random branches and loops comes to; vertices in any order."""
     dtype = rng.choice([FLOAT, FLOAT, HALF, INT])
     size, count = rng.choice([1, 2, 3, 5]), rng.choice([1, 2, 7, 90])
     codelet, source = random_branching(rng, dtype, rng.randint(1, 3), size)
@@ -535,8 +531,7 @@ def test_random_branches_equal_the_vertex_loop(rng: Random) -> None:
     for i in range(count):
         add(space, compute_set, Placed(codelet, rng.randrange(3), {f: [views[i]] for f, views in fields.items()}))
     program = Repeat(2, Execute(compute_set))
-    with cut(rng), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lanes, "LEAST_LANES", rng.choice([1, 8, 64]))
+    with cut(rng):
         fast = outcome(space, program, vertex_loop=False, shuffle=rng.choice([None, 3]), threads=rng.choice([1, 1, 3]))
         slow = outcome(space, program, vertex_loop=True)
     if isinstance(slow, CodeletError):

@@ -58,7 +58,6 @@ from ipu_teach import (
     Vector,
     Vertex,
 )
-from ipu_teach.compile import tracer
 from ipu_teach.engine import flat, plan, threads, views
 from ipu_teach.errors import CodeletError, MissingPerfEstimateError
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
@@ -723,7 +722,6 @@ RANDOMLY = settings(deadline=None, suppress_health_check=list(HealthCheck))
 def cut(rng: Random) -> Iterator[None]:
     """Small chunks, short runs and short windows, so that a few vertices take all the ways that a million would."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tracer, "MOST_PATHS", rng.choice([1, 8, 8]))
         patch.setattr(plan, "CHUNK_BYTES", rng.choice([1, 300, 4096, 524288]))
         run = rng.choice([1, 2, 8, 1000])
         patch.setattr(views, "LEAST_RUN", run)

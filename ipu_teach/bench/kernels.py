@@ -278,7 +278,7 @@ def _diverging(codelet: type[Vertex], fields: dict[str, tuple[Array, type[DType]
     for loop in (False, True):
         chip = Chip()
         tensors = {name: chip.variable(name, values, dtype) for name, (values, dtype) in fields.items()}
-        engines.append(chip.engine(chip.execute("lanes", codelet, TILES * WORKERS, **tensors), vertex_loop=loop))
+        engines.append(chip.engine(chip.execute("loops", codelet, TILES * WORKERS, **tensors), vertex_loop=loop))
     return engines[0].run, engines[1].run
 
 

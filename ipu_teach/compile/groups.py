@@ -8,10 +8,9 @@ import numpy as np
 
 from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.freeze import FrozenGraph, FrozenTable
-from ipu_teach.compile.lanes import LaneCode, lane_code
 from ipu_teach.compile.scalar import ScalarCode, scalar_code
 from ipu_teach.compile.trace import Trace
-from ipu_teach.compile.tracer import FieldShape, fork_codelet, is_list, trace_codelet
+from ipu_teach.compile.tracer import FieldShape, is_list, trace_codelet
 from ipu_teach.compile.workers import merged
 from ipu_teach.graph.codelets import Estimator
 from ipu_teach.graph.registers import RegisterVertex
@@ -40,11 +39,6 @@ class Group:
     # For a codelet that cannot be traced: the loop that its text gives, or why there is none.
     scalar: ScalarCode | None = None
     no_scalar: str = ""
-    # For a codelet with a few branches that depend on data: a trace for each way through them.
-    paths: tuple[Trace, ...] = ()
-    # For one with more of them, its text if that can run in lanes; else why it cannot.
-    lanes: LaneCode | None = None
-    no_lanes: str = ""
 
     # Why these vertices may not run side by side, although their codelet could be traced.
     apart: str = ""
@@ -69,7 +63,7 @@ class Group:
 
     @property
     def way(self) -> str:
-        """How they run: "batch", "scalar" (a loop over elements), "fork" (a batch each way), "lanes", "loop" (one by one)."""
+        """How they run: "batch" (all at once), "scalar" (a loop over elements of each) or "loop" (plain Python)."""
         if self.at_once:
             return "batch"
         if self.apart:
@@ -78,7 +72,7 @@ class Group:
             return "batch"
         if self.scalar is not None:
             return "scalar"
-        return "fork" if self.paths else "lanes" if self.lanes is not None else "loop"
+        return "loop"
 
 
 def renumbered(numbers: Array) -> Array:
@@ -97,8 +91,6 @@ class Grouper:
     def __init__(self, graph: FrozenGraph) -> None:
         self.graph = graph
         self._traces: dict[object, tuple[Trace, ...]] = {}
-        self._paths: dict[object, tuple[Trace, ...]] = {}
-        self._lanes: dict[type[Vertex], LaneCode | str] = {}
         self._scalars: dict[type[Vertex], ScalarCode | str] = {}
         self._shapes: list[FieldShape] = []
         numbers: dict[FieldShape, int] = {}
@@ -147,11 +139,7 @@ class Grouper:
         found = self._scalar(table.codelet, shapes, count)
         if isinstance(found, ScalarCode):
             return replace(group, scalar=found)
-        group = replace(group, no_scalar=found)
-        if group.workers:
-            return group
-        paths = self._forks(key, table, shapes, row)
-        return replace(group, paths=paths) if paths else self._in_lanes(group)
+        return replace(group, no_scalar=found)
 
     def _scalar(self, codelet: type[Vertex], shapes: dict[str, FieldShape], num_workers: int) -> ScalarCode | str:
         """The scalar loop for vertices of these shapes, or why there is none."""
@@ -163,19 +151,6 @@ class Grouper:
         if codelet not in self._scalars:
             self._scalars[codelet] = scalar_code(codelet)
         return self._scalars[codelet]
-
-    def _forks(self, key: object, table: FrozenTable, shapes: dict[str, FieldShape], row: int) -> tuple[Trace, ...]:
-        if key not in self._paths:
-            count = self.graph.target.num_worker_contexts
-            self._paths[key] = fork_codelet(table.codelet, shapes, vertex_name(table, row), count)
-        return self._paths[key]
-
-    def _in_lanes(self, group: Group) -> Group:
-        codelet = group.table.codelet
-        if codelet not in self._lanes:
-            self._lanes[codelet] = lane_code(codelet)
-        found = self._lanes[codelet]
-        return replace(group, no_lanes=found) if isinstance(found, str) else replace(group, lanes=found)
 
 
 def with_workers(group: Group, num_workers: int) -> Group:

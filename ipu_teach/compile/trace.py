@@ -5,8 +5,7 @@ dtypes and memory order by numpy's own rules. Every array operation becomes an `
 engine replays for all vertices at once, and the tally from which the cost model counts cycles.
 
 What depends on data cannot be written down once for all vertices: a branch, a loop count, an index. There the trace stops
-with the line and the reason. A few branches can still be followed one way at a time, one trace for each way through them
-(`tracer.fork_codelet`); such a trace is given its `decisions`, and notes at which value each one was taken.
+with the line and the reason, and the codelet's text is looked at instead (`scalar`).
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ from ipu_teach.graph.vertex import Vertex
 from ipu_teach.types import Array
 
 NO_VALUE: Any = vars(np)["_NoValue"]  # what numpy hands on for an argument that was not given
-MOST_PATHS = 8  # ways through a codelet's branches that are followed
 MAX_OPS = 20_000  # a longer trace costs more to compile than the vertex loop costs to run
 
 # Functions that never fail and whose result has a shape that depends on shapes alone; they run vertex by vertex inside the
@@ -95,15 +93,6 @@ class Op:
     result: int
 
 
-@dataclass(frozen=True)
-class Branch:
-    """Ahead of op number `at` the way goes on only for vertices in which the truth of value `value` is `taken`."""
-
-    at: int
-    value: int
-    taken: bool
-
-
 @dataclass
 class Trace:
     """A codelet written down: its ops, the sample of every value, and which value is a view of which."""
@@ -120,20 +109,6 @@ class Trace:
     # Plain arrays among the arguments, and what was in them: the kernel reads them when it runs.
     fixed: list[tuple[Array, Array]] = field(default_factory=list)
     stopped: str = ""
-    # How the first branches go, or None if a branch stops the trace; and the branches that were met.
-    decisions: tuple[bool, ...] | None = None
-    branches: list[Branch] = field(default_factory=list)
-
-    def decide(self, value: int) -> bool:
-        """Which way this trace goes where value number `value` decides: as it was told, and true after that."""
-        if self.decisions is None:
-            raise TraceStopped("a branch or a loop condition depends on data")
-        met = len(self.branches)
-        if met >= MOST_PATHS:
-            raise TraceStopped(f"there are more than {MOST_PATHS} ways through its branches")
-        taken = self.decisions[met] if met < len(self.decisions) else True
-        self.branches.append(Branch(len(self.ops), value, taken))
-        return taken
 
     def line(self) -> str:
         """Where in compute() the trace is now."""
@@ -485,7 +460,7 @@ class Traced(NDArrayOperatorsMixin):
         bool(self._sample)  # numpy raises here what it would raise there
         if any(bool(self.dtype.type(number)) != bool(number) for number in self._weak):
             raise TraceStopped("a number too small for its type")
-        return self._trace.decide(self._id)
+        raise TraceStopped("a branch or a loop condition depends on data")
 
     def __int__(self) -> int:
         raise TraceStopped("int() of a value that depends on data")

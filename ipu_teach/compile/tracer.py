@@ -15,7 +15,6 @@ import numpy as np
 
 from ipu_teach.compile.outside import RANDOM, Outside, names_of, stopping
 from ipu_teach.compile.trace import (
-    MOST_PATHS,
     Trace,
     Traced,
     TraceStopped,
@@ -137,14 +136,13 @@ def trace_codelet(
     who: str,
     num_workers: int,
     worker: tuple[int, ...] = (),
-    decisions: tuple[bool, ...] | None = None,
 ) -> Trace:
     """Trace `codelet.compute` for fields of the given shapes. Where it cannot, `stopped` says line and reason.
 
-    `num_workers`: of a tile; `worker`: for a MultiVertex, the id of the one to trace; `decisions`: see `Trace`.
+    `num_workers`: of a tile; `worker`: for a MultiVertex, the id of the one to trace.
     Raises `CodeletError`, which names `who` (the first vertex of these shapes), if the codelet itself is at fault.
     """
-    trace = Trace(codelet, decisions=decisions)
+    trace = Trace(codelet)
     regions: dict[str, Any] = {}
     for name, declared in codelet.fields.items():
         shape = shapes[name]
@@ -178,24 +176,6 @@ def trace_codelet(
     if changed and not trace.stopped:
         trace.stopped = f"{place(codelet, compute.__code__.co_firstlineno)}: {changed}"
     return trace
-
-
-def fork_codelet(codelet: type[Vertex], shapes: dict[str, FieldShape], who: str, num_workers: int) -> tuple[Trace, ...]:
-    """A trace for each way through the codelet's branches. None if there are too many, or if one of them cannot be traced."""
-    paths: list[Trace] = []
-    waiting: list[tuple[bool, ...]] = [()]
-    while waiting:
-        decisions = waiting.pop()
-        try:
-            trace = trace_codelet(codelet, shapes, who, num_workers, (), decisions)
-        except CodeletError:  # on this way it fails, which perhaps no vertex takes
-            return ()
-        taken = [branch.taken for branch in trace.branches]
-        waiting += [(*taken[:met], not taken[met]) for met in range(len(decisions), len(taken))]
-        paths.append(trace)
-        if trace.stopped or len(paths) + len(waiting) > MOST_PATHS:
-            return ()
-    return tuple(paths)
 
 
 def _region(trace: Trace, declared: Field, shape: Shape, part: int) -> Traced:

@@ -163,15 +163,9 @@ def rate_cycles(rate: Rate, target: Target) -> list[tuple[int, int]]:
     return found or [(UNIT, _width(dtype, target))]
 
 
-def path_cycles(trace: Trace, target: Target) -> int:
-    """Worker cycles of a vertex that goes this way through its branches: each branch is one instruction more."""
-    return trace_cycles(trace, target) + len(trace.branches)
-
-
 def depends_on_data(group: Group) -> bool:
     """True if the cycles of a vertex of `group` are known only when it has run."""
-    counted = group.way in ("fork", "lanes") or (group.scalar is not None and bool(group.trace.stopped))
-    if not counted or group.estimator is not None or hasattr(group.table.codelet, "cycles"):
+    if group.scalar is None or not group.trace.stopped or group.estimator is not None or hasattr(group.table.codelet, "cycles"):
         return False
     return bool(np.any(group.table.estimates[group.rows] < 0))
 

@@ -39,13 +39,6 @@ class Chance:
         self.keys: Array = np.zeros((len(group.rows), max(1, len(group.workers))), np.uint64)
         self.watched = False
 
-    def part(self, rows: slice) -> Chance:
-        """The same for some of the vertices."""
-        found = object.__new__(Chance)
-        found.chosen, found.everyone = self.chosen[rows], self.everyone
-        found.keys, found.watched = self.keys[rows], self.watched
-        return found
-
     def begin(self, words: Array) -> None:
         """The compute set runs once more; `words` is what the workers drew for it: uint64 (tiles, workers)."""
         workers = self._vertices % words.shape[1] if self._workers is None else self._workers

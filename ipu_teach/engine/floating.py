@@ -29,7 +29,6 @@ from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.freeze import FrozenTable
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.trace import ROUNDED
-from ipu_teach.cost.codelets import UNKNOWN
 from ipu_teach.engine.halves import sum_products
 from ipu_teach.engine.hosted import spans
 from ipu_teach.engine.kernels import Call, apply
@@ -101,18 +100,11 @@ class Watch:
         """What stops vertex `number` of the group."""
         return FloatingPoint.of(int(self._codes[number]))
 
-    def part(self, rows: slice) -> Watch:
-        """The same for some of the vertices."""
-        found = object.__new__(Watch)
-        found._codes, found.kinds = self._codes[rows], self.kinds
-        return found
-
 
 class Guarded:
     """Batches of vertices that may trap: run them, and where numpy reports something, undo that and run the plain loop.
 
-    The loop says which vertex it was, stores NaN where it must, or finds that it was nothing: a way through a branch that no
-    vertex went. It counts no cycles: where they depend on data, `cycles`, they are unknown then.
+    The loop says which vertex it was, stores NaN where it must, or finds that it was nothing.
     """
 
     def __init__(
@@ -123,7 +115,6 @@ class Guarded:
         watch: Sequence[Watch],
         calls: list[Call],
         loops: list[Call],
-        cycles: Array | None = None,
     ) -> None:
         kinds = {kind for w in watch for kind in w.kinds}
         self._raising = {
@@ -132,7 +123,7 @@ class Guarded:
             "over": "raise" if any(k.looks_at_stores for k in kinds) else "ignore",
         }
         self._calls = [part for call in calls for part in (call, *_looked_at(call))]
-        self._loops, self._cycles, self._alarms = loops, cycles, 0
+        self._loops, self._alarms = loops, 0
         written = _united([span for group in groups for span in spans(group, layouts, written=True)])
         self._places: list[Array] = [memory.bytes[start:stop] for start, stop in written]
         self._kept = [place.copy() for place in self._places]
@@ -151,8 +142,6 @@ class Guarded:
             else:
                 self._alarms = 0
                 return
-        if self._cycles is not None:
-            self._cycles[...] = UNKNOWN
         _run(self._loops)
 
 

@@ -1,6 +1,6 @@
 """Vertices that run on the host while the machine's memory lies on a GPU.
 
-Lanes ask after every branch who is still at work, the plain vertex loop runs Python, and some of numpy's functions have no
+Scalar loops and the plain vertex loop run on a processor, and some of numpy's functions have no
 form for many vertices at once. Such vertices run where they always can. What they reach is copied to the host once before
 them and back once after them, in one piece each way; that is the only place in an Execute where the GPU is waited for.
 """
@@ -20,8 +20,8 @@ from ipu_teach.graph.tensor import Layout
 
 
 def traces_of(group: Group) -> list[Trace]:
-    """All traces by which a group runs: of its workers, of the ways through its branches, or the one."""
-    return list(group.paths) or [trace for _, trace in group.workers] or [group.trace]
+    """All traces by which a group runs: of its workers, or the one."""
+    return [trace for _, trace in group.workers] or [group.trace]
 
 
 def visit(memory: Memory, groups: Iterable[Group], layouts: tuple[Any, ...], calls: list[Call]) -> list[Call]:

@@ -15,10 +15,10 @@ from ipu_teach.types import Array
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
-def check_fits(numbers: Array, dtype: Any, line: str, table: FrozenTable, rows: Array, mask: Array | None) -> None:
+def check_fits(numbers: Array, dtype: Any, line: str, table: FrozenTable, rows: Array) -> None:
     """Raise what the plain vertex loop raises where a number is stored in an integer that cannot hold it.
 
-    `rows`: the vertices, in the order of `numbers`, one number each; `mask`: those that come here at all.
+    `rows`: the vertices, in the order of `numbers`, one number each.
     """
     bounds = np.iinfo(dtype)
     low, high = int(bounds.min), int(bounds.max)
@@ -27,7 +27,7 @@ def check_fits(numbers: Array, dtype: Any, line: str, table: FrozenTable, rows: 
         fits = (whole >= float(low)) & (whole < float(high + 1))
     else:
         fits = (numbers >= low) & (numbers <= high)
-    fits = fits.reshape(-1) if mask is None else fits.reshape(-1) | ~mask.reshape(-1)
+    fits = fits.reshape(-1)
     if not fits.all():
         bad = np.flatnonzero(~fits)
         first = int(bad[np.argmin(rows[bad])])  # the vertex that the loop would come to first
@@ -48,14 +48,9 @@ def to_unsigned(place: Array, numbers: Array, axes: int) -> None:
         place[vertex] = wide[vertex].copy()
 
 
-def scatter(xp: Any, flat: Array, index: Array, buffer: Array, mask: Array | None) -> None:
-    """Write every vertex's elements back to their places, or those of the vertices in `mask`."""
-    values = buffer.reshape(index.shape)
-    if mask is not None:
-        kept = flat[index]
-        xp.copyto(kept, values, "same_kind", mask.reshape(-1, 1))
-        values = kept
-    flat[index] = values
+def scatter(flat: Array, index: Array, buffer: Array) -> None:
+    """Write every vertex's elements back to their places."""
+    flat[index] = buffer.reshape(index.shape)
 
 
 def gather_windows(windows: Array, starts: Array, buffer: Array) -> None:
@@ -77,10 +72,3 @@ def call_each(fn: Callable[..., Any], args: list[tuple[Any, Any]], out: Array, a
 def call_rows(fn: Callable[..., Any], values: Array, out: Array) -> None:
     """Call `fn` for all vertices, each of which has one row."""
     out[...] = fn(np.ascontiguousarray(values), axis=-1)
-
-
-def merge(xp: Any, target: Array, order: Array, values: Array) -> None:
-    """target[order] = values, but for values below 0."""
-    kept = target[order]
-    xp.copyto(kept, values, "same_kind", values >= 0)
-    target[order] = kept

@@ -51,8 +51,6 @@ from ipu_teach.program import PrintTensorFmt
 from ipu_teach.report.log import StepLog
 from ipu_teach.types import Array, from_quarter
 
-MOST_PENDING = 64  # executions whose cycles wait on a GPU to be looked at
-
 
 class Machine:
     """What `Engine.load` makes. `feeds` and `drains` are the engine's connected streams, looked up at each transfer.
@@ -80,14 +78,11 @@ class Machine:
     ) -> None:
         self.compiled = compiled
         self._cost = cost
-        self.stopped: dict[type[Vertex], str] = {}  # codelets that had to run one by one after all, with line and reason
         self._measured: dict[object, int] = {}  # steps that ran with cycles of their own, and their numbers
         self._measured_steps: list[MeasuredStep] = []
         self.memory = Memory(compiled.graph, backend)
         self.remote = StreamingMemory(compiled.remote_buffers, self.memory, check_reads)
         self._ran: array[int] = array("i")
-        # On a GPU: executions with cycles of their own: where they stand in what ran, their step, and the cycles.
-        self._pending: list[tuple[int, int, dict[int, Any]]] = []
         self.print_to: TextIO | None = None
         self._feeds, self._drains = feeds, drains
         self._vertex_loop, self._races = vertex_loop, check_races
@@ -131,15 +126,7 @@ class Machine:
     @property
     def steps_run(self) -> array[int]:
         """The number of every step of the run that is going on, in order."""
-        self._settle()
         return self._ran
-
-    def _settle(self) -> None:
-        """Look at the cycles that wait on a GPU."""
-        for place, number, cycles in self._pending:
-            host = {group: (self.memory.backend.to_host(values), order) for group, (values, order) in cycles.items()}
-            self._ran[place] = self._measure(number, host)
-        self._pending.clear()
 
     def cycles(self) -> float:
         """Modelled cycles since load."""
@@ -160,15 +147,8 @@ class Machine:
         return self._cost
 
     def _write_down(self, number: int) -> None:
-        """Note an execution of step `number` whose cycles depend on data. Nothing waits for a GPU that counts them."""
-        cycles = self._cycles[number]
-        if self.memory.backend.on_host:
-            self._ran.append(self._measure(number, cycles))
-            return
-        self._pending.append((len(self._ran), number, {group: (c.copy(), order) for group, (c, order) in cycles.items()}))
-        self._ran.append(number)
-        if len(self._pending) >= MOST_PENDING:
-            self._settle()
+        """Note an execution of step `number` whose cycles depend on data."""
+        self._ran.append(self._measure(number, self._cycles[number]))
 
     def _measure(self, number: int, cycles: dict[int, tuple[Array, Array]]) -> int:
         """The number under which an execution of step `number` stands, with these cycles of its vertices."""
@@ -290,7 +270,7 @@ class Machine:
             returned = None if step.out is None or group.at_once else ready(np.ones(len(group.rows), bool))
             if returned is not None:
                 answers.append(returned)
-            cycles = ready(np.zeros(len(group.rows), np.int64)) if _counted(group, self._vertex_loop) else None
+            cycles = np.zeros(len(group.rows), np.int64) if depends_on_data(group) else None
             if cycles is not None:
                 measured[index] = cycles, order
             if not stays:
@@ -327,7 +307,7 @@ class Machine:
         graph = self.compiled.graph
         return Site(
             self.memory, graph.layouts, graph.target, compute_set, self._registers, watch, chance, self._exact, self._threads,
-            self._pool, self._marks, self._races, self.stopped,
+            self._pool, self._marks, self._races,
         )  # fmt: skip
 
     def _behave(self) -> None:
@@ -349,7 +329,7 @@ class Machine:
     def looped(self) -> dict[type[Vertex], str]:
         """Codelets that could run all at once and ran vertex by vertex, each with the reason."""
         if not self._vertex_loop:
-            return self.stopped
+            return {}
         groups = (group for found in self.compiled.groups.values() for group in found)
         return {group.table.codelet: "Engine(vertex_loop=True) asks for it" for group in groups if not group.at_once}
 
@@ -410,11 +390,6 @@ class Machine:
 
     def _print(self, title: str, values: Array, fmt: PrintTensorFmt) -> None:
         print(f"{title}: {format_tensor(values, fmt)}", file=self.print_to or sys.stderr, flush=True)
-
-
-def _counted(group: Group, vertex_loop: bool) -> bool:
-    """True if running the vertices counts their cycles."""
-    return depends_on_data(group) and (group.scalar is not None or not vertex_loop)
 
 
 def format_tensor(values: Array, fmt: PrintTensorFmt) -> str:

@@ -24,7 +24,7 @@ import numpy as np
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.trace import ELEMENTWISE, Op, Ref, Trace, item_of, steady
 from ipu_teach.engine.chance import Chance, first_words
-from ipu_teach.engine.kernels import Call, apply, call_each, call_rows, check_fits, gather_windows, merge, scatter, to_unsigned
+from ipu_teach.engine.kernels import Call, apply, call_each, call_rows, check_fits, gather_windows, scatter, to_unsigned
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.products import Products
 from ipu_teach.engine.reroll import chain_calls, chain_size, rerolled
@@ -45,23 +45,12 @@ def bind(
     returned: Array | None = None,
     *,
     exact: bool = True,
-    cycles: Array | None = None,
-    costs: tuple[int, ...] = (),
     chance: Chance | None = None,
 ) -> list[Call]:
     """The calls that run `compute()` for every vertex of `group`. `chance`: rounds what is stored in halves.
 
-    `returned`: bool[vertices], receives what each `compute()` returned; nothing counts as true. `cycles`: int64[vertices],
-    receives the entry of `costs` that belongs to the way through the branches which the vertex took.
+    `returned`: bool[vertices], receives what each `compute()` returned; nothing counts as true.
     """
-    if group.paths:
-        gone = memory.backend.zeros(len(group.rows), bool)  # vertices that have gone one of the ways
-        calls: list[Call] = [(memory.backend.fill, (gone, False))]
-        for trace, cost in zip(group.paths, costs or (0,) * len(group.paths), strict=True):
-            path = _Binder(replace(group, trace=trace), layouts, memory, returned, exact, chance)
-            path.gone, path.cycles, path.cost = gone, cycles, cost
-            calls += path.bind()
-        return calls
     if not group.workers:
         return _Binder(group, layouts, memory, returned, exact, chance).bind()
     answers = memory.backend.zeros((len(group.workers), len(group.rows)), bool)
@@ -92,17 +81,11 @@ class _Binder:
         self.chance, self.worker, self.words = chance, worker, first_words(self.trace) if chance is not None else {}
         self.running: Array | None = None  # the order in which the vertices run, if it is not their own
         self.returned = returned
-        self.gone: Array | None = None  # on a way through branches: the vertices that need not be looked at again
-        self.cycles: Array | None = None
-        self.cost = 0
         self.regions = {i: Region(group, layouts, name, part) for i, (name, part) in self.trace.regions.items()}
         self.last, self.stores = last_uses(self.trace)
         self.released: dict[int, list[int]] = defaultdict(list)
         for root, number in self.last.items():
             self.released[number].append(root)
-        self.branches = defaultdict(list)
-        for branch in self.trace.branches:
-            self.branches[branch.at].append(branch)
         self.lanes_last = only_numbers(self.trace)
         self.calls: list[Call] = []
         self.products = Products(self.xp, exact)
@@ -110,14 +93,10 @@ class _Binder:
 
     def bind(self) -> list[Call]:
         order = running_order(list(self.regions.values()))
-        target = None
         if order is not None:
             self.rows, self.running = self.rows[order], order
             for region in self.regions.values():
                 region.put_in_order(order)
-            target, self.cycles = self.cycles, None if self.cycles is None else self.xp.zeros(self.count, np.int64)
-            if target is not None:
-                self.calls.append((self.xp.fill, (self.cycles, -1)))
         self._nest()
         self._choose()
         per_vertex = self._bytes_per_vertex()
@@ -129,8 +108,6 @@ class _Binder:
             self._pack(nest)
             for piece in parts:
                 self._chunk(nest, piece)
-        if target is not None:
-            self.calls.append((merge, (self.xp, target, self.xp.array(order), self.cycles)))
         return self.calls
 
     # Where regions are used in place
@@ -161,7 +138,7 @@ class _Binder:
         for i, number in self.column.items():
             region = self.regions[i]
             steps = np.concatenate([nest.steps[number][np.array(nest.shape) > 1] for nest in self.nests])
-            mirrored = region.field.written and (bool(self.trace.branches) or bool(np.any(steps == 0)))
+            mirrored = region.field.written and bool(np.any(steps == 0))
             scattered = self.lanes_last and np.any(steps != 0)
             if mirrored or scattered or np.any(steps < 0) or not (region.contiguous or i in soft):
                 continue
@@ -193,7 +170,7 @@ class _Binder:
         # What is rounded by chance passes through words of 64 bits, half as many as numbers, and some of 32.
         drawn = 16 * sum(self.trace.samples[self.trace.ops[number].args[0].id].size for number in self.words)
         direct = len(made) == len(stored) == 1 and made[0].kind != "chain" and (stored[0] not in self.strided or not self.exact)
-        if direct and not copied and not drawn and not self.trace.branches:
+        if direct and not copied and not drawn:
             return 0  # the one result goes straight to its place
         # What is gone through element by element counts too; a product cuts its operands for itself.
         through = self.here if self.model is not None else []
@@ -222,14 +199,9 @@ class _Binder:
         self._ordered: set[int] = set()
         if self.model is not None:
             self._order = [int(a) for a in np.argsort([-abs(s) for s in self._place(self.model, piece).strides], kind="stable")]
-        self._mask: Array | None = None
-        if self.gone is not None:
-            self._mask = self.xp.empty(self._lead, bool)
-            self.calls.append(self.xp.ufunc(np.logical_not, [self.gone[self._rows].reshape(self._lead)], self._mask, {}))
         self._back: list[tuple[int, Array]] = []
         done: set[int] = set()
         for number, op in enumerate(self.trace.ops):
-            self._take_branches(number)
             if op.kind == "region":
                 values[op.result] = self._region(op.result, nest, piece)
             elif op.kind == "view":
@@ -242,50 +214,27 @@ class _Binder:
             else:
                 values[op.result] = self._result(number, op, done)
             self._release(number)
-        self._take_branches(len(self.trace.ops))
         self._finish(piece)
         for key, buffer in self._buffers.values():
             self.pool[key].append(buffer)
 
-    def _take_branches(self, number: int) -> None:
-        """Narrow the mask to the vertices that go this way."""
-        for branch in self.branches.get(number, ()):
-            assert self._mask is not None
-            value = self._values[branch.value]
-            value = value.reshape(value.shape[: self._axes])  # a condition has one element
-            answer = self.xp.empty(value.shape, bool)
-            self.calls.append(self.xp.ufunc(np.not_equal if branch.taken else np.equal, [value, 0], answer, {}))
-            self.calls.append(self.xp.ufunc(np.logical_and, [self._mask, answer], self._mask, {}))
-
     def _finish(self, piece: Nest) -> None:
         """Append what brings written regions back to their places, and what is said of each vertex."""
-        where = () if self._mask is None else (self._mask,)
-        if self.gone is not None:
-            gone = self.gone[self._rows].reshape(self._lead)
-            self.calls.append(self.xp.ufunc(np.logical_or, [gone, self._mask], gone, {}))
         if self.returned is not None:
             answer, place = self.trace.returned, self.returned[self._rows].reshape(self._lead)
             if isinstance(answer, Ref):
                 value = self._values[answer.id]
                 value = value.reshape(value.shape[: self._axes])
-                self.calls.append((self.xp.copyto, (place, value, "unsafe", *where)))
-            elif where:
-                self.calls.append((self.xp.copyto, (place, answer, "unsafe", *where)))
+                self.calls.append((self.xp.copyto, (place, value, "unsafe")))
             else:
                 place[...] = answer
-        if self.cycles is not None:
-            place = self.cycles[self._rows].reshape(self._lead)
-            self.calls.append((self.xp.copyto, (place, self.cost, "unsafe", *where)))
         for root, buffer in self._back:
             region = self.regions[root]
             if root in self.column:
-                chosen: tuple[Any, ...] = ()
-                if self._mask is not None:
-                    chosen = ("same_kind", self._mask.reshape(*self._lead, *(1,) * (buffer.ndim - self._axes)))
-                self.calls.append((self.xp.copyto, (self._place(root, piece), buffer, *chosen)))
+                self.calls.append((self.xp.copyto, (self._place(root, piece), buffer)))
             else:
                 flat, index = self.memory.flat(region.field.dtype), self.xp.array(region.index(self._rows))
-                self.calls.append((scatter, (self.xp, flat, index, buffer, self._mask)))
+                self.calls.append((scatter, (flat, index, buffer)))
 
     def _result(self, number: int, op: Op, done: set[int]) -> Array:
         """Append the call of a computation and return where its result will be.
@@ -334,7 +283,7 @@ class _Binder:
             lead = self._place(root, piece).shape[: self._axes]
         buffer = self._buffer(root, lead)
         written = self.trace.written.get(root)
-        if region.size and (written is None or not written.all() or self.trace.branches):
+        if region.size and (written is None or not written.all()):
             self._gather(root, region, piece, buffer)
         if region.field.written and region.size:
             self._back.append((root, buffer))
@@ -460,8 +409,7 @@ class _Binder:
         soft = not self.exact or op.kind == "ufunc" and steady(op.fn, sample.dtype)
         reads = any(self.trace.roots[a.id] == root for a in op.args if isinstance(a, Ref))
         viewed = any(self.trace.roots[view.result] == op.result for view in ops[number + 1 : store])
-        forked = any(number < branch.at <= store for branch in self.trace.branches)
-        if not same or reads or viewed or forked or self.last[op.result] > store or (root in self.strided and not soft):
+        if not same or reads or viewed or self.last[op.result] > store or (root in self.strided and not soft):
             return None
         for view in ops[number + 1 : store]:
             self._values[view.result] = self._view(view)
@@ -480,7 +428,7 @@ class _Binder:
         if "line" in op.kwargs:
             rows = self.rows[self._rows]
             numbers = np.broadcast_to(source, (*self._lead, *source.shape[self._axes :]))
-            self.calls.append((check_fits, (numbers, place.dtype, op.kwargs["line"], self.group.table, rows, self._mask)))
+            self.calls.append((check_fits, (numbers, place.dtype, op.kwargs["line"], self.group.table, rows)))
         if place.size and self.chance is not None and number in self.words:
             members = self._rows if self.running is None else self.running[self._rows]
             self.calls.append((self.chance.store, (place, source, members, self.worker, self.words[number])))

@@ -36,8 +36,6 @@ class _NotALoop(Exception):
 
 def rerolled(trace: Trace) -> Trace:
     """`trace` with its loops over single elements as operations on whole regions, or itself where that gains nothing."""
-    if trace.branches:
-        return trace
     finder = _Finder(trace)
     result = finder.result()
     if len(result.made) * GAIN > len(finder.work):

@@ -25,9 +25,6 @@ def last_uses(trace: Trace) -> tuple[dict[int, int], dict[int, list[int]]]:
             stores[trace.roots[op.args[0].id]].append(number)
     if isinstance(trace.returned, Ref):
         last[trace.roots[trace.returned.id]] = len(trace.ops)
-    for branch in trace.branches:
-        root = trace.roots[branch.value]
-        last[root] = max(last[root], branch.at)
     # A read may stay a view of its source, which then must live as long as the read does.
     for op in reversed(trace.ops):
         if op.kind == "read":

@@ -12,13 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ipu_teach.compile.groups import Group
-from ipu_teach.cost.codelets import path_cycles
 from ipu_teach.engine.chance import Chance
 from ipu_teach.engine.flat import bind_flat
 from ipu_teach.engine.floating import Guarded, Watch
 from ipu_teach.engine.hosted import traces_of
 from ipu_teach.engine.kernels import Call
-from ipu_teach.engine.lane_run import bind_lanes
 from ipu_teach.engine.loop import run_loop
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.plan import bind
@@ -27,7 +25,6 @@ from ipu_teach.engine.scalar.count import Counting
 from ipu_teach.engine.scalar.run import ScalarRun
 from ipu_teach.engine.threads import shares, together
 from ipu_teach.graph.registers import Registers
-from ipu_teach.graph.vertex import Vertex
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
@@ -40,8 +37,7 @@ class Site:
     `watch` and `chance`: what traps, and what rounds stochastically, as numbers behave now. `returned`: bool[vertices],
     receives what each `compute()` returned; nothing counts as true. `cycles`: int64[vertices], receives the worker cycles of
     each vertex where they depend on data. `defined`: of each byte of memory whether something was written there; scalar loops
-    say so of what they store. `races`: workers that meet in an element are an error. `stopped`: receives the codelets that had
-    to run one by one after all, each with the reason.
+    say so of what they store. `races`: workers that meet in an element are an error.
     """
 
     memory: Memory
@@ -56,7 +52,6 @@ class Site:
     pool: ThreadPoolExecutor | None
     defined: Array
     races: bool
-    stopped: dict[type[Vertex], str]
     returned: Array | None = None
     cycles: Array | None = None
 
@@ -93,10 +88,10 @@ class AtOnce:
 
 
 class Batch:
-    """Array calls over all vertices, made from a trace, or from one for each way through a few branches."""
+    """Array calls over all vertices, made from a trace."""
 
     def takes(self, group: Group, site: Site) -> bool:
-        return group.way in ("batch", "fork")
+        return group.way == "batch"
 
     def stays(self, group: Group, site: Site) -> bool:
         xp = site.memory.backend
@@ -105,13 +100,10 @@ class Batch:
     def bind(self, group: Group, site: Site) -> list[Call]:
         memory, returned = site.memory, site.returned
         alone = site.chance is None and not site.watched and returned is None and memory.backend.on_host
-        if site.pool is not None and alone and group.way == "batch":
+        if site.pool is not None and alone:
             parts = [bind(part, site.layouts, memory) for part in shares(group, site.threads)]
             return [(together, (site.pool, parts))] if len(parts) > 1 else parts[0]
-        costs = tuple(path_cycles(trace, site.target) for trace in group.paths)
-        return bind(
-            group, site.layouts, memory, returned, exact=site.exact, cycles=site.cycles, costs=costs, chance=site.chance
-        )
+        return bind(group, site.layouts, memory, returned, exact=site.exact, chance=site.chance)
 
 
 class Scalar:
@@ -130,23 +122,6 @@ class Scalar:
 
         made = ScalarRun(group, site.layouts, site.memory, site.target, site.defined, site.cycles, site.races, plainly)
         return [(made.run, ())]
-
-
-class InLanes:
-    """Each vertex a lane of arrays; those that wait are masked."""
-
-    def takes(self, group: Group, site: Site) -> bool:
-        return group.way == "lanes"
-
-    def stays(self, group: Group, site: Site) -> bool:
-        return False
-
-    def bind(self, group: Group, site: Site) -> list[Call]:
-        watch = site.watch if site.watched else None
-        return bind_lanes(
-            group, site.layouts, site.memory, site.returned, site.cycles, site.target, site.stopped, site.chance, watch,
-            site.compute_set,
-        )  # fmt: skip
 
 
 class Loop:
@@ -186,10 +161,10 @@ class Trapping:
         if not site.watched:
             return calls
         loop = self._loop.bind(group, site)
-        return [(Guarded(site.memory, [group], site.layouts, [site.watch], calls, loop, site.cycles).run, ())]
+        return [(Guarded(site.memory, [group], site.layouts, [site.watch], calls, loop).run, ())]
 
 
-WAYS: tuple[Way, ...] = (AtOnce(), Trapping(Batch()), Scalar(), Trapping(InLanes()), Loop())
+WAYS: tuple[Way, ...] = (AtOnce(), Trapping(Batch()), Scalar(), Loop())
 REFEREE: tuple[Way, ...] = (AtOnce(), Loop())  # with vertex_loop=True
 
 

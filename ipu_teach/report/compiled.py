@@ -38,7 +38,7 @@ from ipu_teach.report.profile import (
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-WAYS = ("batch", "scalar", "fork", "lanes", "loop")  # how a codelet runs, the slowest last; of several ways a report names that
+WAYS = ("batch", "scalar", "loop")  # how a codelet runs, the slowest last; of several ways a report names that
 
 
 class CompiledProfile(Profile):

@@ -36,7 +36,7 @@ class VariableFacts:
 @dataclass(frozen=True)
 class CodeletFacts:
     """A vertex class. `fields`: name and declaration. `sources`: (method, its text) for those whose text is to be had.
-    `way`: how its vertices run: "batch", "fork", "lanes" or "loop"; `unbatched`: why not as one batch, if not."""
+    `way`: how its vertices run: "batch", "scalar" or "loop"; `unbatched`: why not as one batch, if not."""
 
     name: str
     context: str

@@ -482,16 +482,15 @@ class Report:
     def ways(self) -> dict[str, str]:
         """How the host runs each codelet, all its vertices at once if it can.
 
-        "batch"; "fork": a batch for each way through its branches; "lanes": a masked lane for each vertex; "loop": vertex by
-        vertex, in plain Python. Of a codelet that is run in several ways, the slowest.
+        "batch": all vertices at once; "scalar": a loop over the elements of each; "loop": vertex by vertex, in plain Python.
+        Of a codelet that is run in several ways, the slowest.
         """
         return {c.name: c.way for c in self.profile.codelets}
 
     def unbatched(self) -> dict[str, str]:
         """Codelets that did not run as one batch: for each the line and the reason that prevented it.
 
-        Of those that run vertex by vertex also what kept them from running in lanes. Lanes that had to stop in the middle of
-        a run count as that, from then on.
+        Of those that run vertex by vertex also what kept them from running as scalar loops.
         """
         return {c.name: c.unbatched for c in self.profile.codelets if c.unbatched}
 

@@ -32,7 +32,7 @@ from ipu_teach.types import Array
 MOST_VIEWS = 1 << 14  # of fields that are made once and kept
 LOOK = 1 << 20  # units of cycles after which a long vertex looks at the clock
 FIRST_LOOK = 0.002  # seconds from which on the time of what is left can be told
-PATIENCE = 2.0  # how many times as long as compiling takes, a loop of short runs may have taken all in all
+PATIENCE = 1.0  # how many times as long as compiling takes the short runs of a loop may have taken, all in all
 CHECK = 0.05  # seconds between two looks whether somebody interrupts
 CHOSEN = ""  # "python" or "compiled" instead of the clock, for tests
 
