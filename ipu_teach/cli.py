@@ -26,6 +26,7 @@ from ipu_teach.lessons.headless import run
 from ipu_teach.lessons.shelf import ROOT, find_lesson, install_line, learners_copies, need, work_folder
 from ipu_teach.report import command as report_command
 
+SPARED = {"numba": "; loops over elements run slower without it"}  # what the kit runs without
 MEMINFO = Path("/proc/meminfo")
 STOPPED = 130  # what a shell shows for a program that Ctrl-C ended
 
@@ -67,7 +68,6 @@ def _become(command: list[str], env: dict[str, str]) -> int:
 # --- doctor -----------------------------------------------------------------------------------------------------------
 
 Row = tuple[str, str, str]  # "ok", "note" (fine without) or "FIX"; what; what we know of it
-FINE_WITHOUT = {"numba": "; codelets that loop over elements run slower without it"}
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -86,7 +86,7 @@ def check_packages() -> Iterator[Row]:
         if parts is None or parts[3] not in (None, "lab", "test"):
             continue
         name, least, extra = parts[1], parts[2] or "0", parts[3]
-        why = FINE_WITHOUT.get(name, "; only the tests need it" if extra == "test" else "")
+        why = "; only the tests need it" if extra == "test" else SPARED.get(name, "")
         bad = "note" if why else "FIX"
         try:
             version = importlib.metadata.version(name)

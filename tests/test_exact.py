@@ -47,6 +47,7 @@ from ipu_teach import (
     FLOAT,
     HALF,
     INT,
+    UNSIGNED_CHAR,
     UNSIGNED_INT,
     Engine,
     Graph,
@@ -711,6 +712,75 @@ def test_a_function_that_may_fail_does_so_for_its_vertex_only(loop: bool) -> Non
     with pytest.raises(CodeletError) as caught:
         run(Inverse, loop, strict=False, m=m, out=m)
     assert "vertex 2 (Inverse" in caught.value.where
+
+
+# --- what was wrong ---------------------------------------------------------------------------------------------------
+
+
+class FirstOf(Vertex):
+    x: Input[Vector[FLOAT]]
+    y: InOut[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.y[0] = 1
+        self.out = 1
+
+
+def test_columns_forwards_and_backwards_are_gathered_whole(loop: bool) -> None:
+    graph = Graph(DEVICE.target)
+    compute_set = graph.add_compute_set()
+    x, y, out = (graph.add_variable(FLOAT, shape, name) for shape, name in (((3, 4), "x"), ((3, 4), "y"), ((4,), "out")))
+    for tensor in (x, y, out):
+        graph.set_tile_mapping(tensor, 0)
+        graph.set_initial_value(tensor, 5)
+    graph.create_host_read("y", y)
+    for i in range(4):
+        column = y[:, i].reverse(0) if i % 2 else y[:, i]
+        graph.set_tile_mapping(graph.add_vertex(compute_set, FirstOf, x=x[:, i], y=column, out=out[i]), 0)
+    engine = Engine(graph, Execute(compute_set), vertex_loop=loop)
+    engine.load(DEVICE)
+    engine.run()
+    assert engine.read_tensor("y").tolist() == [[1, 5, 1, 5], [5, 5, 5, 5], [5, 1, 5, 1]]
+
+
+class StoresAnArray(Vertex):
+    x: Input[Vector[INT]]
+    y: InOut[Vector[INT]]
+
+    def compute(self):
+        t = self.x * 2
+        self.y = np.arange(2)
+        self.y += t
+
+
+def test_an_array_of_constants_is_stored_beside_a_temporary(loop: bool) -> None:
+    assert run(StoresAnArray, loop, x=[[1, 2], [3, 4]], y=[[0, 0]] * 2).y.tolist() == [[2, 5], [6, 9]]
+
+
+class WhereNot(Vertex):
+    x: Input[Vector[UNSIGNED_CHAR]]
+    y: Output[Vector[UNSIGNED_CHAR]]
+
+    def compute(self):
+        self.y = np.where(self.x > 5, -3, self.x)
+
+
+def test_where_casts_a_number_that_does_not_fit(loop: bool) -> None:
+    assert run(WhereNot, loop, x=[[1, 2], [6, 7]], y=[[0, 0]] * 2).y.tolist() == [[1, 2], [253, 253]]
+
+
+class MostOfMinusOne(Vertex):
+    x: Input[Vector[UNSIGNED_INT]]
+    y: Output[Vector[INT]]
+
+    def compute(self):
+        self.y[0] = 0 if max(-1, self.x[0]) == -1 else 7
+        self.y[1] = self.x[max(int(self.x[0]) - 2, 0)]
+
+
+def test_max_of_a_number_that_the_other_cannot_be(loop: bool) -> None:
+    assert run(MostOfMinusOne, loop, x=[[1, 2], [3, 4]], y=[[0, 0]] * 2).y.tolist() == [[7, 1], [7, 4]]
 
 
 # --- random programs against the vertex loop --------------------------------------------------------------------------

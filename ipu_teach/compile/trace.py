@@ -162,6 +162,11 @@ class Ref:
     id: int
 
 
+def is_ref(value: Any, number: int) -> bool:
+    """True for the traced value of that number; an array among an Op's arguments compares element by element."""
+    return isinstance(value, Ref) and value.id == number
+
+
 def operand(value: Any) -> Any:
     """`value` as an op's argument. What reads an Output must have written it before."""
     if not isinstance(value, Traced):

@@ -83,6 +83,8 @@ def _pick(trace: Trace, better: Callable[[Any, Any], Any]) -> Callable[..., Any]
             weak = tuple(n for v in (item, best) for n in (weak_of(v) or (() if hasattr(v, "dtype") else (v,))))
             wins = better(item, best)  # numpy's truth or Python's: it is the same
             wins = Traced(trace, wins._id) if isinstance(wins, Traced) else wins
+            if any(type(v) is int and not np.can_cast(np.min_scalar_type(v), d) for v in (item, best) for d in dtypes):
+                raise TraceStopped(f"max() or min() of {item if type(item) is int else best} and a number that cannot be that")
             chosen = np.where(wins, *(settled(v, v.dtype) if weak_of(v) else v for v in (item, best)))[()]
             best = Traced(trace, chosen._id, weak)
         return best

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.groups import Group
-from ipu_teach.compile.trace import Op, Ref, Trace, steady
+from ipu_teach.compile.trace import Op, Ref, Trace, is_ref, steady
 from ipu_teach.engine import plan
 from ipu_teach.engine.kernels import Call
 from ipu_teach.engine.memory import Memory
@@ -160,7 +160,7 @@ class _Binder:
         ops, store = self.trace.ops, number + 1
         while store < len(ops) and ops[store].kind == "view":
             store += 1
-        if store == len(ops) or ops[store].kind != "store" or ops[store].args[1] != Ref(op.result):
+        if store == len(ops) or ops[store].kind != "store" or not is_ref(ops[store].args[1], op.result):
             return None
         same = np.asarray(self.trace.samples[op.result]).dtype == self.trace.samples[ops[store].args[0].id].dtype
         return store if same and self.last[op.result] == store else None

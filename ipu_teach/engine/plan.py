@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.groups import Group
-from ipu_teach.compile.trace import ELEMENTWISE, Op, Ref, Trace, item_of, steady
+from ipu_teach.compile.trace import ELEMENTWISE, Op, Ref, Trace, is_ref, item_of, steady
 from ipu_teach.engine.chance import Chance, first_words
 from ipu_teach.engine.kernels import Call, apply, call_each, call_rows, check_fits, gather_windows, scatter, to_unsigned
 from ipu_teach.engine.memory import Memory
@@ -302,11 +302,23 @@ class _Binder:
         elif region.contiguous and region.size >= WINDOW and self.xp.on_host:
             size = region.field.dtype.size
             windows = self.xp.as_strided(flat, (len(flat) - region.size + 1, region.size), (size, size))
-            flattened = buffer.reshape(-1, region.size)
+            flattened = self._flattened(buffer, region.size)
             self.calls.append((gather_windows, (windows, region.starts[self._rows], flattened)))
+            self._unflatten(buffer, flattened)
         else:
             index = self.xp.array(region.index(self._rows))
-            self.calls.append((self.xp.take, (flat, index, None, buffer.reshape(index.shape), "clip")))
+            flattened = self._flattened(buffer, region.size)
+            self.calls.append((self.xp.take, (flat, index, None, flattened, "clip")))
+            self._unflatten(buffer, flattened)
+
+    def _flattened(self, buffer: Array, size: int) -> Array:
+        """A buffer as a row for each vertex: itself, or a place beside it where its axes lie in another order."""
+        flattened: Array = buffer.reshape(-1, size)
+        return flattened if self.xp.may_share_memory(flattened, buffer) else self.xp.empty(flattened.shape, buffer.dtype)
+
+    def _unflatten(self, buffer: Array, flattened: Array) -> None:
+        if not self.xp.may_share_memory(flattened, buffer):
+            self.calls.append((self.xp.copyto, (buffer, flattened.reshape(buffer.shape))))
 
     def _buffer(self, value: int, lead: tuple[int, ...]) -> Array:
         """A buffer for one value of every vertex, with the axes in the order in which the sample has them in memory."""
@@ -400,7 +412,7 @@ class _Binder:
         ops, store = self.trace.ops, number + 1
         while store < len(ops) and ops[store].kind == "view":
             store += 1
-        if store == len(ops) or ops[store].kind != "store" or ops[store].args[1] != Ref(op.result):
+        if store == len(ops) or ops[store].kind != "store" or not is_ref(ops[store].args[1], op.result):
             return None
         place = ops[store].args[0].id
         root = self.trace.roots[place]
@@ -479,8 +491,10 @@ class _Binder:
             if getattr(condition, "dtype", None) != np.bool_:
                 self._each(op, out)
                 return
-            self.calls.append((self.xp.copyto, (out, args[2], "unsafe")))
-            self.calls.append((self.xp.copyto, (out, args[1], "unsafe", condition)))
+            # np.where casts a plain number that does not fit, where an assignment would refuse it.
+            one, other = (self.xp.array(np.asarray(a).astype(out.dtype)) if type(a) is int else a for a in args[1:])
+            self.calls.append((self.xp.copyto, (out, other, "unsafe")))
+            self.calls.append((self.xp.copyto, (out, one, "unsafe", condition)))
         elif op.fn in ELEMENTWISE:
             self.calls.append((self.xp.clip, (self.xp.array(args[0]), *args[1:], out)))
         elif op.fn is operator.pow and alone_or_backwards(self.trace, op):
