@@ -106,16 +106,17 @@ class Judge:
 
     def copy_rows(self, source: Any, destination: Any, numbers: Iterable[Any]) -> None:
         tensor, buffer = (source, destination) if isinstance(source, Tensor) else (destination, source)
+        held = self.read(tensor, tensor is source).reshape(-1)
         for i, number in enumerate(int(n) for n in numbers):
             if not 0 <= number < buffer.repeats:
                 raise ApplicationRuntimeError(f"{buffer!r} has no row {number}")
-            part, key = tensor.flatten()[i * buffer.num_elements : (i + 1) * buffer.num_elements], (buffer.handle, number)
+            part, key = slice(i * buffer.num_elements, (i + 1) * buffer.num_elements), (buffer.handle, number)
             if tensor is source:
-                self.rows[key] = self.read(part, True)
+                self.rows[key] = held[part]
             elif key not in self.rows:
                 raise UninitialisedReadError(f"row {number} of {buffer!r} is read, and nothing has written it")
             else:
-                self.write(part, self.rows[key])
+                self.write(tensor.flatten()[part], self.rows[key])
 
     def superstep(self, compute_set: ComputeSet) -> list[bool]:
         before, after, results, answers = set(), set(), [], []
@@ -188,7 +189,6 @@ class Judge:
 
 
 def bytes_of(positions: list[Array], dtype: type[DType]) -> Array:
-    """The bytes of some elements."""
     return np.concatenate([(at.reshape(-1, 1) * dtype.size + np.arange(dtype.size)).reshape(-1) for at in positions])
 
 
