@@ -1,4 +1,4 @@
-"""python3 run.py fuzz [--minutes N] [--seed S] [--graphs N]
+"""python3 run.py fuzz [--minutes N] [--seed S] [--graphs N] [--compiled]
 
 Random graphs, layouts, codelets and programs run on every way of the engine and on the judge: values, what is defined, races,
 bytes and cycles. The first that differs is made smaller, line by line, and printed as code; the exit status is then 1.
@@ -45,6 +45,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=1, help="how long (1)")
     parser.add_argument("--seed", type=int, default=None, help="of the first program; the next has the next (by the clock)")
     parser.add_argument("--graphs", type=int, default=None, help="stop after so many")
+    parser.add_argument("--compiled", action="store_true", help="compile every loop too; the first time takes long")
     options = parser.parse_args()
     first = int(time.time()) * 1000 if options.seed is None else options.seed
     print(f"seed {first}", flush=True)
@@ -53,6 +54,7 @@ def main() -> int:
     try:
         while time.monotonic() < end and seed - first != options.graphs:
             lines, ways = writer.Writer(seed).lines, ["batched", "vertex_loop", Random(seed).choice(["shuffled", "threads"])]
+            ways += [compare.COMPILED] if options.compiled else []
             ended, wrong = compare.difference(lines, *ways)
             if wrong is not None:
                 print(f"\nseed {seed} differs; as small as it gets:\n\n{smaller(lines, wrong, ways)}")

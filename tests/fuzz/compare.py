@@ -16,6 +16,7 @@ from judge import Judge
 import ipu_teach
 from fuzz.pool import NAMES
 from ipu_teach import Engine, Tensor, program as programs
+from ipu_teach.engine.scalar import run as scalar_run
 from ipu_teach.errors import CodeletError, IPUTeachError
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -24,6 +25,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "shuffled": {"shuffle": 5},
     "threads": {"threads": 3},
 }
+COMPILED = "compiled"  # as batched, with loops over elements compiled from the start: some seconds for each codelet, once
 
 
 class Outcome(NamedTuple):
@@ -82,6 +84,16 @@ def ran(names: dict[str, Any], how: dict[str, Any]) -> Outcome:
     return Outcome("", values, kept, [{t: n for t, n in enumerate(step) if n} for step in moved], [c.cycles for c in costs])
 
 
+def ran_by(way: str, names: dict[str, Any]) -> Outcome:
+    """`ran`, in one of `WAYS` or `COMPILED`."""
+    before = scalar_run.CHOSEN
+    scalar_run.CHOSEN = COMPILED if way == COMPILED else before
+    try:
+        return ran(names, WAYS.get(way, {}))
+    finally:
+        scalar_run.CHOSEN = before
+
+
 def tensors(names: dict[str, Any]) -> list[tuple[str, Tensor]]:
     return [(name, value) for name, value in names.items() if name[0] == "t" and isinstance(value, Tensor)]
 
@@ -103,7 +115,7 @@ def difference(lines: list[str], *ways: str) -> tuple[str, Wrong | None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         right = stopped(lambda: judged(names))
-        found = {way: stopped(lambda how=WAYS[way]: ran(names, how)) for way in ways}
+        found = {way: stopped(lambda way=way: ran_by(way, names)) for way in ways}
     for way, came in found.items():
         wrong = _difference(right, came)
         if wrong is not None:
