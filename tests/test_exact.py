@@ -783,6 +783,22 @@ def test_max_of_a_number_that_the_other_cannot_be(loop: bool) -> None:
     assert run(MostOfMinusOne, loop, x=[[1, 2], [3, 4]], y=[[0, 0]] * 2).y.tolist() == [[7, 1], [7, 4]]
 
 
+class Powers(Vertex):
+    x: Input[Vector[INT]]
+    e: Input[Vector[INT]]
+    y: Output[Vector[INT]]
+
+    def compute(self):
+        self.y = np.power(self.x, self.e)
+
+
+def test_a_negative_power_of_whole_numbers_names_its_vertex(loop: bool) -> None:
+    assert run(Powers, loop, strict=False, x=[[3, 2]], e=[[2, 5]], y=[[0, 0]]).y.tolist() == [[9, 32]]
+    with pytest.raises(CodeletError, match="negative integer powers") as caught:
+        run(Powers, loop, strict=False, x=[[3, 2]] * 2, e=[[2, 5], [1, -1]], y=[[0, 0]] * 2)
+    assert "vertex 1 (Powers, tile 1)" in caught.value.where
+
+
 # --- random programs against the vertex loop --------------------------------------------------------------------------
 
 RANDOMLY = settings(deadline=None, suppress_health_check=list(HealthCheck))

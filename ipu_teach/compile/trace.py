@@ -162,6 +162,11 @@ class Ref:
     id: int
 
 
+def _refuse_integer_power(base: Any, exponent: Any) -> None:
+    if isinstance(exponent, Traced) and exponent.dtype.kind in "iu" and np.result_type(sample_of(base)).kind in "biu":
+        raise TraceStopped("an integer power, which fails for a negative exponent,")
+
+
 def is_ref(value: Any, number: int) -> bool:
     """True for the traced value of that number; an array among an Op's arguments compares element by element."""
     return isinstance(value, Ref) and value.id == number
@@ -371,8 +376,7 @@ class Traced(NDArrayOperatorsMixin):
         return self
 
     def _power(self, base: Any, exponent: Any) -> Any:
-        if isinstance(exponent, Traced) and exponent.dtype.kind in "iu" and np.result_type(sample_of(base)).kind in "biu":
-            raise TraceStopped("an integer power, which fails for a negative exponent,")
+        _refuse_integer_power(base, exponent)
         sample = sample_of(base) ** sample_of(exponent)
         kind = "each" if np.ndim(sample) == 0 else "elementwise"
         (base, exponent), weak = met(operator.pow, (base, exponent), sample)
@@ -390,6 +394,8 @@ class Traced(NDArrayOperatorsMixin):
         if any(isinstance(v, Traced) for v in kwargs.values()) or (kind == "ufunc" and set(kwargs) - {"dtype"}):
             raise TraceStopped(f"np.{ufunc.__name__} with {', '.join(kwargs)} is not traced")
         call = getattr(ufunc, method)
+        if ufunc is np.power:
+            _refuse_integer_power(*inputs)
         sample = call(*[sample_of(i) for i in inputs], **kwargs)
         inputs, weak = met(PYTHON.get(ufunc) if method == "__call__" and not kwargs else None, inputs, sample)
         args = tuple(operand(i) for i in inputs)

@@ -298,7 +298,9 @@ class Calls(Arrays):
         """The body of a method or function, in place of its call: a loop of one turn, so that `return` is a `break`."""
         if len(self.scopes) > MOST_CALLS or any(scope.function is f for scope in self.scopes):
             self.refuse(node, f"{f.__name__}() calls itself", "a loop")
-        tree, given = tree_of(f), self._arguments(f, node)
+        if f not in self.trees:
+            self.trees[f] = tree_of(f)
+        tree, given = self.trees[f], self._arguments(f, node)
         me = tree.args.args[0].arg if self._takes_self(node) else ""
         scope = scope_of(f, me, self.codelet, self.new("h") + "_")
         for name, arg in given.items():

@@ -9,7 +9,7 @@ from typing import Any
 
 from ipu_teach.compile.scalar.expressions import Expressions
 from ipu_teach.compile.scalar.values import BOOLS, INTS, SMALL, Arr, Const, Num, Refused, Run, State, in_words
-from ipu_teach.compile.scalar.variables import alike
+from ipu_teach.compile.scalar.variables import alike, same
 
 MOST_WALKS = 12  # of one loop, until what is known at its head no longer changes
 
@@ -217,8 +217,11 @@ class Statements(Expressions):
             self.refuse(node.orelse[0], "a loop's else")
         self.flush()
         scope = self.scope
-        entry = dict(self.state)
-        for _ in range(MOST_WALKS):
+        before = entry = dict(self.state)
+        known = next((met for e, met in self.settled.get((node, self.control > 0), ()) if alike(e, entry)), None)
+        if known is not None:  # it was walked with as much known before
+            entry = {n: entry[n] if n in entry and same(v, entry[n]) else v for n, v in known.items()}
+        for _ in range(MOST_WALKS if known is None else 0):
             at = len(self.nb), len(self.pyl), self.count, self.depth, self.control
             self.dry += 1
             after, _ = self._round(head, node, dict(entry))
@@ -235,7 +238,10 @@ class Statements(Expressions):
                 break
             entry = met
         else:
-            self.refuse(node, "types that do not settle")
+            if known is None:
+                self.refuse(node, "types that do not settle")
+        if known is None:
+            self.settled.setdefault((node, self.control > 0), []).append((before, entry))
         parted, scope.parted = scope.parted, False
         _, left = self._round(head, node, dict(entry))
         self.state, self.live = self.joined(*left), bool(left)

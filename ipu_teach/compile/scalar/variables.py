@@ -118,10 +118,11 @@ def held_dtype(t: str) -> str:
 
 def alike(a: State, b: State) -> bool:
     """True if as much is known in both."""
-    return a.keys() == b.keys() and all(_same(value, b[name]) for name, value in a.items())
+    return a.keys() == b.keys() and all(same(value, b[name]) for name, value in a.items())
 
 
-def _same(a: Any, b: Any) -> bool:
+def same(a: Any, b: Any) -> bool:
+    """True if as much is known of two values."""
     if isinstance(a, Num) and isinstance(b, Num):
         return (a.alts.keys(), a.data, a.bound, a.maybe) == (b.alts.keys(), b.data, b.bound, b.maybe)
     return bool(a == b)

@@ -10,6 +10,7 @@ import ast
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import product
+from types import FunctionType
 from typing import Any, NoReturn
 
 from ipu_teach.compile.scalar.values import CODES, SLOT, ZERO, Num, Refused, Scope, State
@@ -41,6 +42,8 @@ class Writer:
         self.rates: dict[Rate, int] = {}
         self.vectors = False  # some work is on whole regions
         self.uncompiled = ""  # what CPython's text alone can do, with its line
+        self.settled: dict[tuple[ast.AST, bool], list[tuple[State, State]]] = {}  # of loops: what is known at their heads
+        self.trees: dict[FunctionType, ast.FunctionDef] = {}
         self.reset()
 
     def reset(self) -> None:

@@ -1,0 +1,463 @@
+"""A third counter of cycles: plain `compute()` on numbers that count what is done to them.
+
+It shares nothing with the walk but the prices of single operations. What may be data is a question of the text and not of one
+run, so the vertices are run again until no more is found: `Pricer.joins` holds, for each place where ways meet, the variables
+that were data there once.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import math
+import operator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from textwrap import dedent
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from ipu_teach import Vertex
+from ipu_teach.cost.codelets import VERTEX_OVERHEAD, single_cycles
+from ipu_teach.target import make_target
+
+TARGET = make_target()
+OPERATORS = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide", "mod": "remainder",
+    "lshift": "left_shift", "rshift": "right_shift", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
+    "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal",
+}  # fmt: skip
+MATH = {"atan": "arctan", "atan2": "arctan2", "fabs": "absolute"}
+COMPARE = {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
+           ast.NotEq: operator.ne}  # fmt: skip
+
+
+class Number:
+    """A number that came from data."""
+
+    def __init__(self, pricer: Pricer, value: Any) -> None:
+        self.p, self.v = pricer, value
+
+    def __pow__(self, n: Any) -> Any:
+        name = {2: "square", 0.5: "sqrt", -1: "reciprocal"}.get(n, "power") if not isinstance(n, Number) else "power"
+        return self.p.made(name, self.v ** plain(n))
+
+    def __neg__(self) -> Any:
+        return self.p.made("negative", -self.v)
+
+    def __invert__(self) -> Any:
+        return self.p.made("invert", ~self.v)
+
+    def __abs__(self) -> Any:
+        return self.p.made("absolute", abs(self.v))
+
+
+def _operator(short: str) -> None:
+    fn = getattr(operator, {"and": "and_", "or": "or_"}.get(short, short))
+
+    def forward(self: Number, other: Any) -> Any:
+        return self.p.made(OPERATORS[short], fn(self.v, plain(other)))
+
+    def backward(self: Number, other: Any) -> Any:
+        return self.p.made(OPERATORS[short], fn(plain(other), self.v))
+
+    setattr(Number, f"__{short}__", forward)
+    if short not in ("lt", "le", "gt", "ge", "eq", "ne"):
+        setattr(Number, f"__r{short}__", backward)
+
+
+for _short in OPERATORS:
+    _operator(_short)
+
+
+def plain(value: Any) -> Any:
+    if isinstance(value, (tuple, list)):
+        return type(value)(plain(v) for v in value)
+    return value.v if isinstance(value, Number) else value
+
+
+class Region:
+    """A field, a row or a slice of it, or a local array."""
+
+    def __init__(self, pricer: Pricer, array: Any) -> None:
+        self.p, self.array, self.shape = pricer, array, array.shape
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __getitem__(self, key: Any) -> Any:
+        found = self.array[plain(key)]
+        if isinstance(found, np.ndarray):
+            return Region(self.p, found)
+        self.p.cycles += 1
+        return Number(self.p, found)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.array[plain(key)] = plain(value)
+        self.p.cycles += 1
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+
+class Pricer:
+    """The state of a run: cycles so far, and whether data decide that this place is come to."""
+
+    def __init__(self, codelet: type[Vertex]) -> None:
+        self.codelet = codelet
+        self.joins: set[tuple[Any, str]] = set()
+        self.parted: set[Any] = set()
+        self.functions: dict[FunctionType, Any] = {}
+        self.cycles, self.control, self.decided = 0.0, 0, False
+        self.turns: dict[Any, int] = {}
+        self.over_data: dict[Any, bool] = {}
+
+    def worker_cycles(self, regions: dict[str, Any], *worker: int) -> int:
+        self.cycles, self.control = float(VERTEX_OVERHEAD), 0
+        self.counted(self.codelet.compute)(Fields(self, regions), *worker)
+        return math.ceil(self.cycles)
+
+    def made(self, name: str, value: Any) -> Number:
+        dtype = value.dtype if isinstance(value, np.generic) else np.dtype({bool: "?", int: "i8", float: "f8"}[type(value)])
+        self.cycles += single_cycles(name, dtype, TARGET)
+        return Number(self, value)
+
+    # What the text calls
+
+    def test(self, value: Any, loop: Any = None) -> bool:
+        self.decided = isinstance(value, Number)
+        self.cycles += self.decided
+        if loop is not None and (self.decided or self.control):
+            self.parted.add(loop)
+        return bool(plain(value))
+
+    @contextmanager
+    def inside(self, data: bool | None = None) -> Iterator[None]:
+        more = self.decided if data is None else data
+        self.control += more
+        try:
+            yield
+        finally:
+            self.control -= more
+
+    def given(self, value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(self.given, value))
+        number = isinstance(value, (bool, int, float, np.generic))
+        return Number(self, value) if number and self.control else value
+
+    def join(self, place: Any, name: str, read: Callable[[], Any], force: Any = None) -> Any:
+        try:
+            value = read()
+        except NameError:
+            return None
+        if isinstance(value, Number):
+            self.joins.add((place, name))
+        elif ((place, name) in self.joins or force in self.parted) and isinstance(value, (bool, int, float, np.generic)):
+            return Number(self, value)
+        return value
+
+    def note(self, place: Any, names: list[str], local: dict[str, Any]) -> bool:
+        """At a loop's head: what is data at the end of a turn is so at the beginning of the first."""
+        self.turns[place] = self.turns.get(place, 0) + 1
+        for name in names if self.turns[place] > 1 else ():
+            if isinstance(local.get(name), Number):
+                self.joins.add((place, name))
+        return True
+
+    def over(self, place: Any, items: Any) -> Iterator[Any]:
+        self.over_data[place] = isinstance(items, DataRange)
+        return iter(items)
+
+    def logic(self, place: Any, both: bool, parts: list[Callable[[], Any]]) -> Any:
+        value, data = parts[0](), False
+        for part in parts[1:]:
+            data = data or isinstance(value, Number)
+            self.cycles += isinstance(value, Number)
+            if bool(plain(value)) is not both:
+                break
+            with self.inside(data):
+                value = self.given(part())
+        return self.join(place, "", lambda: value)
+
+    def negated(self, value: Any) -> Any:
+        return Number(self, not value.v) if isinstance(value, Number) else not value
+
+    def choose(self, place: Any, test: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
+        way = yes if self.test(test) else no
+        with self.inside():
+            value = self.given(way())
+        return self.join(place, "", lambda: value)
+
+    def chain(self, place: Any, parts: list[Callable[[], Any]], ops: list[Any]) -> Any:
+        held = [parts[0]()]
+
+        def compared(k: int) -> Callable[[], Any]:
+            def compare() -> Any:
+                held.append(parts[k + 1]())
+                return ops[k](held[k], held[k + 1])
+
+            return compare
+
+        return self.logic(place, True, [compared(k) for k in range(len(ops))])
+
+    # Python's and numpy's functions
+
+    def names(self) -> dict[str, Any]:
+        def cast(kind: Any) -> Callable[[Any], Any]:
+            def call(value: Any) -> Any:
+                if not isinstance(value, Number):
+                    return kind(value)
+                self.cycles += kind is not bool
+                return Number(self, kind(value.v))
+
+            return call
+
+        def best(wins: Any) -> Callable[..., Any]:
+            def call(*values: Any) -> Any:
+                found = values[0]
+                for value in values[1:]:
+                    better = wins(value, found)
+                    data = isinstance(better, Number)
+                    found = value if plain(better) else found
+                    if data:
+                        found = self.made("where", plain(found))
+                        self.cycles += 1
+                return found
+
+            return call
+
+        def span(*args: Any) -> Any:
+            found = range(*plain(args))
+            return DataRange(self, found) if any(isinstance(a, Number) for a in args) else found
+
+        return {"max": best(operator.gt), "min": best(operator.lt), "int": cast(int), "float": cast(float), "bool": cast(bool),
+                "range": span, "np": Numpy(self), "math": Math(self)}  # fmt: skip
+
+    def counted(self, f: FunctionType) -> Any:
+        """The function with its decisions, assignments and loops told to this."""
+        if f not in self.functions:
+            tree = ast.parse(dedent(inspect.getsource(f)))
+            tree.body[0].decorator_list = []  # type: ignore[attr-defined]
+            tree = ast.fix_missing_locations(_Telling(f.__qualname__).visit(tree))
+            space = {
+                **vars(builtins),
+                **f.__globals__,
+                **self.names(),
+                "P_": self,
+                "O_": {k.__name__: v for k, v in COMPARE.items()},
+            }
+            exec(compile(tree, f"<{f.__qualname__}, priced>", "exec"), space)
+            self.functions[f] = space[f.__name__]
+        return self.functions[f]
+
+
+class DataRange:
+    """A range whose ends are data: two cycles a turn, and two to find its end."""
+
+    def __init__(self, pricer: Pricer, numbers: range) -> None:
+        self.p, self.numbers = pricer, numbers
+
+    def __iter__(self) -> Iterator[int]:
+        for number in self.numbers:
+            self.p.cycles += 2
+            yield number
+        self.p.cycles += 2
+
+
+class Fields:
+    """What stands for `self`."""
+
+    def __init__(self, pricer: Pricer, regions: dict[str, Any]) -> None:
+        vars(self).update(p_=pricer, regions_=regions, num_workers=TARGET.num_worker_contexts)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self.regions_:
+            region = Region(self.p_, self.regions_[name])
+            return region if region.shape else region[()]
+        found = inspect.getattr_static(self.p_.codelet, name)
+        if isinstance(found, staticmethod):
+            return self.p_.counted(found.__func__)
+        if isinstance(found, FunctionType):
+            return lambda *args: self.p_.counted(found)(self, *args)
+        return found
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        Region(self.p_, self.regions_[name])[()] = value
+
+
+class Numpy:
+    def __init__(self, pricer: Pricer) -> None:
+        self.p = pricer
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(np, name)
+        if name in ("zeros", "ones"):
+            return lambda *args: Region(self.p, found(*(getattr(a, "numpys", a) for a in args)))
+        if not callable(found) or isinstance(found, type) and not issubclass(found, np.number):
+            return found
+
+        def call(*args: Any) -> Any:
+            value = found(*plain(args))
+            if not any(isinstance(a, Number) for a in args):
+                return value
+            if isinstance(found, type):
+                self.p.cycles += 1
+                return Number(self.p, value)
+            return self.p.made(name, value)
+
+        call.numpys = found  # type: ignore[attr-defined]
+        return call
+
+
+class Math:
+    def __init__(self, pricer: Pricer) -> None:
+        self.p = pricer
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*args: Any) -> Any:
+            value = getattr(math, name)(*plain(args))
+            if any(isinstance(a, Number) for a in args):
+                self.p.cycles += single_cycles(MATH.get(name, name), np.dtype(np.float32), TARGET)
+                return Number(self.p, value)
+            return value
+
+        return call
+
+
+class _Telling(ast.NodeTransformer):
+    """Puts the calls of `Pricer` into a text."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.loop, self.count = name, "", 0
+
+    def place(self) -> str:
+        self.count += 1
+        return f"{self.name} {self.count}"
+
+    @staticmethod
+    def stored(*nodes: ast.AST) -> list[str]:
+        return sorted(
+            {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        )
+
+    @staticmethod
+    def text(code: str) -> list[ast.stmt]:
+        return ast.parse(code).body
+
+    def within(self, body: list[ast.stmt], how: str = "P_.inside()") -> list[ast.stmt]:
+        (block,) = self.text(f"with {how}: pass")
+        block.body = body or [ast.Pass()]  # type: ignore[attr-defined]
+        return [block]
+
+    def joined(self, place: str, names: list[str], force: str = "None") -> list[ast.stmt]:
+        return [line for n in names for line in self.text(f"{n} = P_.join({place!r}, {n!r}, lambda: {n}, {force})")]
+
+    def visit_If(self, node: ast.If) -> Any:
+        place, names = self.place(), self.stored(*node.body, *node.orelse)
+        leaves = any(isinstance(n, ast.Break) for part in [*node.body, *node.orelse] for n in _own(part))
+        test = ast.unparse(self.visit(node.test))
+        loop = repr(self.loop) if leaves else "None"
+        (made,) = self.text(f"if P_.test({test}, {loop}): pass")
+        made.body = self.within([x for s in node.body for x in _list(self.visit(s))])  # type: ignore[attr-defined]
+        made.orelse = self.within([x for s in node.orelse for x in _list(self.visit(s))])  # type: ignore[attr-defined]
+        return [made, *self.joined(place, names)]
+
+    def visit_While(self, node: ast.While) -> Any:
+        place, names = self.place(), self.stored(node)
+        outer, self.loop = self.loop, place
+        test = ast.unparse(self.visit(node.test))
+        (made,) = self.text(f"while P_.note({place!r}, {names!r}, locals()) and P_.test({test}): pass")
+        made.body = self.within([x for s in node.body for x in _list(self.visit(s))])  # type: ignore[attr-defined]
+        self.loop = outer
+        begin = [*self.text(f"P_.turns[{place!r}] = 0"), *self.joined(place, names)]
+        return [*begin, made, *self.joined(place + " end", names, repr(place))]
+
+    def visit_For(self, node: ast.For) -> Any:
+        place, names = self.place(), self.stored(*node.body)
+        outer, self.loop = self.loop, place
+        target, items = ast.unparse(node.target), ast.unparse(self.visit(node.iter))
+        (made,) = self.text(f"for {target} in P_.over({place!r}, {items}): pass")
+        made.body = [  # type: ignore[attr-defined]
+            *self.text(f"P_.note({place!r}, {names!r}, locals())"),
+            *self.within([x for s in node.body for x in _list(self.visit(s))], f"P_.inside(P_.over_data[{place!r}])"),
+        ]
+        self.loop = outer
+        begin = [*self.text(f"P_.turns[{place!r}] = 0"), *self.joined(place, names)]
+        return [*begin, made, *self.joined(place + " end", self.stored(node), repr(place))]
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        self.generic_visit(node)
+        node.value = ast.parse(f"P_.given({ast.unparse(node.value)})", mode="eval").body
+        return node
+
+    def visit_Return(self, node: ast.Return) -> Any:
+        self.generic_visit(node)
+        if node.value is not None:
+            text = f"P_.join({self.name + ' returns'!r}, '', lambda: P_.given({ast.unparse(node.value)}))"
+            node.value = ast.parse(text, mode="eval").body
+        return node
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        self.generic_visit(node)
+        sign = ast.unparse(ast.BinOp(ast.Name("a"), node.op, ast.Name("b")))[2:-2]
+        value, target = ast.unparse(node.value), ast.unparse(node.target)
+        if not isinstance(node.target, ast.Subscript):
+            return self.text(f"{target} = P_.given({target} {sign} ({value}))")
+        owner, key = ast.unparse(node.target.value), ast.unparse(node.target.slice)
+        return self.text(f"o_, k_ = {owner}, {key}\no_[k_] = o_[k_] {sign} ({value})")
+
+    def visit_BoolOp(self, node: ast.BoolOp) -> Any:
+        place = self.place()
+        self.generic_visit(node)
+        parts = ", ".join(f"lambda: {ast.unparse(v)}" for v in node.values)
+        return ast.parse(f"P_.logic({place!r}, {isinstance(node.op, ast.And)}, [{parts}])", mode="eval").body
+
+    def visit_IfExp(self, node: ast.IfExp) -> Any:
+        place = self.place()
+        self.generic_visit(node)
+        test, yes, no = (ast.unparse(v) for v in (node.test, node.body, node.orelse))
+        return ast.parse(f"P_.choose({place!r}, {test}, lambda: {yes}, lambda: {no})", mode="eval").body
+
+    def visit_Compare(self, node: ast.Compare) -> Any:
+        place = self.place()
+        self.generic_visit(node)
+        if len(node.ops) == 1:
+            return node
+        parts = ", ".join(f"lambda: {ast.unparse(v)}" for v in [node.left, *node.comparators])
+        ops = ", ".join(f"O_[{type(op).__name__!r}]" for op in node.ops)
+        return ast.parse(f"P_.chain({place!r}, [{parts}], [{ops}])", mode="eval").body
+
+    def visit_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        self.generic_visit(node)
+        if isinstance(node.op, ast.Not):
+            return ast.parse(f"P_.negated({ast.unparse(node.operand)})", mode="eval").body
+        return node
+
+
+def _own(node: ast.AST) -> Iterator[ast.AST]:
+    """A piece of the text without the loops in it."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, (ast.For, ast.While)):
+            yield from _own(child)
+
+
+def _list(found: Any) -> list[Any]:
+    return found if isinstance(found, list) else [found]
+
+
+def priced(codelet: type[Vertex], values: dict[str, Any]) -> list[int]:
+    """Worker cycles of each vertex; of a MultiVertex, those of its tile."""
+    pricer, workers = Pricer(codelet), TARGET.num_worker_contexts if codelet.context == "multi" else 1
+    while True:
+        before, found = (set(pricer.joins), set(pricer.parted)), []
+        for row in range(len(next(iter(values.values())))):
+            regions = {n: np.array(v[row], codelet.fields[n].dtype.numpy) for n, v in values.items()}
+            arguments = [(w,) for w in range(workers)] if codelet.context == "multi" else [()]
+            found.append(workers * max(pricer.worker_cycles(regions, *a) for a in arguments))
+        if before == (pricer.joins, pricer.parted):
+            return found

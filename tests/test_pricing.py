@@ -1,0 +1,77 @@
+"""The cycles of scalar loops beside those of a counter that shares nothing with the walk: at least 40 codelets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import test_branches as branches
+import test_semantics as semantics
+from pricing import priced
+from student_codelets import CASES
+from test_scalar import Built, values_of
+
+from ipu_teach import Vertex
+from ipu_teach.compile.groups import Group
+from ipu_teach.cost.codelets import vertex_cycles
+from ipu_teach.types import Array
+
+RNG = np.random.default_rng(11)
+ON_ARRAYS = {"Smooth", "Shift", "Residual", "Relax"}  # statements over whole regions, which count by data paths
+STUDENTS = [name for name in CASES if name not in ON_ARRAYS | {"Racy"}]
+
+
+def floats(*shape: int) -> Array:
+    return RNG.standard_normal((9, *shape)).astype(np.float32)
+
+
+def ints(low: int, high: int, *shape: int) -> Array:
+    return RNG.integers(low, high, (9, *shape)).astype(np.int32)
+
+
+NONE = np.zeros(9, int)
+OTHERS: list[tuple[type[Vertex], dict[str, Array]]] = [
+    (branches.Collatz, {"n": ints(1, 999), "out": NONE}),
+    (branches.FirstPast, {"x": np.abs(floats(30)), "limit": np.abs(floats()) * 20, "out": NONE}),
+    (branches.ThreeWays, {"x": floats(20), "y": floats(20)}),
+    (branches.SelectionSort, {"x": floats(9)}),
+    (branches.NestedWhile, {"x": ints(-5, 400, 6), "out": ints(0, 9, 6)}),
+    (branches.CountTo, {"n": ints(-1, 12), "x": floats(12), "out": NONE, "last": NONE}),
+    (branches.Returns, {"x": floats(6), "out": NONE}),
+    (branches.Histogram, {"x": ints(-9, 9, 11), "out": ints(0, 1, 4)}),
+    (branches.RowOf, {"m": floats(3, 5), "i": ints(-3, 3, 2), "out": NONE}),
+    (branches.Unlikely, {"x": np.abs(ints(0, 20, 3)), "out": NONE}),
+    (branches.Costly, {"x": floats()}),
+    (branches.Beyond, {"x": floats(4), "i": ints(-4, 4), "out": NONE}),
+    (semantics.Guarded, {"x": floats(5), "i": ints(-3, 8), "out": NONE}),
+]
+
+
+def counted(codelet: type[Vertex], values: dict[str, Array]) -> list[int]:
+    """The kit's cycles of each vertex."""
+    engine, _ = Built(codelet, values).ran()
+    machine: Any = engine._machine
+    for measured in machine._cycles.values():
+        for cycles, _ in measured.values():
+            return list(cycles.tolist())
+    group: Group = machine.compiled.groups[0][0]
+    return np.broadcast_to(vertex_cycles(group, machine.compiled.graph.target), len(group.rows)).tolist()  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("name", STUDENTS)
+def test_students_codelets_cost_what_a_third_counter_says(name: str) -> None:
+    codelet, values = values_of(name, 9, 7)
+    with np.errstate(all="ignore"):
+        assert counted(codelet, values) == priced(codelet, values)
+
+
+@pytest.mark.parametrize("number", range(len(OTHERS)), ids=[f"{c.__module__}.{c.__name__}" for c, _ in OTHERS])
+def test_so_do_those_of_other_tests(number: int) -> None:
+    codelet, values = OTHERS[number]
+    with np.errstate(all="ignore"):
+        assert counted(codelet, values) == priced(codelet, values)
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(STUDENTS) + len(OTHERS) >= 40
