@@ -486,7 +486,7 @@ def test_a_domain_error_is_that_of_its_vertex() -> None:
 
 
 REFUSED = {
-    "self.x[0] = any(v > 1 for v in self.x) if self.x[0] > 0 else 0": "any()",
+    "self.x[0] = any([v > 1 for v in self.x]) if self.x[0] > 0 else 0": "any() of a list",
     "def f(v): return v if v > 0 else 0\n  self.x[0] = f(self.x[0])": "a function inside compute()",
     "counts = [0] * 4\n  if self.x[0] > 0: counts[0] = 1": "a list",
     "for v in sorted(self.x): self.x[0] = v": "sorted()",

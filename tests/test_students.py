@@ -26,6 +26,11 @@ class Student(Vertex):
     def relu(self, v):
         return v if v > 0 else 0.0
 
+    def between(self, v, low=-1, high=1.0):
+        if v < low:
+            return low
+        return high if v > high else v
+
     def compute(self):
 """
 SCALE = 3.0
@@ -89,8 +94,21 @@ CASES = {
     "a slice of a length from data": ("scalar", "an index depends on data", "self.out = np.sum(self.x[: self.n % 8])"),
     "a list that grows behind a branch": (
         "loop", "a list does not run", "got = []\nfor v in self.x:\n    if v > 0: got.append(v)\nself.out = len(got)"),
-    "a comprehension with an if": ("loop", "sum() does not run", "self.out = sum([v for v in self.x if v > 0])"),
-    "any of a generator": ("loop", "any() does not run", "self.out = 1 if any(v > 1 for v in self.x) else 0"),
+    "a comprehension with an if": ("scalar", "a branch", "self.out = sum([v for v in self.x if v > 0])"),
+    "any of a generator": ("scalar", "a branch", "self.out = 1 if any(v > 1 for v in self.x) else 0"),
+    "all of a generator": ("scalar", "a branch", "self.out = 1 if all(v < 2 for v in self.x) and self.n > 2 else 0"),
+    "a sum with an if": ("scalar", "a branch", "self.out = sum(i * v for i, v in enumerate(self.x) if v > 0)"),
+    "a sum in a branch": (
+        "scalar", "a branch", "for i in range(8):\n    if self.y[i] > 0: self.y[i] = sum(self.x[k] for k in range(i)) + i"),
+    "a name that a generator has, too": ("scalar", "a branch", "v = 3\nt = sum(v for v in self.x if v > 0)\nself.out = t + v"),
+    "the largest behind a branch": (
+        "scalar", "a branch", "self.out = max(self.x) if self.n > 3 else min(abs(v) for v in self.x)"),
+    "what only an earlier turn assigns": (
+        "scalar", "a branch",
+        "for i in range(8):\n    if i > 0 and self.x[i] > 0: self.y[i] = last\n    last = self.x[i] * 2"),
+    "default and named arguments": (
+        "scalar", "a branch", "for i in range(8): self.y[i] = self.between(self.x[i], high=2)"),
+    "a sum of Python's own floats": ("loop", "sum() of Python's floats", "self.out = sum(float(v) for v in self.x if v > 0)"),
     "sorted": ("loop", "sorted() does not run", "self.y = sorted(self.x)"),
     "a formatted text": ("loop", "put into a text", "self.out = len(f'{self.x[0]:.2f}')"),
     "a print of a value": ("loop", "put into a text", "print(self.x[0], file=io.StringIO())\nself.out = 1"),

@@ -272,7 +272,7 @@ def _first_past() -> tuple[Work, Work]:
     return _diverging(codelets.FirstPast, {"x": (x, FLOAT), "limit": (limit, FLOAT), "out": (out, UNSIGNED_INT)})
 
 
-WARM = 12  # runs of a loop over elements ahead of the first round
+WARM = 12  # runs of a loop over elements that its first round has
 
 
 def _diverging(codelet: type[Vertex], fields: dict[str, tuple[Array, type[DType]]]) -> tuple[Work, Work]:
@@ -282,9 +282,13 @@ def _diverging(codelet: type[Vertex], fields: dict[str, tuple[Array, type[DType]
         chip = Chip()
         tensors = {name: chip.variable(name, values, dtype) for name, (values, dtype) in fields.items()}
         engines.append(chip.engine(chip.execute("loops", codelet, TILES * WORKERS, **tensors), vertex_loop=loop))
-    for _ in range(WARM):
-        engines[0].run()  # until the loop is compiled, where numba is installed
-    return engines[0].run, engines[1].run
+    waiting = [WARM]
+
+    def warm() -> None:
+        for _ in range(waiting.pop() if waiting else 1):  # until the loop is compiled, where numba is installed
+            engines[0].run()
+
+    return warm, engines[1].run
 
 
 ROWS = [

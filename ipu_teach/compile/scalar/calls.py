@@ -83,6 +83,10 @@ class Calls(Arrays):
         """`value`, which must be a number."""
         raise NotImplementedError
 
+    def over_all(self, f: Any, node: ast.Call) -> Num:
+        """Python's sum, any, all, max or min of many."""
+        raise NotImplementedError
+
     def block(self, body: list[ast.stmt]) -> None:
         """Walk some statements."""
         raise NotImplementedError
@@ -108,6 +112,8 @@ class Calls(Arrays):
             return self._len(node)
         if (f is max or f is min) and len(node.args) > 1:
             return self._best(f, node)
+        if any(f is g for g in (sum, any, all, max, min)) and len(node.args) == 1:
+            return self.over_all(f, node)
         if callable(f) and id(f) in REDUCERS and len(node.args) == 1:
             return self.reduced(f, self.value(node.args[0]), REDUCERS[id(f)], node)
         if f is np.dot and len(node.args) == 2:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ipu_teach.compile.scalar.arithmetic import BINARY
 from ipu_teach.compile.scalar.calls import Calls
-from ipu_teach.compile.scalar.values import Arr, Const, Num, Vec, in_words, is_number
+from ipu_teach.compile.scalar.values import Arr, Const, Num, Unreached, Vec, in_words, is_number
 
 
 class Expressions(Calls):
@@ -67,6 +67,8 @@ class Expressions(Calls):
             return Const(scope.names[node.id])
         found = self.state.get(scope.prefix + node.id)
         if found is None:
+            if self.dry:
+                raise Unreached
             self.refuse(node, f"{node.id} is not assigned")
         if isinstance(found, Num) and found.maybe:
             self.bail(f"{scope.prefix}{node.id}_tag == -1", node)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ipu_teach.compile.scalar.expressions import Expressions
-from ipu_teach.compile.scalar.values import BOOLS, INTS, SMALL, Arr, Const, Num, Refused, Run, State, in_words
+from ipu_teach.compile.scalar.values import BOOLS, INTS, SMALL, Arr, Const, Num, Refused, Run, State, Unreached, in_words
 from ipu_teach.compile.scalar.variables import alike, same
 
 MOST_WALKS = 12  # of one loop, until what is known at its head no longer changes
@@ -37,8 +38,13 @@ class Statements(Expressions):
             line, self.line = self.line, node.lineno
             if method is None:
                 self.refuse(node, in_words(node))
+            scope, at = self.scope, (self.depth, self.control, len(self.scopes), len(self.scope.loops))
             try:
                 method(node)
+            except Unreached:
+                self.depth, self.control = at[:2]
+                del self.scopes[at[2] :], scope.loops[at[3] :]
+                self.live = False
             except Refused as refused:
                 refused.line = refused.line or node.lineno
                 raise
@@ -348,6 +354,43 @@ class Statements(Expressions):
 
         self.loop(head, node)
 
+    def over_all(self, f: Any, node: ast.Call) -> Num:
+        (what,), own = node.args, self.new("g_")
+        plain = not isinstance(what, (ast.GeneratorExp, ast.ListComp))
+        if isinstance(what, ast.ListComp) and f in (any, all):
+            self.refuse(node, f"{f.__name__}() of a list", "a generator")
+        parts = [] if plain else what.generators  # type: ignore[attr-defined]
+        if len(parts) > 1 or (plain and isinstance(what, (ast.List, ast.Tuple))):
+            self.refuse(node, f"{f.__name__}() of this", "a loop")
+        target: ast.expr = ast.Name(own + "_T", ast.Load()) if plain else parts[0].target
+        element: ast.expr = target if plain else what.elt  # type: ignore[attr-defined]
+        names = {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
+        rename = _Put({name: ast.Name(f"{own}_{name}", ast.Load()) for name in names})
+        given = {
+            "T": rename.visit(deepcopy(target)),
+            "I": what if plain else parts[0].iter,
+            "E": rename.visit(deepcopy(element)),
+        }
+        given |= {name: ast.Name(own + name, ast.Load()) for name in "AF"}
+        body = ast.parse(_LOOPS[f]).body
+        loop = body[-1]
+        assert isinstance(loop, ast.For)
+        for test in reversed([] if plain else parts[0].ifs):
+            loop.body = [ast.If(rename.visit(deepcopy(test)), loop.body, [])]
+        put = _Put(given)
+        made = ast.Module([put.visit(part) for part in body], [])
+        for part in ast.walk(made):
+            ast.copy_location(part, node)
+        self.scope.local |= {n.id for n in ast.walk(made) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        names_before = self.scope.names
+        self.scope.names = {**names_before, "max": max, "min": min}
+        self.block(made.body)
+        self.scope.names = names_before
+        found = self.num(ast.copy_location(ast.Name(own + "A", ast.Load()), node))
+        if f is sum and "wf" in found.alts:
+            self.refuse(node, "sum() of Python's floats", "a loop that adds")
+        return found
+
     def give(self, target: ast.expr, item: Any, node: ast.AST) -> None:
         """Give a loop's variables their values."""
         if isinstance(target, ast.Name):
@@ -438,6 +481,32 @@ class Statements(Expressions):
         if self.multi and not array.local:
             self.refuse(node, "a loop over elements in a MultiVertex", "a loop over range(worker_id, n, self.num_workers)")
         return Run(n, lambda k: self.load(replace(array, dims=(), off=f"{array.off} + {k} * {s}"), [], node), array.py)
+
+
+# What Python's functions of many are, as loops. In Python 3.12 a sum of Python's own floats makes up for what is rounded away.
+_LOOPS = {
+    sum: "A = 0\nfor T in I:\n    A = A + E",
+    any: "A = False\nfor T in I:\n    if E:\n        A = True\n        break",
+    all: "A = True\nfor T in I:\n    if not E:\n        A = False\n        break",
+    max: "F = True\nfor T in I:\n    if F:\n        A = E\n        F = False\n    else:\n        A = max(A, E)",
+    min: "F = True\nfor T in I:\n    if F:\n        A = E\n        F = False\n    else:\n        A = min(A, E)",
+}
+
+
+class _Put(ast.NodeTransformer):
+    """Puts expressions in place of names."""
+
+    def __init__(self, given: dict[str, ast.expr]) -> None:
+        self.given = given
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id not in self.given:
+            return node
+        found = deepcopy(self.given[node.id])
+        for part in ast.walk(found):
+            if isinstance(part, (ast.Name, ast.Tuple)) and isinstance(node.ctx, ast.Store):
+                part.ctx = ast.Store()
+        return found
 
 
 def _returns(body: list[ast.stmt]) -> bool:

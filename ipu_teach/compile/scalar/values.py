@@ -40,6 +40,10 @@ class Refused(Exception):
         self.why, self.line, self.instead = why, line, instead
 
 
+class Unreached(Exception):
+    """In the first walk of a loop: a name that only an earlier turn assigns. This way is not gone in the first turn."""
+
+
 def kind_of(value: Any) -> str:
     """The type of a number; "?" for what is none."""
     if isinstance(value, np.generic):  # first: np.float64 is a float, too, and yet not weak

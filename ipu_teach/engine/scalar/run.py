@@ -10,6 +10,7 @@ loop does, and raises the learner's own error. An interruption puts back the fie
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, TimeoutError as StillRunning
 from dataclasses import replace
@@ -42,8 +43,8 @@ class _Long(Exception):
 
 
 @cache
-def _pool() -> ThreadPoolExecutor:
-    """Where compiled loops run: an interruption reaches the main thread, which waits."""
+def _pool(process: int) -> ThreadPoolExecutor:
+    """Where compiled loops of a process run: an interruption reaches the main thread, which waits."""
     return ThreadPoolExecutor(thread_name_prefix="ipu_teach loop")
 
 
@@ -196,7 +197,7 @@ class ScalarRun:
 
     def _attended(self, run: Loop, first: int) -> int:
         """Run the compiled loop beside this thread, which waits for interruptions. Returns the vertex where it ended."""
-        job = _pool().submit(run, first, self.count, *self.arguments)
+        job = _pool(os.getpid()).submit(run, first, self.count, *self.arguments)
         try:
             while True:
                 try:

@@ -1,0 +1,46 @@
+"""docs/codelets.md: every example runs as the page says, with the bits and cycles of the plain vertex loop."""
+
+from __future__ import annotations
+
+import linecache
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from graphs import same_bits
+from test_scalar import Built
+
+import ipu_teach
+
+PAGE = (Path(__file__).parents[1] / "docs" / "codelets.md").read_text(encoding="utf-8")
+EXAMPLES = [
+    (way, code)
+    for way, part in re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    for code in re.findall(r"```python\n(.*?)```", part, re.DOTALL)
+]
+
+
+@pytest.mark.parametrize("number", range(len(EXAMPLES)))
+def test_an_example_runs_as_the_page_says(number: int) -> None:
+    way, code = EXAMPLES[number]
+    file = f"codelets_page_{number}.py"
+    linecache.cache[file] = (len(code), None, code.splitlines(True), file)
+    scope = {name: getattr(ipu_teach, name) for name in ipu_teach.__all__} | {"np": np, "__name__": "page"}
+    exec(compile(code, file, "exec"), scope)
+    codelet = scope[re.findall(r"class (\w+)", code)[0]]
+    rng = np.random.default_rng(number)
+    values = {}
+    for name, field in codelet.fields.items():
+        drawn = rng.standard_normal((20, *(8,) * field.depth)) * 3
+        values[name] = drawn.astype(field.dtype.numpy)
+    built = Built(codelet, values)
+    (fast, found), (slow, expected) = built.ran(strict=False), built.ran(strict=False, vertex_loop=True)
+    assert fast.report.ways() == {codelet.__name__: way}, fast.report.unbatched()
+    assert all(same_bits(found[name], array) for name, array in expected.items())
+    assert fast.report.total_cycles == slow.report.total_cycles
+    assert fast.report.unknown_codelets == (() if way != "loop" else (codelet.__name__,))
+
+
+def test_every_way_has_examples() -> None:
+    assert {way for way, _ in EXAMPLES} == {"batch", "scalar", "loop"} and len(EXAMPLES) >= 10
