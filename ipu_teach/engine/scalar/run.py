@@ -26,7 +26,7 @@ from ipu_teach.cost.codelets import UNIT, UNKNOWN
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.scalar.compiled import Loop
 from ipu_teach.engine.scalar.fields import Fields
-from ipu_teach.engine.scalar.program import FOREVER, program_of
+from ipu_teach.engine.scalar.program import program_of
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
@@ -137,13 +137,13 @@ class ScalarRun:
                 self.views[v] = found
 
         def longer(cycles: int) -> int:
-            if perf_counter() - begin > wait:
+            if wait and perf_counter() - begin > wait:
                 raise _Long
             return cycles + LOOK
 
-        most, vertex = LOOK if wait else FOREVER, self.program.python
+        vertex = self.program.python
         try:
-            spent = max([vertex(worker, number, most, longer, *found) for worker in self.workers])
+            spent = max([vertex(worker, number, LOOK, longer, *found) for worker in self.workers])
         except _Long:
             raise
         except Exception:
