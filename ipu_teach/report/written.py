@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -16,7 +16,6 @@ import numpy as np
 from ipu_teach import schema as s
 from ipu_teach.archive import MOST_NODES, Format
 from ipu_teach.cost import StepCost
-from ipu_teach.cost.exchange import Traffic
 from ipu_teach.cost.memory import CATEGORIES, MemoryLedger
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import NotOfferedError, ReportLoadError, ReportNotFoundError
@@ -28,7 +27,6 @@ from ipu_teach.report.query import live_runs
 from ipu_teach.report.settings import InstrumentationSettings
 
 REPORT = Format("report", 2, "Report.save", ReportLoadError, ReportNotFoundError)
-TRAFFIC = tuple(f.name for f in fields(Traffic))
 MOST_CELLS = 2**28  # places of the programs times tiles or variables: what a laptop can still sum up
 MOST_MESSAGES = 2**22  # of one exchange
 
