@@ -39,9 +39,9 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     back: list[int] = []
     plain = ScalarRun._vertex
 
-    def counted(self: ScalarRun, v: int, wait: float) -> None:
+    def counted(self: ScalarRun, v: int, *longer: Any) -> None:
         back.append(v)
-        plain(self, v, wait)
+        plain(self, v, *longer)
 
     monkeypatch.setattr(scalar_run, "CHOSEN", "compiled")
     monkeypatch.setattr(ScalarRun, "_vertex", counted)

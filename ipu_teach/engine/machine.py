@@ -80,6 +80,7 @@ class Machine:
         self._cost = cost
         self._measured: dict[object, int] = {}  # steps that ran with cycles of their own, and their numbers
         self._measured_steps: list[MeasuredStep] = []
+        self._latest: dict[int, tuple[int, list[Array]]] = {}  # by step: the number of its last execution, and its cycles
         self.memory = Memory(compiled.graph, backend)
         self.remote = StreamingMemory(compiled.remote_buffers, self.memory, check_reads)
         self._ran: array[int] = array("i")
@@ -152,13 +153,18 @@ class Machine:
 
     def _measure(self, number: int, cycles: dict[int, tuple[Array, Array]]) -> int:
         """The number under which an execution of step `number` stands, with these cycles of its vertices."""
-        key = (number, *(blake2b(array.tobytes()).digest() for array, _ in cycles.values()))
+        known, before = self._latest.get(number, (0, []))
+        now = [array for array, _ in cycles.values()]
+        if len(before) == len(now) and all(map(np.array_equal, before, now)):
+            return known
+        key = (number, *(blake2b(array.tobytes()).digest() for array in now))
         if key not in self._measured:
             step = self.compiled.steps[number]
             assert isinstance(step, ExecuteStep)
             copies = {group: array[np.argsort(order)].astype(np.int32) for group, (array, order) in cycles.items()}
             self._measured[key] = len(self.compiled.steps) + len(self._measured_steps)
             self._measured_steps.append(MeasuredStep(step.compute_set, step.out, copies))
+        self._latest[number] = self._measured[key], [array.copy() for array in now]
         return self._measured[key]
 
     def host_write(self, tensor: Tensor, values: Array) -> None:

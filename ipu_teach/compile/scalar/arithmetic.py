@@ -43,6 +43,7 @@ UNARY: dict[type, tuple[str, Callable[..., Any], str]] = {
 }  # fmt: skip
 COMPARE = frozenset(("<", "<=", ">", ">=", "==", "!="))
 _POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal"}
+_DIVISION = {"//": "floordiv", "%": "mod"}
 _NOT_FINITE = {"inf": "np.inf", "-inf": "(-np.inf)", "nan": "np.nan"}
 
 
@@ -166,7 +167,7 @@ class Arithmetic(Writer):
         if r == "u8" and op in ("//", "%", "**", "<<", ">>"):
             self.refuse(node, f"{op} of UNSIGNED_LONGLONG")
         if op in ("//", "%"):
-            return self.wrapped(f"({'floordiv' if op == '//' else 'mod'}({a}, {b}) if {b} != 0 else 0)", r)
+            return _by_power(op, a, b) or self.wrapped(f"({_DIVISION[op]}({a}, {b}) if {b} != 0 else 0)", r)
         if op in ("<<", ">>"):
             if ts[1] == "wi":
                 a, b = xs
@@ -179,7 +180,7 @@ class Arithmetic(Writer):
         """Python's own integers, which have no end: an int64 while they are within 61 bits."""
         if op in ("//", "%"):
             self.bail(f"{b} == 0", node)
-            return f"{'floordiv' if op == '//' else 'mod'}({a}, {b})"
+            return _by_power(op, a, b) or f"{_DIVISION[op]}({a}, {b})"
         if op in ("<<", ">>"):
             self.bail(f"{b} < 0 or {b} > {61 if op == '<<' else 63}", node)
             if op == ">>":
@@ -272,6 +273,13 @@ class Arithmetic(Writer):
             py = f"np.{dtype_of(t).name.replace('bool', 'bool_')}({_NOT_FINITE.get(number, number)})"
         py = _NOT_FINITE.get(py, py)
         return Num({t: text}, f"({py})" if py.startswith("-") else py, const=value, bound=abs(value) if t == "wi" else None)
+
+
+def _by_power(op: str, a: str, b: str) -> str:
+    """`a // b` or `a % b` of whole numbers where b is a power of two that is known ahead; else empty."""
+    if not b.isdigit() or int(b).bit_count() != 1:
+        return ""
+    return f"({a} >> {int(b).bit_length() - 1})" if op == "//" else f"({a} & {int(b) - 1})"
 
 
 def _bound(sign: str, a: int | None, b: int | None, types: dict[str, str]) -> int | None:

@@ -104,7 +104,8 @@ class Arrays(Variables):
         if self.multi and not array.local:
             self.emit(f"r_{array.buf}[np.uintp({at})] |= wbit", f"r_{array.mark}[{key}] |= wbit")
         self.spend()
-        return Num({array.type: name}, f"{array.py}[{key}]", data=True, bound=reach([array.type]))
+        py = f"{array.py}[{key}]" if keys or array.writable else array.py  # a number by itself was read ahead
+        return Num({array.type: name}, py, data=True, bound=reach([array.type]))
 
     def write(self, array: Arr, keys: list[Num], value: Any, node: ast.AST) -> None:
         """Store an element."""

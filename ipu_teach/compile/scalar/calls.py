@@ -314,7 +314,6 @@ class Calls(Arrays):
             self.bind(name, arg, node)
             self.scopes.pop()
         self.scopes.append(scope)
-        self.flush()
         once = self.new("k")
         self.emit(f"for {once} in range(1):", f"for {once} in (0,):")
         self.depth += 1

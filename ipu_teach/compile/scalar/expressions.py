@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from types import ModuleType
@@ -12,6 +13,7 @@ from typing import Any
 from ipu_teach.compile.scalar.arithmetic import BINARY
 from ipu_teach.compile.scalar.calls import Calls
 from ipu_teach.compile.scalar.values import Arr, Const, Num, Unreached, Vec, in_words, is_number
+from ipu_teach.compile.scalar.writer import Price
 
 
 class Expressions(Calls):
@@ -177,12 +179,13 @@ class Expressions(Calls):
         """`and`, `or`: what stands further right is worked out only where it is come to."""
         var = "." + self.new("l")
         self.assign(var, parts[0](), node)
-        depth, data = self.depth, False
+        skipped: list[Counter[Price]] = []  # what there is to count where the rest is not come to
+        data = False
         for part in parts[1:]:
             a: Num = self.state[var]
             data = data or a.data
             self.spend(data=a.data)
-            self.flush()
+            skipped.append(Counter(self.cost))
             x = self.truth(a)
             self.emit(f"if {x if both else f'not {x}'}:", f"if {'' if both else 'not '}{a.py}:")
             self.depth += 1
@@ -190,10 +193,13 @@ class Expressions(Calls):
             self.control += data
             self.assign(var, part(), node)
             self.control -= data
-            self.flush()
             self.state = self.joined(before, self.state)
-        while self.depth > depth:
+        while skipped:
+            rest = self.meet(skipped.pop())
             self.both("pass")
+            for lines, more in zip((self.nb, self.pyl), rest, strict=True):
+                if more:
+                    lines += ["    " * (self.depth - 1) + "else:", *more]
             self.depth -= 1
         found: Num = self.state.pop(var)
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -11,6 +12,7 @@ from typing import Any
 from ipu_teach.compile.scalar.expressions import Expressions
 from ipu_teach.compile.scalar.values import BOOLS, INTS, SMALL, Arr, Const, Num, Refused, Run, State, Unreached, in_words
 from ipu_teach.compile.scalar.variables import alike, same
+from ipu_teach.compile.scalar.writer import Price
 
 MOST_WALKS = 12  # of one loop, until what is known at its head no longer changes
 
@@ -156,21 +158,26 @@ class Statements(Expressions):
         a = self.num(test)
         x = self.truth(a)
         self.spend(data=a.data)
-        self.flush()
-        before, inside = dict(self.state), dict(self.scope.inside)
+        before, inside, spent = dict(self.state), dict(self.scope.inside), self.cost
         self.control += a.data
         ends = []
+        first: tuple[Counter[Price], int, int] | None = None  # what the first way has to count, and where it ends
         for line, way in (("if {}:", yes), ("else:", no)):
             self.emit(line.format(x), line.format(a.py))
             self.depth += 1
-            self.state, self.live = dict(before), True
+            self.state, self.live, self.cost = dict(before), True, Counter(spent)
             self.scope.inside = dict(inside)
             way()
-            self.flush()
-            self.both("pass")
-            self.depth -= 1
             if self.live:
                 ends.append(self.state)
+                if first is not None:
+                    cost, *places = first
+                    for lines, at, rest in zip((self.nb, self.pyl), places, self.meet(cost), strict=True):
+                        lines[at:at] = rest
+                first = self.cost, len(self.nb), len(self.pyl)
+            self.both("pass")
+            self.depth -= 1
+        self.cost = first[0] if first is not None else Counter()
         self.control -= a.data
         self.live = bool(ends)
         self.state = self.joined(*ends) if ends else before
@@ -300,11 +307,15 @@ class Statements(Expressions):
             self.depth += 1
             a = self.num(node.test)
             self.spend(data=a.data)
-            self.flush()
             self._may_stop(node)
             if a.const is None or not a.const:
                 self.emit(f"if not {self.truth(a)}:", f"if not {a.py}:")
-                self.both("    break")
+                spent = Counter(self.cost)
+                self.depth += 1
+                self.flush()
+                self.both("break")
+                self.depth -= 1
+                self.cost = spent
                 breaks.append(dict(self.state))
             return Head(a.data, lambda: None, lambda after: [])
 

@@ -101,11 +101,28 @@ class Writer:
             self.cost[name, kind, self.line] += times
 
     def flush(self) -> None:
-        """Write down what was spent since the last branch."""
-        if self.cost:
-            piece = tuple(sorted(self.cost.items()))
+        """Write down what was spent on the way here and not yet counted."""
+        self._add(self.cost)
+        self.cost = Counter()
+
+    def _add(self, cost: Counter[Price]) -> None:
+        if cost:
+            piece = tuple(sorted(cost.items()))
             self.both(f"cyc += «{self.pieces.setdefault(piece, len(self.pieces))}»")
-        self.cost.clear()
+
+    def meet(self, other: Counter[Price]) -> tuple[list[str], list[str]]:
+        """Two ways meet, one of which ends here and the other has `other` to count. What both spent is left for later.
+
+        Writes down the rest of this one; returns that of the other as lines of the two texts.
+        """
+        common = self.cost & other
+        self._add(self.cost - common)
+        self.cost = common
+        at = len(self.nb), len(self.pyl)
+        self._add(other - common)
+        rest = self.nb[at[0] :], self.pyl[at[1] :]
+        del self.nb[at[0] :], self.pyl[at[1] :]
+        return rest
 
     def spend_on_all(self, counter: str, lengths: tuple[str, str], name: str = "", kind: str = "") -> None:
         """Work on a whole region, whose length is the one text there and the other in CPython's."""

@@ -6,6 +6,7 @@ and back after it. Stores into Outputs are marked in `defined`, which holds a by
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,10 @@ from ipu_teach.types import Array
 
 
 class Place:
-    """One field of every vertex: `offsets` int64[vertices] and `dims` int64[vertices, axes, (length, stride)] in `flat`.
+    """One field of every vertex: `offsets` int64[vertices] in `flat`, and (length, stride) of each axis, in elements.
 
-    `index`: int64[vertices, elements], where a field that is copied lies in memory; None for one that stays there.
+    `index`: int64[vertices, elements], where a field that is copied lies in memory; None for one that stays there, as it does
+    if it lies in the same strides for every vertex.
     """
 
     def __init__(self, group: Group, layouts: tuple[Any, ...], memory: Memory, name: str, packed: bool) -> None:
@@ -29,35 +31,31 @@ class Place:
         self.shape: tuple[int, ...] = region.layouts[0].shape if self.declared.depth else ()
         self.memory = memory.flat(self.declared.dtype)
         self.index: Array | None = None
-        strides = [layout.strides for layout in region.layouts]
-        if not packed and all(s is not None and len(s) >= len(self.shape) for s in strides):
-            self.flat, self.offsets = self.memory, region.starts
-            found = [s[: len(self.shape)] if s is not None and self.shape else () for s in strides]
-            steps = np.array(found, np.int64).reshape(len(found), len(self.shape))[region.which]
+        strides = {layout.strides and layout.strides[: len(self.shape)] for layout in region.layouts}
+        first = strides.pop()
+        if not packed and not strides and first is not None and len(first) == len(self.shape):
+            self.flat, self.offsets, steps = self.memory, region.starts, first
         else:
             self.index = region.index(slice(None))
             size = self.index.shape[1]
             self.flat = np.zeros(max(1, self.index.size), self.declared.dtype.numpy)
             self.offsets = np.arange(self.count) * size
-            own = [int(np.prod(self.shape[axis + 1 :], dtype=np.int64)) for axis in range(len(self.shape))]
-            steps = np.broadcast_to(np.array(own, np.int64), (self.count, len(self.shape)))
-        lengths = np.broadcast_to(np.array(self.shape, np.int64), steps.shape)
-        self.dims: Array = np.stack([lengths, steps], axis=2)
-        self._kept = np.zeros(0, self.declared.dtype.numpy)
+            steps = tuple(math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
+        self.dims: tuple[tuple[int, int], ...] = tuple(zip(self.shape, steps, strict=True))
         self._low, self._high = self._span() if self.declared.written and self.index is None else (0, 0)
+        self._kept = np.empty(self._high - self._low, self.declared.dtype.numpy)
 
     def _span(self) -> tuple[int, int]:
         """From which element of the buffer to which it lies, with all vertices."""
         if 0 in self.shape or not self.count:
             return 0, 0
-        ends = (self.dims[:, :, 0] - 1) * self.dims[:, :, 1]
-        low = self.offsets + np.minimum(ends, 0).sum(axis=1)
-        high = self.offsets + np.maximum(ends, 0).sum(axis=1)
-        return int(low.min()), int(high.max()) + 1
+        ends = [(n - 1) * step for n, step in self.dims]
+        low, high = sum(min(end, 0) for end in ends), sum(max(end, 0) for end in ends)
+        return int(self.offsets.min()) + low, int(self.offsets.max()) + high + 1
 
     def keep(self) -> None:
         """Remember what a field that is written in place holds now."""
-        self._kept = self.flat[self._low : self._high].copy()
+        self._kept[...] = self.flat[self._low : self._high]
 
     def restore(self, vertex: int) -> None:
         """Put back what one vertex had when it was kept."""
@@ -68,18 +66,13 @@ class Place:
             before = self._of(self._kept, vertex, int(self.offsets[vertex]) - self._low)
             self.view(self.flat, vertex)[...] = before
 
-    @property
-    def columns(self) -> list[Array]:
-        """Of each vertex the offset, and length and stride of each axis."""
-        return [self.offsets, *self.dims.reshape(self.count, -1).T]
-
     def restore_all(self) -> None:
         self.flat[self._low : self._high] = self._kept
 
     @property
     def unit(self) -> bool:
-        """True if the last axis has stride 1 in every vertex."""
-        return bool(np.all(self.dims[:, -1:, 1] == 1))
+        """True if the last axis has stride 1."""
+        return all(step == 1 for _, step in self.dims[-1:])
 
     def view(self, flat: Array, vertex: int) -> Array:
         """The region of one vertex in `flat`, which has an element for each of this field's buffer."""
@@ -89,8 +82,7 @@ class Place:
         if 0 in self.shape:
             return np.zeros(self.shape, flat.dtype)
         size = flat.itemsize
-        strides = tuple(s * size for s in self.dims[vertex, :, 1].tolist())
-        view: Array = np.ndarray(self.shape, flat.dtype, flat, offset * size, strides)
+        view: Array = np.ndarray(self.shape, flat.dtype, flat, offset * size, tuple(step * size for _, step in self.dims))
         return view
 
     def load(self) -> None:
@@ -129,11 +121,14 @@ class Fields:
             return np.zeros(len(place.flat), kind)
         return self.defined[name] if place.index is None else np.zeros(len(place.flat), self.defined[name].dtype)
 
-    def arguments(self, vertex: int) -> list[Array]:
+    def arguments(self, vertex: int) -> list[Any]:
         """Of one vertex: its fields, their marks, and the marks of reads, as CPython's text takes them."""
-        found = [place.view(place.flat, vertex) for place in self.places.values()]
-        found += [self.places[name].view(flat, vertex) for name, flat in self.marks.items()]
-        return found + [self.places[name].view(flat, vertex) for name, flat in self.reads.items()]
+        found: list[Any] = [place.view(place.flat, vertex) for place in self.places.values()]
+        for name, flat in [*self.marks.items(), *self.reads.items()]:
+            view = self.places[name].view(flat, vertex)
+            # Python stores an element at a time sooner through a memoryview; those of matrices have no rows.
+            found.append(view if self.code.vectors or view.ndim > 1 else view.data)
+        return found
 
     def load(self) -> None:
         """Before a run: copy what needs it, and remember what is written in place."""

@@ -30,7 +30,7 @@ from ipu_teach.engine.scalar.program import program_of
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-MOST_VIEWS = 1 << 14  # of fields that are made once and kept
+MOST_VIEWS = 1 << 12  # vertices of which the views of fields are made once and kept
 LOOK = 1 << 20  # units of cycles after which a long vertex looks at the clock
 FIRST_LOOK = 0.002  # seconds from which on the time of what is left can be told
 PATIENCE = 1.0  # how many times as long as compiling takes the short runs of a loop may have taken, all in all
@@ -72,11 +72,10 @@ class ScalarRun:
         self.fields = Fields(group, group.scalar, layouts, memory, defined)
         self.count = len(group.rows)
         self.cycles = np.zeros(self.count, np.int64) if cycles is None else cycles
-        self.workers = [number for number, _ in group.workers] or [0]
-        few = self.count * len(self.fields.places) <= MOST_VIEWS
-        self.views: list[list[Array] | None] = [None] * self.count if few else []
+        self.number = max(1, len(group.workers))  # of workers that share a vertex
+        self.views: dict[int, list[Any]] = {}
         unit = frozenset(name for name, place in self.fields.places.items() if place.unit)
-        self.text = self.program.text(unit, len(self.workers) <= 8)
+        self.text = self.program.text(unit, self.number <= 8)
         self.arguments: list[Any] = []  # of the compiled loop, but for its first two
 
     def run(self) -> None:
@@ -109,47 +108,46 @@ class ScalarRun:
 
     def _by_python(self, first: int) -> int:
         """Run vertices from `first` on. Returns with which the compiled loop had better go on."""
-        program, begin, v = self.program, perf_counter(), first
+        program, begin = self.program, perf_counter()
         watched = program.compiles and not CHOSEN
         wait = program.seconds_to_compile(self.text) if watched else 0.0
-        look = FIRST_LOOK
+
+        def longer(cycles: int) -> int:
+            if watched and perf_counter() - begin > wait:
+                raise _Long
+            return cycles + LOOK
+
+        look, v = FIRST_LOOK, first
         for v in range(first, self.count):
             try:
-                self._vertex(v, wait if watched else 0.0)
+                self._vertex(v, longer)
             except _Long:
                 self.fields.restore(v)
                 return v
-            elapsed = perf_counter() - begin
-            if watched and elapsed > look:
+            if watched and (elapsed := perf_counter() - begin) > look:
                 if elapsed / (v + 1 - first) * (self.count - v - 1) > wait:
                     return v + 1
                 look = 1.5 * elapsed
         program.spent += perf_counter() - begin
         return self.count
 
-    def _vertex(self, v: int, wait: float) -> None:
-        """Run one vertex. `wait`: seconds after which it raises `_Long` at the head of a loop; 0 for never."""
-        number, begin = len(self.workers), perf_counter() if wait else 0.0
-        found = self.views[v] if self.views else None
+    def _vertex(self, v: int, longer: Callable[[int], int] = lambda cycles: cycles + LOOK) -> None:
+        """Run one vertex. `longer(cycles)` is asked now and then at the heads of its loops."""
+        found, vertex, number = self.views.get(v), self.program.python, self.number
         if found is None:
             found = self.fields.arguments(v)
-            if self.views:
+            if len(self.views) < MOST_VIEWS:
                 self.views[v] = found
-
-        def longer(cycles: int) -> int:
-            if wait and perf_counter() - begin > wait:
-                raise _Long
-            return cycles + LOOK
-
-        vertex = self.program.python
         try:
-            spent = max([vertex(worker, number, LOOK, longer, *found) for worker in self.workers])
+            spent = vertex(0, number, LOOK, longer, *found)
+            for worker in range(1, number):
+                spent = max(spent, vertex(worker, number, LOOK, longer, *found))
         except _Long:
             raise
         except Exception:
             self._by_referee(v)
             return
-        self.cycles[v] = -(-spent // UNIT) * number
+        self.cycles[v] = (spent + UNIT - 1) // UNIT * number
 
     def _by_referee(self, v: int) -> None:
         """Let the plain loop run a vertex, on what it had before: it says what is wrong."""
@@ -168,9 +166,9 @@ class ScalarRun:
         run = self.program.compiled(self.text, lambda: (0, 0, *self.arguments))
         if run is None:
             for v in range(first, self.count):
-                self._vertex(v, 0.0)
+                self._vertex(v)
             return
-        flags, cycles, number = self.arguments[0], self.arguments[5], len(self.workers)
+        flags, cycles, number = self.arguments[0], self.arguments[6], self.number
         flags[first:] = 0
         cycles[first:] = 0
         while first < self.count:
@@ -178,21 +176,21 @@ class ScalarRun:
             self.cycles[first:end] = -(-cycles[first:end] // UNIT) * number
             if end < self.count:
                 self.fields.restore(end)
-                self._vertex(end, 0.0)
+                self._vertex(end)
                 end += 1
             first = end
 
     def _prepare(self) -> None:
-        fields, count = self.fields, self.count
-        columns = [column for place in fields.places.values() for column in place.columns]
-        meta = np.ascontiguousarray(np.stack(columns, axis=1)) if columns else np.zeros((count, 0), np.int64)
-        buffers = [place.flat for place in fields.places.values()]
+        fields, count, places = self.fields, self.count, self.fields.places.values()
+        starts = np.array([place.offsets for place in places], np.int64).reshape(len(places), count).T.copy()
+        dims = np.array([number for place in places for axis in place.dims for number in axis], np.int64)
+        buffers = [place.flat for place in places]
         buffers = [flat.view(np.uint16) if flat.dtype == np.float16 else flat for flat in buffers]
         self.stop = np.zeros(1, np.int64)
         loops = self.program.addresses()
         self.arguments = [
-            np.zeros(count, np.int64), len(self.workers), meta, self.stop, loops, np.zeros(count, np.int64), *buffers,
-            *fields.marks.values(), *fields.reads.values(),
+            np.zeros(count, np.int64), self.number, starts, dims, self.stop, loops, np.zeros(count, np.int64),
+            *buffers, *fields.marks.values(), *fields.reads.values(),
         ]  # fmt: skip
 
     def _attended(self, run: Loop, first: int) -> int:

@@ -10,7 +10,7 @@ from ipu_teach.target import Target
 
 _PRICE = re.compile("«(v?)(\\d+)(?:\\|([^»]*))?»")
 _HEAD = "import math\nimport numpy as np\n"
-_COMPILED = "@njit(cache=CACHED, error_model='numpy', nogil=True)\n"
+_COMPILED = "@njit(cache=CACHED, error_model='numpy', nogil=True{})\n"
 
 
 def python_text(code: ScalarCode, target: Target) -> str:
@@ -24,45 +24,49 @@ def python_text(code: ScalarCode, target: Target) -> str:
     tables = "".join(f"{name} = {values!r}\n" for name, values in code.tables.items())
     begin = [f"    cyc = {VERTEX_OVERHEAD * UNIT}", *(["    vec = loads = stores = 0"] if code.vectors else [])]
     begin += ["    wbit = 1 << worker"] if code.multi else []
+    begin += [f"    f_{n} = f_{n}[()]" for n, f in code.fields.items() if not f.depth and not f.written]
     body = "\n".join([*begin, *_priced(code.python, code, target)])
     bail = "class Bail(Exception):\n    pass\n"
     return f"{_HEAD}{tables}\n\n{bail}\n\ndef vertex({', '.join(args)}):\n{body}\n"
 
 
-def columns_of(code: ScalarCode) -> list[str]:
-    """The columns of the table that says where each vertex's fields lie: an offset, and length and stride of each axis."""
-    return [
-        column
-        for name, declared in code.fields.items()
-        for column in (f"f_{name}_o", *(f"f_{name}_{what}{axis}" for axis in range(declared.depth) for what in "ns"))
-    ]
+def dims_of(code: ScalarCode) -> list[str]:
+    """What stands for length and stride of each axis of each field: the same for every vertex."""
+    return [f"f_{name}_{what}{axis}" for name, f in code.fields.items() for axis in range(f.depth) for what in "ns"]
 
 
 def compiled_text(code: ScalarCode, target: Target, unit: frozenset[str], small: bool = True) -> str:
-    """A module with `run(first, last, flags, workers, meta, stop, loops, cycles, fields…, marks…, reads…)` for the compiler.
+    """A module with `run(first, last, flags, workers, starts, dims, stop, loops, cycles, fields…, marks…, reads…)`.
 
-    `unit`: fields whose last axis has stride 1 in every vertex; `small`: the marks of workers are bytes. `flags[v]` receives 0,
-    the line where vertex v could not go on, or that line below 0 where it was stopped; the run ends there, and returns v.
+    `starts`: int64[vertices, fields], where the fields begin; `dims`: see `dims_of`; `unit`: fields whose last axis has stride
+    1; `small`: the marks of workers are bytes. `flags[v]` receives the line where vertex v could not go on, or that line below
+    0 where it was stopped; the run ends there, and returns v.
     """
     arrays = [*(f"f_{n}" for n in code.fields), *(f"m_f_{n}" for n in code.marked)]
     arrays += [f"r_f_{n}" for n in code.fields] if code.multi else []
-    shared = ["workers", "meta", "stop", "loops", "cycles", *arrays]
+    shared, dims = ["workers", "starts", "stop", "loops", "cycles", *arrays], dims_of(code)
     strides = {f"f_{n}_s{f.depth - 1}" for n, f in code.fields.items() if f.depth and n in unit}
-    begin = [f"    {c} = {'1' if c in strides else f'meta[v, {k}]'}" for k, c in enumerate(columns_of(code))]
+    known = [f"    {name} = {'1' if name in strides else f'dims[{k}]'}" for k, name in enumerate(dims)]
+    begin = [f"    f_{name}_o = starts[v, {k}]" for k, name in enumerate(code.fields)]
     begin += [f"    {slot} = {zero}" for slot, zero in code.slots.items()]
-    begin += [f"    cyc = {VERTEX_OVERHEAD * UNIT}", *(["    vec = loads = stores = 0"] if code.vectors else [])]
+    begin += [f"    cyc = {VERTEX_OVERHEAD * UNIT}"]
+    begin += ["    vec = loads = stores = 0"] if code.vectors else []
     begin += ["    wbit = np.uint8(1 << worker)" if small else "    wbit = np.uint64(1 << worker)"] if code.multi else []
     tables = "".join(f"{name} = np.array({list(values)!r})\n" for name, values in code.tables.items())
-    body = "\n".join([*begin, *_priced(code.compiled, code, target)])
+    body, ahead = "\n".join([*begin, *_priced(code.compiled, code, target)]), "".join(line + "\n" for line in known)
+    worker = "        for worker in range(workers):\n" if code.multi else ""
+    inner = "            " if worker else "        "
+    of_vertex, of_run = ", ".join([*shared, *dims]), ", ".join(["workers", "starts", "dims", *shared[2:]])
     return (
         f"{_HEAD}from numba import njit\nfrom ipu_teach.engine.scalar.native import *\n{tables}\n\n"
-        f"{_COMPILED}def vertex(v, worker, {', '.join(shared)}):\n{body}\n\n\n"
-        f"{_COMPILED}def run(first, last, flags, {', '.join(shared)}):\n"
+        f"{_COMPILED.format(', forceinline=True')}def vertex(v, worker, {of_vertex}):\n{body}\n\n\n"
+        f"{_COMPILED.format('')}def run(first, last, flags, {of_run}):\n{ahead}"
         f"    for v in range(first, last):\n"
-        f"        for worker in range(workers):\n"
-        f"            flags[v] = vertex(v, worker, {', '.join(shared)})\n"
-        f"            if flags[v]:\n"
-        f"                return v\n"
+        f"{worker}"
+        f"{inner}flag = vertex(v, {'worker' if worker else '0'}, {of_vertex})\n"
+        f"{inner}if flag:\n"
+        f"{inner}    flags[v] = flag\n"
+        f"{inner}    return v\n"
         f"    return last\n"
     )
 
