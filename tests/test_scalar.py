@@ -104,6 +104,19 @@ def test_what_is_refused_names_the_line(name: str) -> None:
     assert "does not run as a scalar loop" in refused
 
 
+def test_a_walk_is_remembered_until_something_that_it_saw_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = scalar_code(students.Strides)
+    assert scalar_code(students.Strides) is first
+    monkeypatch.setattr(students, "GAIN", 4)
+    second = scalar_code(students.Strides)
+    assert second is not first and scalar_code(students.Strides) is second
+    monkeypatch.setattr(students, "TABLE", students.TABLE[:])
+    students.TABLE[2] = 9
+    assert scalar_code(students.Strides) is not second
+    built = Built(*values_of("Strides", 5))
+    assert same_bits(built.ran()[1]["y"], built.ran(vertex_loop=True)[1]["y"])
+
+
 def test_a_codelet_that_fails_raises_its_own_error_at_its_own_line() -> None:
     values = {"x": np.arange(15).reshape(3, 5), "at": np.array([-5, 5, 0]), "y": np.full(3, 77)}
     line = inspect.getsourcelines(students.TooFar.compute)[1] + 2

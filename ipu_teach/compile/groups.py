@@ -91,7 +91,6 @@ class Grouper:
     def __init__(self, graph: FrozenGraph) -> None:
         self.graph = graph
         self._traces: dict[object, tuple[Trace, ...]] = {}
-        self._scalars: dict[type[Vertex], ScalarCode | str] = {}
         self._shapes: list[FieldShape] = []
         numbers: dict[FieldShape, int] = {}
         ids = []
@@ -148,9 +147,7 @@ class Grouper:
             return f"the list of vectors {lists[0]} does not run as a scalar loop"
         if codelet.context == "multi" and num_workers > MOST_WORKERS:
             return f"{num_workers} workers a tile do not run as a scalar loop"
-        if codelet not in self._scalars:
-            self._scalars[codelet] = scalar_code(codelet)
-        return self._scalars[codelet]
+        return scalar_code(codelet)
 
 
 def with_workers(group: Group, num_workers: int) -> Group:

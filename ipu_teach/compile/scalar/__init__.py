@@ -15,12 +15,14 @@ element's load or store 1, an operation its price, a decision 1, a turn of a ran
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import is_
 from types import FunctionType
 from typing import Any
 
-from ipu_teach.compile.scalar.calls import scope_of, tree_of
+from ipu_teach.compile.scalar.calls import outside, scope_of, tree_of
 from ipu_teach.compile.scalar.statements import Statements
 from ipu_teach.compile.scalar.values import Num, Refused
 from ipu_teach.compile.scalar.writer import Piece, Rate
@@ -64,14 +66,44 @@ class ScalarCode:
         return tuple(n for n, f in self.fields.items() if f.kind == "output" or (self.multi and f.written))
 
 
+_known: dict[type[Vertex], tuple[ScalarCode | str, dict[tuple[Any, str], Any]]] = {}
+MOST_KNOWN = 1024  # codelets whose walk is remembered
+
+
 def scalar_code(codelet: type[Vertex]) -> ScalarCode | str:
-    """The scalar loop of `codelet`, or the line and the reason why it is not translated."""
-    compute = codelet.compute
+    """The scalar loop of `codelet`, or the line and the reason why it is not translated.
+
+    A walk is remembered as long as all that it found outside the text is still the same.
+    """
+    known = _known.pop(codelet, None)
+    if known is None or not all(_holds(*who, before) for who, before in known[1].items()):
+        known = _walked(codelet)
+    _known[codelet] = known  # the latest at the end
+    if len(_known) > MOST_KNOWN:
+        del _known[next(iter(_known))]
+    return known[0]
+
+
+def _holds(owner: Any, name: str, before: tuple[Any, tuple[Any, ...]]) -> bool:
+    """True if a name means what it meant, and a list holds what it held."""
+    now = outside(owner).get(name) if isinstance(owner, FunctionType) else inspect.getattr_static(owner, name, None)
+    value, held = before
+    return now is value and (not isinstance(now, list) or len(now) == len(held) and all(map(is_, now, held)))
+
+
+def _walked(codelet: type[Vertex]) -> tuple[ScalarCode | str, dict[tuple[Any, str], Any]]:
+    """What a walk gives, and what it saw: by owner and name the value, and what a list holds."""
+    compute, walk = codelet.compute, _Walk(codelet)
+    found = _code(codelet, compute, walk)
+    walk.seen[codelet, "compute"] = compute
+    return found, {who: (value, tuple(value) if isinstance(value, list) else ()) for who, value in walk.seen.items()}
+
+
+def _code(codelet: type[Vertex], compute: Any, walk: _Walk) -> ScalarCode | str:
     if not isinstance(compute, FunctionType):
         return f"{codelet.__name__}.compute is no plain function"
     if not all(isinstance(f.dtype, type) and issubclass(f.dtype, DType) for f in codelet.fields.values()):
         return f"{codelet.__name__} is a template"
-    walk = _Walk(codelet)
     try:
         return walk.run(compute)
     except Refused as refused:

@@ -383,12 +383,18 @@ def _static(tree: ast.FunctionDef) -> bool:
 
 def scope_of(f: FunctionType, me: str, codelet: type[Vertex], prefix: str) -> Scope:
     """The names of a function: its own, and those it finds outside."""
+    names = outside(f)
+    if me:
+        names[me] = codelet
+    return Scope(f, me, names, frozenset(f.__code__.co_varnames) - {me}, prefix)
+
+
+def outside(f: FunctionType) -> dict[str, Any]:
+    """What names mean to a function that are not its own, now."""
     names = {**vars(builtins), **f.__globals__}
     for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
         try:
             names[name] = cell.cell_contents
         except ValueError:  # not assigned yet
             names.pop(name, None)
-    if me:
-        names[me] = codelet
-    return Scope(f, me, names, frozenset(f.__code__.co_varnames) - {me}, prefix)
+    return names

@@ -66,6 +66,8 @@ class Expressions(Calls):
         if node.id not in scope.local:
             if node.id not in scope.names:
                 self.refuse(node, f"{node.id} is not known")
+            if node.id != scope.me:
+                self.seen[scope.function, node.id] = scope.names[node.id]
             return Const(scope.names[node.id])
         found = self.state.get(scope.prefix + node.id)
         if found is None:
@@ -81,6 +83,7 @@ class Expressions(Calls):
         if isinstance(owner, Const) and owner.value is self.codelet and self._is_me(node.value):
             return self._own(node)
         if isinstance(owner, Const) and isinstance(owner.value, (ModuleType, type)) and hasattr(owner.value, node.attr):
+            self.seen[owner.value, node.attr] = inspect.getattr_static(owner.value, node.attr, None)
             return Const(getattr(owner.value, node.attr))
         if isinstance(owner, Arr):
             if node.attr == "shape":
@@ -104,7 +107,7 @@ class Expressions(Calls):
         if declared is not None:
             region = self.region(node.attr, declared)
             return region if declared.depth else self.load(region, [], node)
-        found = inspect.getattr_static(self.codelet, node.attr, None)
+        found = self.seen[self.codelet, node.attr] = inspect.getattr_static(self.codelet, node.attr, None)
         if found is None or isinstance(found, (property, classmethod)):
             self.refuse(node, f"self.{node.attr}")
         return Const(found.__func__ if isinstance(found, staticmethod) else found)

@@ -296,10 +296,13 @@ class Statements(Expressions):
         after = self.joined(*ends) if ends else None
         return after, [*begun.left(after), *breaks]
 
-    def _assigned(self, node: ast.AST) -> set[str]:
-        """The variables that are assigned somewhere in a piece of the text."""
-        names = (n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
-        return {self.scope.prefix + name for name in names}
+    def _assigned(self, *nodes: ast.AST) -> set[str]:
+        """The variables that are assigned somewhere in pieces of the text."""
+        for node in nodes:
+            if node not in self.stores:
+                names = (n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+                self.stores[node] = set(names)
+        return {self.scope.prefix + name for node in nodes for name in self.stores[node]}
 
     def s_While(self, node: ast.While) -> None:
         def head(breaks: list[State]) -> Head:
@@ -347,7 +350,7 @@ class Statements(Expressions):
             control, self.control = self.control, 0  # a counter of a loop is the chip's
             self.give(node.target, item, node)
             self.control, self.pyl = control, keep
-            if plain and seq.bounds is not None and target not in self._assigned(ast.Module(node.body, [])):
+            if plain and seq.bounds is not None and target not in self._assigned(*node.body):
                 first, end, step = seq.bounds
                 if first.isdigit() and step == "1" and end.startswith("f_"):
                     self.scope.inside[target] = end

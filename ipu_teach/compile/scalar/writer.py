@@ -44,6 +44,8 @@ class Writer:
         self.uncompiled = ""  # what CPython's text alone can do, with its line
         self.settled: dict[tuple[ast.AST, bool], list[tuple[State, State]]] = {}  # of loops: what is known at their heads
         self.trees: dict[FunctionType, ast.FunctionDef] = {}
+        self.stores: dict[ast.AST, set[str]] = {}  # names that are assigned in a piece of the text
+        self.seen: dict[tuple[Any, str], Any] = {}  # by who has it and its name: what was found outside the text
         self.reset()
 
     def reset(self) -> None:

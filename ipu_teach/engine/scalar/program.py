@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -64,12 +64,7 @@ class Program:
         return found
 
 
-_programs: WeakKeyDictionary[ScalarCode, Program] = WeakKeyDictionary()
-
-
+@lru_cache(1024)
 def program_of(code: ScalarCode, target: Target) -> Program:
     """The functions of `code`, made once."""
-    found = _programs.get(code)
-    if found is None or found.target != target:
-        found = _programs[code] = Program(code, target)
-    return found
+    return Program(code, target)
