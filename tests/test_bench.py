@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 from ipu_teach import FLOAT, cli
-from ipu_teach.bench import all_rows, chosen_rows, gpu, graphs, kernels, peers, symbolic, table
+from ipu_teach.bench import all_rows, chosen_rows, gpu, graphs, kernels, peers, scalar, symbolic, table
 from ipu_teach.bench.measure import Result, Row, measure, run_rows
 from ipu_teach.compile import compile_graph
 from ipu_teach.cost import CostModel
 from ipu_teach.engine import Engine
+from ipu_teach.engine.scalar.compiled import numba_is_here
 from ipu_teach.errors import GraphMemoryAllocationError, InvalidOptionError
+from ipu_teach.graph.vertex import Vertex
 from ipu_teach.types import Array
 
 
@@ -208,6 +210,40 @@ def test_a_row_of_several_workloads_is_the_worst_of_their_medians() -> None:
     assert len(ticks) == 3
     failed = measure(Row("x", "work", "peer", 1, lambda: lambda: "does not run"), 3, lambda: None)
     assert failed.value is None and failed.note == "does not run"
+
+
+def test_with_a_goal_for_the_worst_a_row_is_the_median_of_its_workloads() -> None:
+    rounds = iter([{"a": 1.0, "b": 3.0, "c": 7.0}, {"a": 9.0, "b": 4.0, "c": 8.0}, {"a": 2.0, "b": 5.0, "c": 6.0}])
+    result = measure(Row("x", "work", "hand", 5, lambda: lambda: next(rounds), worst_goal=6), 3, lambda: None)
+    assert (result.value, result.worst, result.least, result.largest) == (4.0, 7.0, 3.0, 8.0) and result.missed
+    assert "worst 7, goal 6 (a 2, b 4, c 7)" in table([result])
+    assert result.as_dict()["worst"] == 7.0 and result.as_dict()["worst_goal"] == 6
+
+
+HAND = scalar.by_hand() if numba_is_here() else {}
+
+
+@pytest.mark.skipif(not HAND, reason="numba is not installed")
+@pytest.mark.parametrize("codelet", scalar.CASES, ids=lambda codelet: codelet.__name__)
+def test_a_loop_by_hand_gives_what_the_codelet_gives(codelet: type[Vertex]) -> None:
+    placed = scalar.Placed(codelet, 40, 13)
+    for name in placed.shapes:
+        placed.graph.create_host_read(f"{name} out", placed.tensors[name])
+    engine = placed.engine()
+    engine.run()
+    arrays = placed.arrays()
+    marks = {n: np.zeros(arrays[n].shape, bool) for n, f in codelet.fields.items() if f.kind == "output"}
+    HAND[codelet](40, *arrays.values(), *marks.values())
+    for name, field in codelet.fields.items():
+        if field.written:
+            stored = marks.get(name, np.ones(arrays[name].shape, bool))
+            np.testing.assert_array_equal(engine.read_tensor(f"{name} out")[stored], arrays[name][stored], err_msg=name)
+
+
+def test_the_rows_of_python_are_measured_where_numba_is_not() -> None:
+    found = scalar._in_a_process()
+    assert set(found) == {"s2", "s2b"} and all(len(by_codelet) == 20 for by_codelet in found.values())
+    assert all(ratio > 0 for by_codelet in found.values() for ratio in by_codelet.values())
 
 
 def test_a_peer_that_is_not_here_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,9 +29,9 @@ def all_rows(in_browser: bool = False, peers: bool = False) -> list[Row]:
         from ipu_teach.bench import browser
 
         return list(browser.ROWS)
-    from ipu_teach.bench import gpu, graphs, kernels
+    from ipu_teach.bench import gpu, graphs, kernels, scalar
 
-    return [*kernels.ROWS, *graphs.ROWS, *gpu.ROWS]
+    return [*kernels.ROWS, *scalar.ROWS, *graphs.ROWS, *gpu.ROWS]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -85,7 +85,8 @@ def table(results: Sequence[Result]) -> str:
         value = "-" if result.value is None else f"{result.value:.3g}"
         spread = "" if result.least is None else f"[{result.least:.3g} .. {result.largest:.3g}]"
         mark = "*" if result.missed else " "
-        note = f" ({result.note})" if result.note else ""
+        worst = "" if result.worst is None else f"; worst {result.worst:.3g}, goal {row.worst_goal:g}"
+        note = worst + (f" ({result.note})" if result.note else "")
         lines.append(f"{row.id:5} {row.goal:>7g} {value:>8}{mark} {spread:17} {row.what} / {row.floor}{note}")
     missed, failed = sum(result.missed for result in results), sum(result.failed for result in results)
     lines.append("every measured goal is reached" if not missed else f"goals missed: {missed}, marked *")

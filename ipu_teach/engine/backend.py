@@ -273,6 +273,7 @@ def choose_backend(name: str | None) -> Backend:
     return Backend()
 
 
+@cache
 def one_blas_thread() -> ThreadpoolController:
-    """A controller whose `limit(limits=1)` keeps BLAS at one thread: many small products stall with more."""
+    """A controller whose `limit(limits=1)` keeps numpy's BLAS at one thread: many small products stall with more."""
     return ThreadpoolController()
