@@ -82,8 +82,7 @@ class Op:
     """One recorded step. `result` is the id of the value it makes, or -1.
 
     kind: "region" a field; "view" a static view; "read" a copy of one element; "ufunc", "elementwise", "reduce",
-    "product", "each" computations; "chain" a loop that the planner found again; "local" a new local array; "store" a write
-    of args[1] into args[0].
+    "product", "each" computations; "local" a new local array; "store" a write of args[1] into args[0].
     """
 
     kind: str
