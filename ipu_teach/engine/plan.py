@@ -24,7 +24,7 @@ import numpy as np
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.trace import ELEMENTWISE, Op, Ref, Trace, is_ref, item_of, steady
 from ipu_teach.engine.chance import Chance, first_words
-from ipu_teach.engine.kernels import Call, apply, call_each, call_rows, check_fits, gather_windows, scatter, to_unsigned
+from ipu_teach.engine.kernels import Call, apply, call_each, call_rows, check_fits, gather_windows, scatter, store_unsigned
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.products import Products
 from ipu_teach.engine.uses import alone_or_backwards, by_rows, delicate_roots, last_uses, live_bytes, only_numbers, soft_roots
@@ -443,7 +443,7 @@ class _Binder:
             members = self._rows if self.running is None else self.running[self._rows]
             self.calls.append((self.chance.store, (place, source, members, self.worker, self.words[number])))
         elif place.size and self.xp.on_host and place.dtype.kind == "u" and source.dtype.kind == "f":
-            self.calls.append((to_unsigned, (place, source, self._axes)))
+            self.calls.append((store_unsigned, (place, source)))
         elif place.size:
             self.calls.append((self.xp.copyto, (place, source, "unsafe")))
 

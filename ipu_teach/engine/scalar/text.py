@@ -25,7 +25,7 @@ def python_text(code: ScalarCode, target: Target) -> str:
     begin = [f"    cyc = {VERTEX_OVERHEAD * UNIT}", *(["    vec = loads = stores = 0"] if code.vectors else [])]
     begin += ["    wbit = 1 << worker"] if code.multi else []
     body = "\n".join([*begin, *_priced(code.python, code, target)])
-    bail = "class Bail(Exception):\n    pass\n"
+    bail = "from ipu_teach.types.regions import to_unsigned\n\n\nclass Bail(Exception):\n    pass\n"
     return f"{_HEAD}{tables}\n\n{bail}\n\ndef vertex({', '.join(args)}):\n{body}\n"
 
 
