@@ -116,6 +116,23 @@ def test_what_does_not_fit_is_the_plain_loops_answer(at_once: list[int]) -> None
     assert at_once == [2, 2]
 
 
+def test_floats_that_unsigned_integers_do_not_hold_are_cut(at_once: list[int]) -> None:
+    x = np.array([[3, -1.5, 300], [np.nan, 1e10, 255.9], [1, 2, 3]], np.float32)
+    found = agree(Built(Cut, {"x": x, "y": np.zeros((3, 3), np.uint8)}))
+    assert found["y"].tolist() == [[3, 255, 44], [0, 0, 255], [1, 2, 3]]
+    assert at_once == [0, 1] * 2
+
+
+class Cut(Vertex):
+    x: Input[Vector[FLOAT]]
+    y: InOut[Vector[UNSIGNED_CHAR]]
+
+    def compute(self) -> None:
+        for i in range(len(self.x)):
+            if self.x[i] != 0:
+                self.y[i] = self.x[i]
+
+
 def test_an_error_in_a_compiled_loop_is_the_learners_own(at_once: list[int]) -> None:
     values = {"x": np.arange(15).reshape(3, 5), "at": np.array([-5, 5, 0]), "y": np.full(3, 77)}
     engine = Built(students.TooFar, values).engine()

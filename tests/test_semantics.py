@@ -5,6 +5,7 @@ Where a promise is kept by a whole family of tests elsewhere, its section says w
 
 from __future__ import annotations
 
+import math
 import sys
 from fractions import Fraction
 from random import Random
@@ -32,7 +33,10 @@ from ipu_teach import (
     FLOAT,
     HALF,
     INT,
+    UNSIGNED_CHAR,
     UNSIGNED_INT,
+    UNSIGNED_LONGLONG,
+    UNSIGNED_SHORT,
     Engine,
     Graph,
     InOut,
@@ -948,6 +952,75 @@ def test_unsigned_integers_wrap_on_a_store(loop: bool) -> None:
     got = run(Unsigned, loop, x=x, out=[0, 0, 0], total=[0, 0, 0])
     assert got.out.tolist() == [2**32 - 1, 2**31 - 1, 2**31]
     assert got.total.tolist() == [4, 2**32 - 2, 2**31 - 1]
+
+
+# Floats that an unsigned type does not hold: processors' instructions for one number and for several differ.
+CUT = np.array([
+    -1.5, 3e9, np.nan, np.inf, -np.inf, 1e10, -1e10, 1e19, 1e20, -1e19, 256.7, 65536.9, -0.9, 255.9, 2**63, 2**64, -(2**63), 0,
+])  # fmt: skip
+
+
+def cut_to(x: Any, bits_kept: int) -> list[int]:
+    """What the page on codelets says, in Python's whole numbers."""
+    return [int(v) % 2**bits_kept if -(2**63) < v < 2**64 else 0 for v in x.tolist()]
+
+
+def cutting(given: Any, to: Any) -> list[type[Vertex]]:
+    class Whole(Vertex):
+        x: Input[Vector[given]]
+        y: Output[Vector[to]]
+
+        def compute(self):
+            self.y = self.x
+
+    class Each(Vertex):
+        x: Input[Vector[given]]
+        y: Output[Vector[to]]
+
+        def compute(self):
+            for i in range(len(self.x)):
+                self.y[i] = self.x[i]
+
+    class Chosen(Vertex):
+        x: Input[Vector[given]]
+        y: InOut[Vector[to]]
+
+        def compute(self):
+            for i in range(len(self.x)):
+                if self.x[i] != 12345:
+                    self.y[i] = self.x[i]
+
+    return [Whole, Each, Chosen]
+
+
+@pytest.mark.parametrize("to", [UNSIGNED_CHAR, UNSIGNED_SHORT, UNSIGNED_INT, UNSIGNED_LONGLONG])
+@pytest.mark.parametrize("given", [FLOAT, HALF])
+def test_floats_in_unsigned_integers_are_cut_the_same_way_everywhere(given: Any, to: Any) -> None:
+    for codelet in cutting(given, to):
+        for length in (1, 3, 8, 17, 40):
+            with np.errstate(over="ignore"):
+                x = np.resize(CUT.astype(given.numpy), (len(CUT), length))  # each number at many places
+            expected = [cut_to(row, 8 * to.size) for row in x]
+            for how in (False, True):
+                ran = run(codelet, how, x=x, y=np.zeros(x.shape))
+                assert ran.y.tolist() == expected, ran.report.ways()
+            assert codelet.call(x=x[0], y=length if codelet.__name__ != "Chosen" else np.zeros(length)).tolist() == expected[0]
+    assert ran.report.ways() == {"Chosen": "loop"}
+
+
+def test_python_floats_in_unsigned_integers_are_cut_too(loop: bool) -> None:
+    assert run(PlainCut, loop, x=np.zeros(2), y=np.zeros((2, 3))).y.tolist() == [[255, 0, 232]] * 2
+
+
+class PlainCut(Vertex):
+    x: Input[FLOAT]
+    y: Output[Vector[UNSIGNED_CHAR]]
+
+    def compute(self):
+        if self.x < 1:
+            self.y[0] = -1.5
+            self.y[1] = math.inf
+            self.y[2] = 1000.25
 
 
 class PastTheEnd(Vertex):

@@ -268,11 +268,7 @@ def collatz() -> tuple[Work, Work]:
 def _first_past() -> tuple[Work, Work]:
     count, length = TILES * WORKERS, 143
     x, limit = np.abs(floats(count, length)), source().random(count, np.float32) * 100
-    out = np.zeros(count, np.uint32)
-    return _diverging(codelets.FirstPast, {"x": (x, FLOAT), "limit": (limit, FLOAT), "out": (out, UNSIGNED_INT)})
-
-
-WARM = 12  # runs of a loop over elements that its first round has
+    return _diverging(codelets.FirstPast, {"x": (x, FLOAT), "limit": (limit, FLOAT), "out": (np.zeros(count), UNSIGNED_INT)})
 
 
 def _diverging(codelet: type[Vertex], fields: dict[str, tuple[Array, type[DType]]]) -> tuple[Work, Work]:
@@ -282,19 +278,24 @@ def _diverging(codelet: type[Vertex], fields: dict[str, tuple[Array, type[DType]
         chip = Chip()
         tensors = {name: chip.variable(name, values, dtype) for name, (values, dtype) in fields.items()}
         engines.append(chip.engine(chip.execute("loops", codelet, TILES * WORKERS, **tensors), vertex_loop=loop))
-    waiting = [WARM]
+    return _warm(engines[0].run, engines[1].run, 12)
+
+
+def _warm(run: Work, floor: Work, runs: int) -> tuple[Work, Work]:
+    """The first round has so many runs more: until a loop over elements is compiled, where that pays and numba is installed."""
+    waiting = [runs]
 
     def warm() -> None:
-        for _ in range(waiting.pop() if waiting else 1):  # until the loop is compiled, where numba is installed
-            engines[0].run()
+        for _ in range(waiting.pop() if waiting else 1):
+            run()
 
-    return warm, engines[1].run
+    return warm, floor
 
 
 ROWS = [
     Row("w1a", "matvec 10,000 x 1,000, `a @ b`", "gemv, one thread", 3.0, lambda: matvec(codelets.Dot, codelets.Sum, 1)),
-    Row("w1b", "the same, loop style", "gemv, two threads", 14, lambda: matvec(codelets.DotLoop, codelets.SumLoop, 2),
-        threads=True),
+    Row("w1b", "the same, loop style", "gemv, two threads", 14,
+        lambda: _warm(*matvec(codelets.DotLoop, codelets.SumLoop, 2), 80), threads=True),
     Row("w2", "relu(a x + y), 8.84 million elements, uneven", "plain numpy", 0.55, elementwise),
     Row("w3", "matmul 1024, 32 x 32 blocks, exact=False", "sgemm on as many threads", 1.1, lambda: product(False)),
     Row("w3x", "the same, exact", "sgemm on as many threads", 2.6, lambda: product(True)),
@@ -303,7 +304,7 @@ ROWS = [
     Row("w4b", "logistic step, batch 60,000", "numpy", 1.15, _large),
     Row("w5a", "stencil, 1,472 tiles of 8 x 8", "numpy", 2.0, lambda: pictures(codelets.Stencil, 8)),
     Row("w5b", "stencil, 1,472 tiles of 64 x 64", "numpy", 0.8, lambda: pictures(codelets.Stencil, 64)),
-    Row("w5c", "stencil, 8 x 8, loop style", "numpy", 3, lambda: pictures(codelets.StencilLoop, 8)),
+    Row("w5c", "stencil, 8 x 8, loop style", "numpy", 3, lambda: _warm(*pictures(codelets.StencilLoop, 8), 900)),
     Row("w6i", "divergent integer codelet (Collatz)", "the vertex loop", 0.25, collatz),
     Row("w6f", "divergent float codelet (first past a limit)", "the vertex loop", 0.125, _first_past),
 ]  # fmt: skip

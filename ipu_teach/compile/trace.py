@@ -23,9 +23,9 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from ipu_teach.compile.weak import PYTHON, Weak, enumerated, fits, meets, weak_of
 from ipu_teach.errors import CodeletError
 from ipu_teach.graph.source import file_name
-from ipu_teach.graph.vector_layout import no_size
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.types import Array
+from ipu_teach.types.regions import no_size
 
 NO_VALUE: Any = vars(np)["_NoValue"]  # what numpy hands on for an argument that was not given
 MAX_OPS = 20_000  # a longer trace costs more to compile than the vertex loop costs to run
@@ -82,8 +82,7 @@ class Op:
     """One recorded step. `result` is the id of the value it makes, or -1.
 
     kind: "region" a field; "view" a static view; "read" a copy of one element; "ufunc", "elementwise", "reduce",
-    "product", "each" computations; "chain" a loop that the planner found again; "local" a new local array; "store" a write
-    of args[1] into args[0].
+    "product", "each" computations; "local" a new local array; "store" a write of args[1] into args[0].
     """
 
     kind: str
@@ -357,7 +356,10 @@ class Traced(NDArrayOperatorsMixin):
     def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
         if args or kwargs:
             raise TraceStopped(".astype() with more than a type is not traced")
-        return self._trace.add("elementwise", np.copy, (operand(self),), {}, self._sample.astype(dtype))
+        sample = self._sample.astype(dtype)
+        if sample.dtype.kind == "u" and self.dtype.kind == "f":  # what does not fit depends on where in its array it lies
+            return self._trace.add("each", partial(np.asarray, dtype=dtype), (operand(self),), {}, sample)
+        return self._trace.add("elementwise", np.copy, (operand(self),), {}, sample)
 
     # numpy's protocols
 

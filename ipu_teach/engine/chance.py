@@ -20,8 +20,8 @@ from ipu_teach.compile.groups import Group
 from ipu_teach.compile.trace import Op, Ref, Trace
 from ipu_teach.engine.hosted import traces_of
 from ipu_teach.graph.registers import ESR, Registers
-from ipu_teach.graph.vector_layout import OnePtrArray
 from ipu_teach.types import HALF, Array, generator, to_half
+from ipu_teach.types.regions import OnePtrArray
 
 
 class Chance:

@@ -73,7 +73,7 @@ def _simple(trace: Trace, op: Op, shape: tuple[int, ...]) -> bool:
         value, target = op.args[1], trace.samples[op.args[0].id]
         whole = np.shape(target) == shape
         if isinstance(value, Ref) and target.dtype.kind == "u" and np.asarray(trace.samples[value.id]).dtype.kind == "f":
-            return False  # see kernels.to_unsigned
+            return False  # see kernels.store_unsigned
         return whole and not op.kwargs and (not isinstance(value, Ref) or np.shape(trace.samples[value.id]) in (shape, ()))
     sample = trace.samples[op.result]
     if np.shape(sample) not in (shape, ()) or (np.ndim(sample) and not sample.flags.c_contiguous):

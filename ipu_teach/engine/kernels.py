@@ -11,6 +11,7 @@ from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.freeze import FrozenTable
 from ipu_teach.compile.tracer import failed
 from ipu_teach.types import Array
+from ipu_teach.types.regions import to_unsigned
 
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
 
@@ -35,17 +36,10 @@ def check_fits(numbers: Array, dtype: Any, line: str, table: FrozenTable, rows: 
         raise failed(table.codelet, error, line, vertex_name(table, int(rows[first])))
 
 
-def to_unsigned(place: Array, numbers: Array, axes: int) -> None:
-    """Store floats in unsigned integers, where a processor has several answers for what does not fit."""
-    wide = np.broadcast_to(numbers, place.shape)
-    bounds = np.iinfo(place.dtype)
-    with np.errstate(invalid="ignore"):
-        fits = bool(np.all((wide > -1) & (wide < float(int(bounds.max) + 1))))
-    if fits:
-        np.copyto(place, wide, "unsafe")
-        return
-    for vertex in np.ndindex(place.shape[:axes]):
-        place[vertex] = wide[vertex].copy()
+def store_unsigned(place: Array, numbers: Array) -> None:
+    """Store floats in unsigned integers."""
+    fits = (numbers > -1) & (numbers < np.float64(2.0 ** (8 * place.itemsize)))
+    np.copyto(place, numbers if fits.all() else to_unsigned(numbers, place.dtype), "unsafe")
 
 
 def scatter(flat: Array, index: Array, buffer: Array) -> None:

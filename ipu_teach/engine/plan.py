@@ -24,10 +24,9 @@ import numpy as np
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.trace import ELEMENTWISE, Op, Ref, Trace, is_ref, item_of, steady
 from ipu_teach.engine.chance import Chance, first_words
-from ipu_teach.engine.kernels import Call, apply, call_each, call_rows, check_fits, gather_windows, scatter, to_unsigned
+from ipu_teach.engine.kernels import Call, apply, call_each, call_rows, check_fits, gather_windows, scatter, store_unsigned
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.products import Products
-from ipu_teach.engine.reroll import chain_calls, chain_size, rerolled
 from ipu_teach.engine.uses import alone_or_backwards, by_rows, delicate_roots, last_uses, live_bytes, only_numbers, soft_roots
 from ipu_teach.engine.views import Nest, Region, find_nests, running_order, single_row
 from ipu_teach.types import Array
@@ -75,8 +74,7 @@ class _Binder:
         worker: int = 0,
     ) -> None:
         self.group, self.memory, self.xp, self.exact = group, memory, memory.backend, exact
-        # A GPU need not add rows in their order, as a loop over them does.
-        self.trace: Trace = rerolled(group.trace) if self.xp.on_host else group.trace
+        self.trace: Trace = group.trace
         self.rows, self.count = group.rows, len(group.rows)
         self.chance, self.worker, self.words = chance, worker, first_words(self.trace) if chance is not None else {}
         self.running: Array | None = None  # the order in which the vertices run, if it is not their own
@@ -169,7 +167,7 @@ class _Binder:
         stored = [self.trace.roots[op.args[0].id] for op in self.trace.ops if op.kind == "store"]
         # What is rounded by chance passes through words of 64 bits, half as many as numbers, and some of 32.
         drawn = 16 * sum(self.trace.samples[self.trace.ops[number].args[0].id].size for number in self.words)
-        direct = len(made) == len(stored) == 1 and made[0].kind != "chain" and (stored[0] not in self.strided or not self.exact)
+        direct = len(made) == len(stored) == 1 and (stored[0] not in self.strided or not self.exact)
         if direct and not copied and not drawn:
             return 0  # the one result goes straight to its place
         # What is gone through element by element counts too; a product cuts its operands for itself.
@@ -445,7 +443,7 @@ class _Binder:
             members = self._rows if self.running is None else self.running[self._rows]
             self.calls.append((self.chance.store, (place, source, members, self.worker, self.words[number])))
         elif place.size and self.xp.on_host and place.dtype.kind == "u" and source.dtype.kind == "f":
-            self.calls.append((to_unsigned, (place, source, self._axes)))
+            self.calls.append((store_unsigned, (place, source)))
         elif place.size:
             self.calls.append((self.xp.copyto, (place, source, "unsafe")))
 
@@ -473,8 +471,6 @@ class _Binder:
             self._reduce(op, out)
         elif op.kind == "product":
             self._product(op, out)
-        elif op.kind == "chain":
-            self._chain(op, out)
         else:
             self._each(op, out)
 
@@ -521,13 +517,6 @@ class _Binder:
             return
         shifted = tuple(a % sample.ndim + axes for a in reduced)
         self.calls.append(self.xp.reduction(op.fn, array, shifted if len(shifted) > 1 else shifted[0], out, keepdims))
-
-    def _chain(self, op: Op, out: Array) -> None:
-        first, terms = (self._operand(value, 0) for value in op.args)
-        free = self.pool["chain", op.result]
-        whole = free[0] if free else self.xp.empty(chain_size(op, self.largest), out.dtype)
-        self.pool["chain", op.result] = [whole]
-        self.calls += chain_calls(self.xp, op, first, terms, out, whole)
 
     def _product(self, op: Op, out: Array) -> None:
         ranks = tuple(np.ndim(self.trace.samples[a.id]) if isinstance(a, Ref) else np.ndim(a) for a in op.args)

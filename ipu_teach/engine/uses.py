@@ -8,7 +8,6 @@ from collections import defaultdict
 import numpy as np
 
 from ipu_teach.compile.trace import Op, Ref, Trace, item_of, steady
-from ipu_teach.engine.reroll import chain_size
 
 SCALAR_OPS = 4  # from this many on, it pays to lay out single numbers side by side
 
@@ -50,7 +49,7 @@ def soft_roots(trace: Trace, exact: bool) -> set[int]:
         elif op.kind == "elementwise":
             soft = op.fn in (np.where, np.copy)
         else:
-            soft = op.kind in ("read", "store", "region", "chain") or (op.kind == "product" and not exact)
+            soft = op.kind in ("read", "store", "region") or (op.kind == "product" and not exact)
         if not soft:
             hard |= {trace.roots[a.id] for a in op.args if isinstance(a, Ref)}
             hard.add(trace.roots[op.result])
@@ -66,8 +65,7 @@ def live_bytes(trace: Trace, last: dict[int, int]) -> int:
             size = np.asarray(trace.samples[op.result]).nbytes
             live += size
             ends[last[op.result]] += size
-        laid_out = chain_size(op, 1) * np.asarray(trace.samples[op.result]).itemsize if op.kind == "chain" else 0
-        most = max(most, live + laid_out)
+        most = max(most, live)
         live -= ends[number]
     return most
 

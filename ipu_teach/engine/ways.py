@@ -1,17 +1,18 @@
 """How vertices run: the ways, and what they are bound with. Of those in `WAYS` the first that takes a group runs it.
 
 A way is an object with `bind(group, site)`, which returns prebound calls; to run the vertices is to make those calls. What a
-way does not know how to do (floating-point traps) is done around it, see `Trapping`.
+way does not know how to do (floating-point traps, going on as another one) is done around it, see `Trapping`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from ipu_teach.compile.groups import Group
+from ipu_teach.compile.scalar import scalar_code
 from ipu_teach.engine.chance import Chance
 from ipu_teach.engine.flat import bind_flat
 from ipu_teach.engine.floating import Guarded, Watch
@@ -24,6 +25,7 @@ from ipu_teach.engine.registers import OnRegisters
 from ipu_teach.engine.scalar.count import Counting
 from ipu_teach.engine.scalar.run import ScalarRun
 from ipu_teach.engine.threads import shares, together
+from ipu_teach.engine.tiers import Tiers, loops_over_elements
 from ipu_teach.graph.registers import Registers
 from ipu_teach.target import Target
 from ipu_teach.types import Array
@@ -117,11 +119,15 @@ class Scalar:
         return False
 
     def bind(self, group: Group, site: Site) -> list[Call]:
+        return [(self.run_of(group, site).run, ())]
+
+    def run_of(self, group: Group, site: Site) -> ScalarRun:
+        """The vertices of a group that has a scalar loop, ready to run."""
+
         def plainly(some: Group) -> None:
             run_loop(some, site.layouts, site.memory, compute_set=site.compute_set)
 
-        made = ScalarRun(group, site.layouts, site.memory, site.target, site.defined, site.cycles, site.races, plainly)
-        return [(made.run, ())]
+        return ScalarRun(group, site.layouts, site.memory, site.target, site.defined, site.cycles, site.races, plainly)
 
 
 class Loop:
@@ -164,7 +170,32 @@ class Trapping:
         return [(Guarded(site.memory, [group], site.layouts, [site.watch], calls, loop).run, ())]
 
 
-WAYS: tuple[Way, ...] = (AtOnce(), Trapping(Batch()), Scalar(), Loop())
+class Tiered:
+    """A way of array calls, of which those that are loops over single elements go on as compiled loops once that pays."""
+
+    def __init__(self, way: Way) -> None:
+        self._way, self._scalar = way, Scalar()
+
+    def takes(self, group: Group, site: Site) -> bool:
+        return self._way.takes(group, site)
+
+    def stays(self, group: Group, site: Site) -> bool:
+        return self._way.stays(group, site)
+
+    def bind(self, group: Group, site: Site) -> list[Call]:
+        calls = self._way.bind(group, site)
+        plain = site.chance is None and not site.watched and site.memory.backend.on_host
+        if not plain or not loops_over_elements(group):
+            return calls
+
+        def loop() -> ScalarRun | None:
+            code = scalar_code(group.table.codelet)
+            return None if isinstance(code, str) else self._scalar.run_of(replace(group, scalar=code), site)
+
+        return [(Tiers(calls, loop).run, ())]
+
+
+WAYS: tuple[Way, ...] = (AtOnce(), Trapping(Tiered(Batch())), Scalar(), Loop())
 REFEREE: tuple[Way, ...] = (AtOnce(), Loop())  # with vertex_loop=True
 
 

@@ -45,8 +45,9 @@ from ipu_teach.errors import (
     did_you_mean,
     shown,
 )
-from ipu_teach.graph.vector_layout import Layout, VectorLayout, no_size, without_size
+from ipu_teach.graph.vector_layout import Layout, VectorLayout
 from ipu_teach.types import QUARTER, DType, poison, to_host_array
+from ipu_teach.types.regions import no_size, stored_in, without_size
 
 T = TypeVar("T")
 if TYPE_CHECKING:
@@ -282,6 +283,8 @@ class Vertex:
         """A vertex whose fields are `regions`: arrays to be read and written in place, one for each field."""
         vertex, bound = cls.__new__(cls), dict(regions)
         for name, field in cls.fields.items():
+            if field.written:
+                bound[name] = stored_in(bound[name], field.dtype.numpy)
             if VectorLayout.ONE_PTR in field.layouts[:1]:
                 bound[name] = without_size(bound[name], f"{cls.__name__}.{name}")
         object.__setattr__(vertex, "_regions", bound)

@@ -120,7 +120,9 @@ class Arrays(Variables):
         slots, _ = self.dispatch([value], lambda ts, xs: (t, self.put(xs[0], ts[0], t, node)))
         x, at = slots[t], f"np.uintp({at})"
         key = ", ".join(k.py for k in keys) or "()"
-        self.emit(f"{array.buf}[{at}] = {self._stored(array, x)}", f"{array.py}[{key}] = {value.py}")
+        cut = t[0] == "u" and not array.local and FLOATS & value.alts.keys()
+        py = f"to_unsigned({value.py}, {array.py}.dtype)" if cut else value.py
+        self.emit(f"{array.buf}[{at}] = {self._stored(array, x)}", f"{array.py}[{key}] = {py}")
         if array.mark:
             how = "|= wbit" if self.multi else f"= {MARKS[int(t[1])]}"
             self.emit(f"m_{array.buf}[{at}] {how}", f"{array.mark}[{key}] {how}")

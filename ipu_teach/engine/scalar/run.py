@@ -84,7 +84,7 @@ class ScalarRun:
         fields.load()
         self.stored = 0
         try:
-            first = 0 if self._pays_at_once() else self._by_python(0)
+            first = 0 if self.pays() else self._by_python(0)
             if first < self.count:
                 self._by_compiled(first)
         except KeyboardInterrupt:
@@ -98,7 +98,7 @@ class ScalarRun:
 
     # By CPython
 
-    def _pays_at_once(self) -> bool:
+    def pays(self) -> bool:
         """True if the compiled loop need not be waited for, or was worth waiting for long ago."""
         program = self.program
         if not program.compiles or CHOSEN:

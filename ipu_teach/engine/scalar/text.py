@@ -26,7 +26,7 @@ def python_text(code: ScalarCode, target: Target) -> str:
     begin += ["    wbit = 1 << worker"] if code.multi else []
     begin += [f"    f_{n} = f_{n}[()]" for n, f in code.fields.items() if not f.depth and not f.written]
     body = "\n".join([*begin, *_priced(code.python, code, target)])
-    bail = "class Bail(Exception):\n    pass\n"
+    bail = "from ipu_teach.types.regions import to_unsigned\n\n\nclass Bail(Exception):\n    pass\n"
     return f"{_HEAD}{tables}\n\n{bail}\n\ndef vertex({', '.join(args)}):\n{body}\n"
 
 

@@ -1,9 +1,11 @@
-"""Loops over single elements that the planner finds again: which ones, and that not one bit changes."""
+"""Batches that loop over single elements: which go on as scalar loops, when, and that not one bit changes."""
 
 from __future__ import annotations
 
+import linecache
 from itertools import count
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,13 +13,17 @@ from codelets import Sum
 from graphs import Placed, Space, add, differences, regions, same_bits
 from hypothesis import given, settings, strategies as st
 from test_exact import DEVICE, RANDOMLY, cut, outcome, run
-from test_kernels import StencilLoop
 
 import ipu_teach
-from ipu_teach import FLOAT, HALF, INT, InOut, Input, Output, Vector, Vertex
-from ipu_teach.compile.trace import Trace
-from ipu_teach.compile.tracer import FieldShape, trace_codelet
-from ipu_teach.engine import reroll
+from ipu_teach import FLOAT, HALF, INT, Graph, InOut, Input, Output, Vector, Vertex
+from ipu_teach.compile import compile_graph
+from ipu_teach.compile.groups import Group
+from ipu_teach.compile.scalar import scalar_code
+from ipu_teach.engine import tiers
+from ipu_teach.engine.scalar.compiled import numba_is_here
+from ipu_teach.engine.scalar.program import Program
+from ipu_teach.engine.scalar.run import ScalarRun
+from ipu_teach.engine.tiers import loops_over_elements
 from ipu_teach.errors import CodeletError
 from ipu_teach.program import Execute, Repeat
 from ipu_teach.types import DType
@@ -45,64 +51,10 @@ def made(body: str, dtype: type[DType]) -> type[Vertex]:
     indented = "\n".join(f"        {line}" for line in body.splitlines())
     source = f"class Loop{next(_numbers)}(Vertex):{FIELDS.format(T=dtype.__name__)}\n    def compute(self):\n{indented}\n"
     scope = {name: getattr(ipu_teach, name) for name in ipu_teach.__all__} | {"np": np}
-    exec(source, scope)
+    file = f"/loops/{next(_numbers)}.py"
+    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
+    exec(compile(source, file, "exec"), scope)
     return next(v for k, v in scope.items() if k.startswith("Loop"))
-
-
-def shortened(body: str) -> Trace:
-    """The codelet's trace after its loops were looked for."""
-    shapes: dict[str, FieldShape] = dict(SHAPES)
-    return reroll.rerolled(trace_codelet(made(body, FLOAT), shapes, "a vertex", 6))
-
-
-def kinds_of(body: str) -> list[str]:
-    """The kinds of ops that are left of a codelet, but for regions and views."""
-    return [op.kind for op in shortened(body).ops if op.kind not in ("region", "view")]
-
-
-FOUND = {
-    "t = 0.0\nfor e in self.x: t += e\nself.z = t": ["chain", "store"],
-    "t = 0.0\nfor i in range(9): t += self.x[i] * self.y[8 - i]\nself.z = t": ["ufunc", "chain", "store"],
-    "t = self.x[0]\nfor i in range(1, 9): t = np.maximum(t, self.x[i])\nself.z = t": ["read", "chain", "store"],
-    "t = 1.0\nfor row in self.m:\n    for e in row: t *= e + self.s\nself.z = t": ["ufunc", "chain", "store"],
-    "t = 0.0\nu = 2.0\nfor i in range(9):\n    t += self.x[i]\n    u *= self.y[i]\nself.z = t - u": [
-        "chain", "chain", "ufunc", "store"],
-    "for i in range(9): self.out[i] = self.x[i] * 2 - self.y[8 - i]": ["ufunc", "ufunc", "store"],
-    "for i in range(1, 8): self.out[i] = self.x[i - 1] + self.x[i + 1]": ["ufunc", "store"],
-    "for i in range(5):\n    for j in range(9): self.q[i, j] = self.x[j] * self.m[i][8 - j]": ["ufunc", "store"],
-    "for i in range(9): self.v[i] = self.v[i] + self.x[i]": ["elementwise", "ufunc", "store"],
-    "for i in range(9): self.v[i] += 1": ["elementwise", "ufunc", "store"],
-}  # fmt: skip
-
-LEFT = {
-    "a running value that is used on the way": "t = 0.0\nfor i in range(9):\n    t += self.x[i]\n    self.out[i] = t",
-    "what an earlier round wrote": "for i in range(1, 9): self.v[i] = self.v[i - 1] + self.x[i]",
-    "what a later round writes": "for i in range(8): self.v[i] = self.v[i + 1] + self.x[i]",
-    "one place, many times": "for i in range(9): self.a = self.x[i] + self.s",
-    "a diagonal": "for i in range(5): self.out[i] = self.m[i, i] * self.s",
-    "a transposed copy": "for i in range(5):\n    for j in range(5): self.q[i, j] = self.m[j, i] + self.s",
-    "another type": "t = np.float64(0.5)\nfor i in range(9): t += self.x[i]\nself.z = t",
-    "other numbers in each round": "t = 0.0\nfor i in range(9): t += self.x[i] * i\nself.z = t",
-    "the running value on the right": "t = 0.0\nfor i in range(9): t = self.x[i] - t\nself.z = t",
-    "a running value in another": "t = 0.0\nu = 0.0\nfor i in range(9):\n    t += self.x[i]\n    u += t\nself.z = u",
-}
-
-
-@pytest.mark.parametrize("body", FOUND)
-def test_loops_that_are_found(body: str) -> None:
-    assert kinds_of(body) == FOUND[body]
-
-
-@pytest.mark.parametrize("what", LEFT)
-def test_loops_that_are_left_as_they_are(what: str) -> None:
-    assert len(kinds_of(LEFT[what])) >= 10 and "chain" not in kinds_of(LEFT[what])
-
-
-def test_a_stencil_written_as_a_double_loop_becomes_slices() -> None:
-    trace = trace_codelet(StencilLoop, {"x": (10, 10), "out": (8, 8)}, "a vertex", 6)
-    ops = reroll.rerolled(trace).ops
-    assert [op.kind for op in ops if op.kind not in ("region", "view")] == ["ufunc"] * 4 + ["store"]
-    assert len(trace.ops) > 64 * 10
 
 
 @pytest.mark.parametrize("vertices", [1, 2, 3, 40])
@@ -190,6 +142,9 @@ def random_loops(rng: Random, floats: bool) -> str:
     return "\n".join([*lines, "self.z = t + u + w"])
 
 
+by_python = ScalarRun._by_python
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @settings(RANDOMLY, max_examples=300)
 @given(st.randoms(use_true_random=False))
@@ -205,7 +160,11 @@ def test_random_loops_equal_the_vertex_loop(rng: Random) -> None:
         add(space, compute_set, Placed(codelet, rng.randrange(3), {f: [views[i]] for f, views in fields.items()}))
     program = Repeat(2, Execute(compute_set))
     with cut(rng), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reroll, "GAIN", rng.choice([1, 1, 4]))
+        if rng.randrange(2):  # the first run is a batch, the second one a scalar loop
+            patch.setattr(tiers, "LEAST_OPS", 1)
+            patch.setattr(tiers, "LOOK", 0)
+            patch.setattr(ScalarRun, "pays", lambda self: True)
+            patch.setattr(ScalarRun, "_by_compiled", by_python)
         batched = outcome(space, program, shuffle=rng.choice([None, 1]), threads=rng.choice([1, 1, 3]))
         looped = outcome(space, program, vertex_loop=True)
     if isinstance(looped, CodeletError):
@@ -215,15 +174,99 @@ def test_random_loops_equal_the_vertex_loop(rng: Random) -> None:
         assert differences(batched, looped) == [], body
 
 
-def test_the_random_loops_are_often_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_random_loops_are_often_scalar_loops() -> None:
     """So that the test above looks at what it is for."""
-    monkeypatch.setattr(reroll, "GAIN", 1)
-    chains = wholes = 0
+    taken = 0
     for seed in range(60):
+        codelet = made(random_loops(Random(seed), True), FLOAT)
         try:
-            trace = shortened(random_loops(Random(seed), True))
+            group = group_of(codelet)
         except CodeletError:  # an index outside of its region
             continue
-        chains += any(op.kind == "chain" for op in trace.ops)
-        wholes += any(op.kind == "store" and np.ndim(trace.samples[op.args[0].id]) > 0 for op in trace.ops)
-    assert chains >= 6 and wholes >= 5
+        taken += loops_over_elements(group) and not isinstance(scalar_code(codelet), str)
+    assert taken >= 10
+
+
+# --- when they change -------------------------------------------------------------------------------------------------
+
+
+def group_of(codelet: type[Vertex]) -> Group:
+    """The group of one vertex, with fields of `SHAPES`."""
+    graph = Graph(DEVICE.target)
+    compute_set = graph.add_compute_set()
+    tensors = {n: graph.add_variable(f.dtype, SHAPES[n], n) for n, f in codelet.fields.items()}
+    vertex = graph.add_vertex(compute_set, codelet, tensors)
+    for tensor in tensors.values():
+        graph.set_tile_mapping(tensor, 0)
+    graph.set_tile_mapping(vertex, 0)
+    return compile_graph(graph, [Execute(compute_set)]).groups[0][0]
+
+
+LOOPS = {
+    "t = 0.0\nfor j in range(9):\n    for e in self.x: t += e\nself.z = t": True,
+    "for i in range(5):\n    for j in range(9): self.q[i, j] = self.x[j] * self.m[i][8 - j]": True,
+    "t = 0.0\nfor e in self.x: t += e\nself.z = t": False,  # few operations
+    "for i in range(5):\n    for j in range(5): self.q[i] = self.x * self.m[i, j]": False,  # on whole rows
+    "t = self.x[0]\nfor j in range(9):\n    for e in self.x: t += e\nself.z = t + np.sum(self.x)": False,
+}
+
+
+@pytest.mark.parametrize("body", LOOPS)
+def test_what_is_a_loop_over_elements(body: str) -> None:
+    assert loops_over_elements(group_of(made(body, FLOAT))) == LOOPS[body]
+
+
+class Powers(Vertex):
+    x: Input[FLOAT]
+    out: Output[FLOAT]
+
+    def compute(self) -> None:
+        total = self.x - self.x
+        for i in range(40):
+            total = total * self.x + i
+        self.out = total
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The ways of the runs that are not batches; no time is too short to think of the compiler, which takes none."""
+    found: list[str] = []
+    monkeypatch.setattr(tiers, "LOOK", 0)
+    monkeypatch.setattr(Program, "seconds_to_compile", lambda self, text: 1e-9)
+    for name in ("_by_python", "_by_compiled"):
+        plain = getattr(ScalarRun, name)
+        monkeypatch.setattr(ScalarRun, name, lambda self, first, n=name, p=plain: (found.append(n), p(self, first))[1])
+    return found
+
+
+def powers(times: int) -> tuple[Any, Any]:
+    """(what a run of so many executions leaves, what it should)."""
+    x = np.random.default_rng(1).standard_normal(500).astype(np.float32)
+    expected = x - x
+    for i in range(40):
+        expected = expected * x + np.float32(i)
+    ran = run(Powers, False, times=times, x=x, out=np.zeros(500, np.float32))
+    assert ran.report.ways() == {"Powers": "batch"}
+    return ran.out, expected
+
+
+@pytest.mark.skipif(not numba_is_here(), reason="numba is not installed")
+def test_a_batch_goes_on_as_the_compiled_loop_where_that_is_quicker(
+    runs: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    monkeypatch.setenv("IPU_TEACH_CACHE", str(tmp_path))
+    found, expected = powers(12)
+    assert same_bits(found, expected)
+    assert len(runs) in (tiers.TRIALS, 11) and set(runs) == {"_by_compiled"}  # as the clock says
+
+
+def test_a_batch_stays_one_where_nothing_can_be_compiled(runs: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Program, "compiles", False)
+    found, expected = powers(3)
+    assert same_bits(found, expected) and runs == []
+
+
+def test_a_short_batch_does_not_think_of_the_compiler(runs: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiers, "LOOK", 1e9)
+    found, expected = powers(3)
+    assert same_bits(found, expected) and runs == []
