@@ -56,6 +56,11 @@ class ScalarCode:
     uncompiled: str = ""
 
     @property
+    def endless(self) -> bool:
+        """True if a vertex may take for ever, and so asks now and then whether it is to end."""
+        return any("stopped(stop)" in line for line in self.compiled)
+
+    @property
     def multi(self) -> bool:
         """True if every worker of a tile runs it."""
         return self.codelet.context == "multi"

@@ -14,6 +14,7 @@ from ipu_teach.compile.scalar.values import BOOLS, INTS, SMALL, Arr, Const, Num,
 from ipu_teach.compile.scalar.variables import alike, same
 from ipu_teach.compile.scalar.writer import Price
 
+SHORT = 2**20  # turns of a loop during which nobody need be able to stop it
 MOST_WALKS = 12  # of one loop, until what is known at its head no longer changes
 
 
@@ -343,8 +344,9 @@ class Statements(Expressions):
             self.emit(f"for {counter} in {over}:", f"for {target} in {seq.py}:")
             self.depth += 1
             self.spend(times=2, data=seq.data)
-            if seq.data or len(self.scope.loops) == 1:
-                self._may_stop(node, seq.data)
+            endless = seq.data or not all(map(_is_short, (seq.bounds or ())[:2]))
+            if endless or len(self.scope.loops) == 1:
+                self._may_stop(node, endless)
             keep, self.pyl = self.pyl, []
             item = Num({"wi": counter}, target, bound=SMALL) if plain else seq.item(counter)
             control, self.control = self.control, 0  # a counter of a loop is the chip's
@@ -521,6 +523,11 @@ class _Put(ast.NodeTransformer):
             if isinstance(part, (ast.Name, ast.Tuple)) and isinstance(node.ctx, ast.Store):
                 part.ctx = ast.Store()
         return found
+
+
+def _is_short(end: str) -> bool:
+    """True if a range that begins or ends there is soon over: at a field's length, or at no large number."""
+    return end.startswith("f_") or (end.lstrip("-").isdigit() and abs(int(end)) <= SHORT)
 
 
 def _returns(body: list[ast.stmt]) -> bool:

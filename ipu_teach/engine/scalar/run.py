@@ -35,6 +35,7 @@ LOOK = 1 << 20  # units of cycles after which a long vertex looks at the clock
 FIRST_LOOK = 0.002  # seconds from which on the time of what is left can be told
 PATIENCE = 1.0  # how many times as long as compiling takes the short runs of a loop may have taken, all in all
 CHECK = 0.05  # seconds between two looks whether somebody interrupts
+PIECE = 1024  # vertices of a compiled loop that runs for a while at a time, to begin with
 CHOSEN = ""  # "python" or "compiled" instead of the clock, for tests
 
 
@@ -73,6 +74,7 @@ class ScalarRun:
         self.count = len(group.rows)
         self.cycles = np.zeros(self.count, np.int64) if cycles is None else cycles
         self.number = max(1, len(group.workers))  # of workers that share a vertex
+        self.endless = group.scalar.endless
         self.views: dict[int, list[Any]] = {}
         unit = frozenset(name for name, place in self.fields.places.items() if place.unit)
         self.text = self.program.text(unit, self.number <= 8)
@@ -168,12 +170,11 @@ class ScalarRun:
             for v in range(first, self.count):
                 self._vertex(v)
             return
-        flags, cycles, number = self.arguments[0], self.arguments[6], self.number
-        flags[first:] = 0
+        cycles, number = self.arguments[5], self.number
         cycles[first:] = 0
         while first < self.count:
             end = self._attended(run, first)
-            self.cycles[first:end] = -(-cycles[first:end] // UNIT) * number
+            self.cycles[first:end] = (cycles[first:end] + (UNIT - 1)) // UNIT * number
             if end < self.count:
                 self.fields.restore(end)
                 self._vertex(end)
@@ -189,12 +190,29 @@ class ScalarRun:
         self.stop = np.zeros(1, np.int64)
         loops = self.program.addresses()
         self.arguments = [
-            np.zeros(count, np.int64), self.number, starts, dims, self.stop, loops, np.zeros(count, np.int64),
+            self.number, starts, dims, self.stop, loops, np.zeros(count, np.int64),
             *buffers, *fields.marks.values(), *fields.reads.values(),
         ]  # fmt: skip
 
     def _attended(self, run: Loop, first: int) -> int:
-        """Run the compiled loop beside this thread, which waits for interruptions. Returns the vertex where it ended."""
+        """Run the compiled loop such that an interruption ends it. Returns the vertex where it ended."""
+        return self._beside(run, first) if self.endless else self._in_pieces(run, first)
+
+    def _in_pieces(self, run: Loop, first: int) -> int:
+        """Run it here, for a while at a time: Python looks for interruptions in between."""
+        size = PIECE
+        while first < self.count:
+            begin, last = perf_counter(), min(self.count, first + size)
+            end = run(first, last, *self.arguments)
+            if end < last:
+                return end
+            if perf_counter() - begin < CHECK / 4:
+                size *= 4
+            first = last
+        return first
+
+    def _beside(self, run: Loop, first: int) -> int:
+        """Run it in a thread of its own while this one waits for interruptions."""
         job = _pool(os.getpid()).submit(run, first, self.count, *self.arguments)
         try:
             while True:

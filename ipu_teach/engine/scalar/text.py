@@ -36,11 +36,10 @@ def dims_of(code: ScalarCode) -> list[str]:
 
 
 def compiled_text(code: ScalarCode, target: Target, unit: frozenset[str], small: bool = True) -> str:
-    """A module with `run(first, last, flags, workers, starts, dims, stop, loops, cycles, fields…, marks…, reads…)`.
+    """A module with `run(first, last, workers, starts, dims, stop, loops, cycles, fields…, marks…, reads…)`.
 
     `starts`: int64[vertices, fields], where the fields begin; `dims`: see `dims_of`; `unit`: fields whose last axis has stride
-    1; `small`: the marks of workers are bytes. `flags[v]` receives the line where vertex v could not go on, or that line below
-    0 where it was stopped; the run ends there, and returns v.
+    1; `small`: the marks of workers are bytes. `run` ends at a vertex that cannot go on, or was stopped, and returns its number.
     """
     arrays = [*(f"f_{n}" for n in code.fields), *(f"m_f_{n}" for n in code.marked)]
     arrays += [f"r_f_{n}" for n in code.fields] if code.multi else []
@@ -60,12 +59,10 @@ def compiled_text(code: ScalarCode, target: Target, unit: frozenset[str], small:
     return (
         f"{_HEAD}from numba import njit\nfrom ipu_teach.engine.scalar.native import *\n{tables}\n\n"
         f"{_COMPILED.format(', forceinline=True')}def vertex(v, worker, {of_vertex}):\n{body}\n\n\n"
-        f"{_COMPILED.format('')}def run(first, last, flags, {of_run}):\n{ahead}"
+        f"{_COMPILED.format('')}def run(first, last, {of_run}):\n{ahead}"
         f"    for v in range(first, last):\n"
         f"{worker}"
-        f"{inner}flag = vertex(v, {'worker' if worker else '0'}, {of_vertex})\n"
-        f"{inner}if flag:\n"
-        f"{inner}    flags[v] = flag\n"
+        f"{inner}if vertex(v, {'worker' if worker else '0'}, {of_vertex}):\n"
         f"{inner}    return v\n"
         f"    return last\n"
     )
