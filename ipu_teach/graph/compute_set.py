@@ -49,11 +49,6 @@ def table_of(graph: Graph, compute_set: ComputeSet, codelet: type[Vertex] | str)
 
     Raises `GraphObjectCreationError`, `UnknownVertexTypeError` and `VertexDefinitionError`.
     """
-    try:
-        if compute_set.graph is graph:
-            return compute_set.tables[codelet]  # type: ignore[index]
-    except (AttributeError, KeyError, TypeError):
-        pass
     if isinstance(codelet, str):
         codelet = graph.codelets.find(codelet)
     if not isinstance(compute_set, ComputeSet) or compute_set.graph is not graph:

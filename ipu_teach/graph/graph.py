@@ -340,7 +340,13 @@ class Graph(WithoutSome):
         `UnknownFieldError`, `PoplarTypeError`, `GraphConnectionError`.
         """
         name_of_vertex = None if debug_context is None else scoped(None, debug_context, "add_vertex()")
-        table = table_of(self._top, compute_set, codelet)
+        try:
+            table = compute_set.tables[codelet]  # type: ignore[index]
+            met = table.graph is self._top
+        except (AttributeError, KeyError, TypeError):
+            met = False
+        if not met:
+            table = table_of(self._top, compute_set, codelet)
         if connections is not None and not isinstance(connections, Mapping):
             raise GraphObjectCreationError(f"""add_vertex() was given {shown(connections)} as its connections.
                 next:  name the fields: add_vertex(compute_set, codelet, a=tensor), or give a dict.""")
