@@ -199,13 +199,13 @@ def test_random_programs_against_one_bit_an_element(data: st.DataObject) -> None
             graph.create_host_read(name, t[name])
     known = {name: [False] * length for name in names}
     for name in names:
-        if data.draw(st.booleans()):
+        if data.draw(st.integers(0, 3)):
             graph.set_initial_value(t[name], 1)
             known[name] = [True] * length
     steps: list[Program] = []
     does: list[tuple[str, range, str, range, bool]] = []  # what is read; what is written, or no longer so
     for _ in range(data.draw(st.integers(1, 6))):
-        kind = data.draw(st.sampled_from(["move", "first", "both", "copy", "undef"]))
+        kind = data.draw(st.sampled_from(["move", "move", "first", "both", "copy", "undef", "undef"]))
         x, y = data.draw(st.permutations(names))[:2]
         low = data.draw(st.integers(0, length - 1))
         high = data.draw(st.integers(low + 1, length))

@@ -98,6 +98,7 @@ class Access:
         else:
             self._move(step)
         self.looks += [region for region, _ in self.reads]
+        self.sources: frozenset[int] = frozenset().union(*(region.touches for region, _ in self.reads))
         self.stores = definedness.region(*self._stored)
         self.touches = self.stores.touches.union(*(look.touches for look in self.looks))
 
@@ -210,8 +211,9 @@ class Definedness:
         self._needless.clear()
         for undef in self._waiting & self._near[number]:
             self._meet(undef, number)
-        for region, blame in self._accesses[number].reads:
-            if not region.touches <= self._whole:
+        access = self._accesses[number]
+        if not access.sources <= self._whole:
+            for region, blame in access.reads:
                 self._check(region, blame)
 
     def after(self, number: int) -> None:
@@ -256,16 +258,17 @@ class Definedness:
 
     def _meet(self, undef: int, number: int) -> None:
         """A WriteUndef waits, and a step comes that touches the same variable."""
-        pair = (undef, number)
-        if pair not in self._meetings:
+        how = self._meetings.get((undef, number))
+        if how is None:
             region, access = self._undefs[undef], self._accesses[number]
             common, looks = access.stores.common(region), any(look.common(region) for look in access.looks)
             whole = common == int((region.stop - region.start).sum())
-            self._meetings[pair] = "now" if looks or (common and not whole) else "needless" if common else "apart"
-        if self._meetings[pair] == "now":
-            self._undefine_now(undef)
-        elif self._meetings[pair] == "needless":
+            how = "now" if looks or (common and not whole) else "needless" if common else "apart"
+            self._meetings[undef, number] = how
+        if how == "needless":
             self._needless.add(undef)
+        elif how == "now":
+            self._undefine_now(undef)
 
     def _undefine_now(self, undef: int) -> None:
         step, region = self.compiled.steps[undef], self._undefs[undef]
