@@ -313,6 +313,11 @@ class Definedness:
 
     def region(self, *pieces: Bytes) -> Region:
         """The bytes of some pieces, which may overlap."""
+        if len(pieces) == 1 and len(pieces[0][0]) == 1 and pieces[0][0] < pieces[0][1]:  # as it mostly is
+            (start, stop), number = pieces[0], int(np.searchsorted(self._start, pieces[0][0], "right")[0]) - 1
+            if stop <= self._stop[number]:
+                whole = start == self._start[number] and stop == self._stop[number]
+                return Region(start, stop, frozenset([number]), frozenset([number] if whole else []))
         start, stop = joined(*(np.concatenate(ends) for ends in zip(NONE, *pieces, strict=True)))
         first, last = np.searchsorted(self._start, start, "right") - 1, np.searchsorted(self._start, stop)
         touched = np.array(numbers_in(expand(first, last - first)[1]), np.int64)
