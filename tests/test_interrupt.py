@@ -1,4 +1,4 @@
-"""An endless loop in a notebook: the interrupt button stops it, and the notebook goes on. (In a process: test_scalar_compiled.)"""
+"""An endless loop in a notebook: the interrupt button stops it, and the notebook goes on. (A process: test_scalar_compiled)"""
 
 from __future__ import annotations
 
