@@ -8,11 +8,12 @@ from typing import Any
 import judge as judge_module
 import numpy as np
 import pytest
+import recording
 from fuzz.pool import Kept
 from judge import Judge
 
-from ipu_teach import BOOL, FLOAT, Graph, Input, IPUModel, Output, Vector, Vertex
-from ipu_teach.errors import UninitialisedReadError
+from ipu_teach import BOOL, FLOAT, INT, Graph, InOut, Input, IPUModel, MultiVertex, Output, Vector, Vertex
+from ipu_teach.errors import ComputeSetRaceError, UninitialisedReadError
 from ipu_teach.program import Copy, Execute, Sequence
 
 
@@ -82,7 +83,51 @@ def test_the_judge_knows_each_element_that_was_stored(conditions: list[bool], co
         assert judge.read(other).tolist() == copied
 
 
+class Neighbours(MultiVertex):
+    """Two workers, one element each. What the first does with the other's is chosen."""
+
+    deed: Input[INT]
+    x: InOut[Vector[FLOAT]]
+
+    def compute(self, worker_id: int) -> None:
+        if worker_id > 1:
+            return
+        if worker_id == 0 and self.deed:
+            DEEDS[self.deed](self.x)
+        self.x[worker_id] = 3
+
+
+def _store(x: Any) -> None:
+    x[1] = 2
+
+
+def _add(x: Any) -> None:
+    x[1:] += 1
+
+
+DEEDS: list[Any] = [None, _store, _add, lambda x: x[-1], sum, np.sum, lambda x: x.max(), lambda x: x * 2, lambda x: x.copy()]
+DEEDS += [lambda x: x[:1] + 1, lambda x: len(x), lambda x: list(x[:1])]
+
+
+@pytest.mark.parametrize("deed", range(len(DEEDS)))
+def test_the_judge_knows_when_workers_meet(deed: int) -> None:
+    graph = Graph(IPUModel(tiles_per_ipu=1).create_device())
+    x, told = graph.add_variable(FLOAT, (2,), "x"), graph.add_variable(INT, (), "told")
+    for tensor, value in ((x, 1), (told, deed)):
+        graph.set_tile_mapping(tensor, 0)
+        graph.set_initial_value(tensor, value)
+    work = graph.add_compute_set("work")
+    graph.set_tile_mapping(graph.add_vertex(work, Neighbours, deed=told, x=x), 0)
+    judge = Judge(graph)
+    if 0 < deed < 9:
+        with pytest.raises(ComputeSetRaceError, match="two workers of Neighbours"):
+            judge.run(Execute(work))
+    else:
+        judge.run(Execute(work))
+        assert judge.read(x).tolist() == [3, 3]
+
+
 def test_the_judge_imports_nothing_that_it_judges() -> None:
-    text = Path(judge_module.__file__ or "").read_text(encoding="utf-8")
-    assert len(text.splitlines()) <= 200
-    assert not any(f"ipu_teach.{room}" in text for room in ("compile", "cost", "engine", "report"))
+    texts = [Path(module.__file__ or "").read_text(encoding="utf-8") for module in (judge_module, recording)]
+    assert len(texts[0].splitlines()) <= 200
+    assert not any(f"ipu_teach.{room}" in text for text in texts for room in ("compile", "cost", "engine", "report"))

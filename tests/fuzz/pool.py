@@ -32,6 +32,22 @@ class Workers(MultiVertex):
             self.runs += 1
 
 
+class Racing(MultiVertex):
+    """Workers look at neighbours' numbers and store into each other's, where the numbers are so."""
+
+    x: Input[Vector[INT]]
+    w: InOut[Vector[INT]]
+
+    def compute(self, worker_id: int) -> None:
+        for i in range(worker_id, len(self.x), self.num_workers):
+            if self.x[i] > 45:
+                self.w[0] = self.x[i]
+            elif self.x[i] < -45:
+                self.w[i] += self.w[i - 1]
+            else:
+                self.w[i] = self.x[i]
+
+
 class Kept(Vertex):
     """Stores an element where it is told to."""
 
@@ -116,7 +132,7 @@ def _works(entry: Entry) -> bool:
 
 
 WORKERS = Entry("Workers", Workers, "", {"x": "n", "out": "n", "runs": "k"}, (1, 5, 6, 13))
-OWN = [*[WORKERS] * 4, *map(_by_hand, [Kept, Refusing] * 6)]
+OWN = [*[WORKERS] * 4, *map(_by_hand, [Kept, Racing, Refusing] * 6)]
 DRAWN_ONES = [entry for entry in map(_drawn, range(2 * DRAWN)) if _works(entry)]
 POOL = [*map(_by_hand, FAMILY), *OWN, *DRAWN_ONES]
 LISTS = {codelet.__name__ for codelet in TAKES_LISTS}
