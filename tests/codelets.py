@@ -494,6 +494,11 @@ def random_branching(
     text = "\n".join(body)
     fields = BRANCHING_FIELDS.format(T=dtype.__name__, X=(given or dtype).__name__)
     source = f"class Branching(Vertex):{fields}    STEPS = (3, -1, 7)\n\n    def compute(self):\n{text}\n"
+    return branching(source), source
+
+
+def branching(source: str) -> type[Vertex]:
+    """The class that a source of `random_branching` defines."""
     file = f"<random codelet {next(_numbers)}>"
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)
     scope = {name: getattr(ipu_teach, name) for name in ipu_teach.__all__} | {
@@ -503,4 +508,4 @@ def random_branching(
         "__name__": "random_codelet",
     }
     exec(compile(source, file, "exec"), scope)
-    return scope["Branching"], source
+    return scope["Branching"]

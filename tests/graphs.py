@@ -60,6 +60,9 @@ class View:
     def flat(self) -> View:
         return View(self.tensor.flatten(), self.ids.reshape(-1))
 
+    def beside(self, other: View, dim: int) -> View:
+        return joined([self, other], dim)
+
     @property
     def elements(self) -> set[int]:
         return set(self.ids.reshape(-1).tolist())
@@ -130,8 +133,11 @@ def random_values(rng: Random, dtype: type[DType], shape: Sequence[int]) -> Arra
     return values.astype(dtype.numpy)
 
 
-def random_view(rng: Random, view: View, steps: int = 3) -> View:
-    """`view` after some random slices, flips, transposes, flattenings and concatenations. No element appears twice."""
+def random_view(rng: Random, view: Any, steps: int = 3) -> Any:
+    """`view` after some random slices, flips, transposes, flattenings and concatenations. No element appears twice.
+
+    A `View`, or what has `ids` and its methods.
+    """
     for _ in range(rng.randrange(steps + 1)):
         rank, shape = view.ids.ndim, view.ids.shape
         if rank == 0 or 0 in shape:
@@ -152,7 +158,7 @@ def random_view(rng: Random, view: View, steps: int = 3) -> View:
             view = view.flat()
         elif action == 5:
             cut = rng.randrange(shape[axis] + 1)
-            view = joined([view[(*lead, slice(cut, None))], view[(*lead, slice(None, cut))]], axis)
+            view = view[(*lead, slice(cut, None))].beside(view[(*lead, slice(None, cut))], axis)
         elif action == 6:
             view = view[..., :: rng.choice([1, -1])]
     return view

@@ -1,8 +1,7 @@
 """The judge: the machine as plainly as it can be told, over the kit's own graphs and programs.
 
-Every byte by itself, every vertex in turn, sets for all that is counted. It shares no code with `compile`, `cost` and `engine`,
-and every way of running is compared with it: values, definedness, races, and the bytes that each tile receives. It knows no
-registers, rounds nothing by chance, and stamps no times.
+Every byte by itself, every vertex in turn. It shares no code with `compile`, `cost` and `engine`, and all of them are compared
+with it: values, definedness, races, received bytes. It knows no registers, rounds nothing by chance, and stamps no times.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from recording import Record
 
 from ipu_teach import ComputeSet, Graph, Tensor, program as p
 from ipu_teach.errors import ApplicationRuntimeError, ComputeSetRaceError, UninitialisedReadError
@@ -164,12 +164,12 @@ class Judge:
         for name, field in table.state.items():
             held = state.get((table, row, name), table.state_values[name][row])
             empty = np.full(table.sizes.get((name, row), 0), poison(field.dtype))
-            regions[name] = np.array(empty if held is None else held, field.dtype.numpy)
-            state[table, row, name] = regions[name]
-        count = self.graph.target.num_worker_contexts
-        calls: list[Any] = [(worker,) for worker in range(count)] if table.codelet.context == "multi" else [()]
-        with np.errstate(all="ignore"):
-            answers = [table.codelet.bind(regions, count).compute(*call) for call in calls]
+            regions[name] = state[table, row, name] = np.array(empty if held is None else held, field.dtype.numpy)
+        count, record, multi = self.graph.target.num_worker_contexts, Record(), table.codelet.context == "multi"
+        calls: list[Any] = [(worker,) for worker in range(count)] if multi else [()]
+        regions |= {name: record.of(regions[name]) for name in places if multi}
+        answers = [record.worker(table.codelet.bind(regions, count).compute, *call) for call in calls]
+        record.refuse_races(table.codelet)
         found = {name: np.concatenate([part.reshape(-1) for part in given]) for name, given in parts.items()}
         return found, all(answer is None or bool(answer) for answer in answers)
 

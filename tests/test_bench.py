@@ -26,7 +26,7 @@ def test_every_row_says_what_it_is_and_what_it_should_be() -> None:
     rows = all_rows()
     names = [row.id for row in rows]
     assert len(set(names)) == len(names)
-    assert {"w1a", "w3x", "w6f", "c1", "c3m", "p1", "m1", "m2", "pod", "g1"} <= set(names)
+    assert {"w1a", "w3x", "w6f", "c1", "c3m", "p1", "m1", "m2", "b1", "b6", "pod", "g1"} <= set(names)
     for row in rows:
         assert row.what and row.floor and row.goal >= 0
 
@@ -112,7 +112,9 @@ def test_the_graph_of_every_workload_fits_at_its_full_size(row: Row, nothing_loa
     assert isinstance(row.prepare(), tuple)
 
 
-def test_the_graphs_that_are_built_fit_at_their_full_size() -> None:
+def test_the_graphs_that_are_built_fit_at_their_full_size(nothing_loads: None) -> None:
+    graphs.first_run()
+    graphs.undefined()
     for rows in (graphs.SMALL, graphs.LARGE):
         graph, program = graphs.bulk(rows)
         CostModel(compile_graph(graph, [program])).check_memory()

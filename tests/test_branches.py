@@ -32,6 +32,7 @@ from test_exact import (
 )
 
 from ipu_teach import FLOAT, HALF, INT, InOut, Input, Output, Vector, Vertex
+from ipu_teach.bench.codelets import Collatz, FirstPast
 from ipu_teach.compile.scalar import scalar_code
 from ipu_teach.engine import plan, ways as ways_of
 from ipu_teach.engine.machine import Machine
@@ -171,37 +172,6 @@ def test_a_branch_on_what_all_vertices_share(flag: float) -> None:
 
 
 # --- loops ------------------------------------------------------------------------------------------------------------
-
-
-class Collatz(Vertex):
-    n: Input[INT]
-    out: Output[INT]
-
-    def compute(self):
-        n = self.n
-        steps = 0
-        while n != 1:
-            if n % 2 == 0:
-                n //= 2
-            else:
-                n = 3 * n + 1
-            steps += 1
-        self.out = steps
-
-
-class FirstPast(Vertex):
-    x: Input[Vector[FLOAT]]
-    limit: Input[FLOAT]
-    out: Output[INT]
-
-    def compute(self):
-        total = 0.0
-        self.out = len(self.x)
-        for i in range(len(self.x)):
-            total += self.x[i]
-            if total > self.limit:
-                self.out = i
-                break
 
 
 class ThreeWays(Vertex):

@@ -64,8 +64,8 @@ class Chip:
         self.graph.add_vertices(compute_set, codelet, np.arange(count) * self.tiles // count, **fields)
         return Execute(compute_set)
 
-    def engine(self, program: Program, **how: Any) -> Engine:
-        engine = Engine(self.graph, program, strict=False, **{"backend": "numpy", **how})
+    def engine(self, program: Program | list[Program], **how: Any) -> Engine:
+        engine = Engine(self.graph, program, **{"strict": False, "backend": "numpy", **how})
         engine.load(self.device)
         return engine
 

@@ -1,18 +1,24 @@
 """Which bytes have been written since load: reading one that has not is an error in strict mode.
 
 Definedness only grows, but for a WriteUndef. So each step is checked the first time it runs, and again only after a
-WriteUndef; nothing is added to the steps that follow.
+WriteUndef of something that it touches. Variables that are known to be whole are not looked at.
+
+A WriteUndef waits until a step meets it. One that stores all of its tensor anew, and looks at none of it, makes it needless:
+so a loop spends nothing on it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from ipu_teach.compile import Compiled
 from ipu_teach.compile.checks import vertex_name
-from ipu_teach.compile.freeze import FrozenTable, Intervals
+from ipu_teach.compile.freeze import FrozenTable, numbers_in
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.programs import (
     AbortStep,
@@ -25,60 +31,92 @@ from ipu_teach.compile.programs import (
     Step,
     UndefStep,
 )
+from ipu_teach.cost.exchange import covered, joined
 from ipu_teach.errors import UninitialisedReadError
 from ipu_teach.graph.graph import DataStream
 from ipu_teach.graph.source import NOWHERE, Line, in_words
 from ipu_teach.graph.tensor import Layout, Tensor
+from ipu_teach.graph.tile_map import expand
 from ipu_teach.types import Array
 
+LONG = 64  # bytes from which on it is quicker to set the pieces of a region one by one
 
-class Definedness:
-    """One bit a byte. `before(step)` is called ahead of every step that has not been checked yet."""
+Bytes = tuple[Array, Array]  # where pieces start, and where they stop
+NONE: Bytes = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
-    def __init__(self, compiled: Compiled) -> None:
-        self.compiled = compiled
-        self.graph = compiled.graph
-        self.defined = np.ones(self.graph.memory_bytes, bool)
-        for variable in self.graph.variables:
-            self.defined[variable.start : variable.stop] = False
-        for tensor, _ in self.graph.initial_values:
-            self.write(tensor)
-        for dtype, start, values in self.graph.state_values:
-            self.defined[start : start + len(values) * dtype.size] = True
-        self.checked: set[int] = set()
 
-    def write(self, tensor: Tensor) -> None:
-        """All of `tensor` has been written."""
-        for start, stop in _intervals(tensor):
-            self.defined[start:stop] = True
+@dataclass(frozen=True, eq=False)
+class Region:
+    """Pieces of memory, ascending and apart, with the variables that they touch, and those that they fill from end to end."""
 
-    def before(self, number: int) -> None:
-        """Check what step `number` reads and note what it writes. Raises `UninitialisedReadError`."""
-        step = self.compiled.steps[number]
-        if isinstance(step, UndefStep):
-            for start, stop in _intervals(step.tensor):
-                self.defined[start:stop] = False
-            self.checked.clear()
+    start: Array
+    stop: Array
+    touches: frozenset[int]
+    fills: frozenset[int]
+
+    def common(self, other: Region) -> int:
+        """How many bytes are in both."""
+        if self.touches.isdisjoint(other.touches):
+            return 0
+        inside: Array = covered(self.start, self.stop, other.stop) - covered(self.start, self.stop, other.start)
+        return int(inside.sum())
+
+    def is_set(self, bits: Array) -> bool:
+        """True if all of its bytes are."""
+        if len(self.start) > LONG:
+            return not len(_holes(bits, self.start, self.stop))
+        return all(bits[start:stop].all() for start, stop in zip(self.start.tolist(), self.stop.tolist(), strict=True))
+
+    def put(self, bits: Array, value: bool) -> None:
+        """Set all of its bytes, or clear them."""
+        if not len(self.start):
             return
+        low, high = int(self.start[0]), int(self.stop[-1])
+        if len(self.start) * LONG <= high - low:
+            for start, stop in zip(self.start.tolist(), self.stop.tolist(), strict=True):
+                bits[start:stop] = value
+            return
+        change = np.zeros(high - low, np.int8)  # +1 at each start, -1 at each stop: the running sum is 1 inside
+        change[self.start - low] = 1
+        change[self.stop[:-1] - low] = -1
+        bits[low:high][np.cumsum(change, dtype=np.int8).view(bool)] = value
+
+
+class Access:
+    """What a step does to memory: what it `reads`, each region with what raises the error; what it `stores` for certain.
+
+    `looks`: regions in which it may see, or may leave, what is there before: what it reads, and what it stores by data.
+    """
+
+    def __init__(self, definedness: Definedness, step: Step) -> None:
+        self.definedness, self.graph = definedness, definedness.graph
+        self.reads: list[tuple[Region, Callable[[], None]]] = []
+        self.looks: list[Region] = []
+        self._stored: list[Bytes] = []
         if isinstance(step, ExecuteStep):
             self._execute(step)
         else:
             self._move(step)
-        self.checked.add(number)
+        self.looks += [region for region, _ in self.reads]
+        self.sources: frozenset[int] = frozenset().union(*(region.touches for region, _ in self.reads))
+        self.stores = definedness.region(*self._stored)
+        self.touches = self.stores.touches.union(*(look.touches for look in self.looks))
 
-    def predicate(self, node: Node, tensor: Tensor) -> None:
-        """Check the element that decides for `node`."""
-        self._read(tensor, f"{node.kind} looks at")
+    def _read(self, tensor: Tensor, who: str, line: Line = NOWHERE) -> None:
+        region = self.definedness.region(tensor.byte_extent())
+        self.reads.append((region, partial(self.definedness.blame, tensor, who, line)))
+
+    def _store(self, tensor: Tensor) -> None:
+        self._stored.append(tensor.byte_extent())
 
     def _move(self, step: Step) -> None:
         match step:
-            case CopyStep():
-                if isinstance(step.source, Tensor):
-                    target = step.destination
-                    to = f"stream {target.handle!r}" if isinstance(target, DataStream) else self._describe(target)
-                    self._read(step.source, f"Copy to {to} reads", step.line)
-                if isinstance(step.destination, Tensor):
-                    self.write(step.destination)
+            case CopyStep(source=source, destination=target):
+                if isinstance(source, Tensor):
+                    to = f"stream {target.handle!r}" if isinstance(target, DataStream) else target.graph.describe(target)
+                    self._read(source, f"Copy to {to} reads", step.line)
+                if isinstance(target, Tensor):
+                    self._store(target)
             case RemoteCopyStep():
                 to = f"Copy {'to' if step.store else 'from'} the remote buffer {step.buffer.handle!r} reads"
                 if step.offset is not None:
@@ -86,118 +124,220 @@ class Definedness:
                 if step.store:
                     self._read(step.tensor, to)
                 else:
-                    self.write(step.tensor)
+                    self._store(step.tensor)
             case PrintStep():
                 self._read(step.tensor, f"PrintTensor({step.title!r}) reads")
             case StampStep():
-                self.write(step.tensor)
+                self._store(step.tensor)
+                if step.since is not None:
+                    self.looks.append(self.definedness.region(step.since.byte_extent()))
             case AbortStep(predicate=Tensor() as predicate):
                 self._read(predicate, "AbortOnCondition looks at")
 
-    def _describe(self, tensor: Tensor) -> str:
-        return tensor.graph.describe(tensor)
-
-    def _read(self, tensor: Tensor, who: str, line: Line = NOWHERE) -> None:
-        for start, stop in _intervals(tensor):
-            if not self.defined[start:stop].all():
-                byte = start + int(np.argmin(self.defined[start:stop]))
-                raise UninitialisedReadError(f"""{who} {self.graph.element(byte)}, which nothing has written.
-                    line:  {in_words(line)}
-                    next:  write it first: a Copy, a compute set, graph.set_initial_value, or Engine.write_tensor.""")
-
     def _execute(self, step: ExecuteStep) -> None:
-        tables: dict[FrozenTable, list[Group]] = defaultdict(list)
-        for group in self.compiled.groups[step.compute_set]:
-            tables[group.table].append(group)
-        for table in tables:
-            for name, field in table.fields.items():
-                if field.kind in ("input", "inout"):
-                    self._read_edges(table, name)
-        for table, groups in tables.items():
-            for name, field in table.fields.items():
-                if field.written:
-                    self._write_edges(table, groups, name)
-        if step.out is not None:
-            self.write(step.out)
-
-    def _read_edges(self, table: FrozenTable, name: str) -> None:
-        if not self._holes(self.graph.touched(table, name)).size:
-            return
-        edges = self.graph.intervals(table, name)
-        bad = self._holes(edges)
-        if bad.size:
-            start, stop, row = int(edges.start[bad[0]]), int(edges.stop[bad[0]]), int(edges.row[bad[0]])
-            byte = start + int(np.argmin(self.defined[start:stop]))
-            compute_set = self.graph.compute_sets[table.compute_set]
-            raise UninitialisedReadError(f"""{table.codelet.__name__} reads {self.graph.element(byte)}, which nothing has
-                written.
-                where: {vertex_name(table, row, name)} of compute set {compute_set.name!r}
-                line:  {in_words(table.line(row))}
-                next:  write it first: a Copy, a compute set, graph.set_initial_value, or Engine.write_tensor.""")
-
-    def _holes(self, edges: Intervals) -> Array:
-        """Which of the intervals hold a byte that is not defined."""
-        if len(edges) == 0:
-            return np.zeros(0, np.int64)
-        low, high = int(edges.start.min()), int(edges.stop.max())
-        holes = low + np.flatnonzero(~self.defined[low:high])
-        return np.flatnonzero(np.searchsorted(holes, edges.stop) > np.searchsorted(holes, edges.start))
-
-    def _write_edges(self, table: FrozenTable, groups: list[Group], name: str) -> None:
-        """What the codelet stores is defined. A scalar loop marks the elements of its Outputs while it runs; of what could be
-        neither traced nor translated, all of the region is taken to be stored.
+        """What is stored for certain is so by what was traced. A scalar loop marks the elements of its Outputs while it runs;
+        of what could be neither traced nor translated, all of the region is taken to be stored.
         """
-        marked = table.fields[name].kind == "output"
-        groups = [g for g in groups if not (marked and g.scalar is not None and g.trace.stopped)]
-        if not groups:
-            return
-        partial = [_partly(group, name) for group in groups]
-        if not any(partial) and sum(len(g.rows) for g in groups) == len(table):
-            edges = self.graph.touched(table, name)
-            _fill(self.defined, edges.start, edges.stop)
-            return
-        whole = [group.rows for group, parts in zip(groups, partial, strict=True) if not parts]
-        if whole:
-            edges = self.graph.intervals(table, name)
-            members = np.isin(edges.row, np.concatenate(whole))
-            _fill(self.defined, edges.start[members], edges.stop[members])
-        for group, parts in zip(groups, partial, strict=True):
-            self._write_parts(group, name, parts)
+        tables: dict[FrozenTable, list[Group]] = defaultdict(list)
+        for group in self.definedness.compiled.groups[step.compute_set]:
+            tables[group.table].append(group)
+        for table, groups in tables.items():
+            traced = not any(group.at_once or group.trace.stopped for group in groups)
+            marked = [group for group in groups if group.scalar is not None and group.trace.stopped]
+            for name, field in table.fields.items():
+                if field.kind == "state":
+                    continue
+                touched = self.graph.touched(table, name)
+                everything = self.definedness.region((touched.start, touched.stop))
+                if field.kind != "output":  # an InOut is whole before
+                    self.reads.append((everything, partial(self.definedness.blame_vertex, table, name)))
+                    continue
+                if not traced:
+                    self.looks.append(everything)
+                if marked or any(_in_part(group, name) for group in groups):
+                    for group in groups:
+                        self._stored += [] if group in marked else self._elements(group, name)
+                else:
+                    self._stored.append((everything.start, everything.stop))
+        if step.out is not None:
+            self._store(step.out)
 
-    def _write_parts(self, group: Group, name: str, partial: dict[int, Array]) -> None:
-        """Define, of each part of a field, the elements that the codelet stores."""
-        table, size = group.table, group.table.fields[name].dtype.size
-        for row in group.rows if partial else ():
-            layout = self.graph.layouts[table.layouts[name][row]]
-            parts = [(0, layout)] if isinstance(layout, Layout) else layout.parts
-            for number, (delta, inner) in enumerate(parts):
-                stored = partial.get(number)
-                positions = inner.positions if stored is None else inner.positions[stored.reshape(inner.positions.shape)]
-                first = (int(table.offsets[name][row]) + delta + positions.reshape(-1)) * size
-                for byte in range(size):
-                    self.defined[first + byte] = True
+    def _elements(self, group: Group, name: str) -> Iterator[Bytes]:
+        """The elements of an Output that a group stores."""
+        table, size, stored_in = group.table, group.table.fields[name].dtype.size, _in_part(group, name)
+        layouts = table.layouts[name][group.rows]
+        for number in numbers_in(layouts):
+            rows, layout = group.rows[layouts == number], self.graph.layouts[number]
+            for part, (delta, inner) in enumerate([(0, layout)] if isinstance(layout, Layout) else layout.parts):
+                positions = inner.positions.reshape(-1)[stored_in.get(part, ...)]
+                start = ((table.offsets[name][rows] + delta)[:, None] + positions).reshape(-1) * size
+                yield start, start + size
 
 
-def _partly(group: Group, name: str) -> dict[int, Array]:
+class Definedness:
+    """One bit a byte. `before` and `after` are called around each step that is not among the `checked`.
+
+    `poison(tensor)` puts what unwritten memory holds into a tensor.
+    """
+
+    def __init__(self, compiled: Compiled, poison: Callable[[Tensor], None]) -> None:
+        self.compiled, self.graph, self._poison = compiled, compiled.graph, poison
+        self._start, self._stop = (
+            np.array([getattr(v, end) for v in self.graph.variables], np.int64) for end in ("start", "stop")
+        )
+        self.defined = np.full(self.graph.memory_bytes, False)  # so that the system hands out the pages now
+        self.checked: set[int] = set()
+        self._whole: set[int] = set()  # variables
+        for tensor, _ in self.graph.initial_values:
+            self._fill(self.region(tensor.byte_extent()))
+        for dtype, start, values in self.graph.state_values:
+            self._fill(self.region((np.array([start]), np.array([start + len(values) * dtype.size]))))
+        self._undefs = {
+            n: self.region(step.tensor.byte_extent()) for n, step in enumerate(compiled.steps) if isinstance(step, UndefStep)
+        }
+        self._accesses = [Access(self, step) for step in compiled.steps]
+        self._near = [self._undefs_near(access.touches) for access in self._accesses]
+        self._users: dict[int, set[int]] = {undef: set() for undef in self._undefs}  # the other way round
+        for number, near in enumerate(self._near):
+            for undef in near:
+                self._users[undef].add(number)
+        self._deciding: dict[Node, tuple[Region, set[int]]] = {}
+        self._waiting: set[int] = set()
+        self._needless: set[int] = set()  # those that wait and that the step which runs now makes so
+        self._meetings: dict[tuple[int, int], str] = {}
+
+    def before(self, number: int) -> None:
+        """Check what step `number` reads. Raises `UninitialisedReadError`."""
+        self._needless.clear()
+        for undef in self._waiting & self._near[number]:
+            self._meet(undef, number)
+        access = self._accesses[number]
+        if not access.sources <= self._whole:
+            for region, blame in access.reads:
+                self._check(region, blame)
+
+    def after(self, number: int) -> None:
+        """Step `number` has run: what it stores is there."""
+        self._waiting -= self._needless
+        region = self._accesses[number].stores
+        if not region.touches <= self._whole:
+            self._fill(region)
+        self.checked.add(number)
+
+    def predicate(self, node: Node, tensor: Tensor) -> None:
+        """Check the element that decides for `node`."""
+        if node not in self._deciding:
+            region = self.region(tensor.byte_extent())
+            self._deciding[node] = region, self._undefs_near(region.touches)
+        region, near = self._deciding[node]
+        for undef in self._waiting & near:
+            self._undefine_now(undef)
+        if not region.touches <= self._whole:
+            self._check(region, partial(self.blame, tensor, f"{node.kind} looks at"))
+
+    def undefine(self, number: int) -> None:
+        """Let the WriteUndef that is step `number` wait."""
+        if number not in self._waiting:
+            self._waiting.add(number)
+            self.checked -= self._users[number]
+
+    def settle(self) -> None:
+        """Let no WriteUndef wait any longer: somebody looks at memory."""
+        for undef in list(self._waiting):
+            self._undefine_now(undef)
+
+    def write(self, tensor: Tensor) -> None:
+        """All of `tensor` is written now by the host."""
+        self._fill(self.region(tensor.byte_extent()))
+
+    # What waits
+
+    def _undefs_near(self, variables: frozenset[int]) -> set[int]:
+        """The WriteUndefs that touch one of the variables."""
+        return {undef for undef, region in self._undefs.items() if not region.touches.isdisjoint(variables)}
+
+    def _meet(self, undef: int, number: int) -> None:
+        """A WriteUndef waits, and a step comes that touches the same variable."""
+        how = self._meetings.get((undef, number))
+        if how is None:
+            region, access = self._undefs[undef], self._accesses[number]
+            common, looks = access.stores.common(region), any(look.common(region) for look in access.looks)
+            whole = common == int((region.stop - region.start).sum())
+            how = "now" if looks or (common and not whole) else "needless" if common else "apart"
+            self._meetings[undef, number] = how
+        if how == "needless":
+            self._needless.add(undef)
+        elif how == "now":
+            self._undefine_now(undef)
+
+    def _undefine_now(self, undef: int) -> None:
+        step, region = self.compiled.steps[undef], self._undefs[undef]
+        assert isinstance(step, UndefStep)
+        self._poison(step.tensor)
+        region.put(self.defined, False)
+        self._whole -= region.touches
+        self._waiting.discard(undef)
+
+    # Bits
+
+    def _fill(self, region: Region) -> None:
+        region.put(self.defined, True)
+        self._whole |= region.fills
+
+    def _check(self, region: Region, blame: Callable[[], None]) -> None:
+        if not region.is_set(self.defined):
+            blame()
+        self._whole |= region.fills
+
+    def blame(self, tensor: Tensor, who: str, line: Line = NOWHERE) -> None:
+        start, stop = tensor.byte_extent()
+        bad = _holes(self.defined, start, stop)[0]
+        raise UninitialisedReadError(f"""{who} {self._unwritten(start[bad], stop[bad])}, which nothing has written.
+            line:  {in_words(line)}
+            next:  write it first: a Copy, a compute set, graph.set_initial_value, or Engine.write_tensor.""")
+
+    def blame_vertex(self, table: FrozenTable, name: str) -> None:
+        edges = self.graph.intervals(table, name)
+        bad = _holes(self.defined, edges.start, edges.stop)[0]
+        row, compute_set = int(edges.row[bad]), self.graph.compute_sets[table.compute_set]
+        element = self._unwritten(edges.start[bad], edges.stop[bad])
+        raise UninitialisedReadError(f"""{table.codelet.__name__} reads {element}, which nothing has written.
+            where: {vertex_name(table, row, name)} of compute set {compute_set.name!r}
+            line:  {in_words(table.line(row))}
+            next:  write it first: a Copy, a compute set, graph.set_initial_value, or Engine.write_tensor.""")
+
+    def _unwritten(self, start: int, stop: int) -> str:
+        return self.graph.element(int(start + np.argmin(self.defined[start:stop])))
+
+    # What steps touch
+
+    def region(self, *pieces: Bytes) -> Region:
+        """The bytes of some pieces, which may overlap."""
+        if len(pieces) == 1 and len(pieces[0][0]) == 1 and pieces[0][0] < pieces[0][1]:  # as it mostly is
+            (start, stop), number = pieces[0], int(np.searchsorted(self._start, pieces[0][0], "right")[0]) - 1
+            if stop <= self._stop[number]:
+                whole = start == self._start[number] and stop == self._stop[number]
+                return Region(start, stop, frozenset([number]), frozenset([number] if whole else []))
+        start, stop = joined(*(np.concatenate(ends) for ends in zip(NONE, *pieces, strict=True)))
+        first, last = np.searchsorted(self._start, start, "right") - 1, np.searchsorted(self._start, stop)
+        touched = np.array(numbers_in(expand(first, last - first)[1]), np.int64)
+        low, high = self._start[touched], self._stop[touched]
+        fills = touched[covered(start, stop, high) - covered(start, stop, low) == high - low]
+        return Region(start, stop, frozenset(touched.tolist()), frozenset(fills.tolist()))
+
+
+def _in_part(group: Group, name: str) -> dict[int, Array]:
     """For each part of a field that the codelet does not store whole, which elements it does store."""
     if group.trace.stopped:
         return {}
     regions = [(root, part) for root, (field, part) in group.trace.regions.items() if field == name]
-    return {part: m for root, part in regions if (m := group.trace.written.get(root)) is not None and not m.all()}
+    return {part: m.reshape(-1) for root, part in regions if (m := group.trace.written.get(root)) is not None and not m.all()}
 
 
-def _fill(defined: Array, start: Array, stop: Array) -> None:
-    """Set many intervals at once: +1 at each start, -1 at each stop, and the running sum is positive inside."""
+def _holes(bits: Array, start: Array, stop: Array) -> Array:
+    """Which of the pieces hold a byte that is not set."""
     if len(start) == 0:
-        return
+        return np.zeros(0, np.int64)
     low, high = int(start.min()), int(stop.max())
-    change = np.zeros(high - low + 1, np.int32)
-    np.add.at(change, start - low, 1)
-    np.add.at(change, stop - low, -1)
-    defined[low:high] |= np.cumsum(change)[:-1] > 0
-
-
-def _intervals(tensor: Tensor) -> list[tuple[int, int]]:
-    starts, lengths = tensor.layout.extent
-    begin = (tensor.offset + starts) * tensor.dtype.size
-    return list(zip(begin.tolist(), (begin + lengths * tensor.dtype.size).tolist(), strict=True))
+    holes = low + np.flatnonzero(~bits[low:high])
+    return np.flatnonzero(np.searchsorted(holes, stop) > np.searchsorted(holes, start))

@@ -330,7 +330,7 @@ class Engine(WithoutSome):
     def read_tensor(self, handle: str) -> Array:
         """Read a whole tensor, in its shape and dtype, under the handle of `graph.create_host_read`."""
         access = self._access(handle, write=False)
-        return self._loaded().memory.read(access.tensor)
+        return self._loaded().host_read(access.tensor)
 
     def _access(self, handle: str, write: bool) -> HostAccess:
         access = self._compiled.host_accesses.get(handle) if isinstance(handle, str) else None

@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
 from itertools import groupby
 from typing import Any, TextIO
@@ -97,7 +98,7 @@ class Machine:
         self._pool = ThreadPoolExecutor(threads) if self._threads > 1 else None
         # By step and group: the cycles of each vertex in the last execution, and the order of the vertices.
         self._cycles: dict[int, dict[int, tuple[Array, Array]]] = {}
-        self._defined = Definedness(compiled) if check_reads else None
+        self._defined = Definedness(compiled, self.memory.poison) if check_reads else None
         # Where scalar loops mark what they store; without checks nobody looks.
         self._marks = np.zeros(compiled.graph.memory_bytes, bool) if self._defined is None else self._defined.defined
         self._past = StepLog(0)  # the steps of earlier runs, by their counts
@@ -109,7 +110,10 @@ class Machine:
         """Run program `index` from its start to its end."""
         if index not in self._programs:
             self._programs[index] = build(self.compiled.programs[index], self._leaf, self._predicate)
-        self._programs[index]()
+        try:
+            self._programs[index]()
+        finally:
+            self._settle()
 
     def take_steps(self) -> array[int]:
         """The steps of the run that is over. The machine goes on with their counts alone."""
@@ -169,30 +173,35 @@ class Machine:
 
     def host_write(self, tensor: Tensor, values: Array) -> None:
         """The host puts values into a tensor."""
+        self._settle()
         self.memory.write(tensor, values)
         if self._defined is not None:
             self._defined.write(tensor)
+
+    def host_read(self, tensor: Tensor) -> Array:
+        """What the host sees in a tensor."""
+        self._settle()
+        return self.memory.read(tensor)
+
+    def _settle(self) -> None:
+        if self._defined is not None:
+            self._defined.settle()
 
     def _leaf(self, number: int) -> Action:
         """Run a step and write its number down; the first time, check what it reads."""
         action = self._actions[number]
         note = self._write_down if self._cycles.get(number) else self._ran.append
         defined = self._defined
+        checked: set[int] = set() if defined is None else defined.checked
 
-        if defined is None:
-
-            def run() -> None:
+        def run() -> None:
+            if defined is None or number in checked:
                 action()
-                note(number)
-
-        else:
-            checked = defined.checked
-
-            def run() -> None:
-                if number not in checked:
-                    defined.before(number)
+            else:
+                defined.before(number)
                 action()
-                note(number)
+                defined.after(number)
+            note(number)
 
         return run
 
@@ -226,7 +235,8 @@ class Machine:
             case AbortStep():
                 return self._bind_abort(step)
             case UndefStep():
-                return lambda: self.memory.poison(step.tensor)
+                defined = self._defined
+                return partial(self.memory.poison, step.tensor) if defined is None else partial(defined.undefine, number)
             case SyncStep():
                 return lambda: None
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from ipu_teach.errors import AnswerKindError, LessonError
 from ipu_teach.graph.layouts import is_whole
+from ipu_teach.lessons import judging
 from ipu_teach.lessons.exercise import Exercise, find_exercise, find_question, refuse_other_kinds
 from ipu_teach.lessons.gaps import names_needed, reference
 from ipu_teach.lessons.judging import Broken, NotAttempted, NotYet, is_blank
@@ -48,7 +49,8 @@ def check(name: str, *answers: Any) -> Verdict:
     The first of `answers` is the learner's; a few exercises take something of the lesson's beside it.
 
     Returns the verdict, which a notebook shows if it is the last line of a cell. An answer's own error is part of the
-    verdict; nothing is raised for it. Raises `UnknownExerciseError`, and `AnswerKindError` for answers of another kind.
+    verdict; nothing is raised for it, and an answer that comes to no end is stopped. Raises `UnknownExerciseError`, and
+    `AnswerKindError` for answers of another kind.
     """
     exercise = find_exercise(name, "check")
     refuse_other_kinds(exercise, answers)
@@ -77,7 +79,8 @@ def _judged(exercise: Exercise, answers: tuple[Any, ...], given_out: bool) -> Ve
     try:
         if any(is_blank(answer) for answer in answers):
             raise NotAttempted
-        passed = exercise.judge(*answers)
+        with judging.limited(judging.LIMIT):
+            passed = exercise.judge(*answers)
         kind, rows, bars = Kind.PASSED, (("tried", passed.tried),), passed.bars
     except NotAttempted:
         pass

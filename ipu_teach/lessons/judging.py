@@ -6,9 +6,11 @@ stays what it is. An answer works on copies, so it cannot change what it is comp
 
 from __future__ import annotations
 
+import _thread
 import dis
 import inspect
 import sysconfig
+import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +26,7 @@ from ipu_teach.graph.source import in_words
 from ipu_teach.lessons.panel import Bars, number
 
 TOLERANCE = 1e-6  # of the largest number of the right answer
+LIMIT = 60.0  # seconds that a check may take
 LONGEST_CALL = 96  # characters of a call as a verdict quotes it
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -100,6 +103,41 @@ def answering(tried: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise Broken(tried, error) from error
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """What takes longer is interrupted, as by Ctrl-C, and is `NotYet`. Only a main thread can be: elsewhere nothing is done.
+
+    The engine's compiled loops listen to that too, and put back what they had written.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    state, lock = {"over": False, "done": False}, threading.Lock()
+
+    def interrupt() -> None:
+        with lock:
+            if not state["done"]:
+                state["over"] = True
+                _thread.interrupt_main()
+
+    timer = threading.Timer(seconds, interrupt)
+    timer.daemon = True
+    timer.start()
+    try:
+        try:
+            yield
+        finally:
+            timer.cancel()
+            with lock:  # an interruption comes before this, or never
+                state["done"] = True
+    except KeyboardInterrupt:
+        if not state["over"]:
+            raise
+        came = f"nothing: after {seconds:g} seconds it was stopped"
+        next_step = "look for a loop that never ends, or for far more work than the exercise needs."
+        raise NotYet("your answer, until it ends", came, next_step=next_step) from None
 
 
 def is_blank(answer: object) -> bool:

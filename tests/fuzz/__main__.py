@@ -1,74 +1,122 @@
-"""python3 run.py fuzz [--minutes N] [--seed S] [--graphs N] [--compiled]
+"""python3 run.py fuzz [--minutes N] [--graphs N | --codelets N] [--seed S] [--compiled]
 
 Random graphs, layouts, codelets and programs run on every way of the engine and on the judge: values, what is defined, races,
-bytes and cycles. The first that differs is made smaller, line by line, and printed as code; the exit status is then 1.
+bytes and cycles. Each tenth program is spoiled, and must end with an error of the kit. With --codelets loops over elements are
+drawn anew, and run by CPython (and by numba) and in the plain vertex loop. The first that differs is made smaller, line by
+line, and printed as code; the exit status is then 1. Ctrl-C ends it with what was done.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
+from math import inf
 from pathlib import Path
 from random import Random
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fuzz import compare, pool, shrink, writer
+from fuzz import compare, loops, pool, shrink, writer
+
+One = Callable[[int], tuple[str, str]]  # from a seed: how it ended, and what is wrong in words, "" if nothing
 
 
-def tried(lines: list[str], ways: list[str]) -> compare.Wrong | None:
+def tried(lines: list[str], ways: list[str], spoiled: bool = False) -> compare.Wrong | None:
     """What is wrong with a program; nothing, if it cannot be built."""
     try:
-        return compare.difference(lines, *ways)[1]
+        return compare.difference(lines, *ways, spoiled=spoiled)[1]
     except Exception:
         return None
 
 
-def smaller(lines: list[str], wrong: compare.Wrong, ways: list[str]) -> str:
+def smaller(lines: list[str], wrong: compare.Wrong, ways: list[str], spoiled: bool = False) -> str:
     """A failing program, made as small as it gets, as code with the text of the codelets that were drawn for it."""
 
     def fails(rest: list[str]) -> bool:
-        found = tried(rest, ways)
+        found = tried(rest, ways, spoiled)
         return found is not None and found.kind == wrong.kind
 
     least = shrink.smallest(lines, fails)
     used = {entry.name: entry.source for entry in pool.POOL if entry.source and any(f"{entry.name}," in line for line in least)}
-    found = tried(least, ways) or wrong
-    return "\n".join([*(f"# {name}:\n{source}" for name, source in used.items()), *least, f"# {found.text}"])
+    text = (tried(least, ways, spoiled) or wrong).text.replace("\n", "\n# ")
+    return "\n".join([*(f"# {name}:\n{source}" for name, source in used.items()), *least, f"# {text}"])
+
+
+def one_program(seed: int, compiled: bool) -> tuple[str, str]:
+    """Program number `seed`, on its ways."""
+    lines, spoiled = writer.program(seed)
+    ways = ["batched", "vertex_loop", Random(seed).choice(["shuffled", "threads"]), *([compare.COMPILED] if compiled else [])]
+    ended, wrong = compare.difference(lines, *ways, spoiled=spoiled)
+    ended = ended.partition(":")[0] or "to its end"
+    return f"{ended}, spoiled" if spoiled else ended, "" if wrong is None else smaller(lines, wrong, ways, spoiled)
+
+
+def one_codelet(seed: int, compiled: bool) -> tuple[str, str]:
+    """Codelet number `seed`, by CPython and by numba."""
+    source, ways = loops.source_of(seed), [loops.PYTHON, *([compare.COMPILED] if compiled else [])]
+    ended, wrong = loops.difference(source, seed, *ways)
+    if wrong is None:
+        return ended, ""
+    kind = wrong.kind
+
+    def fails(rest: list[str]) -> bool:
+        try:
+            found = loops.difference("\n".join(rest), seed, *ways)[1]
+        except Exception:  # no program any more
+            return False
+        return found is not None and found.kind == kind
+
+    return ended, "\n".join([*shrink.smallest(source.splitlines(), fails), f"# {wrong.text}"])
+
+
+def run(one: One, noun: str, first: int, most: float, seconds: float) -> int:
+    """Let `one` have a seed after the other, from `first` on. Returns the exit status."""
+    found: Counter[str] = Counter()
+    begin, seed, told = time.monotonic(), first, 0.0
+    try:
+        while seed - first < most and time.monotonic() - begin < seconds:
+            ended, wrong = one(seed)
+            if wrong:
+                print(f"\nseed {seed} differs; as small as it gets:\n\n{wrong}")
+                return 1
+            found[ended] += 1
+            seed += 1
+            if time.monotonic() - told > 1:
+                told = time.monotonic()
+                left = f"{seconds - told + begin:,.0f} s left" if most == inf else f"of {most:,.0f}"
+                print(f"\r{seed - first:,} {noun}, {left} ", end="", file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        pass
+    ends = ", ".join(f"{count:,} {name}" for name, count in found.most_common())
+    pace = (seed - first) / max(time.monotonic() - begin, 1e-9)
+    print(f"\n{seed - first:,} {noun} from seed {first}, {pace:.1f} a second: {ends}; none differs")
+    return 0
 
 
 def main() -> int:
     text = (__doc__ or "").split("\n\n")[1]
     parser = argparse.ArgumentParser(prog="run.py fuzz", description=text)
-    parser.add_argument("--minutes", type=float, default=1, help="how long (1)")
-    parser.add_argument("--seed", type=int, default=None, help="of the first program; the next has the next (by the clock)")
-    parser.add_argument("--graphs", type=int, default=None, help="stop after so many")
+    parser.add_argument("--minutes", type=float, default=None, help="how long (1, or until as many have run as are wanted)")
+    parser.add_argument("--seed", type=int, default=None, help="of the first; the next has the next (by the clock)")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--graphs", type=int, default=None, help="run so many programs")
+    what.add_argument("--codelets", type=int, default=None, help="run so many loops over elements instead")
     parser.add_argument("--compiled", action="store_true", help="compile every loop too; the first time takes long")
     options = parser.parse_args()
     first = int(time.time()) * 1000 if options.seed is None else options.seed
+    most = options.graphs if options.codelets is None else options.codelets
+    seconds = inf if options.minutes is None and most is not None else 60 * (options.minutes or 1)
+    one, noun = (one_program, "programs") if options.codelets is None else (one_codelet, "codelets")
     print(f"seed {first}", flush=True)
-    found: Counter[str] = Counter()
-    end, seed, told = time.monotonic() + options.minutes * 60, first, 0.0
-    try:
-        while time.monotonic() < end and seed - first != options.graphs:
-            lines, ways = writer.Writer(seed).lines, ["batched", "vertex_loop", Random(seed).choice(["shuffled", "threads"])]
-            ways += [compare.COMPILED] if options.compiled else []
-            ended, wrong = compare.difference(lines, *ways)
-            if wrong is not None:
-                print(f"\nseed {seed} differs; as small as it gets:\n\n{smaller(lines, wrong, ways)}")
-                return 1
-            found[ended.partition(":")[0] or "ran to their end"] += 1
-            seed += 1
-            if time.monotonic() - told > 1:
-                told = time.monotonic()
-                print(f"\r{seed - first:,} programs, {max(0, end - told):,.0f} s left ", end="", file=sys.stderr, flush=True)
-    except KeyboardInterrupt:
-        pass
-    ends = ", ".join(f"{count:,} {name}" for name, count in found.most_common())
-    print(f"\n{seed - first:,} programs from seed {first}: {ends}; none differs")
-    return 0
+    with tempfile.TemporaryDirectory() as cache:
+        if options.codelets is not None:
+            os.environ["IPU_TEACH_CACHE"] = cache  # nobody will run these loops again
+        return run(lambda seed: one(seed, options.compiled), noun, first, inf if most is None else most, seconds)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import cycle
+from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
@@ -15,10 +18,11 @@ from judge import Judge
 
 import ipu_teach
 from fuzz.pool import NAMES
-from ipu_teach import Engine, Tensor, program as programs
+from ipu_teach import Engine, Executable, Tensor, compile_graph, program as programs
 from ipu_teach.engine.scalar import run as scalar_run
 from ipu_teach.errors import CodeletError, IPUTeachError
 
+KIT = Path(ipu_teach.__file__).parent
 WAYS: dict[str, dict[str, Any]] = {
     "batched": {},
     "vertex_loop": {"vertex_loop": True},
@@ -42,18 +46,26 @@ def built(lines: list[str]) -> dict[str, Any]:
     """What the lines build. Raises what they raise."""
     names = {name: getattr(ipu_teach, name) for name in ipu_teach.__all__} | vars(programs) | NAMES
     names |= {"Random": Random, "random_values": random_values, "np": np}
-    exec("\n".join(lines), names)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python's own, of a program that is spoiled
+        exec("\n".join(lines), names)
     return names
 
 
 def stopped(run: Callable[[], Outcome]) -> Outcome:
-    """What a run gives, or the error that stopped it: the kit's by name, any other as what a codelet raised."""
+    """What a run gives, or the error that stopped it: the kit's by name, any other with its text."""
     try:
         return run()
     except IPUTeachError as error:
         return Outcome("CodeletError" if isinstance(error, CodeletError) else type(error).__name__)
     except Exception as error:
         return Outcome(f"{type(error).__name__}: {error}")
+
+
+def escaped(error: Exception) -> bool:
+    """True if something in the kit raised `error`, which is not the kit's own."""
+    frames = [] if isinstance(error, IPUTeachError) else traceback.extract_tb(error.__traceback__)
+    return any(Path(frame.filename).is_relative_to(KIT) for frame in frames)
 
 
 def judged(names: dict[str, Any]) -> Outcome:
@@ -63,9 +75,9 @@ def judged(names: dict[str, Any]) -> Outcome:
     return Outcome("", values, judge.drains, [received for _, received in judge.steps])
 
 
-def ran(names: dict[str, Any], how: dict[str, Any]) -> Outcome:
+def ran(names: dict[str, Any], executable: Executable, how: dict[str, Any]) -> Outcome:
     graph, drains = names["graph"], {}
-    engine = Engine(graph, names["program"], strict={"estimates": False}, **how)
+    engine = Engine(executable, **how)
     engine.load(names["device"])
     for handle, stream in graph.streams.items():
         if stream.to_device:
@@ -84,14 +96,21 @@ def ran(names: dict[str, Any], how: dict[str, Any]) -> Outcome:
     return Outcome("", values, kept, [{t: n for t, n in enumerate(step) if n} for step in moved], [c.cycles for c in costs])
 
 
-def ran_by(way: str, names: dict[str, Any]) -> Outcome:
-    """`ran`, in one of `WAYS` or `COMPILED`."""
+@contextmanager
+def chosen(way: str) -> Iterator[None]:
+    """Let loops over elements run in the way that has this name, where it is one of theirs."""
     before = scalar_run.CHOSEN
-    scalar_run.CHOSEN = COMPILED if way == COMPILED else before
+    scalar_run.CHOSEN = way if way in ("python", COMPILED) else before
     try:
-        return ran(names, WAYS.get(way, {}))
+        yield
     finally:
         scalar_run.CHOSEN = before
+
+
+def ran_by(way: str, names: dict[str, Any], executable: Executable) -> Outcome:
+    """`ran`, in one of `WAYS` or `COMPILED`."""
+    with chosen(way):
+        return ran(names, executable, WAYS.get(way, {}))
 
 
 def tensors(names: dict[str, Any]) -> list[tuple[str, Tensor]]:
@@ -105,28 +124,59 @@ class Wrong(NamedTuple):
     text: str
 
 
-def difference(lines: list[str], *ways: str) -> tuple[str, Wrong | None]:
-    """(how the program ended, what is wrong with it if anything). Raises what building it raises."""
-    names = built(lines)
-    for name in ("device", "graph", "program", "feeds"):
-        names[name]  # a KeyError, where a line is missing
-    for name, tensor in tensors(names):
-        names["graph"].create_host_read(name, tensor)
+def difference(lines: list[str], *ways: str, spoiled: bool = False) -> tuple[str, Wrong | None]:
+    """(how the program ended, what is wrong with it if anything). Raises what building it raises.
+
+    Of a `spoiled` program only this is wrong: that what is not the kit's own leaves it, and that its ways differ.
+    """
+    try:
+        names = built(lines)
+        for name in ("device", "graph", "program", "feeds"):
+            names[name]  # a KeyError, where a line is missing
+        for name, tensor in tensors(names):
+            names["graph"].create_host_read(name, tensor)
+    except Exception as error:
+        return _refused(error, spoiled)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         right = stopped(lambda: judged(names))
-        found = {way: stopped(lambda way=way: ran_by(way, names)) for way in ways}
+        try:
+            executable = compile_graph(names["graph"], names["program"], strict={"estimates": False})
+        except Exception as error:
+            if spoiled or escaped(error):
+                return _refused(error, spoiled)
+            found = {"compiling": Outcome("CodeletError" if isinstance(error, CodeletError) else type(error).__name__)}
+        else:
+            found = {way: stopped(lambda way=way: ran_by(way, names, executable)) for way in ways}
+    first = next(iter(found.values()), right)
     for way, came in found.items():
-        wrong = _difference(right, came)
+        wrong = _difference(first if spoiled and (right.error or came.error) else right, came)
         if wrong is not None:
             return right.error, Wrong(f"{way}: {wrong.kind}", f"{way}: {wrong.text}")
     counted = {way: came.cycles for way, came in found.items() if not came.error}
     if any(cycles != next(iter(counted.values())) for cycles in counted.values()):
         return right.error, Wrong("cycles", f"cycles: {counted}")
-    return right.error, None
+    return first.error, None
+
+
+def leaving(error: Exception) -> Wrong | None:
+    """What is wrong with an error, if it is not the kit's own and came from there."""
+    return (
+        Wrong(f"{type(error).__name__} leaves the kit", "".join(traceback.format_exception(error))) if escaped(error) else None
+    )
+
+
+def _refused(error: Exception, spoiled: bool) -> tuple[str, Wrong | None]:
+    """A program that cannot be built or compiled. Raises the error, if it is as it should be and the program is not spoiled."""
+    wrong = leaving(error)
+    if wrong is None and not spoiled:
+        raise error
+    return type(error).__name__, wrong
 
 
 def _difference(right: Outcome, came: Outcome) -> Wrong | None:
+    if ":" in came.error:
+        return Wrong(f"{came.error.partition(':')[0]} leaves the kit", came.error)
     # What a codelet raises comes to the judge as it is, and from the kit as CodeletError.
     if right.error != came.error and not (":" in right.error and came.error == "CodeletError"):
         judged_for = right.error.partition(":")[0] or "nothing"

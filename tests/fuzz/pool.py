@@ -9,7 +9,7 @@ import numpy as np
 from codelets import ALIKE, BRANCHING, SHAPES, random_branching, random_codelet
 from graphs import FAMILY, MAY_BE_EMPTY, TAKES_LISTS
 
-from ipu_teach import FLOAT, HALF, INT, InOut, Input, MultiVertex, Output, Vector, Vertex
+from ipu_teach import BOOL, FLOAT, HALF, INT, InOut, Input, MultiVertex, Output, Vector, Vertex
 from ipu_teach.types import DType
 
 DRAWN = 120  # of each of the two kinds
@@ -30,6 +30,47 @@ class Workers(MultiVertex):
                 self.out[i] = self.x[i] * 2 + self.bias
         if worker_id == 0:
             self.runs += 1
+
+
+class Racing(MultiVertex):
+    """Workers look at neighbours' numbers and store into each other's, where the numbers are so."""
+
+    x: Input[Vector[INT]]
+    w: InOut[Vector[INT]]
+
+    def compute(self, worker_id: int) -> None:
+        for i in range(worker_id, len(self.x), self.num_workers):
+            if self.x[i] > 45:
+                self.w[0] = self.x[i]
+            elif self.x[i] < -45:
+                self.w[i] += self.w[i - 1]
+            else:
+                self.w[i] = self.x[i]
+
+
+class Kept(Vertex):
+    """Stores an element where it is told to."""
+
+    x: Input[Vector[FLOAT]]
+    keep: Input[Vector[BOOL]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        for i in range(len(self.x)):
+            if self.keep[i]:
+                self.out[i] = self.x[i]
+
+
+class Refusing(Vertex):
+    """Raises errors of its own, and of Python's, where the numbers are so."""
+
+    x: Input[Vector[INT]]
+    out: Output[INT]
+
+    def compute(self) -> None:
+        if self.x[0] > 30:
+            raise ValueError("too many")
+        self.out = self.x[self.x[0] % 4]
 
 
 class CountDown(Vertex):
@@ -91,7 +132,8 @@ def _works(entry: Entry) -> bool:
 
 
 WORKERS = Entry("Workers", Workers, "", {"x": "n", "out": "n", "runs": "k"}, (1, 5, 6, 13))
+OWN = [*[WORKERS] * 4, *map(_by_hand, [Kept, Racing, Refusing] * 6)]
 DRAWN_ONES = [entry for entry in map(_drawn, range(2 * DRAWN)) if _works(entry)]
-POOL = [*map(_by_hand, FAMILY), *[WORKERS] * 4, *DRAWN_ONES]
+POOL = [*map(_by_hand, FAMILY), *OWN, *DRAWN_ONES]
 LISTS = {codelet.__name__ for codelet in TAKES_LISTS}
 NAMES = {entry.name: entry.codelet for entry in POOL} | {"CountDown": CountDown}

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 import numpy as np
+from graphs import random_view
 
 from fuzz.pool import LISTS, POOL, Entry
 from ipu_teach.types import Array
 
 TYPES = ("FLOAT", "FLOAT", "HALF", "INT", "BOOL", "UNSIGNED_INT", "SHORT", "UNSIGNED_CHAR")
+ARGUMENT = re.compile(r"(?<![\w'.])(-?\d+|[A-Z]+|True|False|[tscvpr]\d+)(?![\w'(])")
+MISFITS = ("-1", "0", "1", "7", "40", "1.5", "None", "'x'", "[]", "(2, 3)", "np.nan", "True", "FLOAT", "INT", "graph", "Vertex")
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,9 @@ class View:
 
     def flat(self) -> View:
         return View(f"{self.text}.flatten()", self.ids.reshape(-1))
+
+    def beside(self, other: View, dim: int) -> View:
+        return joined([self, other], dim)
 
     def reshaped(self, shape: tuple[int, ...]) -> View:
         return self if shape == self.ids.shape else View(f"{self.text}.reshape({shape})", self.ids.reshape(shape))
@@ -94,31 +101,7 @@ class Writer:
         return view
 
     def view(self, view: View) -> View:
-        """`view` after some random slices, flips, shuffles, flattenings and concatenations. No element appears twice."""
-        rng = self.rng
-        for _ in range(rng.randrange(4)):
-            rank, shape = view.ids.ndim, view.ids.shape
-            if rank == 0 or 0 in shape:
-                return view
-            action, axis = rng.randrange(7), rng.randrange(rank)
-            lead = (slice(None),) * axis
-            if action == 0:
-                first = rng.randrange(shape[axis] + 1)
-                view = view[(*lead, slice(first, rng.randint(first, shape[axis])))]
-            elif action == 1:
-                view = view[(*lead, slice(None, None, rng.choice([-1, 2, -2, 3])))]
-            elif action == 2 and rank > 1:
-                view = view[(*lead, rng.randrange(-shape[axis], shape[axis]))]
-            elif action == 3:
-                view = view.shuffled(rng.sample(range(rank), rank))
-            elif action == 4:
-                view = view.flat()
-            elif action == 5:
-                cut = rng.randrange(shape[axis] + 1)
-                view = joined([view[(*lead, slice(cut, None))], view[(*lead, slice(None, cut))]], axis)
-            elif action == 6:
-                view = view[(..., slice(None, None, -1))]
-        return view
+        return random_view(self.rng, view)
 
     def region(self, dtype: str, shape: tuple[int, ...], avoid: set[int]) -> View:
         """Some elements in this shape, none of them in `avoid`: of what there is, or of a new variable."""
@@ -150,28 +133,40 @@ class Writer:
 
     def part(self, into: str, depth: int) -> None:
         """Append a random program to the Sequence `into`."""
-        rng, kind = self.rng, self.rng.randrange(10 if depth else 6)
+        rng, kind = self.rng, self.rng.randrange(12 if depth else 8)
         if kind < 3:
-            self.add(f"{into}.add(Execute({self.compute_set()}))")
+            answer = f", {self.single('BOOL', False)}" if rng.random() < 0.1 else ""
+            self.add(f"{into}.add(Execute({self.compute_set()}{answer}))")
         elif kind < 5:
             dtype = rng.choice(TYPES)
-            source = self.region(dtype, (rng.randrange(12),), set())
-            target = self.region(dtype, source.ids.shape, set(source.ids.reshape(-1).tolist()))
-            self.add(f"{into}.add(Copy({source.text}, {target.text}))")
+            self.copy(into, dtype, self.region(dtype, (rng.randrange(12),), set()))
         elif kind == 5:
             self.stream(into) if rng.random() < 0.7 else self.rows(into)
         elif kind == 6:
+            dtype = rng.choice(list(self.known))
+            some = self.region(dtype, (rng.randint(1, 12),), set())
+            self.add(f"{into}.add(WriteUndef({some.text}))")
+            if rng.random() < 0.6:  # it has values again
+                self.copy(into, dtype, some)
+        elif kind == 7:
+            condition = self.single("INT", 0 if rng.random() < 0.8 else 7)
+            self.add(f"{into}.add(AbortOnCondition({condition}, 'enough'))")
+        elif kind == 8:
             body = self.body(depth)
             self.add(f"{into}.add(Repeat({rng.randrange(4)}, {body}))")
-        elif kind == 7:
+        elif kind == 9:
             first, second, flag = self.body(depth), self.body(depth), self.single("BOOL", rng.random() < 0.5)
             self.add(f"{into}.add(If({flag}, {first}, {second}))")
-        elif kind == 8:
+        elif kind == 10:
             first, second, control = self.body(depth), self.body(depth), self.single("INT", rng.randrange(3))
             made = rng.choice(["Switch", "Switch.switch_with_bounds_checking"])
             self.add(f"{into}.add({made}({control}, [(0, {first}), (1, {second})]))")
         else:
             self.loop(into, depth)
+
+    def copy(self, into: str, dtype: str, target: View) -> None:
+        source = self.region(dtype, target.ids.shape, set(target.ids.reshape(-1).tolist()))
+        self.add(f"{into}.add(Copy({source.text}, {target.text}))")
 
     def body(self, depth: int) -> str:
         name = self.name("p")
@@ -193,7 +188,12 @@ class Writer:
         left, more, down = self.single("INT", self.rng.randint(0, 3)), self.single("INT", 1), self.name("c")
         self.add(f"{down} = graph.add_compute_set({down!r})")
         self.add(f"graph.set_tile_mapping(graph.add_vertex({down}, CountDown, left={left}, more={more}), 0)")
-        self.add(f"{into}.add(RepeatWhileTrue(Execute({down}), {more}, {self.body(depth)}))")
+        if self.rng.random() < 0.8:
+            self.add(f"{into}.add(RepeatWhileTrue(Execute({down}), {more}, {self.body(depth)}))")
+            return
+        done, body = self.single("INT", 0), self.body(depth)
+        self.add(f"{into}.add(RepeatWhileFalse(Copy({done}, {more}), {more}, {body}))")
+        self.add(f"{body}.add(Copy({self.single('INT', 1)}, {done}))")
 
     def stream(self, into: str) -> None:
         dtype = self.rng.choice(list(self.known))
@@ -247,3 +247,20 @@ class Writer:
         self.add(f"graph.set_tile_mapping({name}, {self.rng.randrange(self.tiles)})")
         if self.rng.random() < 0.3:
             self.add(f"graph.set_perf_estimate({name}, {self.rng.randrange(60)})")
+
+
+def program(seed: int) -> tuple[list[str], bool]:
+    """(the lines of program number `seed`, whether it is spoiled): each tenth is."""
+    lines = Writer(seed).lines
+    return (spoiled(lines, Random(seed)), True) if seed % 10 == 9 else (lines, False)
+
+
+def spoiled(lines: list[str], rng: Random) -> list[str]:
+    """A program with one or two arguments that do not belong where they stand."""
+    lines = list(lines)
+    for _ in range(rng.randint(1, 2)):
+        places = [(i, m) for i, line in enumerate(lines) if "random_" not in line for m in ARGUMENT.finditer(line, 4)]
+        number, found = rng.choice(places)
+        others = [m.group() for _, m in places if not m.group().isdecimal()]
+        lines[number] = lines[number][: found.start()] + rng.choice([*MISFITS, *others[:9]]) + lines[number][found.end() :]
+    return lines

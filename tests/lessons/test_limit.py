@@ -1,0 +1,70 @@
+"""An answer that never ends is stopped, and the check says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ipu_teach import INT, Engine, Graph, InOut, IPUModel, Vertex
+from ipu_teach.engine.scalar import run as scalar_run
+from ipu_teach.engine.scalar.compiled import numba_is_here
+from ipu_teach.lessons import check, judging
+from ipu_teach.program import Execute
+
+needs_numba = pytest.mark.skipif(not numba_is_here(), reason="numba is not installed")
+
+
+def right(work: list[int], bytes_in: list[int], bytes_out: list[int], sync: int) -> int:
+    return sync + -(-max([*bytes_in, *bytes_out]) // 4) + max(work)
+
+
+class Turns(Vertex):
+    """As many turns as it is told, which may be too many for any number."""
+
+    n: InOut[INT]
+
+    def compute(self) -> None:
+        k = 0
+        while k != self.n:
+            k += 1 if k < 1000 else 0
+        self.n = k
+
+
+@pytest.mark.parametrize("way", ["plain", "python", pytest.param("compiled", marks=needs_numba)])
+def test_an_answer_that_comes_to_no_end_is_stopped(way: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """In Python, and in a loop over elements, by CPython and by numba; the check goes on with the next answer."""
+    monkeypatch.setenv("IPU_TEACH_CACHE", str(tmp_path))
+    monkeypatch.setattr(scalar_run, "CHOSEN", way)
+    device = IPUModel(tiles_per_ipu=1).create_device()
+    graph = Graph(device)
+    n, compute_set = graph.add_variable(INT, (), "n"), graph.add_compute_set()
+    graph.set_tile_mapping(n, 0)
+    graph.create_host_write("turns", n)
+    graph.create_host_read("n", n)
+    graph.set_tile_mapping(graph.add_vertex(compute_set, Turns, n=n), 0)
+    engine = Engine(graph, Execute(compute_set))
+    engine.load(device)
+    engine.write_tensor("turns", 5)
+    engine.run()  # compiled by now
+    engine.write_tensor("turns", 5000)
+
+    def endless(work: Any, bytes_in: Any, bytes_out: Any, sync: Any) -> Any:
+        while way == "plain":
+            pass
+        engine.run()
+
+    monkeypatch.setattr(judging, "LIMIT", 0.5)
+    assert repr(check("01.1", endless)) == (
+        "01.1 The time of a superstep: not yet\n"
+        "  tried: your answer, until it ends\n"
+        "  came:  nothing: after 0.5 seconds it was stopped\n"
+        "  next:  look for a loop that never ends, or for far more work than the exercise needs."
+    )
+    assert engine.read_tensor("n") == 5000
+    monkeypatch.setattr(judging, "LIMIT", 60)
+    assert check("01.1", right)
+    engine.write_tensor("turns", 7)
+    engine.run()
+    assert engine.read_tensor("n") == 7
