@@ -39,7 +39,7 @@ def compiled_text(code: ScalarCode, target: Target, unit: frozenset[str], small:
     """A module with `run(first, last, workers, starts, dims, stop, loops, cycles, fields…, marks…, reads…)`.
 
     `starts`: int64[vertices, fields], where the fields begin; `dims`: see `dims_of`; `unit`: fields whose last axis has stride
-    1; `small`: the marks of workers are bytes. `run` ends at a vertex that cannot go on, or was stopped, and returns its number.
+    1; `small`: the marks of workers are bytes. It ends at a vertex that cannot go on, or was stopped, and returns which.
     """
     arrays = [*(f"f_{n}" for n in code.fields), *(f"m_f_{n}" for n in code.marked)]
     arrays += [f"r_f_{n}" for n in code.fields] if code.multi else []
