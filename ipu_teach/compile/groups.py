@@ -91,7 +91,7 @@ class Grouper:
     def __init__(self, graph: FrozenGraph) -> None:
         self.graph = graph
         self._traces: dict[object, tuple[Trace, ...]] = {}
-        self._scalars: dict[type[Vertex], ScalarCode | str] = {}
+        self._scalars: dict[tuple[type[Vertex], frozenset[str]], ScalarCode | str] = {}
         self._shapes: list[FieldShape] = []
         numbers: dict[FieldShape, int] = {}
         ids = []
@@ -143,14 +143,12 @@ class Grouper:
 
     def _scalar(self, codelet: type[Vertex], shapes: dict[str, FieldShape], num_workers: int) -> ScalarCode | str:
         """The scalar loop for vertices of these shapes, or why there is none."""
-        lists = [name for name, shape in shapes.items() if is_list(shape)]
-        if lists:
-            return f"the list of vectors {lists[0]} does not run as a scalar loop"
+        lists = frozenset(name for name, shape in shapes.items() if is_list(shape))
         if codelet.context == "multi" and num_workers > MOST_WORKERS:
-            return f"{num_workers} workers a tile do not run as a scalar loop"
-        if codelet not in self._scalars:
-            self._scalars[codelet] = scalar_code(codelet)
-        return self._scalars[codelet]
+            return f"{codelet.__name__}: more than {MOST_WORKERS} workers a tile do not run as a scalar loop"
+        if (codelet, lists) not in self._scalars:
+            self._scalars[codelet, lists] = scalar_code(codelet, lists)
+        return self._scalars[codelet, lists]
 
 
 def with_workers(group: Group, num_workers: int) -> Group:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from ipu_teach.compile.groups import Group
@@ -117,11 +117,13 @@ class Scalar:
         return False
 
     def bind(self, group: Group, site: Site) -> list[Call]:
-        def plainly(some: Group) -> None:
-            run_loop(some, site.layouts, site.memory, compute_set=site.compute_set)
+        def plainly(v: int) -> None:
+            answer = None if site.returned is None else site.returned[v : v + 1]
+            some = replace(group, rows=group.rows[v : v + 1])
+            run_loop(some, site.layouts, site.memory, answer, compute_set=site.compute_set)
 
-        made = ScalarRun(group, site.layouts, site.memory, site.target, site.defined, site.cycles, site.races, plainly)
-        return [(made.run, ())]
+        told = site.defined, site.cycles, site.races, plainly, site.returned
+        return [(ScalarRun(group, site.layouts, site.memory, site.target, *told).run, ())]
 
 
 class Loop:

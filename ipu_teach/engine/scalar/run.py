@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, TimeoutError as StillRunning
-from dataclasses import replace
 from functools import cache
 from time import perf_counter
 from typing import Any
@@ -27,6 +26,7 @@ from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.scalar.compiled import Loop
 from ipu_teach.engine.scalar.fields import Fields
 from ipu_teach.engine.scalar.program import program_of
+from ipu_teach.engine.scalar.text import columns_of
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
@@ -49,10 +49,10 @@ def _pool(process: int) -> ThreadPoolExecutor:
 
 
 class ScalarRun:
-    """The vertices of a group, ready to run. `plainly(group)` runs some of them in the plain loop.
+    """The vertices of a group, ready to run. `plainly(v)` runs one of them in the plain loop.
 
     `cycles`: int64[vertices], receives the worker cycles of each; of a MultiVertex, those of its tile. `races`: that workers
-    meet in an element is an error.
+    meet in an element is an error. `returned`: bool[vertices], receives what each `compute()` returned.
     """
 
     def __init__(
@@ -64,7 +64,8 @@ class ScalarRun:
         defined: Array,
         cycles: Array | None,
         races: bool,
-        plainly: Callable[[Group], None],
+        plainly: Callable[[int], None],
+        returned: Array | None = None,
     ) -> None:
         assert group.scalar is not None
         self.group, self.plainly, self.races = group, plainly, races and group.scalar.multi
@@ -72,6 +73,7 @@ class ScalarRun:
         self.fields = Fields(group, group.scalar, layouts, memory, defined)
         self.count = len(group.rows)
         self.cycles = np.zeros(self.count, np.int64) if cycles is None else cycles
+        self.returned = np.ones(self.count, bool) if returned is None else returned
         self.workers = [number for number, _ in group.workers] or [0]
         few = self.count * len(self.fields.places) <= MOST_VIEWS
         self.views: list[list[Array] | None] = [None] * self.count if few else []
@@ -143,13 +145,16 @@ class ScalarRun:
 
         vertex = self.program.python
         try:
-            spent = max([vertex(worker, number, LOOK, longer, *found) for worker in self.workers])
+            spent = [vertex(worker, number, LOOK, longer, *found) for worker in self.workers]
         except _Long:
             raise
         except Exception:
             self._by_referee(v)
             return
-        self.cycles[v] = -(-spent // UNIT) * number
+        if self.program.code.answers:
+            self.returned[v] = min(spent) >= 0
+            spent = [max(cycles, ~cycles) for cycles in spent]
+        self.cycles[v] = -(-max(spent) // UNIT) * number
 
     def _by_referee(self, v: int) -> None:
         """Let the plain loop run a vertex, on what it had before: it says what is wrong."""
@@ -157,7 +162,7 @@ class ScalarRun:
         self.fields.store(self.stored, v)
         self.stored = v + 1
         self.cycles[v] = UNKNOWN
-        self.plainly(replace(self.group, rows=self.group.rows[v : v + 1]))
+        self.plainly(v)
 
     # By compiled code
 
@@ -172,10 +177,12 @@ class ScalarRun:
             return
         flags, cycles, number = self.arguments[0], self.arguments[5], len(self.workers)
         flags[first:] = 0
-        cycles[first:] = 0
+        cycles[first : self.count] = 0
+        cycles[self.count :] = 1  # of what compute() returns, from the last vertex to the first
         while first < self.count:
             end = self._attended(run, first)
             self.cycles[first:end] = -(-cycles[first:end] // UNIT) * number
+            self.returned[first:end] = cycles[: self.count - 1 : -1][first:end]
             if end < self.count:
                 self.fields.restore(end)
                 self._vertex(end, 0.0)
@@ -185,13 +192,17 @@ class ScalarRun:
     def _prepare(self) -> None:
         fields, count = self.fields, self.count
         columns = [column for place in fields.places.values() for column in place.columns]
+        for name, place in fields.places.items():
+            if place.rows:
+                columns[columns_of(fields.code).index(f"f_{name}_t")] = np.full(count, len(columns))
+                columns += [np.full(count, number) for row in place.rows for number in row]
         meta = np.ascontiguousarray(np.stack(columns, axis=1)) if columns else np.zeros((count, 0), np.int64)
         buffers = [place.flat for place in fields.places.values()]
         buffers = [flat.view(np.uint16) if flat.dtype == np.float16 else flat for flat in buffers]
         self.stop = np.zeros(1, np.int64)
         loops = self.program.addresses()
         self.arguments = [
-            np.zeros(count, np.int64), len(self.workers), meta, self.stop, loops, np.zeros(count, np.int64), *buffers,
+            np.zeros(count, np.int64), len(self.workers), meta, self.stop, loops, np.zeros(2 * count, np.int64), *buffers,
             *fields.marks.values(), *fields.reads.values(),
         ]  # fmt: skip
 

@@ -21,7 +21,7 @@ def python_text(code: ScalarCode, target: Target) -> str:
     """
     args = ["worker", "workers", "most", "longer", *(f"f_{n}" for n in code.fields), *(f"m_f_{n}" for n in code.marked)]
     args += [f"r_m_f_{n}" for n in code.fields] if code.multi else []
-    tables = "".join(f"{name} = {values!r}\n" for name, values in code.tables.items())
+    tables = "".join(f"{name} = {table.py}\n" for name, table in code.tables.items())
     begin = [f"    cyc = {VERTEX_OVERHEAD * UNIT}", *(["    vec = loads = stores = 0"] if code.vectors else [])]
     begin += ["    wbit = 1 << worker"] if code.multi else []
     body = "\n".join([*begin, *_priced(code.python, code, target)])
@@ -30,12 +30,16 @@ def python_text(code: ScalarCode, target: Target) -> str:
 
 
 def columns_of(code: ScalarCode) -> list[str]:
-    """The columns of the table that says where each vertex's fields lie: an offset, and length and stride of each axis."""
-    return [
-        column
-        for name, declared in code.fields.items()
-        for column in (f"f_{name}_o", *(f"f_{name}_{what}{axis}" for axis in range(declared.depth) for what in "ns"))
-    ]
+    """The columns of the table that says where each vertex's fields lie: an offset, and length and stride of each axis.
+
+    Of a list of vectors also the column from which on it has where each of them begins, and its length.
+    """
+    found = []
+    for name, declared in code.fields.items():
+        depth = 1 if name in code.lists else declared.depth
+        found += [f"f_{name}_o", *(f"f_{name}_{what}{axis}" for axis in range(depth) for what in "ns")]
+        found += [f"f_{name}_t"] if name in code.lists else []
+    return found
 
 
 def compiled_text(code: ScalarCode, target: Target, unit: frozenset[str], small: bool = True) -> str:
@@ -52,7 +56,7 @@ def compiled_text(code: ScalarCode, target: Target, unit: frozenset[str], small:
     begin += [f"    {slot} = {zero}" for slot, zero in code.slots.items()]
     begin += [f"    cyc = {VERTEX_OVERHEAD * UNIT}", *(["    vec = loads = stores = 0"] if code.vectors else [])]
     begin += ["    wbit = np.uint8(1 << worker)" if small else "    wbit = np.uint64(1 << worker)"] if code.multi else []
-    tables = "".join(f"{name} = np.array({list(values)!r})\n" for name, values in code.tables.items())
+    tables = "".join(f"{name} = {text}\n" for table in code.tables.values() for name, text in table.compiled.items())
     body = "\n".join([*begin, *_priced(code.compiled, code, target)])
     return (
         f"{_HEAD}from numba import njit\nfrom ipu_teach.engine.scalar.native import *\n{tables}\n\n"
