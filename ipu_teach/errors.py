@@ -184,7 +184,7 @@ class InvalidOptionError(PoplarError):
 
 
 class MissingPerfEstimateError(PoplarError):
-    """A codelet's cycles are unknown: it could not be traced and carries no estimate."""
+    """A codelet's cycles are unknown: what it does cannot be counted, and it carries no estimate."""
 
 
 class StreamConnectionError(PoplarError):

@@ -617,6 +617,299 @@ class Relax(Vertex):
         self.y[0] = self.x[0]
 
 
+class Tape(Vertex):
+    """The largest of each row, none in a row without one."""
+
+    x: Input[Vector[Vector[FLOAT]]]
+    least: Input[FLOAT]
+    y: Output[Vector[FLOAT]]
+    at: Output[INT]
+
+    def compute(self):
+        where = None
+        for r, row in enumerate(self.x):
+            best = None
+            for v in row:
+                if v > self.least and (best is None or v > best):
+                    best = v
+            if best is not None and where is None:
+                where = r
+            self.y[r] = -1 if best is None else best
+        self.at = -1 if where is None else where
+
+
+class Scaled(Vertex):
+    """Rows that are written, one by one and as a whole."""
+
+    x: InOut[Vector[Vector[FLOAT]]]
+    which: Input[INT]
+
+    def compute(self):
+        for row in self.x:
+            if max(row) > 1:
+                row /= max(row)
+            else:
+                row[0] = 0.5
+        self.x[self.which] = self.x[0] + self.x[-1] * 2
+        self.x[1][1:3] = 0.25
+        self.x[2] += 1
+
+
+class Heat(Vertex):
+    """A step of heat on a plate: rows, and rows within rows."""
+
+    old: Input[Vector[Vector[FLOAT]]]
+    new: Output[Vector[Vector[FLOAT]]]
+    hot: Output[BOOL]
+
+    def compute(self):
+        last = len(self.old) - 1
+        for i in range(len(self.old)):
+            if i == 0 or i == last or self.old[i][0] > 2:
+                self.new[i] = self.old[i]
+                continue
+            self.new[i][1:-1] = (self.old[i][:-2] + self.old[i][2:] + self.old[i - 1][1:-1] + self.old[i + 1][1:-1]) / 4
+            self.new[i, 0], self.new[i, -1] = self.old[i, 0], self.old[i, -1]
+        self.hot = any(max(row) > 2 for row in self.new)
+
+
+class Kernel(Vertex):
+    """A matrix of constants, written in the class."""
+
+    x: Input[Vector[Vector[FLOAT]]]
+    y: Output[Vector[Vector[FLOAT]]]
+    EDGES = [[0, 1, 0], [1, -4, 1], [0, 1, 0]]
+
+    def compute(self):
+        for i in range(1, len(self.x) - 1):
+            for j in range(1, len(self.x[0]) - 1):
+                total = 0.0
+                for di in range(3):
+                    for dj in range(3):
+                        total += self.EDGES[di][dj] * self.x[i + di - 1, j + dj - 1]
+                self.y[i, j] = total if abs(total) > 0.5 else 0
+
+
+class Steps(Vertex):
+    """A walk over a grid: pairs of constants, chosen by data."""
+
+    moves: Input[Vector[INT]]
+    seen: InOut[Vector[Vector[INT]]]
+    inside: Output[INT]
+
+    def compute(self):
+        i, j = 2, 3
+        steps = [(0, 1), (1, 0), (0, -1), (-1, 0)]
+        around = 0
+        for m in self.moves:
+            di, dj = steps[m % 4]
+            if 0 <= i + di < len(self.seen) and 0 <= j + dj < len(self.seen[0]):
+                i, j = i + di, j + dj
+            self.seen[i, j] += 1
+        for di, dj in ((0, 1), (1, 0)):
+            around += self.seen[(i + di) % 5, (j + dj) % 6]
+        self.inside = around
+
+
+class TopThree(Vertex):
+    """A short list that is kept in order."""
+
+    x: Input[Vector[FLOAT]]
+    best: Output[Vector[FLOAT]]
+
+    def compute(self):
+        top = [-1.0] * 3
+        for v in self.x:
+            if v > top[-1]:
+                top[-1] = v
+                k = len(top) - 1
+                while k > 0 and top[k] > top[k - 1]:
+                    top[k], top[k - 1] = top[k - 1], top[k]
+                    k -= 1
+        for k, v in enumerate(top):
+            self.best[k] = v
+
+
+class EditDistance(Vertex):
+    """Two rows of a table, which change places."""
+
+    a: Input[Vector[INT]]
+    b: Input[Vector[INT]]
+    distance: Output[INT]
+
+    def compute(self):
+        before = [2 * j - j for j in range(len(self.b) + 1)]
+        now = [0] * (len(self.b) + 1)
+        for i in range(len(self.a)):
+            now[0] = i + 1
+            for j in range(len(self.b)):
+                cost = 0 if self.a[i] == self.b[j] else 1
+                now[j + 1] = min(before[j + 1] + 1, now[j] + 1, before[j] + cost)
+            before, now = now, before
+        self.distance = before[-1]
+
+
+class Stack(Vertex):
+    """A tree in arrays, gone through with a stack of a fixed size and a grid that is a list of lists."""
+
+    left: Input[Vector[INT]]
+    right: Input[Vector[INT]]
+    value: Input[Vector[FLOAT]]
+    total: Output[FLOAT]
+    deepest: Output[INT]
+
+    def compute(self):
+        stack = [[0] * 2 for _ in range(16)]
+        size, total, deepest = 1, 0.0, 0
+        while size > 0:
+            size -= 1
+            node, depth = stack[size]
+            total += self.value[node]
+            deepest = max(deepest, depth)
+            for child in (self.left[node], self.right[node]):
+                if child >= 0:
+                    stack[size][0] = child
+                    stack[size][1] = depth + 1
+                    size += 1
+        self.total = total
+        self.deepest = deepest
+
+
+class Mirrored(Vertex):
+    """Slices with steps, which are read and written."""
+
+    x: Input[Vector[FLOAT]]
+    step: Input[INT]
+    y: InOut[Vector[FLOAT]]
+    total: Output[FLOAT]
+
+    def compute(self):
+        if self.step > 2:
+            self.y[::-1] = self.x * 0.5
+        else:
+            self.y[1::2] = self.x[-2::-2]
+            self.y[::4] += 1
+        self.total = np.sum(self.x[:: self.step]) + np.max(self.y[8:2:-3])
+        for v in self.x[:: -self.step]:
+            self.total = 0 if v > 9 else np.min(self.x[self.step :])
+
+
+class Rounded(Vertex):
+    x: Input[Vector[FLOAT]]
+    levels: Input[INT]
+    y: Output[Vector[INT]]
+    parts: Output[Vector[FLOAT]]
+
+    def compute(self):
+        for i, v in enumerate(self.x):
+            self.y[i] = round(v * self.levels)
+            whole = math.floor(v) if v > 0 else math.ceil(v)
+            self.parts[i] = abs(v - whole) + int(v) % 2
+
+
+class Digits(Vertex):
+    """Numbers rounded to digits: Python's own work."""
+
+    x: Input[Vector[FLOAT]]
+    y: Output[Vector[FLOAT]]
+
+    def compute(self):
+        for i, v in enumerate(self.x):
+            self.y[i] = round(float(v), 2) if v > 0 else 0
+
+
+class Rotated(Vertex):
+    """A matrix times vectors, and arrays of computed numbers."""
+
+    angle: Input[FLOAT]
+    x: InOut[Vector[Vector[FLOAT]]]
+    mix: Input[Vector[Vector[FLOAT]]]
+
+    def compute(self):
+        c, s = np.cos(self.angle), np.sin(self.angle)
+        for k in range(len(self.x)):
+            p = self.x[k]
+            if p[2] > 0:
+                p[:] = np.array([c * p[0] - s * p[1], s * p[0] + c * p[1], p[2]])
+            else:
+                self.x[k] = self.mix @ p
+        if self.angle > 1:
+            self.x[:3] = self.x[:3] @ self.mix.T
+
+
+class Fitted(Vertex):
+    """A line through points by normal equations: numpy's own solver."""
+
+    t: Input[Vector[FLOAT]]
+    y: Input[Vector[FLOAT]]
+    line: Output[Vector[FLOAT]]
+    worst: Output[FLOAT]
+
+    def compute(self):
+        a = np.zeros((2, 2))
+        b = np.zeros(2)
+        for t, y in zip(self.t, self.y, strict=True):
+            if y > -1:
+                row = np.array([1.0, t])
+                for i in range(2):
+                    b[i] += row[i] * y
+                    for j in range(2):
+                        a[i, j] += row[i] * row[j]
+        a[0, 0] += 0.5
+        a[1, 1] += 0.5
+        self.line = np.linalg.solve(a, b)
+        self.worst = np.linalg.inv(a)[0, 1]
+
+
+class Sorted(Vertex):
+    """Functions of whole arrays behind a branch."""
+
+    x: InOut[Vector[FLOAT]]
+    median: Output[FLOAT]
+
+    def compute(self):
+        if self.x[0] > 0:
+            self.x = np.sort(self.x)
+        else:
+            self.x = np.where(self.x > 0, np.exp(self.x), 0)
+        self.median = np.median(self.x) + self.x.mean()
+
+
+class Settled(Vertex):
+    """Done, or not yet: what compute() returns."""
+
+    x: InOut[Vector[FLOAT]]
+    rounds: InOut[INT]
+
+    def compute(self):
+        self.rounds += 1
+        for i in range(len(self.x)):
+            if self.x[i] > 1:
+                self.x[i] = self.x[i] / 2
+                return False
+        return True
+
+
+class Horner(Vertex):
+    """Constants: of the class, of the vertex, and a function inside compute()."""
+
+    terms: INT
+    x: Input[Vector[FLOAT]]
+    y: Output[Vector[FLOAT]]
+    far: Output[INT]
+    COEFFICIENTS = np.array([0.5, -0.25, 2, 1], np.float32)
+
+    def compute(self):
+        def poly(v, last=0.0):
+            for k in range(self.terms):
+                last = last * v + self.COEFFICIENTS[k]
+            return last
+
+        for i in range(len(self.x)):
+            self.y[i] = poly(self.x[i]) if abs(self.x[i]) < 1 else poly(1 / self.x[i], last=1.0)
+        self.far = sum(1 for v in self.x if abs(v) > 1) + (max(range(4), key=lambda k: self.x[k]) in (1, 2))
+
+
 # --- what each is given
 
 f4, f2, i4 = np.float32, np.float16, np.int32
@@ -653,6 +946,18 @@ def csr(r, n):
         "x": r.normal(size=(n, 9)).astype(f4),
         "y": np.zeros((n, 9), f4),
     }
+
+
+def tree(r, n, nodes=15):
+    """A binary tree for each vertex: the children of a node come after it."""
+    left, right = np.full((n, nodes), -1, i4), np.full((n, nodes), -1, i4)
+    for k in range(n):
+        for child in range(1, nodes):
+            parent = r.integers(0, child)
+            while (side := left if r.random() < 0.5 else right)[k, parent] >= 0:
+                parent = r.integers(0, child)
+            side[k, parent] = child
+    return {"left": left, "right": right, "value": normal(r, n, nodes), "total": np.zeros(n, f4), "deepest": np.zeros(n, i4)}
 
 
 def normal(r, *s):
@@ -758,6 +1063,37 @@ CASES = {
         "worst": np.zeros(n, f4),
     },
     "Relax": lambda r, n: {"x": normal(r, n, 33), "y": np.full((n, 33), 9, f4)},
+    "Tape": lambda r, n: {
+        "x": normal(r, n, 4, 7),
+        "least": np.abs(normal(r, n)) + 0.5,
+        "y": np.zeros((n, 4), f4),
+        "at": np.zeros(n),
+    },
+    "Scaled": lambda r, n: {"x": normal(r, n, 4, 5), "which": ints(r, 0, 4, n)},
+    "Heat": lambda r, n: {"old": normal(r, n, 6, 7) * 2, "new": np.zeros((n, 6, 7), f4), "hot": np.zeros(n, bool)},
+    "Kernel": lambda r, n: {"x": normal(r, n, 5, 6), "y": normal(r, n, 5, 6)},
+    "Steps": lambda r, n: {"moves": ints(r, 0, 9, n, 12), "seen": np.zeros((n, 5, 6), i4), "inside": np.zeros(n, i4)},
+    "TopThree": lambda r, n: {"x": normal(r, n, 20), "best": np.zeros((n, 3), f4)},
+    "EditDistance": lambda r, n: {"a": ints(r, 0, 3, n, 7), "b": ints(r, 0, 3, n, 9), "distance": np.zeros(n, i4)},
+    "Stack": tree,
+    "Mirrored": lambda r, n: {"x": normal(r, n, 12), "step": ints(r, 1, 5, n), "y": normal(r, n, 12), "total": np.zeros(n, f4)},
+    "Rounded": lambda r, n: {
+        "x": normal(r, n, 15) * 4,
+        "levels": ints(r, 1, 9, n),
+        "y": np.zeros((n, 15), i4),
+        "parts": np.zeros((n, 15), f4),
+    },
+    "Digits": lambda r, n: {"x": normal(r, n, 8) * 4, "y": np.zeros((n, 8), f4)},
+    "Rotated": lambda r, n: {"angle": normal(r, n), "x": normal(r, n, 6, 3), "mix": normal(r, n, 3, 3)},
+    "Fitted": lambda r, n: {"t": normal(r, n, 9), "y": normal(r, n, 9), "line": np.zeros((n, 2), f4), "worst": np.zeros(n, f4)},
+    "Sorted": lambda r, n: {"x": normal(r, n, 11), "median": np.zeros(n, f4)},
+    "Settled": lambda r, n: {"x": normal(r, n, 9), "rounds": np.zeros(n, i4)},
+    "Horner": lambda r, n: {
+        "terms": ints(r, 0, 5, n),
+        "x": normal(r, n, 7),
+        "y": np.zeros((n, 7), f4),
+        "far": np.zeros(n, i4),
+    },
     "Mixed64": lambda r, n: {
         "a": r.integers(-(2**63), 2**63 - 1, (n, 12)),
         "b": r.integers(-128, 128, (n, 12)).astype(np.int8),
@@ -780,40 +1116,6 @@ class UsesList(Vertex):
         for v in self.x:
             seen.append(v)
         self.out = len(seen)
-
-
-class UsesMatmul(Vertex):
-    a: Input[Vector[FLOAT]]
-    b: Input[Vector[FLOAT]]
-    out: Output[FLOAT]
-
-    def compute(self):
-        self.out = self.a @ self.b
-
-
-class UsesSlice(Vertex):
-    x: Input[Vector[FLOAT]]
-    y: Output[Vector[FLOAT]]
-
-    def compute(self):
-        if self.x[0] > 0:
-            self.y[::2] = 1.0
-
-
-class UsesWhole(Vertex):
-    x: Input[Vector[FLOAT]]
-    y: Output[Vector[FLOAT]]
-
-    def compute(self):
-        self.y = np.cumsum(self.x)
-
-
-class UsesSum(Vertex):
-    x: Input[Vector[INT]]
-    y: Output[INT]
-
-    def compute(self):
-        self.y = np.sum(self.x)
 
 
 class UsesFloatIndex(Vertex):

@@ -457,19 +457,21 @@ def test_a_domain_error_is_that_of_its_vertex() -> None:
 
 REFUSED = {
     "self.x[0] = any([v > 1 for v in self.x]) if self.x[0] > 0 else 0": "any() of a list",
-    "def f(v): return v if v > 0 else 0\n  self.x[0] = f(self.x[0])": "a function inside compute()",
-    "counts = [0] * 4\n  if self.x[0] > 0: counts[0] = 1": "a list",
-    "for v in sorted(self.x): self.x[0] = v": "sorted()",
-    "while self.x[0] > 0:\n   self.x[0] -= 1\n  else: self.x[0] = 3": "a loop's else",
-    "while True:\n   if self.x[0] > 3: return 5\n   self.x[0] += 1": "returns",
-    "if self.x[0] > 0: self.x = np.sort(self.x)": "np.sort()",
+    "t = []\n  for v in self.x:\n   if v > 0: t.append(v)": "a list that grows does not run as a scalar loop (write np",
+    "t = [v for v in self.x if v > 0]\n  self.x[0] = t[0]": "a list that grows",
+    "t = self.WEIGHTS\n  if self.x[0] > 0: t[0] = 2": "a list that all vertices share does not run as a scalar",
+    "for v in sorted(self.x): self.x[0] = v": "sorted() does not run as a scalar loop (write np.sort(…)",
+    "while self.x[0] > 0:\n   self.x[0] -= 1\n  else: self.x[0] = 3": "a loop's else does not run as a scalar loop",
+    "if self.x[0] > 0: self.x = np.random.rand(2)": "np.random.rand()",
+    "t = self.x if self.x[0] > 0 else np.zeros(3)\n  self.x[0] = t[0]": "a choice of arrays",
+    "d = {}\n  d[int(self.x[0])] = 1": "a dict does not run as a scalar loop (write np.zeros(n)",
 }
 
 
 @pytest.mark.parametrize("body", REFUSED)
 def test_why_a_codelet_does_not_run_as_a_scalar_loop(body: str, tmp_path: Path) -> None:
     file = tmp_path / "refused.py"
-    head = "from ipu_teach import *\nimport numpy as np\nclass Refused(Vertex):\n x: InOut[Vector[FLOAT]]\n"
+    head = "from ipu_teach import *\nimport numpy as np\nclass Refused(Vertex):\n x: InOut[Vector[FLOAT]]\n WEIGHTS = [1, 2]\n"
     text = f"{head} def compute(self):\n  {body}\n"
     file.write_text(text, encoding="utf-8")
     spec = importlib.util.spec_from_file_location("refused", file)

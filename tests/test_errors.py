@@ -1057,11 +1057,10 @@ PERF_ESTIMATES: list[Case] = [
           where: vertex 0 (Bump) of compute set 'alien set'
           next:  use one graph throughout."""),
     ("missing estimate", lambda w: w.fails(Untraced), MissingPerfEstimateError, r"""
-        The cycles of Untraced are unknown: it could not be traced, so its operations cannot be counted.
-          where: test_errors.py, line <untraced> (Untraced.compute): a value that depends on data is put into a text; a \
-                 formatted text does not run as a scalar loop; vertex 0 (Untraced, tile 0) of compute set 'cs'
-          next:  graph.set_perf_estimate(vertex, cycles), or `def cycles(self, target)` in the class; Engine(…, \
-                 strict=False) runs it without a cost."""),
+        The cycles of Untraced are unknown: a formatted text does not run as a scalar loop, and what it does cannot be counted.
+          where: test_errors.py, line <untraced> (Untraced.compute); vertex 0 (Untraced, tile 0) of compute set 'cs'
+          next:  `def cycles(self, target)` in the class, or graph.set_perf_estimate(vertex, cycles); Engine(…, strict=False) \
+                 runs it without a cost."""),
 ]
 
 RACES: list[Case] = [

@@ -30,7 +30,7 @@ class Untraced(Vertex):
     out: Output[FLOAT]
 
     def compute(self) -> None:
-        self.out = round(math.sqrt(self.x[1]))
+        self.out = math.sqrt(self.x[1]) if sorted(self.x) else 0
 
 
 def small_engine() -> Engine:
@@ -282,8 +282,8 @@ def test_a_codelet_of_unknown_cost_is_said_to_have_no_estimate() -> None:
     report = engine.report
     assert report.unknown_codelets == ("Untraced",)
     assert report.unbatched() == {
-        "Untraced": f"test_report.py, line {LINE} (Untraced.compute): float() of a value that depends on data; "
-        "round() does not run as a scalar loop"
+        "Untraced": f"test_report.py, line {LINE} (Untraced.compute): a branch or a loop condition depends on data; "
+        "sorted() does not run as a scalar loop (write np.sort(…) instead)"
     }
     assert report.cycles_by_codelet()["Untraced"] == 0 < report.cycles_by_codelet()["Work"]
     lines = printed(engine, "Cycles by vertex type").splitlines()
@@ -296,10 +296,10 @@ def test_strict_engines_refuse_it() -> None:
     with pytest.raises(MissingPerfEstimateError) as caught:
         untraced_engine()
     assert without_line(caught.value) == (
-        "The cycles of Untraced are unknown: it could not be traced, so its operations cannot be counted.\n"
-        f"  where: test_report.py, line {LINE} (Untraced.compute): float() of a value that depends on data; "
-        "round() does not run as a scalar loop; vertex 0 (Untraced, tile 1) of compute set 'roots'\n"
-        "  next:  graph.set_perf_estimate(vertex, cycles), or `def cycles(self, target)` in the class; "
+        "The cycles of Untraced are unknown: sorted() does not run as a scalar loop, and what it does cannot be counted.\n"
+        f"  where: test_report.py, line {LINE} (Untraced.compute); vertex 0 (Untraced, tile 1) of compute set 'roots'\n"
+        "  next:  write np.sort(…) instead, or `def cycles(self, target)` in the class, or "
+        "graph.set_perf_estimate(vertex, cycles); "
         "Engine(…, strict=False) runs it without a cost."
     )
 

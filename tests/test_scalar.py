@@ -79,13 +79,11 @@ def test_students_codelets_have_the_plain_loops_bits_and_cycles(name: str, lie: 
 
 def test_most_of_them_run_as_scalar_loops() -> None:
     ways = [Built(*values_of(name, 1)).engine().report.ways()[name] for name in CASES]
-    assert ways.count("scalar") == 30 and ways.count("batch") == 7
+    assert ways.count("scalar") == 46 and ways.count("batch") == 7
 
 
 REFUSED = {
-    "UsesList": ("seen = []", "a list"),
-    "UsesSlice": ("self.y[::2]", "a slice with a step"),
-    "UsesWhole": ("np.cumsum", "np.cumsum()"),
+    "UsesList": ("seen = []", "a list that grows"),
     "UsesFloatIndex": ("self.x[n]", "no whole number"),
     "UsesRecursion": ("self.fact(n - 1)", "calls itself"),
     "UsesTry": ("try:", "a try"),

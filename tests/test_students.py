@@ -87,13 +87,13 @@ CASES = {
     "a method with a branch": (
         "scalar", "a branch", "for i in range(8): self.y[i] = self.relu(self.x[i])"),
     "recursion on data": (
-        "loop", "a function inside compute()", "def f(v): return 0 if v < 1 else 1 + f(v / 2)\nself.out = f(self.x[0])"),
+        "loop", "f(), which calls itself, does", "def f(v): return 0 if v < 1 else 1 + f(v / 2)\nself.out = f(self.x[0])"),
     "a slice behind a branch": (
         "scalar", "a branch",
         "for i in range(8):\n    if self.x[i] > 1:\n        self.y[i:] = 0\n        break\n    self.y[i] = self.x[i]"),
     "a slice of a length from data": ("scalar", "an index depends on data", "self.out = np.sum(self.x[: self.n % 8])"),
     "a list that grows behind a branch": (
-        "loop", "a list does not run", "got = []\nfor v in self.x:\n    if v > 0: got.append(v)\nself.out = len(got)"),
+        "loop", "a list that grows", "got = []\nfor v in self.x:\n    if v > 0: got.append(v)\nself.out = len(got)"),
     "a comprehension with an if": ("scalar", "a branch", "self.out = sum([v for v in self.x if v > 0])"),
     "any of a generator": ("scalar", "a branch", "self.out = 1 if any(v > 1 for v in self.x) else 0"),
     "all of a generator": ("scalar", "a branch", "self.out = 1 if all(v < 2 for v in self.x) and self.n > 2 else 0"),
@@ -108,14 +108,34 @@ CASES = {
         "for i in range(8):\n    if i > 0 and self.x[i] > 0: self.y[i] = last\n    last = self.x[i] * 2"),
     "default and named arguments": (
         "scalar", "a branch", "for i in range(8): self.y[i] = self.between(self.x[i], high=2)"),
-    "a sum of Python's own floats": ("loop", "sum() of Python's floats", "self.out = sum(float(v) for v in self.x if v > 0)"),
+    "a sum of Python's own floats": ("scalar", "a branch", "self.out = sum(float(v) for v in self.x if v > 0)"),
     "sorted": ("loop", "sorted() does not run", "self.y = sorted(self.x)"),
     "a formatted text": ("loop", "put into a text", "self.out = len(f'{self.x[0]:.2f}')"),
     "a print of a value": ("loop", "put into a text", "print(self.x[0], file=io.StringIO())\nself.out = 1"),
     "a dict": ("loop", "a dict does not run", "seen = {}\nfor v in self.x: seen[int(v)] = 1\nself.out = len(seen)"),
     "a match": (
         "loop", "a match does not run", "match int(self.n):\n    case 0: self.y += 1\n    case _: self.y *= 2"),
-    "in": ("loop", "`in` or `is` does not run", "self.out = 1 if 3 in self.x else 0"),
+    "in": (
+        "loop", "`in` does not run as a scalar loop (write any(v == a for v in …) instead)",
+        "self.out = 1 if 3 in self.x else 0"),
+    "in some numbers": ("scalar", "a branch", "self.out = 1 if self.n in (1, 2, 5) else 2 if self.n not in (3, 4) else 0"),
+    "an inner function": (
+        "scalar", "a branch",
+        "t = self.x[0]\ndef f(v, gain=2): return v * gain if v > t else t\nfor i in range(8): self.y[i] = f(self.x[i], i)"),
+    "a lambda": ("scalar", "a branch", "f = lambda v: v if v > 0 else -v / 2\nfor i in range(8): self.y[i] = f(self.x[i])"),
+    "the largest by a key": (
+        "scalar", "a branch",
+        "k = max(range(8), key=lambda i: abs(self.x[i]))\nself.out = max((v for v in self.x if v > 1), default=k)"),
+    "a walrus": ("scalar", "a loop condition", "i = 0\nwhile (v := self.x[i]) < 1 and i < 7: i += 1\nself.out = v"),
+    "a mask behind a branch": (
+        "loop", "`self.y < 0`, which is no single number, does not run as a scalar loop (write np.where(…) instead)",
+        "if self.n > 3: self.y[self.y < 0] = 0"),
+    "where behind a branch": ("scalar", "a branch", "if self.n > 3: self.y = np.where(self.y < 0, 0, self.y)"),
+    "sort behind a branch": (
+        "scalar", "a branch", "if self.n > 3: self.y = np.sort(self.x)\nself.out = np.median(self.x) + np.argmax(self.y)"),
+    "numpy's methods": (
+        "scalar", "a branch",
+        "if self.n > 3: self.y = self.x.clip(-1, 1)\nself.out = self.x.max() + self.x.mean() + self.x.sum()"),
 }  # fmt: skip
 
 

@@ -142,12 +142,10 @@ class Grouper:
 
     def _scalar(self, codelet: type[Vertex], shapes: dict[str, FieldShape], num_workers: int) -> ScalarCode | str:
         """The scalar loop for vertices of these shapes, or why there is none."""
-        lists = [name for name, shape in shapes.items() if is_list(shape)]
-        if lists:
-            return f"the list of vectors {lists[0]} does not run as a scalar loop"
+        lists = frozenset(name for name, shape in shapes.items() if is_list(shape))
         if codelet.context == "multi" and num_workers > MOST_WORKERS:
-            return f"{num_workers} workers a tile do not run as a scalar loop"
-        return scalar_code(codelet)
+            return f"{codelet.__name__}: more than {MOST_WORKERS} workers a tile do not run as a scalar loop"
+        return scalar_code(codelet, lists)
 
 
 def with_workers(group: Group, num_workers: int) -> Group:

@@ -155,6 +155,10 @@ def rate_cycles(rate: Rate, target: Target) -> list[tuple[int, int]]:
     name, dtype = rate[0], np.dtype(rate[1])
     if not name:
         return [(UNIT, _width(dtype, target))]
+    if name in ("each", "where"):
+        return [(UNIT * (_EACH_WEIGHT if name == "each" else _SELECT_WEIGHT), 1)]
+    if name == "clip" and dtype.kind == "f":
+        return [(UNIT * _CLIP_WEIGHT, _width(dtype, target))]
     if dtype.kind != "f":
         return [(round(UNIT * single_cycles(name, dtype, target)), 1)]
     kind = HALF if dtype.itemsize == 2 else FLOAT

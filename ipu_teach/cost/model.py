@@ -110,20 +110,22 @@ class CostModel:
         check(self.memory)
 
     def check_estimates(self) -> None:
-        """Raise `MissingPerfEstimateError` for a codelet that could not be traced and has no estimate."""
+        """Raise `MissingPerfEstimateError` for a codelet whose operations cannot be counted and that has no estimate."""
         for compute_set in self.compiled.graph.compute_sets:
             for group in self.compiled.groups[compute_set.id]:
                 known = group.estimator is not None or hasattr(group.table.codelet, "cycles") or depends_on_data(group)
                 if group.trace.stopped and not known:
                     missing = np.flatnonzero(group.table.estimates[group.rows] < 0)
                     if missing.size:
-                        name = group.table.codelet.__name__
-                        raise MissingPerfEstimateError(f"""The cycles of {name} are unknown: it could not be traced, so its
-                            operations cannot be counted.
-                            where: {group.unbatched}; {vertex_name(group.table, int(group.rows[missing[0]]))} of compute set
-                            {compute_set.name!r}
-                            line:  {in_words(group.table.line(int(group.rows[missing[0]])))}
-                            next:  graph.set_perf_estimate(vertex, cycles), or `def cycles(self, target)` in the class;
+                        name, row = group.table.codelet.__name__, int(group.rows[missing[0]])
+                        place, _, reason = group.no_scalar.partition(": ")
+                        reason, _, instead = reason.partition(" (write ")
+                        write = f"write {instead.removesuffix(')')}, or " if instead else ""
+                        raise MissingPerfEstimateError(f"""The cycles of {name} are unknown: {reason}, and what it does
+                            cannot be counted.
+                            where: {place}; {vertex_name(group.table, row)} of compute set {compute_set.name!r}
+                            line:  {in_words(group.table.line(row))}
+                            next:  {write}`def cycles(self, target)` in the class, or graph.set_perf_estimate(vertex, cycles);
                             Engine(…, strict=False) runs it without a cost.""")
 
     def step(self, number: int) -> StepCost:

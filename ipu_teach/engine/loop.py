@@ -84,7 +84,7 @@ class _Vertex:
         self.stream = np.zeros(2, np.uint64)  # of the worker that runs now
         self.overflows: list[str] = []  # since the last store in a half
         self.regions: dict[str, Any] = {}
-        self.places: dict[str, Any] = {}  # of the first part of each field
+        self.places: dict[str, list[Any]] = {}  # of the parts of each field
         self.back: Back = []
         for name, declared in self.table.fields.items():
             flat, offset = memory.flat(declared.dtype), int(self.table.offsets[name][row])
@@ -100,7 +100,7 @@ class _Vertex:
                     array = self._looked_at(array)
                 if declared.written:
                     self.back.append((flat, where, array))
-                self.places.setdefault(name, where)
+                self.places.setdefault(name, []).append(where)
                 local.append(array)
             self.regions[name] = local[0] if isinstance(layout, Layout) else VectorList(local)
 

@@ -124,10 +124,13 @@ class Scalar:
     def run_of(self, group: Group, site: Site) -> ScalarRun:
         """The vertices of a group that has a scalar loop, ready to run."""
 
-        def plainly(some: Group) -> None:
-            run_loop(some, site.layouts, site.memory, compute_set=site.compute_set)
+        def plainly(v: int) -> None:
+            answer = None if site.returned is None else site.returned[v : v + 1]
+            some = replace(group, rows=group.rows[v : v + 1])
+            run_loop(some, site.layouts, site.memory, answer, compute_set=site.compute_set)
 
-        return ScalarRun(group, site.layouts, site.memory, site.target, site.defined, site.cycles, site.races, plainly)
+        told = site.defined, site.cycles, site.races, plainly, site.returned
+        return ScalarRun(group, site.layouts, site.memory, site.target, *told)
 
 
 class Loop:

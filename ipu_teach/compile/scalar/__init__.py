@@ -15,6 +15,7 @@ element's load or store 1, an operation its price, a decision 1, a turn of a ran
 
 from __future__ import annotations
 
+import ast
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,13 +25,13 @@ from typing import Any
 
 from ipu_teach.compile.scalar.calls import outside, scope_of, tree_of
 from ipu_teach.compile.scalar.statements import Statements
-from ipu_teach.compile.scalar.values import Num, Refused
+from ipu_teach.compile.scalar.values import Num, Refused, Table
 from ipu_teach.compile.scalar.writer import Piece, Rate
 from ipu_teach.compile.trace import place
 from ipu_teach.graph.vertex import Field, Vertex
 from ipu_teach.types import DType
 
-MOST_WALKS = 4  # of the whole text, until it is known which variables hold several types
+MOST_WALKS = 6  # of the whole text, until it is known which variables hold several types
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +41,7 @@ class ScalarCode:
     `python`, `compiled`: the lines of the two texts, in which the room above puts in the cycles of `pieces` and `rates` (see
     `writer`). `loops`: numpy's own loops that the compiled text calls by address, (function, its types); `tables`: lists of
     numbers; `slots`: variables of the compiled text, with what they begin as. `vectors`: some work is on whole regions.
+    `answers`: compute() returns whether it is done. `lists`: the fields that are lists of vectors.
     `uncompiled`: what cannot be compiled with the same bits, and its line; CPython's text runs alone then.
     """
 
@@ -50,9 +52,11 @@ class ScalarCode:
     pieces: tuple[Piece, ...]
     rates: tuple[Rate, ...]
     loops: tuple[tuple[Any, str], ...]
-    tables: Mapping[str, list[Any]]
+    tables: Mapping[str, Table]
     slots: Mapping[str, str]
     vectors: bool
+    answers: bool
+    lists: frozenset[str]
     uncompiled: str = ""
 
     @property
@@ -71,19 +75,20 @@ class ScalarCode:
         return tuple(n for n, f in self.fields.items() if f.kind == "output" or (self.multi and f.written))
 
 
-_known: dict[type[Vertex], tuple[ScalarCode | str, dict[tuple[Any, str], Any]]] = {}
+Known = tuple[ScalarCode | str, dict[tuple[Any, str], Any]]
+_known: dict[tuple[type[Vertex], frozenset[str]], Known] = {}
 MOST_KNOWN = 1024  # codelets whose walk is remembered
 
 
-def scalar_code(codelet: type[Vertex]) -> ScalarCode | str:
-    """The scalar loop of `codelet`, or the line and the reason why it is not translated.
+def scalar_code(codelet: type[Vertex], lists: frozenset[str] = frozenset()) -> ScalarCode | str:
+    """The scalar loop of `codelet`, or the line and the reason why it is not translated. `lists`: its fields that are lists.
 
     A walk is remembered as long as all that it found outside the text is still the same.
     """
-    known = _known.pop(codelet, None)
+    known = _known.pop((codelet, lists), None)
     if known is None or not all(_holds(*who, before) for who, before in known[1].items()):
-        known = _walked(codelet)
-    _known[codelet] = known  # the latest at the end
+        known = _walked(codelet, lists)
+    _known[codelet, lists] = known  # the latest at the end
     if len(_known) > MOST_KNOWN:
         del _known[next(iter(_known))]
     return known[0]
@@ -96,9 +101,9 @@ def _holds(owner: Any, name: str, before: tuple[Any, tuple[Any, ...]]) -> bool:
     return now is value and (not isinstance(now, list) or len(now) == len(held) and all(map(is_, now, held)))
 
 
-def _walked(codelet: type[Vertex]) -> tuple[ScalarCode | str, dict[tuple[Any, str], Any]]:
+def _walked(codelet: type[Vertex], lists: frozenset[str]) -> Known:
     """What a walk gives, and what it saw: by owner and name the value, and what a list holds."""
-    compute, walk = codelet.compute, _Walk(codelet)
+    compute, walk = codelet.compute, _Walk(codelet, lists)
     found = _code(codelet, compute, walk)
     walk.seen[codelet, "compute"] = compute
     return found, {who: (value, tuple(value) if isinstance(value, list) else ()) for who, value in walk.seen.items()}
@@ -106,9 +111,9 @@ def _walked(codelet: type[Vertex]) -> tuple[ScalarCode | str, dict[tuple[Any, st
 
 def _code(codelet: type[Vertex], compute: Any, walk: _Walk) -> ScalarCode | str:
     if not isinstance(compute, FunctionType):
-        return f"{codelet.__name__}.compute is no plain function"
+        return f"{codelet.__name__}: compute(), which is no plain function, does not run as a scalar loop"
     if not all(isinstance(f.dtype, type) and issubclass(f.dtype, DType) for f in codelet.fields.values()):
-        return f"{codelet.__name__} is a template"
+        return f"{codelet.__name__}: a template does not run as a scalar loop"
     try:
         return walk.run(compute)
     except Refused as refused:
@@ -123,10 +128,13 @@ class _Walk(Statements):
     """The whole."""
 
     def run(self, compute: FunctionType) -> ScalarCode:
-        tree = tree_of(compute)
+        tree = self.trees[compute] = tree_of(compute)
+        own = [f for c in self.codelet.__mro__ if c.__module__ != Vertex.__module__ for f in vars(c).values()]
+        parts = (n for f in own if isinstance(f, FunctionType) for n in ast.walk(tree_of(f)))
+        self.assigned = {n.attr for n in parts if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load)}
         names = [a.arg for a in tree.args.args]
         for _ in range(MOST_WALKS):
-            known = set(self.tagged), self.vectors
+            known = self.learned()
             self.reset()
             scope = scope_of(compute, names[0], self.codelet, "v_")
             self.scopes.append(scope)
@@ -135,8 +143,12 @@ class _Walk(Statements):
             self.block(tree.body)
             if self.live:
                 self.finish()
-            if known == (self.tagged, self.vectors):
+            if known == self.learned():
                 break
+            if known[0] != self.learned()[0]:
+                self.settled.clear()
+        else:
+            self.refuse(tree, "a list whose types do not settle")
         tags = {f"{name.replace('.', '')}_tag": "-1" for name in sorted(self.tagged)}
         return ScalarCode(
             self.codelet,
@@ -149,5 +161,11 @@ class _Walk(Statements):
             self.tables,
             {**self.slots, **tags},
             self.vectors,
+            self.answers,
+            self.lists,
             self.uncompiled,
         )
+
+    def learned(self) -> tuple[dict[str, set[str]], set[str], set[str], bool]:
+        """What a walk of the whole text finds out, and the next one builds on: first, what lists hold."""
+        return {box: set(types) for box, types in self.boxes.items()}, set(self.tagged), set(self.summed), self.vectors

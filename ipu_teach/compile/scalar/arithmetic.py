@@ -21,6 +21,7 @@ from ipu_teach.compile.scalar.values import (
     Refused,
     dtype_of,
     kind_of,
+    numpys,
     reach,
 )
 from ipu_teach.compile.scalar.writer import Make, Writer
@@ -42,7 +43,7 @@ UNARY: dict[type, tuple[str, Callable[..., Any], str]] = {
     ast.Invert: ("~", operator.invert, "invert"),
 }  # fmt: skip
 COMPARE = frozenset(("<", "<=", ">", ">=", "==", "!="))
-_POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal"}
+POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal"}
 _DIVISION = {"//": "floordiv", "%": "mod"}
 _NOT_FINITE = {"inf": "np.inf", "-inf": "(-np.inf)", "nan": "np.nan"}
 
@@ -220,7 +221,7 @@ class Arithmetic(Writer):
                 pass  # it goes wrong when it runs, if it is come to
         slots, tag = self.dispatch([a, b], self.arith(sign, fn, node, [a.const, b.const], [a.bound, b.bound]))
         if name == "power":
-            name = _POWERS.get(b.const, "power")
+            name = POWERS.get(b.const, "power")
         self.priced(name, slots, data)
         return Num(slots, f"({a.py} {sign} {b.py})", tag, data, bound=_bound(sign, a.bound, b.bound, slots))
 
@@ -229,6 +230,13 @@ class Arithmetic(Writer):
         sign, fn, name = UNARY[kind]
         if a.const is not None:
             return self.constant(fn(a.const))
+
+        slots, tag = self.dispatch([a], self.signed(sign, fn, node))
+        self.priced(name, slots, a.data)
+        return Num(slots, f"({sign}{a.py})", tag, a.data, bound=None if a.bound is None else a.bound + 1)
+
+    def signed(self, sign: str, fn: Any, node: ast.AST) -> Make:
+        """What `dispatch` calls for such an operator."""
 
         def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
             try:
@@ -241,16 +249,17 @@ class Arithmetic(Writer):
                 return r, f"({sign}{self.convert(xs[0], ts[0], r, node)})"
             return r, self.wrapped(f"({sign}{self.convert(xs[0], ts[0], r, node)})", r)
 
-        slots, tag = self.dispatch([a], make)
-        self.priced(name, slots, a.data)
-        return Num(slots, f"({sign}{a.py})", tag, a.data, bound=None if a.bound is None else a.bound + 1)
+        return make
 
     def truth(self, a: Num) -> str:
         """The compiled text of `bool(a)`."""
+
+        def text(t: str, x: str) -> str:
+            return x if t in BOOLS else "False" if t == "no" else f"({x} != 0)"
+
         if len(a.alts) == 1:
-            t, x = a.only
-            return x if t in BOOLS else f"({x} != 0)"
-        slots, _ = self.dispatch([a], lambda ts, xs: ("wb", xs[0] if ts[0] in BOOLS else f"({xs[0]} != 0)"))
+            return text(*a.only)
+        slots, _ = self.dispatch([a], lambda ts, xs: ("wb", text(ts[0], xs[0])), none=True)
         return slots["wb"]
 
     def constant(self, value: Any) -> Num:
@@ -258,6 +267,8 @@ class Arithmetic(Writer):
         t = kind_of(value)
         if t not in SAMPLES:
             raise Refused(f"a {type(value).__name__} among numbers")
+        if value is None:
+            return Num({"no": "False"}, "None")
         if t in INTS:
             if t == "wi" and abs(value) > LIMIT:
                 raise Refused("an integer beyond 61 bits")
@@ -270,7 +281,7 @@ class Arithmetic(Writer):
         py = repr(value)
         if isinstance(value, np.generic):
             number = repr(float(value)) if t in FLOATS else repr(int(value))
-            py = f"np.{dtype_of(t).name.replace('bool', 'bool_')}({_NOT_FINITE.get(number, number)})"
+            py = f"{numpys(dtype_of(t))}({_NOT_FINITE.get(number, number)})"
         py = _NOT_FINITE.get(py, py)
         return Num({t: text}, f"({py})" if py.startswith("-") else py, const=value, bound=abs(value) if t == "wi" else None)
 

@@ -1,4 +1,4 @@
-"""Regions: elements, rows and slices of them, statements over all of their elements, and local arrays."""
+"""Regions: elements, rows and slices of them, statements over all of their elements; tables, lists and local arrays."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.compile.scalar.arithmetic import BINARY
+from ipu_teach.compile.scalar.arithmetic import BINARY, POWERS
 from ipu_teach.compile.scalar.values import (
+    CODES,
     FLOATS,
     HELD,
     INTS,
@@ -20,18 +21,30 @@ from ipu_teach.compile.scalar.values import (
     Arr,
     Const,
     Num,
+    Table,
     Vec,
+    dtype_of,
     is_number,
     kind_of,
+    numpys,
     reach,
 )
-from ipu_teach.compile.scalar.variables import Variables
+from ipu_teach.compile.scalar.variables import Variables, held_dtype
 from ipu_teach.compile.scalar.writer import Make
+from ipu_teach.compile.trace import ELEMENTWISE, REDUCTIONS
 from ipu_teach.graph.vector_layout import VectorLayout
 from ipu_teach.graph.vertex import Field
 
 # What a mark is: a byte for each byte of the element.
 MARKS = {1: 1, 2: 0x0101, 4: 0x01010101, 8: 0x0101010101010101}
+MOST_NUMBERS = 1 << 12  # of a table
+# Of numpy's reductions: what they begin with, and what a number more does. Those that begin with their first have no beginning.
+REDUCED = {
+    "add": ("np.int64(0)", "{} + np.int64({})"), "multiply": ("np.int64(1)", "{} * np.int64({})"),
+    "maximum": ("", "np_max({}, {})"), "minimum": ("", "np_min({}, {})"),
+    "logical_or": ("False", "{} or {} != 0"), "logical_and": ("True", "{} and {} != 0"),
+}  # fmt: skip
+SOLVERS = (np.linalg.inv, np.linalg.solve, np.linalg.det)
 
 
 class Arrays(Variables):
@@ -50,30 +63,42 @@ class Arrays(Variables):
         dims = tuple((f"f_{name}_n{k}", f"f_{name}_s{k}") for k in range(declared.depth))
         mark = f"m_f_{name}" if self.multi or declared.kind == "output" else ""
         readable = declared.kind != "output" or declared.depth > 0
-        sized = VectorLayout.ONE_PTR not in declared.layouts[:1]
-        t = declared.dtype.numpy.str[1:]
-        return Arr(f"f_{name}", t, dims, f"f_{name}_o", f"f_{name}", mark, readable, declared.written, sized=sized)
+        sized, rows = VectorLayout.ONE_PTR not in declared.layouts[:1], f"f_{name}_t" if name in self.lists else ""
+        free = declared.kind == "state" and not declared.depth and name not in self.assigned  # a constant of the vertex
+        t, off, written = declared.dtype.numpy.str[1:], f"f_{name}_o", declared.written
+        return Arr(f"f_{name}", t, dims, off, f"f_{name}", mark, readable, written, sized=sized, rows=rows, free=free)
 
     def length(self, array: Arr, axis: int, node: ast.AST) -> Num:
         if not array.sized:
             self.refuse(node, "the length of a ONE_PTR field")
         py = f"len({array.py})" if axis == 0 else f"{array.py}.shape[{axis}]"
-        return Num({"wi": array.dims[axis][0]}, py, bound=SMALL)
+        n = array.dims[axis][0]
+        return self.constant(int(n)) if n.isdigit() else Num({"wi": n}, py, bound=SMALL)
 
-    def place(self, array: Arr, keys: list[Num], node: ast.AST) -> tuple[str, tuple[tuple[str, str], ...]]:
-        """(the compiled text's place of an element or a row, what dimensions are left). Indices are checked there."""
+    # Elements
+
+    def keys(self, owner: Arr, node: ast.expr) -> list[Num] | None:
+        """The numbers of an index that picks a single element; None if it picks more."""
+        parts = node.elts if isinstance(node, ast.Tuple) else [node]
+        if len(parts) != len(owner.dims) or owner.rows or any(isinstance(p, ast.Slice) for p in parts):
+            return None
+        return self.nums(list(parts))
+
+    def place(self, array: Arr, keys: list[Num], node: ast.AST) -> str:
+        """The compiled text's place of an element. Indices are checked there."""
         at = array.off
-        for key, (n, s) in zip(keys, array.dims, strict=False):
-            if not set(key.alts) <= INTS:
-                self.refuse(node, "an index that is no whole number")
+        for key, (n, s) in zip(keys, array.dims, strict=True):
             k = self._index(key, n, node)
             at = f"{at} + {k}" if s == "1" else f"{at} + {k} * {s}"
-        return at, array.dims[len(keys) :]
+        return at
 
     def _index(self, key: Num, n: str, node: ast.AST) -> str:
         """An index counted from the front, and known to be within the length."""
         if self.scope.inside.get(key.py) == n:
             return key.only[1]
+        key = self.present(key)
+        if not set(key.alts) <= INTS:
+            self.refuse(node, "an index that is no whole number", "int(…) around it")
         if key.const is not None:
             k = self.named(str(key.const) if key.const >= 0 else f"{n} + {key.const}")
         else:
@@ -99,13 +124,27 @@ class Arrays(Variables):
         """Read an element."""
         if not array.readable:
             self.refuse(node, f"the Output {array.buf[2:]} is read", "an InOut, or a local variable that is assigned once")
-        at, _ = self.place(array, keys, node)
-        name, key = self.named(self._held(array, at)), ", ".join(k.py for k in keys) or "()"
+        at, data = self.place(array, keys, node), not array.free or any(k.data for k in keys)
+        key = ("][" if array.box else ", ").join(k.py for k in keys) or "()"
+        self.spend(data=data)
+        if array.box:
+            table, types = self.tables.get(array.box), sorted(self.boxes[array.box])
+            if not types:  # nothing was stored in it so far
+                return self.present(Num({"no": "False"}, "None"))
+            if table is not None and array.off == "0" and len(array.dims) == 1 and isinstance(keys[0].const, int):
+                return table.values[keys[0].const] if -len(table.values) <= keys[0].const < len(table.values) else keys[0]
+            at = self.named(at)
+            held = {slot: self.named(f"{array.buf}_{slot}[np.uintp({at})]") for slot in sorted({SLOT[t] for t in types})}
+            tag = self.named(f"{array.buf}_tag[np.uintp({at})]") if len(types) > 1 else ""
+            most = None if "wi" in types else reach(types)
+            if table is not None and "wi" in types:
+                most = max(x.bound for x in table.values if x.bound is not None)
+            return Num({t: held[SLOT[t]] for t in types}, f"{array.py}[{key}]", tag, data, bound=most)
+        name = self.named(self._held(array, at))
         if self.multi and not array.local:
             self.emit(f"r_{array.buf}[np.uintp({at})] |= wbit", f"r_{array.mark}[{key}] |= wbit")
-        self.spend()
         py = f"{array.py}[{key}]" if keys or array.writable else array.py  # a number by itself was read ahead
-        return Num({array.type: name}, py, data=True, bound=reach([array.type]))
+        return Num({array.type: name}, py, data=data, bound=reach([array.type]))
 
     def write(self, array: Arr, keys: list[Num], value: Any, node: ast.AST) -> None:
         """Store an element."""
@@ -114,73 +153,101 @@ class Arrays(Variables):
         if not isinstance(value, Num):
             self.refuse(node, "what is stored is no single number")
         if not array.writable:
-            self.refuse(node, f"the Input {array.buf[2:]} is assigned", "an InOut")
-        at, _ = self.place(array, keys, node)
-        t = array.type
-        slots, _ = self.dispatch([value], lambda ts, xs: (t, self.put(xs[0], ts[0], t, node)))
-        x, at = slots[t], f"np.uintp({at})"
-        key = ", ".join(k.py for k in keys) or "()"
+            self.refuse(node, f"the Input {array.buf[2:]} is assigned" if not array.free else "a table is assigned", "an InOut")
+        at, t = f"np.uintp({self.place(array, keys, node)})", array.type
+        key = ("][" if array.box else ", ").join(k.py for k in keys) or "()"
         cut = t[0] == "u" and not array.local and FLOATS & value.alts.keys()
-        py = f"to_unsigned({value.py}, {array.py}.dtype)" if cut else value.py
-        self.emit(f"{array.buf}[{at}] = {self._stored(array, x)}", f"{array.py}[{key}] = {py}")
-        if array.mark:
-            how = "|= wbit" if self.multi else f"= {MARKS[int(t[1])]}"
-            self.emit(f"m_{array.buf}[{at}] {how}", f"{array.mark}[{key}] {how}")
+        self.emit(None, f"{array.py}[{key}] = {f'to_unsigned({value.py}, {array.py}.dtype)' if cut else value.py}")
         self.spend()
+        if array.box:
+            self.boxes[array.box] |= set(value.alts)
+            for slot, text in {SLOT[t]: text for t, text in value.alts.items()}.items():
+                self.emit(f"{array.buf}_{slot}[{at}] = {text}")
+            if len(self.boxes[array.box]) > 1:
+                self.emit(f"{array.buf}_tag[{at}] = {value.tag if len(value.alts) > 1 else CODES[value.only[0]]}")
+            return
+        slots, _ = self.dispatch([value], lambda ts, xs: (t, self.put(xs[0], ts[0], t, node)))
+        self.emit(f"{array.buf}[{at}] = {self._stored(array, slots[t])}")
+        if array.mark:
+            how = self._marks(t)
+            self.emit(f"m_{array.buf}[{at}] {how}", f"{array.mark}[{key}] {how}")
+
+    def _marks(self, t: str) -> str:
+        """What a store does to a mark."""
+        return "|= wbit" if self.multi else f"= {MARKS[int(t[1])]}"
 
     def _stored(self, array: Arr, x: str) -> str:
         return f"half_bits({x})" if array.type == "f2" and not array.local else x
 
-    def row(self, owner: Arr, keys: list[Num], node: ast.AST) -> Arr:
-        """x[k] of a matrix, as a view."""
-        at, dims = self.place(owner, keys, node)
-        name = self.new("o")
-        self.emit(f"{name} = {at}")
-        key = ", ".join(k.py for k in keys)
-        mark = owner.mark and f"{owner.mark}[{key}]"
-        return replace(owner, off=name, dims=dims, py=f"{owner.py}[{key}]", mark=mark, sized=True)
+    # Rows and slices
 
-    def sliced(self, owner: Arr, part: ast.Slice, node: ast.AST) -> Arr:
-        """x[a:b] as a view."""
-        if part.step is not None or len(owner.dims) != 1:
-            self.refuse(node, "a slice with a step, or of rows", "a loop over range(first, last, step)")
-        n, s = owner.dims[0]
-        ends, texts = [], []
-        for end, default in ((part.lower, "0"), (part.upper, n)):
-            if end is None:
-                ends.append(default)
-                texts.append("")
-                continue
-            key = self.num(end)
-            if len(key.alts) > 1 or not set(key.alts) <= INTS - {"u8"}:
-                self.refuse(node, "this slice")
-            x = key.only[1]
-            ends.append(self.named(f"max(0, {x} + {n}) if {x} < 0 else min({x}, {n})"))
-            texts.append(key.py)
-        off, count = self.new("o"), self.new("n")
-        self.emit(f"{count} = max(0, {ends[1]} - {ends[0]})")
-        self.emit(f"{off} = {owner.off} + {ends[0]} * {s}")
-        key_text = f"[{texts[0]}:{texts[1]}]"
+    def view(self, owner: Arr, index: ast.expr, node: ast.AST) -> Arr:
+        """What an index picks that is no single element: rows, slices, or both."""
+        parts = index.elts if isinstance(index, ast.Tuple) else [index]
+        if len(parts) > len(owner.dims) or ((owner.rows or owner.box) and (len(parts) > 1 or isinstance(index, ast.Slice))):
+            self.refuse(node, "a slice of a list" if len(parts) == 1 else "this index", "a loop over its elements")
+        off, dims, texts, rest = owner.off, list[tuple[str, str]](), [], owner.dims[len(parts) :]
+        for part, (n, s) in zip(parts, owner.dims, strict=False):
+            if isinstance(part, ast.Slice):
+                first, count, step, text = self._slice(part, n, node)
+                dims.append((count, s if step == "1" else self.named(f"{s} * {step}")))
+            else:
+                key = self.num(part)
+                first, text = self._index(key, n, node), key.py
+            off = f"{off} + {first} * {s}" if not owner.rows else f"{off} + dims[{owner.rows} + 2 * {first}]"
+            texts.append(text)
+        if owner.rows:
+            rest = ((self.named(f"dims[{owner.rows} + 2 * {first} + 1]"), "1"),)
+        key_text = f"[{', '.join(texts)}]"
         mark = owner.mark and owner.mark + key_text
-        return replace(owner, off=off, dims=((count, s),), py=owner.py + key_text, mark=mark, sized=True)
+        py = owner.py + key_text
+        return replace(owner, off=self.named(off), dims=(*dims, *rest), py=py, mark=mark, sized=True, rows="")
 
-    def table(self, values: Any, node: ast.Subscript) -> Num:
-        """An element of a plain list of numbers that the codelet, or its module, holds."""
-        kinds = {kind_of(v) for v in values}
-        if len(kinds) != 1 or not kinds <= {"wi", "wf"}:
-            self.refuse(node, "an index into a list of several types")
-        key = self.num(node.slice)
-        if isinstance(key.const, int):
-            if not -len(values) <= key.const < len(values):
-                self.refuse(node, "an index beyond the end")
-            return self.constant(values[key.const])
-        (t,) = kinds
-        name = next((n for n, v in self.tables.items() if v is values), None) or f"K{len(self.tables)}"
-        self.tables[name] = values
-        at, _ = self.place(Arr(name, t, ((str(len(values)), "1"),), "0", name), [key], node)
-        out = self.named(f"{name}[np.uintp({at})]")
-        self.spend(data=key.data)
-        return Num({t: out}, f"{name}[{key.py}]", data=key.data, bound=max(map(abs, values)) if t == "wi" else None)
+    def _slice(self, part: ast.Slice, n: str, node: ast.AST) -> tuple[str, str, str, str]:
+        """Of first:last:step the first place, how many there are, the step, and CPython's text."""
+        given = [end for end in (part.lower, part.upper, part.step) if end is not None]
+        known = iter([self.present(a) for a in self.nums(given)])
+        found, texts = ["", "", "1"], ["", "", ""]
+        for k, one in enumerate((part.lower, part.upper, part.step)):
+            if one is not None:
+                a = next(known)
+                if not set(a.alts) <= INTS - {"u8"}:
+                    self.refuse(node, "this slice")
+                found[k], texts[k] = self.whole(a), a.py
+        first, last, step = found
+        if step == "1":
+            ends = [self.named(f"max(0, {x} + {n}) if {x} < 0 else min({x}, {n})") if x else "" for x in (first, last)]
+            count = self.named(f"max(0, {ends[1] or n} - {ends[0] or 0})")
+            return ends[0] or "0", count, step, f"{texts[0]}:{texts[1]}"
+        self.bail(f"{step} == 0", node)
+        begin = self.named(f"slice_end({first}, {n}, {step})" if first else f"0 if {step} > 0 else {n} - 1")
+        end = f"slice_end({last}, {n}, {step})" if last else f"{n} if {step} > 0 else -1"
+        return begin, self.named(f"range_len({begin}, {end}, {step})"), step, ":".join(texts)
+
+    # Tables and lists
+
+    def table(self, value: Any, node: ast.AST) -> Arr:
+        """Numbers that are known ahead: a list, tuple or array that the codelet or its module holds, or that is written out."""
+        numbers = value if isinstance(value, np.ndarray) else np.array(value, object)
+        plain = numbers.dtype == object
+        values = numbers.reshape(-1).tolist() if plain else list(numbers.reshape(-1))
+        if not 0 < len(values) <= MOST_NUMBERS or not all(map(is_number, values)) or None in values:
+            self.refuse(node, "this list of constants")
+        known = [self.constant(x) for x in values]
+        py = nested([x.py for x in known], numbers.shape)
+        py = py if plain else f"np.array({py}, {numpys(numbers.dtype)})"
+        name = next((n for n, t in self.tables.items() if t.py == py), f"K{len(self.tables)}")
+        types = self.boxes[name] = {x.only[0] for x in known}
+        lines = {}
+        for slot in sorted({SLOT[t] for t in types}):
+            held = [x.only[1] if SLOT[x.only[0]] == slot else ZERO[slot] for x in known]
+            lines[f"{name}_{slot}"] = f"np.array([{', '.join(held)}], {HELD[slot]})"
+        if len(types) > 1:
+            lines[f"{name}_tag"] = f"np.array({[CODES[x.only[0]] for x in known]}, np.int8)"
+        self.tables[name] = Table(py, lines, known)
+        strides = [str(int(np.prod(numbers.shape[k + 1 :]))) for k in range(numbers.ndim)]
+        dims = tuple(zip(map(str, numbers.shape), strides, strict=True))
+        return Arr(name, "?", dims, "0", name, writable=False, local=True, box=name, free=True)
 
     # Whole regions
 
@@ -188,46 +255,101 @@ class Arrays(Variables):
         """An operand of a statement over whole regions."""
         if isinstance(a, Vec):
             return a
+        if isinstance(a, Const) and isinstance(a.value, np.ndarray):
+            a = self.table(a.value, node)
+            (t,) = self.boxes[a.box]
+            a = replace(a, buf=f"{a.buf}_{SLOT[t]}", type=t, box="")
         if isinstance(a, Const) and is_number(a.value):
             a = self.constant(a.value)
         if isinstance(a, Num):
             if len(a.alts) > 1:
                 self.refuse(node, "a number of several types among arrays")
             t, x = (self.fixed(a) if a.const is None else a).only
-            return Vec("", t, lambda k: x, a.py, frozenset())
-        if not isinstance(a, Arr) or len(a.dims) != 1 or self.multi or not a.readable:
-            self.refuse(node, "this array among numbers")
-        array, (n, s) = a, a.dims[0]
+            return Vec((), t, lambda k: x, a.py)
+        if not isinstance(a, Arr) or not a.readable or a.rows or a.box or not 1 <= len(a.dims) <= 2:
+            self.refuse(node, "a list among arrays" if isinstance(a, Arr) else "this among arrays", "a loop over its elements")
+        array, vec, marked = a, self._spans(a), self.multi and not a.local
         if not a.local:
-            self.spend_on_all("loads", (n, f"len({a.py})"), "", dtype_of_type(a.type))
-        return Vec(n, a.type, lambda k: self.named(self._held(array, f"{array.off} + {k} * {s}")), a.py, frozenset([a.buf]))
-
-    def vector(self, kind: type, a: Any, b: Any, node: ast.AST) -> Vec:
-        """An operator on whole regions: a loop where the result is stored. IEEE fixes each element's bits."""
-        sign, fn, name = BINARY[kind]
-        if sign == "**":
-            self.refuse(node, "** of whole arrays")
-        a, b = self._settled(a, b, fn, False, node), self._settled(b, a, fn, True, node)
-        x, y = self.as_vec(a, node), self.as_vec(b, node)
-        if x.n and y.n and x.n != y.n:
-            self.bail(f"{x.n} != {y.n}", node)  # numpy stretches an array of one element; that is left to it
-        make = self.arith(sign, fn, node, [None, None], [None, None])
-        at, count = len(self.nb), self.count
-        t, _ = make([x.type, y.type], ["q0", "q1"])
-        del self.nb[at:]
-        self.count = count
-        self.spend_on_all("vec", (x.n or y.n, f"len({x.py if x.n else y.py})"), name, dtype_of_type(t))
+            self.spend_on_all("loads", vec, "", a.type)
+        if marked:
+            self.emit(None, f"r_{a.mark}[...] |= wbit")
 
         def item(k: str) -> str:
-            return self.named(make([x.type, y.type], [x.item(k), y.item(k)])[1])
+            at = self._nth(array, k)
+            if marked:
+                self.emit(f"r_{array.buf}[np.uintp({at})] |= wbit")
+            return self.named(self._held(array, at))
 
-        return Vec(x.n or y.n, t, item, f"({x.py} {sign} {y.py})", x.bufs | y.bufs)
+        return replace(vec, item=item)
+
+    @staticmethod
+    def _spans(a: Arr) -> Vec:
+        """How far an array reaches."""
+        size = f"len({a.py})" if len(a.dims) == 1 else f"{a.py}.size"
+        return Vec(tuple(n for n, _ in a.dims), a.type, lambda k: "", a.py, frozenset([a.buf]), size)
+
+    @staticmethod
+    def _nth(array: Arr, k: str) -> str:
+        """The place of element number k of a vector or matrix."""
+        if len(array.dims) == 1:
+            return f"{array.off} + {k} * {array.dims[0][1]}"
+        (_, s), (n, t) = array.dims
+        return f"{array.off} + {k} // {n} * {s} + {k} % {n} * {t}"
+
+    def vector(self, kind: type, a: Any, b: Any, node: ast.AST) -> Vec:
+        """An operator on whole regions: a loop where the result is stored. IEEE fixes each element's bits, but for powers."""
+        sign, fn, name = BINARY[kind]
+        a, b = self._settled(a, b, fn, False, node), self._settled(b, a, fn, True, node)
+        make = self.arith("*" if sign == "**" else sign, fn, node, [None, None], [None, None])
+        if sign == "**" and isinstance(b, Num) and b.const == 2:
+            return self.mapped(np.square, [a], lambda ts, xs: make(ts * 2, xs * 2), "square", "({} ** 2)", node)
+        power = POWERS.get(b.const, name) if isinstance(b, Num) else name
+        return self.mapped(fn, [a, b], make if sign != "**" else None, power, "({} " + sign + " {})", node)
+
+    def mapped(self, f: Any, args: list[Any], make: Make | None, name: str, form: str, node: ast.AST) -> Vec:
+        """A function of numbers, on whole regions; `form` is CPython's text. Without `make` the compiled text has none."""
+        parts = [self.as_vec(a, node) for a in args]
+        longest = max(parts, key=lambda v: len(v.dims))
+        py = form.format(*(v.py for v in parts))
+        for v in parts:
+            self._fits(v, longest, py, node)
+        types = [v.type for v in parts]
+        at, count = len(self.nb), self.count
+        try:
+            with np.errstate(all="ignore"):
+                t = (
+                    make(types, [f"q{k}" for k in range(len(parts))])[0]
+                    if make
+                    else kind_of(f(*(SAMPLES[t] for t in types))[()])
+                )
+        except TypeError as error:
+            self.refuse(node, str(error))
+        del self.nb[at:]
+        self.count = count
+        if t not in SAMPLES:
+            self.refuse(node, py)
+        if make is None:
+            self.by_python(node, py)
+        self.spend_on_all("vec", longest, name, t)
+
+        def item(k: str) -> str:
+            return ZERO[SLOT[t]] if make is None else self.named(make(types, [v.item(k) for v in parts])[1])
+
+        return Vec(longest.dims, t, item, py, frozenset().union(*(v.bufs for v in parts)), longest.size)
+
+    def _fits(self, v: Vec, to: Vec, what: str, node: ast.AST) -> None:
+        """Elements meet one by one; what numpy stretches is left to it."""
+        if v.dims and len(v.dims) < len(to.dims):
+            self.by_python(node, what)
+        for n, m in zip(v.dims, to.dims, strict=False):
+            if n != m:
+                self.bail(f"{n} != {m}", node)
 
     def _settled(self, a: Any, other: Any, fn: Any, after: bool, node: ast.AST) -> Any:
         """A number of several types beside an array, as what it becomes there, if that is one type."""
         if not isinstance(a, Num) or len(a.alts) == 1 or not isinstance(other, (Arr, Vec)):
             return a
-        t = other.type
+        t, a = other.type, self.present(a)
         found = {kind_of(fn(SAMPLES[t], SAMPLES[x]) if after else fn(SAMPLES[x], SAMPLES[t])) for x in a.alts}
         if len(found) > 1 or found == {"b1"}:
             self.refuse(node, "a number of several types among arrays")
@@ -237,97 +359,158 @@ class Arrays(Variables):
 
     def fill(self, to: Arr, value: Any, node: ast.AST) -> None:
         """A store into a whole region."""
-        if len(to.dims) != 1 or not to.writable or self.multi:
-            self.refuse(node, "this assignment to an array")
+        if not to.writable or to.rows or to.box:
+            self.refuse(node, "this assignment to a list" if to.writable else f"the Input {to.buf[2:]} is assigned", "a loop")
         if isinstance(value, Num) and len(value.alts) > 1:
-            self.refuse(node, "a number of several types for a whole array")
-        v, (n, s), t = self.as_vec(value, node), to.dims[0], to.type
-        if t not in FLOATS and v.type != t and v.n:
-            self.refuse(node, "an array stored as whole numbers of another type")
-        if v.n:
-            self.bail(f"{v.n} != {n}", node)
+            t = to.type
+            slots, _ = self.dispatch([value], lambda ts, xs: (t, self.put(xs[0], ts[0], t, node)))
+            value = Num(slots, value.py, data=value.data)
+        v, t, whole = self.as_vec(value, node), to.type, self._spans(to)
+        if len(v.dims) > len(to.dims):
+            self.refuse(node, "a matrix stored in a vector")
+        self._fits(v, whole, v.py, node)
+        if t not in FLOATS and v.type != t and v.dims:
+            self.by_python(node, "an array stored as whole numbers of another type")
         item = v.item
         if to.buf in v.bufs:  # numpy takes all of the right side first
-            tmp, k = self.new("a"), self.new("i")
-            self.emit(f"{tmp} = np.empty({n}, {HELD[SLOT[v.type]]})")
-            self.emit(f"for {k} in range({n}):")
-            self.depth += 1
-            self.emit(f"{tmp}[{k}] = {v.item(k)}")
-            self.depth -= 1
-            item = lambda k: f"{tmp}[{k}]"  # noqa: E731
+            laid = self._laid_out(v, False)
+            item = lambda k: f"{laid.buf}[{k}]"  # noqa: E731
         k = self.new("i")
-        self.emit(f"for {k} in range({n}):")
+        self.emit(f"for {k} in range({whole.n}):")
         self.depth += 1
-        x, place = self.put(item(k), v.type, t, node), f"np.uintp({to.off} + {k} * {s})"
+        x, place = self.put(item(k), v.type, t, node), f"np.uintp({self._nth(to, k)})"
         self.emit(f"{to.buf}[{place}] = {self._stored(to, x)}")
         if to.mark:
-            self.emit(f"m_{to.buf}[{place}] = {MARKS[int(t[1])]}")
+            self.emit(f"m_{to.buf}[{place}] {self._marks(t)}")
         self.depth -= 1
         self.emit(None, f"{to.py}[...] = {v.py}")
         if to.mark:
-            self.emit(None, f"{to.mark}[...] = {MARKS[int(t[1])]}")
+            self.emit(None, f"{to.mark}[...] {self._marks(t)}")
         if not to.local:
-            self.spend_on_all("stores", (n, f"len({to.py})"), "", dtype_of_type(t))
+            self.spend_on_all("stores", whole, "", t)
 
-    def mapped(self, f: Any, args: list[Any], make: Make | None, name: str, py: str, node: ast.AST) -> Vec:
-        """A function of numbers, on whole regions. Without `make` the compiled text has none."""
-        parts = [self.as_vec(a, node) for a in args]
-        n = next((v.n for v in parts if v.n), "")
-        for v in parts:
-            if v.n and v.n != n:
-                self.bail(f"{v.n} != {n}", node)
+    def reduced(self, f: Any, value: Any, node: ast.AST) -> Num:
+        """A number of a whole region: np.sum, np.any and the like. Of floats by numpy's own loop, which adds in pairs."""
+        v, ufunc = self.as_vec(value, node), REDUCTIONS[f]
+        if not v.dims:
+            self.refuse(node, f"np.{f.__name__}() of a number")
+        py, letter = f"np.{f.__name__}({v.py})", np.dtype(v.type).char
+        t = kind_of(f(np.ones(2, v.type))[()])
+        self.spend_on_all("vec", v, ufunc.__name__, v.type)
+        begin, step = REDUCED[ufunc.__name__]
+        if not begin:
+            self.bail(f"{v.n} == 0", node)
+        exact, half = v.type in FLOATS and t == v.type, v.type == "f2"
+        if (
+            len(v.dims) > 1
+            or self.multi
+            or "u8" in (t, v.type)
+            or (half and exact and not (isinstance(value, Arr) and not value.local))
+        ):
+            self.by_python(node, py)
+            return Num({t: ZERO[SLOT[t]]}, py, data=True, bound=reach([t]))
+        if not exact:
+            total, k = self.named(begin or v.item("0")), self.new("i")
+            self.emit(f"for {k} in range({v.n}):")
+            self.depth += 1
+            self.emit(f"{total} = {step.format(total, v.item(k))}")
+            self.depth -= 1
+            return Num({t: total}, py, data=True, bound=reach([t]))
+        a = value if isinstance(value, Arr) else self._laid_out(v, False)
+        number, (n, s) = self.loop_number(ufunc, f"{letter}{letter}->{letter}"), a.dims[0]
+        low = self.named(f"{a.off} + min(0, ({n} - 1) * {s})" if s != "1" else a.off)  # numpy goes through memory upwards
+        first = {"np.int64(0)": "0", "np.int64(1)": "1"}.get(begin)
+        if first is None:
+            start, low, n = f"{a.buf}[{low}]", f"{low} + abs({s})", f"{n} - 1"
+        else:
+            start = f"np.uint16({15360 * int(first)})" if half else f"np.{dtype_of(t).name}({first})"
+        call = f"reduce_loop(loops[{2 * number}], loops[{2 * number + 1}], {a.buf}, {low}, {n}, abs({s}), {start})"
+        return Num({t: self.named(f"half_value({call})" if half else call)}, py, data=True)
+
+    def product(self, a: Any, b: Any, form: str, node: ast.AST) -> Any:
+        """a @ b of vectors and matrices, by numpy's own loop."""
+        x, y = self.as_vec(a, node), self.as_vec(b, node)
+        if not x.dims or not y.dims:
+            self.refuse(node, "@ of a number")
+        t, py = kind_of(SAMPLES[x.type] * SAMPLES[y.type]), form.format(x.py, y.py)
+        dims, name = (*x.dims[:-1], *y.dims[1:]), self.new("a")
+        self.emit(None, f"{name} = {py}")
+        whole = Vec(dims, t, lambda k: "", name, size=f"np.size({name})")
+        for v, field in ((x, a), (y, b)):
+            if (
+                dims and len(v.dims) == 1 and isinstance(field, Arr) and not field.local
+            ):  # it is read for each number of the result
+                self.spend_on_all("loads", v, "", v.type, (f"({whole.n} - 1) * ", f"({whole.size} - 1) * "))
+        inner = Vec(x.dims[-1:], t, x.item, x.py, size=f"{x.py}.shape[-1]" if len(x.dims) > 1 else x.size)
+        self.spend_on_all("vec", inner, "", t, (f"{whole.n} * ", f"{whole.size} * ") if dims else ("", ""))
+        letter = np.dtype(t).char
+        plain = f"{letter}{letter}->{letter}" in np.matmul.types and t == x.type == y.type and t not in ("f2", "b1")
+        if not plain or self.multi or (form != "({} @ {})" and dims):
+            self.by_python(node, py)
+        else:
+            one, two = (q if isinstance(q, Arr) else self._laid_out(v, False) for q, v in ((a, x), (b, y)))
+            k, m, p = (
+                self.loop_number(np.matmul, f"{letter}{letter}->{letter}"),
+                *((*dims, "1", "1") if len(x.dims) > 1 else ("1", *dims, "1"))[:2],
+            )
+            n = self.named(x.dims[-1])
+            self.bail(f"{n} != {y.dims[0]} or {m} * {n} * {p} == 0", node)
+            xs, ys = [s for _, s in one.dims], [s for _, s in two.dims]
+            steps = ", ".join((*(xs if len(xs) > 1 else (n, *xs)), *(ys if len(ys) > 1 else (*ys, "1"))))
+            self.emit(f"{name} = np.empty({m} * {p}, {held_dtype(t)})")
+            at = f"{one.buf}, {one.off}, {two.buf}, {two.off}, {name}"
+            self.emit(f"product_loop(loops[{2 * k}], loops[{2 * k + 1}], {at}, {m}, {n}, {p}, {steps})")
+        if not dims:
+            return Num({t: self.named(f"{name}[0]")}, name, data=True, bound=reach([t]))
+        return Arr(name, t, tuple(zip(dims, (*dims[1:], "1"), strict=True)), "0", name, local=True)
+
+    def by_numpy(self, f: Any, args: list[Any], named: dict[str, Any], node: ast.AST) -> Any:
+        """One of numpy's functions of arrays that CPython's text calls, and the compiled one has not."""
+        texts, samples = [], []
+        for value in [*args, *named.values()]:
+            text, sample = self._sample(value, node)
+            texts.append(text)
+            samples.append(sample)
+        given = dict(zip(named, samples[len(args) :], strict=True))
         try:
             with np.errstate(all="ignore"):
-                t = kind_of(f(*(SAMPLES[v.type] for v in parts))[()])
-        except TypeError as error:
+                found = f(*samples[: len(args)], **given)
+        except Exception as error:
             self.refuse(node, str(error))
+        text = ", ".join([*texts[: len(args)], *(f"{k}={x}" for k, x in zip(named, texts[len(args) :], strict=True))])
+        home = "np.linalg." if getattr(f, "__module__", "") == "numpy.linalg" else "np."
+        name, t = self.new("a"), found.dtype.str[1:] if isinstance(found, np.ndarray) else kind_of(found)
         if t not in SAMPLES:
-            self.refuse(node, py)
-        if make is None:
-            self.by_python(node, py)
-        long = next(v.py for v in parts if v.n)
-        self.spend_on_all("vec", (n, f"len({long})"), name, dtype_of_type(t))
+            self.refuse(node, f"{home}{f.__name__}()")
+        self.by_python(node, f"{home}{f.__name__}()")
+        self.emit(None, f"{name} = {home}{f.__name__}({text})")
+        sizes = [f"np.size({a.py})" for a in args if isinstance(a, (Arr, Vec))]
+        most = Vec(("1",), t, lambda k: "", "", size=f"max({', '.join(sizes)})" if len(sizes) > 1 else "".join(sizes))
+        if not sizes:
+            self.priced(f.__name__, {t: ""}, any(isinstance(a, Num) and a.data for a in args))
+        elif f in SOLVERS:  # what the product of the matrix and itself costs
+            self.spend_on_all("vec", replace(most, size=f"len({args[0].py})"), "", t, ("", f"{sizes[0]} * "))
+        else:
+            known = f in ELEMENTWISE or isinstance(f, np.ufunc)
+            self.spend_on_all("vec", most, f.__name__ if known else "each", t)
+        if isinstance(found, np.ndarray) and found.ndim:
+            return Arr(name, t, (("0", "1"),) * found.ndim, "0", name, local=True)
+        return Num({t: ZERO[SLOT[t]]}, name, data=True, bound=reach([t]))
 
-        def item(k: str) -> str:
-            if make is None:
-                return ZERO[SLOT[t]]
-            return self.named(make([v.type for v in parts], [v.item(k) for v in parts])[1])
-
-        return Vec(n, t, item, py, frozenset().union(*(v.bufs for v in parts)))
-
-    def reduced(self, f: Any, value: Any, name: str, node: ast.AST) -> Num:
-        """A number of a whole region, as numpy works it out: np.any, np.max and the like."""
-        v = self.as_vec(value, node)
-        if not v.n:
-            self.refuse(node, f"np.{f.__name__} of a number")
-        t = kind_of(f(np.ones(2, dtype_of_type(v.type)))[()])
-        self.by_python(node, f"np.{f.__name__}")
-        self.spend_on_all("vec", (v.n, f"len({v.py})"), name, dtype_of_type(v.type))
-        return Num({t: ZERO[SLOT[t]]}, f"np.{f.__name__}({v.py})", data=True, bound=reach([t]))
-
-    def product(self, a: Any, b: Any, node: ast.AST) -> Num:
-        """a @ b of two vectors."""
-        x, y = self.as_vec(a, node), self.as_vec(b, node)
-        if not x.n or not y.n:
-            self.refuse(node, "@ of a number")
-        t = kind_of(SAMPLES[x.type] * SAMPLES[y.type])
-        self.by_python(node, "@")
-        self.spend_on_all("vec", (x.n, f"len({x.py})"), "", dtype_of_type(t))
-        return Num({t: ZERO[SLOT[t]]}, f"({x.py} @ {y.py})", data=True, bound=reach([t]))
-
-    def total(self, value: Any, node: ast.AST) -> Num:
-        """np.sum of a region: numpy's own loop, which adds in pairs."""
-        plain = isinstance(value, Arr) and len(value.dims) == 1 and value.type in FLOATS and not self.multi and value.readable
-        if not plain or (value.local and value.type == "f2"):
-            return self.reduced(np.sum, value, "add", node)
-        letter, (n, s), t = np.dtype(value.type).char, value.dims[0], value.type
-        k = self.loop_number(np.add, f"{letter}{letter}->{letter}")
-        place = f"{value.buf}.ctypes.data + ({value.off}) * {int(t[1])}"
-        call = f"reduce_loop(loops[{2 * k}], loops[{2 * k + 1}], {place}, {n}, {s} * {int(t[1])}, {value.buf}[0:1])"
-        name = self.named(f"half_value({call})" if t == "f2" else call)
-        for counter in ("loads", "vec"):
-            self.spend_on_all(counter, (n, f"len({value.py})"), "", dtype_of_type(t))
-        return Num({t: name}, f"np.sum({value.py})", data=True)
+    def _sample(self, value: Any, node: ast.AST) -> tuple[str, Any]:
+        """CPython's text of an argument, and something of its type."""
+        if isinstance(value, (Arr, Vec)):
+            v = self.as_vec(value, node)
+            return v.py, (np.eye(3) if len(v.dims) == 2 else np.ones(3)).astype(dtype_of(v.type))
+        if isinstance(value, Num):
+            return value.py, SAMPLES[next(iter(value.alts))] if value.const is None else value.const
+        if isinstance(value, list):
+            texts, samples = zip(*(self._sample(one, node) for one in value), strict=True)
+            return f"({', '.join(texts)},)", samples
+        if isinstance(value, Const) and (value.value is None or isinstance(value.value, (str, type))):
+            known = value.value
+            return numpys(np.dtype(known)) if isinstance(known, type) else repr(known), known
+        self.refuse(node, "this argument")
 
     def loop_number(self, ufunc: Any, types: str) -> int:
         """The place of one of numpy's own loops among those that the codelet calls."""
@@ -342,6 +525,10 @@ class Arrays(Variables):
             self.both("cyc += max(vec, loads // 2, stores)")
 
 
-def dtype_of_type(t: str) -> str:
-    """numpy's name of a type that elements have."""
-    return str(np.dtype({"wb": "?", "wi": "i8", "wf": "f8"}.get(t, t)).name)
+def nested(texts: list[str], shape: tuple[int, ...], brackets: str = "()") -> str:
+    """The text of a tuple of tuples of so many numbers, or of a list of lists."""
+    size = len(texts) // shape[0]
+    parts = (
+        texts if len(shape) == 1 else [nested(texts[k * size : k * size + size], shape[1:], brackets) for k in range(shape[0])]
+    )
+    return f"{brackets[0]}{', '.join(parts)},{brackets[1]}"

@@ -6,8 +6,9 @@ import ast
 import builtins
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
+from itertools import product
 from textwrap import dedent
 from types import FunctionType
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.scalar.arithmetic import BINARY
-from ipu_teach.compile.scalar.arrays import Arrays
+from ipu_teach.compile.scalar.arrays import SOLVERS, Arrays
 from ipu_teach.compile.scalar.values import (
     FLOATS,
     INTS,
@@ -24,16 +25,18 @@ from ipu_teach.compile.scalar.values import (
     ZERO,
     Arr,
     Const,
+    Inner,
     Num,
     Refused,
     Scope,
     Vec,
     dtype_of,
-    is_number,
     kind_of,
+    numpys,
 )
 from ipu_teach.compile.scalar.variables import held_dtype
-from ipu_teach.compile.trace import ROUNDED
+from ipu_teach.compile.scalar.writer import Make
+from ipu_teach.compile.trace import ELEMENTWISE, REDUCTIONS, ROUNDED, STATIC_SHAPE
 from ipu_teach.graph.vertex import Vertex
 
 # Functions whose result IEEE fixes to the bit, and how the compiled text says them.
@@ -55,16 +58,18 @@ BY_LOOP = frozenset((
 UNSTEADY = frozenset((np.cbrt, np.arctan))  # whose half has another path for a number by itself
 MATH = frozenset((math.sqrt, math.exp, math.log, math.sin, math.cos, math.tan, math.tanh, math.atan, math.atan2, math.fabs,
                   math.log1p, math.expm1, math.sinh, math.cosh, math.asin, math.acos, math.log2, math.log10))  # fmt: skip
-NUMPYS = {"atan": "arctan", "atan2": "arctan2", "fabs": "absolute", "asin": "arcsin", "acos": "arccos"}
+NUMPYS = {"atan": "arctan", "atan2": "arctan2", "fabs": "absolute", "asin": "arcsin", "acos": "arccos", "round": "rint"}
 NUMBERS = frozenset(type(sample) for sample in SAMPLES.values())
-REDUCERS = {id(np.any): "logical_or", id(np.all): "logical_and", id(np.max): "maximum", id(np.min): "minimum",
-            id(np.prod): "multiply"}  # fmt: skip
 # Of Python's functions those of which the compiled text has no exact one.
 OTHER_MATH = frozenset((
-    math.floor, math.ceil, math.acosh, math.asinh, math.atanh, math.copysign, math.erf, math.erfc, math.fmod, math.gamma,
-    math.hypot, math.lgamma, math.pow,
+    math.acosh, math.asinh, math.atanh, math.copysign, math.erf, math.erfc, math.fmod, math.gamma, math.hypot, math.isfinite,
+    math.isinf, math.isnan, math.lgamma, math.pow, round,
 ))  # fmt: skip
-MAKERS = (np.zeros, np.ones, np.empty)
+WHOLE = {math.floor: "np.floor", math.ceil: "np.ceil", round: "np.rint"}  # which give whole numbers
+SPELLED: dict[Any, tuple[type, ...]] = {divmod: (ast.FloorDiv, ast.Mod), pow: (ast.Pow,)}
+LIKE = (np.zeros_like, np.ones_like, np.empty_like, np.full_like)
+MAKERS = (np.zeros, np.ones, np.empty, np.full, *LIKE)
+MORE = (np.arange, np.linspace, np.isnan, np.isinf, np.isfinite, np.sign, np.power, np.arctan2, np.hypot, np.astype)
 MOST_CALLS = 8  # functions within functions
 
 
@@ -83,7 +88,7 @@ class Calls(Arrays):
         """`value`, which must be a number."""
         raise NotImplementedError
 
-    def over_all(self, f: Any, node: ast.Call) -> Num:
+    def over_all(self, f: Any, node: ast.Call, given: dict[str, ast.expr]) -> Num:
         """Python's sum, any, all, max or min of many."""
         raise NotImplementedError
 
@@ -93,128 +98,131 @@ class Calls(Arrays):
 
     def v_Call(self, node: ast.Call) -> Any:
         function = self.value(node.func)
+        if isinstance(function, Inner):
+            return self._inline(function, node)
         if not isinstance(function, Const):
             self.refuse(node, f"{ast.unparse(node.func)}()")
-        f = function.value
-        if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
+        f, given = function.value, {str(k.arg): k.value for k in node.keywords}
+        if any(isinstance(a, ast.Starred) for a in node.args) or "None" in given:
             self.refuse(node, "a call with *")
-        if isinstance(f, tuple) and f[0] == "sum" and not node.args and not node.keywords:
-            return self.total(f[1], node)
-        if f is np.sum and len(node.args) == 1 and not node.keywords:
-            return self.total(self.value(node.args[0]), node)
-        if isinstance(f, FunctionType):
+        own: list[Any] = []
+        if isinstance(f, tuple):  # a method of an array
+            own, f = [f[1]], f[0]
+        if not callable(f) or not isinstance(f, Hashable):
+            self.refuse(node, f"{ast.unparse(node.func)}()")
+        if isinstance(f, FunctionType) and f.__module__.partition(".")[0] != "numpy":
             return self._inline(f, node)
         if any(f is maker for maker in MAKERS):
-            return self._new_array(f, node)
-        if node.keywords:
-            self.refuse(node, "a named argument")
-        if f is len and len(node.args) == 1:
+            return self._new_array(f, node, given)
+        if f is np.array and given.keys() <= {"dtype"} and isinstance(node.args[0], (ast.List, ast.Tuple)):
+            return self._array_of(node.args[0], next(iter([*node.args[1:], *given.values()]), None), node)
+        if any(f is g for g in (sum, any, all, max, min)) and len(node.args) <= (2 if f is sum else 1):
+            return self.over_all(f, node, given)
+        if f in (np.copy, np.array) and len(own + node.args) == 1 and not given:
+            v = self.as_vec((own or [self.value(node.args[0])])[0], node)
+            return self._laid_out(replace(v, py=f"{v.py}.copy()"))
+        if not given and f is len and len(node.args) == 1:
             return self._len(node)
-        if (f is max or f is min) and len(node.args) > 1:
+        if not given and (f is max or f is min):
             return self._best(f, node)
-        if any(f is g for g in (sum, any, all, max, min)) and len(node.args) == 1:
-            return self.over_all(f, node)
-        if callable(f) and id(f) in REDUCERS and len(node.args) == 1:
-            return self.reduced(f, self.value(node.args[0]), REDUCERS[id(f)], node)
-        if f is np.dot and len(node.args) == 2:
-            return self.product(self.value(node.args[0]), self.value(node.args[1]), node)
-        return self._of_numbers(f, node)
+        if f is float and len(node.args) == 1 and isinstance(node.args[0], (ast.Constant, ast.UnaryOp)):
+            try:
+                return self.constant(float(ast.literal_eval(node.args[0])))
+            except (ValueError, TypeError):
+                self.refuse(node, "float() of a text")
+        if given and not _numpys(f):
+            self.refuse(node, f"a named argument of {ast.unparse(node.func)}()")
+        args = own + self.operands(node.args, self.value)
+        if f in REDUCTIONS and len(args) == 1 and not given:
+            return self.reduced(f, args[0], node)
+        if f is np.dot and len(args) == 2 and not given and all(isinstance(a, (Arr, Vec)) for a in args):
+            return self.product(args[0], args[1], "np.dot({}, {})", node)
+        if _numpys(f):
+            return self.by_numpy(f, args, {k: self.value(v) for k, v in given.items()}, node)
+        return self._of_numbers(f, args, node)
 
-    def _of_numbers(self, f: Any, node: ast.Call) -> Any:
-        way: Callable[[Any, list[Num], ast.AST], Num] | None = None
+    def _of_numbers(self, f: Any, args: list[Any], node: ast.Call) -> Any:
+        way: Callable[[Any, list[Num], ast.AST], Any] | None = None
         count, kind = 1, f if isinstance(f, type) else None
-        if f is abs or (isinstance(f, np.ufunc) and f in EXACT):
-            way = self._exact
-        elif isinstance(f, np.ufunc) and f in BY_OPERATOR:
-            way, count = self._by_operator, 2
-        elif f is np.maximum or f is np.minimum:
-            way, count = self._extreme, 2
-        elif isinstance(f, np.ufunc) and f in BY_LOOP:
-            way = self._by_loop
+        if f in SPELLED and len(args) == len(node.args) == 2:
+            a, b = (self.fixed(self.single(x, node)) for x in args)
+            found = [self.binary(operator, a, b, node) for operator in SPELLED[f]]
+            return found if f is divmod else found[0]
+        if f is abs or isinstance(f, np.ufunc):
+            make = self._make_of(f, node)
+            if make is not None and len(args) == getattr(f, "nin", 1):
+                return self._ufunc(f, make, args, node)
         elif kind in (int, float, bool) or (kind is not None and issubclass(kind, np.generic) and kind in NUMBERS):
             way = self._cast
+        elif inspect.isbuiltin(f) and f in WHOLE and len(args) == 1:
+            way = self._to_whole
         elif inspect.isbuiltin(f) and f in MATH:
             way, count = self._math, 2 if f is math.atan2 else 1
         elif inspect.isbuiltin(f) and f in OTHER_MATH:
-            way, count = self._other_math, len(node.args)
-        if way is None or len(node.args) != count:
-            self.refuse(node, f"{ast.unparse(node.func)}()")
-        args = self.operands(node.args, self.value)
-        if isinstance(f, np.ufunc) and any(isinstance(a, (Arr, Vec)) for a in args):
-            return self._on_regions(f, args, node)
+            way, count = self._other_math, len(args)
+        if way is None or len(args) != count:
+            self.refuse(node, f"{ast.unparse(node.func)}()", "np.sort(…)" if f is sorted else "")
         return way(f, [self.single(a, n) for a, n in zip(args, node.args, strict=True)], node)
-
-    def _on_regions(self, f: Any, args: list[Any], node: ast.AST) -> Vec:
-        """One of numpy's functions on whole regions; those whose bits depend on how elements lie are refused."""
-        if f not in ROUNDED:
-            self.refuse(node, f"np.{f.__name__}() of a whole array", "a loop over its elements")
-        args = [self.constant(a.value) if isinstance(a, Const) and is_number(a.value) else a for a in args]
-        py = f"np.{f.__name__}({', '.join(getattr(a, 'py', '') for a in args)})"
-        return self.mapped(f, args, None, f.__name__, py, node)
 
     def _len(self, node: ast.Call) -> Num:
         array = self.value(node.args[0])
         if isinstance(array, Arr):
             return self.length(array, 0, node)
-        if isinstance(array, Const) and isinstance(array.value, (list, tuple)):
-            return self.constant(len(array.value))
+        if isinstance(array, list) or (isinstance(array, Const) and isinstance(array.value, (list, tuple, str, np.ndarray))):
+            return self.constant(len(array if isinstance(array, list) else array.value))
         self.refuse(node, "len()")
 
-    def _exact(self, f: Any, args: list[Num], node: ast.AST) -> Num:
-        (a,) = args
+    def _ufunc(self, f: Any, make: Make, args: list[Any], node: ast.expr) -> Any:
+        """One of numpy's functions, or abs, of numbers or of whole regions."""
+        name = "absolute" if f is abs else f.__name__
+        form = f"{text_of(f)}({', '.join('{}' for _ in args)})"
+        if any(isinstance(a, (Arr, Vec)) for a in args):
+            exact = f is abs or f in ROUNDED
+            return self.mapped(f, args, make if exact else None, name, form, node)
+        nums = [self.single(a, node) for a in args]
+        slots, tag = self.dispatch(nums, make)
+        data = any(a.data for a in nums)
+        self.priced(name, slots, data)
+        return Num(slots, form.format(*(a.py for a in nums)), tag, data, bound=nums[0].bound if f is abs else None)
 
-        def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
-            r = kind_of(f(SAMPLES[ts[0]]))
-            if r not in SAMPLES or (r in INTS and EXACT[f] == "np.sqrt"):
-                self.refuse(node, f"{text_of(f)} of {ts[0]}")
-            x, g = self.convert(xs[0], ts[0], r, node), EXACT[f]
-            if g == "square":
-                return r, self.wrapped(f"({x} * {x})", r)
-            if r in INTS:
-                if g == "np.rint":
-                    self.refuse(node, f"{text_of(f)} of whole numbers")
-                g = "" if g.startswith("np.") else g
-                if r in ("wi", "u8", "i8"):
-                    return r, x if r[0] == "u" and g == "abs" else f"{g}({x})"
-            return r, self.wrapped(f"{g}({x})", r)
+    def _make_of(self, f: Any, node: ast.AST) -> Make | None:
+        """How the compiled text works it out; None for what it does not know."""
+        if f in EXACT:
+            return lambda ts, xs: self._exact(f, ts[0], xs[0], node)
+        if f in BY_OPERATOR:  # which make numpy's numbers of Python's
+            return self.arith(BINARY[BY_OPERATOR[f]][0], f, node, [None, None], [None, None])
+        if f is np.maximum or f is np.minimum:
+            return lambda ts, xs: self._extreme(f, ts, xs, node)
+        return (lambda ts, xs: self._by_loop(f, ts[0], xs[0], node)) if f in BY_LOOP else None
 
-        slots, tag = self.dispatch([a], make)
-        self.priced("absolute" if f is abs else f.__name__, slots, a.data)
-        return Num(slots, f"{text_of(f)}({a.py})", tag, a.data, bound=a.bound if f is abs else None)
+    def _exact(self, f: Any, t: str, x: str, node: ast.AST) -> tuple[str, str]:
+        r = kind_of(f(SAMPLES[t]))
+        if r not in SAMPLES or (r in INTS and EXACT[f] == "np.sqrt"):
+            self.refuse(node, f"{text_of(f)} of {t}")
+        x, g = self.convert(x, t, r, node), EXACT[f]
+        if g == "square":
+            return r, self.wrapped(f"({x} * {x})", r)
+        if r in INTS:
+            if g == "np.rint":
+                self.refuse(node, f"{text_of(f)} of whole numbers")
+            g = "" if g.startswith("np.") else g
+            if r in ("wi", "u8", "i8"):
+                return r, x if r[0] == "u" and g == "abs" else f"{g}({x})"
+        return r, self.wrapped(f"{g}({x})", r)
 
-    def _by_operator(self, f: Any, args: list[Num], node: ast.AST) -> Num:
-        """np.add and its kin, which make numpy's numbers of Python's."""
-        sign, data = BINARY[BY_OPERATOR[f]][0], any(a.data for a in args)
-        slots, tag = self.dispatch(args, self.arith(sign, f, node, [None, None], [None, None]))
-        self.priced(f.__name__, slots, data)
-        return Num(slots, f"{text_of(f)}({', '.join(a.py for a in args)})", tag, data)
+    def _extreme(self, f: Any, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
+        r = kind_of(f(*(SAMPLES[t] for t in ts)))
+        a, b = (self.convert(x, t, r, node) for x, t in zip(xs, ts, strict=True))
+        return r, f"{'np_max' if f is np.maximum else 'np_min'}({a}, {b})"
 
-    def _extreme(self, f: Any, args: list[Num], node: ast.AST) -> Num:
-        def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
-            r = kind_of(f(*(SAMPLES[t] for t in ts)))
-            a, b = (self.convert(x, t, r, node) for x, t in zip(xs, ts, strict=True))
-            return r, f"{'np_max' if f is np.maximum else 'np_min'}({a}, {b})"
-
-        slots, tag = self.dispatch(args, make)
-        data = any(a.data for a in args)
-        self.priced(f.__name__, slots, data)
-        return Num(slots, f"{text_of(f)}({', '.join(a.py for a in args)})", tag, data)
-
-    def _by_loop(self, f: Any, args: list[Num], node: ast.AST) -> Num:
-        (a,) = args
-
-        def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
-            r = kind_of(f(SAMPLES[ts[0]]))
-            if r not in FLOATS or (r == "f2" and f in UNSTEADY):
-                self.refuse(node, f"np.{f.__name__} of {ts[0]}")
-            letter = dtype_of(r).char
-            k, x = self.loop_number(f, f"{letter}->{letter}"), self.convert(xs[0], ts[0], r, node)
-            call = f"call_loop(loops[{2 * k}], loops[{2 * k + 1}], {f'half_bits({x})' if r == 'f2' else x})"
-            return r, f"half_value({call})" if r == "f2" else call
-
-        slots, tag = self.dispatch([a], make)
-        self.priced(f.__name__, slots, a.data)
-        return Num(slots, f"np.{f.__name__}({a.py})", tag, a.data)
+    def _by_loop(self, f: Any, t: str, x: str, node: ast.AST) -> tuple[str, str]:
+        r = kind_of(f(SAMPLES[t]))
+        if r not in FLOATS or (r == "f2" and f in UNSTEADY):
+            self.refuse(node, f"np.{f.__name__} of {t}")
+        letter = dtype_of(r).char
+        k, x = self.loop_number(f, f"{letter}->{letter}"), self.convert(x, t, r, node)
+        call = f"call_loop(loops[{2 * k}], loops[{2 * k + 1}], {f'half_bits({x})' if r == 'f2' else x})"
+        return r, f"half_value({call})" if r == "f2" else call
 
     def _cast(self, f: Any, args: list[Num], node: ast.AST) -> Num:
         (a,) = args
@@ -244,15 +252,28 @@ class Calls(Arrays):
         self.spend(NUMPYS.get(f.__name__, f.__name__), "float32", data=data)
         return Num(slots, f"math.{f.__name__}({', '.join(a.py for a in args)})", tag, data)
 
+    def _to_whole(self, f: Any, args: list[Num], node: ast.AST) -> Num:
+        """math.floor, math.ceil, and Python's round."""
+        (a,) = args
+
+        def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
+            r = kind_of(f(SAMPLES[ts[0]]))
+            return r, self.put(f"{WHOLE[f]}({xs[0]})", ts[0], r, node) if ts[0] in FLOATS else self.put(xs[0], ts[0], r, node)
+
+        slots, tag = self.dispatch([a], make)
+        self.spend(NUMPYS.get(f.__name__, f.__name__), "float32", data=a.data)
+        return Num(slots, f"{'' if f is round else 'math.'}{f.__name__}({a.py})", tag, a.data)
+
     def _other_math(self, f: Any, args: list[Num], node: ast.AST) -> Num:
-        self.by_python(node, f"math.{f.__name__}()")
-        data, t = any(a.data for a in args), "wi" if f in (math.floor, math.ceil) else "wf"
+        text = f"{'' if f is round else 'math.'}{f.__name__}"
+        self.by_python(node, f"{text}()")
+        data, t = any(a.data for a in args), kind_of(f(*(a.const or SAMPLES[next(iter(a.alts))] for a in args)))
         self.spend(NUMPYS.get(f.__name__, f.__name__), "float32", data=data)
-        return Num({t: ZERO[SLOT[t]]}, f"math.{f.__name__}({', '.join(a.py for a in args)})", data=data)
+        return Num({t: ZERO[SLOT[t]]}, f"{text}({', '.join(a.py for a in args)})", data=data)
 
     def _best(self, f: Any, node: ast.Call) -> Num:
         """The builtin max or min: the first, unless a later one is strictly better."""
-        best = self.fixed(self.num(node.args[0]))
+        best: Num = self.fixed(self.num(node.args[0]))
         for arg in node.args[1:]:
             best = self.better(f, best, self.fixed(self.num(arg)), node)
         return best
@@ -277,43 +298,94 @@ class Calls(Arrays):
         self.spend(data=data)  # the trace reads the one element that np.where gives it
         return found
 
-    def _new_array(self, f: Any, node: ast.Call) -> Arr:
-        given = {k.arg: k.value for k in node.keywords}
-        kind = given.pop("dtype", node.args[1] if len(node.args) > 1 else None)
-        if given or not 1 <= len(node.args) <= 2:
-            self.refuse(node, f"this np.{f.__name__}")
-        known = self.value(kind) if kind is not None else Const(float)
+    def _new_array(self, f: Any, node: ast.Call, given: dict[str, ast.expr]) -> Arr:
+        """np.zeros and its kin."""
+        rest, given, like = list(node.args), dict(given), f in LIKE
+        first: Any = self.value(rest.pop(0)) if rest else None
+        full = self.single(self.value(rest.pop(0)), node) if f in (np.full, np.full_like) and rest else None
+        kind = given.pop("dtype", rest.pop(0) if rest else None)
+        if given or rest or (like and not (isinstance(first, Arr) and not first.box and not first.rows)):
+            self.refuse(node, f"this np.{f.__name__}()")
+        sizes = (
+            [self.length(first, k, node) for k in range(len(first.dims))]
+            if like
+            else first
+            if isinstance(first, list)
+            else [first]
+        )
+        sizes = [self.single(n, node) for n in sizes]
+        default = (
+            Const(dtype_of(first.type)) if like else Const(float) if full is None else Const(dtype_of(next(iter(full.alts))))
+        )
+        t = self._type_of(kind, default, node)
+        if not 1 <= len(sizes) <= 2 or any(not set(n.alts) <= INTS - {"u8"} for n in sizes):
+            self.refuse(node, "this size of an array")
+        names = [self.named(self.whole(n)) for n in sizes]
+        self.bail(" or ".join(f"{n} < 0" for n in names), node)
+        count, text, name = " * ".join(names), f.__name__.removesuffix("_like"), self.new("a")
+        shape = f"({', '.join(n.py for n in sizes)},)"
+        if full is not None:
+            x = self.dispatch([full], lambda ts, xs: (t, self.put(xs[0], ts[0], t, node)))[0][t]
+            self.emit(f"{name} = np.full({count}, {x})", f"{name} = np.full({shape}, {full.py}, {numpys(dtype_of(t))})")
+        else:
+            self.emit(f"{name} = np.{'ones' if text == 'ones' else 'zeros'}({count}, {held_dtype(t)})")
+            self.emit(None, f"{name} = np.{text}({shape}, {numpys(dtype_of(t))})")
+        return Arr(name, t, tuple(zip(names, (*names[1:], "1"), strict=True)), "0", name, local=True)
+
+    def _type_of(self, kind: ast.expr | None, default: Const, node: ast.AST) -> str:
+        """The type of an array's elements, as an argument names it."""
+        known = default if kind is None else self.value(kind)
         try:
-            dtype = np.dtype(known.value)
+            t = np.dtype(known.value).str[1:]
         except (AttributeError, TypeError):
+            t = ""
+        if t not in SAMPLES:
             self.refuse(node, "this type of an array")
-        t, size = dtype.str[1:], self.num(node.args[0])
-        if t not in SAMPLES or list(size.alts) != ["wi"]:
-            self.refuse(node, "this size or type of an array")
-        n, name = self.new("n"), self.new("a")
-        self.emit(f"{n} = {size.only[1]}")
-        self.bail(f"{n} < 0", node)
-        made = f"np.zeros({n}, {held_dtype(t)})" if f is np.empty else f"np.{f.__name__}({n}, {held_dtype(t)})"
-        py = f"np.{f.__name__}({size.py}, np.{dtype.name.replace('bool', 'bool_')})"
-        self.emit(f"{name} = {made}", f"{name} = {py}")
-        return Arr(name, t, ((n, "1"),), "0", name, local=True)
+        return str(t)
+
+    def _array_of(self, numbers: ast.List | ast.Tuple, kind: ast.expr | None, node: ast.AST) -> Arr:
+        """np.array([a, b, c]) of numbers that are worked out."""
+        found = [self.fixed(a) for a in self.nums(numbers.elts)]
+        types = {np.array([SAMPLES[t] for t in one]).dtype for one in product(*(a.alts for a in found))}
+        if kind is None and len(types) != 1:
+            self.refuse(node, "an array of several types", "np.array([…], np.float32)")
+        t, name = self._type_of(kind, Const(next(iter(types))), node), self.new("a")
+        self.emit(f"{name} = np.empty({len(found)}, {held_dtype(t)})")
+        array = Arr(name, t, ((str(len(found)), "1"),), "0", name, local=True)
+        self.given(array, found, f"np.array([{', '.join(a.py for a in found)}], {numpys(dtype_of(t))})", node)
+        return array
+
+    def given(self, array: Arr, values: list[Num], py: str, node: ast.AST) -> None:
+        """Store numbers one by one in what CPython's text makes of them at once."""
+        keep, self.pyl = self.pyl, []
+        for k, value in enumerate(values):
+            self.write(array, [self.constant(k)], value, node)
+        self.pyl = keep
+        self.emit(None, f"{array.py} = {py}")
 
     # The learner's own functions
 
-    def _inline(self, f: FunctionType, node: ast.Call) -> Any:
+    def _inline(self, f: FunctionType | Inner, node: ast.Call) -> Any:
         """The body of a method or function, in place of its call: a loop of one turn, so that `return` is a `break`."""
-        if len(self.scopes) > MOST_CALLS or any(scope.function is f for scope in self.scopes):
-            self.refuse(node, f"{f.__name__}() calls itself", "a loop")
-        if f not in self.trees:
-            self.trees[f] = tree_of(f)
-        tree, given = self.trees[f], self._arguments(f, node)
-        me = tree.args.args[0].arg if self._takes_self(node) else ""
-        scope = scope_of(f, me, self.codelet, self.new("h") + "_")
-        for name, arg in given.items():
-            self.scopes.append(scope)
-            self.bind(name, arg, node)
-            self.scopes.pop()
+        function = f.tree if isinstance(f, Inner) else f
+        name = ast.unparse(node.func)
+        if len(self.scopes) > MOST_CALLS or any(scope.function is function for scope in self.scopes):
+            self.refuse(node, f"{name}(), which calls itself,", "a loop")
+        given, prefix = self._arguments(f, node), self.new("h") + "_"
+        if isinstance(f, Inner):
+            tree, outer = f.tree, f.scope
+            local = frozenset(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)) | set(
+                given
+            )
+            scope = Scope(tree, outer.me if outer.me not in local else "", outer.names, local, prefix, outer)
+        else:
+            if f not in self.trees:
+                self.trees[f] = tree_of(f)
+            tree = self.trees[f]
+            scope = scope_of(f, tree.args.args[0].arg if self._takes_self(node) else "", self.codelet, prefix)
         self.scopes.append(scope)
+        for parameter, arg in given.items():
+            self.bind(parameter, arg, node)
         once = self.new("k")
         self.emit(f"for {once} in range(1):", f"for {once} in (0,):")
         self.depth += 1
@@ -321,9 +393,9 @@ class Calls(Arrays):
         live, self.live = self.live, True
         self.block(tree.body)
         if self.live:
-            scope.exits.append(self.state)
             if any(scope.returns in state for state in scope.exits):
-                self.refuse(node, f"{f.__name__}() may end without a value")
+                self.assign(scope.returns, Const(None), node)
+            scope.exits.append(self.state)
         self.flush()
         self.both("pass")
         self.depth -= 1
@@ -341,9 +413,13 @@ class Calls(Arrays):
             return False
         return not isinstance(inspect.getattr_static(self.codelet, f.attr), staticmethod)
 
-    def _arguments(self, f: FunctionType, node: ast.Call) -> dict[str, Any]:
+    def _arguments(self, f: FunctionType | Inner, node: ast.Call) -> dict[str, Any]:
         """The values of the function's arguments by name, defaults included."""
-        signature, first = inspect.signature(f), [None] if self._takes_self(node) else []
+        try:  # of a function inside compute() they are numbers that are written out
+            plain = eval(f"lambda {ast.unparse(f.tree.args)}: 0", {}) if isinstance(f, Inner) else f
+        except NameError as error:
+            self.refuse(node, str(error))
+        signature, first = inspect.signature(plain), [None] if self._takes_self(node) else []
         try:
             bound = signature.bind(*first, *node.args, **{str(k.arg): k.value for k in node.keywords})
         except TypeError as error:
@@ -351,13 +427,17 @@ class Calls(Arrays):
         found: dict[str, Any] = {}
         for name, parameter in list(signature.parameters.items())[len(first) :]:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                self.refuse(node, f"{f.__name__}() takes any number of arguments")
+                self.refuse(node, f"{ast.unparse(node.func)}(), which takes any number of arguments,")
             if name in bound.arguments:
-                value = self.value(bound.arguments[name])
-                found[name] = self.fixed(value) if isinstance(value, Num) else value
+                found[name] = self.fixed(self.value(bound.arguments[name]))
             else:
                 found[name] = Const(parameter.default)
         return found
+
+
+def _numpys(f: Any) -> bool:
+    """True for functions of arrays that CPython's text calls as they are."""
+    return isinstance(f, Hashable) and (f in STATIC_SHAPE or f in ELEMENTWISE or f in SOLVERS or f in MORE)
 
 
 def text_of(f: Any) -> str:
@@ -386,7 +466,7 @@ def scope_of(f: FunctionType, me: str, codelet: type[Vertex], prefix: str) -> Sc
     names = outside(f)
     if me:
         names[me] = codelet
-    return Scope(f, me, names, frozenset(f.__code__.co_varnames) - {me}, prefix)
+    return Scope(f, me, names, frozenset(f.__code__.co_varnames + f.__code__.co_cellvars) - {me}, prefix)
 
 
 def outside(f: FunctionType) -> dict[str, Any]:

@@ -10,10 +10,14 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
-from ipu_teach.compile.scalar.arithmetic import BINARY
+import numpy as np
+
+from ipu_teach.compile.scalar.arithmetic import BINARY, UNARY
+from ipu_teach.compile.scalar.arrays import nested
 from ipu_teach.compile.scalar.calls import Calls
-from ipu_teach.compile.scalar.values import Arr, Const, Num, Unreached, Vec, in_words, is_number
+from ipu_teach.compile.scalar.values import CODES, HELD, INTS, Arr, Const, Inner, Num, Unreached, Vec, in_words, is_number
 from ipu_teach.compile.scalar.writer import Price
+from ipu_teach.compile.trace import METHODS
 
 
 class Expressions(Calls):
@@ -26,7 +30,7 @@ class Expressions(Calls):
     def value(self, node: ast.expr) -> Any:
         method = getattr(self, "v_" + type(node).__name__, None)
         if method is None:
-            self.refuse(node, in_words(node))
+            self.refuse(node, *in_words(node))
         return method(node)
 
     def num(self, node: ast.expr) -> Num:
@@ -37,7 +41,8 @@ class Expressions(Calls):
         if isinstance(value, Const) and is_number(value.value):
             return self.constant(value.value)
         if not isinstance(value, Num):
-            self.refuse(node, f"`{ast.unparse(node)}` is no single number")
+            instead = "np.where(…)" if isinstance(value, Vec) else "an element of it" if isinstance(value, Arr) else ""
+            self.refuse(node, f"`{ast.unparse(node)}`, which is no single number,", instead)
         return value
 
     def nums(self, nodes: list[ast.expr]) -> list[Num]:
@@ -63,6 +68,8 @@ class Expressions(Calls):
 
     def v_Name(self, node: ast.Name) -> Any:
         scope = self.scope
+        while node.id not in scope.local and scope.outer is not None:
+            scope = scope.outer
         if node.id not in scope.local:
             if node.id not in scope.names:
                 self.refuse(node, f"{node.id} is not known")
@@ -85,15 +92,20 @@ class Expressions(Calls):
         if isinstance(owner, Const) and isinstance(owner.value, (ModuleType, type)) and hasattr(owner.value, node.attr):
             self.seen[owner.value, node.attr] = inspect.getattr_static(owner.value, node.attr, None)
             return Const(getattr(owner.value, node.attr))
-        if isinstance(owner, Arr):
+        if isinstance(owner, Const) and isinstance(owner.value, np.ndarray):
+            owner = self.table(owner.value, node)
+        if isinstance(owner, Arr) and not owner.rows and (owner.free or not owner.box):
             if node.attr == "shape":
                 return [self.length(owner, k, node) for k in range(len(owner.dims))]
             if node.attr == "size" and len(owner.dims) == 1:
                 return self.length(owner, 0, node)
             if node.attr == "ndim":
                 return self.constant(len(owner.dims))
-            if node.attr == "sum":
-                return Const(("sum", owner))
+            if node.attr == "T":
+                mark = owner.mark and f"{owner.mark}.T"
+                return replace(owner, dims=owner.dims[::-1], py=f"{owner.py}.T", mark=mark)
+        if isinstance(owner, (Arr, Vec)) and (node.attr in METHODS or node.attr in ("copy", "astype")):
+            return Const((getattr(np, node.attr), owner))
         self.refuse(node, f".{node.attr}")
 
     def _is_me(self, node: ast.expr) -> bool:
@@ -113,48 +125,53 @@ class Expressions(Calls):
         return Const(found.__func__ if isinstance(found, staticmethod) else found)
 
     def v_Subscript(self, node: ast.Subscript) -> Any:
-        owner = self.value(node.value)
+        owner = self.array(node.value)
         if isinstance(owner, list):
             key = self.num(node.slice)
-            if not isinstance(key.const, int) or not -len(owner) <= key.const < len(owner):
-                self.refuse(node, "an index into a tuple that is no constant")
-            return owner[key.const]
-        if isinstance(owner, Const) and isinstance(owner.value, (list, tuple)):
-            return self.table(owner.value, node)
+            if isinstance(key.const, int) and -len(owner) <= key.const < len(owner):
+                return owner[key.const]
+            owner = self.list_of([self.single(x, node) for x in owner], node)
+            return self.load(owner, [key], node)
+        if isinstance(owner, Vec):
+            owner = self._laid_out(owner)
         if not isinstance(owner, Arr):
             self.refuse(node, "an index into what is no array")
-        if isinstance(node.slice, ast.Slice):
-            return self.sliced(owner, node.slice, node)
         keys = self.keys(owner, node.slice)
-        return self.load(owner, keys, node) if len(keys) == len(owner.dims) else self.row(owner, keys, node)
+        return self.view(owner, node.slice, node) if keys is None else self.load(owner, keys, node)
 
-    def keys(self, owner: Arr, node: ast.expr) -> list[Num]:
-        """The numbers of an index."""
-        parts = node.elts if isinstance(node, ast.Tuple) else [node]
-        if any(isinstance(p, ast.Slice) for p in parts) or len(parts) > len(owner.dims):
-            self.refuse(node, "this slice")
-        return self.nums(list(parts))
+    def array(self, node: ast.expr) -> Any:
+        """The value of an expression; what is a list of constants as a table."""
+        value = Const(ast.literal_eval(node)) if isinstance(node, ast.Tuple) and _is_constant(node) else self.value(node)
+        if isinstance(value, Const) and isinstance(value.value, (list, tuple, np.ndarray)):
+            return self.table(value.value, node)
+        return value
 
     def v_BinOp(self, node: ast.BinOp) -> Any:
-        if isinstance(node.op, ast.Mult) and (isinstance(node.left, ast.List) or isinstance(node.right, ast.List)):
-            self.refuse(node, "a list", "np.zeros(n)")
+        if isinstance(node.op, ast.Mult) and isinstance(node.left, ast.List) and len(node.left.elts) == 1:
+            return self.filled(node)
         a, b = self.operands([node.left, node.right], self.value)
         if isinstance(node.op, ast.MatMult):
-            return self.product(a, b, node)
+            return self.product(a, b, "({} @ {})", node)
         if isinstance(a, (Arr, Vec)) or isinstance(b, (Arr, Vec)):
             return self.vector(type(node.op), a, b, node)
         return self.binary(type(node.op), self.single(a, node.left), self.single(b, node.right), node)
 
-    def v_UnaryOp(self, node: ast.UnaryOp) -> Num:
-        a = self.num(node.operand)
+    def v_UnaryOp(self, node: ast.UnaryOp) -> Any:
+        a = self.value(node.operand)
+        if isinstance(a, (Arr, Vec)) and not isinstance(node.op, ast.Not):
+            sign, fn, name = UNARY[type(node.op)]
+            return self.mapped(fn, [a], self.signed(sign, fn, node), name, f"({sign}{{}})", node)
+        a = self.single(a, node.operand)
         if isinstance(node.op, ast.Not):
             return Num({"wb": self.named(f"not {self.truth(a)}")}, f"(not {a.py})", data=a.data)
         return self.unary(type(node.op), a, node)
 
     def v_Compare(self, node: ast.Compare) -> Any:
+        if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn)):
+            return self._is(node) if isinstance(node.ops[0], (ast.Is, ast.IsNot)) else self._in(node)
         for op in node.ops:
             if type(op) not in BINARY:
-                self.refuse(node, "`in` or `is`")
+                self.refuse(node, "`in` or `is` in a chain")
         if len(node.ops) == 1:
             a, b = self.operands([node.left, node.comparators[0]], self.value)
             if isinstance(a, (Arr, Vec)) or isinstance(b, (Arr, Vec)):
@@ -172,6 +189,35 @@ class Expressions(Calls):
 
         return self._logic([part(k) for k in range(len(node.ops))], True, node)
 
+    def _is(self, node: ast.Compare) -> Num:
+        """`is None`, `is not None`."""
+        a, other, wanted = self.value(node.left), node.comparators[0], isinstance(node.ops[0], ast.Is)
+        if not isinstance(other, ast.Constant) or other.value is not None:
+            self.refuse(node, "`is`", "==")
+        if isinstance(a, Const) and is_number(a.value):
+            a = self.constant(a.value)
+        if not isinstance(a, Num):
+            return self.constant((isinstance(a, Const) and a.value is None) == wanted)
+        self.spend(data=a.data)
+        py = f"({a.py} is {'' if wanted else 'not '}None)"
+        if "no" not in a.alts or len(a.alts) == 1:
+            return replace(self.constant(("no" in a.alts) == wanted), py=py, data=a.data)
+        return Num({"wb": self.named(f"{a.tag} {'==' if wanted else '!='} {CODES['no']}")}, py, data=a.data)
+
+    def _in(self, node: ast.Compare) -> Num:
+        """`a in (1, 2, 3)`: compared with one after the other, until one is equal."""
+        (over,), wanted = node.comparators, isinstance(node.ops[0], ast.In)
+        values = ast.literal_eval(over) if isinstance(over, (ast.Tuple, ast.List)) and _is_constant(over) else ()
+        if not values or not all(map(is_number, values)) or None in values:
+            self.refuse(node, "`in`", "any(v == a for v in …)")
+        a = self.fixed(self.num(node.left))
+
+        def part(value: Any) -> Callable[[], Num]:
+            return lambda: self.binary(ast.Eq, a, self.constant(value), node)
+
+        found = self._logic([part(value) for value in values], False, node)
+        return found if wanted else Num({"wb": self.named(f"not {self.truth(found)}")}, f"(not {found.py})", data=found.data)
+
     def v_BoolOp(self, node: ast.BoolOp) -> Any:
         def part(k: int) -> Callable[[], Num]:
             return lambda: self.num(node.values[k])
@@ -180,21 +226,25 @@ class Expressions(Calls):
 
     def _logic(self, parts: list[Callable[[], Num]], both: bool, node: ast.AST) -> Num:
         """`and`, `or`: what stands further right is worked out only where it is come to."""
-        var = "." + self.new("l")
-        self.assign(var, parts[0](), node)
+        var, value = "." + self.new("l"), parts[0]()
+        self.assign(var, value, node)
         skipped: list[Counter[Price]] = []  # what there is to count where the rest is not come to
         data = False
         for part in parts[1:]:
             a: Num = self.state[var]
             data = data or a.data
             self.spend(data=a.data)
+            if value.const is not None and bool(value.const) is not both:
+                break
             skipped.append(Counter(self.cost))
             x = self.truth(a)
             self.emit(f"if {x if both else f'not {x}'}:", f"if {'' if both else 'not '}{a.py}:")
             self.depth += 1
-            before = dict(self.state)
+            before, found = dict(self.state), list[Num]()
             self.control += data
-            self.assign(var, part(), node)
+            if self.reached(lambda part=part, found=found: found.append(part())):  # type: ignore[misc]
+                (value,) = found
+                self.assign(var, value, node)
             self.control -= data
             self.state = self.joined(before, self.state)
         while skipped:
@@ -204,17 +254,86 @@ class Expressions(Calls):
                 if more:
                     lines += ["    " * (self.depth - 1) + "else:", *more]
             self.depth -= 1
-        found: Num = self.state.pop(var)
-        return found
+        found_all: Num = self.state.pop(var)
+        return found_all
 
     def v_IfExp(self, node: ast.IfExp) -> Any:
         var = "." + self.new("l")
         self.fork(
             node.test,
-            lambda: self.assign(var, self.num(node.body), node),
-            lambda: self.assign(var, self.num(node.orelse), node),
+            lambda: self.assign(var, self.value(node.body), node),
+            lambda: self.assign(var, self.value(node.orelse), node),
         )
+        if var not in self.state:
+            raise Unreached
         return self.state.pop(var)
+
+    def v_NamedExpr(self, node: ast.NamedExpr) -> Any:
+        self.bind(node.target.id, self.value(node.value), node)
+        return self.value(ast.copy_location(ast.Name(node.target.id, ast.Load()), node))
+
+    def v_Lambda(self, node: ast.Lambda) -> Inner:
+        body: list[ast.stmt] = [ast.copy_location(ast.Return(node.body), node.body)]
+        if node not in self.lambdas:
+            self.lambdas[node] = ast.copy_location(ast.FunctionDef("lambda", node.args, body, []), node)
+        return Inner(self.lambdas[node], self.scope)
+
+    # Lists
 
     def v_Tuple(self, node: ast.Tuple) -> list[Any]:
         return self.operands(list(node.elts), self.value)
+
+    def v_List(self, node: ast.List) -> Any:
+        if _is_constant(node):
+            return Const(ast.literal_eval(node))
+        return self.list_of([self.single(x, node) for x in self.operands(node.elts, self.value)], node)
+
+    def list_of(self, values: list[Num], node: ast.AST, shape: tuple[int, ...] = ()) -> Arr:
+        """A new list of some numbers."""
+        values = [self.fixed(x) for x in values]
+        self.boxes.setdefault(made_at(node), set()).update(*(x.alts for x in values))
+        array = self.listed([self.constant(n) for n in shape or (len(values),)], "", node)
+        flat = replace(array, dims=((str(len(values)), "1"),))
+        self.given(flat, values, nested([x.py for x in values], shape or (len(values),), "[]"), node)
+        return array
+
+    def filled(self, node: ast.BinOp, rows: ast.expr | None = None) -> Arr:
+        """`[a] * n`, or a list of such lists."""
+        fill = self.fixed(self.num(node.left.elts[0]))  # type: ignore[attr-defined]
+        sizes = [self.present(n) for n in self.nums([node.right] if rows is None else [rows, node.right])]
+        if any(not set(n.alts) <= INTS - {"u8"} for n in sizes):
+            self.refuse(node, "this size of a list")
+        py = f"[{fill.py}] * {sizes[-1].py}"
+        self.boxes.setdefault(made_at(node), set()).update(fill.alts)
+        array = self.listed(sizes, py if rows is None else f"[{py} for _ in range({sizes[0].py})]", node)
+        count, k = " * ".join(n for n, _ in array.dims), self.new("i")
+        keep, self.pyl, cost, self.cost = self.pyl, [], self.cost, Counter()
+        self.emit(f"for {k} in range({count}):")
+        self.depth += 1
+        self.write(replace(array, dims=((count, "1"),)), [Num({"wi": k}, k)], fill, node)
+        self.depth -= 1
+        self.pyl, self.cost = keep, cost
+        return array
+
+    def listed(self, sizes: list[Num], py: str, node: ast.AST) -> Arr:
+        """A new list of numbers, which nothing was stored in; `py` makes it."""
+        made, name = made_at(node), self.new("a")
+        self.boxes.setdefault(made, set())
+        counts = [n.only[1] if n.const is not None else self.named(f"max(0, {self.whole(n)})") for n in sizes]
+        array = Arr(name, "?", tuple(zip(counts, (*counts[1:], "1"), strict=True)), "0", name, local=True, box=made)
+        for part in self.parts(array):
+            self.emit(f"{name}{part} = np.empty({' * '.join(counts)}, {HELD[part[1]] if part != '_tag' else 'np.int8'})")
+        if py:
+            self.emit(None, f"{name} = {py}")
+        return array
+
+
+def _is_constant(node: ast.List | ast.Tuple) -> bool:
+    """True if all that is in a list stands there."""
+    inner = [x for x in ast.walk(node) if not isinstance(x, (ast.List, ast.Tuple, ast.USub, ast.UnaryOp, ast.Load))]
+    return all(isinstance(x, ast.Constant) for x in inner)
+
+
+def made_at(node: ast.AST) -> str:
+    """What tells the place where a list is made from others."""
+    return f"{getattr(node, 'lineno', 0)}:{getattr(node, 'col_offset', 0)}:{ast.unparse(node)}"

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import ast
+import sys
 from collections import Counter
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ipu_teach.compile.scalar.expressions import Expressions
-from ipu_teach.compile.scalar.values import BOOLS, INTS, SMALL, Arr, Const, Num, Refused, Run, State, Unreached, in_words
+import numpy as np
+
+from ipu_teach.compile.scalar.expressions import Expressions, made_at
+from ipu_teach.compile.scalar.values import BOOLS, INTS, SMALL, Arr, Const, Inner, Num, Refused, Run, State, in_words, is_number
 from ipu_teach.compile.scalar.variables import alike, same
 from ipu_teach.compile.scalar.writer import Price
 
+COMPENSATED = sys.version_info >= (3, 12)  # sum() of Python's own floats makes up for what is rounded away
 SHORT = 2**20  # turns of a loop during which nobody need be able to stop it
 MOST_WALKS = 12  # of one loop, until what is known at its head no longer changes
 
@@ -40,14 +44,10 @@ class Statements(Expressions):
             method = getattr(self, "s_" + type(node).__name__, None)
             line, self.line = self.line, node.lineno
             if method is None:
-                self.refuse(node, in_words(node))
-            scope, at = self.scope, (self.depth, self.control, len(self.scopes), len(self.scope.loops))
+                self.refuse(node, *in_words(node))
             try:
-                method(node)
-            except Unreached:
-                self.depth, self.control = at[:2]
-                del self.scopes[at[2] :], scope.loops[at[3] :]
-                self.live = False
+                if not self.reached(lambda method=method, node=node: method(node)):  # type: ignore[misc]
+                    self.live = False
             except Refused as refused:
                 refused.line = refused.line or node.lineno
                 raise
@@ -75,8 +75,8 @@ class Statements(Expressions):
     def s_Assign(self, node: ast.Assign) -> None:
         value = self.value(node.value)
         if isinstance(value, list) and isinstance(node.targets[0], ast.Tuple):
-            value = [self.fixed(v) if isinstance(v, Num) else v for v in value]
-        elif len(node.targets) > 1 and isinstance(value, Num):
+            value = [self.fixed(v) for v in value]
+        elif len(node.targets) > 1:
             value = self.fixed(value)
         for target in node.targets:
             self.store(target, value, node)
@@ -92,11 +92,10 @@ class Statements(Expressions):
             return
         read: Any = ast.copy_location(type(target)(**{**vars(target), "ctx": ast.Load()}), target)
         old = self.value(read)
-        if isinstance(old, Arr) and len(old.dims) == 1:
-            self.fill(old, self.vector(kind, old, self.value(node.value), node), node)
+        if isinstance(old, Arr):
+            self._change(old, node)
             return
-        if not isinstance(old, Num):
-            self.refuse(node, "an assignment to a whole array")
+        old = self.single(old, target)
         a, b = self.nums([read, node.value]) if isinstance(target, ast.Name) else (self.fixed(old), self.num(node.value))
         self.store(target, self.binary(kind, a, b, node), node)
 
@@ -105,34 +104,42 @@ class Statements(Expressions):
         array = self.value(target.value)
         if not isinstance(array, Arr):
             self.refuse(node, "this assignment")
-        if isinstance(target.slice, ast.Slice):
-            part = self.sliced(array, target.slice, node)
-            self.fill(part, self.vector(type(node.op), part, self.value(node.value), node), node)
+        keys = self.keys(array, target.slice)
+        if keys is None:
+            self._change(self.view(array, target.slice, node), node)
             return
-        keys = [self.fixed(k) for k in self.keys(array, target.slice)]
-        if len(keys) != len(array.dims):
-            self.refuse(node, "an assignment to a row", "a loop over its elements")
+        keys = [self.fixed(k) for k in keys]
         old = self.fixed(self.load(array, keys, node))
         self.write(array, keys, self.binary(type(node.op), old, self.num(node.value), node), node)
+
+    def _change(self, array: Arr, node: ast.AugAssign) -> None:
+        """A whole region += value."""
+        value = self.vector(type(node.op), array, self.value(node.value), node)
+        if not np.can_cast(value.type, array.type, "same_kind"):
+            self.refuse(node, f"{value.type} stored in {array.type}")
+        self.fill(array, value, node)
 
     def store(self, target: ast.expr, value: Any, node: ast.AST) -> None:
         """Give a value to what stands left of the `=`."""
         if isinstance(target, ast.Name):
-            if isinstance(value, Const) and isinstance(value.value, (list, dict, set)):
-                self.refuse(node, "a list that all vertices share")
+            if isinstance(value, Const) and isinstance(value.value, (list, dict, set, np.ndarray)) and self._changes(target.id):
+                known = np.array(value.value, object)
+                if not isinstance(getattr(node, "value", None), ast.List):
+                    self.refuse(node, "a list that all vertices share", "a copy of it")
+                if not known.size or not all(map(is_number, known.flat)):
+                    self.refuse(node, "a list that grows", "np.zeros(n), and a counter,")
+                value = self.list_of([self.constant(x) for x in known.reshape(-1).tolist()], node, known.shape)
             self.bind(target.id, value, node)
         elif isinstance(target, (ast.Tuple, ast.List)):
-            if not isinstance(value, list) or len(value) != len(target.elts):
-                self.refuse(node, "an assignment to several names")
-            for part, item in zip(target.elts, value, strict=True):
+            for part, item in zip(target.elts, self.unpacked(value, len(target.elts), node), strict=True):
                 self.store(part, item, node)
         elif isinstance(target, ast.Attribute):
             declared = self.codelet.fields.get(target.attr) if self._is_me(target.value) else None
-            if declared is not None and declared.depth == 1:
+            if declared is None:
+                self.refuse(node, f"an assignment to {ast.unparse(target)}", "a field, or a local variable")
+            if declared.depth:
                 self.fill(self.region(target.attr, declared), value, node)
                 return
-            if declared is None or declared.depth:
-                self.refuse(node, "an assignment to a whole Vector", "a loop over its elements")
             self.write(self.region(target.attr, declared), [], value, node)
         elif isinstance(target, ast.Subscript):
             self._store_at(target, value, node)
@@ -145,22 +152,54 @@ class Statements(Expressions):
         array = self.value(target.value)
         if not isinstance(array, Arr):
             self.refuse(node, "this assignment")
-        if isinstance(target.slice, ast.Slice):
-            self.fill(self.sliced(array, target.slice, node), value, node)
-            return
         keys = self.keys(array, target.slice)
-        if len(keys) != len(array.dims):
-            self.refuse(node, "an assignment to a row", "a loop over its elements")
-        self.write(array, keys, value, node)
+        if keys is None:
+            self.fill(self.view(array, target.slice, node), value, node)
+        else:
+            self.write(array, keys, value, node)
+
+    def unpacked(self, value: Any, count: int, node: ast.AST) -> list[Any]:
+        """What several names are given at once."""
+        if isinstance(value, Const) and isinstance(value.value, (list, tuple)):
+            value = self.table(value.value, node)
+        if isinstance(value, Arr) and len(value.dims) == 1:
+            self.bail(f"{value.dims[0][0]} != {count}", node)
+            return [self.fixed(self.load(value, [self.constant(k)], node)) for k in range(count)]
+        if not isinstance(value, list) or len(value) != count:
+            self.refuse(node, "an assignment to several names")
+        return value
+
+    def _changes(self, name: str) -> bool:
+        """True if a list of that name is stored into somewhere, or may be: it is used as more than a table."""
+        tree, read = self.trees.get(self.scope.function, self.scope.function), set()
+        for part in ast.walk(tree):  # type: ignore[arg-type]
+            if isinstance(part, ast.Subscript) and not isinstance(part.ctx, ast.Load):
+                root: ast.expr = part
+                while isinstance(root, ast.Subscript):
+                    root = root.value
+                if isinstance(root, ast.Name) and root.id == name:
+                    return True
+            if isinstance(part, (ast.For, ast.comprehension)):
+                read.add(part.iter)
+            if isinstance(part, ast.Subscript):
+                read.add(part.value)
+            if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in READERS:
+                read |= set(part.args)
+        loads = (n for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))  # type: ignore[arg-type]
+        return any(n.id == name and n not in read for n in loads)
 
     # Branches
 
     def fork(self, test: ast.expr, yes: Callable[[], None], no: Callable[[], None]) -> None:
         a = self.num(test)
-        x = self.truth(a)
         self.spend(data=a.data)
-        before, inside, spent = dict(self.state), dict(self.scope.inside), self.cost
         self.control += a.data
+        if a.const is not None:  # known ahead
+            (yes if a.const else no)()
+            self.control -= a.data
+            return
+        x = self.truth(a)
+        before, inside, spent = dict(self.state), dict(self.scope.inside), self.cost
         ends = []
         first: tuple[Counter[Price], int, int] | None = None  # what the first way has to count, and where it ends
         for line, way in (("if {}:", yes), ("else:", no)):
@@ -168,7 +207,7 @@ class Statements(Expressions):
             self.depth += 1
             self.state, self.live, self.cost = dict(before), True, Counter(spent)
             self.scope.inside = dict(inside)
-            way()
+            self.live = self.reached(way) and self.live
             if self.live:
                 ends.append(self.state)
                 if first is not None:
@@ -203,9 +242,7 @@ class Statements(Expressions):
     def s_Return(self, node: ast.Return) -> None:
         scope = self.scope
         if not scope.returns:
-            if node.value is not None and not (isinstance(node.value, ast.Constant) and node.value.value is None):
-                self.refuse(node, "a value that compute() returns")
-            self.finish()
+            self.finish(None if node.value is None else self.num(node.value))
             return
         if node.value is not None:
             self.assign(scope.returns, self.value(node.value), node)
@@ -216,10 +253,21 @@ class Statements(Expressions):
         self.both("break")
         self.live = False
 
-    def finish(self) -> None:
-        """compute() is over."""
+    def s_FunctionDef(self, node: ast.FunctionDef) -> None:
+        self.bind(node.name, Inner(node, self.scope), node)
+
+    def finish(self, answer: Num | None = None) -> None:
+        """compute() is over. `answer`: what it returns; None, as nothing, counts as true."""
         self.settle()
-        self.emit("cycles[v] = max(cycles[v], cyc)" if self.multi else "cycles[v] = cyc", "return cyc")
+        no = ""
+        if answer is not None and "no" not in answer.alts and not answer.const:
+            self.answers = True
+            self.emit(f"if not {self.truth(answer)}:")
+            self.emit("    cycles[~v] = 0")
+            no = f" if {answer.py} else ~cyc"
+        elif answer is not None and len(answer.alts) > 1:
+            self.refuse(ast.Pass(), "compute() that returns None or a number", "return True or False")
+        self.emit("cycles[v] = max(cycles[v], cyc)" if self.multi else "cycles[v] = cyc", f"return cyc{no}")
         self.emit("return 0")
         self.live = False
 
@@ -228,7 +276,7 @@ class Statements(Expressions):
     def loop(self, head: Callable[[list[State]], Head], node: ast.For | ast.While) -> None:
         """A loop: walked without keeping the text until what is known at its head no longer changes, and then for good."""
         if node.orelse:
-            self.refuse(node.orelse[0], "a loop's else")
+            self.refuse(node.orelse[0], "a loop's else", "a flag that is set before the break")
         self.flush()
         scope = self.scope
         before = entry = dict(self.state)
@@ -253,7 +301,7 @@ class Statements(Expressions):
             entry = met
         else:
             if known is None:
-                self.refuse(node, "types that do not settle")
+                self.refuse(node, "a loop whose variables change their types")
         if known is None:
             self.settled.setdefault((node, self.control > 0), []).append((before, entry))
         parted, scope.parted = scope.parted, False
@@ -334,20 +382,24 @@ class Statements(Expressions):
         self.emit(None, "    most = longer(cyc)")
 
     def s_For(self, node: ast.For) -> None:
-        seq = self._sequence(node.iter)
+        self.over(self._sequence(node.iter), node)
+
+    def over(self, seq: Run, node: ast.For) -> None:
+        """The loop of a `for`."""
         counter = self.new("i")
 
         def head(breaks: list[State]) -> Head:
             entry = dict(self.state)
             target, plain = self._target(node.target), seq.bounds is not None and isinstance(node.target, ast.Name)
             over = f"range({', '.join(seq.bounds)})" if plain and seq.bounds else f"range({seq.count})"
-            self.emit(f"for {counter} in {over}:", f"for {target} in {seq.py}:")
+            self.emit(f"for {counter} in {over}:")
+            self.emit(None, f"for {counter} in range({seq.size}):" if seq.counted else f"for {target} in {seq.py}:")
             self.depth += 1
             self.spend(times=2, data=seq.data)
             endless = seq.data or not all(map(_is_short, (seq.bounds or ())[:2]))
             if endless or len(self.scope.loops) == 1:
                 self._may_stop(node, endless)
-            keep, self.pyl = self.pyl, []
+            keep, self.pyl = self.pyl, self.pyl if seq.counted else []
             item = Num({"wi": counter}, target, bound=SMALL) if plain else seq.item(counter)
             control, self.control = self.control, 0  # a counter of a loop is the chip's
             self.give(node.target, item, node)
@@ -370,49 +422,86 @@ class Statements(Expressions):
 
         self.loop(head, node)
 
-    def over_all(self, f: Any, node: ast.Call) -> Num:
-        (what,), own = node.args, self.new("g_")
+    def v_ListComp(self, node: ast.ListComp) -> Arr:
+        (part,), elt, own = node.generators[:1], node.elt, self.new("g_")
+        if len(node.generators) > 1 or part.ifs:
+            self.refuse(node, "a list that grows", "np.zeros(n), and a counter,")
+        whole = isinstance(elt, ast.BinOp) and isinstance(elt.op, ast.Mult) and isinstance(elt.left, ast.List)
+        if whole and isinstance(part.iter, ast.Call) and ast.unparse(part.iter.func) == "range" and len(part.iter.args) == 1:
+            return self.filled(elt, part.iter.args[0])  # type: ignore[arg-type]
+        seq, rename = self._sequence(part.iter), _own_names(part.target, own)
+        array = self.listed([Num({"wi": self.named(seq.count)}, seq.size)], f"[0] * ({seq.size})", node)
+        given = {"T": rename.visit(deepcopy(part.target)), "E": rename.visit(deepcopy(elt))}
+        given |= {name: ast.Name(own + name, ast.Load()) for name in "KL"}
+        (loop,) = self.made("for K, T in I:\n    L[K] = E", given, node).body
+        self.bind(own + "L", array, node)
+        self.over(_numbered(seq, "0"), loop)  # type: ignore[arg-type]
+        found: Arr = self.state[self.scope.prefix + own + "L"]
+        return found
+
+    def made(self, text: str, given: dict[str, ast.expr], node: ast.AST) -> ast.Module:
+        """Statements with expressions in place of names; the variables that they assign are the function's."""
+        put = _Put(given)
+        found = ast.Module([put.visit(part) for part in ast.parse(text).body], [])
+        for part in ast.walk(found):
+            ast.copy_location(part, node)
+        self.scope.local |= {n.id for n in ast.walk(found) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        self.scope.local |= {n.id for name, n in given.items() if name == "L" and isinstance(n, ast.Name)}
+        return found
+
+    def over_all(self, f: Any, node: ast.Call, named: dict[str, ast.expr]) -> Num:
+        what, own = node.args[0], self.new("g_")
         plain = not isinstance(what, (ast.GeneratorExp, ast.ListComp))
         if isinstance(what, ast.ListComp) and f in (any, all):
             self.refuse(node, f"{f.__name__}() of a list", "a generator")
         parts = [] if plain else what.generators  # type: ignore[attr-defined]
-        if len(parts) > 1 or (plain and isinstance(what, (ast.List, ast.Tuple))):
+        if len(parts) > 1 or not named.keys() <= ({"default", "key"} if f in (max, min) else {"start"} if f is sum else set()):
             self.refuse(node, f"{f.__name__}() of this", "a loop")
         target: ast.expr = ast.Name(own + "_T", ast.Load()) if plain else parts[0].target
         element: ast.expr = target if plain else what.elt  # type: ignore[attr-defined]
-        names = {n.id for n in ast.walk(target) if isinstance(n, ast.Name)}
-        rename = _Put({name: ast.Name(f"{own}_{name}", ast.Load()) for name in names})
-        given = {
+        rename = _own_names(target, own)
+        given = {name: ast.Name(own + name, ast.Load()) for name in "ABFKX"} | {
             "T": rename.visit(deepcopy(target)),
             "I": what if plain else parts[0].iter,
             "E": rename.visit(deepcopy(element)),
+            "S": [*node.args[1:], named.get("start", ast.Constant(0))][0],
+            "G": ast.Call(named["key"], [ast.Name(own + "X", ast.Load())], []) if "key" in named else ast.Constant(0),
+            "D": named.get("default", ast.Constant(0)),
         }
-        given |= {name: ast.Name(own + name, ast.Load()) for name in "AF"}
-        body = ast.parse(_LOOPS[f]).body
-        loop = body[-1]
+        made = self.made(_LOOPS[f] if "key" not in named else _BY_KEY.format("><"[f is min]), given, node)
+        loop = made.body[-1]
         assert isinstance(loop, ast.For)
+        place, total = made_at(node), f"{self.scope.prefix}{own}A"
+        if place in self.summed:
+            made.body.insert(1, _Line(f"{own}l = [{total}]"))
+            collected = _Line(f"{own}l.append({self.scope.prefix}{own}X)")
+            loop.body = [*self.made("X = E", given, node).body, collected, *self.made("A = A + X", given, node).body]
         for test in reversed([] if plain else parts[0].ifs):
             loop.body = [ast.If(rename.visit(deepcopy(test)), loop.body, [])]
-        put = _Put(given)
-        made = ast.Module([put.visit(part) for part in body], [])
+        if "default" in named:
+            made.body += self.made("if F:\n    A = D", given, node).body
         for part in ast.walk(made):
             ast.copy_location(part, node)
-        self.scope.local |= {n.id for n in ast.walk(made) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         names_before = self.scope.names
         self.scope.names = {**names_before, "max": max, "min": min}
         self.block(made.body)
         self.scope.names = names_before
         found = self.num(ast.copy_location(ast.Name(own + "A", ast.Load()), node))
-        if f is sum and "wf" in found.alts:
-            self.refuse(node, "sum() of Python's floats", "a loop that adds")
+        if f is sum and "wf" in found.alts and COMPENSATED:
+            self.summed.add(place)
+            self.by_python(node, "sum() of Python's floats")
+            self.emit(None, f"{total} = sum({own}l)")
         return found
+
+    def s__Line(self, node: _Line) -> None:
+        self.emit(None, node.text)
 
     def give(self, target: ast.expr, item: Any, node: ast.AST) -> None:
         """Give a loop's variables their values."""
         if isinstance(target, ast.Name):
             self.bind(target.id, item, node)
-        elif isinstance(target, ast.Tuple) and isinstance(item, list) and len(item) == len(target.elts):
-            for part, one in zip(target.elts, item, strict=True):
+        elif isinstance(target, ast.Tuple):
+            for part, one in zip(target.elts, self.unpacked(item, len(target.elts), node), strict=True):
                 self.give(part, one, node)
         else:
             self.refuse(target, "this loop variable")
@@ -432,34 +521,42 @@ class Statements(Expressions):
             f = f.value if isinstance(f, Const) else None
             if f is range and not node.keywords and 1 <= len(node.args) <= 3:
                 return self._range(node)
-            if f is enumerate and len(node.args) == 1 and not node.keywords:
-                inner = self._sequence(node.args[0])
-                item = inner.item
-                return Run(
-                    inner.count, lambda k: [Num({"wi": k}, "", bound=SMALL), item(k)], f"enumerate({inner.py})", inner.data
-                )
+            start = [*node.args[1:], *(k.value for k in node.keywords if k.arg == "start")]
+            if f is enumerate and node.args and len(start) == len(node.args) - 1 + len(node.keywords) <= 1:
+                first = self.num(start[0]) if start else self.constant(0)
+                if not isinstance(first.const, int):
+                    self.refuse(node, "enumerate() from a number that is no constant")
+                return _numbered(self._sequence(node.args[0]), str(first.const))
             strict = [k for k in node.keywords if k.arg == "strict" and isinstance(k.value, ast.Constant)]
             if f is zip and node.args and len(strict) == len(node.keywords):
                 return self._zip(node, any(k.value.value for k in strict))  # type: ignore[attr-defined]
             if f is reversed and len(node.args) == 1:
-                inner = self._sequence(node.args[0])
-                n = self.new("n")
-                self.emit(f"{n} = {inner.count}")
+                inner, n = self._sequence(node.args[0]), self.new("n")
+                self.emit(f"{n} = {inner.count}", f"{n} = {inner.size}")
                 back = inner.item
-                return Run(n, lambda k: back(self.named(f"{n} - 1 - {k}")), f"reversed({inner.py})", inner.data)
-        return self._items(self.value(node), node)
+
+                def item(k: str) -> Any:
+                    turned = self.new()
+                    self.both(f"{turned} = {n} - 1 - {k}")
+                    return back(turned)
+
+                return replace(inner, count=n, size=n, item=item, py=f"reversed({inner.py})", bounds=None)
+        return self._items(self.array(node), node)
 
     def _zip(self, node: ast.Call, strict: bool) -> Run:
         inner = [self._sequence(a) for a in node.args]
         n = self.new("n")
         self.emit(f"{n} = {inner[0].count}" if len(inner) == 1 else f"{n} = min({', '.join(i.count for i in inner)})")
+        size = f"min({', '.join(i.size for i in inner)})" if len(inner) > 1 else inner[0].size
         for other in inner if strict else ():
             self.bail(f"{other.count} != {n}", node)
-        text = f"zip({', '.join(i.py for i in inner)}{', strict=True' if strict else ''})"
-        return Run(n, lambda k: [i.item(k) for i in inner], text, any(i.data for i in inner))
+            self.emit(None, f"assert {other.size} == {size}")
+        text = f"zip({', '.join(i.py for i in inner)})"
+        data, counted = any(i.data for i in inner), any(i.counted for i in inner)
+        return Run(n, lambda k: [i.item(k) for i in inner], text, size, data, counted)
 
     def _range(self, node: ast.Call) -> Run:
-        args = self.nums(node.args)
+        args = [self.present(a) for a in self.nums(node.args)]
         names = []
         for a in args:
             if not set(a.alts) <= INTS - {"u8"} | BOOLS:
@@ -472,41 +569,87 @@ class Statements(Expressions):
             self.bail(f"{step} == 0", node)
         py = f"range({', '.join(x.py for x in args)})"
 
-        def item(k: str) -> Num:
-            return Num({"wi": self.named(f"{first} + {k} * {step}")}, "", bound=SMALL)
+        ends = [a.py for a in args]
+        begin, turn = ("0", "1") if len(ends) == 1 else (ends[0], ends[2] if len(ends) > 2 else "1")
 
-        return Run(f"range_len({first}, {end}, {step})", item, py, any(x.data for x in args), (first, end, step))
+        def item(k: str) -> Num:
+            name = self.named(f"{first} + {k} * {step}")
+            self.emit(None, f"{name} = {begin} + {k} * {turn}")
+            return Num({"wi": name}, name, bound=SMALL)
+
+        count = f"range_len({first}, {end}, {step})"
+        return Run(count, item, py, f"len({py})", any(x.data for x in args), bounds=(first, end, step))
 
     def _items(self, array: Any, node: ast.expr) -> Run:
         """The elements of an array, or its rows."""
-        if isinstance(array, Const) and isinstance(array.value, (tuple, list)):
-            self.refuse(node, "a loop over a list", "a loop over range(len(…))")
+        if isinstance(array, list):
+            array = self.list_of([self.single(x, node) for x in array], node)
         if not isinstance(array, Arr):
             self.refuse(node, "a loop over what is no array")
         if not array.sized:
             self.refuse(node, "a loop over a ONE_PTR field")
-        n, s = array.dims[0]
-        if len(array.dims) > 1:
-            if array.writable or self.multi:
-                self.refuse(node, "a loop over rows that are written", "a loop over their numbers")
-            return Run(
-                n,
-                lambda k: replace(array, dims=array.dims[1:], off=self.named(f"{array.off} + {k} * {s}"), py="", mark=""),
-                array.py,
-            )
-        if self.multi and not array.local:
-            self.refuse(node, "a loop over elements in a MultiVertex", "a loop over range(worker_id, n, self.num_workers)")
-        return Run(n, lambda k: self.load(replace(array, dims=(), off=f"{array.off} + {k} * {s}"), [], node), array.py)
+        if isinstance(node, ast.Name):
+            array = self.fixed(array)
+        (n, s), size = array.dims[0], f"len({array.py})"
+
+        def item(k: str) -> Any:
+            if len(array.dims) == 1:
+                self.scope.inside[k] = n
+                return self.load(array, [Num({"wi": k}, k)], node)
+            off = f"{array.off} + {k} * {s}" if not array.rows else f"{array.off} + dims[{array.rows} + 2 * {k}]"
+            rest = ((self.named(f"dims[{array.rows} + 2 * {k} + 1]"), "1"),) if array.rows else array.dims[1:]
+            mark = array.mark and f"{array.mark}[{k}]"
+            return replace(array, dims=rest, off=self.named(off), py=f"{array.py}[{k}]", mark=mark, rows="")
+
+        counted = bool(array.mark) and (len(array.dims) > 1 or self.multi)
+        return Run(n, item, array.py, size, counted=counted)
 
 
-# What Python's functions of many are, as loops. In Python 3.12 a sum of Python's own floats makes up for what is rounded away.
+# What Python's functions of many are, as loops.
 _LOOPS = {
-    sum: "A = 0\nfor T in I:\n    A = A + E",
+    sum: "A = S\nfor T in I:\n    A = A + E",
     any: "A = False\nfor T in I:\n    if E:\n        A = True\n        break",
     all: "A = True\nfor T in I:\n    if not E:\n        A = False\n        break",
     max: "F = True\nfor T in I:\n    if F:\n        A = E\n        F = False\n    else:\n        A = max(A, E)",
     min: "F = True\nfor T in I:\n    if F:\n        A = E\n        F = False\n    else:\n        A = min(A, E)",
 }
+_BY_KEY = """
+F = True
+for T in I:
+    X = E
+    K = G
+    if F:
+        A = X
+        B = K
+        F = False
+    elif K {} B:
+        A = X
+        B = K
+"""
+READERS = ("len", "max", "min", "sum", "any", "all", "enumerate", "zip", "reversed")  # of lists, which they leave as they are
+
+
+def _numbered(inner: Run, start: str) -> Run:
+    """What enumerate makes of a sequence."""
+
+    def item(k: str) -> list[Any]:
+        number = k if start == "0" else f"({k} + {start})"
+        return [Num({"wi": number}, number, bound=SMALL), inner.item(k)]
+
+    return replace(inner, item=item, py=f"enumerate({inner.py}{'' if start == '0' else ', ' + start})", bounds=None)
+
+
+def _own_names(target: ast.expr, own: str) -> _Put:
+    """Gives the loop variables of a generator names of their own."""
+    return _Put({n.id: ast.Name(f"{own}_{n.id}", ast.Load()) for n in ast.walk(target) if isinstance(n, ast.Name)})
+
+
+class _Line(ast.stmt):
+    """A line of CPython's text alone."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.text = text
 
 
 class _Put(ast.NodeTransformer):

@@ -2,6 +2,7 @@
 
 Types are numpy's own by two letters ("f4", "i2", "b1") and three of Python's, which are weak: "wb", "wi", "wf" (a bool, an int,
 a float take the type of what they meet). No table of types is written: the type of `a op b` is that of `op(sample, sample)`.
+"no" is that of None, which a variable may hold until it has a number.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ SMALL = 2**40  # no length or loop counter is larger
 SAMPLES: dict[str, Any] = {
     "wb": True, "wi": 1, "wf": 1.0, "b1": np.bool_(True), "i1": np.int8(1), "u1": np.uint8(1), "i2": np.int16(1),
     "u2": np.uint16(1), "i4": np.int32(1), "u4": np.uint32(1), "i8": np.int64(1), "u8": np.uint64(1),
-    "f2": np.float16(1), "f4": np.float32(1), "f8": np.float64(1),
+    "f2": np.float16(1), "f4": np.float32(1), "f8": np.float64(1), "no": None,
 }  # fmt: skip
 CODES = {t: k for k, t in enumerate(SAMPLES)}  # what a tag holds
 INTS = frozenset(("wi", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"))
@@ -27,7 +28,7 @@ FLOATS = frozenset(("wf", "f2", "f4", "f8"))
 BOOLS = frozenset(("b1", "wb"))
 WEAK = frozenset(("wb", "wi", "wf"))
 # How the compiled text holds a type: all integers as int64 but the largest, halves as singles. One slot for each.
-SLOT = {**dict.fromkeys(INTS, "i"), "u8": "u", "f2": "f", "f4": "f", "f8": "d", "wf": "d", "b1": "b", "wb": "b"}
+SLOT = {**dict.fromkeys(INTS, "i"), "u8": "u", "f2": "f", "f4": "f", "f8": "d", "wf": "d", "b1": "b", "wb": "b", "no": "b"}
 ZERO = {"i": "np.int64(0)", "u": "np.uint64(0)", "f": "np.float32(0)", "d": "0.0", "b": "False"}  # by slot
 HELD = {"i": "np.int64", "u": "np.uint64", "f": "np.float32", "d": "np.float64", "b": "np.bool_"}
 
@@ -45,14 +46,16 @@ class Unreached(Exception):
 
 
 def kind_of(value: Any) -> str:
-    """The type of a number; "?" for what is none."""
+    """The type of a number; "no" for None, and "?" for what is neither."""
+    if value is None:
+        return "no"
     if isinstance(value, np.generic):  # first: np.float64 is a float, too, and yet not weak
         return str(value.dtype.str[1:])
     return "w" + type(value).__name__[0] if type(value) in (bool, int, float) else "?"
 
 
 def is_number(value: Any) -> bool:
-    """True for a number that the walk can hold."""
+    """True for a number that the walk can hold, and for None."""
     return kind_of(value) in SAMPLES
 
 
@@ -65,6 +68,11 @@ def reach(types: Iterable[str]) -> int | None:
 def dtype_of(t: str) -> Any:
     """numpy's dtype for a type; of Python's numbers the one that holds them."""
     return np.dtype({"wb": "?", "wi": "i8", "wf": "f8"}.get(t, t))
+
+
+def numpys(dtype: Any) -> str:
+    """A dtype in a text."""
+    return f"np.{np.dtype(dtype).name.replace('bool', 'bool_')}"
 
 
 @dataclass(frozen=True)
@@ -92,10 +100,12 @@ class Num:
 
 @dataclass(frozen=True)
 class Arr:
-    """A field's region, a row or slice of it, or a local array.
+    """A field's region, a row or slice of it, a local array or list, or a table of constants.
 
     `dims`: (length, stride) of each axis, and `off`: where it begins, texts of the compiled one. `mark`: CPython's text for
-    where stores are marked; empty where they are not.
+    where stores are marked; empty where they are not. `rows`: of a list of vectors, the place in `dims` from which on it says
+    where they lie. `box`: of a list, whose numbers may be of several types, where it is made; its buffers are `buf` with a slot
+    each, and one of tags. `free`: its numbers are known ahead.
     """
 
     buf: str
@@ -108,6 +118,18 @@ class Arr:
     writable: bool = True
     local: bool = False
     sized: bool = True
+    rows: str = ""
+    box: str = ""
+    free: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Numbers that are known ahead, as CPython's text and as those of the compiled one's arrays, by their names."""
+
+    py: str
+    compiled: dict[str, str]
+    values: list[Num]
 
 
 @dataclass(frozen=True)
@@ -119,26 +141,38 @@ class Const:
 
 @dataclass(frozen=True)
 class Vec:
-    """An expression over whole regions: `item(k)` writes what gives element k, and returns the text of it."""
+    """An expression over whole regions: `item(k)` writes what gives element k, and returns the text of it.
 
-    n: str
+    `dims`: the compiled text's length of each axis, none for a number; `size`: CPython's text for how many elements it has.
+    """
+
+    dims: tuple[str, ...]
     type: str
     item: Callable[[str], str]
     py: str
-    bufs: frozenset[str]
+    bufs: frozenset[str] = frozenset()
+    size: str = ""
+
+    @property
+    def n(self) -> str:
+        """The compiled text for how many elements it has."""
+        return " * ".join(self.dims)
 
 
 @dataclass(frozen=True)
 class Run:
     """What a `for` runs over: how many items, `item(k)` for number k, and CPython's text.
 
-    `bounds`: first, end and step where it is a plain range of one counter.
+    `size`: CPython's text for how many. `counted`: CPython's loop counts, too, and takes its items by number. `bounds`: first,
+    end and step where it is a plain range of one counter.
     """
 
     count: str
     item: Callable[[str], Any]
     py: str
+    size: str
     data: bool = False
+    counted: bool = False
     bounds: tuple[str, str, str] | None = None
 
 
@@ -149,11 +183,12 @@ State = dict[str, Any]
 class Scope:
     """A function that is being walked: compute() itself, or one that stands in place of its call."""
 
-    function: FunctionType
+    function: FunctionType | ast.FunctionDef
     me: str  # what it calls the vertex; "" if it does not have it
     names: dict[str, Any]
     local: frozenset[str]
     prefix: str  # of its variables in the texts
+    outer: Scope | None = None  # in whose text it stands
     inside: dict[str, str] = field(default_factory=dict)  # loop counters that are known to be below a length
     loops: list[tuple[tuple[list[State], list[State]], str]] = field(
         default_factory=list
@@ -163,12 +198,22 @@ class Scope:
     parted: bool = False  # data decide how far a loop of it comes
 
 
-def in_words(node: ast.AST) -> str:
-    """A piece of the text as a reason names it."""
+@dataclass(frozen=True)
+class Inner:
+    """A function that stands inside another one's text."""
+
+    tree: ast.FunctionDef
+    scope: Scope = field(compare=False)
+
+
+def in_words(node: ast.AST) -> tuple[str, str]:
+    """A piece of the text as a reason names it, and what to write instead, if there is something."""
+    counted = "np.zeros(n), with the keys as indices,"
     found = {
-        ast.List: "a list", ast.ListComp: "a list in brackets", ast.Slice: "a slice", ast.Try: "a try", ast.With: "a with",
-        ast.FunctionDef: "a function inside compute()", ast.GeneratorExp: "a generator", ast.JoinedStr: "a formatted text",
-        ast.Lambda: "a lambda", ast.SetComp: "a set", ast.DictComp: "a dict", ast.Dict: "a dict", ast.Set: "a set",
-        ast.Match: "a match", ast.Delete: "a del", ast.Global: "a global", ast.Nonlocal: "a nonlocal", ast.Import: "an import",
+        ast.Try: ("a try", "an if before what may fail"), ast.With: ("a with", ""), ast.GeneratorExp: ("a generator", "a loop"),
+        ast.JoinedStr: ("a formatted text", ""), ast.SetComp: ("a set", counted), ast.DictComp: ("a dict", counted),
+        ast.Dict: ("a dict", counted), ast.Set: ("a set", counted), ast.Match: ("a match", "if and elif"),
+        ast.Delete: ("a del", ""), ast.Global: ("a global", "a state field"), ast.Nonlocal: ("a nonlocal", "an argument"),
+        ast.Import: ("an import", "it at the head of the file"),
     }.get(type(node))  # fmt: skip
-    return found or f"`{ast.unparse(node).splitlines()[0]}`"
+    return found or (f"`{ast.unparse(node).splitlines()[0]}`", "")

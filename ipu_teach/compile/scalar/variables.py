@@ -7,7 +7,21 @@ from dataclasses import replace
 from typing import Any
 
 from ipu_teach.compile.scalar.arithmetic import Arithmetic
-from ipu_teach.compile.scalar.values import CODES, HELD, SLOT, ZERO, Arr, Const, Num, Refused, State, Vec, dtype_of, is_number
+from ipu_teach.compile.scalar.values import (
+    CODES,
+    HELD,
+    SLOT,
+    ZERO,
+    Arr,
+    Const,
+    Num,
+    Refused,
+    State,
+    Vec,
+    dtype_of,
+    is_number,
+    numpys,
+)
 
 
 class Variables(Arithmetic):
@@ -47,38 +61,49 @@ class Variables(Arithmetic):
             if stride != "1":
                 self.emit(f"{s}_s{k} = {stride}")
             dims.append((f"{s}_n{k}", stride if stride == "1" else f"{s}_s{k}"))
-        if value.local:
-            self.emit(f"{s}_a = {value.buf}")
+        own = value.local and not value.free
+        for part in self.parts(value) if own else ():
+            self.emit(f"{s}_a{part} = {value.buf}{part}")
         if value.mark and value.writable:
             self.emit(None, f"{s}_m = {value.mark}")
         if value.mark and self.multi:
             self.emit(None, f"r_{s}_m = r_{value.mark}")
-        buf, mark = f"{s}_a" if value.local else value.buf, value.mark and f"{s}_m"
+        buf, mark = f"{s}_a" if own else value.buf, value.mark and f"{s}_m"
         return replace(value, off=f"{s}_o", dims=tuple(dims), py=s, mark=mark, buf=buf)
 
-    def _laid_out(self, value: Vec) -> Arr:
-        """An expression over whole regions as a local array."""
-        a, n, k = self.new("a"), self.new("n"), self.new("i")
-        self.emit(f"{n} = {value.n}", f"{a} = {value.py}")
-        self.emit(f"{a} = np.empty({n}, {held_dtype(value.type)})")
-        self.emit(f"for {k} in range({n}):")
+    def parts(self, value: Arr) -> list[str]:
+        """What the names of its buffers end in."""
+        if not value.box:
+            return [""]
+        types = self.boxes[value.box]
+        return [f"_{slot}" for slot in sorted({SLOT[t] for t in types})] + ["_tag"] * (len(types) > 1)
+
+    def _laid_out(self, value: Vec, python: bool = True) -> Arr:
+        """An expression over whole regions as a local array; without `python` in the compiled text alone."""
+        a, k, sizes = self.new("a"), self.new("i"), [self.named(n) for n in value.dims]
+        if python:
+            self.emit(None, f"{a} = {value.py}")
+        self.emit(f"{a} = np.empty({' * '.join(sizes)}, {held_dtype(value.type)})")
+        self.emit(f"for {k} in range({' * '.join(sizes)}):")
         self.depth += 1
         self.emit(f"{a}[{k}] = {value.item(k)}")
         self.depth -= 1
-        return Arr(a, value.type, ((n, "1"),), "0", a, local=True)
+        return Arr(a, value.type, tuple(zip(sizes, (*sizes[1:], "1"), strict=True)), "0", a, local=True)
 
     def bind(self, name: str, value: Any, node: ast.AST) -> None:
         """Assign to a name of the function that is being walked."""
         self.assign(self.scope.prefix + name, value, node)
         self.scope.inside.pop(self.scope.prefix + name, None)
 
-    def fixed(self, a: Num) -> Num:
+    def fixed(self, a: Any) -> Any:
         """The value as it is now, whatever is assigned later."""
+        if not isinstance(a, Num):
+            return self._array(self.new("p"), a) if isinstance(a, Arr) and not a.free else a
         name = self.new("p")
         self.emit(None, f"{name} = {a.py}")
         if a.const is not None:
             return a
-        slots, tag = self.dispatch([a], lambda ts, xs: (ts[0], xs[0]))
+        slots, tag = self.dispatch([a], lambda ts, xs: (ts[0], xs[0]), none=True)
         return replace(a, alts=slots, tag=tag, py=name)
 
     def joined(self, *states: State) -> State:
@@ -91,8 +116,13 @@ class Variables(Arithmetic):
             elif all(v == found[0] for v in found):
                 if len(found) == len(states):
                     result[name] = found[0]
+            elif all(isinstance(v, Arr) and v.box and replace(v, box="") == replace(found[0], box="") for v in found):
+                boxes = sorted({v.box for v in found})
+                self.boxes |= dict.fromkeys(boxes, set().union(*(self.boxes[box] for box in boxes)))  # one set, from here on
+                result[name] = replace(found[0], box=boxes[0])
             else:
-                raise Refused(f"the variable {name.lstrip('.v_')} holds different arrays")
+                what = "a choice of arrays" if name[0] == "." else f"{name.removeprefix('v_')}, which holds different arrays,"
+                raise Refused(what, 0, "an if around what is done with each")
         return result
 
     def _met(self, name: str, found: list[Num], missing: bool) -> Num:
@@ -113,7 +143,7 @@ def slot_of(name: str) -> str:
 
 def held_dtype(t: str) -> str:
     """The text of the dtype of a local array, as the compiled text holds it."""
-    return HELD["f"] if t == "f2" else f"np.{dtype_of(t).name.replace('bool', 'bool_')}"
+    return HELD["f"] if t == "f2" else numpys(dtype_of(t))
 
 
 def alike(a: State, b: State) -> bool:

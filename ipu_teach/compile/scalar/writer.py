@@ -9,11 +9,11 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import product
-from types import FunctionType
 from typing import Any, NoReturn
 
-from ipu_teach.compile.scalar.values import CODES, SLOT, ZERO, Num, Refused, Scope, State
+from ipu_teach.compile.scalar.values import CODES, SLOT, ZERO, Num, Refused, Scope, State, Table, Unreached, Vec, dtype_of
 from ipu_teach.graph.vertex import Vertex
 
 # (numpy's name of an operation, its type by numpy's letters, the learner's line). No name: an instruction of one cycle.
@@ -31,19 +31,24 @@ class Writer:
     now will be thrown away.
     """
 
-    def __init__(self, codelet: type[Vertex]) -> None:
-        self.codelet = codelet
+    def __init__(self, codelet: type[Vertex], lists: frozenset[str]) -> None:
+        self.codelet, self.lists = codelet, lists
         self.multi = codelet.context == "multi"
         self.tagged: set[str] = set()  # variables that hold several types somewhere
         self.slots: dict[str, str] = {}
         self.loops: list[tuple[Any, str]] = []  # numpy's own loops that are called by address
-        self.tables: dict[str, list[Any]] = {}
+        self.tables: dict[str, Table] = {}
+        self.boxes: dict[str, set[str]] = {}  # of lists and tables, which types their numbers have
+        self.assigned: set[str] = set()  # what of the vertex some function of its class assigns
+        self.summed: set[str] = set()  # calls of sum() that CPython's text makes at once
+        self.answers = False  # compute() returns whether it is done
         self.pieces: dict[Piece, int] = {}
         self.rates: dict[Rate, int] = {}
         self.vectors = False  # some work is on whole regions
         self.uncompiled = ""  # what CPython's text alone can do, with its line
         self.settled: dict[tuple[ast.AST, bool], list[tuple[State, State]]] = {}  # of loops: what is known at their heads
-        self.trees: dict[FunctionType, ast.FunctionDef] = {}
+        self.trees: dict[Any, ast.FunctionDef] = {}
+        self.lambdas: dict[ast.Lambda, ast.FunctionDef] = {}
         self.stores: dict[ast.AST, set[str]] = {}  # names that are assigned in a piece of the text
         self.seen: dict[tuple[Any, str], Any] = {}  # by who has it and its name: what was found outside the text
         self.reset()
@@ -95,6 +100,17 @@ class Writer:
         """Something that the compiled text cannot do with the same bits: CPython's runs alone."""
         self.uncompiled = self.uncompiled or f"line {getattr(node, 'lineno', 0) or self.line}: {what}"
 
+    def reached(self, way: Callable[[], None]) -> bool:
+        """Walk something. False if it reads what only an earlier turn of a loop assigns."""
+        scope, at = self.scope, (self.depth, self.control, len(self.scopes), len(self.scope.loops))
+        try:
+            way()
+        except Unreached:
+            self.depth, self.control = at[:2]
+            del self.scopes[at[2] :], scope.loops[at[3] :]
+            return False
+        return True
+
     # What it costs
 
     def spend(self, name: str = "", kind: str = "", times: int = 1, data: bool = True) -> None:
@@ -126,19 +142,31 @@ class Writer:
         del self.nb[at[0] :], self.pyl[at[1] :]
         return rest
 
-    def spend_on_all(self, counter: str, lengths: tuple[str, str], name: str = "", kind: str = "") -> None:
-        """Work on a whole region, whose length is the one text there and the other in CPython's."""
+    def spend_on_all(self, counter: str, vec: Vec, name: str, kind: str, times: tuple[str, str] = ("", "")) -> None:
+        """Work on a whole region, `times` (a factor in the two texts) its length."""
         self.vectors = True
-        number = self.rates.setdefault((name, kind), len(self.rates))
-        self.emit(*(f"{counter} += «v{number}|{n}»" for n in lengths))
+        number = self.rates.setdefault((name, dtype_of(kind).name), len(self.rates))
+        nb, py = (f"{k}(«v{number}|{n}»)" for k, n in zip(times, (vec.n, vec.size), strict=True))
+        self.emit(f"{counter} += {nb}", f"{counter} += {py}")
 
     # Numbers of several types
 
-    def dispatch(self, values: Sequence[Num], make: Make) -> tuple[dict[str, str], str]:
-        """(slots, tag) of what `make(types, texts)` gives for every combination of types. It emits as it goes.
+    def present(self, a: Num) -> Num:
+        """A number that may have been None, where it must be none: else CPython's text goes wrong by itself."""
+        if "no" not in a.alts:
+            return a
+        rest = {t: x for t, x in a.alts.items() if t != "no"}
+        if not rest and self.dry:
+            raise Unreached
+        self.bail(f"{a.tag} == {CODES['no']}" if rest else "True", ast.Pass())
+        return replace(a, alts=rest or {"wi": "0"}, tag=a.tag if len(rest) > 1 else "")
 
-        Where all come to the same text there is nothing to choose, and that stands alone.
+    def dispatch(self, values: Sequence[Num], make: Make, none: bool = False) -> tuple[dict[str, str], str]:
+        """(slots, tag) of what `make(types, texts)` gives for every combination of types, None only where it may be one.
+
+        It emits as it goes. Where all come to the same text there is nothing to choose, and that stands alone.
         """
+        values = values if none else [self.present(v) for v in values]
         count, at = self.count, len(self.nb)
         outcomes = set()
         for chosen in product(*(v.alts.items() for v in values)):

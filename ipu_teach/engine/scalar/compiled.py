@@ -173,11 +173,13 @@ def _address(ufunc: Any, types: str) -> tuple[int, int] | None:
 def _agrees(ufunc: Any, types: str, function: int, data: int) -> bool:
     """True if the loop gives what numpy gives, for some numbers."""
     dtype = np.dtype(types[-1])
-    x = np.array([0.75, 0.25, 0.5], dtype)
-    out, expected = np.empty(3, dtype), ufunc(x) if ufunc.nin == 1 else ufunc(x, x[::-1].copy())
-    ends = [x, out] if ufunc.nin == 1 else [x, x[::-1].copy(), out]
+    x = np.array([3, 1, 2] if dtype.kind in "iu" else [0.75, 0.25, 0.5], dtype)
+    out, given = np.zeros(3, dtype), [x, x[::-1].copy()][: ufunc.nin]
+    expected = np.asarray(ufunc(*given))
+    steps, counts = [dtype.itemsize] * ufunc.nargs, [3]
+    if ufunc.signature:  # a vector by a vector, as matrices of one row and one column
+        steps, counts = [0, 0, 0, *[dtype.itemsize] * 6], [1, 1, 3, 1]
     call = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(function)
-    pointers = (ctypes.c_void_p * len(ends))(*(end.ctypes.data for end in ends))
-    steps = (ctypes.c_ssize_t * len(ends))(*(dtype.itemsize for _ in ends))
-    call(pointers, ctypes.byref(ctypes.c_ssize_t(3)), steps, data)
-    return out.tobytes() == np.asarray(expected).tobytes()
+    pointers = (ctypes.c_void_p * ufunc.nargs)(*(end.ctypes.data for end in (*given, out)))
+    call(pointers, (ctypes.c_ssize_t * len(counts))(*counts), (ctypes.c_ssize_t * len(steps))(*steps), data)
+    return out[: expected.size].tobytes() == expected.tobytes()

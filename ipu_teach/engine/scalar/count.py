@@ -10,7 +10,7 @@ import numpy as np
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.workers import race_of
 from ipu_teach.cost.codelets import UNIT, UNKNOWN
-from ipu_teach.engine.scalar.fields import elements, mark_of, meeting
+from ipu_teach.engine.scalar.fields import elements, index_of, mark_of, meeting, parts_of
 from ipu_teach.engine.scalar.program import FOREVER, program_of
 from ipu_teach.target import Target
 from ipu_teach.types import Array
@@ -28,15 +28,16 @@ class Counting:
         self.cycles = np.zeros(len(group.rows), np.int64) if cycles is None else cycles
         self.defined = {name: elements(defined, self.code.fields[name].dtype.size) for name in self.code.marked}
 
-    def vertex(
-        self, number: int, regions: Mapping[str, Array], places: Mapping[str, Any], begin: Callable[[int], None]
-    ) -> None:
-        """Count vertex `number` on `regions`, which changes them. `places`: where they lie; `begin(worker)` comes first."""
+    def vertex(self, number: int, regions: Mapping[str, Any], places: Mapping[str, Any], begin: Callable[[int], None]) -> None:
+        """Count vertex `number` on `regions`, which changes. `places`: where their parts lie. `begin(worker)` comes first."""
         code, kind = self.code, np.uint8 if len(self.workers) <= 8 else np.uint64
-        marks: dict[str, Array] = {
-            name: np.zeros(regions[name].shape, kind if code.multi else flat.dtype) for name, flat in self.defined.items()
-        }
-        reads: dict[str, Array] = {name: np.zeros(regions[name].shape, kind) for name in code.fields} if code.multi else {}
+
+        def like(name: str, dtype: Any) -> Any:
+            made = [np.zeros(part.shape, dtype) for part in parts_of(regions[name])]
+            return made if isinstance(regions[name], list) else made[0]
+
+        marks = {name: like(name, kind if code.multi else flat.dtype) for name, flat in self.defined.items()}
+        reads = {name: like(name, kind) for name in code.fields} if code.multi else {}
         arguments = [*regions.values(), *marks.values(), *reads.values()]
         spent = []
         try:
@@ -46,14 +47,14 @@ class Counting:
         except Exception:  # compute() itself came to its end
             self.cycles[number] = UNKNOWN
             return
-        self.cycles[number] = -(-max(spent) // UNIT) * len(self.workers)
-        for name, stored in marks.items():
-            flat, place = self.defined[name], places[name]
-            where = np.arange(place.start, place.stop) if isinstance(place, slice) else place
-            flat[where[stored.reshape(-1) != 0]] = mark_of(flat)
+        self.cycles[number] = -(-max(max(cycles, ~cycles) for cycles in spent) // UNIT) * len(self.workers)
+        for name, marked in marks.items():
+            flat = self.defined[name]
+            for stored, place in zip(parts_of(marked), places[name], strict=True):
+                where = np.arange(place.start, place.stop) if isinstance(place, slice) else place
+                flat[where[stored.reshape(-1) != 0]] = mark_of(flat)
             if code.multi and self.races:
-                met = meeting(stored.reshape(-1), reads[name].reshape(-1))
+                written, read = (np.concatenate([p.reshape(-1) for p in parts_of(x)]) for x in (marked, reads[name]))
+                met = meeting(written, read)
                 if met is not None:
-                    index = [int(i) for i in np.unravel_index(met, stored.shape)]
-                    bits = int(stored.reshape(-1)[met]), int(reads[name].reshape(-1)[met])
-                    raise race_of(self.group, number, name, index, *bits)
+                    raise race_of(self.group, number, name, index_of(met, marked), int(written[met]), int(read[met]))

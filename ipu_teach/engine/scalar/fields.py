@@ -13,6 +13,7 @@ import numpy as np
 
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.scalar import ScalarCode
+from ipu_teach.compile.tracer import is_list
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.views import Region
 from ipu_teach.types import Array
@@ -22,21 +23,25 @@ class Place:
     """One field of every vertex: `offsets` int64[vertices] in `flat`, and (length, stride) of each axis, in elements.
 
     `index`: int64[vertices, elements], where a field that is copied lies in memory; None for one that stays there, as it does
-    if it lies in the same strides for every vertex.
+    if it lies in the same strides for every vertex. A list of vectors is always copied: `rows` has the beginning and the length
+    of each vector, from where the vertex's elements begin.
     """
 
     def __init__(self, group: Group, layouts: tuple[Any, ...], memory: Memory, name: str, packed: bool) -> None:
-        region = Region(group, layouts, name, 0)
+        region, listed = Region(group, layouts, name, 0), is_list(group.shapes[name])
         self.declared, self.count = region.field, len(group.rows)
-        self.shape: tuple[int, ...] = region.layouts[0].shape if self.declared.depth else ()
+        sizes = [int(np.prod(shape)) for shape in group.shapes[name]] if listed else []
+        self.rows = [(sum(sizes[:k]), size) for k, size in enumerate(sizes)]
+        self.shape: tuple[int, ...] = (len(sizes),) if listed else region.layouts[0].shape if self.declared.depth else ()
         self.memory = memory.flat(self.declared.dtype)
         self.index: Array | None = None
         strides = {layout.strides and layout.strides[: len(self.shape)] for layout in region.layouts}
         first = strides.pop()
-        if not packed and not strides and first is not None and len(first) == len(self.shape):
+        if not packed and not listed and not strides and first is not None and len(first) == len(self.shape):
             self.flat, self.offsets, steps = self.memory, region.starts, first
         else:
-            self.index = region.index(slice(None))
+            parts = [Region(group, layouts, name, part).index(slice(None)) for part in range(max(1, len(sizes)))]
+            self.index = np.concatenate(parts, axis=1)
             size = self.index.shape[1]
             self.flat = np.zeros(max(1, self.index.size), self.declared.dtype.numpy)
             self.offsets = np.arange(self.count) * size
@@ -74,8 +79,10 @@ class Place:
         """True if the last axis has stride 1."""
         return all(step == 1 for _, step in self.dims[-1:])
 
-    def view(self, flat: Array, vertex: int) -> Array:
+    def view(self, flat: Array, vertex: int) -> Any:
         """The region of one vertex in `flat`, which has an element for each of this field's buffer."""
+        if self.rows:
+            return [flat[(begin := int(self.offsets[vertex]) + first) : begin + size] for first, size in self.rows]
         return self._of(flat, vertex, int(self.offsets[vertex]))
 
     def _of(self, flat: Array, vertex: int, offset: int) -> Array:
@@ -150,7 +157,8 @@ class Fields:
                 place.restore(vertex)
         if vertex is not None and self.code.multi:
             for name, flat in [*self.marks.items(), *self.reads.items()]:
-                self.places[name].view(flat, vertex)[...] = 0
+                for part in parts_of(self.places[name].view(flat, vertex)):
+                    part[...] = 0
 
     def store(self, first: int, last: int) -> None:
         """Bring back what the vertices from `first` to `last` wrote, and say that it is defined."""
@@ -168,11 +176,31 @@ class Fields:
         for name, written in self.marks.items() if self.code.multi else ():
             met = meeting(written, self.reads[name])
             if met is not None:
-                shape = self.places[name].shape
-                vertex, element = divmod(met, max(1, int(np.prod(shape, dtype=np.int64))))
-                index = [int(i) for i in np.unravel_index(element, shape)]
-                return vertex, name, index, int(written[met]), int(self.reads[name][met])
+                index = self.places[name].index
+                assert index is not None
+                vertex, element = divmod(met, index.shape[1])
+                return (
+                    vertex,
+                    name,
+                    index_of(element, self.places[name].view(written, vertex)),
+                    int(written[met]),
+                    int(self.reads[name][met]),
+                )
         return None
+
+
+def parts_of(region: Any) -> list[Array]:
+    """The arrays of a field: one, or those of a list."""
+    return region if isinstance(region, list) else [region]
+
+
+def index_of(element: int, region: Any) -> list[int]:
+    """The index of an element, by its number among all of a field."""
+    for k, part in enumerate(parts_of(region)):
+        if element < part.size:
+            return [*([k] if isinstance(region, list) else []), *(int(i) for i in np.unravel_index(element, part.shape))]
+        element -= part.size
+    raise IndexError(element)
 
 
 def meeting(written: Array, read: Array) -> int | None:

@@ -26,19 +26,23 @@ def stopped(typingctx, words):
     return types.boolean(words), codegen
 
 
-def _called(builder, function, data, ends, steps, count):
+def _called(builder, function, data, ends, steps, counts):
     """Call one of numpy's inner loops: (char **args, npy_intp *dimensions, npy_intp *steps, void *data)."""
-    i32, i64, p8 = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
-    length = cgutils.alloca_once(builder, i64)
-    pointers, strides = (cgutils.alloca_once(builder, ir.ArrayType(e, len(ends))) for e in (p8, i64))
-    builder.store(count, length)
-    for k, (end, step) in enumerate(zip(ends, steps, strict=True)):
-        at = [ir.Constant(i32, 0), ir.Constant(i32, k)]
-        builder.store(end, builder.gep(pointers, at))
-        builder.store(step, builder.gep(strides, at))
+    i64, p8 = ir.IntType(64), ir.IntType(8).as_pointer()
+    held = []
+    for kind, values in ((p8, ends), (i64, counts), (i64, steps)):
+        table = cgutils.alloca_once(builder, ir.ArrayType(kind, len(values)))
+        for k, value in enumerate(values):
+            builder.store(value, builder.gep(table, [ir.Constant(ir.IntType(32), 0), ir.Constant(ir.IntType(32), k)]))
+        held.append(builder.bitcast(table, kind.as_pointer()))
     kind = ir.FunctionType(ir.VoidType(), [p8.as_pointer(), i64.as_pointer(), i64.as_pointer(), p8]).as_pointer()
-    arguments = [builder.bitcast(pointers, p8.as_pointer()), length, builder.bitcast(strides, i64.as_pointer())]
-    builder.call(builder.inttoptr(function, kind), [*arguments, builder.inttoptr(data, p8)])
+    builder.call(builder.inttoptr(function, kind), [*held, builder.inttoptr(data, p8)])
+
+
+def _place(context, builder, kind, array, at):
+    """Where element `at` of an array lies."""
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [at]), ir.IntType(8).as_pointer())
 
 
 @intrinsic
@@ -51,25 +55,44 @@ def call_loop(typingctx, function, data, x):
         builder.store(args[2], source)
         size = ir.Constant(i64, context.get_abi_sizeof(kind))
         ends = [builder.bitcast(end, p8) for end in (source, result)]
-        _called(builder, args[0], args[1], ends, [size, size], ir.Constant(i64, 1))
+        _called(builder, args[0], args[1], ends, [size, size], [ir.Constant(i64, 1)])
         return builder.load(result)
 
     return x(types.int64, types.int64, x), codegen
 
 
 @intrinsic
-def reduce_loop(typingctx, function, data, at, count, step, like):
-    """numpy's inner loop as `reduce` calls it: the result, which begins as 0, is also the first operand."""
+def reduce_loop(typingctx, function, data, array, at, count, step, start):
+    """numpy's inner loop as `reduce` calls it: the result, which begins as `start`, is also the first operand."""
 
     def codegen(context, builder, signature, args):
-        kind, i64, p8 = context.get_data_type(like.dtype), ir.IntType(64), ir.IntType(8).as_pointer()
+        kind, i64, p8 = context.get_data_type(start), ir.IntType(64), ir.IntType(8).as_pointer()
         result = cgutils.alloca_once(builder, kind)
-        builder.store(ir.Constant(kind, 0), result)
+        builder.store(args[6], result)
         total, none = builder.bitcast(result, p8), ir.Constant(i64, 0)
-        _called(builder, args[0], args[1], [total, builder.inttoptr(args[2], p8), total], [none, args[4], none], args[3])
+        step = builder.mul(args[5], ir.Constant(i64, context.get_abi_sizeof(kind)))
+        items = _place(context, builder, signature.args[2], args[2], args[3])
+        _called(builder, args[0], args[1], [total, items, total], [none, step, none], [args[4]])
         return builder.load(result)
 
-    return like.dtype(types.int64, types.int64, types.int64, types.int64, types.int64, like), codegen
+    return start(types.int64, types.int64, array, types.int64, types.int64, types.int64, start), codegen
+
+
+@intrinsic
+def product_loop(typingctx, function, data, x, xo, y, yo, out, m, n, p, xm, xn, yn, yp):
+    """numpy's inner loop of `@`: an m x n matrix, from element `xo` of x on, by an n x p one. Strides count elements."""
+
+    def codegen(context, builder, signature, args):
+        i64 = ir.IntType(64)
+        none, one = ir.Constant(i64, 0), ir.Constant(i64, 1)
+        size = ir.Constant(i64, context.get_abi_sizeof(context.get_data_type(x.dtype)))
+        ends = [_place(context, builder, signature.args[k], args[k], at) for k, at in ((2, args[3]), (4, args[5]), (6, none))]
+        steps = [builder.mul(step, size) for step in (*args[10:], args[9], one)]
+        _called(builder, args[0], args[1], ends, [none, none, none, *steps], [one, *args[7:10]])
+        return context.get_dummy_value()
+
+    i8 = types.int64
+    return types.void(i8, i8, x, i8, y, i8, out, *[i8] * 7), codegen
 
 
 @exact
@@ -221,6 +244,16 @@ def range_len(a, b, s):
     if s > 0:
         return max(np.int64(0), (b - a + s - 1) // s)
     return max(np.int64(0), (a - b - s - 1) // -s)
+
+
+@exact
+def slice_end(x, n, s):
+    """An end of a slice with a step, counted from the front."""
+    if x < 0:
+        x += n
+    if s > 0:
+        return min(max(x, np.int64(0)), n)
+    return min(max(x, np.int64(-1)), n - 1)
 
 
 @exact

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, TimeoutError as StillRunning
-from dataclasses import replace
 from functools import cache
 from time import perf_counter
 from typing import Any
@@ -50,10 +49,10 @@ def _pool(process: int) -> ThreadPoolExecutor:
 
 
 class ScalarRun:
-    """The vertices of a group, ready to run. `plainly(group)` runs some of them in the plain loop.
+    """The vertices of a group, ready to run. `plainly(v)` runs one of them in the plain loop.
 
     `cycles`: int64[vertices], receives the worker cycles of each; of a MultiVertex, those of its tile. `races`: that workers
-    meet in an element is an error.
+    meet in an element is an error. `returned`: bool[vertices], receives what each `compute()` returned.
     """
 
     def __init__(
@@ -65,7 +64,8 @@ class ScalarRun:
         defined: Array,
         cycles: Array | None,
         races: bool,
-        plainly: Callable[[Group], None],
+        plainly: Callable[[int], None],
+        returned: Array | None = None,
     ) -> None:
         assert group.scalar is not None
         self.group, self.plainly, self.races = group, plainly, races and group.scalar.multi
@@ -73,6 +73,7 @@ class ScalarRun:
         self.fields = Fields(group, group.scalar, layouts, memory, defined)
         self.count = len(group.rows)
         self.cycles = np.zeros(self.count, np.int64) if cycles is None else cycles
+        self.returned = np.ones(self.count, bool) if returned is None else returned
         self.number = max(1, len(group.workers))  # of workers that share a vertex
         self.endless = group.scalar.endless
         self.views: dict[int, list[Any]] = {}
@@ -141,15 +142,16 @@ class ScalarRun:
             if len(self.views) < MOST_VIEWS:
                 self.views[v] = found
         try:
-            spent = vertex(0, number, LOOK, longer, *found)
-            for worker in range(1, number):
-                spent = max(spent, vertex(worker, number, LOOK, longer, *found))
+            spent = [vertex(worker, number, LOOK, longer, *found) for worker in range(number)]
         except _Long:
             raise
         except Exception:
             self._by_referee(v)
             return
-        self.cycles[v] = (spent + UNIT - 1) // UNIT * number
+        if self.program.code.answers:
+            self.returned[v] = min(spent) >= 0
+            spent = [max(cycles, ~cycles) for cycles in spent]
+        self.cycles[v] = (max(spent) + UNIT - 1) // UNIT * number
 
     def _by_referee(self, v: int) -> None:
         """Let the plain loop run a vertex, on what it had before: it says what is wrong."""
@@ -157,7 +159,7 @@ class ScalarRun:
         self.fields.store(self.stored, v)
         self.stored = v + 1
         self.cycles[v] = UNKNOWN
-        self.plainly(replace(self.group, rows=self.group.rows[v : v + 1]))
+        self.plainly(v)
 
     # By compiled code
 
@@ -171,10 +173,12 @@ class ScalarRun:
                 self._vertex(v)
             return
         cycles, number = self.arguments[5], self.number
-        cycles[first:] = 0
+        cycles[first : self.count] = 0
+        cycles[self.count :] = 1  # of what compute() returns, from the last vertex to the first
         while first < self.count:
             end = self._attended(run, first)
             self.cycles[first:end] = (cycles[first:end] + (UNIT - 1)) // UNIT * number
+            self.returned[first:end] = cycles[: self.count - 1 : -1][first:end]
             if end < self.count:
                 self.fields.restore(end)
                 self._vertex(end)
@@ -184,13 +188,22 @@ class ScalarRun:
     def _prepare(self) -> None:
         fields, count, places = self.fields, self.count, self.fields.places.values()
         starts = np.array([place.offsets for place in places], np.int64).reshape(len(places), count).T.copy()
-        dims = np.array([number for place in places for axis in place.dims for number in axis], np.int64)
+        dims: list[int] = []
+        tables: dict[int, list[int]] = {}  # of lists of vectors: by the place of where they begin
+        for place in places:
+            dims += [number for axis in place.dims for number in axis]
+            if place.rows:
+                tables[len(dims)] = [number for row in place.rows for number in row]
+                dims.append(0)
+        for at, table in tables.items():
+            dims[at] = len(dims)
+            dims += table
         buffers = [place.flat for place in places]
         buffers = [flat.view(np.uint16) if flat.dtype == np.float16 else flat for flat in buffers]
         self.stop = np.zeros(1, np.int64)
         loops = self.program.addresses()
         self.arguments = [
-            self.number, starts, dims, self.stop, loops, np.zeros(count, np.int64),
+            self.number, starts, np.array(dims, np.int64), self.stop, loops, np.zeros(2 * count, np.int64),
             *buffers, *fields.marks.values(), *fields.reads.values(),
         ]  # fmt: skip
 

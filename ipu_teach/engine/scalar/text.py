@@ -21,7 +21,7 @@ def python_text(code: ScalarCode, target: Target) -> str:
     """
     args = ["worker", "workers", "most", "longer", *(f"f_{n}" for n in code.fields), *(f"m_f_{n}" for n in code.marked)]
     args += [f"r_m_f_{n}" for n in code.fields] if code.multi else []
-    tables = "".join(f"{name} = {values!r}\n" for name, values in code.tables.items())
+    tables = "".join(f"{name} = {table.py}\n" for name, table in code.tables.items())
     begin = [f"    cyc = {VERTEX_OVERHEAD * UNIT}", *(["    vec = loads = stores = 0"] if code.vectors else [])]
     begin += ["    wbit = 1 << worker"] if code.multi else []
     begin += [f"    f_{n} = f_{n}[()]" for n, f in code.fields.items() if not f.depth and not f.written]
@@ -31,8 +31,16 @@ def python_text(code: ScalarCode, target: Target) -> str:
 
 
 def dims_of(code: ScalarCode) -> list[str]:
-    """What stands for length and stride of each axis of each field: the same for every vertex."""
-    return [f"f_{name}_{what}{axis}" for name, f in code.fields.items() for axis in range(f.depth) for what in "ns"]
+    """What stands for length and stride of each axis of each field: the same for every vertex.
+
+    Of a list of vectors also the place in `dims` from which on there stands where each of them begins, and its length.
+    """
+    found = []
+    for name, declared in code.fields.items():
+        depth = 1 if name in code.lists else declared.depth
+        found += [f"f_{name}_{what}{axis}" for axis in range(depth) for what in "ns"]
+        found += [f"f_{name}_t"] if name in code.lists else []
+    return found
 
 
 def compiled_text(code: ScalarCode, target: Target, unit: frozenset[str], small: bool = True) -> str:
@@ -43,7 +51,7 @@ def compiled_text(code: ScalarCode, target: Target, unit: frozenset[str], small:
     """
     arrays = [*(f"f_{n}" for n in code.fields), *(f"m_f_{n}" for n in code.marked)]
     arrays += [f"r_f_{n}" for n in code.fields] if code.multi else []
-    shared, dims = ["workers", "starts", "stop", "loops", "cycles", *arrays], dims_of(code)
+    shared, dims = ["workers", "starts", "dims", "stop", "loops", "cycles", *arrays], dims_of(code)
     strides = {f"f_{n}_s{f.depth - 1}" for n, f in code.fields.items() if f.depth and n in unit}
     known = [f"    {name} = {'1' if name in strides else f'dims[{k}]'}" for k, name in enumerate(dims)]
     begin = [f"    f_{name}_o = starts[v, {k}]" for k, name in enumerate(code.fields)]
@@ -51,11 +59,12 @@ def compiled_text(code: ScalarCode, target: Target, unit: frozenset[str], small:
     begin += [f"    cyc = {VERTEX_OVERHEAD * UNIT}"]
     begin += ["    vec = loads = stores = 0"] if code.vectors else []
     begin += ["    wbit = np.uint8(1 << worker)" if small else "    wbit = np.uint64(1 << worker)"] if code.multi else []
-    tables = "".join(f"{name} = np.array({list(values)!r})\n" for name, values in code.tables.items())
+    tables = "".join(f"{name} = {text}\n" for table in code.tables.values() for name, text in table.compiled.items())
     body, ahead = "\n".join([*begin, *_priced(code.compiled, code, target)]), "".join(line + "\n" for line in known)
     worker = "        for worker in range(workers):\n" if code.multi else ""
     inner = "            " if worker else "        "
-    of_vertex, of_run = ", ".join([*shared, *dims]), ", ".join(["workers", "starts", "dims", *shared[2:]])
+    of_run = ", ".join(shared)
+    of_vertex = ", ".join([*shared, *dims])
     return (
         f"{_HEAD}from numba import njit\nfrom ipu_teach.engine.scalar.native import *\n{tables}\n\n"
         f"{_COMPILED.format(', forceinline=True')}def vertex(v, worker, {of_vertex}):\n{body}\n\n\n"
