@@ -327,8 +327,8 @@ class Pricer:
                 self.cycles += single_cycles("rint", np.dtype(np.float32), TARGET)
             return Number(self, found) if isinstance(value, Number) else found
 
-        return {"round": rounded, "max": best(operator.gt), "min": best(operator.lt), "int": cast(int), "float": cast(float), "bool": cast(bool),
-                "range": span, "np": Numpy(self), "math": Math(self)}  # fmt: skip
+        return {"round": rounded, "max": best(operator.gt), "min": best(operator.lt), "int": cast(int), "float": cast(float),
+                "bool": cast(bool), "range": span, "np": Numpy(self), "math": Math(self)}  # fmt: skip
 
     def counted(self, f: FunctionType) -> Any:
         """The function with its decisions, assignments and loops told to this."""
