@@ -12,6 +12,7 @@ import builtins
 import inspect
 import math
 import operator
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from textwrap import dedent
@@ -33,6 +34,8 @@ OPERATORS = {
 MATH = {"atan": "arctan", "atan2": "arctan2", "fabs": "absolute"}
 COMPARE = {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
            ast.NotEq: operator.ne}  # fmt: skip
+
+NUMBERS = (bool, int, float, np.generic, type(None))
 
 
 class Number:
@@ -103,11 +106,48 @@ class Region:
         return (self[i] for i in range(len(self)))
 
 
+class List(Region):
+    """A list of the codelet's own, which lies in memory."""
+
+    def __init__(self, pricer: Pricer, items: list[Any]) -> None:
+        self.p, self.array = pricer, items
+
+    def __getitem__(self, key: Any) -> Any:
+        found = self.array[plain(key)]
+        if isinstance(found, List):
+            return found
+        self.p.cycles += 1
+        return Number(self.p, plain(found))
+
+
+class Table:
+    """Constants: free, unless data decide which of them it is."""
+
+    def __init__(self, pricer: Pricer, items: Any) -> None:
+        self.p, self.items = pricer, items
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, key: Any) -> Any:
+        found = self.items[plain(key)]
+        if np.ndim(found):
+            return List(self.p, list(found)) if isinstance(key, Number) else Table(self.p, found)
+        self.p.cycles += isinstance(key, Number)
+        return Number(self.p, found) if isinstance(key, Number) else found
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+
 class Pricer:
     """The state of a run: cycles so far, and whether data decide that this place is come to."""
 
     def __init__(self, codelet: type[Vertex]) -> None:
         self.codelet = codelet
+        text = inspect.getsource(codelet)
+        state = [name for name, f in codelet.fields.items() if f.kind == "state" and not f.depth]
+        self.constants = {name for name in state if not re.search(rf"self\.{name} ?[^ =]?=[^=]", text)}
         self.joins: set[tuple[Any, str]] = set()
         self.parted: set[Any] = set()
         self.functions: dict[FunctionType, Any] = {}
@@ -146,7 +186,7 @@ class Pricer:
     def given(self, value: Any) -> Any:
         if isinstance(value, tuple):
             return tuple(map(self.given, value))
-        number = isinstance(value, (bool, int, float, np.generic))
+        number = isinstance(value, NUMBERS)
         return Number(self, value) if number and self.control else value
 
     def join(self, place: Any, name: str, read: Callable[[], Any], force: Any = None) -> Any:
@@ -156,7 +196,7 @@ class Pricer:
             return None
         if isinstance(value, Number):
             self.joins.add((place, name))
-        elif ((place, name) in self.joins or force in self.parted) and isinstance(value, (bool, int, float, np.generic)):
+        elif ((place, name) in self.joins or force in self.parted) and isinstance(value, NUMBERS):
             return Number(self, value)
         return value
 
@@ -204,6 +244,53 @@ class Pricer:
 
         return self.logic(place, True, [compared(k) for k in range(len(ops))])
 
+    def listed(self, items: Any, stored: bool = True) -> List:
+        """A new list, whose items are stored one by one."""
+        found = List(self, list(items))
+        self.cycles += len(found) if stored else 0
+        return found
+
+    def copied(self, items: Any) -> Any:
+        """The same with lists in it."""
+        return self.listed(map(self.copied, items), not np.ndim(items[0])) if isinstance(items, list) else items
+
+    def is_none(self, value: Any, wanted: bool) -> Any:
+        self.cycles += isinstance(value, Number)
+        found = (plain(value) is None) is wanted
+        return Number(self, found) if isinstance(value, Number) else found
+
+    def within(self, place: Any, value: Any, items: Any, wanted: bool) -> Any:
+        found = self.logic(place, False, [lambda item=item: value == item for item in items])  # type: ignore[misc]
+        return found if wanted else self.negated(found)
+
+    def many(self, kind: str, place: Any, pairs: Any, key: Any = None, start: Any = 0) -> Any:
+        """sum, any, all, max or min: of each item whether it counts, if that is a question, and what it is."""
+        found, least, first, better = {"any": False, "all": True}.get(kind, start), None, True, self.names().get(kind)
+        for test, item in pairs:
+            found = self.join(place, "", lambda: found) if kind == "sum" or not first else found  # noqa: B023
+            taken = test is None or self.test(test())
+            with self.inside(test is not None and self.decided):
+                if not taken:
+                    continue
+                value = self.given(item())
+                if kind in ("any", "all"):
+                    hit = self.test(value)
+                    found = Number(self, bool(found)) if self.decided or self.control else found
+                    if hit is (kind == "any"):
+                        return Number(self, hit) if isinstance(found, Number) else hit
+                elif kind == "sum":
+                    found = self.given(found + value)
+                elif key is None:
+                    found = value if first else better(found, value)  # type: ignore[misc]
+                else:
+                    rank = key(value)
+                    wins = first or (operator.gt if kind == "max" else operator.lt)(rank, least)
+                    with self.inside(not first and isinstance(wins, Number)):
+                        if first or self.test(wins):
+                            found, least = self.given(value), self.given(rank)
+                first = False
+        return self.join(place, "", lambda: found)
+
     # Python's and numpy's functions
 
     def names(self) -> dict[str, Any]:
@@ -234,20 +321,27 @@ class Pricer:
             found = range(*plain(args))
             return DataRange(self, found) if any(isinstance(a, Number) for a in args) else found
 
-        return {"max": best(operator.gt), "min": best(operator.lt), "int": cast(int), "float": cast(float), "bool": cast(bool),
-                "range": span, "np": Numpy(self), "math": Math(self)}  # fmt: skip
+        def rounded(value: Any, *digits: int) -> Any:
+            found = round(plain(value), *digits)
+            if isinstance(value, Number):
+                self.cycles += single_cycles("rint", np.dtype(np.float32), TARGET)
+            return Number(self, found) if isinstance(value, Number) else found
+
+        return {"round": rounded, "max": best(operator.gt), "min": best(operator.lt), "int": cast(int), "float": cast(float),
+                "bool": cast(bool), "range": span, "np": Numpy(self), "math": Math(self)}  # fmt: skip
 
     def counted(self, f: FunctionType) -> Any:
         """The function with its decisions, assignments and loops told to this."""
         if f not in self.functions:
             tree = ast.parse(dedent(inspect.getsource(f)))
             tree.body[0].decorator_list = []  # type: ignore[attr-defined]
-            tree = ast.fix_missing_locations(_Telling(f.__qualname__).visit(tree))
+            tree = ast.fix_missing_locations(_Telling(f.__qualname__, tree).visit(tree))
             space = {
                 **vars(builtins),
                 **f.__globals__,
                 **self.names(),
                 "P_": self,
+                "Table_": Table,
                 "O_": {k.__name__: v for k, v in COMPARE.items()},
             }
             exec(compile(tree, f"<{f.__qualname__}, priced>", "exec"), space)
@@ -277,13 +371,15 @@ class Fields:
     def __getattr__(self, name: str) -> Any:
         if name in self.regions_:
             region = Region(self.p_, self.regions_[name])
+            if name in self.p_.constants:
+                return self.regions_[name][()]
             return region if region.shape else region[()]
         found = inspect.getattr_static(self.p_.codelet, name)
         if isinstance(found, staticmethod):
             return self.p_.counted(found.__func__)
         if isinstance(found, FunctionType):
             return lambda *args: self.p_.counted(found)(self, *args)
-        return found
+        return Table(self.p_, found) if np.ndim(found) else found
 
     def __setattr__(self, name: str, value: Any) -> None:
         Region(self.p_, self.regions_[name])[()] = value
@@ -331,8 +427,13 @@ class Math:
 class _Telling(ast.NodeTransformer):
     """Puts the calls of `Pricer` into a text."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, tree: ast.AST) -> None:
         self.name, self.loop, self.count = name, "", 0
+        stored = {n.value.id for n in ast.walk(tree) if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)
+                  and isinstance(n.value, ast.Name)}  # fmt: skip
+        # Lists of constants that are stored into: they are no tables.
+        self.changed = [ast.unparse(n.value) for n in ast.walk(tree) if isinstance(n, ast.Assign)
+                        and isinstance(n.targets[0], ast.Name) and n.targets[0].id in stored]  # fmt: skip
 
     def place(self) -> str:
         self.count += 1
@@ -379,6 +480,8 @@ class _Telling(ast.NodeTransformer):
     def visit_For(self, node: ast.For) -> Any:
         place, names = self.place(), self.stored(*node.body)
         outer, self.loop = self.loop, place
+        if isinstance(node.iter, ast.Tuple) and any(isinstance(n, ast.Name) for n in ast.walk(node.iter)):
+            node.iter = ast.List(node.iter.elts, ast.Load())
         target, items = ast.unparse(node.target), ast.unparse(self.visit(node.iter))
         (made,) = self.text(f"for {target} in P_.over({place!r}, {items}): pass")
         made.body = [  # type: ignore[attr-defined]
@@ -410,6 +513,41 @@ class _Telling(ast.NodeTransformer):
         owner, key = ast.unparse(node.target.value), ast.unparse(node.target.slice)
         return self.text(f"o_, k_ = {owner}, {key}\no_[k_] = o_[k_] {sign} ({value})")
 
+    def visit_List(self, node: ast.List) -> Any:
+        text = ast.unparse(node)
+        constant = not any(isinstance(n, (ast.Name, ast.Call)) for n in ast.walk(node))
+        self.generic_visit(node)
+        form = (
+            "Table_(P_, {})" if constant and f"{text}" not in self.changed else "P_.copied({})" if constant else "P_.listed({})"
+        )
+        return ast.parse(form.format(ast.unparse(node)), mode="eval").body
+
+    def visit_BinOp(self, node: ast.BinOp) -> Any:
+        if isinstance(node.op, ast.Mult) and isinstance(node.left, ast.List):
+            return ast.parse(f"P_.listed({ast.unparse(node)}, False)", mode="eval").body
+        self.generic_visit(node)
+        return node
+
+    def visit_ListComp(self, node: ast.ListComp) -> Any:
+        self.generic_visit(node)
+        inner = "P_.listed" in ast.unparse(node.elt)
+        return ast.parse(f"P_.listed({ast.unparse(node)}, {not inner})", mode="eval").body
+
+    def visit_Call(self, node: ast.Call) -> Any:
+        self.generic_visit(node)
+        name = ast.unparse(node.func)
+        if name not in ("sum", "any", "all", "max", "min") or len(node.args) != 1:
+            return node
+        (over,), pairs = node.args, "((None, lambda x_=x_: x_) for x_ in {})"
+        if isinstance(over, ast.GeneratorExp):
+            (part,), element = over.generators, ast.unparse(over.elt)
+            test = "lambda: " + " and ".join(map(ast.unparse, part.ifs)) if part.ifs else "None"
+            pairs = f"(({test}, lambda: {element}) for {ast.unparse(part.target)} in {{}})"
+            over = part.iter  # type: ignore[assignment]
+        named = "".join(f", {k.arg}={ast.unparse(k.value)}" for k in node.keywords)
+        text = f"P_.many({name!r}, {self.place()!r}, {pairs.format(ast.unparse(over))}{named})"
+        return ast.parse(text, mode="eval").body
+
     def visit_BoolOp(self, node: ast.BoolOp) -> Any:
         place = self.place()
         self.generic_visit(node)
@@ -424,7 +562,14 @@ class _Telling(ast.NodeTransformer):
 
     def visit_Compare(self, node: ast.Compare) -> Any:
         place = self.place()
+        if isinstance(node.ops[0], (ast.In, ast.NotIn)):
+            items, wanted = ast.unparse(node.comparators[0]), isinstance(node.ops[0], ast.In)
+            value = ast.unparse(self.visit(node.left))
+            return ast.parse(f"P_.within({place!r}, {value}, {items}, {wanted})", mode="eval").body
         self.generic_visit(node)
+        if isinstance(node.ops[0], (ast.Is, ast.IsNot)):
+            value = ast.unparse(node.left)
+            return ast.parse(f"P_.is_none({value}, {isinstance(node.ops[0], ast.Is)})", mode="eval").body
         if len(node.ops) == 1:
             return node
         parts = ", ".join(f"lambda: {ast.unparse(v)}" for v in [node.left, *node.comparators])

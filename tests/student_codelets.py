@@ -24,6 +24,7 @@ from ipu_teach import (
     MultiVertex,
     Output,
     Vector,
+    VectorList,
     Vertex,
 )
 
@@ -908,6 +909,49 @@ class Horner(Vertex):
         for i in range(len(self.x)):
             self.y[i] = poly(self.x[i]) if abs(self.x[i]) < 1 else poly(1 / self.x[i], last=1.0)
         self.far = sum(1 for v in self.x if abs(v) > 1) + (max(range(4), key=lambda k: self.x[k]) in (1, 2))
+
+
+class Ragged(Vertex):
+    """Lists of vectors of unequal lengths."""
+
+    x: Input[VectorList[FLOAT]]
+    y: InOut[VectorList[FLOAT]]
+    found: Output[VectorList[INT]]
+    which: Input[INT]
+    total: Output[FLOAT]
+
+    def compute(self):
+        total = 0.0
+        for i, row in enumerate(self.x):
+            for v in row:
+                if v > 0:
+                    total += v
+            if len(row) > 2 and self.which > 2:
+                self.found[i][1] = i
+        for row in self.y:
+            row *= 2
+            for j in range(len(row)):
+                if row[j] > 0:
+                    row[j] -= 1
+        last = self.y[self.which % len(self.y)]
+        last[-1] = 7
+        self.y[0] = self.x[0] + 1
+        self.y[1][0] += self.x[self.which % 3][0]
+        self.total = total + len(self.x)
+
+
+class RaggedShares(MultiVertex):
+    """Each worker has rows of its own, and reads the first element of all."""
+
+    x: InOut[VectorList[FLOAT]]
+
+    def compute(self, worker):
+        for i in range(worker, len(self.x), self.num_workers):
+            for j in range(len(self.x[i])):
+                while self.x[i][j] > 1:
+                    self.x[i][j] /= 2
+                    if self.x[i][j] > 40:
+                        self.x[-1][1] = 0
 
 
 # --- what each is given

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,11 @@ from test_scalar import Built
 
 import ipu_teach
 
-PAGE = (Path(__file__).parents[1] / "docs" / "codelets.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[1] / "docs"
+sys.path.insert(0, str(DOCS))
+import make_codelets  # noqa: E402
+
+PAGE = make_codelets.PAGE.read_text(encoding="utf-8")
 EXAMPLES = [
     (way, code)
     for way, part in re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
@@ -43,4 +48,20 @@ def test_an_example_runs_as_the_page_says(number: int) -> None:
 
 
 def test_every_way_has_examples() -> None:
-    assert {way for way, _ in EXAMPLES} == {"batch", "scalar", "loop"} and len(EXAMPLES) >= 10
+    assert {way for way, _ in EXAMPLES} == {"batch", "scalar", "loop"} and len(EXAMPLES) >= 15
+
+
+ROWS = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in PAGE.splitlines() if line.startswith("| `")]
+
+
+def test_the_table_has_all_codelets_and_equal_cycles_on_each_way() -> None:
+    assert [row[0] for row in ROWS] == make_codelets.NAMES and len(ROWS) >= 40
+    assert all(len(set(row[2:]) - {"-"}) == 1 for row in ROWS)
+
+
+@pytest.mark.parametrize("number", range(len(ROWS)), ids=[row[0] for row in ROWS])
+def test_a_row_of_the_table_is_up_to_date(number: int) -> None:
+    """The plain loop, and what is compiled, are compared with this way where loops are tested."""
+    name, way = ROWS[number][0], "batch or CPython"
+    found = make_codelets.row(name, way)
+    assert [found["runs as"], found[way]] == [ROWS[number][1], ROWS[number][3]], "run docs/make_codelets.py"

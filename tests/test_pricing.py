@@ -18,7 +18,8 @@ from ipu_teach.cost.codelets import vertex_cycles
 from ipu_teach.types import Array
 
 RNG = np.random.default_rng(11)
-ON_ARRAYS = {"Smooth", "Shift", "Residual", "Relax"}  # statements over whole regions, which count by data paths
+# Statements over whole regions, which count by data paths.
+ON_ARRAYS = {"Smooth", "Shift", "Residual", "Relax", "Scaled", "Heat", "Mirrored", "Rotated", "Fitted", "Sorted"}
 STUDENTS = [name for name in CASES if name not in ON_ARRAYS | {"Racy"}]
 
 

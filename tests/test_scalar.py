@@ -11,7 +11,7 @@ import student_codelets as students
 from graphs import same_bits
 from student_codelets import CASES
 
-from ipu_teach import FLOAT, INT, Engine, Graph, InOut, Input, IPUModel, MultiVertex, Output, Vector, Vertex
+from ipu_teach import BOOL, FLOAT, INT, Engine, Graph, InOut, Input, IPUModel, MultiVertex, Output, Vector, Vertex
 from ipu_teach.compile.scalar import scalar_code
 from ipu_teach.errors import CodeletError, ComputeSetRaceError, UninitialisedReadError
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
@@ -80,6 +80,66 @@ def test_students_codelets_have_the_plain_loops_bits_and_cycles(name: str, lie: 
 def test_most_of_them_run_as_scalar_loops() -> None:
     ways = [Built(*values_of(name, 1)).engine().report.ways()[name] for name in CASES]
     assert ways.count("scalar") == 46 and ways.count("batch") == 7
+
+
+RAGGED = (3, 1, 5, 2)
+
+
+def ragged(large: float = 0, **how: Any) -> tuple[Engine, dict[str, Array]]:
+    """Vertices on lists of vectors: rows of a variable, and columns. `large`: somewhere in what a MultiVertex has."""
+    device = MODEL.create_device()
+    graph = Graph(device.target)
+    rng, count, ends = np.random.default_rng(3), 9, np.cumsum([0, *RAGGED])
+    compute_set, tensors = graph.add_compute_set("cs"), {}
+    for name, dtype in (("x", FLOAT), ("y", FLOAT), ("found", INT), ("shares", FLOAT), ("which", INT), ("total", FLOAT)):
+        values = rng.uniform(-4, 9, (count, ends[-1]) if name not in ("which", "total") else count)
+        if name == "shares":
+            values[4, 2] = large
+        tensors[name] = graph.add_variable(dtype, values.shape, name)
+        graph.set_tile_mapping(tensors[name], 0)
+        graph.set_initial_value(tensors[name], values.astype(dtype.numpy))
+        graph.create_host_read(name, tensors[name])
+    tensors["y"] = tensors["y"].flatten().reshape((ends[-1], count)).dim_shuffle((1, 0))
+    for v in range(count):
+        rows = {n: [t[v, a:b] for a, b in zip(ends, ends[1:], strict=False)] for n, t in tensors.items() if len(t.shape) > 1}
+        shares = rows.pop("shares")
+        single = {"which": tensors["which"][v], "total": tensors["total"][v]}
+        graph.set_tile_mapping(graph.add_vertex(compute_set, students.Ragged, **rows, **single), v)
+        graph.set_tile_mapping(graph.add_vertex(compute_set, students.RaggedShares, x=shares), v)
+    engine = Engine(graph, Execute(compute_set), **how)
+    engine.load(device)
+    engine.run()
+    return engine, {name: engine.read_tensor(name) for name in tensors}
+
+
+def test_lists_of_vectors_have_the_plain_loops_bits_and_cycles() -> None:
+    (fast, found), (slow, expected) = ragged(), ragged(vertex_loop=True)
+    assert all(same_bits(found[name], array) for name, array in expected.items())
+    assert fast.report.ways() == {"Ragged": "scalar", "RaggedShares": "scalar"}
+    assert fast.report.cycles_by_codelet() == slow.report.cycles_by_codelet()
+    assert fast.report.unknown_codelets == slow.report.unknown_codelets == ()
+    for how in ({}, {"vertex_loop": True}):
+        with pytest.raises(ComputeSetRaceError) as caught:
+            ragged(100, **how)
+        assert caught.value.tried == "Worker 0 of RaggedShares writes x[3, 1], and worker 3 reads it."
+
+
+@pytest.mark.parametrize("how", [{}, {"vertex_loop": True}, {"shuffle": 2}])
+def test_what_compute_returns_is_the_vertexs_answer(how: dict[str, Any]) -> None:
+    x = np.array([[0.5, 8, 3], [4, 0.25, 1], [1, 1, 1]])
+    built = Built(students.Settled, {"x": x, "rounds": np.zeros(3, int)})
+    again, flag = built.graph.add_variable(BOOL, (), "again"), built.graph.add_variable(BOOL, (), "flag")
+    for tensor in (again, flag):
+        built.graph.set_tile_mapping(tensor, 0)
+    built.graph.create_host_read("again", again)
+    engine = built.engine(Execute(built.compute_set, again), **how)
+    answers = []
+    for _ in range(7):
+        engine.run()
+        answers.append(bool(engine.read_tensor("again")))
+    assert answers == [False] * 5 + [True] * 2
+    assert engine.read_tensor("x").tolist() == [[0.5, 1, 0.75], [1, 0.25, 1], [1, 1, 1]]
+    assert how.get("vertex_loop") or engine.report.ways() == {"Settled": "scalar"}
 
 
 REFUSED = {

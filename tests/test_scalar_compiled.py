@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,14 +14,16 @@ import numpy as np
 import pytest
 import student_codelets as students
 import test_branches
+import test_scalar
 from graphs import same_bits
 from student_codelets import CASES
-from test_scalar import Built, values_of
+from test_scalar import Built, ragged, values_of
 
 from ipu_teach import FLOAT, HALF, INT, UNSIGNED_CHAR, InOut, Input, Output, Vector, Vertex
+from ipu_teach.compile.scalar import ScalarCode, scalar_code
 from ipu_teach.engine.scalar import compiled, run as scalar_run
 from ipu_teach.engine.scalar.run import ScalarRun
-from ipu_teach.errors import CodeletError
+from ipu_teach.errors import CodeletError, ComputeSetRaceError
 from ipu_teach.types import Array
 
 pytestmark = pytest.mark.skipif(not compiled.numba_is_here(), reason="numba is not installed")
@@ -57,7 +60,12 @@ def agree(built: Built, **how: Any) -> dict[str, Array]:
     return found
 
 
-SCALAR = [name for name in CASES if name != "Racy" and Built(*values_of(name, 1)).engine().report.ways()[name] == "scalar"]
+PYTHON_ALONE = {"Digits", "Fitted", "Sorted"}  # with Python's own rounding, and with functions of numpy's
+SCALAR = [
+    name
+    for name in CASES
+    if name not in PYTHON_ALONE | {"Racy"} and Built(*values_of(name, 1)).engine().report.ways()[name] == "scalar"
+]
 
 
 @pytest.mark.parametrize("name", SCALAR)
@@ -71,6 +79,26 @@ def test_compiled_loops_have_the_plain_loops_bits_and_cycles(name: str, at_once:
 def test_however_the_fields_lie(name: str, lie: str, at_once: list[int]) -> None:
     agree(Built(*values_of(name, 19, 5), lie), shuffle=4)
     assert at_once == []
+
+
+def test_lists_of_vectors_compiled(at_once: list[int]) -> None:
+    (_, found), (_, expected) = ragged(), ragged(vertex_loop=True)
+    assert all(same_bits(found[name], array) for name, array in expected.items()) and at_once == []
+    with pytest.raises(ComputeSetRaceError, match=r"x\[3, 1\]"):
+        ragged(100)
+
+
+def test_what_a_compiled_compute_returns_is_the_vertexs_answer(at_once: list[int]) -> None:
+    test_scalar.test_what_compute_returns_is_the_vertexs_answer({})
+    assert at_once == []
+
+
+@pytest.mark.parametrize("name", sorted(PYTHON_ALONE))
+def test_what_cannot_be_compiled_runs_in_cpython_with_its_cycles(name: str, at_once: list[int]) -> None:
+    code = scalar_code(getattr(students, name))
+    assert isinstance(code, ScalarCode) and re.match(r"line \d+: (round|np\.linalg\.solve|np\.sort)\(\)$", code.uncompiled)
+    agree(Built(*values_of(name, 5, 4)))
+    assert len(at_once) == 10
 
 
 def test_random_branches_compiled(at_once: list[int]) -> None:
@@ -241,8 +269,9 @@ def test_an_endless_loop_stops_within_a_second_and_leaves_what_was_there(way: st
 ONCE = """
 import sys
 sys.path.insert(0, sys.argv[1])
+from ipu_teach.compile.scalar import ScalarCode, scalar_code
 from ipu_teach.engine.scalar import compiled, run
-from test_scalar import Built, values_of
+from test_scalar import Built, ragged, values_of
 run.CHOSEN = "compiled"
 built = Built(*values_of("Evens", 30))
 engine, found = built.ran()

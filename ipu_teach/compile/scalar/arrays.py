@@ -153,7 +153,7 @@ class Arrays(Variables):
         if not isinstance(value, Num):
             self.refuse(node, "what is stored is no single number")
         if not array.writable:
-            self.refuse(node, f"the Input {array.buf[2:]} is assigned" if not array.free else "a table is assigned", "an InOut")
+            self.refuse(node, f"the Input {array.buf[2:]} is assigned" if not array.box else "a table is assigned", "an InOut")
         at, t = f"np.uintp({self.place(array, keys, node)})", array.type
         key = ("][" if array.box else ", ").join(k.py for k in keys) or "()"
         cut = t[0] == "u" and not array.local and FLOATS & value.alts.keys()
@@ -186,14 +186,14 @@ class Arrays(Variables):
         parts = index.elts if isinstance(index, ast.Tuple) else [index]
         if len(parts) > len(owner.dims) or ((owner.rows or owner.box) and (len(parts) > 1 or isinstance(index, ast.Slice))):
             self.refuse(node, "a slice of a list" if len(parts) == 1 else "this index", "a loop over its elements")
-        off, dims, texts, rest = owner.off, list[tuple[str, str]](), [], owner.dims[len(parts) :]
+        off, dims, texts, rest, free = owner.off, list[tuple[str, str]](), [], owner.dims[len(parts) :], owner.free
         for part, (n, s) in zip(parts, owner.dims, strict=False):
             if isinstance(part, ast.Slice):
                 first, count, step, text = self._slice(part, n, node)
                 dims.append((count, s if step == "1" else self.named(f"{s} * {step}")))
             else:
                 key = self.num(part)
-                first, text = self._index(key, n, node), key.py
+                first, text, free = self._index(key, n, node), key.py, free and not key.data
             off = f"{off} + {first} * {s}" if not owner.rows else f"{off} + dims[{owner.rows} + 2 * {first}]"
             texts.append(text)
         if owner.rows:
@@ -201,7 +201,7 @@ class Arrays(Variables):
         key_text = f"[{', '.join(texts)}]"
         mark = owner.mark and owner.mark + key_text
         py = owner.py + key_text
-        return replace(owner, off=self.named(off), dims=(*dims, *rest), py=py, mark=mark, sized=True, rows="")
+        return replace(owner, off=self.named(off), dims=(*dims, *rest), py=py, mark=mark, sized=True, rows="", free=free)
 
     def _slice(self, part: ast.Slice, n: str, node: ast.AST) -> tuple[str, str, str, str]:
         """Of first:last:step the first place, how many there are, the step, and CPython's text."""

@@ -83,7 +83,7 @@ class Expressions(Calls):
             self.refuse(node, f"{node.id} is not assigned")
         if isinstance(found, Num) and found.maybe:
             self.bail(f"{scope.prefix}{node.id}_tag == -1", node)
-        return found
+        return found if node.id not in self.known else replace(found, data=False)
 
     def v_Attribute(self, node: ast.Attribute) -> Any:
         owner = self.value(node.value)

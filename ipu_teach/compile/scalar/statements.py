@@ -471,6 +471,7 @@ class Statements(Expressions):
         made = self.made(_LOOPS[f] if "key" not in named else _BY_KEY.format("><"[f is min]), given, node)
         loop = made.body[-1]
         assert isinstance(loop, ast.For)
+        self.known.add(own + "F")
         place, total = made_at(node), f"{self.scope.prefix}{own}A"
         if place in self.summed:
             made.body.insert(1, _Line(f"{own}l = [{total}]"))

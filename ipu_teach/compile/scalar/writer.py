@@ -40,6 +40,7 @@ class Writer:
         self.tables: dict[str, Table] = {}
         self.boxes: dict[str, set[str]] = {}  # of lists and tables, which types their numbers have
         self.assigned: set[str] = set()  # what of the vertex some function of its class assigns
+        self.known: set[str] = set()  # variables of the walk's own that are no data: whether a loop turns for the first time
         self.summed: set[str] = set()  # calls of sum() that CPython's text makes at once
         self.answers = False  # compute() returns whether it is done
         self.pieces: dict[Piece, int] = {}

@@ -1,0 +1,58 @@
+"""Make the table in docs/codelets.md from the codelets of the tests: `python docs/make_codelets.py`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+PAGE = Path(__file__).with_name("codelets.md")
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+import student_codelets as students  # noqa: E402
+from test_scalar import Built, values_of  # noqa: E402
+
+from ipu_teach.engine.scalar import run as scalar_run  # noqa: E402
+
+VERTICES = 5
+NAMES = [name for name in students.CASES if name != "Racy"]
+COLUMNS = ("runs as", "plain loop", "batch or CPython", "numba")
+
+
+def row(name: str, *ways: str) -> dict[str, str]:
+    """How a codelet runs, and its cycles in some of the columns; a dash where it does not run so."""
+    built, found = Built(*values_of(name, VERTICES, 7)), {}
+    for way in ways:
+        before, scalar_run.CHOSEN = scalar_run.CHOSEN, "compiled" if way == "numba" else "python"
+        with np.errstate(all="ignore"):
+            engine, _ = built.ran(vertex_loop=way == "plain loop")
+        scalar_run.CHOSEN = before
+        found[way] = f"{engine.report.cycles_by_codelet()[name]:,.0f}"
+        code = engine._machine.compiled.groups[0][0].scalar
+        if way == "batch or CPython":
+            found["runs as"] = engine.report.ways()[name] + (", CPython alone" if code is not None and code.uncompiled else "")
+        elif way == "numba" and (code is None or code.uncompiled):
+            found[way] = "-"
+    return found
+
+
+def students_table() -> Iterator[str]:
+    yield f"| codelet | {' | '.join(COLUMNS)} |"
+    yield "|---" * (1 + len(COLUMNS)) + "|"
+    for name in NAMES:
+        made = row(name, *COLUMNS[1:])
+        yield f"| `{name}` | {' | '.join(made[column] for column in COLUMNS)} |"
+
+
+def main() -> None:
+    made = "\n".join(students_table())
+    text = PAGE.read_text(encoding="utf-8")
+    text = re.sub(r"(<!-- students -->\n).*?(<!-- end -->)", lambda m: f"{m[1]}{made}\n{m[2]}", text, flags=re.DOTALL)
+    PAGE.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
