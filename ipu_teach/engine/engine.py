@@ -15,7 +15,7 @@ from ipu_teach.compile.programs import CopyStep, Node
 from ipu_teach.device import Device
 from ipu_teach.engine.backend import choose_backend, one_blas_thread
 from ipu_teach.engine.executable import Executable, checks_of, compile_graph
-from ipu_teach.engine.floating import control_bits
+from ipu_teach.engine.fp.traps import control_bits
 from ipu_teach.engine.machine import Machine
 from ipu_teach.engine.options import Options, Value, effective, parsed
 from ipu_teach.engine.remote import find_buffer, host_values_of

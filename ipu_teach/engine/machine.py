@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
 from itertools import groupby
 from typing import Any, TextIO
@@ -32,19 +33,20 @@ from ipu_teach.compile.programs import (
 from ipu_teach.cost import CostModel
 from ipu_teach.cost.codelets import depends_on_data
 from ipu_teach.engine.backend import Backend
-from ipu_teach.engine.chance import Chance, rounds
+from ipu_teach.engine.batch.kernels import Call, run_all
 from ipu_teach.engine.definedness import Definedness
-from ipu_teach.engine.floating import Watch
-from ipu_teach.engine.hosted import visit
-from ipu_teach.engine.kernels import Call
+from ipu_teach.engine.fp.stochastic import Chance, chance_of
+from ipu_teach.engine.fp.traps import Watch
+from ipu_teach.engine.host_fallback import visit
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.remote import StreamingMemory
+from ipu_teach.engine.site import Site
 from ipu_teach.engine.streams import Drain, Feed, noted
 from ipu_teach.engine.walk import Action, build, single
-from ipu_teach.engine.ways import REFEREE, WAYS, Site, bind_across
+from ipu_teach.engine.ways import REFEREE, WAYS, bind_across
 from ipu_teach.errors import ApplicationRuntimeError
 from ipu_teach.graph.graph import DataStream
-from ipu_teach.graph.registers import ESR, Registers
+from ipu_teach.graph.registers import Registers
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.program import PrintTensorFmt
@@ -56,7 +58,7 @@ class Machine:
     """What `Engine.load` makes. `feeds` and `drains` are the engine's connected streams, looked up at each transfer.
 
     `backend`: where the memory lies and what computes. `behaviour`: bits of FP_CTL that all tiles start with, see
-    `engine.floating`; `seed`: of their workers' generators.
+    `fp.traps`; `seed`: of their workers' generators.
     """
 
     def __init__(
@@ -284,27 +286,15 @@ class Machine:
             calls = [(self._draw, (chances,)), *calls]
         if any(group.at_once for group in groups):
             calls = [*calls, (self._behave, ())]
-
-        def execute() -> None:
-            for function, args in calls:
-                function(*args)
-
-        if step.out is None:
-            return execute, measured
         out = step.out
-
-        def execute_and_answer() -> None:
-            execute()
-            self.memory.write(out, xp.all_of(answers))
-
-        return execute_and_answer, measured
+        if out is not None:
+            calls = [*calls, (lambda: self.memory.write(out, xp.all_of(answers)), ())]
+        return partial(run_all, calls), measured
 
     def _site(self, group: Group, compute_set: str) -> Site:
         """Where `group` is bound, as numbers behave now."""
-        chance, watch = Chance(group, self._registers) if self._rounds(group) else None, Watch(group, self._registers)
-        if chance is not None:
-            chance.watched = any(kind.looks_at_stores for kind in watch.kinds)
-        graph = self.compiled.graph
+        graph, watch = self.compiled.graph, Watch(group, self._registers)
+        chance = chance_of(group, self._registers, any(kind.looks_at_stores for kind in watch.kinds))
         return Site(
             self.memory, graph.layouts, graph.target, compute_set, self._registers, watch, chance, self._exact, self._threads,
             self._pool, self._marks, self._races,
@@ -319,11 +309,6 @@ class Machine:
         words = self._registers.draw()
         for chance in chances:
             chance.begin(words)
-
-    def _rounds(self, group: Group) -> bool:
-        """True if vertices of `group` round by chance, as numbers behave now."""
-        tiles = group.table.tiles[group.rows]
-        return bool(np.any(self._registers.behaviour[tiles] & np.uint32(ESR))) and rounds(group)
 
     @property
     def looped(self) -> dict[type[Vertex], str]:
