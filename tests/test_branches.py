@@ -563,7 +563,7 @@ def test_the_random_tests_take_every_way(monkeypatch: pytest.MonkeyPatch) -> Non
     counted(ways_of, "bind_flat", lambda result, *args: "flat" if result is not None else "not flat")
     counted(ways_of, "bind", lambda result, group, *args: "batch")
     counted(ways_of, "together", lambda result, *args: "threads")
-    counted(Machine, "_shuffled", lambda result, engine, group: "in order" if engine._shuffle is None else "shuffled")
+    counted(Machine, "_shuffled", lambda result, engine, group: "in order" if engine.how.shuffle is None else "shuffled")
     counted(plan, "placed", lambda result, *args: "view" if result.here else "no view")
     counted(Chunk, "_gather", lambda result, part, root, *rest: "nested" if root in part.placement.column else "gather")
     counted(Plan, "bind", lambda result, whole: "whole" if whole.buffers.most == len(whole.rows) else "chunks")

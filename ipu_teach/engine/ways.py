@@ -21,6 +21,7 @@ from ipu_teach.engine.host_fallback import traces_of
 from ipu_teach.engine.loop import run_loop
 from ipu_teach.engine.registers import OnRegisters
 from ipu_teach.engine.scalar.count import Counting
+from ipu_teach.engine.scalar.program import program_of
 from ipu_teach.engine.scalar.run import ScalarRun
 from ipu_teach.engine.site import Site
 from ipu_teach.engine.tiers import Tiers, loops_over_elements
@@ -144,7 +145,9 @@ class Tiered(Around):
 
         def loop() -> ScalarRun | None:
             code = scalar_code(group.table.codelet)
-            return None if isinstance(code, str) else Scalar().run_of(replace(group, scalar=code), site)
+            if isinstance(code, str) or not program_of(code, site.target).compiles:
+                return None
+            return Scalar().run_of(replace(group, scalar=code), site)
 
         return [(Tiers(calls, loop).run, ())]
 
