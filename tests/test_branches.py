@@ -34,7 +34,10 @@ from test_exact import (
 from ipu_teach import FLOAT, HALF, INT, InOut, Input, Output, Vector, Vertex
 from ipu_teach.bench.codelets import Collatz, FirstPast
 from ipu_teach.compile.scalar import scalar_code
-from ipu_teach.engine import plan, ways as ways_of
+from ipu_teach.engine import ways as ways_of
+from ipu_teach.engine.batch import plan
+from ipu_teach.engine.batch.chunk import Chunk
+from ipu_teach.engine.batch.plan import Plan
 from ipu_teach.engine.machine import Machine
 from ipu_teach.engine.scalar.run import ScalarRun
 from ipu_teach.errors import CodeletError
@@ -532,10 +535,10 @@ def test_the_random_tests_take_every_way(monkeypatch: pytest.MonkeyPatch) -> Non
     counted(ways_of, "bind_flat", lambda result, *args: "flat" if result is not None else "not flat")
     counted(ways_of, "bind", lambda result, group, *args: "batch")
     counted(ways_of, "together", lambda result, *args: "threads")
-    counted(Machine, "_shuffled", lambda result, engine, group: "in order" if engine._shuffle is None else "shuffled")
-    counted(plan._Binder, "_choose", lambda result, binder: "view" if binder.here else "no view")
-    counted(plan._Binder, "_gather", lambda result, binder, root, *rest: "nested" if root in binder.column else "gather")
-    counted(plan._Binder, "bind", lambda result, binder: "whole" if binder.largest == binder.count else "chunks")
+    counted(Machine, "_shuffled", lambda result, engine, group: "in order" if engine.how.shuffle is None else "shuffled")
+    counted(plan, "placed", lambda result, *args: "view" if result.here else "no view")
+    counted(Chunk, "_gather", lambda result, part, root, *rest: "nested" if root in part.placement.column else "gather")
+    counted(Plan, "bind", lambda result, whole: "whole" if whole.buffers.most == len(whole.rows) else "chunks")
     tests: list[Any] = [
         test_exact.test_random_codelets_equal_the_vertex_loop,
         test_exact.test_random_elementwise_codelets_equal_the_vertex_loop,

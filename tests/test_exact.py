@@ -59,7 +59,8 @@ from ipu_teach import (
     Vector,
     Vertex,
 )
-from ipu_teach.engine import flat, plan, threads, views
+from ipu_teach.engine import views
+from ipu_teach.engine.batch import chunk, flat, plan, threads
 from ipu_teach.errors import CodeletError, MissingPerfEstimateError
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.types import Array
@@ -814,7 +815,7 @@ def cut(rng: Random) -> Iterator[None]:
         patch.setattr(flat, "LEAST_RUN", run)
         patch.setattr(plan, "LANES", rng.choice([1, 3, 4096]))
         patch.setattr(threads, "LEAST_SHARE", rng.choice([1, 2, 256]))
-        patch.setattr(plan, "WINDOW", rng.choice([1, 4, 16, 1000]))
+        patch.setattr(chunk, "WINDOW", rng.choice([1, 4, 16, 1000]))
         yield
 
 

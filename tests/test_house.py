@@ -147,7 +147,7 @@ def test_files_are_counted_in_their_rooms() -> None:
         "ipu_teach/tiny.py": "tiny",
         "ipu_teach/errors.py": size.GROUND,
         "ipu_teach/types/half.py": size.GROUND,
-        "ipu_teach/engine/plan.py": size.ENGINE,
+        "ipu_teach/engine/batch/plan.py": size.ENGINE,
         "ipu_teach/compile/trace.py": size.ENGINE,
         "ipu_teach/poplibs/popops/casts.py": "poplibs",
         "ipu_teach/show/static/player.js": size.JAVASCRIPT,

@@ -12,7 +12,8 @@ from hypothesis import given, strategies as st
 from test_exact import DEVICE, RANDOMLY, cut, normal
 
 from ipu_teach import FLOAT, Engine, Graph, InOut, Input, Output, Vector, Vertex
-from ipu_teach.engine import plan, views
+from ipu_teach.engine import views
+from ipu_teach.engine.batch import plan
 from ipu_teach.engine.views import find_nests
 from ipu_teach.program import Execute, Repeat
 from ipu_teach.types import Array

@@ -30,7 +30,7 @@ from ipu_teach import (
     Vertex,
     set_floating_point_behaviour,
 )
-from ipu_teach.engine import halves
+from ipu_teach.engine.batch import halves
 from ipu_teach.errors import CodeletError, FloatingPointTrapError
 from ipu_teach.program import Execute, Repeat, Sequence
 from ipu_teach.types import Array, DType

@@ -47,7 +47,8 @@ from ipu_teach import (
     Vector,
     Vertex,
 )
-from ipu_teach.engine import backend, plan, threads, views
+from ipu_teach.engine import backend, views
+from ipu_teach.engine.batch import chunk, placement, plan, threads
 from ipu_teach.errors import CodeletError, ComputeSetRaceError
 from ipu_teach.program import Execute, Sequence
 from ipu_teach.types import Array
@@ -765,14 +766,14 @@ def test_no_bit_depends_on_chunks_views_the_order_of_vertices_or_threads(
 ) -> None:
     if scattered:
         monkeypatch.setattr(views, "find_nests", lambda starts: None)
-        monkeypatch.setattr(plan, "find_nests", lambda starts: None)
+        monkeypatch.setattr(placement, "find_nests", lambda starts: None)
     monkeypatch.setattr(threads, "LEAST_SHARE", 1)
     expected = blended(50, False, vertex_loop=True)
-    for chunk in (1, 500, 5_000, 10**9):
+    for size in (1, 500, 5_000, 10**9):
         for window in (1, 16, 1000):
-            monkeypatch.setattr(plan, "CHUNK_BYTES", chunk)
-            monkeypatch.setattr(plan, "WINDOW", window)
-            assert all(map(same_bits, blended(50, False), expected)), (chunk, window)
+            monkeypatch.setattr(plan, "CHUNK_BYTES", size)
+            monkeypatch.setattr(chunk, "WINDOW", window)
+            assert all(map(same_bits, blended(50, False), expected)), (size, window)
     for how in ({"shuffle": 1}, {"shuffle": 2}, {"threads": 2}, {"threads": 5}, {"threads": 3, "shuffle": 4}):
         for shuffled in (False, True):
             assert all(map(same_bits, blended(50, shuffled, **how), expected)), how

@@ -15,7 +15,8 @@ from graphs import same_bits
 from test_exact import DEVICE, line_of, normal
 
 from ipu_teach import INT, Engine, Graph, Input, Output, Vector, Vertex
-from ipu_teach.engine import threads, ways
+from ipu_teach.engine import ways
+from ipu_teach.engine.batch import threads
 from ipu_teach.errors import CodeletError
 from ipu_teach.program import Execute
 from ipu_teach.types import Array

@@ -5,7 +5,7 @@ A leaf of the tree is a step, which does something; the other nodes decide what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ipu_teach import program as p
@@ -55,29 +55,6 @@ class RemoteCopyStep:
 
 
 @dataclass(frozen=True, eq=False)
-class PrintStep:
-    """Print a tensor under a title."""
-
-    title: str
-    tensor: Tensor
-    fmt: p.PrintTensorFmt
-
-
-@dataclass(frozen=True, eq=False)
-class UndefStep:
-    """Declare a tensor's contents dead."""
-
-    tensor: Tensor
-
-
-@dataclass(frozen=True)
-class SyncStep:
-    """Let all tiles wait for each other."""
-
-    sync_type: p.SyncType
-
-
-@dataclass(frozen=True, eq=False)
 class AbortStep:
     """Stop the run with `message`, if `predicate` is not zero or there is none."""
 
@@ -85,14 +62,11 @@ class AbortStep:
     predicate: Tensor | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class StampStep:
-    """Write the modelled cycles since load, or since another stamp."""
-
-    tensor: Tensor
-    since: Tensor | None
-
-
+# What a program says all by itself is its own step.
+PrintStep = p.PrintTensor
+UndefStep = p.WriteUndef
+SyncStep = p.Sync
+StampStep = p.CycleStamp
 Step = ExecuteStep | CopyStep | RemoteCopyStep | PrintStep | UndefStep | SyncStep | AbortStep | StampStep
 
 
@@ -173,24 +147,18 @@ class ProgramFreezer:
             next:  use the programs of ipu_teach.program.""")
 
     @staticmethod
-    def _leaf(program: p.Program) -> Callable[[], Step] | None:
+    def _leaf(program: p.Program) -> Step | None:
         match program:
             case p.Execute():
-                return lambda: ExecuteStep(program.compute_set.id, program.out)
+                return ExecuteStep(program.compute_set.id, program.out)
             case p.Copy():
-                return lambda: _copy(program)
-            case p.PrintTensor():
-                return lambda: PrintStep(program.title, program.tensor, program.fmt)
-            case p.WriteUndef():
-                return lambda: UndefStep(program.tensor)
-            case p.Sync():
-                return lambda: SyncStep(program.sync_type)
+                return _copy(program)
+            case p.PrintTensor() | p.WriteUndef() | p.Sync() | p.CycleStamp():
+                return program
             case p.Abort():
-                return lambda: AbortStep(program.message)
+                return AbortStep(program.message)
             case p.AbortOnCondition():
-                return lambda: AbortStep(program.message, program.predicate)
-            case p.CycleStamp():
-                return lambda: StampStep(program.tensor, program.since)
+                return AbortStep(program.message, program.predicate)
         return None
 
     def _check_own(self, program: p.Program) -> None:
@@ -209,12 +177,12 @@ class ProgramFreezer:
             what = "runs a compute set" if isinstance(program, p.Execute) else "uses a tensor, stream or remote buffer"
             raise GraphObjectCreationError(f"{program!r} {what} of another graph.", next_step="use one graph throughout.")
 
-    def _step(self, program: p.Program, make: Callable[[], Step] | Step) -> int:
+    def _step(self, program: p.Program, step: Step) -> int:
         # Executing a compute set twice is one step; everything else is told apart by identity.
         key = ("execute", program.compute_set.id, id(program.out)) if isinstance(program, p.Execute) else id(program)
         if key not in self._numbers:
             self._numbers[key] = len(self.steps)
-            self.steps.append(make() if callable(make) else make)
+            self.steps.append(step)
         return self._numbers[key]
 
 

@@ -3,8 +3,8 @@
 The same plan runs on both; what differs is the table of functions behind it. On a GPU a step is a queue of kernels: nothing
 in it waits for the host. Copies, + - x /, square roots, comparisons and integers have numpy's bits; sums, products of matrices
 and transcendental functions come close, for their sums are in another order. What a GPU cannot do for all vertices at once
-runs on the host (see `hosted`). The CuPy table was written by CuPy's documentation and tested against a stand-in for CuPy
-that has its gaps; it has not been run on a device yet.
+runs on the host (see `host_fallback`). The CuPy table was written by CuPy's documentation and tested against a stand-in for
+CuPy that has its gaps; it has not been run on a device yet.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from ipu_teach.compile.trace import Op, Ref, Trace
-from ipu_teach.engine.kernels import Call
+from ipu_teach.engine.batch.kernels import Call
 from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.types import Array
 

@@ -15,8 +15,8 @@ from ipu_teach.compile.programs import CopyStep, Node
 from ipu_teach.device import Device
 from ipu_teach.engine.backend import choose_backend, one_blas_thread
 from ipu_teach.engine.executable import Executable, checks_of, compile_graph
-from ipu_teach.engine.floating import control_bits
-from ipu_teach.engine.machine import Machine
+from ipu_teach.engine.fp.traps import control_bits
+from ipu_teach.engine.machine import How, Machine
 from ipu_teach.engine.options import Options, Value, effective, parsed
 from ipu_teach.engine.remote import find_buffer, host_values_of
 from ipu_teach.engine.streams import CallbackFeed, Drain, Feed, StreamCallback, drain, feed
@@ -100,14 +100,10 @@ class Engine(WithoutSome):
         elif older_options is not None:
             raise ControlProgramError(f"""Engine was given one argument too many: {shown(older_options)}.
                 next:  write Engine(graph, programs, options).""")
-        self._exact = bool(exact)
         if not is_whole(threads) or not 1 <= threads <= MOST_THREADS:
             raise InvalidOptionError(f"""Engine was given threads={shown(threads)}.
                 next:  give a whole number from 1 to {MOST_THREADS}.""")
-        self._threads = int(threads)
         self._backend = choose_backend(backend)
-        self._vertex_loop = vertex_loop
-        self._shuffle = shuffle
         if isinstance(graph, Executable):
             if options is None and isinstance(programs, Mapping):
                 programs, options = None, programs
@@ -116,7 +112,8 @@ class Engine(WithoutSome):
             chosen = True if strict is None else strict
             self._executable = compile_graph(graph, programs, options, strict=chosen)  # type: ignore[arg-type]
         self._options: Options = effective(parsed(options), self._executable.given_options)
-        self._checks = checks_of(self._executable.checks, self._options)
+        checks = checks_of(self._executable.checks, self._options)
+        self._how = How(bool(exact), vertex_loop, shuffle, int(threads), checks["uninitialised"], checks["races"])
         self._compiled, self._cost = self._executable.compiled, self._executable.cost
         self._target = self._executable.target
         self._profile: Profile = self._executable.profile
@@ -155,20 +152,9 @@ class Engine(WithoutSome):
         if self._executable.out_of_memory is not None:
             raise self._executable.out_of_memory
         self._refuse_while_running("load()")
+        behaviour, seed = control_bits(self._options), int(self._options["prng.seed"] or 0)
         self._machine = Machine(
-            self._compiled,
-            self._cost,
-            self._feeds,
-            self._drains,
-            self._backend,
-            vertex_loop=self._vertex_loop,
-            check_reads=self._checks["uninitialised"],
-            check_races=self._checks["races"],
-            shuffle=self._shuffle,
-            behaviour=control_bits(self._options),
-            seed=int(self._options["prng.seed"] or 0),
-            exact=self._exact,
-            threads=self._threads,
+            self._compiled, self._cost, self._feeds, self._drains, self._backend, self._how, behaviour, seed
         )
         self._machine.print_to = self._print_to
         self._device = device

@@ -6,7 +6,7 @@ import sys
 from array import array
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
 from itertools import groupby
@@ -33,19 +33,20 @@ from ipu_teach.compile.programs import (
 from ipu_teach.cost import CostModel
 from ipu_teach.cost.codelets import depends_on_data
 from ipu_teach.engine.backend import Backend
-from ipu_teach.engine.chance import Chance, rounds
+from ipu_teach.engine.batch.kernels import Call, run_all
 from ipu_teach.engine.definedness import Definedness
-from ipu_teach.engine.floating import Watch
-from ipu_teach.engine.hosted import visit
-from ipu_teach.engine.kernels import Call
+from ipu_teach.engine.fp.stochastic import Chance, chance_of
+from ipu_teach.engine.fp.traps import Watch
+from ipu_teach.engine.host_fallback import visit
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.remote import StreamingMemory
+from ipu_teach.engine.site import Site
 from ipu_teach.engine.streams import Drain, Feed, noted
 from ipu_teach.engine.walk import Action, build, single
-from ipu_teach.engine.ways import REFEREE, WAYS, Site, bind_across
+from ipu_teach.engine.ways import REFEREE, WAYS, bind_across
 from ipu_teach.errors import ApplicationRuntimeError
 from ipu_teach.graph.graph import DataStream
-from ipu_teach.graph.registers import ESR, Registers
+from ipu_teach.graph.registers import Registers
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.program import PrintTensorFmt
@@ -53,11 +54,23 @@ from ipu_teach.report.log import StepLog
 from ipu_teach.types import Array, from_quarter
 
 
+@dataclass(frozen=True)
+class How:
+    """How an engine runs what it loads: see `Engine`. `reads` and `races`: these are checked."""
+
+    exact: bool
+    vertex_loop: bool
+    shuffle: int | None
+    threads: int
+    reads: bool
+    races: bool
+
+
 class Machine:
     """What `Engine.load` makes. `feeds` and `drains` are the engine's connected streams, looked up at each transfer.
 
     `backend`: where the memory lies and what computes. `behaviour`: bits of FP_CTL that all tiles start with, see
-    `engine.floating`; `seed`: of their workers' generators.
+    `fp.traps`; `seed`: of their workers' generators.
     """
 
     def __init__(
@@ -67,15 +80,9 @@ class Machine:
         feeds: dict[str, Feed],
         drains: dict[str, Drain],
         backend: Backend,
-        *,
-        vertex_loop: bool,
-        check_reads: bool,
-        check_races: bool,
-        shuffle: int | None,
+        how: How,
         behaviour: int,
         seed: int,
-        exact: bool,
-        threads: int,
     ) -> None:
         self.compiled = compiled
         self._cost = cost
@@ -83,22 +90,20 @@ class Machine:
         self._measured_steps: list[MeasuredStep] = []
         self._latest: dict[int, tuple[int, list[Array]]] = {}  # by step: the number of its last execution, and its cycles
         self.memory = Memory(compiled.graph, backend)
-        self.remote = StreamingMemory(compiled.remote_buffers, self.memory, check_reads)
+        self.remote = StreamingMemory(compiled.remote_buffers, self.memory, how.reads)
         self._ran: array[int] = array("i")
         self.print_to: TextIO | None = None
         self._feeds, self._drains = feeds, drains
-        self._vertex_loop, self._races = vertex_loop, check_races
-        self._shuffle, self._exact = shuffle, exact
+        # A joined product would depend on how many threads share it.
+        self.how = how if how.exact else replace(how, threads=1)
         target = compiled.graph.target
         self._registers = Registers(target.num_tiles, target.num_worker_contexts, behaviour, seed)
         self._changing = any(group.at_once for groups in compiled.groups.values() for group in groups)
         self._behaviour = self._registers.behaviour.tobytes()  # by which steps are bound
-        # A joined product would depend on how many share it.
-        self._threads = threads if exact else 1
-        self._pool = ThreadPoolExecutor(threads) if self._threads > 1 else None
+        self._pool = ThreadPoolExecutor(self.how.threads) if self.how.threads > 1 else None
         # By step and group: the cycles of each vertex in the last execution, and the order of the vertices.
         self._cycles: dict[int, dict[int, tuple[Array, Array]]] = {}
-        self._defined = Definedness(compiled, self.memory.poison) if check_reads else None
+        self._defined = Definedness(compiled, self.memory.poison) if how.reads else None
         # Where scalar loops mark what they store; without checks nobody looks.
         self._marks = np.zeros(compiled.graph.memory_bytes, bool) if self._defined is None else self._defined.defined
         self._past = StepLog(0)  # the steps of earlier runs, by their counts
@@ -270,7 +275,7 @@ class Machine:
         groups, orders = [group for group, _ in shuffled], [order for _, order in shuffled]
         sites = [self._site(group, name) for group in groups]
         across: set[FrozenTable] = set()  # tables whose vertices run as one
-        if not self._vertex_loop and step.out is None:
+        if not self.how.vertex_loop and step.out is None:
             for table, members in groupby(range(len(groups)), key=lambda index: groups[index].table):
                 alike = list(members)
                 found = bind_across([groups[index] for index in alike], [sites[index] for index in alike])
@@ -280,7 +285,7 @@ class Machine:
         for index, (group, order, site) in enumerate(zip(groups, orders, sites, strict=True)):
             if group.table in across:
                 continue
-            way = next(way for way in (REFEREE if self._vertex_loop else WAYS) if way.takes(group, site))
+            way = next(way for way in (REFEREE if self.how.vertex_loop else WAYS) if way.takes(group, site))
             stays = way.stays(group, site)
             ready = xp.array if stays else memory.host.backend.array
             returned = None if step.out is None or group.at_once else ready(np.ones(len(group.rows), bool))
@@ -300,30 +305,18 @@ class Machine:
             calls = [(self._draw, (chances,)), *calls]
         if any(group.at_once for group in groups):
             calls = [*calls, (self._behave, ())]
-
-        def execute() -> None:
-            for function, args in calls:
-                function(*args)
-
-        if step.out is None:
-            return execute, measured
         out = step.out
-
-        def execute_and_answer() -> None:
-            execute()
-            self.memory.write(out, xp.all_of(answers))
-
-        return execute_and_answer, measured
+        if out is not None:
+            calls = [*calls, (lambda: self.memory.write(out, xp.all_of(answers)), ())]
+        return partial(run_all, calls), measured
 
     def _site(self, group: Group, compute_set: str) -> Site:
         """Where `group` is bound, as numbers behave now."""
-        chance, watch = Chance(group, self._registers) if self._rounds(group) else None, Watch(group, self._registers)
-        if chance is not None:
-            chance.watched = any(kind.looks_at_stores for kind in watch.kinds)
-        graph = self.compiled.graph
+        graph, watch = self.compiled.graph, Watch(group, self._registers)
+        chance = chance_of(group, self._registers, any(kind.looks_at_stores for kind in watch.kinds))
         return Site(
-            self.memory, graph.layouts, graph.target, compute_set, self._registers, watch, chance, self._exact, self._threads,
-            self._pool, self._marks, self._races,
+            self.memory, graph.layouts, graph.target, compute_set, self._registers, watch, chance, self.how.exact,
+            self.how.threads, self._pool, self._marks, self.how.races,
         )  # fmt: skip
 
     def _behave(self) -> None:
@@ -336,15 +329,10 @@ class Machine:
         for chance in chances:
             chance.begin(words)
 
-    def _rounds(self, group: Group) -> bool:
-        """True if vertices of `group` round by chance, as numbers behave now."""
-        tiles = group.table.tiles[group.rows]
-        return bool(np.any(self._registers.behaviour[tiles] & np.uint32(ESR))) and rounds(group)
-
     @property
     def looped(self) -> dict[type[Vertex], str]:
         """Codelets that could run all at once and ran vertex by vertex, each with the reason."""
-        if not self._vertex_loop:
+        if not self.how.vertex_loop:
             return {}
         groups = (group for found in self.compiled.groups.values() for group in found)
         return {group.table.codelet: "Engine(vertex_loop=True) asks for it" for group in groups if not group.at_once}
@@ -355,9 +343,9 @@ class Machine:
         No result may depend on it. Also that order: which of the group's vertices comes first, second, and so on.
         """
         order: Array = np.arange(len(group.rows))
-        if self._shuffle is None:
+        if self.how.shuffle is None:
             return group, order
-        source = np.random.default_rng(self._shuffle)
+        source = np.random.default_rng(self.how.shuffle)
         order = source.permutation(order)
         workers = tuple(group.workers[i] for i in source.permutation(len(group.workers)))
         return replace(group, rows=group.rows[order], workers=workers), order

@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ipu_teach.compile.groups import Group
-from ipu_teach.engine.chance import Chance
-from ipu_teach.engine.memory import Memory
+from ipu_teach.engine.site import Site
 from ipu_teach.engine.views import Region
-from ipu_teach.graph.registers import Registers, RegisterVertex
+from ipu_teach.graph.registers import RegisterVertex
 from ipu_teach.types import HALF, Array
 
 
 class OnRegisters:
     """The vertices of a group, ready to run: one call of `compute()`, with the vertices as the first axis of every field.
 
-    `chance`: rounds HALF fields, which compute() then fills with singles.
+    Where `site` rounds by chance, compute() fills HALF fields with singles.
     """
 
-    def __init__(
-        self, group: Group, layouts: tuple[Any, ...], memory: Memory, registers: Registers, chance: Chance | None
-    ) -> None:
+    def __init__(self, group: Group, site: Site) -> None:
         table = group.table
         self._codelet, self._tiles = table.codelet, table.tiles[group.rows]
-        self._memory, self._registers, self._chance = memory, registers, chance
-        self._fields = [
-            (declared, (len(group.rows), *group.shapes[name]), memory.backend.array(_places(group, layouts, name)))
-            for name, declared in table.fields.items()
-        ]
+        self._memory, self._registers, self._chance = site.memory, site.registers, site.chance
+        self._fields = []
+        for name, declared in table.fields.items():
+            index = Region(group, site.layouts, name, 0).index(slice(None))  # int64 (vertices, elements)
+            self._fields.append((declared, (len(group.rows), *group.shapes[name]), site.memory.backend.array(index)))
 
     def run(self) -> None:
         memory, xp, chance = self._memory, self._memory.backend, self._chance
@@ -50,8 +45,3 @@ class OnRegisters:
                 if chance is not None and declared.dtype is HALF:
                     values = chance.rounded(values, slice(None), 0, 0)
                 memory.flat(declared.dtype)[index] = xp.array(values.reshape(index.shape))
-
-
-def _places(group: Group, layouts: tuple[Any, ...], name: str) -> Array:
-    """Where the elements of a field lie: int64 (vertices, elements)."""
-    return Region(group, layouts, name, 0).index(slice(None))

@@ -13,9 +13,9 @@ from time import perf_counter
 
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.tracer import is_list
-from ipu_teach.engine.kernels import Call
+from ipu_teach.engine.batch.kernels import Call, run_all
+from ipu_teach.engine.batch.uses import only_numbers
 from ipu_teach.engine.scalar.run import ScalarRun
-from ipu_teach.engine.uses import only_numbers
 
 LOOK = 0.05  # seconds of batches after which the compiled loop is first thought of
 LEAST_OPS = 64  # of a trace: below, a batch has little to lose
@@ -47,8 +47,7 @@ class Tiers:
                 self._trials.append(perf_counter() - begin)
                 self._compiled = len(self._trials) <= TRIALS or min(self._trials) < self._best
             return
-        for function, args in self._calls:
-            function(*args)
+        run_all(self._calls)
         elapsed = perf_counter() - begin
         self._best, self._spent = min(self._best, elapsed), self._spent + elapsed
         if self._spent > self._look and len(self._trials) <= TRIALS:

@@ -45,6 +45,11 @@ class Region:
         self.contiguous = all(layout.contiguous for layout in self.layouts)
 
     @property
+    def bytes(self) -> int:
+        """Of one vertex."""
+        return self.size * self.field.dtype.size
+
+    @property
     def strides(self) -> tuple[int, ...] | None:
         """Elements from one to the next along each axis, if that is the same for every vertex."""
         return self.layouts[0].strides if len(self.layouts) == 1 else None

@@ -7,60 +7,24 @@ way does not know how to do (floating-point traps, going on as another one) is d
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Protocol
 
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.scalar import scalar_code
-from ipu_teach.engine.chance import Chance
-from ipu_teach.engine.flat import bind_flat
-from ipu_teach.engine.floating import Guarded, Watch
-from ipu_teach.engine.hosted import traces_of
-from ipu_teach.engine.kernels import Call
+from ipu_teach.engine.batch.flat import bind_flat
+from ipu_teach.engine.batch.kernels import Call
+from ipu_teach.engine.batch.plan import bind
+from ipu_teach.engine.batch.threads import shares, together
+from ipu_teach.engine.fp.traps import Guarded
+from ipu_teach.engine.host_fallback import traces_of
 from ipu_teach.engine.loop import run_loop
-from ipu_teach.engine.memory import Memory
-from ipu_teach.engine.plan import bind
 from ipu_teach.engine.registers import OnRegisters
 from ipu_teach.engine.scalar.count import Counting
+from ipu_teach.engine.scalar.program import program_of
 from ipu_teach.engine.scalar.run import ScalarRun
-from ipu_teach.engine.threads import shares, together
+from ipu_teach.engine.site import Site
 from ipu_teach.engine.tiers import Tiers, loops_over_elements
-from ipu_teach.graph.registers import Registers
-from ipu_teach.target import Target
-from ipu_teach.types import Array
-
-
-@dataclass(frozen=True, eq=False)
-class Site:
-    """Where a group of vertices is bound, and with what.
-
-    `memory`: where its fields lie: the machine's, or the host's copy of that for a way that does not stay on a GPU.
-    `watch` and `chance`: what traps, and what rounds stochastically, as numbers behave now. `returned`: bool[vertices],
-    receives what each `compute()` returned; nothing counts as true. `cycles`: int64[vertices], receives the worker cycles of
-    each vertex where they depend on data. `defined`: of each byte of memory whether something was written there; scalar loops
-    say so of what they store. `races`: workers that meet in an element are an error.
-    """
-
-    memory: Memory
-    layouts: tuple[Any, ...]
-    target: Target
-    compute_set: str
-    registers: Registers
-    watch: Watch
-    chance: Chance | None
-    exact: bool
-    threads: int
-    pool: ThreadPoolExecutor | None
-    defined: Array
-    races: bool
-    returned: Array | None = None
-    cycles: Array | None = None
-
-    @property
-    def watched(self) -> bool:
-        """True if something traps on one of the vertices' tiles."""
-        return bool(self.watch.kinds)
 
 
 class Way(Protocol):
@@ -86,7 +50,7 @@ class AtOnce:
         return True
 
     def bind(self, group: Group, site: Site) -> list[Call]:
-        return [(OnRegisters(group, site.layouts, site.memory, site.registers, site.chance).run, ())]
+        return [(OnRegisters(group, site).run, ())]
 
 
 class Batch:
@@ -100,12 +64,9 @@ class Batch:
         return (xp.on_host or (site.chance is None and not site.watched)) and not any(map(xp.lacks, traces_of(group)))
 
     def bind(self, group: Group, site: Site) -> list[Call]:
-        memory, returned = site.memory, site.returned
-        alone = site.chance is None and not site.watched and returned is None and memory.backend.on_host
-        if site.pool is not None and alone:
-            parts = [bind(part, site.layouts, memory) for part in shares(group, site.threads)]
-            return [(together, (site.pool, parts))] if len(parts) > 1 else parts[0]
-        return bind(group, site.layouts, memory, returned, exact=site.exact, chance=site.chance)
+        alone = site.chance is None and not site.watched and site.returned is None and site.memory.backend.on_host
+        parts = [bind(part, site) for part in (shares(group, site.threads) if alone else [group])]
+        return [(together, (site.pool, parts))] if len(parts) > 1 else parts[0]
 
 
 class Scalar:
@@ -126,8 +87,7 @@ class Scalar:
 
         def plainly(v: int) -> None:
             answer = None if site.returned is None else site.returned[v : v + 1]
-            some = replace(group, rows=group.rows[v : v + 1])
-            run_loop(some, site.layouts, site.memory, answer, compute_set=site.compute_set)
+            run_loop(replace(group, rows=group.rows[v : v + 1]), replace(site, returned=answer))
 
         told = site.defined, site.cycles, site.races, plainly, site.returned
         return ScalarRun(group, site.layouts, site.memory, site.target, *told)
@@ -146,44 +106,38 @@ class Loop:
         return False
 
     def bind(self, group: Group, site: Site) -> list[Call]:
-        watch = site.watch if site.watched else None
         count = None
         if group.scalar is not None and group.trace.stopped:
             count = Counting(group, site.target, site.defined, site.cycles, site.races)
-        return [(run_loop, (group, site.layouts, site.memory, site.returned, site.chance, watch, site.compute_set, count))]
+        return [(run_loop, (group, site, count))]
 
 
-class Trapping:
-    """A way of many vertices at a time, with the loop beside it, which finds the one that trapped."""
+class Around:
+    """A way around another one, which takes the same groups."""
 
     def __init__(self, way: Way) -> None:
-        self._way, self._loop = way, Loop()
+        self._way = way
 
     def takes(self, group: Group, site: Site) -> bool:
         return self._way.takes(group, site)
 
     def stays(self, group: Group, site: Site) -> bool:
         return self._way.stays(group, site)
+
+
+class Trapping(Around):
+    """A way of many vertices at a time, with the loop beside it, which finds the one that trapped."""
 
     def bind(self, group: Group, site: Site) -> list[Call]:
         calls = self._way.bind(group, site)
         if not site.watched:
             return calls
-        loop = self._loop.bind(group, site)
+        loop = Loop().bind(group, site)
         return [(Guarded(site.memory, [group], site.layouts, [site.watch], calls, loop).run, ())]
 
 
-class Tiered:
+class Tiered(Around):
     """A way of array calls, of which those that are loops over single elements go on as compiled loops once that pays."""
-
-    def __init__(self, way: Way) -> None:
-        self._way, self._scalar = way, Scalar()
-
-    def takes(self, group: Group, site: Site) -> bool:
-        return self._way.takes(group, site)
-
-    def stays(self, group: Group, site: Site) -> bool:
-        return self._way.stays(group, site)
 
     def bind(self, group: Group, site: Site) -> list[Call]:
         calls = self._way.bind(group, site)
@@ -193,7 +147,9 @@ class Tiered:
 
         def loop() -> ScalarRun | None:
             code = scalar_code(group.table.codelet)
-            return None if isinstance(code, str) else self._scalar.run_of(replace(group, scalar=code), site)
+            if isinstance(code, str) or not program_of(code, site.target).compiles:
+                return None
+            return Scalar().run_of(replace(group, scalar=code), site)
 
         return [(Tiers(calls, loop).run, ())]
 

@@ -17,7 +17,7 @@ from ipu_teach.types import Array
 
 
 class Counting:
-    """The scalar loop of a group, run beside the plain one. `cycles`, `defined`, `races`: see `ways.Site`."""
+    """The scalar loop of a group, run beside the plain one. `cycles`, `defined`, `races`: see `site.Site`."""
 
     def __init__(self, group: Group, target: Target, defined: Array, cycles: Array | None, races: bool) -> None:
         assert group.scalar is not None

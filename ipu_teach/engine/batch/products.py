@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.engine.fold import folded
-from ipu_teach.engine.halves import HalfProducts
-from ipu_teach.engine.kernels import Call
+from ipu_teach.engine.batch.fold import folded
+from ipu_teach.engine.batch.halves import HalfProducts
+from ipu_teach.engine.batch.kernels import Call
 from ipu_teach.types import Array
 
 

@@ -29,9 +29,9 @@ from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.freeze import FrozenTable
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.trace import ROUNDED
-from ipu_teach.engine.halves import sum_products
-from ipu_teach.engine.hosted import spans
-from ipu_teach.engine.kernels import Call, apply
+from ipu_teach.engine.batch.halves import sum_products
+from ipu_teach.engine.batch.kernels import Call, apply, run_all
+from ipu_teach.engine.host_fallback import spans
 from ipu_teach.engine.memory import Memory
 from ipu_teach.errors import FloatingPointTrapError
 from ipu_teach.graph.registers import DIV0, ESR, INV, NANOO, OFLO, STOP_ON_NANOO, Registers
@@ -134,7 +134,7 @@ class Guarded:
                 kept[...] = place
             try:
                 with np.errstate(**self._raising):  # type: ignore[arg-type]
-                    _run(self._calls)
+                    run_all(self._calls)
             except FloatingPointError:
                 self._alarms += 1
                 for place, kept in zip(self._places, self._kept, strict=True):
@@ -142,7 +142,7 @@ class Guarded:
             else:
                 self._alarms = 0
                 return
-        _run(self._loops)
+        run_all(self._loops)
 
 
 def doubtful(ufunc: Any) -> bool:
@@ -168,11 +168,6 @@ def _looked_at(call: Call) -> list[Call]:
     if isinstance(function, partial) and isinstance(function.func, np.ufunc) and doubtful(function.func):
         return [(alarm, (function.keywords["out"],))]
     return []
-
-
-def _run(calls: list[Call]) -> None:
-    for function, args in calls:
-        function(*args)
 
 
 def _united(found: list[tuple[int, int]]) -> list[tuple[int, int]]:

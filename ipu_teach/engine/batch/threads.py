@@ -6,14 +6,13 @@ interpreter while it works, and two threads share one memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 
 import numpy as np
 
 from ipu_teach.compile.groups import Group
-from ipu_teach.engine.kernels import Call
+from ipu_teach.engine.batch.kernels import Call, run_all
 
 LEAST_SHARE = 256  # vertices: fewer are not worth a thread
 
@@ -43,7 +42,5 @@ def together(pool: ThreadPoolExecutor, lists: list[list[Call]]) -> None:
 
 
 def _run(calls: list[Call]) -> None:
-    function: Callable[..., object]
     with np.errstate(all="ignore"):  # a thread has its own
-        for function, args in calls:
-            function(*args)
+        run_all(calls)

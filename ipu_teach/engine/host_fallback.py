@@ -14,7 +14,7 @@ import numpy as np
 
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.trace import Trace
-from ipu_teach.engine.kernels import Call
+from ipu_teach.engine.batch.kernels import Call
 from ipu_teach.engine.memory import Memory
 from ipu_teach.graph.tensor import Layout
 

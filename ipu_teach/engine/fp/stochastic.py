@@ -18,7 +18,8 @@ import numpy as np
 
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.trace import Op, Ref, Trace
-from ipu_teach.engine.hosted import traces_of
+from ipu_teach.engine.batch.kernels import Call
+from ipu_teach.engine.host_fallback import traces_of
 from ipu_teach.graph.registers import ESR, Registers
 from ipu_teach.types import HALF, Array, generator, to_half
 from ipu_teach.types.regions import OnePtrArray
@@ -30,14 +31,14 @@ class Chance:
     `chosen`: which of the vertices round by chance, by their tiles. `watched`: an overflow raises `FloatingPointError`.
     """
 
-    def __init__(self, group: Group, registers: Registers) -> None:
+    def __init__(self, group: Group, registers: Registers, watched: bool) -> None:
         table = group.table
         self._vertices, self._tiles = table.order[group.rows][:, None], table.tiles[group.rows][:, None]
         self._workers = np.arange(len(group.workers)) if group.workers else None
         self.chosen: Array = registers.behaviour[self._tiles[:, 0]] & np.uint32(ESR) != 0
         self.everyone = bool(self.chosen.all())
         self.keys: Array = np.zeros((len(group.rows), max(1, len(group.workers))), np.uint64)
-        self.watched = False
+        self.watched = watched
 
     def begin(self, words: Array) -> None:
         """The compute set runs once more; `words` is what the workers drew for it: uint64 (tiles, workers)."""
@@ -56,11 +57,35 @@ class Chance:
             raise FloatingPointError("overflow encountered in a store of halves")
         return halves
 
-    def store(self, place: Array, source: Array, members: Any, worker: int, first: int) -> None:
-        """Put `source` into the HALF fields of some vertices, `place`, whose first axes are theirs."""
-        values = source if source.shape == place.shape else np.broadcast_to(source, place.shape)
-        rows = values.reshape(len(self.chosen[members]), -1)
-        place[...] = self.rounded(rows, members, worker, first).reshape(place.shape)
+
+class RoundedStores:
+    """The stores of a batch that round by chance. `running`: the order in which the group's vertices run, if not their own."""
+
+    def __init__(self, chance: Chance, trace: Trace, worker: int, running: Array | None) -> None:
+        self._chance, self._worker, self._running = chance, worker, running
+        self._words: dict[int, int] = {}  # by number of the store: where its words start in the vertex's stream
+        taken = elements = 0
+        for number, op in enumerate(trace.ops):
+            if narrows(trace, op):
+                self._words[number] = taken
+                size = trace.samples[op.args[0].id].size
+                taken, elements = taken + words_of(size), elements + size
+        # What is rounded passes through words of 64 bits, half as many as numbers, and some of 32.
+        self.bytes_per_vertex = 16 * elements
+
+    def call(self, number: int, place: Array, source: Array, rows: slice) -> Call | None:
+        """The call that puts `source` into the fields of some vertices, `place`, whose first axes are theirs.
+
+        None if store `number` of the trace rounds to nearest.
+        """
+        if number not in self._words:
+            return None
+        members = rows if self._running is None else self._running[rows]
+        return self._store, (place, source, members, self._words[number])
+
+    def _store(self, place: Array, source: Array, members: Any, first: int) -> None:
+        values = np.broadcast_to(source, place.shape).reshape(len(self._chance.chosen[members]), -1)
+        place[...] = self._chance.rounded(values, members, self._worker, first).reshape(place.shape)
 
 
 def words_of(elements: int) -> int:
@@ -119,11 +144,17 @@ def _plain(value: Any) -> Any:
     return value.view(np.ndarray) if isinstance(value, StoredHalf) else value
 
 
-def rounds(group: Group) -> bool:
-    """True if vertices of `group` may store something wider in a half."""
+def chance_of(group: Group, registers: Registers, watched: bool) -> Chance | None:
+    """What vertices of `group` round by chance with, as numbers behave now; None if none of them does.
+
+    `watched`: an overflow raises `FloatingPointError`.
+    """
+    if not np.any(registers.behaviour[group.table.tiles[group.rows]] & np.uint32(ESR)):
+        return None
     if not any(field.written and field.dtype is HALF for field in group.table.fields.values()):
-        return False
-    return any(trace.stopped or any(narrows(trace, op) for op in trace.ops) for trace in traces_of(group))
+        return None
+    may = any(trace.stopped or any(narrows(trace, op) for op in trace.ops) for trace in traces_of(group))
+    return Chance(group, registers, watched) if may else None
 
 
 def narrows(trace: Trace, op: Op) -> bool:
@@ -135,17 +166,6 @@ def narrows(trace: Trace, op: Op) -> bool:
     value = op.args[1]
     given = trace.samples[value.id] if isinstance(value, Ref) else value
     return _wide(given, np.asarray(given).dtype)
-
-
-def first_words(trace: Trace) -> dict[int, int]:
-    """By op number of each store that `narrows`: where its words start in the vertex's stream."""
-    found: dict[int, int] = {}
-    taken = 0
-    for number, op in enumerate(trace.ops):
-        if narrows(trace, op):
-            found[number] = taken
-            taken += words_of(trace.samples[op.args[0].id].size)
-    return found
 
 
 def _wide(value: Any, dtype: np.dtype[Any]) -> bool:

@@ -1,0 +1,221 @@
+"""One chunk of vertices: a view or a buffer for every value of the trace, and the calls between them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ipu_teach.compile.trace import Op, Ref, is_ref, item_of, steady
+from ipu_teach.engine.batch.kernels import check_fits, gather_windows, scatter, store_unsigned
+from ipu_teach.engine.batch.operations import Operations
+from ipu_teach.engine.views import Nest, Region
+from ipu_teach.types import Array
+
+if TYPE_CHECKING:
+    from ipu_teach.engine.batch.plan import Plan
+
+WINDOW = 16  # from this many elements on, a contiguous region is gathered as one window
+
+
+class Chunk(Operations):
+    """The vertices of `piece`, a part of `nest`. `packed`: regions that were laid out for all of the nest."""
+
+    def __init__(self, plan: Plan, nest: Nest, piece: Nest, packed: dict[int, Array]) -> None:
+        super().__init__(plan.xp, plan.trace, plan.products, plan.calls, len(piece.shape))
+        self.plan, self.nest, self.piece, self.packed = plan, nest, piece, packed
+        self.placement, self.buffers = plan.placement, plan.buffers
+        self.lead, self.rows = piece.shape, slice(piece.first, piece.first + piece.count)
+        self.order: list[int] = []  # of the axes in memory, where results lie as a region does
+        if self.placement.model is not None:
+            strides = self.placement.place(self.placement.model, piece).strides
+            self.order = [int(a) for a in np.argsort([-abs(s) for s in strides], kind="stable")]
+        self.back: list[tuple[int, Array]] = []
+
+    def bind(self) -> None:
+        """Append the calls for these vertices."""
+        done: set[int] = set()  # stores that the operation before them has done
+        for number, op in enumerate(self.trace.ops):
+            if op.kind == "region":
+                self.values[op.result] = self._region(op.result)
+            elif op.kind == "view":
+                self.values[op.result] = self._view(op)
+            elif op.kind == "read":
+                self.values[op.result] = self._read(op, number)
+            elif op.kind == "store":
+                if number not in done:
+                    self._store(number, op, self.values[op.args[0].id])
+            else:
+                self.values[op.result] = self._result(number, op, done)
+            self.buffers.release(number)
+        self._finish()
+        self.buffers.release_all()
+
+    def _finish(self) -> None:
+        """Append what brings written regions back to their places, and what is said of each vertex."""
+        if self.plan.returned is not None:
+            answer, place = self.trace.returned, self.plan.returned[self.rows].reshape(self.lead)
+            if isinstance(answer, Ref):
+                value = self.values[answer.id]
+                value = value.reshape(value.shape[: self.axes])
+                self.calls.append((self.xp.copyto, (place, value, "unsafe")))
+            else:
+                self.calls.append((self.xp.fill, (place, answer)))
+        for root, buffer in self.back:
+            region = self.placement.regions[root]
+            if root in self.placement.column:
+                self.calls.append((self.xp.copyto, (self.placement.place(root, self.piece), buffer)))
+            else:
+                flat, index = self.plan.memory.flat(region.field.dtype), self.xp.array(region.index(self.rows))
+                self.calls.append((scatter, (flat, index, buffer)))
+
+    def _result(self, number: int, op: Op, done: set[int]) -> Array:
+        """Append the call of a computation and return where its result will be.
+
+        What depends on shared regions alone is computed once, on axes of length 1, unless it is written to later.
+        """
+        leads = [self.values[a.id].shape[: self.axes] for a in op.args if isinstance(a, Ref)]
+        lead = np.broadcast_shapes(*leads) if leads else self.lead
+        store = self._direct(number, op)
+        if store is None and lead == self.lead:
+            self.buffers.hand_over(number, op, self.values, lead)
+        if store is not None and lead == self.lead:
+            done.add(store)
+            out = self.values[self.trace.ops[store].args[0].id]
+        else:
+            out = self.buffers.take(op.result, self.lead if op.result in self.plan.stores else lead, self.order)
+        first = out[tuple(slice(n) for n in lead)]
+        self.compute(op, first)
+        if first.shape != out.shape:
+            self.calls.append((self.xp.copyto, (out, first)))
+        return out
+
+    # Regions, and views of values
+
+    def _region(self, root: int) -> Array:
+        region = self.placement.regions[root]
+        if root in self.placement.here:
+            return self.placement.place(root, self.piece)
+        if root in self.packed:
+            packed = self.packed[root]
+            at = np.unravel_index(self.piece.first - self.nest.first, self.nest.shape)
+            key = tuple(slice(None) if n == 1 else slice(int(i), int(i) + m)
+                        for n, i, m in zip(packed.shape, at, self.lead, strict=False))  # fmt: skip
+            return packed[key]
+        lead = self.lead
+        if root in self.placement.column and not region.field.written:
+            lead = self.placement.place(root, self.piece).shape[: self.axes]
+        buffer = self.buffers.take(root, lead, self.order)
+        written = self.trace.written.get(root)
+        if region.size and (written is None or not written.all()):
+            self._gather(root, region, buffer)
+        if region.field.written and region.size:
+            self.back.append((root, buffer))
+        return buffer
+
+    def _gather(self, root: int, region: Region, buffer: Array) -> None:
+        """Append the call that copies a region of every vertex into a buffer."""
+        flat = self.plan.memory.flat(region.field.dtype)
+        if root in self.placement.column:
+            self.calls.append((self.xp.copyto, (buffer, self.placement.place(root, self.piece))))
+            return
+        if self.placement.side_by_side:
+            index = self.xp.array(np.ascontiguousarray(region.index(self.rows).T))
+            self.calls.append(
+                (self.xp.take, (flat, index, None, self.buffers.raw(root, index.size).reshape(index.shape), "clip"))
+            )
+            return
+        flattened = buffer.reshape(-1, region.size)
+        beside = not self.xp.may_share_memory(flattened, buffer)  # the buffer's axes lie in another order
+        if beside:
+            flattened = self.xp.empty(flattened.shape, buffer.dtype)
+        if region.contiguous and region.size >= WINDOW and self.xp.on_host:
+            size = region.field.dtype.size
+            windows = self.xp.as_strided(flat, (len(flat) - region.size + 1, region.size), (size, size))
+            self.calls.append((gather_windows, (windows, region.starts[self.rows], flattened)))
+        else:
+            self.calls.append((self.xp.take, (flat, self.xp.array(region.index(self.rows)), None, flattened, "clip")))
+        if beside:
+            self.calls.append((self.xp.copyto, (buffer, flattened.reshape(buffer.shape))))
+
+    def _view(self, op: Op) -> Array:
+        """A view of a root, by the distance and strides that the sample's view has from the sample's root."""
+        root, axes = self.trace.roots[op.result], self.axes
+        sample, base = self.trace.samples[op.result], self.values[root]
+        lead, steps = base.shape[:axes], base.strides[:axes]
+        if sample.size == 0:
+            return self.xp.empty((*lead, *sample.shape), sample.dtype)  # type: ignore[no-any-return]
+        if root in self.placement.strided or root in self.buffers.ordered:
+            source: Array = self.values[op.args[0].id]
+            if op.fn is item_of:
+                return self.within(source, op.args[1])
+            turned: Array = source.transpose(*range(axes), *range(source.ndim - 1, axes - 1, -1))
+            return turned
+        start = self.trace.samples[root].__array_interface__["data"][0]
+        spread = self.buffers.spread.get(root, 1)
+        distance = (sample.__array_interface__["data"][0] - start) // sample.itemsize * spread
+        strides = (*steps, *(s * spread for s in sample.strides))
+        # The root's elements as one row, from the view's first on. Only address arithmetic: the strides do the rest.
+        anchor = self.xp.as_strided(base, (distance + 1,), (sample.itemsize,))[distance:]
+        view: Array = self.xp.as_strided(anchor, (*lead, *sample.shape), strides)
+        return view
+
+    def _read(self, op: Op, number: int) -> Array:
+        """One element: a view, or a copy if its place is written while the value is still needed."""
+        source, key = op.args
+        place = self.within(self.values[source.id], key)
+        root = self.trace.roots[source.id]
+        if any(number < n <= self.plan.last[op.result] for n in self.plan.stores.get(root, ())):
+            buffer = self.buffers.take(op.result, place.shape, self.order)
+            self.calls.append((self.xp.copyto, (buffer, place)))
+            return buffer
+        return place
+
+    # Stores
+
+    def _direct(self, number: int, op: Op) -> int | None:
+        """The number of a store that this result can be computed straight into: it is the result's only use, and whole."""
+        if op.kind not in ("ufunc", "product", "reduce"):
+            return None
+        ops, store = self.trace.ops, number + 1
+        while store < len(ops) and ops[store].kind == "view":
+            store += 1
+        if store == len(ops) or ops[store].kind != "store" or not is_ref(ops[store].args[1], op.result):
+            return None
+        place = ops[store].args[0].id
+        root = self.trace.roots[place]
+        sample, target = np.asarray(self.trace.samples[op.result]), self.trace.samples[place]
+        same = sample.shape == target.shape and sample.dtype == target.dtype and sample.strides == target.strides
+        soft = not self.plan.exact or op.kind == "ufunc" and steady(op.fn, sample.dtype)
+        reads = any(self.trace.roots[a.id] == root for a in op.args if isinstance(a, Ref))
+        viewed = any(self.trace.roots[view.result] == op.result for view in ops[number + 1 : store])
+        if not same or reads or viewed or self.plan.last[op.result] > store or (root in self.placement.strided and not soft):
+            return None
+        for view in ops[number + 1 : store]:
+            self.values[view.result] = self._view(view)
+        into = self.values[place]
+        mixed = any(self.xp.may_share_memory(self.values[a.id], into) for a in op.args if isinstance(a, Ref))
+        if mixed and op.kind == "ufunc" and not steady(op.fn, sample.dtype):
+            return None
+        return store if into.shape[: self.axes] == self.lead else None
+
+    def _store(self, number: int, op: Op, place: Array) -> None:
+        value = op.args[1]
+        source = self.operand(value, place.ndim - self.axes) if isinstance(value, Ref) else self.xp.array(np.asarray(value))
+        extra = source.ndim - place.ndim
+        if isinstance(value, Ref) and extra > 0:  # leading axes of length 1, which numpy drops in an assignment
+            source = source.reshape(*source.shape[: self.axes], *source.shape[self.axes + extra :])
+        if "line" in op.kwargs:
+            numbers = np.broadcast_to(source, (*self.lead, *source.shape[self.axes :]))
+            self.calls.append(
+                (check_fits, (numbers, place.dtype, op.kwargs["line"], self.plan.table, self.plan.rows[self.rows]))
+            )
+        if not place.size:
+            return
+        rounded = self.plan.rounding.call(number, place, source, self.rows) if self.plan.rounding is not None else None
+        if rounded is not None:
+            self.calls.append(rounded)
+        elif self.xp.on_host and place.dtype.kind == "u" and source.dtype.kind == "f":
+            self.calls.append((store_unsigned, (place, source)))
+        else:
+            self.calls.append((self.xp.copyto, (place, source, "unsafe")))

@@ -1,0 +1,112 @@
+"""Which regions of a group's vertices are used where they lie in memory: those whose use there cannot change a bit."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.compile.groups import Group
+from ipu_teach.compile.trace import Trace
+from ipu_teach.engine.batch.uses import delicate_roots, only_numbers, soft_roots
+from ipu_teach.engine.memory import Memory
+from ipu_teach.engine.views import Nest, Region, find_nests, running_order, single_row
+from ipu_teach.types import Array
+
+PACK_BYTES = 64 * 1024 * 1024  # operands that vertices share are laid out once a step, up to this size
+
+
+@dataclass(eq=False)
+class Placement:
+    """Where the regions of a group's vertices are taken from, in the order in which the vertices run.
+
+    `nests`: the vertices as nests, `column` each region's number in them, if it takes part; `here`: regions used in place,
+    `strided` those of them that have gaps. `running`: the order of the vertices, if it is not their own. `model`: the region
+    after which results lie. `side_by_side`: one element of all vertices after the other.
+    """
+
+    trace: Trace
+    memory: Memory
+    regions: dict[int, Region]
+    nests: list[Nest]
+    column: dict[int, int]
+    here: list[int]
+    strided: Collection[int] = ()
+    running: Array | None = None
+    model: int | None = None
+    side_by_side: bool = False
+
+    def packs(self, root: int, nest: Nest) -> bool:
+        """True for a region that vertices of a nest share and that cannot be used in place: it is laid out ahead of them."""
+        region = self.regions[root]
+        if root in self.here or root not in self.column or region.field.kind != "input" or self.side_by_side:
+            return False
+        moving = nest.steps[self.column[root]] != 0
+        count = int(np.prod(np.array(nest.shape)[moving], dtype=np.int64))
+        return count < nest.count and count * region.bytes <= PACK_BYTES
+
+    def copied_bytes(self) -> int:
+        """Bytes of a vertex's regions that are copied for it."""
+        return sum(r.bytes for i, r in self.regions.items()
+                   if i not in self.here and not all(self.packs(i, nest) for nest in self.nests))  # fmt: skip
+
+    def place(self, root: int, nest: Nest) -> Array:
+        """A region of every vertex of a nest, as it lies in memory."""
+        region, number = self.regions[root], self.column[root]
+        sample, size = self.trace.samples[root], region.field.dtype.size
+        inner = sample.strides if region.contiguous else tuple(s * size for s in region.strides or ())
+        steps = nest.steps[number].tolist()
+        lead = tuple(1 if step == 0 else n for n, step in zip(nest.shape, steps, strict=True))
+        flat = self.memory.flat(region.field.dtype)[int(nest.base[number]) :]
+        strides = (*(s * size for s in steps), *inner)
+        view: Array = self.memory.backend.as_strided(flat, (*lead, *sample.shape), strides)
+        return view
+
+
+def placed(group: Group, layouts: tuple[Any, ...], memory: Memory, exact: bool) -> Placement:
+    """The placement of a group. `exact`: no sum is reordered."""
+    trace = group.trace
+    regions = {i: Region(group, layouts, name, part) for i, (name, part) in trace.regions.items()}
+    running = running_order(list(regions.values()))
+    if running is not None:
+        for region in regions.values():
+            region.put_in_order(running)
+    nests, column = _nested(regions, trace, len(group.rows))
+    found = Placement(trace, memory, regions, nests, column, [], running=running, side_by_side=only_numbers(trace))
+    delicate, soft = delicate_roots(trace, exact), soft_roots(trace, exact)
+    for i, number in column.items():
+        region = regions[i]
+        steps = np.concatenate([nest.steps[number][np.array(nest.shape) > 1] for nest in nests])
+        mirrored = region.field.written and bool(np.any(steps == 0))
+        scattered = found.side_by_side and np.any(steps != 0)
+        if mirrored or scattered or np.any(steps < 0) or not (region.contiguous or i in soft):
+            continue
+        if i in delicate:
+            twin = any(j in delicate and np.any(regions[j].starts == region.starts) for j in found.here)
+            if twin or not region.apart:
+                continue
+        found.here.append(i)
+    found.strided = {i for i in found.here if not regions[i].contiguous}
+    # If nothing depends on how elements lie, results lie as the strided region does that has most axes: numpy then
+    # goes through all of them row by row, across the vertices' boundaries.
+    if found.strided and not found.side_by_side and soft >= set(trace.roots):
+        found.model = max(found.strided, key=lambda i: np.ndim(trace.samples[i]))
+    return found
+
+
+def _nested(regions: dict[int, Region], trace: Trace, count: int) -> tuple[list[Nest], dict[int, int]]:
+    """(the nests, which of the regions take part in them: the larger ones go first)."""
+    able = [i for i, r in regions.items()
+            if r.size and (r.contiguous or len(r.strides or ()) == np.ndim(trace.samples[i]) > 0)]  # fmt: skip
+    able.sort(key=lambda i: -regions[i].bytes)
+    chosen = able
+    nests = find_nests(np.stack([regions[i].starts for i in able])) if able else None
+    if nests is None:
+        chosen = []
+        for i in able:
+            found = find_nests(np.stack([regions[j].starts for j in [*chosen, i]]))
+            if found is not None:
+                chosen, nests = [*chosen, i], found
+    return nests or [single_row(count)], {i: number for number, i in enumerate(chosen)}

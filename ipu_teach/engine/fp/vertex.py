@@ -1,0 +1,43 @@
+"""How the numbers of one vertex behave while the plain loop runs it: what rounds by chance, and what stops."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+
+import numpy as np
+
+from ipu_teach.engine.fp.stochastic import Chance, StoredHalf
+from ipu_teach.engine.fp.traps import FloatingPoint
+from ipu_teach.types import Array
+
+
+class Numbers:
+    """`chance`: of vertex `number` of a group, if it rounds by chance; `traps`: what stops it; `watched`: something may."""
+
+    def __init__(self, number: int, chance: Chance | None, traps: FloatingPoint | None, watched: bool) -> None:
+        self._keys = None if chance is None or not chance.chosen[number] else chance.keys[number]
+        self.traps, self._watched = traps, watched
+        self._stream = np.zeros(2, np.uint64)  # of the worker that runs now
+        self._overflows: list[str] = []  # since the last store in a half
+
+    def stored(self, halves: Array) -> Array:
+        """A HALF field of the vertex, such that stores in it are looked at."""
+        if self._keys is None and self.traps is None:
+            return halves
+        stored = halves.view(StoredHalf)
+        stored.stream = None if self._keys is None else self._stream
+        stored.overflows = self._overflows if self.traps is not None and self.traps.looks_at_stores else None
+        stored.stops = self.traps is not None and (self.traps.oflo or self.traps.stops)
+        return stored
+
+    def begin(self, worker: int) -> None:
+        """A worker of the vertex begins."""
+        if self._keys is not None:
+            self._stream[...] = self._keys[worker], 0
+        self._overflows.clear()
+
+    def errors(self) -> AbstractContextManager[object]:
+        """In here numpy raises what stops the vertex."""
+        if self.traps is not None:
+            return self.traps.watch(self._overflows)
+        return np.errstate(all="ignore") if self._watched else nullcontext()
