@@ -3,7 +3,7 @@
 Definedness only grows, but for a WriteUndef. So each step is checked the first time it runs, and again only after a
 WriteUndef of something that it touches. Variables that are known to be whole are not looked at.
 
-A WriteUndef waits until a step meets it. One that stores all of its tensor anew, and looks at none of it, makes it needless:
+A WriteUndef waits until a step meets its tensor. One that stores all of that anew, and looks at none of it, makes it needless:
 so a loop spends nothing on it.
 """
 
@@ -196,9 +196,8 @@ class Definedness:
 
     def __init__(self, compiled: Compiled, poison: Callable[[Tensor], None]) -> None:
         self.compiled, self.graph, self._poison = compiled, compiled.graph, poison
-        self._start, self._stop = (
-            np.array([getattr(v, end) for v in self.graph.variables], np.int64) for end in ("start", "stop")
-        )
+        ends = np.array([(v.start, v.stop) for v in self.graph.variables], np.int64).reshape(-1, 2)
+        self._start, self._stop = np.ascontiguousarray(ends.T)
         self.defined = np.full(self.graph.memory_bytes, False)  # so that the system hands out the pages now
         self.checked: set[int] = set()
         self._whole: set[int] = set()  # variables
