@@ -59,7 +59,7 @@ def test_a_program_that_differs_is_made_small_and_printed(monkeypatch: pytest.Mo
     found = compare.difference(lines, "batched")[1]
     assert found is not None and found.kind == "batched: bytes"
     text = smaller(lines, found, ["batched"])
-    assert len(text.splitlines()) < len(lines) and len(text.splitlines()) <= 30
+    assert len(text.splitlines()) < len(lines) and len(text.splitlines()) <= 25
     assert "program.add(" in text and text.splitlines()[-1].startswith("# batched: bytes")
     code = [line for line in text.splitlines() if line in lines]
     assert tried(code, ["batched"]) is not None

@@ -80,6 +80,7 @@ def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Notebook]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("IPU_TEACH_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("IPU_TEACH_WORK", str(tmp_path_factory.mktemp("work")))
         manager, client = start_new_kernel(cwd=str(Path(__file__).parent))
         try:
             yield Notebook(manager, client)
@@ -106,3 +107,23 @@ def test_the_interrupt_button_stops_an_endless_loop(way: str, notebook: Notebook
     assert after["user_expressions"]["seen"]["data"]["text/plain"].startswith("[5, ")
     after = notebook.reply(notebook.begin("engine.write_tensor('turns', 8)\nengine.run()", n="int(engine.read_tensor('n'))"))
     assert (after["status"], after["user_expressions"]["n"]["data"]["text/plain"]) == ("ok", "8")
+
+
+CHECKED = """
+from ipu_teach.lessons import check, judging
+
+def endless(work, bytes_in, bytes_out, sync):
+    engine.run()
+
+judging.LIMIT = 0.5
+engine.write_tensor("turns", 5000)
+verdict = check("01.1", endless)
+"""
+
+
+def test_a_check_in_a_notebook_stops_it_too(notebook: Notebook) -> None:
+    assert notebook.reply(notebook.begin(BUILT.replace("{way}", "python")))["status"] == "ok"
+    checked = notebook.reply(notebook.begin(CHECKED, verdict="repr(verdict)", n="int(engine.read_tensor('n'))"))
+    assert checked["status"] == "ok", checked
+    assert "after 0.5 seconds it was stopped" in checked["user_expressions"]["verdict"]["data"]["text/plain"]
+    assert checked["user_expressions"]["n"]["data"]["text/plain"] == "5000"

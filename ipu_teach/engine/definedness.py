@@ -3,7 +3,7 @@
 Definedness only grows, but for a WriteUndef. So each step is checked the first time it runs, and again only after a
 WriteUndef of something that it touches. Variables that are known to be whole are not looked at.
 
-A WriteUndef waits until a step meets it. One that stores all of its tensor anew, and looks at none of it, makes it needless:
+A WriteUndef waits until a step meets its tensor. One that stores all of that anew, and looks at none of it, makes it needless:
 so a loop spends nothing on it.
 """
 
@@ -42,6 +42,8 @@ from ipu_teach.types import Array
 LONG = 64  # bytes from which on it is quicker to set the pieces of a region one by one
 
 Bytes = tuple[Array, Array]  # where pieces start, and where they stop
+Reader = tuple[str, str, Line]  # who reads, where that is, and the line of the program
+Blame = Callable[[], tuple[Array, Array, Callable[[int], Reader]]]  # of what is read the pieces, and who reads each of them
 NONE: Bytes = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
@@ -83,14 +85,14 @@ class Region:
 
 
 class Access:
-    """What a step does to memory: what it `reads`, each region with what raises the error; what it `stores` for certain.
+    """What a step does to memory: what it `reads`, each region with who is to blame for it; what it `stores` for certain.
 
     `looks`: regions in which it may see, or may leave, what is there before: what it reads, and what it stores by data.
     """
 
-    def __init__(self, definedness: Definedness, step: Step) -> None:
+    def __init__(self, definedness: Definedness, step: Step | Node) -> None:
         self.definedness, self.graph = definedness, definedness.graph
-        self.reads: list[tuple[Region, Callable[[], None]]] = []
+        self.reads: list[tuple[Region, Blame]] = []
         self.looks: list[Region] = []
         self._stored: list[Bytes] = []
         if isinstance(step, ExecuteStep):
@@ -103,14 +105,16 @@ class Access:
         self.touches = self.stores.touches.union(*(look.touches for look in self.looks))
 
     def _read(self, tensor: Tensor, who: str, line: Line = NOWHERE) -> None:
-        region = self.definedness.region(tensor.byte_extent())
-        self.reads.append((region, partial(self.definedness.blame, tensor, who, line)))
+        pieces = tensor.byte_extent()
+        self.reads.append((self.definedness.region(pieces), lambda: (*pieces, lambda _: (who, "", line))))
 
     def _store(self, tensor: Tensor) -> None:
         self._stored.append(tensor.byte_extent())
 
-    def _move(self, step: Step) -> None:
+    def _move(self, step: Step | Node) -> None:
         match step:
+            case Node(predicate=Tensor() as predicate):
+                self._read(predicate, f"{step.kind} looks at")
             case CopyStep(source=source, destination=target):
                 if isinstance(source, Tensor):
                     to = f"stream {target.handle!r}" if isinstance(target, DataStream) else target.graph.describe(target)
@@ -150,7 +154,7 @@ class Access:
                 touched = self.graph.touched(table, name)
                 everything = self.definedness.region((touched.start, touched.stop))
                 if field.kind != "output":  # an InOut is whole before
-                    self.reads.append((everything, partial(self.definedness.blame_vertex, table, name)))
+                    self.reads.append((everything, partial(self._edges, table, name)))
                     continue
                 if not traced:
                     self.looks.append(everything)
@@ -161,6 +165,16 @@ class Access:
                     self._stored.append((everything.start, everything.stop))
         if step.out is not None:
             self._store(step.out)
+
+    def _edges(self, table: FrozenTable, name: str) -> tuple[Array, Array, Callable[[int], Reader]]:
+        edges, compute_set = self.graph.intervals(table, name), self.graph.compute_sets[table.compute_set]
+
+        def reader(piece: int) -> Reader:
+            row = int(edges.row[piece])
+            where = f"{vertex_name(table, row, name)} of compute set {compute_set.name!r}"
+            return f"{table.codelet.__name__} reads", where, table.line(row)
+
+        return edges.start, edges.stop, reader
 
     def _elements(self, group: Group, name: str) -> Iterator[Bytes]:
         """The elements of an Output that a group stores."""
@@ -182,9 +196,8 @@ class Definedness:
 
     def __init__(self, compiled: Compiled, poison: Callable[[Tensor], None]) -> None:
         self.compiled, self.graph, self._poison = compiled, compiled.graph, poison
-        self._start, self._stop = (
-            np.array([getattr(v, end) for v in self.graph.variables], np.int64) for end in ("start", "stop")
-        )
+        ends = np.array([(v.start, v.stop) for v in self.graph.variables], np.int64).reshape(-1, 2)
+        self._start, self._stop = np.ascontiguousarray(ends.T)
         self.defined = np.full(self.graph.memory_bytes, False)  # so that the system hands out the pages now
         self.checked: set[int] = set()
         self._whole: set[int] = set()  # variables
@@ -195,16 +208,24 @@ class Definedness:
         self._undefs = {
             n: self.region(step.tensor.byte_extent()) for n, step in enumerate(compiled.steps) if isinstance(step, UndefStep)
         }
-        self._accesses = [Access(self, step) for step in compiled.steps]
-        self._near = [self._undefs_near(access.touches) for access in self._accesses]
-        self._users: dict[int, set[int]] = {undef: set() for undef in self._undefs}  # the other way round
-        for number, near in enumerate(self._near):
-            for undef in near:
-                self._users[undef].add(number)
-        self._deciding: dict[Node, tuple[Region, set[int]]] = {}
+        self._accesses: list[Access] = []
+        self._near: list[set[int]] = []  # of each access the WriteUndefs of its variables
+        self._users: dict[int, set[int]] = {undef: set() for undef in self._undefs}  # and the other way round
+        for step in compiled.steps:
+            self.add(step)
         self._waiting: set[int] = set()
         self._needless: set[int] = set()  # those that wait and that the step which runs now makes so
         self._meetings: dict[tuple[int, int], str] = {}
+
+    def add(self, step: Step | Node) -> int:
+        """The number of a step; a node that looks at an element, to decide, gets one too."""
+        access, number = Access(self, step), len(self._accesses)
+        near = {undef for undef, region in self._undefs.items() if not region.touches.isdisjoint(access.touches)}
+        self._accesses.append(access)
+        self._near.append(near)
+        for undef in near:
+            self._users[undef].add(number)
+        return number
 
     def before(self, number: int) -> None:
         """Check what step `number` reads. Raises `UninitialisedReadError`."""
@@ -224,17 +245,6 @@ class Definedness:
             self._fill(region)
         self.checked.add(number)
 
-    def predicate(self, node: Node, tensor: Tensor) -> None:
-        """Check the element that decides for `node`."""
-        if node not in self._deciding:
-            region = self.region(tensor.byte_extent())
-            self._deciding[node] = region, self._undefs_near(region.touches)
-        region, near = self._deciding[node]
-        for undef in self._waiting & near:
-            self._undefine_now(undef)
-        if not region.touches <= self._whole:
-            self._check(region, partial(self.blame, tensor, f"{node.kind} looks at"))
-
     def undefine(self, number: int) -> None:
         """Let the WriteUndef that is step `number` wait."""
         if number not in self._waiting:
@@ -251,10 +261,6 @@ class Definedness:
         self._fill(self.region(tensor.byte_extent()))
 
     # What waits
-
-    def _undefs_near(self, variables: frozenset[int]) -> set[int]:
-        """The WriteUndefs that touch one of the variables."""
-        return {undef for undef, region in self._undefs.items() if not region.touches.isdisjoint(variables)}
 
     def _meet(self, undef: int, number: int) -> None:
         """A WriteUndef waits, and a step comes that touches the same variable."""
@@ -284,32 +290,17 @@ class Definedness:
         region.put(self.defined, True)
         self._whole |= region.fills
 
-    def _check(self, region: Region, blame: Callable[[], None]) -> None:
+    def _check(self, region: Region, blame: Blame) -> None:
         if not region.is_set(self.defined):
-            blame()
+            start, stop, reader = blame()
+            piece = int(_holes(self.defined, start, stop)[0])
+            byte = int(start[piece] + np.argmin(self.defined[start[piece] : stop[piece]]))
+            who, where, line = reader(piece)
+            raise UninitialisedReadError(f"""{who} {self.graph.element(byte)}, which nothing has written.
+                where: {where}
+                line:  {in_words(line)}
+                next:  write it first: a Copy, a compute set, graph.set_initial_value, or Engine.write_tensor.""")
         self._whole |= region.fills
-
-    def blame(self, tensor: Tensor, who: str, line: Line = NOWHERE) -> None:
-        start, stop = tensor.byte_extent()
-        bad = _holes(self.defined, start, stop)[0]
-        raise UninitialisedReadError(f"""{who} {self._unwritten(start[bad], stop[bad])}, which nothing has written.
-            line:  {in_words(line)}
-            next:  write it first: a Copy, a compute set, graph.set_initial_value, or Engine.write_tensor.""")
-
-    def blame_vertex(self, table: FrozenTable, name: str) -> None:
-        edges = self.graph.intervals(table, name)
-        bad = _holes(self.defined, edges.start, edges.stop)[0]
-        row, compute_set = int(edges.row[bad]), self.graph.compute_sets[table.compute_set]
-        element = self._unwritten(edges.start[bad], edges.stop[bad])
-        raise UninitialisedReadError(f"""{table.codelet.__name__} reads {element}, which nothing has written.
-            where: {vertex_name(table, row, name)} of compute set {compute_set.name!r}
-            line:  {in_words(table.line(row))}
-            next:  write it first: a Copy, a compute set, graph.set_initial_value, or Engine.write_tensor.""")
-
-    def _unwritten(self, start: int, stop: int) -> str:
-        return self.graph.element(int(start + np.argmin(self.defined[start:stop])))
-
-    # What steps touch
 
     def region(self, *pieces: Bytes) -> Region:
         """The bytes of some pieces, which may overlap."""

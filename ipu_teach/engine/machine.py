@@ -212,13 +212,16 @@ class Machine:
 
     def _predicate(self, node: Node) -> Callable[[], int]:
         assert node.predicate is not None
-        tensor, defined = node.predicate, self._defined
-        read = single(self.memory, tensor)
+        read, defined = single(self.memory, node.predicate), self._defined
         if defined is None:
             return read
 
+        number = defined.add(node)
+
         def checked_read() -> int:
-            defined.predicate(node, tensor)
+            if number not in defined.checked:
+                defined.before(number)
+                defined.after(number)
             return read()
 
         return checked_read

@@ -146,8 +146,8 @@ class Writer:
             dtype = rng.choice(list(self.known))
             some = self.region(dtype, (rng.randint(1, 12),), set())
             self.add(f"{into}.add(WriteUndef({some.text}))")
-            if rng.random() < 0.6:  # it has values again
-                self.copy(into, dtype, some)
+            if rng.random() < 0.7:  # it has values again, or a part of it has
+                self.copy(into, dtype, some if rng.random() < 0.5 else self.view(some).flat())
         elif kind == 7:
             condition = self.single("INT", 0 if rng.random() < 0.8 else 7)
             self.add(f"{into}.add(AbortOnCondition({condition}, 'enough'))")
