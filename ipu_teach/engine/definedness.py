@@ -16,21 +16,10 @@ from functools import partial
 
 import numpy as np
 
-from ipu_teach.compile import Compiled
+from ipu_teach.compile import Compiled, programs as p
 from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.freeze import FrozenTable, numbers_in
 from ipu_teach.compile.groups import Group
-from ipu_teach.compile.programs import (
-    AbortStep,
-    CopyStep,
-    ExecuteStep,
-    Node,
-    PrintStep,
-    RemoteCopyStep,
-    StampStep,
-    Step,
-    UndefStep,
-)
 from ipu_teach.cost.exchange import covered, joined
 from ipu_teach.errors import UninitialisedReadError
 from ipu_teach.graph.graph import DataStream
@@ -90,12 +79,12 @@ class Access:
     `looks`: regions in which it may see, or may leave, what is there before: what it reads, and what it stores by data.
     """
 
-    def __init__(self, definedness: Definedness, step: Step | Node) -> None:
+    def __init__(self, definedness: Definedness, step: p.Step | p.Node) -> None:
         self.definedness, self.graph = definedness, definedness.graph
         self.reads: list[tuple[Region, Blame]] = []
         self.looks: list[Region] = []
         self._stored: list[Bytes] = []
-        if isinstance(step, ExecuteStep):
+        if isinstance(step, p.ExecuteStep):
             self._execute(step)
         else:
             self._move(step)
@@ -111,17 +100,17 @@ class Access:
     def _store(self, tensor: Tensor) -> None:
         self._stored.append(tensor.byte_extent())
 
-    def _move(self, step: Step | Node) -> None:
+    def _move(self, step: p.Step | p.Node) -> None:
         match step:
-            case Node(predicate=Tensor() as predicate):
+            case p.Node(predicate=Tensor() as predicate):
                 self._read(predicate, f"{step.kind} looks at")
-            case CopyStep(source=source, destination=target):
+            case p.CopyStep(source=source, destination=target):
                 if isinstance(source, Tensor):
                     to = f"stream {target.handle!r}" if isinstance(target, DataStream) else target.graph.describe(target)
                     self._read(source, f"Copy to {to} reads", step.line)
                 if isinstance(target, Tensor):
                     self._store(target)
-            case RemoteCopyStep():
+            case p.RemoteCopyStep():
                 to = f"Copy {'to' if step.store else 'from'} the remote buffer {step.buffer.handle!r} reads"
                 if step.offset is not None:
                     self._read(step.offset, to)
@@ -129,16 +118,16 @@ class Access:
                     self._read(step.tensor, to)
                 else:
                     self._store(step.tensor)
-            case PrintStep():
+            case p.PrintStep():
                 self._read(step.tensor, f"PrintTensor({step.title!r}) reads")
-            case StampStep():
+            case p.StampStep():
                 self._store(step.tensor)
                 if step.since is not None:
                     self.looks.append(self.definedness.region(step.since.byte_extent()))
-            case AbortStep(predicate=Tensor() as predicate):
+            case p.AbortStep(predicate=Tensor() as predicate):
                 self._read(predicate, "AbortOnCondition looks at")
 
-    def _execute(self, step: ExecuteStep) -> None:
+    def _execute(self, step: p.ExecuteStep) -> None:
         """What is stored for certain is so by what was traced. A scalar loop marks the elements of its Outputs while it runs;
         of what could be neither traced nor translated, all of the region is taken to be stored.
         """
@@ -206,7 +195,7 @@ class Definedness:
         for dtype, start, values in self.graph.state_values:
             self._fill(self.region((np.array([start]), np.array([start + len(values) * dtype.size]))))
         self._undefs = {
-            n: self.region(step.tensor.byte_extent()) for n, step in enumerate(compiled.steps) if isinstance(step, UndefStep)
+            n: self.region(step.tensor.byte_extent()) for n, step in enumerate(compiled.steps) if isinstance(step, p.UndefStep)
         }
         self._accesses: list[Access] = []
         self._near: list[set[int]] = []  # of each access the WriteUndefs of its variables
@@ -217,7 +206,7 @@ class Definedness:
         self._needless: set[int] = set()  # those that wait and that the step which runs now makes so
         self._meetings: dict[tuple[int, int], str] = {}
 
-    def add(self, step: Step | Node) -> int:
+    def add(self, step: p.Step | p.Node) -> int:
         """The number of a step; a node that looks at an element, to decide, gets one too."""
         access, number = Access(self, step), len(self._accesses)
         near = {undef for undef, region in self._undefs.items() if not region.touches.isdisjoint(access.touches)}
@@ -278,7 +267,7 @@ class Definedness:
 
     def _undefine_now(self, undef: int) -> None:
         step, region = self.compiled.steps[undef], self._undefs[undef]
-        assert isinstance(step, UndefStep)
+        assert isinstance(step, p.UndefStep)
         self._poison(step.tensor)
         region.put(self.defined, False)
         self._whole -= region.touches
