@@ -256,10 +256,11 @@ def program(seed: int) -> tuple[list[str], bool]:
 
 
 def spoiled(lines: list[str], rng: Random) -> list[str]:
-    """A program with one or two arguments that do not belong where they stand."""
+    """A program with one or two arguments that do not belong where they stand. What makes a loop end stays."""
     lines = list(lines)
+    kept = ("random_", "RepeatWhile", "CountDown")
     for _ in range(rng.randint(1, 2)):
-        places = [(i, m) for i, line in enumerate(lines) if "random_" not in line for m in ARGUMENT.finditer(line, 4)]
+        places = [(i, m) for i, line in enumerate(lines) if not any(map(line.count, kept)) for m in ARGUMENT.finditer(line, 4)]
         number, found = rng.choice(places)
         others = [m.group() for _, m in places if not m.group().isdecimal()]
         lines[number] = lines[number][: found.start()] + rng.choice([*MISFITS, *others[:9]]) + lines[number][found.end() :]
