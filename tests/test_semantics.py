@@ -340,9 +340,9 @@ class WeakAndStrong(Vertex):
     out: Output[FLOAT]
 
     def compute(self):
-        total = 0
+        total = self.x[0]
         for value in self.x:
-            total += max(value, 0) * 0.5 + min(value, 1)
+            total += max(value, 0) + value * max(-0.5, min(value, 1))
         self.out = total
 
 
@@ -351,6 +351,20 @@ def test_a_weak_choice_that_makes_no_difference_is_batched() -> None:
     got = run(WeakAndStrong, False, x=x, out=np.zeros(9))
     assert got.report.ways() == {"WeakAndStrong": "batch"}
     assert same_bits(got.out, run(WeakAndStrong, True, x=x, out=np.zeros(9)).out)
+
+
+class NearlyThat(Vertex):
+    x: Input[FLOAT]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = max(min(self.x, 0.1), 0.1000000001) - self.x  # as singles the two numbers are one
+
+
+def test_a_weak_choice_that_makes_a_difference_is_not(loop: bool) -> None:
+    got = run(NearlyThat, loop, strict=False, x=np.array([0.5, -1], np.float32), out=np.zeros(2))
+    assert got.out.tolist() == [np.float32(0.1000000001) - np.float32(0.5), np.float32(0.1000000001) + 1]
+    assert loop or got.report.ways() == {"NearlyThat": "scalar"}
 
 
 # --- 4. halves --------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from ipu_teach.compile.weak import PYTHON, Weak, enumerated, fits, meets, weak_of
+from ipu_teach.compile.weak import Weak, fits, meets, weak_of
 from ipu_teach.errors import CodeletError
 from ipu_teach.graph.source import file_name
 from ipu_teach.graph.vertex import Vertex
@@ -194,15 +194,12 @@ def settled(value: Any, dtype: Any) -> Any:
     return Traced(value._trace, value._id)
 
 
-def met(function: Any, args: tuple[Any, ...], sample: Any) -> tuple[tuple[Any, ...], Weak]:
-    """The arguments of an operation, as numpy's numbers where that is all the same, and which plain numbers it may give."""
+def met(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of an operation, as numpy's numbers where they meet one of their type."""
     picked = [arg for arg in args if weak_of(arg)]
-    if not picked or len({arg.dtype for arg in picked}) > 1:
-        return args, ()
-    found: Weak | None = ()
-    if not meets(picked[0]._weak, picked[0].dtype, [arg for arg in args if not weak_of(arg)]):
-        found = enumerated(function, args, np.asarray(sample).dtype)
-    return args if found is None else tuple(Traced(a._trace, a._id) if weak_of(a) else a for a in args), found or ()
+    if len({arg.dtype for arg in picked}) != 1 or not meets(picked[0].dtype, [arg for arg in args if not weak_of(arg)]):
+        return args
+    return tuple(Traced(a._trace, a._id) if weak_of(a) else a for a in args)
 
 
 def sample_of(value: Any) -> Any:
@@ -381,9 +378,7 @@ class Traced(NDArrayOperatorsMixin):
         _refuse_integer_power(base, exponent)
         sample = sample_of(base) ** sample_of(exponent)
         kind = "each" if np.ndim(sample) == 0 else "elementwise"
-        (base, exponent), weak = met(operator.pow, (base, exponent), sample)
-        value = self._trace.add(kind, operator.pow, (operand(base), operand(exponent)), {}, sample)
-        return Traced(self._trace, value._id, weak)
+        return self._trace.add(kind, operator.pow, tuple(map(operand, met((base, exponent)))), {}, sample)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         out = kwargs.pop("out", (None,))[0]
@@ -399,14 +394,12 @@ class Traced(NDArrayOperatorsMixin):
         if ufunc is np.power:
             _refuse_integer_power(*inputs)
         sample = call(*[sample_of(i) for i in inputs], **kwargs)
-        inputs, weak = met(PYTHON.get(ufunc) if method == "__call__" and not kwargs else None, inputs, sample)
-        args = tuple(operand(i) for i in inputs)
+        args = tuple(map(operand, met(inputs)))
         trace = self._trace
         if isinstance(out, np.ndarray):
             raise TraceStopped("an array made outside compute() is changed in place")
         if out is None or not isinstance(out._sample, np.ndarray):
-            value = trace.add(kind, call if kind == "each" else ufunc, args, kwargs, sample)
-            return Traced(trace, value._id, weak)
+            return trace.add(kind, call if kind == "each" else ufunc, args, kwargs, sample)
         if not out._writable:
             raise ValueError("output array is read-only")
         if np.shape(sample) != out.shape:
@@ -459,10 +452,7 @@ class Traced(NDArrayOperatorsMixin):
         if not simple or isinstance(sample, tuple) or (fn is np.where and len(args) != 3):
             return _refuse(fn)
         if fn in ELEMENTWISE and len(args) == 3 and not kwargs:
-            if fn is np.where:
-                truth = Traced(trace, args[0]._id) if weak_of(args[0]) and args[0].dtype == bool else args[0]
-                args = met(None, (truth, *args[1:]), sample)[0]
-            return trace.add("elementwise", fn, tuple(operand(a) for a in args), kwargs, sample)
+            return trace.add("elementwise", fn, tuple(map(operand, met(args))), kwargs, sample)
         if isinstance(sample, np.ndarray) and any(np.may_share_memory(sample, sample_of(a)) for a in args):
             raise TraceStopped(f"np.{fn.__name__} gives a view")
         return trace.add("each", fn, tuple(operand(a) for a in args), kwargs, sample)
@@ -471,8 +461,6 @@ class Traced(NDArrayOperatorsMixin):
 
     def __bool__(self) -> bool:
         bool(self._sample)  # numpy raises here what it would raise there
-        if any(bool(self.dtype.type(number)) != bool(number) for number in self._weak):
-            raise TraceStopped("a number too small for its type")
         raise TraceStopped("a branch or a loop condition depends on data")
 
     def __int__(self) -> int:

@@ -81,15 +81,25 @@ def _pick(trace: Trace, better: Callable[[Any, Any], Any]) -> Callable[..., Any]
                 best = item if better(item, best) else best
                 continue
             weak = tuple(n for v in (item, best) for n in (weak_of(v) or (() if hasattr(v, "dtype") else (v,))))
-            wins = better(item, best)  # numpy's truth or Python's: it is the same
-            wins = Traced(trace, wins._id) if isinstance(wins, Traced) else wins
             if any(type(v) is int and not np.can_cast(np.min_scalar_type(v), d) for v in (item, best) for d in dtypes):
                 raise TraceStopped(f"max() or min() of {item if type(item) is int else best} and a number that cannot be that")
+            wins = _compared(better, item, best)
             chosen = np.where(wins, *(settled(v, v.dtype) if weak_of(v) else v for v in (item, best)))[()]
             best = Traced(trace, chosen._id, weak)
         return best
 
     return pick
+
+
+def _compared(better: Callable[[Any, Any], Any], item: Any, best: Any) -> Any:
+    """numpy's truth of `better(item, best)`, if it is Python's too."""
+    choice, plain = (best, item) if weak_of(best) else (item, best)
+    if not weak_of(choice) or hasattr(plain, "dtype"):
+        return better(item, best)
+    kind = choice.dtype.type
+    if any((plain > n, plain == n) != (kind(plain) > kind(n), kind(plain) == kind(n)) for n in weak_of(choice)):
+        raise TraceStopped(f"max() or min() of {plain} and a number that is nearly that")
+    return better(*(Traced(v._trace, v._id) if v is choice else v for v in (item, best)))
 
 
 def _is_instance(value: Any, kinds: Any) -> bool:
