@@ -144,6 +144,23 @@ def test_what_does_not_fit_is_the_plain_loops_answer(at_once: list[int]) -> None
     assert at_once == [2, 2]
 
 
+class Zeros(Vertex):
+    x: Input[Vector[FLOAT]]
+    y: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        for i in range(len(self.x)):
+            if self.x[i] <= 1:
+                self.y[i] = np.maximum(self.x[i], np.float32(0))
+        self.y[::2] = np.minimum(self.x[::2], -self.x[::2])
+
+
+def test_which_of_two_zeros_is_larger_is_the_plain_loops_answer(at_once: list[int]) -> None:
+    x = np.array([[1, -2, 3], [-0.0, 0, 1], [-0.5, -0.0, 1]], np.float32)
+    agree(Built(Zeros, {"x": x, "y": np.ones((3, 3))}))
+    assert at_once == [1, 2, 1, 2]
+
+
 def test_an_error_in_a_compiled_loop_is_the_learners_own(at_once: list[int]) -> None:
     values = {"x": np.arange(15).reshape(3, 5), "at": np.array([-5, 5, 0]), "y": np.full(3, 77)}
     engine = Built(students.TooFar, values).engine()
