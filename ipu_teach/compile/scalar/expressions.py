@@ -302,7 +302,9 @@ class Expressions(Calls):
         """A new list of numbers; `py` makes it, full of `fill`."""
         made, name = made_at(node), self.new("a")
         self.boxes.setdefault(made, set())
-        counts = [n.only[1] if n.const is not None else self.named(f"max(0, {self.whole(n)})") for n in sizes]
+        counts = [
+            n.only[1] if isinstance(n.const, int) and n.const >= 0 else self.named(f"max(0, {self.whole(n)})") for n in sizes
+        ]
         array = Arr(name, "?", tuple(zip(counts, (*counts[1:], "1"), strict=True)), "0", name, local=True, box=made)
         begin = {} if fill is None else {f"_{SLOT[t]}": x for t, x in fill.alts.items()}
         begin |= {} if fill is None else {"_tag": fill.tag if len(fill.alts) > 1 else str(CODES[fill.only[0]])}
