@@ -419,7 +419,8 @@ def random_branching(
         if rng.randrange(6) == 0:
             return f"({one} if {test(0)} else {two})"
         forms = [f"({one} + {two})", f"({one} - {two})", f"{one} % 7", f"({one} // 3)", f"abs({one})", f"{one} * 2"]
-        forms += [f"self.STEPS[({one}) % 3]", f"math.floor(({one}) / 4)"]
+        forms += [f"self.STEPS[({one}) % 3]", f"math.floor(({one}) / 4)", f"sum(1 for v in self.x if v > {number(0)})"]
+        forms += ["-1 if e is None else 2", f"max(range({size}), key=lambda j: self.x[j])", f"round({one} / 4)"]
         return rng.choice([*forms, f"max({one}, {two})"])
 
     def number(deep: int) -> str:
@@ -434,6 +435,7 @@ def random_branching(
         if floats and rng.randrange(6) == 0:
             forms = [f"float({one})", f"math.sqrt(abs({one}))", f"math.exp(-abs({one}))", f"TABLE[({whole(0)}) % 3]",
                      f"math.atan2({one}, {two})"]  # fmt: skip
+        forms += [f"t[{place()} % 3]", f"self.w[::{rng.choice([1, 2, -1, -2])}][0]", f"max(self.x[j] for j in range({size}))"]
         return rng.choice([*forms, f"min({one}, {two})", f"{one} / (abs({two}) + 1)" if floats else f"{one} // 5"])
 
     def place() -> str:
@@ -464,7 +466,9 @@ def random_branching(
             elif action == 4:
                 lines.append(f"{indent}self.{rng.choice('wwy')}[{place()}] = {number(1)}")
             elif action == 5:
-                lines.append(f"{indent}self.{rng.choice('sz')} = {number(1)}")
+                filled = [f"t[{place()} % 3] = {number(1)}", f"self.w[::{rng.choice([2, -1])}] = {number(0)}", "e = None"]
+                filled += [f"if e is None or {test(0)}: e = {number(0)}", f"t = [{number(0)}, {number(0)}, b]", "t, u = u, t"]
+                lines.append(indent + rng.choice([*filled, *[f"self.{rng.choice('sz')} = {number(1)}"] * 6]))
             elif action == 6:
                 lines.append(f"{indent}self.t = {whole(1)}" if not in_loop or rng.randrange(3) else
                              f"{indent}if {test(1)}: {rng.choice(['break', 'continue', 'return'])}")  # fmt: skip
@@ -486,7 +490,8 @@ def random_branching(
         return lines
 
     start = ["a = self.s", f"b = {rng.choice(['0', 'self.x[0]', '0.0' if floats else '1'])}", "c = self.w[-1]",
-             f"p = {rng.choice(['0', 'self.t', 'int(self.i[0])'])}", "q = 1"]  # fmt: skip
+             f"p = {rng.choice(['0', 'self.t', 'int(self.i[0])'])}", "q = 1",
+             "e = None", "t, u = [0] * 3, [c for _ in range(3)]"]  # fmt: skip
     body = [f"        {line}" for line in start]
     for _ in range(length):
         body += block(2, "        ", False)

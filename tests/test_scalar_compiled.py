@@ -161,6 +161,54 @@ class Cut(Vertex):
                 self.y[i] = self.x[i]
 
 
+class Products(Vertex):
+    """What numpy's own loops work out: products, and sums of what lies backwards."""
+
+    a: Input[Vector[Vector[FLOAT]]]
+    b: Input[Vector[Vector[FLOAT]]]
+    x: Input[Vector[FLOAT]]
+    ab: Output[Vector[Vector[FLOAT]]]
+    ax: Output[Vector[FLOAT]]
+    xb: Output[Vector[FLOAT]]
+    one: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        if self.x[0] > -99:
+            self.ab = self.a @ self.b
+        self.ax = self.a @ self.x
+        self.xb = self.x @ self.b
+        self.one[0] = self.x @ self.x + np.dot(self.a[0], self.b[:, 0])
+        self.one[1] = np.sum(self.x[::-1]) + np.max(self.x[::-2]) * np.prod(self.x)
+        self.one[2] = (self.a[:1] @ self.b)[0, 0] + np.min(self.b[:, -1]) + (self.x * 2) @ self.x[::-1]
+
+
+@pytest.mark.parametrize(("m", "n", "p"), [(1, 1, 1), (1, 17, 30), (9, 228, 3), (12, 40, 1), (5, 7, 8)])
+def test_products_are_numpys_to_the_bit(m: int, n: int, p: int, at_once: list[int]) -> None:
+    rng = np.random.default_rng(m * n)
+    shapes = {"a": (m, n), "b": (n, p), "x": (n,), "ab": (m, p), "ax": (m,), "xb": (p,), "one": (3,)}
+    values = {name: rng.standard_normal((4, *shape)).astype(np.float32) for name, shape in shapes.items()}
+    for lie in ("rows", "turned"):
+        agree(Built(Products, values, lie))
+    assert at_once == []
+
+
+class Zeros(Vertex):
+    x: Input[Vector[FLOAT]]
+    y: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        for i in range(len(self.x)):
+            if self.x[i] <= 1:
+                self.y[i] = np.maximum(self.x[i], np.float32(0))
+        self.y[::2] = np.minimum(self.x[::2], -self.x[::2])
+
+
+def test_which_of_two_zeros_is_larger_is_the_plain_loops_answer(at_once: list[int]) -> None:
+    x = np.array([[1, -2, 3], [-0.0, 0, 1], [-0.5, -0.0, 1]], np.float32)
+    agree(Built(Zeros, {"x": x, "y": np.ones((3, 3))}))
+    assert at_once == [1, 2, 1, 2]
+
+
 def test_an_error_in_a_compiled_loop_is_the_learners_own(at_once: list[int]) -> None:
     values = {"x": np.arange(15).reshape(3, 5), "at": np.array([-5, 5, 0]), "y": np.full(3, 77)}
     engine = Built(students.TooFar, values).engine()

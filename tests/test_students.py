@@ -119,6 +119,8 @@ CASES = {
         "loop", "`in` does not run as a scalar loop (write any(v == a for v in …) instead)",
         "self.out = 1 if 3 in self.x else 0"),
     "in some numbers": ("scalar", "a branch", "self.out = 1 if self.n in (1, 2, 5) else 2 if self.n not in (3, 4) else 0"),
+    "a list of a length from data": (
+        "scalar", "the length of a list depends on data", "t = [self.x[0]] * self.n\nself.out = len(t) + sum(v for v in t)"),
     "an inner function": (
         "scalar", "a branch",
         "t = self.x[0]\ndef f(v, gain=2): return v * gain if v > t else t\nfor i in range(8): self.y[i] = f(self.x[i], i)"),

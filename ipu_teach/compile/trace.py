@@ -382,6 +382,8 @@ class Traced(NDArrayOperatorsMixin):
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         out = kwargs.pop("out", (None,))[0]
+        if ufunc is np.multiply and any(isinstance(i, list) for i in inputs) and not self.shape and self.dtype.kind in "iu":
+            raise TraceStopped("the length of a list depends on data")
         inputs = tuple(stacked(i) if isinstance(i, (list, tuple)) else i for i in inputs)
         if method == "reduce":
             return self._reduce(ufunc, inputs[0], **kwargs)

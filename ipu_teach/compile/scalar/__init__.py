@@ -8,9 +8,9 @@ stored and check indices at the same places. Where the compiled one cannot go on
 61 bits, a number that does not fit) it returns the line, and CPython's text runs that vertex; where that fails, the plain loop
 does, and says what is wrong.
 
-A number is *free* if it is made of constants, lengths, worker ids and counters of loops: what is done with it costs nothing,
-as in a trace. It is *data* if it comes from a field, or was assigned where data decide whether it is. What is data costs: an
-element's load or store 1, an operation its price, a decision 1, a turn of a range with ends from data 2.
+A number is *free* if it is made of constants, lengths, worker ids, counters of loops and state that nothing assigns: what is
+done with it costs nothing, as in a trace. It is *data* if it comes from memory, or was assigned where data decide.
+What is data costs: an element's load or store 1, an operation its price, a decision 1, a turn of a range with ends from data 2.
 """
 
 from __future__ import annotations

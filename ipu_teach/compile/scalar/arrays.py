@@ -401,12 +401,8 @@ class Arrays(Variables):
         if not begin:
             self.bail(f"{v.n} == 0", node)
         exact, half = v.type in FLOATS and t == v.type, v.type == "f2"
-        if (
-            len(v.dims) > 1
-            or self.multi
-            or "u8" in (t, v.type)
-            or (half and exact and not (isinstance(value, Arr) and not value.local))
-        ):
+        singles = half and exact and (isinstance(value, Vec) or value.local)  # a local array of halves holds singles
+        if len(v.dims) > 1 or self.multi or singles or "u8" in (t, v.type):
             self.by_python(node, py)
             return Num({t: ZERO[SLOT[t]]}, py, data=True, bound=reach([t]))
         if not exact:
@@ -418,13 +414,12 @@ class Arrays(Variables):
             return Num({t: total}, py, data=True, bound=reach([t]))
         a = value if isinstance(value, Arr) else self._laid_out(v, False)
         number, (n, s) = self.loop_number(ufunc, f"{letter}{letter}->{letter}"), a.dims[0]
-        low = self.named(f"{a.off} + min(0, ({n} - 1) * {s})" if s != "1" else a.off)  # numpy goes through memory upwards
-        first = {"np.int64(0)": "0", "np.int64(1)": "1"}.get(begin)
+        first, at = {"np.int64(0)": "0", "np.int64(1)": "1"}.get(begin), a.off
         if first is None:
-            start, low, n = f"{a.buf}[{low}]", f"{low} + abs({s})", f"{n} - 1"
+            start, at, n = f"{a.buf}[{at}]", f"{at} + {s}", f"{n} - 1"
         else:
             start = f"np.uint16({15360 * int(first)})" if half else f"np.{dtype_of(t).name}({first})"
-        call = f"reduce_loop(loops[{2 * number}], loops[{2 * number + 1}], {a.buf}, {low}, {n}, abs({s}), {start})"
+        call = f"reduce_loop(loops[{2 * number}], loops[{2 * number + 1}], {a.buf}, {at}, {n}, {s}, {start})"
         return Num({t: self.named(f"half_value({call})" if half else call)}, py, data=True)
 
     def product(self, a: Any, b: Any, form: str, node: ast.AST) -> Any:
@@ -437,9 +432,7 @@ class Arrays(Variables):
         self.emit(None, f"{name} = {py}")
         whole = Vec(dims, t, lambda k: "", name, size=f"np.size({name})")
         for v, field in ((x, a), (y, b)):
-            if (
-                dims and len(v.dims) == 1 and isinstance(field, Arr) and not field.local
-            ):  # it is read for each number of the result
+            if dims and len(v.dims) == 1 and isinstance(field, Arr) and not field.local:  # read for each number of the result
                 self.spend_on_all("loads", v, "", v.type, (f"({whole.n} - 1) * ", f"({whole.size} - 1) * "))
         inner = Vec(x.dims[-1:], t, x.item, x.py, size=f"{x.py}.shape[-1]" if len(x.dims) > 1 else x.size)
         self.spend_on_all("vec", inner, "", t, (f"{whole.n} * ", f"{whole.size} * ") if dims else ("", ""))
@@ -449,11 +442,8 @@ class Arrays(Variables):
             self.by_python(node, py)
         else:
             one, two = (q if isinstance(q, Arr) else self._laid_out(v, False) for q, v in ((a, x), (b, y)))
-            k, m, p = (
-                self.loop_number(np.matmul, f"{letter}{letter}->{letter}"),
-                *((*dims, "1", "1") if len(x.dims) > 1 else ("1", *dims, "1"))[:2],
-            )
-            n = self.named(x.dims[-1])
+            k, n = self.loop_number(np.matmul, f"{letter}{letter}->{letter}"), self.named(x.dims[-1])
+            m, p = ((*dims, "1", "1") if len(x.dims) > 1 else ("1", *dims, "1"))[:2]
             self.bail(f"{n} != {y.dims[0]} or {m} * {n} * {p} == 0", node)
             xs, ys = [s for _, s in one.dims], [s for _, s in two.dims]
             steps = ", ".join((*(xs if len(xs) > 1 else (n, *xs)), *(ys if len(ys) > 1 else (*ys, "1"))))
@@ -466,18 +456,13 @@ class Arrays(Variables):
 
     def by_numpy(self, f: Any, args: list[Any], named: dict[str, Any], node: ast.AST) -> Any:
         """One of numpy's functions of arrays that CPython's text calls, and the compiled one has not."""
-        texts, samples = [], []
-        for value in [*args, *named.values()]:
-            text, sample = self._sample(value, node)
-            texts.append(text)
-            samples.append(sample)
-        given = dict(zip(named, samples[len(args) :], strict=True))
+        told, known = [self._sample(a, node) for a in args], {k: self._sample(a, node) for k, a in named.items()}
         try:
             with np.errstate(all="ignore"):
-                found = f(*samples[: len(args)], **given)
+                found = f(*(x for _, x in told), **{k: x for k, (_, x) in known.items()})
         except Exception as error:
             self.refuse(node, str(error))
-        text = ", ".join([*texts[: len(args)], *(f"{k}={x}" for k, x in zip(named, texts[len(args) :], strict=True))])
+        text = ", ".join([*(x for x, _ in told), *(f"{k}={x}" for k, (x, _) in known.items())])
         home = "np.linalg." if getattr(f, "__module__", "") == "numpy.linalg" else "np."
         name, t = self.new("a"), found.dtype.str[1:] if isinstance(found, np.ndarray) else kind_of(found)
         if t not in SAMPLES:
@@ -491,10 +476,10 @@ class Arrays(Variables):
         elif f in SOLVERS:  # what the product of the matrix and itself costs
             self.spend_on_all("vec", replace(most, size=f"len({args[0].py})"), "", t, ("", f"{sizes[0]} * "))
         else:
-            known = f in ELEMENTWISE or isinstance(f, np.ufunc)
-            self.spend_on_all("vec", most, f.__name__ if known else "each", t)
+            own = f in ELEMENTWISE or isinstance(f, np.ufunc)  # has a price of its own
+            self.spend_on_all("vec", most, f.__name__ if own else "each", t)
         if isinstance(found, np.ndarray) and found.ndim:
-            return Arr(name, t, (("0", "1"),) * found.ndim, "0", name, local=True)
+            return Arr(name, t, (("-1", "1"),) * found.ndim, "0", name, local=True)
         return Num({t: ZERO[SLOT[t]]}, name, data=True, bound=reach([t]))
 
     def _sample(self, value: Any, node: ast.AST) -> tuple[str, Any]:
@@ -528,7 +513,7 @@ class Arrays(Variables):
 def nested(texts: list[str], shape: tuple[int, ...], brackets: str = "()") -> str:
     """The text of a tuple of tuples of so many numbers, or of a list of lists."""
     size = len(texts) // shape[0]
-    parts = (
-        texts if len(shape) == 1 else [nested(texts[k * size : k * size + size], shape[1:], brackets) for k in range(shape[0])]
-    )
+    parts = texts
+    if len(shape) > 1:
+        parts = [nested(texts[k * size : k * size + size], shape[1:], brackets) for k in range(shape[0])]
     return f"{brackets[0]}{', '.join(parts)},{brackets[1]}"

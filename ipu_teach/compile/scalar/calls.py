@@ -66,8 +66,7 @@ OTHER_MATH = frozenset((
     math.isinf, math.isnan, math.lgamma, math.pow, round,
 ))  # fmt: skip
 WHOLE = {math.floor: "np.floor", math.ceil: "np.ceil", round: "np.rint"}  # which give whole numbers
-SPELLED: dict[Any, tuple[type, ...]] = {divmod: (ast.FloorDiv, ast.Mod), pow: (ast.Pow,)}
-LIKE = (np.zeros_like, np.ones_like, np.empty_like, np.full_like)
+LIKE = (np.zeros_like, np.ones_like, np.empty_like)
 MAKERS = (np.zeros, np.ones, np.empty, np.full, *LIKE)
 MORE = (np.arange, np.linspace, np.isnan, np.isinf, np.isfinite, np.sign, np.power, np.arctan2, np.hypot, np.astype)
 MOST_CALLS = 8  # functions within functions
@@ -144,22 +143,14 @@ class Calls(Arrays):
     def _of_numbers(self, f: Any, args: list[Any], node: ast.Call) -> Any:
         way: Callable[[Any, list[Num], ast.AST], Any] | None = None
         count, kind = 1, f if isinstance(f, type) else None
-        if f in SPELLED and len(args) == len(node.args) == 2:
-            a, b = (self.fixed(self.single(x, node)) for x in args)
-            found = [self.binary(operator, a, b, node) for operator in SPELLED[f]]
-            return found if f is divmod else found[0]
         if f is abs or isinstance(f, np.ufunc):
             make = self._make_of(f, node)
             if make is not None and len(args) == getattr(f, "nin", 1):
                 return self._ufunc(f, make, args, node)
         elif kind in (int, float, bool) or (kind is not None and issubclass(kind, np.generic) and kind in NUMBERS):
             way = self._cast
-        elif inspect.isbuiltin(f) and f in WHOLE and len(args) == 1:
-            way = self._to_whole
-        elif inspect.isbuiltin(f) and f in MATH:
-            way, count = self._math, 2 if f is math.atan2 else 1
-        elif inspect.isbuiltin(f) and f in OTHER_MATH:
-            way, count = self._other_math, len(args)
+        elif inspect.isbuiltin(f) and (f in MATH or f in WHOLE or f in OTHER_MATH):
+            way, count = self._math, len(args)
         if way is None or len(args) != count:
             self.refuse(node, f"{ast.unparse(node.func)}()", "np.sort(…)" if f is sorted else "")
         return way(f, [self.single(a, n) for a, n in zip(args, node.args, strict=True)], node)
@@ -213,6 +204,8 @@ class Calls(Arrays):
     def _extreme(self, f: Any, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
         r = kind_of(f(*(SAMPLES[t] for t in ts)))
         a, b = (self.convert(x, t, r, node) for x, t in zip(xs, ts, strict=True))
+        if r in FLOATS:  # which of two zeros it is depends on the processor
+            self.bail(f"{a} == 0 and {b} == 0 and np.signbit({a}) != np.signbit({b})", node)
         return r, f"{'np_max' if f is np.maximum else 'np_min'}({a}, {b})"
 
     def _by_loop(self, f: Any, t: str, x: str, node: ast.AST) -> tuple[str, str]:
@@ -234,7 +227,15 @@ class Calls(Arrays):
         return Num(slots, f"{name}({a.py})", tag, a.data, bound=a.bound if f is int else None)
 
     def _math(self, f: Any, args: list[Num], node: ast.AST) -> Num:
+        """Python's functions of numbers. Some of them give whole numbers, and of some the compiled text has no exact one."""
+
         def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
+            if len(xs) == 1 and f in WHOLE:
+                r = kind_of(f(SAMPLES[ts[0]]))
+                return r, self.put(f"{WHOLE[f]}({xs[0]})" if ts[0] in FLOATS else xs[0], ts[0], r, node)
+            if f in OTHER_MATH:
+                r = kind_of(f(*(a.const or SAMPLES[t] for a, t in zip(args, ts, strict=True))))
+                return r, ZERO[SLOT[r]]
             xs = [self.put(x, t, "wf", node) for x, t in zip(xs, ts, strict=True)]
             text = f"np.sqrt({xs[0]})" if f is math.sqrt else f"math.{f.__name__}({', '.join(xs)})"
             if f in (math.log, math.log2, math.log10):
@@ -247,29 +248,12 @@ class Calls(Arrays):
             self.bail(f"not ({name} - {name} == 0.0)", node)  # errors, and what is infinite, are Python's to say
             return "wf", name
 
-        data = any(a.data for a in args)
+        data, text = any(a.data for a in args), f"{'' if f is round else 'math.'}{f.__name__}"
+        if f in OTHER_MATH and not (len(args) == 1 and f in WHOLE):
+            self.by_python(node, f"{text}()")
         slots, tag = self.dispatch(args, make)
         self.spend(NUMPYS.get(f.__name__, f.__name__), "float32", data=data)
-        return Num(slots, f"math.{f.__name__}({', '.join(a.py for a in args)})", tag, data)
-
-    def _to_whole(self, f: Any, args: list[Num], node: ast.AST) -> Num:
-        """math.floor, math.ceil, and Python's round."""
-        (a,) = args
-
-        def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
-            r = kind_of(f(SAMPLES[ts[0]]))
-            return r, self.put(f"{WHOLE[f]}({xs[0]})", ts[0], r, node) if ts[0] in FLOATS else self.put(xs[0], ts[0], r, node)
-
-        slots, tag = self.dispatch([a], make)
-        self.spend(NUMPYS.get(f.__name__, f.__name__), "float32", data=a.data)
-        return Num(slots, f"{'' if f is round else 'math.'}{f.__name__}({a.py})", tag, a.data)
-
-    def _other_math(self, f: Any, args: list[Num], node: ast.AST) -> Num:
-        text = f"{'' if f is round else 'math.'}{f.__name__}"
-        self.by_python(node, f"{text}()")
-        data, t = any(a.data for a in args), kind_of(f(*(a.const or SAMPLES[next(iter(a.alts))] for a in args)))
-        self.spend(NUMPYS.get(f.__name__, f.__name__), "float32", data=data)
-        return Num({t: ZERO[SLOT[t]]}, f"{text}({', '.join(a.py for a in args)})", data=data)
+        return Num(slots, f"{text}({', '.join(a.py for a in args)})", tag, data)
 
     def _best(self, f: Any, node: ast.Call) -> Num:
         """The builtin max or min: the first, unless a later one is strictly better."""
@@ -300,24 +284,19 @@ class Calls(Arrays):
 
     def _new_array(self, f: Any, node: ast.Call, given: dict[str, ast.expr]) -> Arr:
         """np.zeros and its kin."""
-        rest, given, like = list(node.args), dict(given), f in LIKE
+        rest, given, full = list(node.args), dict(given), None
         first: Any = self.value(rest.pop(0)) if rest else None
-        full = self.single(self.value(rest.pop(0)), node) if f in (np.full, np.full_like) and rest else None
+        default: Any = float
+        if f in LIKE and isinstance(first, Arr) and not first.box and not first.rows:
+            default, first = dtype_of(first.type), [self.length(first, k, node) for k in range(len(first.dims))]
+        if f is np.full and rest:
+            full = self.single(self.value(rest.pop(0)), node)
+            default = dtype_of(next(iter(full.alts)))
         kind = given.pop("dtype", rest.pop(0) if rest else None)
-        if given or rest or (like and not (isinstance(first, Arr) and not first.box and not first.rows)):
+        if given or rest:
             self.refuse(node, f"this np.{f.__name__}()")
-        sizes = (
-            [self.length(first, k, node) for k in range(len(first.dims))]
-            if like
-            else first
-            if isinstance(first, list)
-            else [first]
-        )
-        sizes = [self.single(n, node) for n in sizes]
-        default = (
-            Const(dtype_of(first.type)) if like else Const(float) if full is None else Const(dtype_of(next(iter(full.alts))))
-        )
-        t = self._type_of(kind, default, node)
+        sizes = [self.single(n, node) for n in (first if isinstance(first, list) else [first])]
+        t = self._type_of(kind, Const(default), node)
         if not 1 <= len(sizes) <= 2 or any(not set(n.alts) <= INTS - {"u8"} for n in sizes):
             self.refuse(node, "this size of an array")
         names = [self.named(self.whole(n)) for n in sizes]

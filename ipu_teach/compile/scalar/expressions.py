@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from types import ModuleType
@@ -15,7 +14,7 @@ import numpy as np
 from ipu_teach.compile.scalar.arithmetic import BINARY, UNARY
 from ipu_teach.compile.scalar.arrays import nested
 from ipu_teach.compile.scalar.calls import Calls
-from ipu_teach.compile.scalar.values import CODES, HELD, INTS, Arr, Const, Inner, Num, Unreached, Vec, in_words, is_number
+from ipu_teach.compile.scalar.values import CODES, HELD, INTS, SLOT, Arr, Const, Inner, Num, Unreached, Vec, in_words, is_number
 from ipu_teach.compile.scalar.writer import Price
 from ipu_teach.compile.trace import METHODS
 
@@ -305,24 +304,21 @@ class Expressions(Calls):
             self.refuse(node, "this size of a list")
         py = f"[{fill.py}] * {sizes[-1].py}"
         self.boxes.setdefault(made_at(node), set()).update(fill.alts)
-        array = self.listed(sizes, py if rows is None else f"[{py} for _ in range({sizes[0].py})]", node)
-        count, k = " * ".join(n for n, _ in array.dims), self.new("i")
-        keep, self.pyl, cost, self.cost = self.pyl, [], self.cost, Counter()
-        self.emit(f"for {k} in range({count}):")
-        self.depth += 1
-        self.write(replace(array, dims=((count, "1"),)), [Num({"wi": k}, k)], fill, node)
-        self.depth -= 1
-        self.pyl, self.cost = keep, cost
-        return array
+        return self.listed(sizes, py if rows is None else f"[{py} for _ in range({sizes[0].py})]", node, fill)
 
-    def listed(self, sizes: list[Num], py: str, node: ast.AST) -> Arr:
-        """A new list of numbers, which nothing was stored in; `py` makes it."""
+    def listed(self, sizes: list[Num], py: str, node: ast.AST, fill: Num | None = None) -> Arr:
+        """A new list of numbers; `py` makes it, full of `fill`."""
         made, name = made_at(node), self.new("a")
         self.boxes.setdefault(made, set())
-        counts = [n.only[1] if n.const is not None else self.named(f"max(0, {self.whole(n)})") for n in sizes]
+        counts = [
+            n.only[1] if isinstance(n.const, int) and n.const >= 0 else self.named(f"max(0, {self.whole(n)})") for n in sizes
+        ]
         array = Arr(name, "?", tuple(zip(counts, (*counts[1:], "1"), strict=True)), "0", name, local=True, box=made)
+        begin = {} if fill is None else {f"_{SLOT[t]}": x for t, x in fill.alts.items()}
+        begin |= {} if fill is None else {"_tag": fill.tag if len(fill.alts) > 1 else str(CODES[fill.only[0]])}
         for part in self.parts(array):
-            self.emit(f"{name}{part} = np.empty({' * '.join(counts)}, {HELD[part[1]] if part != '_tag' else 'np.int8'})")
+            kind = HELD[part[1]] if part != "_tag" else "np.int8"
+            self.emit(f"{name}{part} = np.full({' * '.join(counts)}, {kind}({begin.get(part, 0)}))")
         if py:
             self.emit(None, f"{name} = {py}")
         return array

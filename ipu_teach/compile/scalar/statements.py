@@ -171,22 +171,13 @@ class Statements(Expressions):
 
     def _changes(self, name: str) -> bool:
         """True if a list of that name is stored into somewhere, or may be: it is used as more than a table."""
-        tree, read = self.trees.get(self.scope.function, self.scope.function), set()
-        for part in ast.walk(tree):  # type: ignore[arg-type]
-            if isinstance(part, ast.Subscript) and not isinstance(part.ctx, ast.Load):
-                root: ast.expr = part
-                while isinstance(root, ast.Subscript):
-                    root = root.value
-                if isinstance(root, ast.Name) and root.id == name:
-                    return True
-            if isinstance(part, (ast.For, ast.comprehension)):
-                read.add(part.iter)
-            if isinstance(part, ast.Subscript):
-                read.add(part.value)
-            if isinstance(part, ast.Call) and isinstance(part.func, ast.Name) and part.func.id in READERS:
-                read |= set(part.args)
-        loads = (n for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))  # type: ignore[arg-type]
-        return any(n.id == name and n not in read for n in loads)
+        nodes = list(ast.walk(self.trees.get(self.scope.function, self.scope.function)))  # type: ignore[arg-type]
+        stored = {n.value for n in nodes if isinstance(n, ast.Subscript) and not isinstance(n.ctx, ast.Load)}
+        read = {n.value for n in nodes if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load) and n not in stored}
+        read |= {n.iter for n in nodes if isinstance(n, (ast.For, ast.comprehension))}
+        calls = (n for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in READERS)
+        read |= {arg for n in calls for arg in n.args}
+        return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) and n not in read for n in nodes)
 
     # Branches
 
