@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
+import numpy as np
+
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.scalar import scalar_code
 from ipu_teach.engine.batch.flat import bind_flat
@@ -25,6 +27,7 @@ from ipu_teach.engine.scalar.program import program_of
 from ipu_teach.engine.scalar.run import ScalarRun
 from ipu_teach.engine.site import Site
 from ipu_teach.engine.tiers import Tiers, loops_over_elements
+from ipu_teach.engine.views import Region
 
 
 class Way(Protocol):
@@ -149,7 +152,11 @@ class Tiered(Around):
             code = scalar_code(group.table.codelet)
             if isinstance(code, str) or not program_of(code, site.target).compiles:
                 return None
-            return Scalar().run_of(replace(group, scalar=code), site)
+            # From one end of memory to the other: no vertex sees another, and none of these raises.
+            widest = max(
+                (Region(group, site.layouts, name, 0) for name in group.shapes), key=lambda r: np.ptp(r.starts) * r.bytes
+            )
+            return Scalar().run_of(replace(group, scalar=code, rows=group.rows[np.argsort(widest.starts)]), site)
 
         return [(Tiers(calls, loop).run, ())]
 
