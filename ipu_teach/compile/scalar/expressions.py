@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from types import ModuleType
