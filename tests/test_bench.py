@@ -229,7 +229,7 @@ HAND = scalar.by_hand() if numba_is_here() else {}
 @pytest.mark.parametrize("codelet", scalar.CASES, ids=lambda codelet: codelet.__name__)
 def test_a_loop_by_hand_gives_what_the_codelet_gives(codelet: type[Vertex]) -> None:
     placed = scalar.Placed(codelet, 40, 13)
-    for name in placed.shapes:
+    for name in placed.tensors:
         placed.graph.create_host_read(f"{name} out", placed.tensors[name])
     engine = placed.engine()
     engine.run()

@@ -13,6 +13,7 @@ from student_codelets import CASES
 
 from ipu_teach import BOOL, FLOAT, INT, Engine, Graph, InOut, Input, IPUModel, MultiVertex, Output, Vector, Vertex
 from ipu_teach.compile.scalar import scalar_code
+from ipu_teach.engine.scalar.run import ScalarRun
 from ipu_teach.errors import CodeletError, ComputeSetRaceError, UninitialisedReadError
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 from ipu_teach.types import Array
@@ -306,3 +307,33 @@ def test_a_worker_may_read_what_it_wrote() -> None:
     (fast, found), (slow, expected) = built.ran(), built.ran(vertex_loop=True)
     assert same_bits(found["x"], expected["x"]) and fast.report.ways() == {"WholeShare": "scalar"}
     assert fast.report.total_cycles == slow.report.total_cycles
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_after_an_interruption_nothing_is_defined_that_was_not(turned: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    device = MODEL.create_device()
+    graph = Graph(device.target)
+    x, y, z = (graph.add_variable(INT, (4, 3), name) for name in "xyz")
+    compute_set = graph.add_compute_set("cs")
+    for tensor in (x, y, z):
+        graph.set_tile_mapping(tensor, 0)
+    graph.set_initial_value(x, 2)
+    rows = (lambda t: t.dim_shuffle((1, 0))) if turned else lambda t: t
+    graph.add_vertices(compute_set, Evens, 0, x=rows(x), y=rows(y))
+    engine = Engine(graph, [Execute(compute_set), Copy(y, z)])
+    engine.load(device)
+    plain = ScalarRun._vertex
+
+    def stopped_after_two(self: ScalarRun, v: int, *longer: Any) -> None:
+        plain(self, v, *longer)
+        if v == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(ScalarRun, "_vertex", stopped_after_two)
+    with pytest.raises(KeyboardInterrupt):
+        engine.run(0)
+    with pytest.raises(UninitialisedReadError):
+        engine.run(1)
+    monkeypatch.undo()
+    engine.run(0)
+    engine.run(1)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ipu_teach.bench.codelets import Collatz, DotLoop
 from ipu_teach.graph.vertex import InOut, Input, MultiVertex, Output, Vector, Vertex
-from ipu_teach.types import FLOAT, INT, UNSIGNED_INT, Array
+from ipu_teach.types import BOOL, FLOAT, INT, UNSIGNED_INT, Array
 
 Inputs = Callable[[np.random.Generator, int], dict[str, Array]]
 
@@ -198,7 +198,7 @@ class FirstAbove(Vertex):
         self.where = i
 
 
-class Lfsr(Vertex):
+class XorShift(Vertex):
     """A random number of its own."""
 
     seed: InOut[UNSIGNED_INT]
@@ -276,6 +276,7 @@ class Median(Vertex):
 class SignChanges(Vertex):
     x: Input[Vector[FLOAT]]
     n: Output[INT]
+    same: Output[BOOL]
 
     def compute(self) -> None:
         count = 0
@@ -288,6 +289,7 @@ class SignChanges(Vertex):
                 count += 1
             last = s
         self.n = count
+        self.same = count == 0
 
 
 class Life(Vertex):
@@ -385,16 +387,23 @@ CASES: dict[type[Vertex], tuple[Inputs, dict[str, tuple[int, ...]]]] = {
     FirstAbove: (
         lambda r, n: {"x": _normal(r, n, 50), "limit": r.uniform(0, 9, n).astype(np.float32)}, {"where": ()},
     ),
-    Lfsr: (
+    XorShift: (
         lambda r, n: {"seed": r.integers(1, 2**32, n).astype(np.uint32), "tally": _whole(r, 0, 5, n, 4)}, {"out": (20,)},
     ),
     Window: (lambda r, n: {"p": _whole(r, -2, 20, n, 15), "x": _normal(r, n, 20)}, {"y": (15,)}),
     CsrProduct: (_csr, {"y": (9,)}),
     Median: (lambda r, n: {"x": _normal(r, n, 21)}, {"out": (), "rank": ()}),
-    SignChanges: (lambda r, n: {"x": np.round(_normal(r, n, 30) * 2)}, {"n": ()}),
+    SignChanges: (lambda r, n: {"x": np.round(_normal(r, n, 30) * 2)}, {"n": (), "same": ()}),
     Life: (lambda r, n: {"old": _whole(r, 0, 2, n, 8, 8)}, {"new": (8, 8)}),
     Newton: (lambda r, n: {"x": (r.exponential(9, n) + 0.01).astype(np.float32)}, {"root": (), "turns": ()}),
 }  # fmt: skip
+
+
+def values(codelet: type[Vertex], r: np.random.Generator, count: int) -> dict[str, Array]:
+    """What all fields of so many vertices hold, Outputs 0, with a row for each."""
+    inputs, shapes = CASES[codelet]
+    zeros = {name: np.zeros((count, *shape), codelet.fields[name].dtype.numpy) for name, shape in shapes.items()}
+    return {**inputs(r, count), **zeros}
 
 
 def by_hand() -> dict[type[Vertex], Callable[..., None]]:
@@ -557,7 +566,7 @@ def by_hand() -> dict[type[Vertex], Callable[..., None]]:
             m[v] = True
 
     @hand
-    def lfsr(n, seed, tally, out, m):  # type: ignore[no-untyped-def]
+    def xor_shift(n, seed, tally, out, m):  # type: ignore[no-untyped-def]
         for v in range(n):
             s = seed[v]
             for i in range(out.shape[1]):
@@ -611,7 +620,7 @@ def by_hand() -> dict[type[Vertex], Callable[..., None]]:
             m1[v] = m2[v] = True
 
     @hand
-    def sign_changes(n, x, out, m):  # type: ignore[no-untyped-def]
+    def sign_changes(n, x, out, same, m1, m2):  # type: ignore[no-untyped-def]
         for v in range(n):
             count = last = 0
             for i in range(x.shape[1]):
@@ -623,7 +632,8 @@ def by_hand() -> dict[type[Vertex], Callable[..., None]]:
                     count += 1
                 last = s
             out[v] = count
-            m[v] = True
+            same[v] = count == 0
+            m1[v] = m2[v] = True
 
     @hand
     def life(n, old, new, m):  # type: ignore[no-untyped-def]
@@ -658,6 +668,6 @@ def by_hand() -> dict[type[Vertex], Callable[..., None]]:
     return {
         DotLoop: dot, BFS: bfs, PrefixMax: prefix_max, Collatz: collatz, Mandelbrot: mandelbrot, Histogram: histogram,
         SmithWaterman: smith_waterman, Shed: shed, InsertionSort: insertion_sort, BinarySearch: binary_search,
-        PopCount: pop_count, Clip: clip, FirstAbove: first_above, Lfsr: lfsr, Window: window, CsrProduct: csr_product,
+        PopCount: pop_count, Clip: clip, FirstAbove: first_above, XorShift: xor_shift, Window: window, CsrProduct: csr_product,
         Median: median, SignChanges: sign_changes, Life: life, Newton: newton,
     }  # fmt: skip

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ipu_teach.bench.loops import CASES, by_hand
+from ipu_teach.bench.loops import CASES, by_hand, values
 from ipu_teach.bench.measure import Ratios, Row
 from ipu_teach.device import Device, IPUModel
 from ipu_teach.engine import Engine
@@ -75,19 +75,16 @@ class Placed:
     """A graph with `count` vertices of a codelet, spread over the tiles. `given`: what its Inputs and InOuts hold."""
 
     def __init__(self, codelet: type[Vertex], count: int, tiles: int) -> None:
-        inputs, shapes = CASES[codelet]
         self.codelet, self.count = codelet, count
-        self.given = inputs(np.random.default_rng(1), count)
-        self.shapes = {
-            name: self.given[name].shape if name in self.given else (count, *shapes[name]) for name in codelet.fields
-        }
+        self.values = values(codelet, np.random.default_rng(1), count)
+        self.given = {name: array for name, array in self.values.items() if codelet.fields[name].kind != "output"}
         self.device: Device = IPUModel(tiles_per_ipu=tiles).create_device()
         self.graph = Graph(self.device.target)
         self.compute_set = self.graph.add_compute_set("loops")
         on = np.arange(count) * tiles // count
         self.tensors: dict[str, Tensor] = {}
         for name, field in codelet.fields.items():
-            tensor = self.tensors[name] = self.graph.add_variable(field.dtype, self.shapes[name], name)
+            tensor = self.tensors[name] = self.graph.add_variable(field.dtype, self.values[name].shape, name)
             self.graph.set_tile_mapping(tensor, on)
             if name in self.given:
                 self.graph.set_initial_value(tensor, self.given[name])
@@ -112,11 +109,7 @@ class Placed:
 
     def arrays(self) -> dict[str, Array]:
         """The same numbers without the machine."""
-        found = {}
-        for name, field in self.codelet.fields.items():
-            dtype = field.dtype.numpy
-            found[name] = self.given[name].copy() if name in self.given else np.zeros(self.shapes[name], dtype)
-        return found
+        return {name: self.values[name].copy() for name in self.codelet.fields}
 
 
 def seconds(ahead: Callable[[], T], call: Callable[[T], object]) -> float:

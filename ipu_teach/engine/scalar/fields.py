@@ -47,32 +47,20 @@ class Place:
             self.offsets = np.arange(self.count) * size
             steps = tuple(math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
         self.dims: tuple[tuple[int, int], ...] = tuple(zip(self.shape, steps, strict=True))
-        self._low, self._high = self._span() if self.declared.written and self.index is None else (0, 0)
-        self._kept = np.empty(self._high - self._low, self.declared.dtype.numpy)
+        self.span = self._span()
 
-    def _span(self) -> tuple[int, int]:
-        """From which element of the buffer to which it lies, with all vertices."""
+    def _span(self) -> slice:
+        """Where in the buffer it lies, with all vertices."""
         if 0 in self.shape or not self.count:
-            return 0, 0
+            return slice(0, 0)
         ends = [(n - 1) * step for n, step in self.dims]
         low, high = sum(min(end, 0) for end in ends), sum(max(end, 0) for end in ends)
-        return int(self.offsets.min()) + low, int(self.offsets.max()) + high + 1
+        return slice(int(self.offsets.min()) + low, int(self.offsets.max()) + high + 1)
 
-    def keep(self) -> None:
-        """Remember what a field that is written in place holds now."""
-        self._kept[...] = self.flat[self._low : self._high]
-
-    def restore(self, vertex: int) -> None:
-        """Put back what one vertex had when it was kept."""
-        if self.index is not None:
-            size = self.index.shape[1]
-            self.flat[vertex * size : (vertex + 1) * size] = self.memory[self.index[vertex]]
-        elif self._high > self._low:
-            before = self._of(self._kept, vertex, int(self.offsets[vertex]) - self._low)
-            self.view(self.flat, vertex)[...] = before
-
-    def restore_all(self) -> None:
-        self.flat[self._low : self._high] = self._kept
+    def put_back(self, flat: Array, before: Array, vertex: int) -> None:
+        """Of one vertex in `flat`, which has an element for each of the buffer, what stood in its `span` before."""
+        if before.size:
+            self._of(flat, vertex, 0)[...] = self._of(before, vertex, self.span.start)
 
     @property
     def unit(self) -> bool:
@@ -83,18 +71,21 @@ class Place:
         """The region of one vertex in `flat`, which has an element for each of this field's buffer."""
         if self.rows:
             return [flat[(begin := int(self.offsets[vertex]) + first) : begin + size] for first, size in self.rows]
-        return self._of(flat, vertex, int(self.offsets[vertex]))
+        return self._of(flat, vertex, 0)
 
-    def _of(self, flat: Array, vertex: int, offset: int) -> Array:
+    def _of(self, flat: Array, vertex: int, begin: int) -> Array:
         if 0 in self.shape:
             return np.zeros(self.shape, flat.dtype)
-        size = flat.itemsize
-        view: Array = np.ndarray(self.shape, flat.dtype, flat, offset * size, tuple(step * size for _, step in self.dims))
+        offset, strides = int(self.offsets[vertex]) - begin, tuple(step * flat.itemsize for _, step in self.dims)
+        view: Array = np.ndarray(self.shape, flat.dtype, flat, offset * flat.itemsize, strides)
         return view
 
-    def load(self) -> None:
-        """Copy from memory what does not lie in strides there."""
-        if self.index is not None and self.index.size:
+    def load(self, vertex: int | None = None) -> None:
+        """Copy from memory what does not lie in strides there: of one vertex, or of all."""
+        if self.index is not None and vertex is not None:
+            size = self.index.shape[1]
+            self.flat[vertex * size : (vertex + 1) * size] = self.memory[self.index[vertex]]
+        elif self.index is not None and self.index.size:
             np.take(self.memory, self.index.reshape(-1), out=self.flat, mode="clip")
 
     def store(self, first: int, last: int) -> None:
@@ -120,6 +111,10 @@ class Fields:
         kind: Any = np.uint8 if len(group.workers) <= 8 else np.uint64  # a bit for each worker
         self.marks = {name: self._marks(name, kind) for name in code.marked}
         self.reads = {name: np.zeros(len(self.places[name].flat), kind) for name in code.fields} if code.multi else {}
+        written = [(place, place.flat) for place in self.places.values() if place.declared.written]
+        marked = [(self.places[name], flat) for name, flat in self.marks.items()]
+        # What is written where it stays, and what stood there before a run.
+        self.kept = [(p, flat, np.empty_like(flat[p.span])) for p, flat in [*written, *marked] if p.index is None]
 
     def _marks(self, name: str, kind: Any) -> Array:
         """Where stores of a field are marked: in `defined` itself, if the field stays where it is."""
@@ -134,14 +129,16 @@ class Fields:
         for name, flat in [*self.marks.items(), *self.reads.items()]:
             view = self.places[name].view(flat, vertex)
             # Python stores an element at a time sooner through a memoryview; those of matrices have no rows.
-            found.append(view if self.code.vectors or view.ndim > 1 else view.data)
+            single = isinstance(view, np.ndarray) and view.ndim < 2 and not self.code.vectors
+            found.append(view.data if single else view)
         return found
 
     def load(self) -> None:
         """Before a run: copy what needs it, and remember what is written in place."""
         for place in self.places.values():
             place.load()
-            place.keep()
+        for place, flat, before in self.kept:
+            before[...] = flat[place.span]
         for name, flat in self.marks.items():
             if self.places[name].index is not None:
                 flat.fill(0)
@@ -149,12 +146,15 @@ class Fields:
             flat.fill(0)
 
     def restore(self, vertex: int | None = None) -> None:
-        """Put back what one vertex had at `load`, or all of them."""
-        for place in self.places.values():
+        """Put back what one vertex had at `load`, or all of them, and their marks."""
+        for place, flat, before in self.kept:
             if vertex is None:
-                place.restore_all()
+                flat[place.span] = before
             else:
-                place.restore(vertex)
+                place.put_back(flat, before, vertex)
+        if vertex is not None:
+            for place in self.places.values():
+                place.load(vertex)
         if vertex is not None and self.code.multi:
             for name, flat in [*self.marks.items(), *self.reads.items()]:
                 for part in parts_of(self.places[name].view(flat, vertex)):
