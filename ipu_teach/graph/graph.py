@@ -342,10 +342,9 @@ class Graph(WithoutSome):
         name_of_vertex = None if debug_context is None else scoped(None, debug_context, "add_vertex()")
         try:
             table = compute_set.tables[codelet]  # type: ignore[index]
-            met = table.graph is self._top
         except (AttributeError, KeyError, TypeError):
-            met = False
-        if not met:
+            table = None
+        if table is None or table.graph is not self._top:
             table = table_of(self._top, compute_set, codelet)
         if connections is not None and not isinstance(connections, Mapping):
             raise GraphObjectCreationError(f"""add_vertex() was given {shown(connections)} as its connections.
