@@ -172,13 +172,14 @@ class ScalarRun:
             for v in range(first, self.count):
                 self._vertex(v)
             return
-        cycles, number = self.arguments[5], self.number
+        cycles, number, answers = self.arguments[5], self.number, self.program.code.answers
         cycles[first : self.count] = 0
         cycles[self.count :] = 1  # of what compute() returns, from the last vertex to the first
         while first < self.count:
             end = self._attended(run, first)
             self.cycles[first:end] = (cycles[first:end] + (UNIT - 1)) // UNIT * number
-            self.returned[first:end] = cycles[: self.count - 1 : -1][first:end]
+            if answers:
+                self.returned[first:end] = cycles[: self.count - 1 : -1][first:end]
             if end < self.count:
                 self.fields.restore(end)
                 self._vertex(end)
@@ -201,9 +202,9 @@ class ScalarRun:
         buffers = [place.flat for place in places]
         buffers = [flat.view(np.uint16) if flat.dtype == np.float16 else flat for flat in buffers]
         self.stop = np.zeros(1, np.int64)
-        loops = self.program.addresses()
+        cycles = np.zeros(count * (1 + self.program.code.answers), np.int64)
         self.arguments = [
-            self.number, starts, np.array(dims, np.int64), self.stop, loops, np.zeros(2 * count, np.int64),
+            self.number, starts, np.array(dims, np.int64), self.stop, self.program.addresses(), cycles,
             *buffers, *fields.marks.values(), *fields.reads.values(),
         ]  # fmt: skip
 
