@@ -209,6 +209,58 @@ def test_which_of_two_zeros_is_larger_is_the_plain_loops_answer(at_once: list[in
     assert at_once == [1, 2, 1, 2]
 
 
+class Sums(Vertex):
+    """Indices that every turn comes to, which are checked ahead of the loop."""
+
+    x: Input[Vector[Vector[FLOAT]]]
+    y: Output[Vector[Vector[FLOAT]]]
+
+    def compute(self) -> None:
+        rows, columns = self.y.shape
+        for i in range(rows):
+            for j in range(1, columns):
+                self.y[i, j] = self.x[i, j - 1] + self.x[i + 1, j + 1] + self.x[2 + i, j]
+                if self.x[i, j] > 0:
+                    self.y[i, j] = -1
+
+
+def test_indices_of_a_loop_are_checked_ahead_of_it(at_once: list[int]) -> None:
+    code = scalar_code(Sums)
+    assert isinstance(code, ScalarCode)
+    inner = [line for line in code.compiled if line.startswith("    " * 3)]
+    assert not any("if" in line and "return" not in line and ">=" in line for line in inner) and not code.endless
+    x = np.random.default_rng(3).standard_normal((3, 6, 7)).astype(np.float32)
+    agree(Built(Sums, {"x": x, "y": np.zeros((3, 4, 6))}))
+    agree(Built(Sums, {"x": x[:, :1], "y": np.zeros((3, 0, 6))}))
+    assert at_once == []
+    for shape in ((5, 6), (4, 7)):
+        with pytest.raises(CodeletError, match="IndexError"):
+            Built(Sums, {"x": x, "y": np.zeros((3, *shape))}).ran()
+    assert at_once == [0, 0]
+
+
+class Guarded(Vertex):
+    """Indices that some turns do not come to."""
+
+    x: Input[Vector[FLOAT]]
+    y: InOut[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        for i in range(len(self.x)):
+            self.y[i] = self.x[i - 1]
+            if i + 1 < len(self.x):
+                self.y[i] = self.x[i + 1]
+            if i + 2 == len(self.x) or self.x[i] == 0:
+                break
+            self.y[i] += 0 * self.x[i + 2] if self.x[i + 2] > 0 else 1
+
+
+def test_indices_that_some_turns_do_not_come_to_are_checked_there(at_once: list[int]) -> None:
+    x = np.array([[1, -2, 3, 0.5], [0, 1, 2, 3]], np.float32)
+    agree(Built(Guarded, {"x": x, "y": np.zeros((2, 4))}))
+    assert at_once == []
+
+
 def test_an_error_in_a_compiled_loop_is_the_learners_own(at_once: list[int]) -> None:
     values = {"x": np.arange(15).reshape(3, 5), "at": np.array([-5, 5, 0]), "y": np.full(3, 77)}
     engine = Built(students.TooFar, values).engine()

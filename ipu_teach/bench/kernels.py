@@ -304,7 +304,7 @@ ROWS = [
     Row("w4b", "logistic step, batch 60,000", "numpy", 1.15, _large),
     Row("w5a", "stencil, 1,472 tiles of 8 x 8", "numpy", 2.0, lambda: pictures(codelets.Stencil, 8)),
     Row("w5b", "stencil, 1,472 tiles of 64 x 64", "numpy", 0.8, lambda: pictures(codelets.Stencil, 64)),
-    Row("w5c", "stencil, 8 x 8, loop style", "numpy", 3, lambda: _warm(*pictures(codelets.StencilLoop, 8), 900)),
+    Row("w5c", "stencil, 8 x 8, loop style", "numpy", 3, lambda: _warm(*pictures(codelets.StencilLoop, 8), 2000)),
     Row("w6i", "divergent integer codelet (Collatz)", "the vertex loop", 0.25, collatz),
     Row("w6f", "divergent float codelet (first past a limit)", "the vertex loop", 0.125, _first_past),
 ]  # fmt: skip

@@ -127,6 +127,14 @@ def _code(codelet: type[Vertex], compute: Any, walk: _Walk) -> ScalarCode | str:
 class _Walk(Statements):
     """The whole."""
 
+    def _whole(self, line: str) -> list[str]:
+        """A line of the compiled text; where a loop begins, what is checked ahead of it."""
+        indent, _, counter = line.partition("«ahead ")
+        if not counter:
+            return [line]
+        checks = self.ahead[counter.rstrip("»")]
+        return [part for check, at in checks.items() for part in (indent + check, f"{indent}    return {at}")]
+
     def run(self, compute: FunctionType) -> ScalarCode:
         tree = self.trees[compute] = tree_of(compute)
         own = [f for c in self.codelet.__mro__ if c.__module__ != Vertex.__module__ for f in vars(c).values()]
@@ -154,7 +162,7 @@ class _Walk(Statements):
             self.codelet,
             self.codelet.fields,
             tuple(self.pyl),
-            tuple(self.nb),
+            tuple(line for text in self.nb for line in self._whole(text)),
             tuple(self.pieces),
             tuple(self.rates),
             tuple(self.loops),

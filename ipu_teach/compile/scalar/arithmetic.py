@@ -223,7 +223,8 @@ class Arithmetic(Writer):
         if name == "power":
             name = POWERS.get(b.const, "power")
         self.priced(name, slots, data)
-        return Num(slots, f"({a.py} {sign} {b.py})", tag, data, bound=_bound(sign, a.bound, b.bound, slots))
+        affine = _affine(sign, a, b) if slots.keys() == {"wi"} else None
+        return Num(slots, f"({a.py} {sign} {b.py})", tag, data, bound=_bound(sign, a.bound, b.bound, slots), affine=affine)
 
     def unary(self, kind: type, a: Num, node: ast.AST) -> Num:
         """`-a`, `+a`, `~a` of a number."""
@@ -291,6 +292,13 @@ def _by_power(op: str, a: str, b: str) -> str:
     if not b.isdigit() or int(b).bit_count() != 1:
         return ""
     return f"({a} >> {int(b).bit_length() - 1})" if op == "//" else f"({a} & {int(b) - 1})"
+
+
+def _affine(sign: str, a: Num, b: Num) -> tuple[str, int] | None:
+    """A counter of a loop and a constant, added."""
+    if a.affine is not None and b.const is not None and sign in "+-":
+        return a.affine[0], a.affine[1] + (b.const if sign == "+" else -b.const)
+    return (b.affine[0], b.affine[1] + a.const) if b.affine is not None and a.const is not None and sign == "+" else None
 
 
 def _bound(sign: str, a: int | None, b: int | None, types: dict[str, str]) -> int | None:

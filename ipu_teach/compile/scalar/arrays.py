@@ -14,9 +14,9 @@ from ipu_teach.compile.scalar.values import (
     FLOATS,
     HELD,
     INTS,
+    LENGTH,
     SAMPLES,
     SLOT,
-    SMALL,
     ZERO,
     Arr,
     Const,
@@ -73,7 +73,7 @@ class Arrays(Variables):
             self.refuse(node, "the length of a ONE_PTR field")
         py = f"len({array.py})" if axis == 0 else f"{array.py}.shape[{axis}]"
         n = array.dims[axis][0]
-        return self.constant(int(n)) if n.isdigit() else Num({"wi": n}, py, bound=SMALL)
+        return self.constant(int(n)) if n.isdigit() else Num({"wi": n}, py, bound=LENGTH)
 
     # Elements
 
@@ -99,6 +99,8 @@ class Arrays(Variables):
         key = self.present(key)
         if not set(key.alts) <= INTS:
             self.refuse(node, "an index that is no whole number", "int(…) around it")
+        if key.affine is not None and self._checked_ahead(*key.affine, n, node):
+            return key.only[1]
         if key.const is not None:
             k = self.named(str(key.const) if key.const >= 0 else f"{n} + {key.const}")
         else:
@@ -106,6 +108,30 @@ class Arrays(Variables):
             k = self.named(f"{i} + {n} if {i} < 0 else {i}")
         self.bail(f"{k} < 0 or {k} >= {n}", node)
         return k
+
+    def _checked_ahead(self, counter: str, more: int, n: str, node: ast.AST) -> bool:
+        """True if an index is checked once for all turns of a loop: a compiler can then take several turns together.
+
+        Only where every turn comes here: a vertex that goes back to CPython for what no turn does would be slow.
+        """
+        first, end = self.ranges.get(counter, ("", ""))
+        if not first or int(first) + more < 0 or not (n.startswith("f_") or n.isdigit()):
+            return False
+        depth, check = self.depth, f"if {end} > {first} and {end} + {more} > {n}:"
+        if check in self.ahead[counter]:
+            return True
+        for line in reversed(self.nb):
+            text = line.lstrip()
+            if text in ("break", "continue", "return 0"):
+                return False
+            if len(line) - len(text) < 4 * depth:  # what this stands in
+                depth -= 1
+                if not text.startswith("for "):
+                    return False
+                if text.startswith(f"for {counter} "):
+                    self.ahead[counter][check] = getattr(node, "lineno", 0) or self.line or 1
+                    return True
+        return False
 
     def whole(self, a: Num) -> str:
         """A whole number, or a bool, as the compiled text's int64."""

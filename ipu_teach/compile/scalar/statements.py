@@ -13,12 +13,26 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.scalar.expressions import Expressions, made_at
-from ipu_teach.compile.scalar.values import BOOLS, INTS, SMALL, Arr, Const, Inner, Num, Refused, Run, State, in_words, is_number
+from ipu_teach.compile.scalar.values import (
+    BOOLS,
+    INTS,
+    LENGTH,
+    SHORT,
+    SMALL,
+    Arr,
+    Const,
+    Inner,
+    Num,
+    Refused,
+    Run,
+    State,
+    in_words,
+    is_number,
+)
 from ipu_teach.compile.scalar.variables import alike, same
 from ipu_teach.compile.scalar.writer import Price
 
 COMPENSATED = sys.version_info >= (3, 12)  # sum() of Python's own floats makes up for what is rounded away
-SHORT = 2**20  # turns of a loop during which nobody need be able to stop it
 MOST_WALKS = 12  # of one loop, until what is known at its head no longer changes
 
 
@@ -383,15 +397,20 @@ class Statements(Expressions):
             entry = dict(self.state)
             target, plain = self._target(node.target), seq.bounds is not None and isinstance(node.target, ast.Name)
             over = f"range({', '.join(seq.bounds)})" if plain and seq.bounds else f"range({seq.count})"
+            self.emit(f"«ahead {counter}»")
+            self.ahead[counter] = {}
             self.emit(f"for {counter} in {over}:")
             self.emit(None, f"for {counter} in range({seq.size}):" if seq.counted else f"for {target} in {seq.py}:")
             self.depth += 1
             self.spend(times=2, data=seq.data)
-            endless = seq.data or not all(map(_is_short, (seq.bounds or ())[:2]))
+            endless = seq.data or not seq.short
             if endless or len(self.scope.loops) == 1:
                 self._may_stop(node, endless)
             keep, self.pyl = self.pyl, self.pyl if seq.counted else []
-            item = Num({"wi": counter}, target, bound=SMALL) if plain else seq.item(counter)
+            item = Num({"wi": counter}, target, bound=SMALL, affine=(counter, 0)) if plain else seq.item(counter)
+            self.ranges.pop(counter, None)
+            if plain and seq.bounds is not None and seq.bounds[0].isdigit() and seq.bounds[2] == "1":
+                self.ranges[counter] = seq.bounds[:2]
             control, self.control = self.control, 0  # a counter of a loop is the chip's
             self.give(node.target, item, node)
             self.control, self.pyl = control, keep
@@ -570,7 +589,8 @@ class Statements(Expressions):
             return Num({"wi": name}, name, bound=SMALL)
 
         count = f"range_len({first}, {end}, {step})"
-        return Run(count, item, py, f"len({py})", any(x.data for x in args), bounds=(first, end, step))
+        short = all(abs(x.const) <= SHORT if isinstance(x.const, int) else (x.bound or SMALL) <= LENGTH for x in args)
+        return Run(count, item, py, f"len({py})", any(x.data for x in args), bounds=(first, end, step), short=short)
 
     def _items(self, array: Any, node: ast.expr) -> Run:
         """The elements of an array, or its rows."""
@@ -658,11 +678,6 @@ class _Put(ast.NodeTransformer):
             if isinstance(part, (ast.Name, ast.Tuple)) and isinstance(node.ctx, ast.Store):
                 part.ctx = ast.Store()
         return found
-
-
-def _is_short(end: str) -> bool:
-    """True if a range that begins or ends there is soon over: at a field's length, or at no large number."""
-    return end.startswith("f_") or (end.lstrip("-").isdigit() and abs(int(end)) <= SHORT)
 
 
 def _returns(body: list[ast.stmt]) -> bool:

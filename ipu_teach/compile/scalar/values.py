@@ -16,7 +16,9 @@ from typing import Any
 import numpy as np
 
 LIMIT = 2**61  # Python's integers are int64 in the compiled text up to here
-SMALL = 2**40  # no length or loop counter is larger
+SMALL = 2**40  # no loop counter is larger
+LENGTH = 2**31  # and no length
+SHORT = 2**20  # turns of a loop during which nobody need be able to stop it
 SAMPLES: dict[str, Any] = {
     "wb": True, "wi": 1, "wf": 1.0, "b1": np.bool_(True), "i1": np.int8(1), "u1": np.uint8(1), "i2": np.int16(1),
     "u2": np.uint16(1), "i4": np.int32(1), "u4": np.uint32(1), "i8": np.int64(1), "u8": np.uint64(1),
@@ -81,7 +83,8 @@ class Num:
 
     `alts`: for each type that it may have, the compiled text's name for it; `tag`: the name that tells which, where there are
     several. `py`: CPython's text, which needs no types. `data`: it depends on data, so work on it costs cycles. `bound`: no
-    integer of Python's own here is larger. `maybe`: perhaps it was never assigned.
+    integer of Python's own here is larger. `maybe`: perhaps it was never assigned. `affine`: a loop's counter, and how much
+    more than that it is.
     """
 
     alts: dict[str, str]
@@ -91,6 +94,7 @@ class Num:
     const: Any = None
     bound: int | None = None
     maybe: bool = False
+    affine: tuple[str, int] | None = None
 
     @property
     def only(self) -> tuple[str, str]:
@@ -164,7 +168,7 @@ class Run:
     """What a `for` runs over: how many items, `item(k)` for number k, and CPython's text.
 
     `size`: CPython's text for how many. `counted`: CPython's loop counts, too, and takes its items by number. `bounds`: first,
-    end and step where it is a plain range of one counter.
+    end and step where it is a plain range of one counter. `short`: it is soon over.
     """
 
     count: str
@@ -174,6 +178,7 @@ class Run:
     data: bool = False
     counted: bool = False
     bounds: tuple[str, str, str] | None = None
+    short: bool = True
 
 
 State = dict[str, Any]

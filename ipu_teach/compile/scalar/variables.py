@@ -51,7 +51,7 @@ class Variables(Arithmetic):
         if many:
             self.tagged.add(name)
         alts = {t: f"{s}_{SLOT[t]}" for t in value.alts}
-        return Num(alts, s, f"{s}_tag", value.data or self.control > 0, bound=value.bound)
+        return Num(alts, s, f"{s}_tag", value.data or self.control > 0, bound=value.bound, affine=value.affine)
 
     def _array(self, s: str, value: Arr) -> Arr:
         self.emit(f"{s}_o = {value.off}", f"{s} = {value.py}")
@@ -133,7 +133,9 @@ class Variables(Arithmetic):
             self.tagged.add(name)
         most = None if any(b is None for b in bounds) else max(b for b in bounds if b is not None)
         data = any(v.data for v in found)
-        return replace(found[0], alts=dict(sorted(alts.items())), data=data, maybe=maybe, bound=most, const=None)
+        affine = found[0].affine if all(v.affine == found[0].affine for v in found) else None
+        alts = dict(sorted(alts.items()))
+        return replace(found[0], alts=alts, data=data, maybe=maybe, bound=most, const=None, affine=affine)
 
 
 def slot_of(name: str) -> str:
@@ -151,8 +153,12 @@ def alike(a: State, b: State) -> bool:
     return a.keys() == b.keys() and all(same(value, b[name]) for name, value in a.items())
 
 
+def _known(a: Num) -> tuple[Any, ...]:
+    return a.alts.keys(), a.data, a.bound, a.maybe, a.affine
+
+
 def same(a: Any, b: Any) -> bool:
     """True if as much is known of two values."""
     if isinstance(a, Num) and isinstance(b, Num):
-        return (a.alts.keys(), a.data, a.bound, a.maybe) == (b.alts.keys(), b.data, b.bound, b.maybe)
+        return _known(a) == _known(b)
     return bool(a == b)
