@@ -9,8 +9,10 @@ Start with the lessons (`python3 run.py`), or with this:
 from typing import TYPE_CHECKING, NoReturn
 
 from ipu_teach import program
+from ipu_teach.cost.lines import Observed
 from ipu_teach.device import Device, DeviceManager, IPUModel, TargetType
 from ipu_teach.engine import Engine, Executable, StreamCallback, Sweep, compile_graph, sweep
+from ipu_teach.engine.scalar.observe import observe
 from ipu_teach.errors import IPUTeachError, PoplarError, missing as _missing
 from ipu_teach.graph import (
     ComputeSet,
@@ -70,11 +72,11 @@ __all__ = [
     "BOOL", "CHAR", "FLOAT", "HALF", "INT", "LONGLONG", "QUARTER", "SHORT", "SIGNED_CHAR", "UNSIGNED_CHAR",
     "UNSIGNED_INT", "UNSIGNED_LONGLONG", "UNSIGNED_SHORT", "ComputeSet", "DataStream", "DebugContext", "Device",
     "DeviceManager", "Engine", "Executable", "FloatingPointBehaviour", "Graph", "IPUModel", "IPUTeachError", "InOut", "Input",
-    "MultiVertex", "Output",
+    "MultiVertex", "Observed", "Output",
     "PoplarError", "QuarterFormat", "QuarterMetadata", "RemoteBuffer", "ReplicatedStreamMode", "Report", "StreamCallback",
     "SupervisorVertex", "Sweep", "Target", "TargetType", "Tensor", "TensorCloneMethod", "UpsampleMethod",
     "VariableMappingMethod", "Vector", "VectorLayout", "VectorList", "Vertex", "append", "codelet", "compare", "compile_graph",
-    "concat", "counter", "get_hw_seeds", "open_report", "open_trace", "print_profile_summary", "program", "pvti",
+    "concat", "counter", "get_hw_seeds", "observe", "open_report", "open_trace", "print_profile_summary", "program", "pvti",
     "same_view", "set_floating_point_behaviour", "set_hw_seeds", "set_stochastic_rounding", "sweep", "tracepoint",
 ]  # fmt: skip
 

@@ -13,6 +13,7 @@ import inspect
 import math
 import operator
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from textwrap import dedent
@@ -151,12 +152,27 @@ class Pricer:
         self.joins: set[tuple[Any, str]] = set()
         self.parted: set[Any] = set()
         self.functions: dict[FunctionType, Any] = {}
-        self.cycles, self.control, self.decided = 0.0, 0, False
+        self.lines: Counter[int] = Counter()  # cycles by line, in 16ths
+        self.line, self.total, self.control, self.decided = 0, 0.0, 0, False
         self.turns: dict[Any, int] = {}
         self.over_data: dict[Any, bool] = {}
 
+    @property
+    def cycles(self) -> float:
+        """All that was counted. What is added to it is the line's that runs."""
+        return self.total
+
+    @cycles.setter
+    def cycles(self, total: float) -> None:
+        self.lines[self.line] += round(16 * (total - self.total))
+        self.total = total
+
+    def at(self, line: int) -> bool:
+        self.line = line
+        return True
+
     def worker_cycles(self, regions: dict[str, Any], *worker: int) -> int:
-        self.cycles, self.control = float(VERTEX_OVERHEAD), 0
+        self.lines, self.line, self.total, self.control = Counter(), 0, float(VERTEX_OVERHEAD), 0
         self.counted(self.codelet.compute)(Fields(self, regions), *worker)
         return math.ceil(self.cycles)
 
@@ -208,9 +224,16 @@ class Pricer:
                 self.joins.add((place, name))
         return True
 
-    def over(self, place: Any, items: Any) -> Iterator[Any]:
+    def over(self, place: Any, line: int, items: Any) -> Iterator[Any]:
         self.over_data[place] = isinstance(items, DataRange)
-        return iter(items)
+        items = iter(items)
+        while True:
+            self.line = line
+            try:
+                item = next(items)
+            except StopIteration:
+                return
+            yield item
 
     def logic(self, place: Any, both: bool, parts: list[Callable[[], Any]]) -> Any:
         value, data = parts[0](), False
@@ -334,6 +357,7 @@ class Pricer:
         """The function with its decisions, assignments and loops told to this."""
         if f not in self.functions:
             tree = ast.parse(dedent(inspect.getsource(f)))
+            ast.increment_lineno(tree, f.__code__.co_firstlineno - 1)
             tree.body[0].decorator_list = []  # type: ignore[attr-defined]
             tree = ast.fix_missing_locations(_Telling(f.__qualname__, tree).visit(tree))
             space = {
@@ -345,8 +369,19 @@ class Pricer:
                 "O_": {k.__name__: v for k, v in COMPARE.items()},
             }
             exec(compile(tree, f"<{f.__qualname__}, priced>", "exec"), space)
-            self.functions[f] = space[f.__name__]
+            self.functions[f] = self.called(space[f.__name__])
         return self.functions[f]
+
+    def called(self, f: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, after which the line goes on that called it."""
+
+        def call(*args: Any, **named: Any) -> Any:
+            line = self.line
+            found = f(*args, **named)
+            self.line = line
+            return found
+
+        return call
 
 
 class DataRange:
@@ -428,7 +463,7 @@ class _Telling(ast.NodeTransformer):
     """Puts the calls of `Pricer` into a text."""
 
     def __init__(self, name: str, tree: ast.AST) -> None:
-        self.name, self.loop, self.count = name, "", 0
+        self.name, self.loop, self.count, self.inner = name, "", 0, False
         stored = {n.value.id for n in ast.walk(tree) if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)
                   and isinstance(n.value, ast.Name)}  # fmt: skip
         # Lists of constants that are stored into: they are no tables.
@@ -444,6 +479,16 @@ class _Telling(ast.NodeTransformer):
         return sorted(
             {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         )
+
+    def visit(self, node: ast.AST) -> Any:
+        """Of a statement that is no loop also say that it runs."""
+        inner, self.inner = self.inner, self.inner or isinstance(node, ast.FunctionDef)
+        found, self.inner = super().visit(node), inner
+        if isinstance(node, ast.FunctionDef) and inner:
+            return [found, *self.text(f"{node.name} = P_.called({node.name})")]
+        if not isinstance(node, ast.stmt) or isinstance(node, (ast.For, ast.While, ast.FunctionDef)):
+            return found
+        return [*self.text(f"P_.at({node.lineno})"), *_list(found)]
 
     @staticmethod
     def text(code: str) -> list[ast.stmt]:
@@ -471,7 +516,7 @@ class _Telling(ast.NodeTransformer):
         place, names = self.place(), self.stored(node)
         outer, self.loop = self.loop, place
         test = ast.unparse(self.visit(node.test))
-        (made,) = self.text(f"while P_.note({place!r}, {names!r}, locals()) and P_.test({test}): pass")
+        (made,) = self.text(f"while P_.at({node.lineno}) and P_.note({place!r}, {names!r}, locals()) and P_.test({test}): pass")
         made.body = self.within([x for s in node.body for x in _list(self.visit(s))])  # type: ignore[attr-defined]
         self.loop = outer
         begin = [*self.text(f"P_.turns[{place!r}] = 0"), *self.joined(place, names)]
@@ -483,13 +528,13 @@ class _Telling(ast.NodeTransformer):
         if isinstance(node.iter, ast.Tuple) and any(isinstance(n, ast.Name) for n in ast.walk(node.iter)):
             node.iter = ast.List(node.iter.elts, ast.Load())
         target, items = ast.unparse(node.target), ast.unparse(self.visit(node.iter))
-        (made,) = self.text(f"for {target} in P_.over({place!r}, {items}): pass")
+        (made,) = self.text(f"for {target} in P_.over({place!r}, {node.lineno}, {items}): pass")
         made.body = [  # type: ignore[attr-defined]
             *self.text(f"P_.note({place!r}, {names!r}, locals())"),
             *self.within([x for s in node.body for x in _list(self.visit(s))], f"P_.inside(P_.over_data[{place!r}])"),
         ]
         self.loop = outer
-        begin = [*self.text(f"P_.turns[{place!r}] = 0"), *self.joined(place, names)]
+        begin = [*self.text(f"P_.at({node.lineno}); P_.turns[{place!r}] = 0"), *self.joined(place, names)]
         return [*begin, made, *self.joined(place + " end", self.stored(node), repr(place))]
 
     def visit_Assign(self, node: ast.Assign) -> Any:
@@ -597,12 +642,19 @@ def _list(found: Any) -> list[Any]:
 
 def priced(codelet: type[Vertex], values: dict[str, Any]) -> list[int]:
     """Worker cycles of each vertex; of a MultiVertex, those of its tile."""
+    return [cycles for cycles, _ in priced_by_line(codelet, values)]
+
+
+def priced_by_line(codelet: type[Vertex], values: dict[str, Any]) -> list[tuple[int, dict[int, float]]]:
+    """The same, and of the slowest worker the cycles of each line of the file, as they come to the tile."""
     pricer, workers = Pricer(codelet), TARGET.num_worker_contexts if codelet.context == "multi" else 1
     while True:
         before, found = (set(pricer.joins), set(pricer.parted)), []
         for row in range(len(next(iter(values.values())))):
             regions = {n: np.array(v[row], codelet.fields[n].dtype.numpy) for n, v in values.items()}
             arguments = [(w,) for w in range(workers)] if codelet.context == "multi" else [()]
-            found.append(workers * max(pricer.worker_cycles(regions, *a) for a in arguments))
+            counts = [(pricer.worker_cycles(regions, *a), pricer.lines) for a in arguments]
+            cycles, lines = max(counts, key=lambda one: one[0])
+            found.append((workers * cycles, {line: workers * n / 16 for line, n in lines.items() if n}))
         if before == (pricer.joins, pricer.parted):
             return found

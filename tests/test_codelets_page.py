@@ -51,6 +51,14 @@ def test_every_way_has_examples() -> None:
     assert {way for way, _ in EXAMPLES} == {"batch", "scalar", "loop"} and len(EXAMPLES) >= 15
 
 
+def test_one_vertex_is_seen_as_the_page_says() -> None:
+    scope, code = {**vars(ipu_teach)}, next(code for _, code in EXAMPLES if "class FirstLarge" in code)
+    linecache.cache["first_large.py"] = (len(code), None, code.splitlines(True), "first_large.py")
+    exec(compile(code, "first_large.py", "exec"), scope)
+    call, printed = re.findall(r"seen = (.*)\nprint\(seen\)\n```\n\n```\n(.*?)\n```", PAGE, re.DOTALL)[0]
+    assert str(eval(call, scope)) == printed
+
+
 ROWS = [[cell.strip(" `") for cell in line.split("|")[1:-1]] for line in PAGE.splitlines() if line.startswith("| `")]
 
 

@@ -28,6 +28,7 @@ from ipu_teach.types import Array
 from ipu_teach.types.regions import no_size
 
 NO_VALUE: Any = vars(np)["_NoValue"]  # what numpy hands on for an argument that was not given
+Site = tuple[str, int, int]  # file, line and instruction
 MAX_OPS = 20_000  # a longer trace costs more to compile than the vertex loop costs to run
 
 # Functions that never fail and whose result has a shape that depends on shapes alone; they run vertex by vertex inside the
@@ -82,7 +83,8 @@ class Op:
     """One recorded step. `result` is the id of the value it makes, or -1.
 
     kind: "region" a field; "view" a static view; "read" a copy of one element; "ufunc", "elementwise", "reduce",
-    "product", "each" computations; "local" a new local array; "store" a write of args[1] into args[0].
+    "product", "each" computations; "local" a new local array; "store" a write of args[1] into args[0]. `site`: where in the
+    learner's code.
     """
 
     kind: str
@@ -90,6 +92,7 @@ class Op:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     result: int
+    site: Site
 
 
 @dataclass
@@ -125,7 +128,7 @@ class Trace:
         number = len(self.samples)
         self.samples.append(sample)
         self.roots.append(number if root < 0 else root)
-        self.ops.append(Op(kind, fn, args, kwargs, number))
+        self.ops.append(Op(kind, fn, args, kwargs, number, _site()))
         self.fixed += [(a, a.copy()) for a in args if kind != "local" and isinstance(a, np.ndarray)]
         return Traced(self, number)
 
@@ -134,7 +137,7 @@ class Trace:
         narrowed = isinstance(value, Traced) and not isinstance(value._sample, np.ndarray) and target.dtype.kind == "i"
         # numpy refuses a single number that a place for signed integers cannot hold; arrays and unsigned ones wrap.
         checked = {"line": self.line()} if narrowed and not np.can_cast(value.dtype, target.dtype) else {}
-        self.ops.append(Op("store", None, (Ref(target._id), operand(settled(value, target.dtype))), checked, -1))
+        self.ops.append(Op("store", None, (Ref(target._id), operand(settled(value, target.dtype))), checked, -1, _site()))
         if isinstance(value, np.ndarray):
             self.fixed.append((value, value.copy()))
         if target._id in self.written:
@@ -152,6 +155,17 @@ def place(codelet: type[Vertex], line: int) -> str:
     path = compute.__code__.co_filename
     file = file_name(path)
     return f"{file}, line {line} ({compute.__qualname__.split('.<locals>.')[-1]})"
+
+
+_AROUND = ("ipu_teach.compile.", "ipu_teach.graph.", "numpy.")
+
+
+def _site() -> Site:
+    """Where the nearest code is that is the codelet's."""
+    frame = sys._getframe(2)
+    while frame.f_globals.get("__name__", "").startswith(_AROUND) and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno, frame.f_lasti
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ The counts of a trace become cycles by the table in docs/model.md:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -68,24 +69,30 @@ def array_cycles(name: str, dtype: np.dtype[Any], elements: int, target: Target)
 
 def trace_cycles(trace: Trace, target: Target) -> int:
     """Worker cycles of one vertex, counted from its trace."""
-    loads = stores = vector = scalar = 0.0
+    total = dict.fromkeys(("scalar", "vector", "loads", "stores"), 0.0)
+    for counter, _, cycles in charges(trace, target):
+        total[counter] += cycles
+    return int(VERTEX_OVERHEAD + np.ceil(total["scalar"] + max(total["vector"], total["loads"] / 2, total["stores"])))
+
+
+def charges(trace: Trace, target: Target) -> Iterator[tuple[str, Op, float]]:
+    """What each step of a trace is charged, and on which counter: "scalar", "vector", "loads" or "stores"."""
     for op in trace.ops:
         if op.kind == "read":
-            scalar += 1
+            yield "scalar", op, 1.0
         elif op.kind == "store":
             sample = trace.samples[op.args[0].id]
             if sample.ndim == 0:
-                scalar += 1
+                yield "scalar", op, 1.0
             elif trace.roots[op.args[0].id] in trace.regions:
-                stores += _paths(sample, target)
+                yield "stores", op, _paths(sample, target)
         elif op.kind not in ("region", "view", "local"):
             work = _work(trace, op, target)
             if np.ndim(trace.samples[op.result]) or any(np.ndim(trace.samples[a.id]) for a in op.args if isinstance(a, Ref)):
-                vector += work
-                loads += sum(_loaded(trace, a, op, target) for a in op.args if isinstance(a, Ref))
+                yield "vector", op, work
+                yield "loads", op, sum(_loaded(trace, a, op, target) for a in op.args if isinstance(a, Ref))
             else:
-                scalar += work
-    return int(VERTEX_OVERHEAD + np.ceil(scalar + max(vector, loads / 2, stores)))
+                yield "scalar", op, work
 
 
 def _width(dtype: np.dtype[Any], target: Target) -> int:

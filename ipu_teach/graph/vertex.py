@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import prod
 from types import FunctionType, GenericAlias
@@ -47,7 +47,7 @@ from ipu_teach.errors import (
 )
 from ipu_teach.graph.vector_layout import Layout, VectorLayout
 from ipu_teach.types import QUARTER, DType, poison, to_host_array
-from ipu_teach.types.regions import no_size, stored_in, without_size
+from ipu_teach.types.regions import Sized, stored_in, without_size
 
 T = TypeVar("T")
 if TYPE_CHECKING:
@@ -88,26 +88,14 @@ class InOut(_Edge[T]):
     """A region that the vertex reads and writes."""
 
 
-class VectorList(list[Any], Generic[T, L]):
+class VectorList(Sized, list[Any], Generic[T, L]):
     """The regions of a list of tensors on one field. Assigning to an item writes that region, as with a matrix's row.
 
     As a declaration, `Input[VectorList[FLOAT]]` or `Input[VectorList[FLOAT, VectorLayout.DELTAN]]`.
     """
 
-    without_size = ""
-
     if not TYPE_CHECKING:
         __class_getitem__ = classmethod(GenericAlias)
-
-    def __len__(self) -> int:
-        if self.without_size:
-            raise no_size(self.without_size)
-        return super().__len__()
-
-    def __iter__(self) -> Iterator[Any]:
-        if self.without_size:
-            raise no_size(self.without_size)
-        return super().__iter__()
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if value is not self[index]:
@@ -300,22 +288,31 @@ class Vertex:
         only written edge, or a dict by field name if there are several. Plain Python all the way: a breakpoint in `compute`
         stops here.
         """
-        if cls.compute is Vertex.compute:
-            raise no_compute(cls)
-        from ipu_teach.graph.templates import refuse_template
+        return run_on(cls, regions_of(cls, values))
 
-        refuse_template(cls)
-        for name in values:
-            if name not in cls.fields:
-                raise unknown_field(cls, name)
-        regions = {name: _call_region(cls, field, values) for name, field in cls.fields.items()}
-        with np.errstate(all="ignore"):
-            vertex = cls.bind(regions)
-            for worker in workers(cls):
-                vertex.compute(*worker)
-        written = {n: regions[n] for n, f in cls.fields.items() if f.kind in ("output", "inout")}
-        results = {n: r[()] if isinstance(r, np.ndarray) and r.ndim == 0 else r for n, r in written.items()}
-        return next(iter(results.values())) if len(results) == 1 else results
+
+def regions_of(cls: type[Vertex], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Host arrays for the fields of one vertex, from what `Vertex.call` is given."""
+    if cls.compute is Vertex.compute:
+        raise no_compute(cls)
+    from ipu_teach.graph.templates import refuse_template
+
+    refuse_template(cls)
+    for name in values:
+        if name not in cls.fields:
+            raise unknown_field(cls, name)
+    return {name: _call_region(cls, field, values) for name, field in cls.fields.items()}
+
+
+def run_on(cls: type[Vertex], regions: Mapping[str, Any]) -> Any:
+    """Run one vertex on host arrays, and return what it wrote."""
+    with np.errstate(all="ignore"):
+        vertex = cls.bind(regions)
+        for worker in workers(cls):
+            vertex.compute(*worker)
+    written = {n: regions[n] for n, f in cls.fields.items() if f.kind in ("output", "inout")}
+    results = {n: r[()] if isinstance(r, np.ndarray) and r.ndim == 0 else r for n, r in written.items()}
+    return next(iter(results.values())) if len(results) == 1 else results
 
 
 def unknown_field(cls: type[Vertex], name: object) -> UnknownFieldError:

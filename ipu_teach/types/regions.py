@@ -24,20 +24,24 @@ def to_unsigned(values: Any, dtype: np.dtype[Any]) -> Any:
     return np.where(wide < 2.0**63, wide, wide - 2.0**64).astype(np.int64).astype(dtype)[()]
 
 
-class OnePtrArray(np.ndarray[Any, np.dtype[Any]]):
-    """An array that does not tell its length. What is computed from it is an ordinary array."""
+class Sized:
+    """A region that tells its length unless it is laid out as ONE_PTR."""
 
     without_size: str = ""  # the field's name, on the field's own region alone
 
     def __len__(self) -> int:
         if self.without_size:
             raise no_size(self.without_size)
-        return super().__len__()
+        return super().__len__()  # type: ignore[misc, no-any-return]
 
     def __iter__(self) -> Iterator[Any]:
         if self.without_size:
             raise no_size(self.without_size)
-        return super().__iter__()
+        return super().__iter__()  # type: ignore[misc, no-any-return]
+
+
+class OnePtrArray(Sized, np.ndarray[Any, np.dtype[Any]]):
+    """An array that does not tell its length. What is computed from it is an ordinary array."""
 
     def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
         if array is self:  # the result of an in-place operator

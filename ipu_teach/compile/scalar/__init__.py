@@ -26,7 +26,7 @@ from typing import Any
 from ipu_teach.compile.scalar.calls import outside, scope_of, tree_of
 from ipu_teach.compile.scalar.statements import Statements
 from ipu_teach.compile.scalar.values import Num, Refused, Table
-from ipu_teach.compile.scalar.writer import Piece, Rate
+from ipu_teach.compile.scalar.writer import Piece, Rate, Spot
 from ipu_teach.compile.trace import place
 from ipu_teach.graph.vertex import Field, Vertex
 from ipu_teach.types import DType
@@ -42,6 +42,7 @@ class ScalarCode:
     `writer`). `loops`: numpy's own loops that the compiled text calls by address, (function, its types); `tables`: lists of
     numbers; `slots`: variables of the compiled text, with what they begin as. `vectors`: some work is on whole regions.
     `answers`: compute() returns whether it is done. `lists`: the fields that are lists of vectors.
+    `lines`, `heads`: statements, and loops with what their variables begin with (see `writer`).
     `uncompiled`: what cannot be compiled with the same bits, and its line; CPython's text runs alone then.
     """
 
@@ -57,6 +58,8 @@ class ScalarCode:
     vectors: bool
     answers: bool
     lists: frozenset[str]
+    lines: tuple[Spot, ...]
+    heads: tuple[tuple[Spot, str], ...]
     uncompiled: str = ""
 
     @property
@@ -171,6 +174,8 @@ class _Walk(Statements):
             self.vectors,
             self.answers,
             self.lists,
+            tuple(self.lines),
+            tuple((spot, prefix) for spot, prefix, _ in self.heads),
             self.uncompiled,
         )
 

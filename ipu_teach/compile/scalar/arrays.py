@@ -329,7 +329,7 @@ class Arrays(Variables):
         make = self.arith("*" if sign == "**" else sign, fn, node, [None, None], [None, None])
         if sign == "**" and isinstance(b, Num) and b.const == 2:
             return self.mapped(np.square, [a], lambda ts, xs: make(ts * 2, xs * 2), "square", "({} ** 2)", node)
-        power = POWERS.get(b.const, name) if isinstance(b, Num) else name
+        power = POWERS.get(b.const, name) if sign == "**" and isinstance(b, Num) else name
         return self.mapped(fn, [a, b], make if sign != "**" else None, power, "({} " + sign + " {})", node)
 
     def mapped(self, f: Any, args: list[Any], make: Make | None, name: str, form: str, node: ast.AST) -> Vec:
@@ -532,6 +532,7 @@ class Arrays(Variables):
     def settle(self) -> None:
         """The end of compute(): work on whole regions goes beside their loads and stores."""
         self.flush()
+        self.emit(None, "«x0»")
         if self.vectors:
             self.both("cyc += max(vec, loads // 2, stores)")
 

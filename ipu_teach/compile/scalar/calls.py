@@ -356,7 +356,7 @@ class Calls(Arrays):
             local = frozenset(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)) | set(
                 given
             )
-            scope = Scope(tree, outer.me if outer.me not in local else "", outer.names, local, prefix, outer)
+            scope = Scope(tree, outer.me if outer.me not in local else "", outer.names, local, prefix, outer.file, outer)
         else:
             if f not in self.trees:
                 self.trees[f] = tree_of(f)
@@ -445,7 +445,8 @@ def scope_of(f: FunctionType, me: str, codelet: type[Vertex], prefix: str) -> Sc
     names = outside(f)
     if me:
         names[me] = codelet
-    return Scope(f, me, names, frozenset(f.__code__.co_varnames + f.__code__.co_cellvars) - {me}, prefix)
+    local = frozenset(f.__code__.co_varnames + f.__code__.co_cellvars) - {me}
+    return Scope(f, me, names, local, prefix, f.__code__.co_filename)
 
 
 def outside(f: FunctionType) -> dict[str, Any]:

@@ -275,6 +275,7 @@ class Expressions(Calls):
     def v_Lambda(self, node: ast.Lambda) -> Inner:
         body: list[ast.stmt] = [ast.copy_location(ast.Return(node.body), node.body)]
         if node not in self.lambdas:
+            vars(body[0])["made"] = True
             self.lambdas[node] = ast.copy_location(ast.FunctionDef("lambda", node.args, body, []), node)
         return Inner(self.lambdas[node], self.scope)
 

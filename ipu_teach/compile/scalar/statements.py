@@ -59,6 +59,8 @@ class Statements(Expressions):
             line, self.line = self.line, node.lineno
             if method is None:
                 self.refuse(node, *in_words(node))
+            if not isinstance(node, (ast.For, ast.While, ast.FunctionDef)) and not _is_text(node):
+                self.ran(node)
             try:
                 if not self.reached(lambda method=method, node=node: method(node)):  # type: ignore[misc]
                     self.live = False
@@ -71,7 +73,7 @@ class Statements(Expressions):
         pass
 
     def s_Expr(self, node: ast.Expr) -> None:
-        if not isinstance(node.value, ast.Constant):
+        if not _is_text(node):
             value = self.value(node.value)
             if isinstance(value, Num):
                 self.emit(None, value.py)
@@ -340,6 +342,7 @@ class Statements(Expressions):
         self.control -= begun.data
         self.depth -= 1
         begun.end()
+        self.emit(None, f"«e{self.head(node)}»")
         scope.loops.pop()
         scope.inside = inside
         if through:  # of a function in place of its call: leave what is around this loop, too
@@ -360,8 +363,9 @@ class Statements(Expressions):
 
     def s_While(self, node: ast.While) -> None:
         def head(breaks: list[State]) -> Head:
-            self.both("while True:")
+            self.emit("while True:", f"while «w{self.head(node)}|True»:")
             self.depth += 1
+            self.ran(node)
             a = self.num(node.test)
             self.spend(data=a.data)
             self._may_stop(node)
@@ -370,13 +374,18 @@ class Statements(Expressions):
                 spent = Counter(self.cost)
                 self.depth += 1
                 self.flush()
-                self.both("break")
+                self.emit("break", f"«f{self.head(node)}»")
+                self.emit(None, "break")
                 self.depth -= 1
                 self.cost = spent
                 breaks.append(dict(self.state))
             return Head(a.data, lambda: None, lambda after: [])
 
         self.loop(head, node)
+
+    def head(self, node: ast.AST) -> int:
+        """The number of the loop that is being walked."""
+        return self.heads.setdefault((self.spot, self.scope.prefix, self.scope.loops[-1][1]), len(self.heads))
 
     def _may_stop(self, node: ast.stmt, endless: bool = True) -> None:
         """At a loop's head. An `endless` one: the compiled text asks if it is to end. CPython's may be too slow for it."""
@@ -400,8 +409,10 @@ class Statements(Expressions):
             self.emit(f"«ahead {counter}»")
             self.ahead[counter] = {}
             self.emit(f"for {counter} in {over}:")
-            self.emit(None, f"for {counter} in range({seq.size}):" if seq.counted else f"for {target} in {seq.py}:")
+            each, items = (counter, f"range({seq.size})") if seq.counted else (target, seq.py)
+            self.emit(None, f"for {each} in «t{self.head(node)}|{items}»:")
             self.depth += 1
+            self.ran(node)
             self.spend(times=2, data=seq.data)
             endless = seq.data or not seq.short
             if endless or len(self.scope.loops) == 1:
@@ -453,8 +464,7 @@ class Statements(Expressions):
         """Statements with expressions in place of names; the variables that they assign are the function's."""
         put = _Put(given)
         found = ast.Module([put.visit(part) for part in ast.parse(text).body], [])
-        for part in ast.walk(found):
-            ast.copy_location(part, node)
+        placed(found, node)
         self.scope.local |= {n.id for n in ast.walk(found) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         self.scope.local |= {n.id for name, n in given.items() if name == "L" and isinstance(n, ast.Name)}
         return found
@@ -491,8 +501,7 @@ class Statements(Expressions):
             loop.body = [ast.If(rename.visit(deepcopy(test)), loop.body, [])]
         if "default" in named:
             made.body += self.made("if F:\n    A = D", given, node).body
-        for part in ast.walk(made):
-            ast.copy_location(part, node)
+        placed(made, node)
         names_before = self.scope.names
         self.scope.names = {**names_before, "max": max, "min": min}
         self.block(made.body)
@@ -641,6 +650,14 @@ for T in I:
 READERS = ("len", "max", "min", "sum", "any", "all", "enumerate", "zip", "reversed")  # of lists, which they leave as they are
 
 
+def placed(made: ast.AST, node: ast.AST) -> None:
+    """Let statements of the walk's own stand where `node` does."""
+    for part in ast.walk(made):
+        ast.copy_location(part, node)
+        if isinstance(part, ast.stmt):
+            vars(part)["made"] = True
+
+
 def _numbered(inner: Run, start: str) -> Run:
     """What enumerate makes of a sequence."""
 
@@ -678,6 +695,11 @@ class _Put(ast.NodeTransformer):
             if isinstance(part, (ast.Name, ast.Tuple)) and isinstance(node.ctx, ast.Store):
                 part.ctx = ast.Store()
         return found
+
+
+def _is_text(node: ast.stmt) -> bool:
+    """True for a docstring."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def _returns(body: list[ast.stmt]) -> bool:

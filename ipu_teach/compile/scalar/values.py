@@ -193,6 +193,7 @@ class Scope:
     names: dict[str, Any]
     local: frozenset[str]
     prefix: str  # of its variables in the texts
+    file: str
     outer: Scope | None = None  # in whose text it stands
     inside: dict[str, str] = field(default_factory=dict)  # loop counters that are known to be below a length
     loops: list[tuple[tuple[list[State], list[State]], str]] = field(

@@ -1,7 +1,9 @@
 """The two texts as they grow, line by line, and what their straight pieces cost.
 
 Prices belong to the target, and so to the room above. The walk writes down what it would price: `«3»` stands for the cycles of
-`pieces[3]`, and `«v2|n»` for those of n elements of `rates[2]`.
+`pieces[3]`, and `«v2|n»` for those of n elements of `rates[2]`. CPython's text says with `«l4»` that `lines[4]` runs, and with
+`«t1|…»` or `«w1|…»`, `«f1»` and `«e1»` how `heads[1]` turns: what begins a turn of a `for` or `while`, that the test of a
+`while` failed, and that the loop was left; `«x0»` that all were.
 """
 
 from __future__ import annotations
@@ -16,10 +18,11 @@ from typing import Any, NoReturn
 from ipu_teach.compile.scalar.values import CODES, SLOT, ZERO, Num, Refused, Scope, State, Table, Unreached, Vec, dtype_of
 from ipu_teach.graph.vertex import Vertex
 
-# (numpy's name of an operation, its type by numpy's letters, the learner's line). No name: an instruction of one cycle.
-Price = tuple[str, str, int]
+Spot = tuple[str, int]  # file and line of a statement of the learner's
+# (numpy's name of an operation, its type by numpy's letters, where it stands). No name: an instruction of one cycle.
+Price = tuple[str, str, Spot]
 Piece = tuple[tuple[Price, int], ...]
-Rate = tuple[str, str]  # an operation on whole regions; no name: one data path a cycle
+Rate = tuple[str, str, Spot]  # an operation on whole regions; no name: one data path a cycle
 
 Make = Callable[[list[str], list[str]], tuple[str, str]]
 
@@ -45,6 +48,8 @@ class Writer:
         self.answers = False  # compute() returns whether it is done
         self.pieces: dict[Piece, int] = {}
         self.rates: dict[Rate, int] = {}
+        self.lines: dict[Spot, int] = {}
+        self.heads: dict[tuple[Spot, str, str], int] = {}  # of loops: where, their variables' prefix, a name
         self.vectors = False  # some work is on whole regions
         self.uncompiled = ""  # what CPython's text alone can do, with its line
         self.settled: dict[tuple[ast.AST, bool], list[tuple[State, State]]] = {}  # of loops: what is known at their heads
@@ -91,6 +96,16 @@ class Writer:
         self.emit(f"{name} = {text}")
         return name
 
+    @property
+    def spot(self) -> Spot:
+        """The statement that is being walked."""
+        return self.scope.file, self.line
+
+    def ran(self, node: ast.AST) -> None:
+        """The statement runs here, if it is one of the learner's."""
+        if "made" not in vars(node):
+            self.emit(None, f"«l{self.lines.setdefault(self.spot, len(self.lines))}»")
+
     def refuse(self, node: ast.AST, why: str, instead: str = "") -> NoReturn:
         raise Refused(why, getattr(node, "lineno", 0) or self.line, instead)
 
@@ -119,7 +134,7 @@ class Writer:
     def spend(self, name: str = "", kind: str = "", times: int = 1, data: bool = True) -> None:
         """An operation at this place. What is no `data` is the compiler's work, and free."""
         if data:
-            self.cost[name, kind, self.line] += times
+            self.cost[name, kind, self.spot] += times
 
     def flush(self) -> None:
         """Write down what was spent on the way here and not yet counted."""
@@ -148,7 +163,7 @@ class Writer:
     def spend_on_all(self, counter: str, vec: Vec, name: str, kind: str, times: tuple[str, str] = ("", "")) -> None:
         """Work on a whole region, `times` (a factor in the two texts) its length."""
         self.vectors = True
-        number = self.rates.setdefault((name, dtype_of(kind).name), len(self.rates))
+        number = self.rates.setdefault((name, dtype_of(kind).name, self.spot), len(self.rates))
         nb, py = (f"{k}(«v{number}|{n}»)" for k, n in zip(times, (vec.n, vec.size), strict=True))
         self.emit(f"{counter} += {nb}", f"{counter} += {py}")
 

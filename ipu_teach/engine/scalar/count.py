@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.groups import Group
+from ipu_teach.compile.scalar import ScalarCode
 from ipu_teach.compile.workers import race_of
 from ipu_teach.cost.codelets import UNIT, UNKNOWN
 from ipu_teach.engine.scalar.fields import elements, index_of, mark_of, meeting, parts_of
@@ -30,14 +31,8 @@ class Counting:
 
     def vertex(self, number: int, regions: Mapping[str, Any], places: Mapping[str, Any], begin: Callable[[int], None]) -> None:
         """Count vertex `number` on `regions`, which changes. `places`: where their parts lie. `begin(worker)` comes first."""
-        code, kind = self.code, np.uint8 if len(self.workers) <= 8 else np.uint64
-
-        def like(name: str, dtype: Any) -> Any:
-            made = [np.zeros(part.shape, dtype) for part in parts_of(regions[name])]
-            return made if isinstance(regions[name], list) else made[0]
-
-        marks = {name: like(name, kind if code.multi else flat.dtype) for name, flat in self.defined.items()}
-        reads = {name: like(name, kind) for name in code.fields} if code.multi else {}
+        code = self.code
+        marks, reads = beside(code, regions, len(self.workers))
         arguments = [*regions.values(), *marks.values(), *reads.values()]
         spent = []
         try:
@@ -58,3 +53,14 @@ class Counting:
                 met = meeting(written, read)
                 if met is not None:
                     raise race_of(self.group, number, name, index_of(met, marked), int(written[met]), int(read[met]))
+
+
+def beside(code: ScalarCode, regions: Mapping[str, Any], workers: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Where stores into regions of one vertex are marked, and for a MultiVertex where its workers read."""
+
+    def like(name: str) -> Any:
+        size = code.fields[name].dtype.size if not code.multi else 1 if workers <= 8 else 8
+        made = [np.zeros(part.shape, f"u{size}") for part in parts_of(regions[name])]
+        return made if isinstance(regions[name], list) else made[0]
+
+    return {name: like(name) for name in code.marked}, {name: like(name) for name in code.fields} if code.multi else {}

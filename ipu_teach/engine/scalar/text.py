@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from ipu_teach.compile.scalar import ScalarCode
 from ipu_teach.cost.codelets import UNIT, VERTEX_OVERHEAD, piece_cycles, rate_cycles
 from ipu_teach.target import Target
 
-_PRICE = re.compile("«(v?)(\\d+)(?:\\|([^»]*))?»")
+_MARK = re.compile("«([a-z]?)(\\d+)(?:\\|([^»]*))?»")
+_QUIET = re.compile(" *«[lefx]")  # a line that only a watched text has
+_COUNTED = re.compile("cyc \\+= «(\\d+)»$")
+_BESIDE = re.compile("(vec|loads|stores) \\+= (.*«v(\\d+).*)$")
 _HEAD = "import math\nimport numpy as np\n"
 _COMPILED = "@njit(cache=CACHED, error_model='numpy', nogil=True{})\n"
 
 
-def python_text(code: ScalarCode, target: Target) -> str:
+def python_text(code: ScalarCode, target: Target, watched: bool = False) -> str:
     """A module with `vertex(worker, workers, most, longer, fields…, marks…, reads…)`, which returns cycles in units of `UNIT`.
 
     Where it has counted `most` of them at the head of a loop, it asks `longer` for a new limit, which may raise to end it. It
-    raises `Bail` where compute() raises.
+    raises `Bail` where compute() raises. If it is `watched` it tells `watch` (see `observe`) what runs and how loops turn.
     """
     args = ["worker", "workers", "most", "longer", *(f"f_{n}" for n in code.fields), *(f"m_f_{n}" for n in code.marked)]
     args += [f"r_m_f_{n}" for n in code.fields] if code.multi else []
@@ -25,7 +29,8 @@ def python_text(code: ScalarCode, target: Target) -> str:
     begin = [f"    cyc = {VERTEX_OVERHEAD * UNIT}", *(["    vec = loads = stores = 0"] if code.vectors else [])]
     begin += ["    wbit = 1 << worker"] if code.multi else []
     begin += [f"    f_{n} = f_{n}[()]" for n, f in code.fields.items() if not f.depth and not f.written]
-    body = "\n".join([*begin, *_priced(code.python, code, target)])
+    lines = map(_told, code.python) if watched else (line for line in code.python if not _QUIET.match(line))
+    body = "\n".join([*begin, *_priced(lines, code, target)])
     bail = "from ipu_teach.types.regions import to_unsigned\n\n\nclass Bail(Exception):\n    pass\n"
     return f"{_HEAD}{tables}\n\n{bail}\n\ndef vertex({', '.join(args)}):\n{body}\n"
 
@@ -77,14 +82,33 @@ def compiled_text(code: ScalarCode, target: Target, unit: frozenset[str], small:
     )
 
 
-def _priced(lines: tuple[str, ...], code: ScalarCode, target: Target) -> list[str]:
+_TOLD = {
+    "l": "watch.lines[{}] += 1",
+    "t": "watch.over({}, {})",
+    "w": "watch.turn({})",
+    "f": "watch.failed()",
+    "e": "watch.left({})",
+    "x": "watch.left()",
+}
+
+
+def _told(line: str) -> str:
+    """A line of CPython's text that tells `watch` what it does."""
+    line = _COUNTED.sub(r"cyc += «\1»; watch.pieces[\1] += 1", line)
+    line = _BESIDE.sub(r"\1 += watch.beside('\1', \3, \2)", line)
+    return _MARK.sub(lambda found: _TOLD[found[1]].format(found[2], found[3]) if found[1] in _TOLD else found[0], line)
+
+
+def _priced(lines: Iterable[str], code: ScalarCode, target: Target) -> list[str]:
     pieces = [piece_cycles(piece, target) for piece in code.pieces]
     rates = [rate_cycles(rate, target) for rate in code.rates]
 
     def price(found: re.Match[str]) -> str:
-        whole, number, n = found[1], int(found[2]), found[3]
-        if not whole:
+        kind, number, n = found[1], int(found[2]), found[3]
+        if kind in ("t", "w"):
+            return n
+        if not kind:
             return str(pieces[number])
         return " + ".join(f"{cycles} * (({n} + {width - 1}) // {width})" for cycles, width in rates[number])
 
-    return [_PRICE.sub(price, line) if "«" in line else line for line in lines]
+    return [_MARK.sub(price, line) if "«" in line else line for line in lines]

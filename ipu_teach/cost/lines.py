@@ -1,0 +1,220 @@
+"""Which line of a codelet takes how many cycles.
+
+A line is a statement of `compute()`, or of a method or function that it calls; `times` is how often it ran. Work on single
+elements belongs to its line. Work on vectors goes beside loads and stores, so a codelet's vector part takes the longest of the
+three, and belongs to the lines of that one. The start of a vertex is no line's; what the whole is rounded up by is the last's.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import floor
+from textwrap import dedent
+from types import FunctionType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ipu_teach.compile.groups import Group
+from ipu_teach.compile.scalar import ScalarCode
+from ipu_teach.compile.scalar.writer import Spot
+from ipu_teach.compile.trace import Trace
+from ipu_teach.cost.codelets import UNIT, VERTEX_OVERHEAD, charges, piece_cycles, trace_cycles
+from ipu_teach.graph.codelets import said_cycles
+from ipu_teach.graph.source import file_name
+from ipu_teach.graph.vertex import Vertex
+from ipu_teach.target import Target
+
+MOST_PRINTED = 20  # turns in a table
+PARTS = 32  # of a cycle: what lines are counted in
+Charge = tuple[str, Spot, float]  # which counter, where, and how many cycles
+
+
+class Line(NamedTuple):
+    """A statement: the method that it stands in, its line there, from 1 on, and the text of that line."""
+
+    method: str
+    number: int
+    text: str
+
+
+class LineCycles(NamedTuple):
+    """How often a line ran in one vertex, and its modelled cycles all in all."""
+
+    line: Line
+    times: int
+    cycles: float
+
+
+@dataclass(eq=False)
+class Turn:
+    """A turn of a loop, its number counted from 1 on each time the loop is come to. `depth`: loops around this one.
+
+    `cycles`: modelled, with those of loops within. `values`: the local variables at its end, but for large arrays.
+    `stored`: by field the elements that were stored, also in turns of loops within: numbers, or indices of several axes.
+    """
+
+    line: Line
+    number: int
+    depth: int
+    cycles: float = 0
+    values: dict[str, Any] = field(default_factory=dict)
+    stored: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Observed:
+    """One vertex that ran. `result`: what `Vertex.call` returns; `cycles`: modelled, or -1 where nothing could count them.
+
+    `start`: the cycles of its start; with those of `lines` they add up to `cycles`. `lines` is empty where the cycles are an
+    estimate. `turns`: in the order in which they began, at most 10,000 of all `turned`. Of a MultiVertex, cycles are the
+    tile's, and lines and turns those of its slowest worker, `worker`.
+    """
+
+    codelet: type[Vertex]
+    result: Any
+    cycles: int
+    start: int
+    lines: list[LineCycles]
+    turns: list[Turn]
+    turned: int
+    worker: int = 0
+
+    def wrote(self, name: str, *index: int) -> list[Turn]:
+        """The turns that stored in a field, or in the element at `index` of it."""
+        element = index[0] if len(index) == 1 else index
+        return [turn for turn in self.turns if name in turn.stored and (not index or element in turn.stored[name])]
+
+    def __str__(self) -> str:
+        rows = [(f"{n:,}", _shown(cycles), f"{line.method} {line.number}", line.text) for line, n, cycles in self.lines]
+        text = f"{self.codelet.__name__}: " + (f"{self.cycles:,} modelled cycles" if self.cycles >= 0 else "no estimate")
+        text += f", {self.start} of them to start\n{_table(('times', 'cycles', 'line', ''), rows)}" if rows else ""
+        if not self.turns:
+            return text
+        turns = [
+            (str(t.number), _shown(t.cycles), f"{'  ' * t.depth}{t.line.method} {t.line.number}", _said(t))
+            for t in self.turns[:MOST_PRINTED]
+        ]
+        more = f"\n… {self.turned - len(turns):,} more" if self.turned > len(turns) else ""
+        return f"{text}\n\n{_table(('turn', 'cycles', 'loop', ''), turns)}{more}"
+
+
+def line_cycles(group: Group, row: int, target: Target) -> list[LineCycles]:
+    """The lines of a vertex that was traced. Their cycles and the start add up to the vertex's.
+
+    `row`: of the group's table. Empty where they were not counted: data decide them, or an estimate is given.
+    """
+    said = said_cycles(group.table.codelet, group.estimator, group.shapes, target, "") if not group.trace.stopped else None
+    if group.trace.stopped or said is not None or group.table.estimates[row] >= 0:
+        return []
+    traces = [trace for _, trace in group.workers] or [group.trace]
+    return lines_of_traces(group.table.codelet, traces, target)
+
+
+def lines_of_traces(codelet: type[Vertex], traces: list[Trace], target: Target) -> list[LineCycles]:
+    """The same from the trace of the one worker, or of each: the slowest says how long all take."""
+    cycles, slowest = max(((trace_cycles(trace, target), trace) for trace in traces), key=lambda pair: pair[0])
+    sites = Counter((op.site, op.kind) for op in slowest.ops if op.kind not in ("region", "view", "local"))
+    times: dict[Spot, int] = {}
+    for ((file, line, _), _), number in sites.items():
+        times[file, line] = max(number, times.get((file, line), 0))
+    found = ((counter, op.site[:2], amount) for counter, op, amount in charges(slowest, target))
+    return listed(codelet, found, times, cycles, factor_of(codelet, target))
+
+
+def lines_of_pieces(
+    code: ScalarCode, target: Target, cycles: int, pieces: list[int], times: list[int], beside: Mapping[tuple[str, int], int]
+) -> list[LineCycles]:
+    """The lines of a scalar loop. `pieces`, `times`: how often each piece and line of it ran; `beside`: work on regions."""
+    found: list[Charge] = []
+    for piece, ran in zip(code.pieces, pieces, strict=True):
+        found += [("scalar", price[0][2], ran * piece_cycles((price,), target) / UNIT) for price in piece if ran]
+    found += [(counter, code.rates[rate][2], amount / UNIT) for (counter, rate), amount in beside.items()]
+    return listed(code.codelet, found, dict(zip(code.lines, times, strict=True)), cycles, factor_of(code.codelet, target))
+
+
+def factor_of(codelet: type[Vertex], target: Target) -> int:
+    """Tile cycles that a cycle of its worker counts as: of a vertex that has the tile for itself."""
+    return 1 if codelet.context == "worker" else target.num_worker_contexts
+
+
+def listed(
+    codelet: type[Vertex], found: Iterable[Charge], times: Mapping[Spot, int], cycles: int, factor: int
+) -> list[LineCycles]:
+    """What each line takes of the `cycles` of a worker, with `factor`, as the text has them."""
+    counters: dict[str, Counter[Spot]] = {name: Counter() for name in ("scalar", "vector", "loads", "stores")}
+    for counter, spot, amount in found:
+        counters[counter][spot] += amount / 2 if counter == "loads" else amount  # type: ignore[assignment]
+    single, *beside = counters.values()
+    longest = max(beside, key=lambda counter: sum(counter.values()))
+    naming, ran, parts = naming_of(codelet), Counter[Line](), Counter[Line]()
+    for spot, number in times.items():
+        if number:
+            ran[naming(spot)] = max(ran[naming(spot)], number)
+    for amounts in (single, longest):
+        for spot, amount in amounts.items():
+            parts[naming(spot)] += floor(PARTS * amount)
+    lines = sorted({*ran, *parts}, key=lambda line: (not line.method.endswith(".compute"), line))
+    if parts:
+        last = max(line for line in lines if parts[line])
+        parts[last] += PARTS * (cycles - VERTEX_OVERHEAD) - sum(parts.values())
+    return [LineCycles(line, ran[line], factor * parts[line] / PARTS) for line in lines]
+
+
+def naming_of(codelet: type[Vertex]) -> Callable[[Spot], Line]:
+    """Finds the lines of a codelet by where they stand: its methods, and the functions of its module."""
+    functions = [(v.__func__ if isinstance(v, staticmethod) else v) for c in codelet.__mro__ for v in vars(c).values()]
+    functions += list(getattr(codelet.compute, "__globals__", {}).values())
+    known = [f for f in functions if isinstance(f, FunctionType)]
+
+    @lru_cache(None)
+    def name(spot: Spot) -> Line:
+        file, line = spot
+        around = [f for f in known if f.__code__.co_filename == file and f.__code__.co_firstlineno <= line]
+        if not around:
+            return Line(file_name(file), line, "")
+        function = max(around, key=lambda f: f.__code__.co_firstlineno)
+        number, starts = line - function.__code__.co_firstlineno + 1, _statements(function)
+        number, text = starts.get(number, (number, ""))
+        return Line(function.__qualname__.split(".<locals>.")[-1], number, text)
+
+    return name
+
+
+@lru_cache(1024)
+def _statements(function: FunctionType) -> dict[int, tuple[int, str]]:
+    """For each line of a function that on which its statement begins, and its text; empty where it is not to be had."""
+    try:
+        text = dedent(inspect.getsource(function))
+        nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt)]  # the outer ones first
+    except (OSError, TypeError, SyntaxError):
+        return {}
+    lines = text.splitlines()
+    found = {n: node.lineno for node in nodes for n in range(node.lineno, (node.end_lineno or 0) + 1)}
+    return {n: (first, lines[first - 1].strip()) for n, first in found.items()}
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """Rows below each other: two columns of numbers, and two of text."""
+    whole = [head, *rows]
+    n, cycles, line, _ = (max(map(len, column)) for column in zip(*whole, strict=True))
+    return "\n".join(f"{r[0]:>{n}}  {r[1]:>{cycles}}  {r[2]:<{line}}  {r[3]}".rstrip() for r in whole)
+
+
+def _shown(cycles: float) -> str:
+    """Cycles as they are printed."""
+    return f"{np.round(cycles, 2):,.10g}"
+
+
+def _said(turn: Turn) -> str:
+    """A turn's variables and stores in words."""
+    parts = [f"{name} = {value}" for name, value in turn.values.items()]
+    for name, places in turn.stored.items():
+        shown = ", ".join(map(str, places[:3])) + (", …" if len(places) > 3 else "")
+        parts.append(f"stores {name}" + (f"[{shown}]" if places != [()] else ""))
+    return "; ".join(parts)
