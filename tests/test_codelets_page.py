@@ -55,7 +55,7 @@ def test_one_vertex_is_seen_as_the_page_says() -> None:
     scope, code = {**vars(ipu_teach)}, next(code for _, code in EXAMPLES if "class FirstLarge" in code)
     linecache.cache["first_large.py"] = (len(code), None, code.splitlines(True), "first_large.py")
     exec(compile(code, "first_large.py", "exec"), scope)
-    call, printed = re.findall(r"seen = (.*)\nprint\(seen\)\n```\n\n```\n(.*?)\n```", PAGE, re.DOTALL)[0]
+    call, printed = re.findall(r"seen = ([^\n]*)\nprint\(seen\)\n```\n\n```\n(.*?)\n```", PAGE, re.DOTALL)[0]
     assert str(eval(call, scope)) == printed
 
 
