@@ -9,6 +9,7 @@ import pytest
 
 from ipu_teach import FLOAT, HALF, Engine, Graph, InOut, Input, IPUModel, MultiVertex, Output, Vector, VectorLayout, Vertex
 from ipu_teach.engine import ways
+from ipu_teach.errors import FloatingPointTrapError
 from ipu_teach.poplibs import popops
 from ipu_teach.program import Execute, Repeat, Sequence
 from ipu_teach.types import Array, generator
@@ -270,3 +271,80 @@ def test_keyed_states_differ_and_stand_for_their_keys() -> None:
     assert (generator.keyed(2, 3, 7) != generator.keyed(3, 2, 7)).all()
     outputs = generator.draw(states[0], 1).reshape(-1).astype(np.float64) / 2**64
     assert abs(outputs.mean() - 0.5) <= 4 * (1 / 12 / 1000) ** 0.5
+
+
+class Sparse(Vertex):
+    """Stores where data decide: of elements, of slices, into what is read again."""
+
+    x: Input[Vector[FLOAT]]
+    y: InOut[Vector[HALF]]
+    n: Output[HALF]
+
+    def compute(self):
+        total = 0.0
+        for i in range(len(self.x)):
+            if self.x[i] > 0:
+                self.y[i] = self.x[i] * 1.001
+                self.y[i] += self.x[i]
+                total += self.y[i] + self.x[i]
+            elif self.x[i] < -1:
+                self.y[i:] += self.x[i]
+                self.y[:i] = self.x[:i]
+                self.y[0] = 0.1
+        self.n = total
+
+
+class SparseShares(MultiVertex):
+    x: Input[Vector[FLOAT]]
+    y: Output[Vector[HALF]]
+
+    def compute(self, worker_id):
+        for i in range(worker_id, len(self.x), self.num_workers):
+            self.y[i] = self.x[i] if self.x[i] > 0 else self.x[i] / 3
+
+
+@pytest.mark.parametrize("codelet", [Sparse, SparseShares])
+def test_scalar_loops_round_as_the_plain_loop_does(codelet: type[Vertex], monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(5)
+    fields = {"x": rng.standard_normal((30, 11)), "y": rng.standard_normal((30, 11)), "n": np.zeros(30)}
+    fields = {name: values for name, values in fields.items() if name in codelet.fields}
+    expected, nearest = run(codelet, fields, 2, vertex_loop=True), run(codelet, fields, 2, options={})
+    monkeypatch.setattr(ways, "run_loop", None)  # which nothing needs here
+    found = run(codelet, fields, 2)
+    assert all(found[name].tobytes() == expected[name].tobytes() for name in fields)
+    assert np.mean(found["y"] != nearest["y"]) > 0.2
+
+
+class Ratios(Vertex):
+    x: Input[Vector[FLOAT]]
+    y: Output[Vector[HALF]]
+    z: InOut[Vector[FLOAT]]
+
+    def compute(self):
+        for i in range(len(self.x)):
+            if self.x[i] != 2:
+                self.z[i] = max(self.z[i], 1 / self.x[i]) * 1e30
+            self.y[i] = self.x[i] * np.float32(9000) * self.x[i]
+
+
+TRAPS = [{"debug.floatPointOpException": True}, {"debug.nanOverflowMode": True}, {"debug.nanOverflowException": True}]
+
+
+@pytest.mark.parametrize("options", [*TRAPS, {**TRAPS[1], **BY_CHANCE}], ids=["traps", "nan", "stops", "nan by chance"])
+def test_scalar_loops_trap_as_the_plain_loop_does(options: dict[str, bool]) -> None:
+    ends = set()
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        x = rng.choice([0, 1, 2, 2, 2, 2.75, 3, 1e9] if seed % 3 else [1, 2, 2.5], (4, 5))
+        found = []
+        for how in ({}, {"vertex_loop": True}):
+            engine = made(Ratios, {"x": x, "y": np.zeros((4, 5)), "z": np.ones((4, 5))}, options=options, **how)
+            try:
+                engine.run()
+                end = "ran"
+            except FloatingPointTrapError as error:
+                end = str(error)
+            found.append((end, engine.read_tensor("y").tobytes(), engine.read_tensor("z").tobytes()))
+        assert found[0] == found[1]
+        ends.add(found[0][0].partition(":")[0][:50])
+    assert ends == {"ran"} if "debug.nanOverflowMode" in options else len(ends) > 1

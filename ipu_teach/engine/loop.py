@@ -11,25 +11,25 @@ from ipu_teach.compile.freeze import FrozenTable
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.tracer import failed, located, source_line
 from ipu_teach.engine.fp.traps import trapped
-from ipu_teach.engine.fp.vertex import Numbers
+from ipu_teach.engine.fp.vertex import Numbers, numbers_of
 from ipu_teach.engine.scalar.count import Counting
 from ipu_teach.engine.site import Site
 from ipu_teach.errors import CodeletError
 from ipu_teach.graph.tensor import Layout
 from ipu_teach.graph.vertex import VectorList
-from ipu_teach.types import HALF, Array
+from ipu_teach.types import Array
 
 Back = list[tuple[Array, Any, Array]]  # (memory, where in it, what is to be written there)
 
 
-def run_loop(group: Group, site: Site, count: Counting | None = None) -> None:
+def run_loop(group: Group, site: Site, count: Counting | None = None, only: int | None = None) -> None:
     """Run `compute()` of every vertex of `group`. Raises `CodeletError` that names line, vertex and tile.
 
     Where `site` says so it rounds stochastically what is stored in halves, and raises `FloatingPointTrapError` or stores NaN.
-    `count`: what the vertices' scalar loop counts, on copies of its own.
+    `count`: what the vertices' scalar loop counts, on copies of its own. `only`: the one to run, by its number in the group.
     """
-    for number, row in enumerate(group.rows.tolist()):
-        numbers = Numbers(number, site.chance, site.watch.of(number) if site.watched else None, site.watched)
+    for number in range(len(group.rows)) if only is None else (only,):
+        row, numbers = int(group.rows[number]), numbers_of(site, number)
         vertex = _Vertex(group, site, row, numbers)
         twin = None if count is None else _Vertex(group, site, row, numbers)
         try:
@@ -45,8 +45,7 @@ def run_loop(group: Group, site: Site, count: Counting | None = None) -> None:
                 raise trapped(group.table, row, error, place, site.compute_set, values) from error
             raise failed(group.table.codelet, error, place, vertex_name(group.table, row)) from error
         if count is not None and twin is not None:
-            with numbers.errors():
-                count.vertex(number, twin.regions, twin.places, numbers.begin)
+            count.vertex(number, twin.regions, twin.places, numbers)
         for flat, where, array in vertex.back:
             flat[where] = array.reshape(-1)
 
@@ -71,7 +70,7 @@ class _Vertex:
                 where: Any = slice(start, start + part.size) if part.contiguous else start + part.positions.reshape(-1)
                 array = flat[where].copy().reshape(() if declared.depth == 0 else part.shape)
                 array.flags.writeable = declared.written
-                array = numbers.stored(array) if declared.dtype is HALF else array
+                array = numbers.stored(array)
                 if declared.written:
                     self.back.append((flat, where, array))
                 self.places.setdefault(name, []).append(where)

@@ -76,24 +76,13 @@ class Scalar:
     """Loops over elements, made from the text of `compute()`."""
 
     def takes(self, group: Group, site: Site) -> bool:
-        # What traps, and what rounds by chance, goes vertex by vertex.
-        return group.way == "scalar" and site.chance is None and not site.watched
+        return group.way == "scalar"
 
     def stays(self, group: Group, site: Site) -> bool:
         return False
 
     def bind(self, group: Group, site: Site) -> list[Call]:
-        return [(self.run_of(group, site).run, ())]
-
-    def run_of(self, group: Group, site: Site) -> ScalarRun:
-        """The vertices of a group that has a scalar loop, ready to run."""
-
-        def plainly(v: int) -> None:
-            answer = None if site.returned is None else site.returned[v : v + 1]
-            run_loop(replace(group, rows=group.rows[v : v + 1]), replace(site, returned=answer))
-
-        told = site.defined, site.cycles, site.races, plainly, site.returned
-        return ScalarRun(group, site.layouts, site.memory, site.target, *told)
+        return [(ScalarRun(group, site).run, ())]
 
 
 class Loop:
@@ -156,7 +145,7 @@ class Tiered(Around):
             widest = max(
                 (Region(group, site.layouts, name, 0) for name in group.shapes), key=lambda r: np.ptp(r.starts) * r.bytes
             )
-            return Scalar().run_of(replace(group, scalar=code, rows=group.rows[np.argsort(widest.starts)]), site)
+            return ScalarRun(replace(group, scalar=code, rows=group.rows[np.argsort(widest.starts)]), site)
 
         return [(Tiers(calls, loop).run, ())]
 

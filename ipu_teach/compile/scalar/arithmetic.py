@@ -216,7 +216,8 @@ class Arithmetic(Writer):
         data = a.data or b.data
         if a.const is not None and b.const is not None and not data:
             try:
-                return self.constant(fn(a.const, b.const))
+                with np.errstate(all="raise"):
+                    return self.constant(fn(a.const, b.const))
             except (ArithmeticError, ValueError, TypeError, Refused):
                 pass  # it goes wrong when it runs, if it is come to
         slots, tag = self.dispatch([a, b], self.arith(sign, fn, node, [a.const, b.const], [a.bound, b.bound]))

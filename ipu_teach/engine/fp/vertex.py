@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import numpy as np
 
 from ipu_teach.engine.fp.stochastic import Chance, StoredHalf
 from ipu_teach.engine.fp.traps import FloatingPoint
-from ipu_teach.types import Array
+from ipu_teach.engine.site import Site
 
 
 class Numbers:
@@ -20,11 +21,15 @@ class Numbers:
         self._stream = np.zeros(2, np.uint64)  # of the worker that runs now
         self._overflows: list[str] = []  # since the last store in a half
 
-    def stored(self, halves: Array) -> Array:
-        """A HALF field of the vertex, such that stores in it are looked at."""
+    def stored(self, region: Any) -> Any:
+        """A field of the vertex, such that stores in it are looked at if it is of HALF."""
         if self._keys is None and self.traps is None:
-            return halves
-        stored = halves.view(StoredHalf)
+            return region
+        if isinstance(region, list):
+            return [self.stored(part) for part in region]
+        if region.dtype != np.float16:
+            return region
+        stored = region.view(StoredHalf)
         stored.stream = None if self._keys is None else self._stream
         stored.overflows = self._overflows if self.traps is not None and self.traps.looks_at_stores else None
         stored.stops = self.traps is not None and (self.traps.oflo or self.traps.stops)
@@ -41,3 +46,8 @@ class Numbers:
         if self.traps is not None:
             return self.traps.watch(self._overflows)
         return np.errstate(all="ignore") if self._watched else nullcontext()
+
+
+def numbers_of(site: Site, number: int) -> Numbers:
+    """How those of vertex `number` of a group behave at a site."""
+    return Numbers(number, site.chance, site.watch.of(number) if site.watched else None, site.watched)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,8 @@ import numpy as np
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.scalar import ScalarCode
 from ipu_teach.compile.workers import race_of
-from ipu_teach.cost.codelets import UNIT, UNKNOWN
+from ipu_teach.cost.codelets import UNKNOWN
+from ipu_teach.engine.fp.vertex import Numbers
 from ipu_teach.engine.scalar.fields import elements, index_of, mark_of, meeting, parts_of
 from ipu_teach.engine.scalar.program import FOREVER, program_of
 from ipu_teach.target import Target
@@ -25,24 +26,19 @@ class Counting:
         self.group, self.code = group, group.scalar
         self.program = program_of(group.scalar, target)
         self.races = races
-        self.workers = [number for number, _ in group.workers] or [0]
         self.cycles = np.zeros(len(group.rows), np.int64) if cycles is None else cycles
         self.defined = {name: elements(defined, self.code.fields[name].dtype.size) for name in self.code.marked}
 
-    def vertex(self, number: int, regions: Mapping[str, Any], places: Mapping[str, Any], begin: Callable[[int], None]) -> None:
-        """Count vertex `number` on `regions`, which changes. `places`: where their parts lie. `begin(worker)` comes first."""
-        code = self.code
-        marks, reads = beside(code, regions, len(self.workers))
+    def vertex(self, number: int, regions: Mapping[str, Any], places: Mapping[str, Any], numbers: Numbers) -> None:
+        """Count vertex `number` on `regions`, which changes. `places`: where their parts lie."""
+        code, workers = self.code, max(1, len(self.group.workers))
+        marks, reads = beside(code, regions, workers)
         arguments = [*regions.values(), *marks.values(), *reads.values()]
-        spent = []
         try:
-            for worker in self.workers:
-                begin(worker)
-                spent.append(self.program.python(worker, len(self.workers), FOREVER, int, *arguments))
+            self.cycles[number], _ = self.program.counted(workers, arguments, numbers, FOREVER)
         except Exception:  # compute() itself came to its end
             self.cycles[number] = UNKNOWN
             return
-        self.cycles[number] = -(-max(max(cycles, ~cycles) for cycles in spent) // UNIT) * len(self.workers)
         for name, marked in marks.items():
             flat = self.defined[name]
             for stored, place in zip(parts_of(marked), places[name], strict=True):

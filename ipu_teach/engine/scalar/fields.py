@@ -14,6 +14,7 @@ import numpy as np
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.scalar import ScalarCode
 from ipu_teach.compile.tracer import is_list
+from ipu_teach.engine.fp.vertex import Numbers
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.views import Region
 from ipu_teach.types import Array
@@ -123,9 +124,10 @@ class Fields:
             return np.zeros(len(place.flat), kind)
         return self.defined[name] if place.index is None else np.zeros(len(place.flat), self.defined[name].dtype)
 
-    def arguments(self, vertex: int) -> list[Any]:
+    def arguments(self, vertex: int, numbers: Numbers | None) -> list[Any]:
         """Of one vertex: its fields, their marks, and the marks of reads, as CPython's text takes them."""
         found: list[Any] = [place.view(place.flat, vertex) for place in self.places.values()]
+        found = found if numbers is None else [numbers.stored(view) for view in found]
         for name, flat in [*self.marks.items(), *self.reads.items()]:
             view = self.places[name].view(flat, vertex)
             # Python stores an element at a time sooner through a memoryview; those of matrices have no rows.

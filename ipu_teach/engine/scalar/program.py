@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ipu_teach.compile.scalar import ScalarCode
+from ipu_teach.cost.codelets import UNIT
+from ipu_teach.engine.fp.vertex import Numbers
 from ipu_teach.engine.scalar import compiled
 from ipu_teach.engine.scalar.text import compiled_text, python_text
 from ipu_teach.target import Target
@@ -43,6 +46,18 @@ class Program:
             self._loops = compiled.addresses(self.code.loops)
             self._failed = self._failed or self._loops is None
         return np.zeros(1, np.int64) if self._loops is None else self._loops
+
+    def counted(
+        self, workers: int, regions: list[Any], numbers: Numbers | None, most: int, longer: Any = int
+    ) -> tuple[int, bool]:
+        """Run one vertex by CPython's text: (its cycles, of a MultiVertex its tile's, what compute() answers)."""
+        spent = []
+        for worker in range(workers):
+            if numbers is not None:
+                numbers.begin(worker)
+            with nullcontext() if numbers is None else numbers.errors():
+                spent.append(self.python(worker, workers, most, longer, *regions))
+        return -(-max(max(cycles, ~cycles) for cycles in spent) // UNIT) * workers, min(spent) >= 0
 
     def text(self, unit: frozenset[str], small: bool) -> str:
         """The compiled text for fields that lie so: see `compiled_text`."""

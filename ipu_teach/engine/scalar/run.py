@@ -22,12 +22,12 @@ import numpy as np
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.workers import race_of
 from ipu_teach.cost.codelets import UNIT, UNKNOWN
-from ipu_teach.engine.memory import Memory
+from ipu_teach.engine.fp.vertex import Numbers, numbers_of
+from ipu_teach.engine.loop import run_loop
 from ipu_teach.engine.scalar.compiled import Loop
 from ipu_teach.engine.scalar.fields import Fields
 from ipu_teach.engine.scalar.program import program_of
-from ipu_teach.target import Target
-from ipu_teach.types import Array
+from ipu_teach.engine.site import Site
 
 MOST_VIEWS = 1 << 12  # vertices of which the views of fields are made once and kept
 LOOK = 1 << 20  # units of cycles after which a long vertex looks at the clock
@@ -49,34 +49,19 @@ def _pool(process: int) -> ThreadPoolExecutor:
 
 
 class ScalarRun:
-    """The vertices of a group, ready to run. `plainly(v)` runs one of them in the plain loop.
+    """The vertices of a group, ready to run at a site. What traps or rounds by chance is run by CPython's text alone."""
 
-    `cycles`: int64[vertices], receives the worker cycles of each; of a MultiVertex, those of its tile. `races`: that workers
-    meet in an element is an error. `returned`: bool[vertices], receives what each `compute()` returned.
-    """
-
-    def __init__(
-        self,
-        group: Group,
-        layouts: tuple[Any, ...],
-        memory: Memory,
-        target: Target,
-        defined: Array,
-        cycles: Array | None,
-        races: bool,
-        plainly: Callable[[int], None],
-        returned: Array | None = None,
-    ) -> None:
+    def __init__(self, group: Group, site: Site) -> None:
         assert group.scalar is not None
-        self.group, self.plainly, self.races = group, plainly, races and group.scalar.multi
-        self.program = program_of(group.scalar, target)
-        self.fields = Fields(group, group.scalar, layouts, memory, defined)
+        self.group, self.site, self.races = group, site, site.races and group.scalar.multi
+        self.program, self.plain = program_of(group.scalar, site.target), site.chance is None and not site.watched
+        self.fields = Fields(group, group.scalar, site.layouts, site.memory, site.defined)
         self.count = len(group.rows)
-        self.cycles = np.zeros(self.count, np.int64) if cycles is None else cycles
-        self.returned = np.ones(self.count, bool) if returned is None else returned
+        self.cycles = np.zeros(self.count, np.int64) if site.cycles is None else site.cycles
+        self.returned = np.ones(self.count, bool) if site.returned is None else site.returned
         self.number = max(1, len(group.workers))  # of workers that share a vertex
         self.endless = group.scalar.endless
-        self.views: dict[int, list[Any]] = {}
+        self.views: dict[int, tuple[list[Any], Numbers | None]] = {}
         unit = frozenset(name for name, place in self.fields.places.items() if place.unit)
         self.text = self.program.text(unit, self.number <= 8)
         self.arguments: list[Any] = []  # of the compiled loop, but for its first two
@@ -103,16 +88,16 @@ class ScalarRun:
 
     def pays(self) -> bool:
         """True if the compiled loop need not be waited for, or was worth waiting for long ago."""
-        program = self.program
-        if not program.compiles or CHOSEN:
-            return program.compiles and CHOSEN == "compiled"
+        program, compiles = self.program, self.plain and self.program.compiles
+        if not compiles or CHOSEN:
+            return compiles and CHOSEN == "compiled"
         wait = program.seconds_to_compile(self.text)
         return wait == 0 or program.spent > PATIENCE * wait
 
     def _by_python(self, first: int) -> int:
         """Run vertices from `first` on. Returns with which the compiled loop had better go on."""
         program, begin = self.program, perf_counter()
-        watched = program.compiles and not CHOSEN
+        watched = self.plain and program.compiles and not CHOSEN
         wait = program.seconds_to_compile(self.text) if watched else 0.0
 
         def longer(cycles: int) -> int:
@@ -136,22 +121,18 @@ class ScalarRun:
 
     def _vertex(self, v: int, longer: Callable[[int], int] = lambda cycles: cycles + LOOK) -> None:
         """Run one vertex. `longer(cycles)` is asked now and then at the heads of its loops."""
-        found, vertex, number = self.views.get(v), self.program.python, self.number
+        found = self.views.get(v)
         if found is None:
-            found = self.fields.arguments(v)
+            numbers = None if self.plain else numbers_of(self.site, v)
+            found = self.fields.arguments(v, numbers), numbers
             if len(self.views) < MOST_VIEWS:
                 self.views[v] = found
         try:
-            spent = [vertex(worker, number, LOOK, longer, *found) for worker in range(number)]
+            self.cycles[v], self.returned[v] = self.program.counted(self.number, *found, LOOK, longer)
         except _Long:
             raise
         except Exception:
             self._by_referee(v)
-            return
-        if self.program.code.answers:
-            self.returned[v] = min(spent) >= 0
-            spent = [max(cycles, ~cycles) for cycles in spent]
-        self.cycles[v] = (max(spent) + UNIT - 1) // UNIT * number
 
     def _by_referee(self, v: int) -> None:
         """Let the plain loop run a vertex, on what it had before: it says what is wrong."""
@@ -159,7 +140,7 @@ class ScalarRun:
         self.fields.store(self.stored, v)
         self.stored = v + 1
         self.cycles[v] = UNKNOWN
-        self.plainly(v)
+        run_loop(self.group, self.site, only=v)
 
     # By compiled code
 
