@@ -10,20 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.compile.scalar.values import (
-    BOOLS,
-    FLOATS,
-    INTS,
-    LIMIT,
-    SAMPLES,
-    WEAK,
-    Num,
-    Refused,
-    dtype_of,
-    kind_of,
-    numpys,
-    reach,
-)
+from ipu_teach.compile.scalar.kinds import BOOLS, FLOATS, INTS, SAMPLES, WEAK, dtype_of, kind_of, numpys, reach
+from ipu_teach.compile.scalar.values import LIMIT, Num, Refused
 from ipu_teach.compile.scalar.writer import Make, Writer
 
 # Of each operator: its sign, what does it to Python's numbers, and numpy's name for it.

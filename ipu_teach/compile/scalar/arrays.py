@@ -9,27 +9,23 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.scalar.arithmetic import BINARY, POWERS
-from ipu_teach.compile.scalar.values import (
+from ipu_teach.compile.scalar.kinds import (
     CODES,
     FLOATS,
     HELD,
     INTS,
-    LENGTH,
     SAMPLES,
     SLOT,
     ZERO,
-    Arr,
-    Const,
-    Num,
-    Table,
-    Vec,
     dtype_of,
+    held_dtype,
     is_number,
     kind_of,
     numpys,
     reach,
 )
-from ipu_teach.compile.scalar.variables import Variables, held_dtype
+from ipu_teach.compile.scalar.values import LENGTH, Arr, Const, Num, Table, Vec
+from ipu_teach.compile.scalar.variables import Variables
 from ipu_teach.compile.scalar.writer import Make
 from ipu_teach.compile.trace import ELEMENTWISE, REDUCTIONS
 from ipu_teach.graph.vector_layout import VectorLayout
@@ -49,14 +45,6 @@ SOLVERS = (np.linalg.inv, np.linalg.solve, np.linalg.det)
 
 class Arrays(Variables):
     """Everything that has an index."""
-
-    def num(self, node: ast.expr) -> Num:
-        """The value of an expression that is a single number."""
-        raise NotImplementedError
-
-    def nums(self, nodes: list[ast.expr]) -> list[Num]:
-        """Operands from left to right."""
-        raise NotImplementedError
 
     def region(self, name: str, declared: Field) -> Arr:
         """A field."""
@@ -94,8 +82,6 @@ class Arrays(Variables):
 
     def _index(self, key: Num, n: str, node: ast.AST) -> str:
         """An index counted from the front, and known to be within the length."""
-        if self.scope.inside.get(key.py) == n:
-            return key.only[1]
         key = self.present(key)
         if not set(key.alts) <= INTS:
             self.refuse(node, "an index that is no whole number", "int(…) around it")
@@ -115,7 +101,11 @@ class Arrays(Variables):
         Only where every turn comes here: a vertex that goes back to CPython for what no turn does would be slow.
         """
         first, end = self.ranges.get(counter, ("", ""))
-        if not first or int(first) + more < 0 or not (n.startswith("f_") or n.isdigit()):
+        if not first or int(first) + more < 0:
+            return False
+        if end == n and more <= 0:
+            return True
+        if not (n.startswith("f_") or n.isdigit()):
             return False
         depth, check = self.depth, f"if {end} > {first} and {end} + {more} > {n}:"
         if check in self.ahead[counter]:

@@ -17,24 +17,8 @@ import numpy as np
 
 from ipu_teach.compile.scalar.arithmetic import BINARY
 from ipu_teach.compile.scalar.arrays import SOLVERS, Arrays
-from ipu_teach.compile.scalar.values import (
-    FLOATS,
-    INTS,
-    SAMPLES,
-    SLOT,
-    ZERO,
-    Arr,
-    Const,
-    Inner,
-    Num,
-    Refused,
-    Scope,
-    Vec,
-    dtype_of,
-    kind_of,
-    numpys,
-)
-from ipu_teach.compile.scalar.variables import held_dtype
+from ipu_teach.compile.scalar.kinds import FLOATS, INTS, SAMPLES, SLOT, ZERO, dtype_of, held_dtype, kind_of, numpys
+from ipu_teach.compile.scalar.values import Arr, Const, Inner, Num, Refused, Scope, Vec
 from ipu_teach.compile.scalar.writer import Make
 from ipu_teach.compile.trace import ELEMENTWISE, REDUCTIONS, ROUNDED, STATIC_SHAPE
 from ipu_teach.graph.vertex import Vertex
@@ -74,26 +58,6 @@ MOST_CALLS = 8  # functions within functions
 
 class Calls(Arrays):
     """What a call comes to."""
-
-    def value(self, node: ast.expr) -> Any:
-        """What an expression is."""
-        raise NotImplementedError
-
-    def operands(self, nodes: list[ast.expr], read: Callable[[ast.expr], Any]) -> list[Any]:
-        """Values from left to right."""
-        raise NotImplementedError
-
-    def single(self, value: Any, node: ast.expr) -> Num:
-        """`value`, which must be a number."""
-        raise NotImplementedError
-
-    def over_all(self, f: Any, node: ast.Call, given: dict[str, ast.expr]) -> Num:
-        """Python's sum, any, all, max or min of many."""
-        raise NotImplementedError
-
-    def block(self, body: list[ast.stmt]) -> None:
-        """Walk some statements."""
-        raise NotImplementedError
 
     def v_Call(self, node: ast.Call) -> Any:
         function = self.value(node.func)

@@ -15,17 +15,14 @@ import numpy as np
 from ipu_teach.compile.scalar.arithmetic import BINARY, UNARY
 from ipu_teach.compile.scalar.arrays import nested
 from ipu_teach.compile.scalar.calls import Calls
-from ipu_teach.compile.scalar.values import CODES, HELD, INTS, SLOT, Arr, Const, Inner, Num, Unreached, Vec, in_words, is_number
+from ipu_teach.compile.scalar.kinds import CODES, HELD, INTS, SLOT, is_number
+from ipu_teach.compile.scalar.values import Arr, Const, Inner, Num, Unreached, Vec, in_words
 from ipu_teach.compile.scalar.writer import Price
 from ipu_teach.compile.trace import METHODS
 
 
 class Expressions(Calls):
     """One method for each kind of expression."""
-
-    def fork(self, test: ast.expr, yes: Callable[[], None], no: Callable[[], None]) -> None:
-        """A branch."""
-        raise NotImplementedError
 
     def value(self, node: ast.expr) -> Any:
         method = getattr(self, "v_" + type(node).__name__, None)

@@ -13,22 +13,8 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.scalar.expressions import Expressions, made_at
-from ipu_teach.compile.scalar.values import (
-    BOOLS,
-    INTS,
-    LENGTH,
-    SHORT,
-    SMALL,
-    Arr,
-    Const,
-    Inner,
-    Num,
-    Refused,
-    Run,
-    State,
-    in_words,
-    is_number,
-)
+from ipu_teach.compile.scalar.kinds import BOOLS, INTS, is_number
+from ipu_teach.compile.scalar.values import LENGTH, SHORT, SMALL, Arr, Const, Inner, Num, Refused, Run, State, in_words
 from ipu_teach.compile.scalar.variables import alike, same
 from ipu_teach.compile.scalar.writer import Price
 
@@ -206,14 +192,13 @@ class Statements(Expressions):
             self.control -= a.data
             return
         x = self.truth(a)
-        before, inside, spent = dict(self.state), dict(self.scope.inside), self.cost
+        before, spent = dict(self.state), self.cost
         ends = []
         first: tuple[Counter[Price], int, int] | None = None  # what the first way has to count, and where it ends
         for line, way in (("if {}:", yes), ("else:", no)):
             self.emit(line.format(x), line.format(a.py))
             self.depth += 1
             self.state, self.live, self.cost = dict(before), True, Counter(spent)
-            self.scope.inside = dict(inside)
             self.live = self.reached(way) and self.live
             if self.live:
                 ends.append(self.state)
@@ -327,8 +312,6 @@ class Statements(Expressions):
         breaks: list[State] = []
         continues: list[State] = []
         scope.loops.append(((breaks, continues), flag))
-        inside, stored = dict(scope.inside), self._assigned(node)
-        scope.inside = {k: v for k, v in inside.items() if k not in stored}
         self.state, self.live = state, True
         through = bool(scope.returns) and _returns(node.body)
         if through:
@@ -344,7 +327,6 @@ class Statements(Expressions):
         begun.end()
         self.emit(None, f"«e{self.head(node)}»")
         scope.loops.pop()
-        scope.inside = inside
         if through:  # of a function in place of its call: leave what is around this loop, too
             self.both(f"if {flag}:")
             if scope.loops:
@@ -425,10 +407,6 @@ class Statements(Expressions):
             control, self.control = self.control, 0  # a counter of a loop is the chip's
             self.give(node.target, item, node)
             self.control, self.pyl = control, keep
-            if plain and seq.bounds is not None and target not in self._assigned(*node.body):
-                first, end, step = seq.bounds
-                if first.isdigit() and step == "1" and end.startswith("f_"):
-                    self.scope.inside[target] = end
 
             def end_of_loop() -> None:
                 if seq.data:
@@ -615,8 +593,8 @@ class Statements(Expressions):
 
         def item(k: str) -> Any:
             if len(array.dims) == 1:
-                self.scope.inside[k] = n
-                return self.load(array, [Num({"wi": k}, k)], node)
+                self.ranges[k] = "0", n
+                return self.load(array, [Num({"wi": k}, k, affine=(k, 0))], node)
             off = f"{array.off} + {k} * {s}" if not array.rows else f"{array.off} + dims[{array.rows} + 2 * {k}]"
             rest = ((self.named(f"dims[{array.rows} + 2 * {k} + 1]"), "1"),) if array.rows else array.dims[1:]
             mark = array.mark and f"{array.mark}[{k}]"

@@ -8,31 +8,15 @@ a float take the type of what they meet). No table of types is written: the type
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
-
-import numpy as np
 
 LIMIT = 2**61  # Python's integers are int64 in the compiled text up to here
 SMALL = 2**40  # no loop counter is larger
 LENGTH = 2**31  # and no length
 SHORT = 2**20  # turns of a loop during which nobody need be able to stop it
-SAMPLES: dict[str, Any] = {
-    "wb": True, "wi": 1, "wf": 1.0, "b1": np.bool_(True), "i1": np.int8(1), "u1": np.uint8(1), "i2": np.int16(1),
-    "u2": np.uint16(1), "i4": np.int32(1), "u4": np.uint32(1), "i8": np.int64(1), "u8": np.uint64(1),
-    "f2": np.float16(1), "f4": np.float32(1), "f8": np.float64(1), "no": None,
-}  # fmt: skip
-CODES = {t: k for k, t in enumerate(SAMPLES)}  # what a tag holds
-INTS = frozenset(("wi", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"))
-FLOATS = frozenset(("wf", "f2", "f4", "f8"))
-BOOLS = frozenset(("b1", "wb"))
-WEAK = frozenset(("wb", "wi", "wf"))
-# How the compiled text holds a type: all integers as int64 but the largest, halves as singles. One slot for each.
-SLOT = {**dict.fromkeys(INTS, "i"), "u8": "u", "f2": "f", "f4": "f", "f8": "d", "wf": "d", "b1": "b", "wb": "b", "no": "b"}
-ZERO = {"i": "np.int64(0)", "u": "np.uint64(0)", "f": "np.float32(0)", "d": "0.0", "b": "False"}  # by slot
-HELD = {"i": "np.int64", "u": "np.uint64", "f": "np.float32", "d": "np.float64", "b": "np.bool_"}
 
 
 class Refused(Exception):
@@ -45,36 +29,6 @@ class Refused(Exception):
 
 class Unreached(Exception):
     """In the first walk of a loop: a name that only an earlier turn assigns. This way is not gone in the first turn."""
-
-
-def kind_of(value: Any) -> str:
-    """The type of a number; "no" for None, and "?" for what is neither."""
-    if value is None:
-        return "no"
-    if isinstance(value, np.generic):  # first: np.float64 is a float, too, and yet not weak
-        return str(value.dtype.str[1:])
-    return "w" + type(value).__name__[0] if type(value) in (bool, int, float) else "?"
-
-
-def is_number(value: Any) -> bool:
-    """True for a number that the walk can hold, and for None."""
-    return kind_of(value) in SAMPLES
-
-
-def reach(types: Iterable[str]) -> int | None:
-    """No whole number of these types of numpy's is larger; None if they reach far."""
-    sizes = [8 * int(t[1]) for t in types if t[0] in "iu"]
-    return None if max(sizes, default=0) > 32 else 2 ** max(sizes, default=0)
-
-
-def dtype_of(t: str) -> Any:
-    """numpy's dtype for a type; of Python's numbers the one that holds them."""
-    return np.dtype({"wb": "?", "wi": "i8", "wf": "f8"}.get(t, t))
-
-
-def numpys(dtype: Any) -> str:
-    """A dtype in a text."""
-    return f"np.{np.dtype(dtype).name.replace('bool', 'bool_')}"
 
 
 @dataclass(frozen=True)
@@ -195,7 +149,6 @@ class Scope:
     prefix: str  # of its variables in the texts
     file: str
     outer: Scope | None = None  # in whose text it stands
-    inside: dict[str, str] = field(default_factory=dict)  # loop counters that are known to be below a length
     loops: list[tuple[tuple[list[State], list[State]], str]] = field(
         default_factory=list
     )  # ((breaks, continues), flag) of each

@@ -7,21 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from ipu_teach.compile.scalar.arithmetic import Arithmetic
-from ipu_teach.compile.scalar.values import (
-    CODES,
-    HELD,
-    SLOT,
-    ZERO,
-    Arr,
-    Const,
-    Num,
-    Refused,
-    State,
-    Vec,
-    dtype_of,
-    is_number,
-    numpys,
-)
+from ipu_teach.compile.scalar.kinds import CODES, SLOT, ZERO, held_dtype, is_number
+from ipu_teach.compile.scalar.values import Arr, Const, Num, Refused, State, Vec
 
 
 class Variables(Arithmetic):
@@ -93,7 +80,6 @@ class Variables(Arithmetic):
     def bind(self, name: str, value: Any, node: ast.AST) -> None:
         """Assign to a name of the function that is being walked."""
         self.assign(self.scope.prefix + name, value, node)
-        self.scope.inside.pop(self.scope.prefix + name, None)
 
     def fixed(self, a: Any) -> Any:
         """The value as it is now, whatever is assigned later."""
@@ -141,11 +127,6 @@ class Variables(Arithmetic):
 def slot_of(name: str) -> str:
     """A variable's name in the texts."""
     return name.replace(".", "")
-
-
-def held_dtype(t: str) -> str:
-    """The text of the dtype of a local array, as the compiled text holds it."""
-    return HELD["f"] if t == "f2" else numpys(dtype_of(t))
 
 
 def alike(a: State, b: State) -> bool:

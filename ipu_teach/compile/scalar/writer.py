@@ -15,7 +15,8 @@ from dataclasses import replace
 from itertools import product
 from typing import Any, NoReturn
 
-from ipu_teach.compile.scalar.values import CODES, SLOT, ZERO, Num, Refused, Scope, State, Table, Unreached, Vec, dtype_of
+from ipu_teach.compile.scalar.kinds import CODES, SLOT, ZERO, dtype_of
+from ipu_teach.compile.scalar.values import Num, Refused, Scope, State, Table, Unreached, Vec
 from ipu_teach.graph.vertex import Vertex
 
 Spot = tuple[str, int]  # file and line of a statement of the learner's
@@ -33,6 +34,16 @@ class Writer:
     `live`: the text is reached from above. `control`: how many branches around this place data decide. `dry`: what is written
     now will be thrown away.
     """
+
+    # What the classes further up add: expressions, those that are numbers, branches, statements, sums of many.
+    value: Callable[[ast.expr], Any]
+    num: Callable[[ast.expr], Num]
+    nums: Callable[[list[ast.expr]], list[Num]]
+    single: Callable[[Any, ast.expr], Num]
+    operands: Callable[[list[ast.expr], Callable[[ast.expr], Any]], list[Any]]
+    fork: Callable[[ast.expr, Callable[[], None], Callable[[], None]], None]
+    block: Callable[[list[ast.stmt]], None]
+    over_all: Callable[[Any, ast.Call, dict[str, ast.expr]], Num]
 
     def __init__(self, codelet: type[Vertex], lists: frozenset[str]) -> None:
         self.codelet, self.lists = codelet, lists
