@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.compile.scalar.kinds import BOOLS, FLOATS, INTS, SAMPLES, WEAK, dtype_of, kind_of, numpys, reach
-from ipu_teach.compile.scalar.values import LIMIT, Num, Refused
+from ipu_teach.compile.scalar.kinds import BOOLS, FLOATS, INTS, SAMPLES, WEAK, dtype_of, is_number, kind_of, numpys, reach
+from ipu_teach.compile.scalar.values import LIMIT, Const, Num, Refused
 from ipu_teach.compile.scalar.writer import Make, Writer
 
 # Of each operator: its sign, what does it to Python's numbers, and numpy's name for it.
@@ -251,6 +251,10 @@ class Arithmetic(Writer):
             return text(*a.only)
         slots, _ = self.dispatch([a], lambda ts, xs: ("wb", text(ts[0], xs[0])), none=True)
         return slots["wb"]
+
+    def known_ahead(self, value: Any) -> Num | Const:
+        """What the learner's text finds outside it."""
+        return self.constant(value) if is_number(value) else Const(value)
 
     def constant(self, value: Any) -> Num:
         """A number that is known ahead."""

@@ -164,8 +164,6 @@ class Arrays(Variables):
 
     def write(self, array: Arr, keys: list[Num], value: Any, node: ast.AST) -> None:
         """Store an element."""
-        if isinstance(value, Const) and is_number(value.value):
-            value = self.constant(value.value)
         if not isinstance(value, Num):
             self.refuse(node, "what is stored is no single number")
         if not array.writable:
@@ -275,8 +273,6 @@ class Arrays(Variables):
             a = self.table(a.value, node)
             (t,) = self.boxes[a.box]
             a = replace(a, buf=f"{a.buf}_{SLOT[t]}", type=t, box="")
-        if isinstance(a, Const) and is_number(a.value):
-            a = self.constant(a.value)
         if isinstance(a, Num):
             if len(a.alts) > 1:
                 self.refuse(node, "a number of several types among arrays")
@@ -392,13 +388,11 @@ class Arrays(Variables):
             laid = self._laid_out(v, False)
             item = lambda k: f"{laid.buf}[{k}]"  # noqa: E731
         k = self.new("i")
-        self.emit(f"for {k} in range({whole.n}):")
-        self.depth += 1
-        x, place = self.put(item(k), v.type, t, node), f"np.uintp({self._nth(to, k)})"
-        self.emit(f"{to.buf}[{place}] = {self._stored(to, x)}")
-        if to.mark:
-            self.emit(f"m_{to.buf}[{place}] {self._marks(t)}")
-        self.depth -= 1
+        with self.under(f"for {k} in range({whole.n}):"):
+            x, place = self.put(item(k), v.type, t, node), f"np.uintp({self._nth(to, k)})"
+            self.emit(f"{to.buf}[{place}] = {self._stored(to, x)}")
+            if to.mark:
+                self.emit(f"m_{to.buf}[{place}] {self._marks(t)}")
         self.emit(None, f"{to.py}[...] = {v.py}")
         if to.mark:
             self.emit(None, f"{to.mark}[...] {self._marks(t)}")
@@ -423,10 +417,8 @@ class Arrays(Variables):
             return Num({t: ZERO[SLOT[t]]}, py, data=True, bound=reach([t]))
         if not exact:
             total, k = self.named(begin or v.item("0")), self.new("i")
-            self.emit(f"for {k} in range({v.n}):")
-            self.depth += 1
-            self.emit(f"{total} = {step.format(total, v.item(k))}")
-            self.depth -= 1
+            with self.under(f"for {k} in range({v.n}):"):
+                self.emit(f"{total} = {step.format(total, v.item(k))}")
             return Num({t: total}, py, data=True, bound=reach([t]))
         a = value if isinstance(value, Arr) else self._laid_out(v, False)
         number, (n, s) = self.loop_number(ufunc, f"{letter}{letter}->{letter}"), a.dims[0]
@@ -508,7 +500,7 @@ class Arrays(Variables):
         if isinstance(value, list):
             texts, samples = zip(*(self._sample(one, node) for one in value), strict=True)
             return f"({', '.join(texts)},)", samples
-        if isinstance(value, Const) and (value.value is None or isinstance(value.value, (str, type))):
+        if isinstance(value, Const) and isinstance(value.value, (str, type)):
             known = value.value
             return numpys(np.dtype(known)) if isinstance(known, type) else repr(known), known
         self.refuse(node, "this argument")

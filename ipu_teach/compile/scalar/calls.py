@@ -337,7 +337,7 @@ class Calls(Arrays):
         self.block(tree.body)
         if self.live:
             if any(scope.returns in state for state in scope.exits):
-                self.assign(scope.returns, Const(None), node)
+                self.assign(scope.returns, self.constant(None), node)
             scope.exits.append(self.state)
         self.flush()
         self.both("pass")
@@ -347,7 +347,7 @@ class Calls(Arrays):
         self.scopes.pop()
         found = self.state.pop(scope.returns, None)
         self.state = {n: v for n, v in self.state.items() if not n.startswith(scope.prefix)}
-        return Const(None) if found is None else found
+        return self.constant(None) if found is None else found
 
     def _takes_self(self, node: ast.Call) -> bool:
         """True for self.method()."""
@@ -374,7 +374,7 @@ class Calls(Arrays):
             if name in bound.arguments:
                 found[name] = self.fixed(self.value(bound.arguments[name]))
             else:
-                found[name] = Const(parameter.default)
+                found[name] = self.known_ahead(parameter.default)
         return found
 
 

@@ -35,8 +35,6 @@ class Expressions(Calls):
 
     def single(self, value: Any, node: ast.expr) -> Num:
         """`value`, which must be a number."""
-        if isinstance(value, Const) and is_number(value.value):
-            return self.constant(value.value)
         if not isinstance(value, Num):
             instead = "np.where(…)" if isinstance(value, Vec) else "an element of it" if isinstance(value, Arr) else ""
             self.refuse(node, f"`{ast.unparse(node)}`, which is no single number,", instead)
@@ -61,7 +59,7 @@ class Expressions(Calls):
         return found
 
     def v_Constant(self, node: ast.Constant) -> Any:
-        return self.constant(node.value) if is_number(node.value) else Const(node.value)
+        return self.known_ahead(node.value)
 
     def v_Name(self, node: ast.Name) -> Any:
         scope = self.scope
@@ -72,7 +70,7 @@ class Expressions(Calls):
                 self.refuse(node, f"{node.id} is not known")
             if node.id != scope.me:
                 self.seen[scope.function, node.id] = scope.names[node.id]
-            return Const(scope.names[node.id])
+            return self.known_ahead(scope.names[node.id])
         found = self.state.get(scope.prefix + node.id)
         if found is None:
             if self.dry:
@@ -88,7 +86,7 @@ class Expressions(Calls):
             return self._own(node)
         if isinstance(owner, Const) and isinstance(owner.value, (ModuleType, type)) and hasattr(owner.value, node.attr):
             self.seen[owner.value, node.attr] = inspect.getattr_static(owner.value, node.attr, None)
-            return Const(getattr(owner.value, node.attr))
+            return self.known_ahead(getattr(owner.value, node.attr))
         if isinstance(owner, Const) and isinstance(owner.value, np.ndarray):
             owner = self.table(owner.value, node)
         if isinstance(owner, Arr) and not owner.rows and (owner.free or not owner.box):
@@ -119,7 +117,7 @@ class Expressions(Calls):
         found = self.seen[self.codelet, node.attr] = inspect.getattr_static(self.codelet, node.attr, None)
         if found is None or isinstance(found, (property, classmethod)):
             self.refuse(node, f"self.{node.attr}")
-        return Const(found.__func__ if isinstance(found, staticmethod) else found)
+        return self.known_ahead(found.__func__ if isinstance(found, staticmethod) else found)
 
     def v_Subscript(self, node: ast.Subscript) -> Any:
         owner = self.array(node.value)
@@ -191,10 +189,8 @@ class Expressions(Calls):
         a, other, wanted = self.value(node.left), node.comparators[0], isinstance(node.ops[0], ast.Is)
         if not isinstance(other, ast.Constant) or other.value is not None:
             self.refuse(node, "`is`", "==")
-        if isinstance(a, Const) and is_number(a.value):
-            a = self.constant(a.value)
         if not isinstance(a, Num):
-            return self.constant((isinstance(a, Const) and a.value is None) == wanted)
+            return self.constant(not wanted)
         self.spend(data=a.data)
         py = f"({a.py} is {'' if wanted else 'not '}None)"
         if "no" not in a.alts or len(a.alts) == 1:

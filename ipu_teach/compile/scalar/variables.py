@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from ipu_teach.compile.scalar.arithmetic import Arithmetic
-from ipu_teach.compile.scalar.kinds import CODES, SLOT, ZERO, held_dtype, is_number
-from ipu_teach.compile.scalar.values import Arr, Const, Num, Refused, State, Vec
+from ipu_teach.compile.scalar.kinds import CODES, SLOT, ZERO, held_dtype
+from ipu_teach.compile.scalar.values import Arr, Num, Refused, State, Vec
 
 
 class Variables(Arithmetic):
@@ -16,8 +16,6 @@ class Variables(Arithmetic):
 
     def assign(self, name: str, value: Any, node: ast.AST) -> None:
         """Give a variable a value: its slot, its tag if it ever has several types, and what is known of it from here on."""
-        if isinstance(value, Const) and is_number(value.value):
-            value = self.constant(value.value)
         if isinstance(value, Vec):
             value = self._laid_out(value)
         if isinstance(value, Arr):
@@ -71,10 +69,8 @@ class Variables(Arithmetic):
         if python:
             self.emit(None, f"{a} = {value.py}")
         self.emit(f"{a} = np.empty({' * '.join(sizes)}, {held_dtype(value.type)})")
-        self.emit(f"for {k} in range({' * '.join(sizes)}):")
-        self.depth += 1
-        self.emit(f"{a}[{k}] = {value.item(k)}")
-        self.depth -= 1
+        with self.under(f"for {k} in range({' * '.join(sizes)}):"):
+            self.emit(f"{a}[{k}] = {value.item(k)}")
         return Arr(a, value.type, tuple(zip(sizes, (*sizes[1:], "1"), strict=True)), "0", a, local=True)
 
     def bind(self, name: str, value: Any, node: ast.AST) -> None:

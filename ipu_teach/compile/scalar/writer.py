@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import product
 from typing import Any, NoReturn
@@ -93,6 +94,14 @@ class Writer:
             self.nb.append("    " * self.depth + nb)
         if py is not None:
             self.pyl.append("    " * self.depth + py)
+
+    @contextmanager
+    def under(self, nb: str | None = None, py: str | None = None) -> Iterator[None]:
+        """Lines that stand under a line of the compiled text, of CPython's, or of both."""
+        self.emit(nb, py)
+        self.depth += 1
+        yield
+        self.depth -= 1
 
     def both(self, line: str) -> None:
         self.emit(line, line)
@@ -231,7 +240,5 @@ class Writer:
             return
         for k, (t, text) in enumerate(value.alts.items()):
             last = k == len(value.alts) - 1
-            self.emit("else:" if last else f"{'el' if k else ''}if {value.tag} == {CODES[t]}:")
-            self.depth += 1
-            self._choose(values, [*done, (t, text)], name, found, make)
-            self.depth -= 1
+            with self.under("else:" if last else f"{'el' if k else ''}if {value.tag} == {CODES[t]}:"):
+                self._choose(values, [*done, (t, text)], name, found, make)
