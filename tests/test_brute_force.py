@@ -440,7 +440,7 @@ def test_a_report_adds_up(rng: Random) -> None:
     leaves.append(Copy(stream, into.tensor))
     rng.shuffle(leaves)
     program = programs.Sequence(*leaves[:2], Repeat(rng.randrange(4), programs.Sequence(*leaves[1:])), leaves[0])
-    engine = Engine(space.graph, program)
+    engine = Engine(space.graph, program, merge_copies=False)
     engine.load(device)
     engine.connect_stream("in", np.zeros(length, np.float32))
     engine.run()

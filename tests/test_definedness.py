@@ -232,7 +232,7 @@ def test_random_programs_against_one_bit_an_element(data: st.DataObject) -> None
         for i in written:
             known[writes][i] = value
     for loop in (False, True):
-        engine = Engine(graph, Repeat(rounds, Sequence(steps)), vertex_loop=loop)
+        engine = Engine(graph, Repeat(rounds, Sequence(steps)), vertex_loop=loop, merge_copies=False)
         engine.load(Device(graph.target))
         if ran < rounds * len(steps):
             with pytest.raises(UninitialisedReadError):

@@ -144,12 +144,13 @@ def test_what_belongs_to_compiling_is_not_given_again() -> None:
         "Engine was given an executable, and Execute(add) as its programs.\n"
         "  next:  an executable has its programs: write Engine(executable)."
     )
-    with pytest.raises(InvalidOptionError) as refused:
-        Engine(executable, strict=False)
-    assert str(refused.value) == (
-        "Engine was given an executable, and strict=False.\n"
-        "  next:  what is checked is decided when it is compiled: compile_graph(graph, programs, strict=…)."
-    )
+    for name in ("strict", "merge_copies"):
+        with pytest.raises(InvalidOptionError) as refused:
+            Engine(executable, **{name: False})
+        assert str(refused.value) == (
+            f"Engine was given an executable, and {name}=False.\n"
+            f"  next:  that is decided when it is compiled: compile_graph(graph, programs, {name}=…)."
+        )
     with pytest.raises(InvalidOptionError) as odd:
         compile_graph(graph, program, progress=3)  # type: ignore[arg-type]
     assert str(odd.value) == "compile_graph() was given 3 as its progress.\n  next:  give a function of (step, total)."

@@ -236,10 +236,10 @@ def _apart(graph: FrozenGraph, reads: _Accesses, writes: _Accesses) -> bool:
         return False
     constants = [v for v in graph.variables if v.constant]
     others = [(np.array([v.start for v in constants]), np.array([v.stop for v in constants]))]
-    return not any(_meet(start, stop, low, high) for low, high in others + [(i.start, i.stop) for i in read])
+    return not any(meet(start, stop, low, high) for low, high in others + [(i.start, i.stop) for i in read])
 
 
-def _meet(start: Array, stop: Array, low: Array, high: Array) -> bool:
+def meet(start: Array, stop: Array, low: Array, high: Array) -> bool:
     """True if some [low, high) has a byte in common with one of the disjoint, ascending [start, stop)."""
     if not len(start) or not len(low) or high.max() <= start[0] or stop[-1] <= low.min():
         return False  # as fields in different variables are

@@ -45,6 +45,13 @@ class CopyStep:
 
 
 @dataclass(frozen=True, eq=False)
+class MergedStep:
+    """Copies on the device that do not disturb each other, as one superstep: see `merge`."""
+
+    copies: tuple[CopyStep, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class RemoteCopyStep:
     """Move rows between `tensor` and a remote buffer: into it if `store`. `offset` holds their numbers, else it is row 0."""
 
@@ -67,14 +74,26 @@ PrintStep = p.PrintTensor
 UndefStep = p.WriteUndef
 SyncStep = p.Sync
 StampStep = p.CycleStamp
-Step = ExecuteStep | CopyStep | RemoteCopyStep | PrintStep | UndefStep | SyncStep | AbortStep | StampStep
+Step = ExecuteStep | CopyStep | MergedStep | RemoteCopyStep | PrintStep | UndefStep | SyncStep | AbortStep | StampStep
+
+
+def copies(step: Step) -> tuple[CopyStep, ...]:
+    """The copies in a step: itself, or those merged in it; none in another step."""
+    return step.copies if isinstance(step, MergedStep) else (step,) if isinstance(step, CopyStep) else ()
+
+
+def moves(step: Step) -> list[tuple[Tensor, Tensor]]:
+    """(source, destination) of each copy in a step that moves data on the device alone; nothing for another step."""
+    sides = [(copy.source, copy.destination) for copy in copies(step)]
+    return [(a, b) for a, b in sides if isinstance(a, Tensor) and isinstance(b, Tensor)]
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
     """One place in a program.
 
-    `kind` is the program's class name. `step` numbers a leaf, else -1. `count` is a Repeat's; `predicate` decides for If,
+    `kind` is the program's class name. `step` numbers a leaf, else -1; the children of a leaf are the copies merged in it, and
+    have none. `count` is a Repeat's; `predicate` decides for If,
     Switch and the while loops; `cases` are a Switch's numbers, in the order of its children, whose last is the default.
     """
 

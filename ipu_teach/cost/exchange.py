@@ -15,6 +15,7 @@ scattered a lot comes out too fast.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated
 
@@ -186,18 +187,19 @@ def edge_requests(graph: FrozenGraph, compute_set: FrozenComputeSet, without: st
     return np.concatenate(tile), np.concatenate(start), np.concatenate(stop)
 
 
-def copy_traffic(graph: FrozenGraph, source: Tensor, destination: Tensor) -> Traffic:
-    """What a Copy exchanges, and what it moves inside tiles."""
-    tile, start, stop = copy_requests(graph, source, destination)
+def copy_traffic(graph: FrozenGraph, copies: Sequence[tuple[Tensor, Tensor]]) -> Traffic:
+    """What copies, each from a source to a destination, exchange in one step, and what they move inside tiles."""
+    tile, start, stop = copy_requests(graph, copies)
     found = traffic(graph.tile_map, graph.target, tile, start, stop)
     part, begin, end, owner = graph.tile_map.split(start, stop)
     local = owner == tile[part]
     return replace(found, stayed=total_of(owner[local].astype(np.int64), (end - begin)[local], graph.target.num_tiles))
 
 
-def copy_requests(graph: FrozenGraph, source: Tensor, destination: Tensor) -> tuple[Array, Array, Array]:
-    """(tile, start, stop): the bytes of `source` that each tile wants, which holds their places in `destination`."""
-    s_start, d_start, length = (part * source.dtype.size for part in aligned_runs(source, destination))
+def copy_requests(graph: FrozenGraph, copies: Sequence[tuple[Tensor, Tensor]]) -> tuple[Array, Array, Array]:
+    """(tile, start, stop): the bytes of sources that each tile wants, which holds their places in the destinations."""
+    each = [[part * source.dtype.size for part in aligned_runs(source, destination)] for source, destination in copies]
+    s_start, d_start, length = (np.concatenate(parts) for parts in zip(*each, strict=True))
     piece, d_begin, d_end, tile = graph.tile_map.split(d_start, d_start + length)
     begin = s_start[piece] + (d_begin - d_start[piece])
     return tile.astype(np.int64), begin, begin + (d_end - d_begin)
@@ -205,6 +207,8 @@ def copy_requests(graph: FrozenGraph, source: Tensor, destination: Tensor) -> tu
 
 def aligned_runs(a: Tensor, b: Tensor) -> tuple[Array, Array, Array]:
     """(start in a, start in b, length) of the pieces over which both views run side by side, in view order."""
+    if a.num_elements and a.layout.contiguous and b.layout.contiguous:  # as most are
+        return np.array([a.offset]), np.array([b.offset]), np.array([a.num_elements])
     a_start, a_length = a.layout.runs
     b_start, b_length = b.layout.runs
     a_first, b_first = np.cumsum(a_length) - a_length, np.cumsum(b_length) - b_length

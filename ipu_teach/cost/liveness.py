@@ -19,6 +19,7 @@ from ipu_teach.compile.programs import (
     AbortStep,
     CopyStep,
     ExecuteStep,
+    MergedStep,
     Node,
     PrintStep,
     RemoteCopyStep,
@@ -26,6 +27,7 @@ from ipu_teach.compile.programs import (
     Step,
     SyncStep,
     UndefStep,
+    moves,
 )
 from ipu_teach.cost.exchange import covered, joined
 from ipu_teach.graph.tensor import Tensor
@@ -85,6 +87,9 @@ class Accesses:
             case CopyStep():
                 source = step.source if isinstance(step.source, Tensor) else None
                 return self._moved((source,), step.destination if isinstance(step.destination, Tensor) else None)
+            case MergedStep():
+                sources, destinations = zip(*moves(step), strict=True)
+                return self._moved(sources, *destinations)
             case RemoteCopyStep():
                 return self._moved((step.offset, step.tensor if step.store else None), None if step.store else step.tensor)
             case PrintStep():
@@ -98,8 +103,8 @@ class Accesses:
             case SyncStep():
                 return self._moved((), None)
 
-    def _moved(self, sources: tuple[Tensor | None, ...], destination: Tensor | None) -> Access:
-        start, stop = _bytes((destination,))
+    def _moved(self, sources: tuple[Tensor | None, ...], *destinations: Tensor | None) -> Access:
+        start, stop = _bytes(destinations)
         return Access(self.touched(*sources), self._touched(start, stop), self._filled(start, stop))
 
     def _execute(self, step: ExecuteStep) -> Access:

@@ -12,6 +12,7 @@ interleaved memory for what asks for it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -231,7 +232,7 @@ def ledger(compiled: Compiled, exchanges: list[tuple[Traffic, ...]], target: Tar
 def _always(compiled: Compiled, exchanges: list[tuple[Traffic, ...]], target: Target) -> dict[str, Array]:
     """Category to int64[tiles]: what every tile holds for its vertices and for its part of the programs."""
     graph = compiled.graph
-    pointers, code, stacks, headers, moving = (np.zeros(target.num_tiles, np.int64) for _ in range(5))
+    pointers, code, stacks, headers, moving, control = (np.zeros(target.num_tiles, np.int64) for _ in range(6))
     codelets: dict[object, Array] = {}
     for _, table in graph.tables():
         here: Array = np.zeros(target.num_tiles, bool)
@@ -241,17 +242,19 @@ def _always(compiled: Compiled, exchanges: list[tuple[Traffic, ...]], target: Ta
     for here in codelets.values():
         code += here * target.vertex_code_bytes
         stacks = np.maximum(stacks, here * target.num_worker_contexts * target.worker_stack_bytes)
-    for exchange in (e for listed in exchanges for e in listed):
-        moving += exchange_code_bytes(exchange, target)
-    for step in compiled.steps:
+    for step, exchange in zip(compiled.steps, exchanges, strict=True):
+        for traffic in exchange:
+            moving += exchange_code_bytes(traffic, target)
         transfer = with_host(step)
         if transfer is not None:
             headers += landing(graph, transfer[0]).packets * target.host_packet_header_bytes
+        tables = graph.compute_sets[step.compute_set].tables if isinstance(step, ExecuteStep) else ()
+        control += control_code_bytes(exchange, [table.tiles for table in tables], transfer is not None, target)
     return {
         POINTERS: pointers,
         CODE: code,
         EXCHANGE_CODE: moving,
-        CONTROL: np.full(target.num_tiles, len(compiled.steps) * target.control_code_bytes_per_step),
+        CONTROL: control,
         STACKS: stacks + target.supervisor_stack_bytes,
         HEADERS: headers,
     }
@@ -261,6 +264,20 @@ def exchange_code_bytes(exchange: Traffic, target: Target) -> Array:
     """int64[tiles]: code that each tile needs for one exchange."""
     issued: Array = exchange.sends + target.exchange_setup_instructions * exchange.sources
     return issued * target.instruction_bytes
+
+
+def control_code_bytes(exchange: tuple[Traffic, ...], tiles: Sequence[Array], everywhere: bool, target: Target) -> Array:
+    """int64[tiles]: code of one step besides its exchange, once however often it runs.
+
+    All tiles sync. Only those that exchange, copy, or are among `tiles`, where vertices lie, do more; with the host all.
+    """
+    busy = np.full(target.num_tiles, everywhere)
+    for some in tiles:
+        busy[some] = True
+    for traffic in exchange:
+        busy |= traffic.received + traffic.sent + traffic.stayed > 0
+    whole = target.control_code_bytes_per_step
+    return np.where(busy, whole, min(whole, target.instruction_bytes))
 
 
 def _passing(graph: FrozenGraph, step: Step, exchange: tuple[Traffic, ...]) -> dict[str, Array]:

@@ -18,17 +18,20 @@ from ipu_teach.compile.programs import (
     CopyStep,
     ExecuteStep,
     MeasuredStep,
+    MergedStep,
     PrintStep,
     RemoteCopyStep,
     StampStep,
     Step,
     SyncStep,
     UndefStep,
+    moves,
 )
 from ipu_teach.cost.codelets import UNKNOWN, column_of, depends_on_data, vertex_cycles
 from ipu_teach.cost.exchange import Traffic, copy_traffic, reads, total_of, writes
 from ipu_teach.cost.host import host_cycles, host_traffic, with_host
 from ipu_teach.cost.memory import MemoryLedger, check, ledger
+from ipu_teach.cost.merge import several
 from ipu_teach.cost.schedule import busiest_worker
 from ipu_teach.errors import MissingPerfEstimateError
 from ipu_teach.graph import DataStream, Tensor
@@ -65,6 +68,11 @@ class StepCost:
     def compute_duration(self) -> int:
         """Cycles of the compute phase: those of the slowest tile."""
         return int(self.compute_cycles.max(initial=0))
+
+    @property
+    def balance(self) -> float:
+        """Mean over maximum of the tiles' compute cycles, 0 if there are none."""
+        return float(self.compute_cycles.mean() / self.compute_duration) if self.compute_duration else 0.0
 
     @property
     def cycles(self) -> float:
@@ -194,7 +202,7 @@ class CostModel:
         match step:
             case ExecuteStep():
                 return self._execute(step, exchange)
-            case CopyStep():
+            case CopyStep() | MergedStep():
                 return self._copy(step, exchange)
             case RemoteCopyStep():
                 return self._cost("RemoteCopy", step.buffer.handle, exchange, host_bytes=_size(step.tensor))
@@ -214,12 +222,10 @@ class CostModel:
         """Cycles of one sync: of one IPU, or of all."""
         return self.target.internal_sync_cycles + (self.target.external_sync_cycles if external else 0)
 
-    def _copy(self, step: CopyStep, exchange: tuple[Traffic, ...]) -> StepCost:
-        source, destination = step.source, step.destination
-        if isinstance(source, DataStream):
-            return self._cost("StreamCopy", source.handle, exchange, host_bytes=_size(source))
-        if isinstance(destination, DataStream):
-            return self._cost("StreamCopy", destination.handle, exchange, host_bytes=_size(destination))
+    def _copy(self, step: CopyStep | MergedStep, exchange: tuple[Traffic, ...]) -> StepCost:
+        for side in (step.source, step.destination) if isinstance(step, CopyStep) else ():
+            if isinstance(side, DataStream):
+                return self._cost("StreamCopy", side.handle, exchange, host_bytes=_size(side))
         moved = -(-exchange[0].stayed // self.target.memcpy_bytes_per_cycle)
         return self._cost("Copy", _name(step), exchange, compute=moved, active=moved)
 
@@ -295,9 +301,8 @@ def exchange_of(graph: FrozenGraph, step: Step) -> tuple[Traffic, ...]:
     transfer = with_host(step)
     if transfer is not None:
         return (host_traffic(graph, *transfer),)
-    if isinstance(step, CopyStep) and isinstance(step.source, Tensor) and isinstance(step.destination, Tensor):
-        return (copy_traffic(graph, step.source, step.destination),)
-    return ()
+    copies = moves(step)
+    return (copy_traffic(graph, copies),) if copies else ()
 
 
 def _size(data: Tensor | DataStream) -> int:
@@ -305,8 +310,7 @@ def _size(data: Tensor | DataStream) -> int:
     return data.num_elements * data.dtype.size
 
 
-def _name(step: CopyStep) -> str:
-    def side(tensor: Tensor | DataStream) -> str:
-        return tensor.handle if isinstance(tensor, DataStream) else tensor.graph.describe(tensor)
-
-    return f"{side(step.source)} to {side(step.destination)}"
+def _name(step: CopyStep | MergedStep) -> str:
+    copies = moves(step)
+    source, destination = (side.graph.describe(side) for side in copies[0])
+    return several(len(copies), f"{source} to {destination}")

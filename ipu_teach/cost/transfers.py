@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from ipu_teach.compile.freeze import FrozenGraph
-from ipu_teach.compile.programs import CopyStep, ExecuteStep, Step
+from ipu_teach.compile.programs import ExecuteStep, Step, moves
 from ipu_teach.cost.exchange import copy_requests, crossing, edge_requests
 from ipu_teach.cost.host import landing, with_host
-from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import TileMap, expand
 from ipu_teach.types import Array
 
@@ -57,9 +56,8 @@ def transfers(graph: FrozenGraph, step: Step) -> tuple[Transfers, ...]:
         away = found.owner != found.landed
         there, here, size = found.owner[away], found.landed[away], (found.end - found.begin)[away]
         return (_pairs(here, there, size) if to_device else _pairs(there, here, size),)
-    if isinstance(step, CopyStep) and isinstance(step.source, Tensor) and isinstance(step.destination, Tensor):
-        return (_messages(graph.tile_map, *copy_requests(graph, step.source, step.destination)),)
-    return ()
+    copies = moves(step)
+    return (_messages(graph.tile_map, *copy_requests(graph, copies)),) if copies else ()
 
 
 def _messages(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> Transfers:

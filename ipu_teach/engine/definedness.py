@@ -102,6 +102,9 @@ class Access:
 
     def _move(self, step: p.Step | p.Node) -> None:
         match step:
+            case p.MergedStep():
+                for copy in step.copies:
+                    self._move(copy)
             case p.Node(predicate=Tensor() as predicate):
                 self._read(predicate, f"{step.kind} looks at")
             case p.CopyStep(source=source, destination=target):

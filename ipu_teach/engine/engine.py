@@ -63,6 +63,7 @@ class Engine(WithoutSome):
     `options`: a dict of Poplar's engine options, see `engine.options`. `strict`: races, reads of what was never written, and
     codelets of unknown cost are errors. `strict=False` lets all three pass; `strict={"races": False}` one of them (`races`,
     `uninitialised`, `estimates`). A compute set that races then runs vertex by vertex, so that the last vertex wins.
+    `merge_copies=False`: every Copy is a step of its own, also where it disturbs none beside it; no value depends on it.
     `shuffle`: a seed; vertices of a compute set run in an order drawn from it, which no result of a right program depends
     on. `exact`: no sum is reordered; results equal the plain vertex loop bit for bit on the same machine. With `exact=False`
     products of matrices may be joined into larger ones, which BLAS adds up in another order: a FLOAT product of k terms is
@@ -87,6 +88,7 @@ class Engine(WithoutSome):
         older_options: Mapping[str, Value] | None = None,
         *,
         strict: bool | Mapping[str, bool] | None = None,
+        merge_copies: bool | None = None,
         exact: bool = True,
         vertex_loop: bool = False,
         shuffle: int | None = None,
@@ -107,10 +109,10 @@ class Engine(WithoutSome):
         if isinstance(graph, Executable):
             if options is None and isinstance(programs, Mapping):
                 programs, options = None, programs
-            self._executable = _compiled_already(graph, programs, strict)
+            self._executable = _compiled_already(graph, programs, strict=strict, merge_copies=merge_copies)
         else:
-            chosen = True if strict is None else strict
-            self._executable = compile_graph(graph, programs, options, strict=chosen)  # type: ignore[arg-type]
+            how: dict[str, Any] = {"strict": True if strict is None else strict, "merge_copies": merge_copies}
+            self._executable = compile_graph(graph, programs, options, **how)  # type: ignore[arg-type]
         self._options: Options = effective(parsed(options), self._executable.given_options)
         checks = checks_of(self._executable.checks, self._options)
         self._how = How(bool(exact), vertex_loop, shuffle, int(threads), checks["uninitialised"], checks["races"])
@@ -403,12 +405,13 @@ class Engine(WithoutSome):
         return f"Engine({counted(len(self._compiled.programs), 'program')}, {loaded})"
 
 
-def _compiled_already(executable: Executable, programs: object, strict: object) -> Executable:
+def _compiled_already(executable: Executable, programs: object, **chosen: object) -> Executable:
     """`executable`, if nothing was given beside it that belongs to compiling."""
     if programs is not None:
         raise ControlProgramError(f"""Engine was given an executable, and {shown(programs)} as its programs.
             next:  an executable has its programs: write Engine(executable).""")
-    if strict is not None:
-        raise InvalidOptionError(f"""Engine was given an executable, and strict={shown(strict)}.
-            next:  what is checked is decided when it is compiled: compile_graph(graph, programs, strict=…).""")
+    for name, value in chosen.items():
+        if value is not None:
+            raise InvalidOptionError(f"""Engine was given an executable, and {name}={shown(value)}.
+                next:  that is decided when it is compiled: compile_graph(graph, programs, {name}=…).""")
     return executable

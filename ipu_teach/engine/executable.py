@@ -18,6 +18,7 @@ from ipu_teach import compile as compiler
 from ipu_teach.archive import read_whole, write_whole
 from ipu_teach.compile import Progress
 from ipu_teach.cost import CostModel
+from ipu_teach.cost.merge import merged
 from ipu_teach.engine.options import Options, Value, effective, parsed
 from ipu_teach.engine.rebuild import rebuild
 from ipu_teach.engine.written import EXECUTABLE, written
@@ -46,13 +47,13 @@ class Executable:
 
     def __init__(
         self,
-        compiled: compiler.Compiled,
+        given: compiler.Compiled,
         cost: CostModel,
         checks: Mapping[str, bool],
         options: Mapping[str, Value],
         out_of_memory: GraphMemoryAllocationError | None,
     ) -> None:
-        self.compiled = compiled
+        self._given, self.compiled = given, cost.compiled  # before copies were merged, and after
         self.cost = cost
         self.profile = CompiledProfile(cost)
         self.checks = dict(checks)
@@ -78,7 +79,7 @@ class Executable:
 
     def serialize(self) -> bytes:
         """The executable as bytes, the same as `save` writes. Raises `NotOfferedError` for what cannot be written down."""
-        return written(self.compiled, self.checks, self.given_options)
+        return written(self._given, self.checks, self.given_options)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write one file. An old one is replaced when the new one is complete, or not at all."""
@@ -126,12 +127,13 @@ def compile_graph(
     progress: Progress | None = None,
     *,
     strict: bool | Mapping[str, bool] = True,
+    merge_copies: bool | None = None,
 ) -> Executable:
     """Check, trace and cost a graph and its programs; no device is needed.
 
-    `options` as for `Engine`; `progress(step, total)` is called as the work goes on, last with step = total. Raises the
-    errors of a wrong graph. A tile that is over its memory is a `GraphMemoryAllocationError` with the report in
-    `error.report`; with the option `debug.allowOutOfMemory` the executable is made, and only loading it fails.
+    `options`, `strict` and `merge_copies` as for `Engine`; `progress(step, total)` is called as the work goes on, last with
+    step = total. Raises the errors of a wrong graph. A tile that is over its memory is a `GraphMemoryAllocationError` with the
+    report in `error.report`; with the option `debug.allowOutOfMemory` the executable is made, and only loading it fails.
     """
     if not isinstance(graph, Graph):
         raise ControlProgramError(f"""Engine was given {shown(graph)} as its graph.
@@ -144,7 +146,7 @@ def compile_graph(
     if progress is not None and not callable(progress):
         raise InvalidOptionError(f"""compile_graph() was given {shown(progress)} as its progress.
             next:  give a function of (step, total).""")
-    given = parsed(options)
+    given = {**parsed(options), **({} if merge_copies is None else parsed({"mergeCopies": merge_copies}))}
     chosen = effective(given)
     checks = checks_of(strict, chosen)
     spill = bool(chosen["debug.allowOutOfMemory"])
@@ -160,7 +162,7 @@ def compile_graph(
     except RecursionError:
         raise ControlProgramError("""The programs are nested too deeply to compile.
             next:  put programs side by side in one Sequence.""") from None
-    cost = CostModel(compiled)
+    cost = CostModel(merged(compiled) if chosen["mergeCopies"] else compiled)
     executable = Executable(compiled, cost, checks, given, None)
     try:
         cost.check_memory()

@@ -14,22 +14,9 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from ipu_teach.compile import Compiled
+from ipu_teach.compile import Compiled, programs as p
 from ipu_teach.compile.freeze import FrozenTable
 from ipu_teach.compile.groups import Group
-from ipu_teach.compile.programs import (
-    AbortStep,
-    CopyStep,
-    ExecuteStep,
-    MeasuredStep,
-    Node,
-    PrintStep,
-    RemoteCopyStep,
-    StampStep,
-    Step,
-    SyncStep,
-    UndefStep,
-)
 from ipu_teach.cost import CostModel
 from ipu_teach.cost.codelets import depends_on_data
 from ipu_teach.engine.backend import Backend
@@ -87,7 +74,7 @@ class Machine:
         self.compiled = compiled
         self._cost = cost
         self._measured: dict[object, int] = {}  # steps that ran with cycles of their own, and their numbers
-        self._measured_steps: list[MeasuredStep] = []
+        self._measured_steps: list[p.MeasuredStep] = []
         self._latest: dict[int, tuple[int, list[Array]]] = {}  # by step: the number of its last execution, and its cycles
         self.memory = Memory(compiled.graph, backend)
         self.remote = StreamingMemory(compiled.remote_buffers, self.memory, how.reads)
@@ -169,10 +156,10 @@ class Machine:
         key = (number, *(blake2b(array.tobytes()).digest() for array in now))
         if key not in self._measured:
             step = self.compiled.steps[number]
-            assert isinstance(step, ExecuteStep)
+            assert isinstance(step, p.ExecuteStep)
             copies = {group: array[np.argsort(order)].astype(np.int32) for group, (array, order) in cycles.items()}
             self._measured[key] = len(self.compiled.steps) + len(self._measured_steps)
-            self._measured_steps.append(MeasuredStep(step.compute_set, step.out, copies))
+            self._measured_steps.append(p.MeasuredStep(step.compute_set, step.out, copies))
         self._latest[number] = self._measured[key], [array.copy() for array in now]
         return self._measured[key]
 
@@ -210,7 +197,7 @@ class Machine:
 
         return run
 
-    def _predicate(self, node: Node) -> Callable[[], int]:
+    def _predicate(self, node: p.Node) -> Callable[[], int]:
         assert node.predicate is not None
         read, defined = single(self.memory, node.predicate), self._defined
         if defined is None:
@@ -228,27 +215,29 @@ class Machine:
 
     # Steps
 
-    def _bind(self, number: int, step: Step) -> Action:
+    def _bind(self, number: int, step: p.Step) -> Action:
         match step:
-            case ExecuteStep():
+            case p.ExecuteStep():
                 return self._bind_execute(number, step)
-            case CopyStep():
+            case p.CopyStep():
                 return self._bind_copy(step)
-            case RemoteCopyStep():
+            case p.MergedStep():
+                return partial(run_all, [(self._bind_copy(copy), ()) for copy in step.copies])
+            case p.RemoteCopyStep():
                 return self.remote.bind(step)
-            case PrintStep():
+            case p.PrintStep():
                 return lambda: self._print(step.title, self._numbers(step.tensor), step.fmt)
-            case StampStep():
+            case p.StampStep():
                 return lambda: self._stamp(step)
-            case AbortStep():
+            case p.AbortStep():
                 return self._bind_abort(step)
-            case UndefStep():
+            case p.UndefStep():
                 defined = self._defined
                 return partial(self.memory.poison, step.tensor) if defined is None else partial(defined.undefine, number)
-            case SyncStep():
+            case p.SyncStep():
                 return lambda: None
 
-    def _bind_execute(self, number: int, step: ExecuteStep) -> Action:
+    def _bind_execute(self, number: int, step: p.ExecuteStep) -> Action:
         """Run a compute set. Where the program changes how numbers behave, it is bound anew for each behaviour it meets."""
         first, measured = self._bound(step)
         self._cycles[number] = measured
@@ -264,7 +253,7 @@ class Machine:
 
         return execute
 
-    def _bound(self, step: ExecuteStep) -> tuple[Action, dict[int, tuple[Array, Array]]]:
+    def _bound(self, step: p.ExecuteStep) -> tuple[Action, dict[int, tuple[Array, Array]]]:
         """(what runs a compute set as numbers behave now, the cycles of its vertices that depend on data)."""
         layouts = self.compiled.graph.layouts
         measured: dict[int, tuple[Array, Array]] = {}
@@ -353,7 +342,7 @@ class Machine:
         workers = tuple(group.workers[i] for i in source.permutation(len(group.workers)))
         return replace(group, rows=group.rows[order], workers=workers), order
 
-    def _bind_copy(self, step: CopyStep) -> Action:
+    def _bind_copy(self, step: p.CopyStep) -> Action:
         memory, source, destination = self.memory, step.source, step.destination
         if isinstance(source, DataStream):
             assert isinstance(destination, Tensor)
@@ -374,7 +363,7 @@ class Machine:
 
         return copy
 
-    def _bind_abort(self, step: AbortStep) -> Action:
+    def _bind_abort(self, step: p.AbortStep) -> Action:
         wanted = single(self.memory, step.predicate) if step.predicate is not None else lambda: 1
 
         def stop() -> None:
@@ -384,7 +373,7 @@ class Machine:
 
         return stop
 
-    def _stamp(self, step: StampStep) -> None:
+    def _stamp(self, step: p.StampStep) -> None:
         cycles = round(self.cycles())
         if step.since is not None:
             low, high = self.memory.read(step.since).tolist()

@@ -62,6 +62,7 @@ _OPTIONS: dict[str, _Option] = {
     "debug.trace": _Option(bool, False, "engine.report.steps() lists what ran, in order."),
     "debug.traceFile": _Option(str, ""),
     "debug.verify": _Option(bool),
+    "mergeCopies": _Option(bool, True),
     "exchange.enablePrefetch": _Option(bool, True),
     "exchange.multicastPolicy": _Option(str, "balanced"),
     "exchange.streamBufferOverlap": _Option(("any", "hostRearrangeOnly", "none"), "hostRearrangeOnly"),

@@ -15,19 +15,8 @@ import numpy as np
 
 from ipu_teach import program as p, schema as s
 from ipu_teach.archive import MOST_NODES, Format
-from ipu_teach.compile import Compiled
+from ipu_teach.compile import Compiled, programs as c
 from ipu_teach.compile.freeze import FrozenGraph, FrozenTable
-from ipu_teach.compile.programs import (
-    AbortStep,
-    CopyStep,
-    ExecuteStep,
-    Node,
-    PrintStep,
-    RemoteCopyStep,
-    StampStep,
-    SyncStep,
-    UndefStep,
-)
 from ipu_teach.engine.codelets import DTYPES, described
 from ipu_teach.errors import ExecutableLoadError, NotOfferedError, did_you_mean
 from ipu_teach.graph.layouts import MOST_DIMENSIONS, Layout
@@ -132,14 +121,14 @@ FORMAT = s.row(
     p.PrintTensorFmt, **{f.name: s.whole(most=2**31) if f.type == "int" else s.TEXT for f in fields(p.PrintTensorFmt)}
 )
 LEAVES: dict[type, tuple[str, s.Codec]] = {
-    ExecuteStep: ("Execute", s.keyed(p.Execute, compute_set=in_table("compute_sets"), out=MAYBE)),
-    CopyStep: ("Copy", s.keyed(p.Copy, source=SIDE, destination=SIDE)),
-    RemoteCopyStep: ("RemoteCopy", s.keyed(_remote_copy, tensor=TENSOR, buffer=BUFFER_OF, offset=MAYBE, store=s.FLAG)),
-    PrintStep: ("PrintTensor", s.keyed(p.PrintTensor, title=s.TEXT, tensor=TENSOR, fmt=FORMAT)),
-    UndefStep: ("WriteUndef", s.keyed(p.WriteUndef, tensor=TENSOR)),
-    SyncStep: ("Sync", s.keyed(p.Sync, sync_type=s.key("type")(SYNC))),
-    AbortStep: ("Abort", s.keyed(_abort, message=s.TEXT, predicate=MAYBE)),
-    StampStep: (
+    c.ExecuteStep: ("Execute", s.keyed(p.Execute, compute_set=in_table("compute_sets"), out=MAYBE)),
+    c.CopyStep: ("Copy", s.keyed(p.Copy, source=SIDE, destination=SIDE)),
+    c.RemoteCopyStep: ("RemoteCopy", s.keyed(_remote_copy, tensor=TENSOR, buffer=BUFFER_OF, offset=MAYBE, store=s.FLAG)),
+    c.PrintStep: ("PrintTensor", s.keyed(p.PrintTensor, title=s.TEXT, tensor=TENSOR, fmt=FORMAT)),
+    c.UndefStep: ("WriteUndef", s.keyed(p.WriteUndef, tensor=TENSOR)),
+    c.SyncStep: ("Sync", s.keyed(p.Sync, sync_type=s.key("type")(SYNC))),
+    c.AbortStep: ("Abort", s.keyed(_abort, message=s.TEXT, predicate=MAYBE)),
+    c.StampStep: (
         "CycleStamp",
         s.checked(s.keyed(p.CycleStamp, tensor=TENSOR, since=MAYBE), _is_stamp, "a stamp of two UNSIGNED_INT"),
     ),
@@ -258,11 +247,11 @@ class _Writer:
         codelet = CODELET.write(table.codelet, self.out)
         return {"codelet": codelet, "vertices": len(table), "edges": edges, "state": state, **columns}
 
-    def _program(self, node: Node) -> int:
+    def _program(self, node: c.Node) -> int:
         self._parts = 0
         return self._node(node)
 
-    def _node(self, node: Node) -> int:
+    def _node(self, node: c.Node) -> int:
         self._parts += 1
         if self._parts > MOST_NODES:
             _refuse(f"A program of more than {MOST_NODES:,} parts")

@@ -13,8 +13,8 @@ from types import FunctionType
 
 import numpy as np
 
+from ipu_teach.compile import programs as p
 from ipu_teach.compile.freeze import FrozenTable
-from ipu_teach.compile.programs import AbortStep, CopyStep, ExecuteStep, Node, StampStep, Step, SyncStep, UndefStep
 from ipu_teach.cost import CostModel, StepCost
 from ipu_teach.cost.flops import vertex_flops
 from ipu_teach.cost.host import with_host
@@ -100,19 +100,19 @@ class CompiledProfile(Profile):
     def steps(self) -> tuple[StepFacts, ...]:
         return tuple(self._facts(step) for step in self._compiled.steps)
 
-    def _facts(self, step: Step) -> StepFacts:
+    def _facts(self, step: p.Step) -> StepFacts:
         transfer = with_host(step)
         return StepFacts(
-            step.compute_set if isinstance(step, ExecuteStep) else -1,
+            step.compute_set if isinstance(step, p.ExecuteStep) else -1,
             self._sync(step),
             None if transfer is None else transfer[1],
-            in_words(step.line) if isinstance(step, CopyStep) else "",
+            in_words(*list(dict.fromkeys(copy.line for copy in p.copies(step)))[:3]),
         )
 
-    def _sync(self, step: Step) -> int:
-        if isinstance(step, (UndefStep, AbortStep, StampStep)):
+    def _sync(self, step: p.Step) -> int:
+        if isinstance(step, (p.UndefStep, p.AbortStep, p.StampStep)):
             return NO_SYNC
-        external = step.sync_type is not SyncType.INTERNAL if isinstance(step, SyncStep) else self.target.num_ipus > 1
+        external = step.sync_type is not SyncType.INTERNAL if isinstance(step, p.SyncStep) else self.target.num_ipus > 1
         return EXTERNAL if external else INTERNAL
 
     @cached_property
@@ -141,7 +141,7 @@ class CompiledProfile(Profile):
         return CompiledProfile(self._cost.at(target), self._looped)
 
 
-def _node(node: Node) -> ProgramNode:
+def _node(node: p.Node) -> ProgramNode:
     predicate = "" if node.predicate is None else node.predicate.graph.describe(node.predicate)
     children = tuple(_node(child) for child in node.children)
     return ProgramNode(node.kind, node.name, node.step, node.count, predicate, node.cases, children)

@@ -7,14 +7,14 @@ operation of its name. Copies and the host's transfers belong to the nearest nam
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ipu_teach.cost.memory import exchange_code_bytes
-from ipu_teach.report.profile import Profile
+from ipu_teach.cost.memory import control_code_bytes, exchange_code_bytes
+from ipu_teach.report.profile import Profile, VertexFacts
 from ipu_teach.report.table import Table
 
 if TYPE_CHECKING:
@@ -91,18 +91,16 @@ def _operation(report: Report, name: str, numbers: list[int], codes: dict[int, i
     profile, target = report.profile, report.target
     runs = report.executions
     costs = [(int(runs[n]), profile.cost(n)) for n in numbers]
-    parts = [p for c in _sets(profile, numbers) for p in profile.compute_sets[c].parts]
-    flops = [
-        int(runs[n]) * p.flops if p.flops >= 0 else -1
-        for n in numbers
-        if profile.steps[n].compute_set >= 0
-        for p in profile.compute_sets[profile.steps[n].compute_set].parts
-    ]
+    parts = _parts(profile, *numbers)
+    flops = [int(runs[n]) * p.flops if p.flops >= 0 else -1 for n in numbers for p in _parts(profile, n)]
     code = sum(codes.pop(c, 0) for c in _sets(profile, numbers)) * target.vertex_code_bytes
     moved = [(n, t) for n, cost in costs for t in cost.exchange]
     own = [n for n in numbers if n in profile.own_steps]  # the code is there once, however often it was measured
-    code += sum(int(exchange_code_bytes(t, target).sum()) for n in own for t in profile.cost(n).exchange)
-    code += len(own) * target.num_tiles * target.control_code_bytes_per_step
+    for n in own:
+        exchange, step = profile.cost(n).exchange, profile.steps[n]
+        tiles = [np.arange(a, a + count) for p in _parts(profile, n) for a, count in p.tiles]
+        code += int(control_code_bytes(exchange, tiles, step.to_device is not None, target).sum())
+        code += sum(int(exchange_code_bytes(t, target).sum()) for t in exchange)
     lines = [p.line for p in parts if p.line] + [profile.steps[n].line for n in numbers if profile.steps[n].line]
     return Operation(
         name,
@@ -119,7 +117,12 @@ def _operation(report: Report, name: str, numbers: list[int], codes: dict[int, i
     )
 
 
-def _sets(profile: Profile, numbers: list[int]) -> Iterator[int]:
+def _parts(profile: Profile, *numbers: int) -> list[VertexFacts]:
+    """The vertices that some steps execute."""
+    return [part for c in _sets(profile, numbers) for part in profile.compute_sets[c].parts]
+
+
+def _sets(profile: Profile, numbers: Sequence[int]) -> Iterator[int]:
     return iter(dict.fromkeys(profile.steps[n].compute_set for n in numbers if profile.steps[n].compute_set >= 0))
 
 

@@ -80,7 +80,7 @@ class StepFacts:
 @dataclass(frozen=True, eq=False)
 class ProgramNode:
     """A place in a program: `kind` is its class, `step` numbers a leaf, else -1. `count` is a Repeat's; `predicate` names
-    what decides; `cases` are a Switch's."""
+    what decides; `cases` are a Switch's. The children of a leaf are the copies that were merged in it."""
 
     kind: str
     name: str

@@ -82,8 +82,7 @@ class ComputeSetProfile:
     @property
     def balance(self) -> float:
         """Mean over maximum of the tiles' compute cycles: 1 is perfect, 0 means there was nothing to do."""
-        most = self.cost.compute_duration
-        return float(self.cost.compute_cycles.mean() / most) if most else 0.0
+        return self.cost.balance
 
 
 @dataclass(frozen=True)
@@ -142,8 +141,7 @@ class StepRun:
     @property
     def balance(self) -> float:
         """Mean over maximum of the tiles' compute cycles."""
-        most = self.cost.compute_duration
-        return float(self.cost.compute_cycles.mean() / most) if most else 0.0
+        return self.cost.balance
 
     @property
     def active_tiles(self) -> int:

@@ -138,7 +138,7 @@ def _programs(header: s.Part) -> tuple[ProgramNode, ...]:
     for part in header["nodes"].items():
         node: ProgramNode = w.NODE.read(part)
         sizes[node] = 1 + sum(sizes[child] for child in node.children)
-        if sizes[node] > MOST_NODES or node.step >= 0 and node.children:
+        if sizes[node] > MOST_NODES or node.step >= 0 and any(child.step >= 0 or child.children for child in node.children):
             part.fail(f"a program of at most {MOST_NODES:,} parts")
         made.append(node)
     roots: tuple[ProgramNode, ...] = s.numbers(w.NODES).read(header["programs"])

@@ -110,6 +110,8 @@ class Walk:
                 if self._varies:
                     place.cycles += self.report.step_cost(int(self._numbers[self._at])).cycles
                 self._at += 1
+                for copy in children:
+                    copy.runs += 1
             else:
                 place.runs -= 1
         elif node.kind in ("If", "Switch"):

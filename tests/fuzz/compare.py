@@ -141,13 +141,19 @@ def difference(lines: list[str], *ways: str, spoiled: bool = False) -> tuple[str
         warnings.simplefilter("ignore")
         right = stopped(lambda: judged(names))
         try:
-            executable = compile_graph(names["graph"], names["program"], strict={"estimates": False})
+            executable, merged = (
+                compile_graph(names["graph"], names["program"], strict={"estimates": False}, merge_copies=merge)
+                for merge in (False, True)
+            )
         except Exception as error:
             if spoiled or escaped(error):
                 return _refused(error, spoiled)
             found = {"compiling": Outcome("CodeletError" if isinstance(error, CodeletError) else type(error).__name__)}
         else:
             found = {way: stopped(lambda way=way: ran_by(way, names, executable)) for way in ways}
+            # What copies bring together is counted once, so that of merged ones values alone are compared.
+            plain = next(iter(found.values()))
+            found["merged"] = stopped(lambda: ran(names, merged, {}))._replace(received=plain.received, cycles=plain.cycles)
     first = next(iter(found.values()), right)
     for way, came in found.items():
         wrong = _difference(first if spoiled and (right.error or came.error) else right, came)
