@@ -211,6 +211,7 @@ class Statements(Expressions):
             self.emit(line.format(x), line.format(a.py))
             self.depth += 1
             self.state, self.live, self.cost = dict(before), True, Counter(spent)
+            self.loaded.clear()
             self.scope.inside = dict(inside)
             self.live = self.reached(way) and self.live
             if self.live:
@@ -223,6 +224,7 @@ class Statements(Expressions):
             self.both("pass")
             self.depth -= 1
         self.cost = first[0] if first is not None else Counter()
+        self.loaded.clear()
         self.control -= a.data
         self.live = bool(ends)
         self.state = self.joined(*ends) if ends else before
@@ -324,6 +326,7 @@ class Statements(Expressions):
         scope, flag = self.scope, self.new("q")
         breaks: list[State] = []
         continues: list[State] = []
+        self.loaded.clear()
         scope.loops.append(((breaks, continues), flag))
         inside, stored = dict(scope.inside), self._assigned(node)
         scope.inside = {k: v for k, v in inside.items() if k not in stored}
@@ -335,6 +338,7 @@ class Statements(Expressions):
         self.control += begun.data
         self.block(node.body)
         self.flush()
+        self.loaded.clear()
         self.both("pass")
         ends = ([self.state] if self.live else []) + continues
         self.control -= begun.data
