@@ -21,8 +21,8 @@ Price = tuple[str, str, int]
 Piece = tuple[tuple[Price, int], ...]
 Rate = tuple[str, str]  # an operation on whole regions; no name: one data path a cycle
 # What is none of numpy's operations, and priced by who wrote the instructions: a sum that may be one with a product; the start
-# of a loop over vectors; what is loaded once more in one loop, or beside a product; products of a @ b; what of a temporary array
-# the registers cannot hold.
+# of a loop over vectors; what is loaded once more in one loop, or beside a product; products of a @ b; what of an array that
+# lasts the registers cannot hold.
 FUSED, LOOP, AGAIN, OF_PRODUCT, PRODUCT, BEYOND = "a sum of a product", "a loop", "again", "of a product", "product", "beyond"
 
 Make = Callable[[list[str], list[str]], tuple[str, str]]
