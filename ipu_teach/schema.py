@@ -27,7 +27,7 @@ import numpy as np
 
 from ipu_teach.archive import Format, unpack
 from ipu_teach.errors import IPUTeachError, shown
-from ipu_teach.target import Target, make_target
+from ipu_teach.target import BY_HAND, Target, make_target
 from ipu_teach.types import Array
 
 MOST = 2**56  # of any one number: sums of many stay numbers
@@ -347,7 +347,8 @@ PerIpu = Annotated[Array, column("ipus")]
 
 
 def _read_target(part: Part) -> Target:
-    return make_target(TEXT.read(part["version"]), **{name: p.value for name, p in part["fields"].entries()})
+    given = {name: p.value for name, p in part["fields"].entries()}
+    return make_target(TEXT.read(part["version"]), **{"codelet_prices": BY_HAND, **given})  # older files had no other
 
 
 def _write_target(target: Target, _: Columns) -> dict[str, Any]:

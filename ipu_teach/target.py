@@ -24,12 +24,13 @@ import numpy as np
 from ipu_teach.errors import InvalidMachineModelError, UnknownMachineFieldError, did_you_mean, shown
 from ipu_teach.types import DType
 
+PRICES = COMPILED, BY_HAND = "compiled", "by hand"  # how a codelet of one's own is priced
 MOST_TILES = 2**22  # of all IPUs together: 2,849 full ones, whose tables by tile still fit a laptop
 
 
-def _constant(default: Any, unit: str, source: str, least: float = 0, most: float = 1e15) -> Any:
-    """A field of a machine: its value for ipu2, unit, source, and the least and the most that make sense."""
-    return field(default=default, metadata={"unit": unit, "source": source, "least": least, "most": most})
+def _constant(default: Any, unit: str, source: str, least: float = 0, most: float = 1e15, words: tuple[str, ...] = ()) -> Any:
+    """A field of a machine: its value for ipu2, unit, source, and the least and the most that make sense, or its words."""
+    return field(default=default, metadata={"unit": unit, "source": source, "least": least, "most": most, "words": words})
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,12 @@ class Target:
     exchange_send_words: int = _constant(64, "words of 4 bytes a SEND", "IPU1 study; osmarks/ipu-stack agrees", 1)
     memcpy_bytes_per_cycle: int = _constant(8, "bytes a cycle and tile", "PopLibs tools, single_conv_layer.cpp (2018)", 1)
     data_path_width: int = _constant(64, "bits", "PopLibs tools, single_conv_layer.cpp (2018)", 8)
-    relative_sync_delay: str = _constant("AUTO", "AUTO or NO_DELAY", "Poplar docs, IPUModel::relativeSyncDelay")
+    codelet_prices: str = _constant(
+        "compiled", "compiled or by hand", "assumed: what a C++ compiler makes of a vertex; see docs/model.md", words=PRICES
+    )
+    relative_sync_delay: str = _constant(
+        "AUTO", "AUTO or NO_DELAY", "Poplar docs, IPUModel::relativeSyncDelay", words=("AUTO", "NO_DELAY")
+    )
     min_ipu_sync_delay: int = _constant(0, "cycles", "tut6 sets 0; Poplar's own default is not published")
     auto_sync_delay: int = _constant(
         100, "cycles a sync under AUTO", "assumed: the Mk1 model shows 166, hardware 64 to 117 (LBM); no Mk2 figure"
@@ -244,8 +250,10 @@ def unknown_field(name: str) -> UnknownMachineFieldError:
 def _validated(name: str, value: Any, kind: Any, metadata: Any) -> Any:
     """`value` as the plain number (or word) that the field `name` holds."""
     if kind == "str":
-        if not isinstance(value, str) or value not in ("AUTO", "NO_DELAY"):
-            raise InvalidMachineModelError(f"{name} is {shown(value)}.", next_step="use 'AUTO' or 'NO_DELAY'.")
+        if not isinstance(value, str) or value not in metadata["words"]:
+            raise InvalidMachineModelError(
+                f"{name} is {shown(value)}.", next_step=f"use {' or '.join(map(repr, metadata['words']))}."
+            )
         return value
     numbers = (int, np.integer) if kind == "int" else (int, float, np.integer, np.floating)
     least, most = metadata["least"], metadata["most"]

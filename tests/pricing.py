@@ -24,9 +24,10 @@ import numpy as np
 
 from ipu_teach import Vertex
 from ipu_teach.cost.codelets import VERTEX_OVERHEAD, single_cycles
-from ipu_teach.target import make_target
+from ipu_teach.target import Target, make_target
 
-TARGET = make_target()
+WORKERS = make_target().num_worker_contexts
+START = 11  # of six workers, by a tile's supervisor
 OPERATORS = {
     "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide", "mod": "remainder",
     "lshift": "left_shift", "rshift": "right_shift", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
@@ -36,14 +37,15 @@ MATH = {"atan": "arctan", "atan2": "arctan2", "fabs": "absolute"}
 COMPARE = {ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
            ast.NotEq: operator.ne}  # fmt: skip
 
+SINGLE = (float, np.float32, np.float64)
 NUMBERS = (bool, int, float, np.generic, type(None))
 
 
 class Number:
     """A number that came from data."""
 
-    def __init__(self, pricer: Pricer, value: Any) -> None:
-        self.p, self.v = pricer, value
+    def __init__(self, pricer: Pricer, value: Any, product: bool = False) -> None:
+        self.p, self.v, self.product = pricer, value, product
 
     def __pow__(self, n: Any) -> Any:
         name = {2: "square", 0.5: "sqrt", -1: "reciprocal"}.get(n, "power") if not isinstance(n, Number) else "power"
@@ -63,10 +65,10 @@ def _operator(short: str) -> None:
     fn = getattr(operator, {"and": "and_", "or": "or_"}.get(short, short))
 
     def forward(self: Number, other: Any) -> Any:
-        return self.p.made(OPERATORS[short], fn(self.v, plain(other)))
+        return self.p.made(OPERATORS[short], fn(self.v, plain(other)), (self, other))
 
     def backward(self: Number, other: Any) -> Any:
-        return self.p.made(OPERATORS[short], fn(plain(other), self.v))
+        return self.p.made(OPERATORS[short], fn(plain(other), self.v), (other, self))
 
     setattr(Number, f"__{short}__", forward)
     if short not in ("lt", "le", "gt", "ge", "eq", "ne"):
@@ -101,7 +103,8 @@ class Region:
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self.array[plain(key)] = plain(value)
-        self.p.cycles += 1
+        narrow = isinstance(self.array, np.ndarray) and self.array.itemsize < 4
+        self.p.cycles += 3 if narrow else 1  # a word is read, changed and written
 
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
@@ -144,8 +147,8 @@ class Table:
 class Pricer:
     """The state of a run: cycles so far, and whether data decide that this place is come to."""
 
-    def __init__(self, codelet: type[Vertex]) -> None:
-        self.codelet = codelet
+    def __init__(self, codelet: type[Vertex], target: Target) -> None:
+        self.codelet, self.target = codelet, target
         text = inspect.getsource(codelet)
         state = [name for name, f in codelet.fields.items() if f.kind == "state" and not f.depth]
         self.constants = {name for name in state if not re.search(rf"self\.{name} ?[^ =]?=[^=]", text)}
@@ -176,10 +179,13 @@ class Pricer:
         self.counted(self.codelet.compute)(Fields(self, regions), *worker)
         return math.ceil(self.cycles)
 
-    def made(self, name: str, value: Any) -> Number:
+    def made(self, name: str, value: Any, of: tuple[Any, ...] = ()) -> Number:
         dtype = value.dtype if isinstance(value, np.generic) else np.dtype({bool: "?", int: "i8", float: "f8"}[type(value)])
-        self.cycles += single_cycles(name, dtype, TARGET)
-        return Number(self, value)
+        products = [x for x in of if isinstance(x, Number) and x.product and isinstance(x.v, SINGLE)]
+        by_hand = self.target.codelet_prices == "by hand"
+        if not (by_hand and isinstance(value, SINGLE) and name in ("add", "subtract") and products):  # else f32mac does both
+            self.cycles += single_cycles(name, dtype, self.target)
+        return Number(self, value, product=name == "multiply")
 
     # What the text calls
 
@@ -198,6 +204,11 @@ class Pricer:
             yield
         finally:
             self.control -= more
+
+    def named(self, value: Any) -> Any:
+        """What is assigned to a name may be taken more than once."""
+        found = self.given(value)
+        return Number(self, found.v) if isinstance(found, Number) else found
 
     def given(self, value: Any) -> Any:
         if isinstance(value, tuple):
@@ -347,7 +358,7 @@ class Pricer:
         def rounded(value: Any, *digits: int) -> Any:
             found = round(plain(value), *digits)
             if isinstance(value, Number):
-                self.cycles += single_cycles("rint", np.dtype(np.float32), TARGET)
+                self.cycles += single_cycles("rint", np.dtype(np.float32), self.target)
             return Number(self, found) if isinstance(value, Number) else found
 
         return {"round": rounded, "max": best(operator.gt), "min": best(operator.lt), "int": cast(int), "float": cast(float),
@@ -401,7 +412,7 @@ class Fields:
     """What stands for `self`."""
 
     def __init__(self, pricer: Pricer, regions: dict[str, Any]) -> None:
-        vars(self).update(p_=pricer, regions_=regions, num_workers=TARGET.num_worker_contexts)
+        vars(self).update(p_=pricer, regions_=regions, num_workers=WORKERS)
 
     def __getattr__(self, name: str) -> Any:
         if name in self.regions_:
@@ -452,7 +463,7 @@ class Math:
         def call(*args: Any) -> Any:
             value = getattr(math, name)(*plain(args))
             if any(isinstance(a, Number) for a in args):
-                self.p.cycles += single_cycles(MATH.get(name, name), np.dtype(np.float32), TARGET)
+                self.p.cycles += single_cycles(MATH.get(name, name), np.dtype(np.float32), self.p.target)
                 return Number(self.p, value)
             return value
 
@@ -539,7 +550,7 @@ class _Telling(ast.NodeTransformer):
 
     def visit_Assign(self, node: ast.Assign) -> Any:
         self.generic_visit(node)
-        node.value = ast.parse(f"P_.given({ast.unparse(node.value)})", mode="eval").body
+        node.value = ast.parse(f"P_.named({ast.unparse(node.value)})", mode="eval").body
         return node
 
     def visit_Return(self, node: ast.Return) -> Any:
@@ -640,21 +651,22 @@ def _list(found: Any) -> list[Any]:
     return found if isinstance(found, list) else [found]
 
 
-def priced(codelet: type[Vertex], values: dict[str, Any]) -> list[int]:
-    """Worker cycles of each vertex; of a MultiVertex, those of its tile."""
-    return [cycles for cycles, _ in priced_by_line(codelet, values)]
+def priced(codelet: type[Vertex], values: dict[str, Any], prices: str) -> list[int]:
+    """Worker cycles of each vertex at these prices; of a MultiVertex, those of its tile."""
+    return [cycles for cycles, _ in priced_by_line(codelet, values, prices)]
 
 
-def priced_by_line(codelet: type[Vertex], values: dict[str, Any]) -> list[tuple[int, dict[int, float]]]:
+def priced_by_line(codelet: type[Vertex], values: dict[str, Any], prices: str) -> list[tuple[int, dict[int, float]]]:
     """The same, and of the slowest worker the cycles of each line of the file, as they come to the tile."""
-    pricer, workers = Pricer(codelet), TARGET.num_worker_contexts if codelet.context == "multi" else 1
+    pricer, multi = Pricer(codelet, make_target(codelet_prices=prices)), codelet.context == "multi"
+    workers = WORKERS if multi else 1
     while True:
         before, found = (set(pricer.joins), set(pricer.parted)), []
         for row in range(len(next(iter(values.values())))):
             regions = {n: np.array(v[row], codelet.fields[n].dtype.numpy) for n, v in values.items()}
-            arguments = [(w,) for w in range(workers)] if codelet.context == "multi" else [()]
+            arguments = [(w,) for w in range(workers)] if multi else [()]
             counts = [(pricer.worker_cycles(regions, *a), pricer.lines) for a in arguments]
             cycles, lines = max(counts, key=lambda one: one[0])
-            found.append((workers * cycles, {line: workers * n / 16 for line, n in lines.items() if n}))
+            found.append((workers * cycles + START * multi, {line: workers * n / 16 for line, n in lines.items() if n}))
         if before == (pricer.joins, pricer.parted):
             return found

@@ -12,9 +12,11 @@ from pricing import priced
 from student_codelets import CASES
 from test_scalar import Built, values_of
 
-from ipu_teach import Vertex
+from ipu_teach import FLOAT, InOut, Input, Vector, Vertex
 from ipu_teach.compile.groups import Group
 from ipu_teach.cost.codelets import vertex_cycles
+from ipu_teach.engine.scalar import run
+from ipu_teach.target import PRICES
 from ipu_teach.types import Array
 
 RNG = np.random.default_rng(11)
@@ -49,30 +51,69 @@ OTHERS: list[tuple[type[Vertex], dict[str, Array]]] = [
 ]
 
 
-def counted(codelet: type[Vertex], values: dict[str, Array]) -> list[int]:
+def counted(codelet: type[Vertex], values: dict[str, Array], prices: str, **how: Any) -> list[int]:
     """The kit's cycles of each vertex."""
-    engine, _ = Built(codelet, values).ran()
+    engine, _ = Built(codelet, values).ran(options={"codelet_prices": prices}, **how)
     machine: Any = engine._machine
-    for measured in machine._cycles.values():
-        for cycles, _ in measured.values():
-            return list(cycles.tolist())
     group: Group = machine.compiled.groups[0][0]
-    return np.broadcast_to(vertex_cycles(group, machine.compiled.graph.target), len(group.rows)).tolist()  # type: ignore[no-any-return]
+    measured = next((cycles for found in machine._cycles.values() for cycles, _ in found.values()), None)
+    return np.broadcast_to(vertex_cycles(group, machine.cost.target, measured), len(group.rows)).tolist()  # type: ignore[no-any-return]
 
 
+@pytest.mark.parametrize("prices", PRICES)
 @pytest.mark.parametrize("name", STUDENTS)
-def test_students_codelets_cost_what_a_third_counter_says(name: str) -> None:
+def test_students_codelets_cost_what_a_third_counter_says(name: str, prices: str) -> None:
     codelet, values = values_of(name, 9, 7)
     with np.errstate(all="ignore"):
-        assert counted(codelet, values) == priced(codelet, values)
+        assert counted(codelet, values, prices) == priced(codelet, values, prices)
 
 
+@pytest.mark.parametrize("prices", PRICES)
 @pytest.mark.parametrize("number", range(len(OTHERS)), ids=[f"{c.__module__}.{c.__name__}" for c, _ in OTHERS])
-def test_so_do_those_of_other_tests(number: int) -> None:
+def test_so_do_those_of_other_tests(number: int, prices: str) -> None:
     codelet, values = OTHERS[number]
     with np.errstate(all="ignore"):
-        assert counted(codelet, values) == priced(codelet, values)
+        assert counted(codelet, values, prices) == priced(codelet, values, prices)
 
 
 def test_there_are_enough_of_them() -> None:
     assert len(STUDENTS) + len(OTHERS) >= 40
+
+
+def softmax(self: Any) -> None:
+    e = np.exp(self.x - np.max(self.x))
+    self.y = e / np.sum(e)
+
+
+def triad(self: Any) -> None:
+    self.y = self.y + 3 * self.x
+    self.y[:3] = self.x[:3] * self.x[:3] + self.x[:3]
+
+
+def products(self: Any) -> None:
+    self.y[0] = self.x @ self.y + np.sum(self.x * self.y)
+
+
+def at_once(self: Any) -> None:
+    self.work()
+
+
+def if_it_is_a_number(self: Any) -> None:
+    if self.x[0] == self.x[0]:
+        self.work()
+
+
+@pytest.mark.parametrize("prices", PRICES)
+@pytest.mark.parametrize("work", [softmax, triad, products])
+def test_vectors_cost_the_same_traced_and_walked_in_every_way(work: Any, prices: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fields = {"x": Input[Vector[FLOAT]], "y": InOut[Vector[FLOAT]]}
+    one, other = (
+        type("Made", (Vertex,), {"__annotations__": fields, "compute": f, "work": work}) for f in (at_once, if_it_is_a_number)
+    )
+    values = {"x": floats(37), "y": floats(37)}
+    decision = 2 + 1 + 1  # two loads, a comparison, and what depends on it
+    wanted = [cycles + decision for cycles in counted(one, values, prices)]
+    for chosen in ("python", "compiled"):
+        monkeypatch.setattr(run, "CHOSEN", chosen)
+        assert counted(other, values, prices) == wanted
+    assert counted(other, values, prices, vertex_loop=True) == wanted

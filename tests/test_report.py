@@ -120,6 +120,7 @@ Execution:
   Tile average global exchange cycles:                  0.0 (0.0% of total)
   Tile average host exchange cycles:                    8.0 (1.1% of total)
   Tile average sync cycles:                             486.0 (67.9% of total)
+  Codelets of your own are priced:                      compiled
 
 Cycles by vertex type (modelled):
   Work                            (8 instances):          100

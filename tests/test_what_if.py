@@ -18,17 +18,20 @@ from ipu_teach import (
     Engine,
     Executable,
     Graph,
+    InOut,
     IPUModel,
     MultiVertex,
     Output,
     Report,
     Vector,
+    Vertex,
     compile_graph,
     sweep,
 )
 from ipu_teach.errors import InvalidMachineModelError, InvalidOptionError, UnknownMachineFieldError
 from ipu_teach.poplibs import poplin, poputil
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
+from ipu_teach.report.summary import summary_text
 
 
 def random_engine(rng: Random) -> Engine:
@@ -135,7 +138,8 @@ class Halves(MultiVertex):
 
 
 def test_workers_divide_their_work_anew() -> None:
-    """12 elements: 6 workers store 2 each, 12 store one, 3 store 4. 5 cycles to start; a worker issues every so many."""
+    """12 elements: 6 workers store 2 each, 12 store one, 3 store 4. 5 cycles to start; a worker issues every so many; and
+    the supervisor launches them in 11."""
     device = IPUModel(tiles_per_ipu=1).create_device()
     graph = Graph(device)
     out = graph.add_variable(FLOAT, 12, "out")
@@ -154,10 +158,10 @@ def test_workers_divide_their_work_anew() -> None:
     def cycles(report: Report) -> list[int]:
         return [int(profile.cycles_per_tile[0]) for profile in report.compute_sets]
 
-    assert cycles(engine.report) == [6 * (5 + 2), 6 * 10]
-    assert cycles(engine.report.what_if(num_worker_contexts=12)) == [12 * (5 + 1), 12 * 10]
-    assert cycles(engine.report.what_if(num_worker_contexts=3)) == [3 * (5 + 4), 3 * 20]
-    assert cycles(engine.report) == [42, 60]
+    assert cycles(engine.report) == [6 * (5 + 2) + 11, 6 * 10]
+    assert cycles(engine.report.what_if(num_worker_contexts=12)) == [12 * (5 + 1) + 11, 12 * 10]
+    assert cycles(engine.report.what_if(num_worker_contexts=3)) == [3 * (5 + 4) + 11, 3 * 20]
+    assert cycles(engine.report) == [53, 60]
 
 
 @pytest.mark.parametrize("name", ["num_tiles", "tiles_per_ipu", "num_ipus"])
@@ -274,3 +278,67 @@ def test_bad_sweeps(arguments: tuple[Any, Any], text: str) -> None:
     with pytest.raises(InvalidOptionError) as caught:
         sweep(*arguments, progress=False)
     assert str(caught.value).startswith(text)
+
+
+class Scaled(Vertex):
+    x: InOut[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        self.x = self.x * 2 + self.x
+
+
+class ScaledIf(Vertex):
+    x: InOut[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        if self.x[0] == 1:
+            self.x = self.x * 2 + self.x
+
+
+COMPILED, BY_HAND = {"codelet_prices": "compiled"}, {"codelet_prices": "by hand"}
+
+
+def scaled(codelet: type[Vertex]) -> tuple[Graph, Execute, Device]:
+    device = IPUModel(tiles_per_ipu=1).create_device()
+    graph = Graph(device)
+    x = graph.add_variable(FLOAT, 40, "x")
+    graph.set_initial_value(x, 1)
+    graph.set_tile_mapping(x, 0)
+    compute_set = graph.add_compute_set("scaled")
+    graph.set_tile_mapping(graph.add_vertex(compute_set, codelet, x=x), 0)
+    return graph, Execute(compute_set), device
+
+
+def test_codelets_of_ones_own_at_two_prices() -> None:
+    """20 data paths: compiled 5 + 6 for the loop + a load, a product, a sum, a store each; by hand the product alone."""
+    graph, program, device = scaled(Scaled)
+
+    def found(engine: Engine) -> tuple[int, Report]:
+        engine.load_and_run(device)
+        assert "Codelets of your own are priced:" in summary_text(engine.report, ["Execution"])
+        assert summary_text(engine.report).count(engine.report.target.codelet_prices) == 1
+        return engine.report.compute_sets[0].cost.compute_duration, engine.report
+
+    compiled, report = found(Engine(graph, program))
+    by_hand, other = found(Engine(graph, program, BY_HAND))
+    assert (compiled, by_hand) == (6 * (5 + 6 + 20 * 4), 6 * (5 + 20))
+    assert report.what_if(**BY_HAND).digest() == other.digest() != report.digest()
+    assert report.what_if(**BY_HAND).what_if(**COMPILED).digest() == report.digest()
+    saved = compile_graph(graph, program, BY_HAND).serialize()
+    opened = Executable.deserialize(saved, codelets=[Scaled])
+    assert found(Engine(opened))[0] == by_hand
+    assert found(Engine(opened, COMPILED))[0] == compiled
+    assert Report.deserialize(other.serialize()).target.codelet_prices == "by hand"
+
+
+def test_cycles_that_were_counted_in_a_run_keep_their_prices() -> None:
+    graph, program, device = scaled(ScaledIf)
+    engine = Engine(graph, program)
+    engine.load_and_run(device)
+    assert engine.report.total_cycles > 0
+    with pytest.raises(InvalidMachineModelError) as caught:
+        engine.report.what_if(**BY_HAND)
+    assert str(caught.value) == (
+        "what_if() cannot change codelet_prices here: cycles depend on data, and were counted as the program ran.\n"
+        "  next:  run it once more: Engine(graph, program, options={\"codelet_prices\": 'by hand'})."
+    )

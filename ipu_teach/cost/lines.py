@@ -1,8 +1,9 @@
 """Which line of a codelet takes how many cycles.
 
 A line is a statement of `compute()`, or of a method or function that it calls; `times` is how often it ran. Work on single
-elements belongs to its line. Work on vectors goes beside loads and stores, so a codelet's vector part takes the longest of the
-three, and belongs to the lines of that one. The start of a vertex is no line's; what the whole is rounded up by is the last's.
+elements belongs to its line, and as compiled all other work does. By hand, work on vectors goes beside loads and stores, so a
+codelet's vector part takes the longest of the three, and belongs to the lines of that one. The start of a vertex is no line's;
+what the whole is rounded up by is the last's.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ from ipu_teach.compile.groups import Group
 from ipu_teach.compile.scalar import ScalarCode
 from ipu_teach.compile.scalar.writer import Spot
 from ipu_teach.compile.trace import Trace
-from ipu_teach.cost.codelets import UNIT, VERTEX_OVERHEAD, charges, piece_cycles, trace_cycles
+from ipu_teach.cost.codelets import UNIT, VERTEX_OVERHEAD, charges, piece_cycles, priced_for, trace_cycles
+from ipu_teach.cost.vertices.parts import SUPERVISOR_OVERHEAD
 from ipu_teach.graph.codelets import said_cycles
 from ipu_teach.graph.source import file_name
 from ipu_teach.graph.vertex import Vertex
-from ipu_teach.target import Target
+from ipu_teach.target import BY_HAND, Target
 
 MOST_PRINTED = 20  # turns in a table
 PARTS = 32  # of a cycle: what lines are counted in
@@ -109,6 +111,7 @@ def line_cycles(group: Group, row: int, target: Target) -> list[LineCycles]:
 
     `row`: of the group's table. Empty where they were not counted: data decide them, or an estimate is given.
     """
+    target = priced_for(group.table.codelet, target)
     said = said_cycles(group.table.codelet, group.estimator, group.shapes, target, "") if not group.trace.stopped else None
     if group.trace.stopped or said is not None or group.table.estimates[row] >= 0:
         return []
@@ -124,7 +127,7 @@ def lines_of_traces(codelet: type[Vertex], traces: list[Trace], target: Target) 
     for ((file, line, _), _), number in sites.items():
         times[file, line] = max(number, times.get((file, line), 0))
     found = ((counter, op.site[:2], amount) for counter, op, amount in charges(slowest, target))
-    return listed(codelet, found, times, cycles, factor_of(codelet, target))
+    return listed(codelet, found, times, cycles, target)
 
 
 def lines_of_pieces(
@@ -135,7 +138,7 @@ def lines_of_pieces(
     for piece, ran in zip(code.pieces, pieces, strict=True):
         found += [("scalar", price[0][2], ran * piece_cycles((price,), target) / UNIT) for price in piece if ran]
     found += [(counter, code.rates[rate][2], amount / UNIT) for (counter, rate), amount in beside.items()]
-    return listed(code.codelet, found, dict(zip(code.lines, times, strict=True)), cycles, factor_of(code.codelet, target))
+    return listed(code.codelet, found, dict(zip(code.lines, times, strict=True)), cycles, target)
 
 
 def factor_of(codelet: type[Vertex], target: Target) -> int:
@@ -143,20 +146,27 @@ def factor_of(codelet: type[Vertex], target: Target) -> int:
     return 1 if codelet.context == "worker" else target.num_worker_contexts
 
 
+def start_of(codelet: type[Vertex], target: Target) -> int:
+    """Cycles before a vertex comes to its first line: its own start, and that of workers by the tile's supervisor."""
+    return factor_of(codelet, target) * VERTEX_OVERHEAD + (0 if codelet.context == "worker" else SUPERVISOR_OVERHEAD)
+
+
 def listed(
-    codelet: type[Vertex], found: Iterable[Charge], times: Mapping[Spot, int], cycles: int, factor: int
+    codelet: type[Vertex], found: Iterable[Charge], times: Mapping[Spot, int], cycles: int, target: Target
 ) -> list[LineCycles]:
-    """What each line takes of the `cycles` of a worker, with `factor`, as the text has them."""
+    """What each line takes of the `cycles` of a worker; of a vertex that has the tile to itself, in cycles of the tile."""
+    by_hand, factor = target.codelet_prices == BY_HAND, factor_of(codelet, target)
     counters: dict[str, Counter[Spot]] = {name: Counter() for name in ("scalar", "vector", "loads", "stores")}
     for counter, spot, amount in found:
-        counters[counter][spot] += amount / 2 if counter == "loads" else amount  # type: ignore[assignment]
+        counters[counter][spot] += amount / 2 if counter == "loads" and by_hand else amount  # type: ignore[assignment]
     single, *beside = counters.values()
-    longest = max(beside, key=lambda counter: sum(counter.values()))
+    if by_hand:
+        beside = [max(beside, key=lambda counter: sum(counter.values()))]
     naming, ran, parts = naming_of(codelet), Counter[Line](), Counter[Line]()
     for spot, number in times.items():
         if number:
             ran[naming(spot)] = max(ran[naming(spot)], number)
-    for amounts in (single, longest):
+    for amounts in (single, *beside):
         for spot, amount in amounts.items():
             parts[naming(spot)] += floor(PARTS * amount)
     lines = sorted({*ran, *parts}, key=lambda line: (not line.method.endswith(".compute"), line))

@@ -33,7 +33,7 @@ from ipu_teach.cost.host import host_cycles, host_traffic, with_host
 from ipu_teach.cost.memory import MemoryLedger, check, ledger
 from ipu_teach.cost.merge import several
 from ipu_teach.cost.schedule import busiest_worker
-from ipu_teach.errors import MissingPerfEstimateError
+from ipu_teach.errors import InvalidMachineModelError, MissingPerfEstimateError
 from ipu_teach.graph import DataStream, Tensor
 from ipu_teach.graph.source import in_words
 from ipu_teach.program import SyncType
@@ -94,8 +94,14 @@ class CostModel:
     def at(self, target: Target) -> CostModel:
         """The costs of the same compiled program on a machine of as many tiles, at the rates of `target`.
 
-        A MultiVertex is traced again if `target` has another number of workers.
+        A MultiVertex is traced again if `target` has another number of workers. Raises `InvalidMachineModelError` for other
+        prices of codelets where cycles were counted in a run.
         """
+        counted = any(isinstance(step, MeasuredStep) for step in self.compiled.steps)
+        if counted and target.codelet_prices != self.target.codelet_prices:
+            raise InvalidMachineModelError(f"""what_if() cannot change codelet_prices here: cycles depend on data, and were
+                counted as the program ran.
+                next:  run it once more: Engine(graph, program, options={{"codelet_prices": {target.codelet_prices!r}}}).""")
         other = CostModel(self.compiled)
         other.target = target
         other._exchanges = self._exchanges

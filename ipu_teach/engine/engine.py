@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from ipu_teach.compile.programs import CopyStep, Node
 from ipu_teach.device import Device
 from ipu_teach.engine.backend import choose_backend, one_blas_thread
-from ipu_teach.engine.executable import Executable, checks_of, compile_graph
+from ipu_teach.engine.executable import Executable, checks_of, compile_graph, priced
 from ipu_teach.engine.fp.traps import control_bits
 from ipu_teach.engine.machine import How, Machine
 from ipu_teach.engine.options import Options, Value, effective, parsed
@@ -60,9 +60,10 @@ class Engine(WithoutSome):
     `load(device)`, connect the streams, and `run(i)` the program with index i. The machine's memory is initialised at load
     and kept from run to run. A device holds one program: when another engine is loaded on it, this one must be loaded again.
 
-    `options`: a dict of Poplar's engine options, see `engine.options`. `strict`: races, reads of what was never written, and
-    codelets of unknown cost are errors. `strict=False` lets all three pass; `strict={"races": False}` one of them (`races`,
-    `uninitialised`, `estimates`). A compute set that races then runs vertex by vertex, so that the last vertex wins.
+    `options`: a dict of Poplar's engine options, see `engine.options`; and `codelet_prices`, "compiled" or "by hand": who is
+    taken to have written the instructions of codelets of one's own (docs/model.md). `strict`: races, reads of what was never
+    written, and codelets of unknown cost are errors. `strict=False` lets all three pass; `strict={"races": False}` one of them
+    (`races`, `uninitialised`, `estimates`). A compute set that races then runs vertex by vertex, so that the last vertex wins.
     `merge_copies=False`: every Copy is a step of its own, also where it disturbs none beside it; no value depends on it.
     `shuffle`: a seed; vertices of a compute set run in an order drawn from it, which no result of a right program depends
     on. `exact`: no sum is reordered; results equal the plain vertex loop bit for bit on the same machine. With `exact=False`
@@ -116,9 +117,11 @@ class Engine(WithoutSome):
         self._options: Options = effective(parsed(options), self._executable.given_options)
         checks = checks_of(self._executable.checks, self._options)
         self._how = How(bool(exact), vertex_loop, shuffle, int(threads), checks["uninitialised"], checks["races"])
-        self._compiled, self._cost = self._executable.compiled, self._executable.cost
+        self._compiled, self._cost = self._executable.compiled, priced(self._executable.cost, self._options)
         self._target = self._executable.target
         self._profile: Profile = self._executable.profile
+        if self._cost is not self._executable.cost:
+            self._profile = CompiledProfile(self._cost)
         self._feeds: dict[str, Feed] = {}
         self._drains: dict[str, Drain] = {}
         self._machine: Machine | None = None
@@ -145,7 +148,7 @@ class Engine(WithoutSome):
         if not isinstance(device, Device):
             raise TensorIOStateError(f"""load() was given {shown(device)}, which is no device.
                 next:  give it IPUModel(…).create_device().""")
-        if device.target != self._target:
+        if replace(device.target, codelet_prices=self._target.codelet_prices) != self._target:
             names = [f.name for f in fields(self._target)]
             name = next(n for n in names if getattr(device.target, n) != getattr(self._target, n))
             raise TensorIOStateError(f"""The engine was compiled for another machine than this device.

@@ -307,7 +307,7 @@ class Machine:
         graph, watch = self.compiled.graph, Watch(group, self._registers)
         chance = chance_of(group, self._registers, any(kind.looks_at_stores for kind in watch.kinds))
         return Site(
-            self.memory, graph.layouts, graph.target, compute_set, self._registers, watch, chance, self.how.exact,
+            self.memory, graph.layouts, self._cost.target, compute_set, self._registers, watch, chance, self.how.exact,
             self.how.threads, self._pool, self._marks, self.how.races,
         )  # fmt: skip
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from ipu_teach.errors import InvalidOptionError, NotOfferedError, did_you_mean, shown
 from ipu_teach.report.table import expression
+from ipu_teach.target import PRICES
 
 ENVIRONMENT = "IPU_TEACH_ENGINE_OPTIONS"
 Value = bool | int | str | None
@@ -45,6 +46,7 @@ _OPTIONS: dict[str, _Option] = {
     "autoReport.outputSerializedGraph": _Option(bool, False, "compile_graph(graph, program).save(path) writes the graph."),
     "autoReport.outputLoweredVars": _Option(bool, False, _REPORT),
     "autoReport.executionProfileProgramRunCount": _Option(int, 2),
+    "codelet_prices": _Option(PRICES),  # none of Poplar's; without it what the machine says
     "debug.allowOutOfMemory": _Option(bool, False),
     "debug.checkUninitialised": _Option(bool),
     "debug.computeInstrumentationLevel": _Option(_LEVELS, "Vertex"),

@@ -11,6 +11,7 @@ from ipu_teach.golden.row import MODEL, SILICON, Row, not_modelled
 from ipu_teach.golden.tut6 import DotProduct, dot_cycles
 from ipu_teach.graph import Graph, Vertex
 from ipu_teach.program import Execute
+from ipu_teach.target import BY_HAND
 from ipu_teach.types import FLOAT, HALF
 
 NOTEBOOK = "graphcore-research/tessellate-ipu, notebook IPU Peak Flops"
@@ -36,9 +37,9 @@ def amp() -> list[Row]:
     return rows
 
 
-def traced_cycles(codelet: type[Vertex], elements: int) -> int:
+def traced_cycles(codelet: type[Vertex], elements: int, prices: str = BY_HAND) -> int:
     """Worker cycles of one vertex with vectors of `elements` FLOAT, counted from its trace."""
-    graph = Graph(machine("ipu2"))
+    graph = Graph(machine("ipu2", codelet_prices=prices))
     fields = {f.name: graph.add_variable(FLOAT, (elements,) * f.depth) for f in codelet.fields.values()}
     compute_set = graph.add_compute_set("one")
     graph.set_tile_mapping(graph.add_vertex(compute_set, codelet, fields), 0)

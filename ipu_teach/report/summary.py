@@ -113,6 +113,7 @@ def _execution(report: Report) -> list[str]:
         line("Tile average global exchange cycles:", float(report.global_exchange_cycles)),
         line("Tile average host exchange cycles:", report.host_exchange_cycles),
         line("Tile average sync cycles:", float(report.sync_cycles_per_tile.mean())),
+        f"{'Codelets of your own are priced:':<54}{report.target.codelet_prices}",
         *_unrecorded(report),
     ]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ipu_teach.compile.scalar.kinds import BOOLS, FLOATS, INTS, SAMPLES, WEAK, dtype_of, is_number, kind_of, numpys, reach
 from ipu_teach.compile.scalar.values import LIMIT, Const, Num, Refused
-from ipu_teach.compile.scalar.writer import Make, Writer
+from ipu_teach.compile.scalar.writer import FUSED, Make, Writer
 
 # Of each operator: its sign, what does it to Python's numbers, and numpy's name for it.
 BINARY: dict[type, tuple[str, Callable[..., Any], str]] = {
@@ -33,6 +33,7 @@ UNARY: dict[type, tuple[str, Callable[..., Any], str]] = {
 COMPARE = frozenset(("<", "<=", ">", ">=", "==", "!="))
 POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal"}
 _DIVISION = {"//": "floordiv", "%": "mod"}
+_SINGLE = ("f4", "f8", "wf")  # FLOAT, and what a codelet in C++ would have as FLOAT
 _NOT_FINITE = {"inf": "np.inf", "-inf": "(-np.inf)", "nan": "np.nan"}
 
 
@@ -195,8 +196,7 @@ class Arithmetic(Writer):
     def priced(self, name: str, types: dict[str, str], data: bool) -> None:
         """Spend an operation whose result has one of these types: numpy's own type, if it has one."""
         if data:
-            strong = [t for t in types if t not in WEAK] or list(types)
-            self.spend(name, dtype_of(strong[0]).name)
+            self.spend(name, dtype_of(_strong(types)).name)
 
     def binary(self, kind: type, a: Num, b: Num, node: ast.AST) -> Num:
         """`a op b` of two numbers."""
@@ -211,7 +211,7 @@ class Arithmetic(Writer):
         slots, tag = self.dispatch([a, b], self.arith(sign, fn, node, [a.const, b.const], [a.bound, b.bound]))
         if name == "power":
             name = POWERS.get(b.const, "power")
-        self.priced(name, slots, data)
+        self.priced(FUSED if name in ("add", "subtract") and _of_product(node, a, b, slots) else name, slots, data)
         affine = _affine(sign, a, b) if slots.keys() == {"wi"} else None
         return Num(slots, f"({a.py} {sign} {b.py})", tag, data, bound=_bound(sign, a.bound, b.bound, slots), affine=affine)
 
@@ -278,6 +278,20 @@ class Arithmetic(Writer):
             py = f"{numpys(dtype_of(t))}({_NOT_FINITE.get(number, number)})"
         py = _NOT_FINITE.get(py, py)
         return Num({t: text}, f"({py})" if py.startswith("-") else py, const=value, bound=abs(value) if t == "wi" else None)
+
+
+def _strong(types: dict[str, str]) -> str:
+    """Of the types of a number one of numpy's, if there is one."""
+    return next((t for t in types if t not in WEAK), next(iter(types)))
+
+
+def _of_product(node: ast.AST, a: Num, b: Num, types: dict[str, str]) -> bool:
+    """True if one of two operands is a product that stands there itself, so that nothing else takes it."""
+    parts = (node.left, node.right) if isinstance(node, ast.BinOp) else (None, getattr(node, "value", None))
+    return _strong(types) in _SINGLE and any(
+        isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mult) and x.data and _strong(x.alts) in _SINGLE
+        for part, x in zip(parts, (a, b), strict=True)
+    )
 
 
 def _by_power(op: str, a: str, b: str) -> str:

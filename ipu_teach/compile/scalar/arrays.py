@@ -26,7 +26,7 @@ from ipu_teach.compile.scalar.kinds import (
 )
 from ipu_teach.compile.scalar.values import LENGTH, Arr, Const, Num, Table, Vec
 from ipu_teach.compile.scalar.variables import Variables
-from ipu_teach.compile.scalar.writer import Make
+from ipu_teach.compile.scalar.writer import AGAIN, BEYOND, FUSED, LOOP, OF_PRODUCT, PRODUCT, Make
 from ipu_teach.compile.trace import ELEMENTWISE, REDUCTIONS
 from ipu_teach.graph.vector_layout import VectorLayout
 from ipu_teach.graph.vertex import Field
@@ -172,7 +172,7 @@ class Arrays(Variables):
         key = ("][" if array.box else ", ").join(k.py for k in keys) or "()"
         cut = t[0] == "u" and not array.local and FLOATS & value.alts.keys()
         self.emit(None, f"{array.py}[{key}] = {f'to_unsigned({value.py}, {array.py}.dtype)' if cut else value.py}")
-        self.spend()
+        self.spend(times=1 if array.box or int(array.type[1]) >= 4 else 3)  # memory is written by the word
         if array.box:
             self.boxes[array.box] |= set(value.alts)
             for slot, text in {SLOT[t]: text for t, text in value.alts.items()}.items():
@@ -265,8 +265,8 @@ class Arrays(Variables):
 
     # Whole regions
 
-    def as_vec(self, a: Any, node: ast.AST) -> Vec:
-        """An operand of a statement over whole regions."""
+    def as_vec(self, a: Any, node: ast.AST, load: str = "") -> Vec:
+        """An operand of a statement over whole regions. `load`: what its load is called."""
         if isinstance(a, Vec):
             return a
         if isinstance(a, Const) and isinstance(a.value, np.ndarray):
@@ -282,7 +282,12 @@ class Arrays(Variables):
             self.refuse(node, "a list among arrays" if isinstance(a, Arr) else "this among arrays", "a loop over its elements")
         array, vec, marked = a, self._spans(a), self.multi and not a.local
         if not a.local:
-            self.spend_on_all("loads", vec, "", a.type)
+            self.spend_on_all("loads", vec, load or (AGAIN if a.py in self.loaded else ""), a.type)
+        elif self.temporaries.get(a.py) != self.loops_over and a.py not in self.loaded and not load:
+            self.spend_on_all("loads", vec, BEYOND, a.type)
+            if a.py in self.temporaries and self.spilled.setdefault(a.py, node) is node:
+                self.spend_on_all("stores", vec, BEYOND, a.type)
+        self.loaded.add(a.py)
         if marked:
             self.emit(None, f"r_{a.mark}[...] |= wbit")
 
@@ -342,12 +347,14 @@ class Arrays(Variables):
             self.refuse(node, py)
         if make is None:
             self.by_python(node, py)
-        self.spend_on_all("vec", longest, name, t)
+        fused = name in ("add", "subtract") and any(v.scaled and v.type == t for v in parts)
+        self.spend_on_all("vec", longest, FUSED if fused else name, t)
 
         def item(k: str) -> str:
             return ZERO[SLOT[t]] if make is None else self.named(make(types, [v.item(k) for v in parts])[1])
 
-        return Vec(longest.dims, t, item, py, frozenset().union(*(v.bufs for v in parts)), longest.size)
+        bufs, product = frozenset[str]().union(*(v.bufs for v in parts)), name == "multiply" and t in ("f2", "f4")
+        return Vec(longest.dims, t, item, py, bufs, longest.size, product, product and not all(v.dims for v in parts))
 
     def _fits(self, v: Vec, to: Vec, what: str, node: ast.AST) -> None:
         """Elements meet one by one; what numpy stretches is left to it."""
@@ -396,8 +403,8 @@ class Arrays(Variables):
         self.emit(None, f"{to.py}[...] = {v.py}")
         if to.mark:
             self.emit(None, f"{to.mark}[...] {self._marks(t)}")
-        if not to.local:
-            self.spend_on_all("stores", whole, "", t)
+        self.spend_on_all("stores", whole, BEYOND if to.local else "", t)
+        self.end_loop()
 
     def reduced(self, f: Any, value: Any, node: ast.AST) -> Num:
         """A number of a whole region: np.sum, np.any and the like. Of floats by numpy's own loop, which adds in pairs."""
@@ -406,7 +413,8 @@ class Arrays(Variables):
             self.refuse(node, f"np.{f.__name__}() of a number")
         py, letter = f"np.{f.__name__}({v.py})", np.dtype(v.type).char
         t = kind_of(f(np.ones(2, v.type))[()])
-        self.spend_on_all("vec", v, ufunc.__name__, v.type)
+        self.spend_on_all("vec", v, FUSED if f is np.sum and v.product else ufunc.__name__, v.type)
+        self.end_loop()
         begin, step = REDUCED[ufunc.__name__]
         if not begin:
             self.bail(f"{v.n} == 0", node)
@@ -432,7 +440,7 @@ class Arrays(Variables):
 
     def product(self, a: Any, b: Any, form: str, node: ast.AST) -> Any:
         """a @ b of vectors and matrices, by numpy's own loop."""
-        x, y = self.as_vec(a, node), self.as_vec(b, node)
+        x, y = self.as_vec(a, node, OF_PRODUCT), self.as_vec(b, node, OF_PRODUCT)
         if not x.dims or not y.dims:
             self.refuse(node, "@ of a number")
         t, py = kind_of(SAMPLES[x.type] * SAMPLES[y.type]), form.format(x.py, y.py)
@@ -441,9 +449,11 @@ class Arrays(Variables):
         whole = Vec(dims, t, lambda k: "", name, size=f"np.size({name})")
         for v, field in ((x, a), (y, b)):
             if dims and len(v.dims) == 1 and isinstance(field, Arr) and not field.local:  # read for each number of the result
-                self.spend_on_all("loads", v, "", v.type, (f"({whole.n} - 1) * ", f"({whole.size} - 1) * "))
+                self.spend_on_all("loads", v, OF_PRODUCT, v.type, (f"({whole.n} - 1) * ", f"({whole.size} - 1) * "))
         inner = Vec(x.dims[-1:], t, x.item, x.py, size=f"{x.py}.shape[-1]" if len(x.dims) > 1 else x.size)
-        self.spend_on_all("vec", inner, "", t, (f"{whole.n} * ", f"{whole.size} * ") if dims else ("", ""))
+        self.spend_on_all("vec", inner, PRODUCT, t, (f"{whole.n} * ", f"{whole.size} * ") if dims else ("", ""))
+        self.end_loop(whole if dims else None)
+        self.temporaries[name] = self.loops_over
         letter = np.dtype(t).char
         plain = f"{letter}{letter}->{letter}" in np.matmul.types and t == x.type == y.type and t not in ("f2", "b1")
         if not plain or self.multi or (form != "({} @ {})" and dims):
@@ -482,10 +492,13 @@ class Arrays(Variables):
         if not sizes:
             self.priced(f.__name__, {t: ""}, any(isinstance(a, Num) and a.data for a in args))
         elif f in SOLVERS:  # what the product of the matrix and itself costs
-            self.spend_on_all("vec", replace(most, size=f"len({args[0].py})"), "", t, ("", f"{sizes[0]} * "))
+            self.spend_on_all("vec", replace(most, size=f"len({args[0].py})"), PRODUCT, t, ("", f"{sizes[0]} * "))
         else:
             own = f in ELEMENTWISE or isinstance(f, np.ufunc)  # has a price of its own
             self.spend_on_all("vec", most, f.__name__ if own else "each", t)
+        if sizes:
+            self.end_loop()
+        self.temporaries[name] = self.loops_over
         if isinstance(found, np.ndarray) and found.ndim:
             return Arr(name, t, (("-1", "1"),) * found.ndim, "0", name, local=True)
         return Num({t: ZERO[SLOT[t]]}, name, data=True, bound=reach([t]))
@@ -516,7 +529,16 @@ class Arrays(Variables):
         self.flush()
         self.emit(None, "«x0»")
         if self.vectors:
-            self.both("cyc += max(vec, loads // 2, stores)")
+            self.both("cyc += «all»")
+
+    def end_loop(self, each: Vec | None = None) -> None:
+        """The end of a loop over vectors; of one for `each` element of a result."""
+        if each is None:
+            self.spend(LOOP)
+        else:
+            self.spend_on_all("vec", each, LOOP, each.type)
+        self.loops_over += 1
+        self.loaded.clear()
 
 
 def nested(texts: list[str], shape: tuple[int, ...], brackets: str = "()") -> str:

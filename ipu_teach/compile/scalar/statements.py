@@ -199,6 +199,7 @@ class Statements(Expressions):
             self.emit(line.format(x), line.format(a.py))
             self.depth += 1
             self.state, self.live, self.cost = dict(before), True, Counter(spent)
+            self.loaded.clear()
             self.live = self.reached(way) and self.live
             if self.live:
                 ends.append(self.state)
@@ -210,6 +211,7 @@ class Statements(Expressions):
             self.both("pass")
             self.depth -= 1
         self.cost = first[0] if first is not None else Counter()
+        self.loaded.clear()
         self.control -= a.data
         self.live = bool(ends)
         self.state = self.joined(*ends) if ends else before
@@ -311,6 +313,7 @@ class Statements(Expressions):
         scope, flag = self.scope, self.new("q")
         breaks: list[State] = []
         continues: list[State] = []
+        self.loaded.clear()
         scope.loops.append(((breaks, continues), flag))
         self.state, self.live = state, True
         through = bool(scope.returns) and _returns(node.body)
@@ -320,6 +323,7 @@ class Statements(Expressions):
         self.control += begun.data
         self.block(node.body)
         self.flush()
+        self.loaded.clear()
         self.both("pass")
         ends = ([self.state] if self.live else []) + continues
         self.control -= begun.data

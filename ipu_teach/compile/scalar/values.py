@@ -102,6 +102,7 @@ class Vec:
     """An expression over whole regions: `item(k)` writes what gives element k, and returns the text of it.
 
     `dims`: the compiled text's length of each axis, none for a number; `size`: CPython's text for how many elements it has.
+    `product`: it is the product of two others; `scaled`: one of those is a number.
     """
 
     dims: tuple[str, ...]
@@ -110,6 +111,8 @@ class Vec:
     py: str
     bufs: frozenset[str] = frozenset()
     size: str = ""
+    product: bool = False
+    scaled: bool = False
 
     @property
     def n(self) -> str:

@@ -18,8 +18,11 @@ class Variables(Arithmetic):
         """Give a variable a value: its slot, its tag if it ever has several types, and what is known of it from here on."""
         if isinstance(value, Vec):
             value = self._laid_out(value)
+            self.temporaries[value.py] = self.loops_over
         if isinstance(value, Arr):
             self.state[name] = self._array(slot_of(name), value)
+            if value.py in self.temporaries:
+                self.temporaries[slot_of(name)] = self.temporaries[value.py]
         elif isinstance(value, Num):
             self.state[name] = self._number(name, slot_of(name), value)
         else:

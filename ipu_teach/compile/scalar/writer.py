@@ -25,6 +25,10 @@ Spot = tuple[str, int]  # file and line of a statement of the learner's
 Price = tuple[str, str, Spot]
 Piece = tuple[tuple[Price, int], ...]
 Rate = tuple[str, str, Spot]  # an operation on whole regions; no name: one data path a cycle
+# What is none of numpy's operations, and priced by who wrote the instructions: a sum that may be one with a product; the start
+# of a loop over vectors; what is loaded once more in one loop, or beside a product; products of a @ b; what of an array that
+# lasts the registers cannot hold.
+FUSED, LOOP, AGAIN, OF_PRODUCT, PRODUCT, BEYOND = "a sum of a product", "a loop", "again", "of a product", "product", "beyond"
 
 Make = Callable[[list[str], list[str]], tuple[str, str]]
 
@@ -80,6 +84,10 @@ class Writer:
         self.depth = self.count = self.control = self.dry = self.line = 0
         self.depth = 1
         self.cost: Counter[Price] = Counter()
+        self.loops_over = 0  # over vectors, those that end above this place
+        self.loaded: set[str] = set()  # regions that the loop over vectors at hand has loaded
+        self.temporaries: dict[str, int] = {}  # by temporary array: how many such loops were over when it was worked out
+        self.spilled: dict[str, ast.AST] = {}  # by temporary array: where it is first taken by a later loop
         self.state: State = {}
         self.scopes: list[Scope] = []
         self.live = True

@@ -21,15 +21,15 @@ import numpy as np
 
 from ipu_teach.compile.scalar import ScalarCode, scalar_code
 from ipu_teach.compile.tracer import trace_codelet
-from ipu_teach.cost.codelets import UNIT, UNKNOWN, VERTEX_OVERHEAD, trace_cycles
-from ipu_teach.cost.lines import LineCycles, Observed, Turn, factor_of, lines_of_pieces, lines_of_traces, naming_of
+from ipu_teach.cost.codelets import UNIT, UNKNOWN, VERTEX_OVERHEAD, priced_for, trace_cycles
+from ipu_teach.cost.lines import LineCycles, Observed, Turn, factor_of, lines_of_pieces, lines_of_traces, naming_of, start_of
 from ipu_teach.engine.scalar.count import beside
 from ipu_teach.engine.scalar.fields import index_of, parts_of
 from ipu_teach.engine.scalar.program import FOREVER
 from ipu_teach.engine.scalar.text import python_text
 from ipu_teach.graph.codelets import said_cycles
 from ipu_teach.graph.vertex import Vertex, regions_of, run_on, workers
-from ipu_teach.target import Target, make_target
+from ipu_teach.target import BY_HAND, Target, make_target
 
 MOST_TURNS = 10_000  # that are kept of a vertex; all are counted
 MOST_NUMBERS = 16  # of an array among the locals
@@ -46,6 +46,7 @@ def observe(codelet: type[Vertex], target: Target | None = None, /, **values: An
 
 def observed(codelet: type[Vertex], regions: Mapping[str, Any], target: Target) -> Observed:
     """The same for host arrays of the fields, lists of them for lists of vectors. They change as the vertex runs."""
+    target = priced_for(codelet, target)
     shapes = {n: tuple(p.shape for p in r) if isinstance(r, list) else r.shape for n, r in regions.items()}
     calls, factor = workers(codelet, target.num_worker_contexts), factor_of(codelet, target)
     traces = [trace_codelet(codelet, shapes, codelet.__name__, len(calls), worker) for worker in calls]
@@ -54,17 +55,18 @@ def observed(codelet: type[Vertex], regions: Mapping[str, Any], target: Target) 
     result, slowest = run_on(codelet, regions), max(watches, key=lambda watch: watch.cycles, default=None)
     said = said_cycles(codelet, None, shapes, target, codelet.__name__)
     traced = None if any(trace.stopped for trace in traces) else max(trace_cycles(trace, target) for trace in traces)
-    cycles, lines = UNKNOWN, list[LineCycles]()
+    cycles, lines, start = UNKNOWN, list[LineCycles](), start_of(codelet, target)
+    around = start - factor * VERTEX_OVERHEAD
     if said is not None:
         cycles = int(said)
     elif traced is not None:
-        cycles, lines = factor * traced, lines_of_traces(codelet, traces, target)
+        cycles, lines = factor * traced + around, lines_of_traces(codelet, traces, target)
     elif slowest is not None:
-        cycles, lines = factor * slowest.cycles, slowest.by_line(target)
+        cycles, lines = factor * slowest.cycles + around, slowest.by_line(target)
     if slowest is None:
-        return Observed(codelet, result, cycles, factor * VERTEX_OVERHEAD, lines, [], 0)
+        return Observed(codelet, result, cycles, start, lines, [], 0)
     worker = watches.index(slowest)
-    return Observed(codelet, result, cycles, factor * VERTEX_OVERHEAD, lines, slowest.turns, slowest.count, worker)
+    return Observed(codelet, result, cycles, start, lines, slowest.turns, slowest.count, worker)
 
 
 def _watched(code: ScalarCode, regions: Mapping[str, Any], target: Target, count: int) -> list[Watch]:
@@ -74,7 +76,7 @@ def _watched(code: ScalarCode, regions: Mapping[str, Any], target: Target, count
     text = compile(python_text(code, target, watched=True), f"<{code.codelet.__name__}, watched>", "exec")
     marks, reads = beside(code, copies, count)
     for worker in range(count):
-        watch = Watch(code, copies, factor_of(code.codelet, target))
+        watch = Watch(code, copies, target)
         space: dict[str, Any] = {"watch": watch}
         exec(text, space)
         given = [watch.noted(name, region) for name, region in copies.items()]
@@ -91,8 +93,9 @@ def _watched(code: ScalarCode, regions: Mapping[str, Any], target: Target, count
 class Watch:
     """What CPython's text tells while it runs a vertex. `turns`: see `Observed`; `count`: how many there were."""
 
-    def __init__(self, code: ScalarCode, regions: Mapping[str, Any], factor: int) -> None:
-        self.code, self.regions, self.factor = code, regions, factor
+    def __init__(self, code: ScalarCode, regions: Mapping[str, Any], target: Target) -> None:
+        self.code, self.regions, self.factor = code, regions, factor_of(code.codelet, target)
+        self.by_hand = target.codelet_prices == BY_HAND
         self.pieces, self.lines, self.cycles = [0] * len(code.pieces), [0] * len(code.lines), 0
         self.amounts: Counter[tuple[str, int]] = Counter()  # of work on whole regions, by counter and rate
         self.turns: list[Turn] = []
@@ -140,17 +143,22 @@ class Watch:
         self.count, kept = self.count + 1, len(self.turns) < MOST_TURNS
         if kept:
             self.turns.append(turn)
-        self.open.append((head, turn, _so_far(names), kept))
+        self.open.append((head, turn, self._so_far(names), kept))
 
     def _close(self, names: Mapping[str, Any]) -> Turn:
         head, turn, begun, kept = self.open.pop()
         if kept:
-            turn.cycles = self.factor * (_so_far(names) - begun) / UNIT
+            turn.cycles = self.factor * (self._so_far(names) - begun) / UNIT
             turn.values = _values(names, self.heads[head][1])
             for name, places in turn.stored.items():
                 indices = (tuple(index_of(place, self.regions[name])) for place in sorted(places))
                 turn.stored[name] = [index[0] if len(index) == 1 else index for index in indices]
         return turn
+
+    def _so_far(self, names: Mapping[str, Any]) -> int:
+        """Units of cycles that a text has counted."""
+        vec, loads, stores = (int(names.get(counter, 0)) for counter in ("vec", "loads", "stores"))
+        return int(names["cyc"]) + (max(vec, loads // 2, stores) if self.by_hand else vec + loads + stores)
 
     def noted(self, name: str, region: Any) -> Any:
         """A field such that it is noted what is stored in it."""
@@ -190,12 +198,6 @@ class _Noted(np.ndarray[Any, np.dtype[Any]]):
             first += (place.__array_interface__["data"][0] - self.origin.__array_interface__["data"][0]) // self.itemsize
             steps = (np.arange(n) * (s // self.itemsize) for n, s in zip(place.shape, place.strides, strict=True))
             self.tell(name, (first + sum(np.ix_(*steps), np.zeros(place.shape, np.int64))).reshape(-1).tolist())
-
-
-def _so_far(names: Mapping[str, Any]) -> int:
-    """Units of cycles that a text has counted."""
-    cycles: int = names["cyc"]
-    return cycles + max(names["vec"], names["loads"] // 2, names["stores"]) if "vec" in names else cycles
 
 
 def _values(names: Mapping[str, Any], prefix: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from ipu_teach.compile.scalar import ScalarCode
 from ipu_teach.cost.codelets import UNIT, VERTEX_OVERHEAD, piece_cycles, rate_cycles
-from ipu_teach.target import Target
+from ipu_teach.target import BY_HAND, Target
 
 _MARK = re.compile("«([a-z]?)(\\d+)(?:\\|([^»]*))?»")
 _QUIET = re.compile(" *«[lefx]")  # a line that only a watched text has
@@ -102,6 +102,7 @@ def _told(line: str) -> str:
 def _priced(lines: Iterable[str], code: ScalarCode, target: Target) -> list[str]:
     pieces = [piece_cycles(piece, target) for piece in code.pieces]
     rates = [rate_cycles(rate, target) for rate in code.rates]
+    together = "max(vec, loads // 2, stores)" if target.codelet_prices == BY_HAND else "vec + loads + stores"
 
     def price(found: re.Match[str]) -> str:
         kind, number, n = found[1], int(found[2]), found[3]
@@ -109,6 +110,11 @@ def _priced(lines: Iterable[str], code: ScalarCode, target: Target) -> list[str]
             return n
         if not kind:
             return str(pieces[number])
-        return " + ".join(f"{cycles} * (({n} + {width - 1}) // {width})" for cycles, width in rates[number])
+        parts = []
+        for cycles, width, kept in rates[number]:
+            paths = f"({n} + {width - 1}) // {width}"
+            parts.append(f"{cycles} * max(0, {paths} - {kept})" if kept else f"{cycles} * ({paths})")
+        return " + ".join(parts) or "0"
 
+    lines = [line.replace("«all»", together) for line in lines]
     return [_MARK.sub(price, line) if "«" in line else line for line in lines]
