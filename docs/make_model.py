@@ -52,6 +52,8 @@ def golden() -> Iterator[str]:
     found = [row for _, rows in table.families() for row in rows]
     yield table.summary(found) + "."
     yield ""
+    yield from (f"* {line}." for line in table.classes(found))
+    yield ""
     yield cells("figure", "kind", "published", "modelled", "error", "within", "verdict", "why", "source")
     yield "|---|---|---|---|---|---|---|---|---|"
     for row in found:

@@ -26,7 +26,7 @@ TARGET = [
     Row(
         "IPUModel",
         "IPUModel",
-        "fields are keywords too: `IPUModel(tiles_per_ipu=13)`; the presets are ipu1, ipu2 and bow",
+        "fields are keywords too: `IPUModel(tiles_per_ipu=13)`; the presets are ipu1, ipu2, bow and c600",
         'IPUModel("ipu2", tiles_per_ipu=13)',
     ),
     Row("IPUModel::createDevice", "IPUModel.create_device", "no options; half always rounds", "IPUModel().create_device()"),

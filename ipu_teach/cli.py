@@ -214,7 +214,8 @@ def build_parser() -> argparse.ArgumentParser:
     text = "print every published figure beside what the kit models"
     command = commands.add_parser("golden", help=text, description=text)
     command.add_argument("--json", action="store_true", help="print the rows as data")
-    command.set_defaults(do=lambda given: golden(["--json"] if given.json else []))
+    command.add_argument("--only", default="", metavar="WORDS", help="the families with these words in their title")
+    command.set_defaults(do=lambda given: golden([*(["--json"] if given.json else []), "--only", given.only]))
 
     from ipu_teach import bench
 

@@ -140,7 +140,7 @@ class DeviceManager:
 class IPUModel:
     """A model of one or more IPUs, from 1 tile up.
 
-    `version` is "ipu1" (GC2), "ipu2" (GC200) or "bow". Any field of `Target` may be changed by name, here or later:
+    `version` is "ipu1" (GC2), "ipu2" (GC200), "bow" or "c600". Any field of `Target` may be changed by name, here or later:
 
         model = IPUModel("ipu2", tiles_per_ipu=13)
         model.num_ipus = 2

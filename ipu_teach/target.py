@@ -1,4 +1,4 @@
-"""One frozen description of a machine, and the presets ipu1, ipu2 and bow.
+"""One frozen description of a machine, and the presets ipu1, ipu2, bow and c600.
 
 Every constant says its unit and its source. Sources in short:
 
@@ -197,7 +197,14 @@ _BOW: dict[str, tuple[Any, str]] = {
     "link_bytes_per_cycle": (44.2, "assumed: the links of ipu2 seen from a clock of 1.85 GHz"),
     "rail_bytes_per_cycle": (22.1, "assumed: the links of ipu2 seen from a clock of 1.85 GHz"),
 }
-PRESETS: dict[str, dict[str, tuple[Any, str]]] = {"ipu1": _IPU1, "ipu2": {}, "bow": _BOW}
+_C600: dict[str, tuple[Any, str]] = {
+    "ipu_version": ("c600", "Graphcore, C600 datasheet: the Mk2 IPU with FP8 support on a PCIe card"),
+    "tile_clock_frequency": (1.5e9, "osmarks/ipu-stack, README: 1,472 tiles at 1.5 GHz"),
+    "host_bytes_per_second": (8e9, "assumed equal to ipu2; no C600 figure is published"),
+    "link_bytes_per_cycle": (54.3, "assumed: the links of ipu2 seen from a clock of 1.5 GHz"),
+    "rail_bytes_per_cycle": (27.1, "assumed: the links of ipu2 seen from a clock of 1.5 GHz"),
+}
+PRESETS: dict[str, dict[str, tuple[Any, str]]] = {"ipu1": _IPU1, "ipu2": {}, "bow": _BOW, "c600": _C600}
 
 
 def source(version: str, name: str) -> str:

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,22 +17,34 @@ import pytest
 
 from ipu_teach import FLOAT, Engine, Graph, IPUModel, cli, golden
 from ipu_teach.golden import halo, matrix_vector, programs, single_vertices, table
-from ipu_teach.golden.row import CALIBRATES, KINDS, NOT_MODELLED, OUTSIDE, REPRODUCED, VERDICTS, Row, not_modelled
+from ipu_teach.golden.row import (
+    CALIBRATES,
+    EXPLAINED,
+    FORMATS,
+    KINDS,
+    NOT_MODELLED,
+    OUTSIDE,
+    REPRODUCED,
+    TOLERANCES,
+    VERDICTS,
+    Row,
+    not_modelled,
+)  # fmt: skip
 from ipu_teach.golden.tut6 import LoopDotProduct
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 
-KEYS = ["name", "kind", "source", "published", "modelled", "error", "tolerance", "verdict", "why"]
+KEYS = ["name", "work", "kind", "source", "published", "modelled", "error", "tolerance", "verdict", "why"]
 
 
 @pytest.fixture(scope="module")
 def families() -> tuple[tuple[str, Any], ...]:
     """`table.FAMILIES`, worked out once."""
-    return tuple((title, partial(list, found)) for title, found in table.families())
+    return tuple((title, found[0].work, partial(list, found)) for title, found in table.families())
 
 
 @pytest.fixture(scope="module")
 def rows(families: tuple[tuple[str, Any], ...]) -> list[Row]:
-    return [row for _, found in families for row in found()]
+    return [row for _, _, found in families for row in found()]
 
 
 # --- a row ------------------------------------------------------------------------------------------------------------
@@ -56,6 +69,15 @@ def test_the_verdict_on_a_row(
     row = Row("figure", "silicon", "somewhere", published, modelled, tolerance, "because", calibrates)
     assert (row.error, row.verdict) == (error, verdict)
     assert list(row.as_dict()) == KEYS
+    # A reason makes a row that is outside explained, and no other.
+    assert replace(row, explained=True).verdict == (EXPLAINED if verdict == OUTSIDE else verdict)
+
+
+# Rows with a wider tolerance of their own: figures that were printed with one or two digits, or for another clock.
+OLDER = {
+    "Bow: memory (GB)", "Bow-2000: memory (GB)", "GC2: memory bandwidth, nominal (TB/s)", "GC200: memory bandwidth (TB/s)",
+    "GC200: exchange, any pattern (TB/s)",
+}  # fmt: skip
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
@@ -66,19 +88,35 @@ def test_every_row_has_a_source_and_a_reason(rows: list[Row]) -> None:
         assert row.kind in KINDS and row.verdict in VERDICTS, row.name
         assert len(row.source) >= 10 and len(row.why) >= 5, row.name
         assert "to be set" not in row.why
-        assert row.tolerance <= 0.15, row.name
+        # No row has more room than its class of work, but for those that are older than the classes.
+        assert row.tolerance <= TOLERANCES[row.work] or row.name in OLDER, row.name
         # An exact figure may be counted; whatever may differ says why, in more words.
         assert row.tolerance <= 0.005 or len(row.why) >= 15, row.name
     assert not [name for name, count in Counter(row.name for row in rows).items() if count > 1]
 
 
 def test_there_are_as_many_rows_as_promised(rows: list[Row]) -> None:
-    assert len(rows) >= 60
+    assert len(rows) >= 160
     good = [row for row in rows if row.verdict == REPRODUCED]
-    assert len(good) >= 45
+    assert len(good) >= 86
     measured = [row for row in good if row.kind in ("silicon", "Graphcore's model")]
     assert len(measured) >= 18
     assert len([row for row in measured if row.kind == "silicon"]) >= 8
+
+
+def test_every_class_of_work_is_as_near_as_it_is_said_to_be(rows: list[Row]) -> None:
+    """What is met lies within 6 % on average and 25 % at worst, calibrating figures left out."""
+    met = [abs(row.error or 0) for row in rows if row.verdict == REPRODUCED and row.work != FORMATS]
+    assert sum(met) / len(met) <= 0.06 and max(met) <= 0.25
+    said = list(table.classes(rows))
+    assert [line.partition(",")[0] for line in said] == list(TOLERANCES)
+    for line in said:
+        work = line.partition(",")[0]
+        here = [row.error or 0 for row in rows if row.work == work and row.verdict == REPRODUCED]
+        assert f": {len(here)} reproduced, mean {sum(here) / len(here):+.1%}, " in line
+        assert f"worst {max(here, key=abs):+.1%}" in line
+        explained = sum(row.work == work and row.verdict == EXPLAINED for row in rows)
+        assert (f"; {explained} explained, " in line) == bool(explained)
 
 
 def test_no_row_is_outside(rows: list[Row]) -> None:
@@ -125,10 +163,11 @@ def test_the_table_as_text(known: None, rows: list[Row], capsys: pytest.CaptureF
         assert row.source in text and row.why in text
     said = [f"{n} {verdict}" for verdict in VERDICTS if (n := sum(row.verdict == verdict for row in rows))]
     assert text.endswith(f"{len(rows)} rows: {', '.join(said)}\n")
+    assert "\n".join(table.classes(rows)) in text
 
 
 def planted(*rows: Row) -> tuple[tuple[str, Any], ...]:
-    return (("Planted", lambda: list(rows)),)
+    return (("Planted", "vertices", lambda: list(rows)),)
 
 
 GOOD = Row("a figure", "silicon", "a thesis", 1000, 1010, 0.02, "nearly")
@@ -157,6 +196,7 @@ def test_a_row_outside_ends_in_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest
         "                 datasheet: a sheet\n"
         "                 no model\n"
         "\n"
+        "vertices, within 10%: 1 reproduced, mean +1.0%, mean absolute 1.0%, worst +1.0%\n"
         "3 rows: 1 reproduced, 1 outside, 1 not modelled\n"
     )
     assert cli.main(["golden", "--json"]) == 1
@@ -180,14 +220,14 @@ def test_a_bar_shows_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch, capsys
 
 def test_it_runs_from_a_shell() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "ipu_teach", "golden", "--json"],
+        [sys.executable, "-m", "ipu_teach", "golden", "--json", "--only", "AMP units"],
         capture_output=True,
         text=True,
         timeout=300,
         cwd=Path(golden.__file__).parents[2],
     )
     assert done.returncode == 0 and done.stderr == ""
-    assert len(json.loads(done.stdout)["rows"]) >= 60
+    assert {row["work"] for row in json.loads(done.stdout)["rows"]} == {"vertices"}
 
 
 # --- the programs behind it -------------------------------------------------------------------------------------------
@@ -219,10 +259,11 @@ def test_a_profile_without_a_run_is_that_of_a_run() -> None:
     np.testing.assert_array_equal(dry.exchange_cycles_per_tile, ran.exchange_cycles_per_tile)
 
 
-def test_the_halo_program_runs() -> None:
+@pytest.mark.parametrize("build", [halo.build, halo.two_waves])
+def test_the_halo_programs_run(build: Any) -> None:
     device = IPUModel("ipu1", tiles_per_ipu=6).create_device()
     graph = Graph(device)
-    program = halo.build(graph, block=4, pairs=2)
+    program = build(graph, block=4, pairs=2)
     engine = Engine(graph, program)
     engine.load(device)
     engine.run()

@@ -30,7 +30,7 @@ def test_a_table_is_up_to_date(name: str) -> None:
 
 
 def test_the_check_says_when_a_table_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    monkeypatch.setattr(table, "FAMILIES", (("Planted", lambda: [Row("a|b", "silicon", "here", 2, 2, 0, "why")]),))
+    monkeypatch.setattr(table, "FAMILIES", (("Planted", "vertices", lambda: [Row("a|b", "silicon", "here", 2, 2, 0, "why")]),))
     monkeypatch.setattr(make_model, "PAGE", tmp_path / "model.md")
     make_model.PAGE.write_text("Before\n<!-- golden -->\nold\n<!-- end -->\nafter\n", encoding="utf-8")
     assert make_model.main(["--check"]) == 1
@@ -38,7 +38,7 @@ def test_the_check_says_when_a_table_is_not(tmp_path: Path, monkeypatch: pytest.
     assert make_model.main([]) == 0
     assert make_model.main(["--check"]) == 0
     made = make_model.PAGE.read_text(encoding="utf-8")
-    assert made.startswith("Before\n<!-- golden -->\n1 row: 1 reproduced.\n")
+    assert made.startswith("Before\n<!-- golden -->\n1 row: 1 reproduced.\n\n* vertices, within 10%: 1 reproduced, mean +0.0%")
     assert "| a\\|b | silicon | 2 | 2 | +0.00% | 0.00% | reproduced | why | here |\n<!-- end -->\nafter\n" in made
 
 

@@ -62,6 +62,15 @@ def test_published_figures_of_ipu1() -> None:
     assert peak == pytest.approx(31.1e12, rel=0.01)
 
 
+def test_published_figures_of_the_c600() -> None:
+    c600, ipu2 = make_target("c600"), make_target("ipu2")
+    peak = 2 * 4 * c600.conv_units_fp16 * c600.num_tiles * c600.tile_clock_frequency
+    assert peak == pytest.approx(280e12, rel=0.01) and c600.tile_clock_frequency == 1.5e9
+    for name in ("link_bytes_per_cycle", "rail_bytes_per_cycle"):  # the same links, seen from a faster clock
+        seconds = (getattr(t, name) * t.tile_clock_frequency for t in (c600, ipu2))
+        assert next(seconds) == pytest.approx(next(seconds), rel=0.01)
+
+
 def test_published_figures_of_bow() -> None:
     bow, ipu2 = make_target("bow"), make_target("ipu2")
     peak = 2 * bow.conv_units_fp32 * bow.num_tiles * bow.tile_clock_frequency
@@ -154,9 +163,9 @@ FIELDS = ", ".join(f.name for f in fields(Target))
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: IPUModel("ipu3"), "There is no machine 'ipu3'.\n  next:  choose one of 'ipu1', 'ipu2', 'bow'."),
-        (lambda: IPUModel(2), "There is no machine 2.\n  next:  choose one of 'ipu1', 'ipu2', 'bow'."),  # type: ignore[arg-type]
-        (lambda: IPUModel([]), "There is no machine [].\n  next:  choose one of 'ipu1', 'ipu2', 'bow'."),  # type: ignore[arg-type]
+        (lambda: IPUModel("ipu3"), "There is no machine 'ipu3'.\n  next:  choose one of 'ipu1', 'ipu2', 'bow', 'c600'."),
+        (lambda: IPUModel(2), "There is no machine 2.\n  next:  choose one of 'ipu1', 'ipu2', 'bow', 'c600'."),  # type: ignore[arg-type]
+        (lambda: IPUModel([]), "There is no machine [].\n  next:  choose one of 'ipu1', 'ipu2', 'bow', 'c600'."),  # type: ignore[arg-type]
         (lambda: IPUModel(numIPUs=2),
          f"A machine has no field 'numIPUs'.\n  next:  did you mean 'num_ipus'? Its fields are {FIELDS}."),
         (lambda: IPUModel(weight=2), f"A machine has no field 'weight'.\n  next:  Its fields are {FIELDS}."),

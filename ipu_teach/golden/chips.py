@@ -9,7 +9,7 @@ from ipu_teach.golden.row import DATASHEET, SILICON, Row, not_modelled
 from ipu_teach.golden.single_vertices import traced_cycles
 from ipu_teach.graph.vertex import Input, Output, Vector, Vertex
 from ipu_teach.target import Target
-from ipu_teach.types import FLOAT, HALF, DType
+from ipu_teach.types import FLOAT, HALF, QUARTER, DType
 
 BOW_SLIDES = "Graphcore slides, ImageNet training in a few minutes (2024)"
 SOFTWARE_SLIDES = "Graphcore slides, Software stack: TensorFlow PyTorch Poplar (2024)"
@@ -17,6 +17,8 @@ MACHINE_BLOG = "Graphcore blog, Intelligent Memory for Intelligent Computing (20
 CITADEL = "Jia, Tillman, Maggioni, Scarpazza, arXiv:1912.03413"
 POD128 = "Graphcore, IPU-POD128 datasheet"
 BLAKE = "thecharlieblake.co.uk/ipus"
+C600_SHEET = "Graphcore, C600 datasheet, overview"
+C600_NEWS = "gfmreview.com, Graphcore makes China push with Mk2 AI chip (2022), from Graphcore's figures"
 CAMBRIAN = "cambrian-ai.com, Mk2 figures"
 AT_1325 = "the datasheet counts with 1.325 GHz, Graphcore's model with 1.33"
 
@@ -33,9 +35,12 @@ class Add(Vertex):
 
 
 def peak(target: Target, dtype: type[DType]) -> float:
-    """FLOP/s that a very long product comes to on all tiles."""
+    """FLOP/s that a very long product comes to on all tiles; of 8-bit floats for `QUARTER`."""
     rows, depth, columns = 6_000_000, 16_000, 16
-    cycles = int(vertices.conv_partial_1x1(rows, depth, columns, dtype, target, partials=FLOAT))
+    if dtype is QUARTER:
+        cycles = int(vertices.conv_partial_1x1_quarter(rows, depth, columns, target))
+    else:
+        cycles = int(vertices.conv_partial_1x1(rows, depth, columns, dtype, target, partials=FLOAT))
     return 2 * rows * depth * columns / cycles * target.num_tiles * target.tile_clock_frequency
 
 
@@ -48,7 +53,7 @@ def memory_rate(target: Target, per_element: int) -> float:
 
 def peaks() -> list[Row]:
     """Matrix products."""
-    ipu1, ipu2, bow = machine("ipu1"), machine("ipu2"), machine("bow")
+    ipu1, ipu2, bow, c600 = (machine(version) for version in ("ipu1", "ipu2", "bow", "c600"))
     amp = "the limit of PopLibs' estimate for a long product"
     return [
         Row("GC2: fp16 peak (TFLOP/s)", DATASHEET, CITADEL, 124.5, peak(ipu1, HALF) / 1e12, 0.002, amp),
@@ -62,12 +67,15 @@ def peaks() -> list[Row]:
         Row("IPU-POD128: fp32 peak (PFLOP/s)", DATASHEET, POD128, 7.989, 128 * peak(ipu2, FLOAT) / 1e15, 0.005, AT_1325),
         Row("Bow-2000: fp16 peak (PFLOP/s)", DATASHEET, BOW_SLIDES, 1.4, 4 * peak(bow, HALF) / 1e15, 0.005,
             "four IPUs, rounded"),
+        Row("C600: fp16 peak (TFLOP/s)", DATASHEET, C600_NEWS, 280, peak(c600, HALF) / 1e12, 0.01, amp + ", at 1.5 GHz"),
+        Row("C600: 8-bit floats, peak (TFLOP/s)", DATASHEET, C600_NEWS, 560, peak(c600, QUARTER) / 1e12, 0.01,
+            amp + ", at 1.5 GHz"),
     ]  # fmt: skip
 
 
 def memories() -> list[Row]:
     """Sizes and rates of the tiles' own memory."""
-    ipu1, ipu2, bow = machine("ipu1"), machine("ipu2"), machine("bow")
+    ipu1, ipu2, bow, c600 = (machine(version) for version in ("ipu1", "ipu2", "bow", "c600"))
 
     def size(target: Target) -> int:
         return target.num_tiles * target.bytes_per_tile
@@ -79,6 +87,9 @@ def memories() -> list[Row]:
         Row("GC200: memory (MB of 1,048,576 bytes)", DATASHEET, MACHINE_BLOG, 900, size(ipu2) / 2**20, 0.005, rounded),
         Row("Bow: memory (GB)", DATASHEET, BOW_SLIDES, 0.9, size(bow) / 1e9, 0.05, "0.94, cut to 0.9 in the slides"),
         Row("Bow-2000: memory (GB)", DATASHEET, BOW_SLIDES, 3.6, 4 * size(bow) / 1e9, 0.05, "3.76, counted as 4 x 0.9"),
+        Row("C600: memory (MB of 1,048,576 bytes)", DATASHEET, C600_SHEET, 900, size(c600) / 2**20, 0.01, rounded),
+        Row("GC2: latency of a tile's memory (cycles)", SILICON, CITADEL, 6, ipu1.num_worker_contexts, 0,
+            "what a worker loads is there at its next turn"),
         Row("GC2: memory bandwidth, reads (TB/s)", DATASHEET, CITADEL, 31.1, memory_rate(ipu1, 8) / 1e12, 0.005, ceiling),
         Row("GC2: memory bandwidth, nominal (TB/s)", DATASHEET, CITADEL, 45, memory_rate(ipu1, 12) / 1e12, 0.05,
             "a nominal figure, perhaps for another clock; ours is for 1.6 GHz"),

@@ -1,4 +1,7 @@
-"""The halo exchange whose profile is published: thorbenlouw/lbm-graphcore, experiments/halo-exchange-approaches, "implicit".
+"""The halo exchanges whose profiles are published: thorbenlouw/lbm-graphcore, experiments/halo-exchange-approaches.
+
+`build` is "implicit": vertices read their neighbours' edges. `two_waves` is "explicitOneTensor2Wave", where copies fill a halo
+around every block first: 102 x 102 elements a tile, the outermost of them copies of what neighbours hold.
 
 A grid of 608 x 2 blocks, one a tile, with edges of zeros. What each block reads of its neighbours is as in that program
 (main/HaloRegionApproaches.cpp), oddities included: from the south it takes a single element, from the other sides one less
@@ -7,8 +10,10 @@ than a block is wide. Its vertices are given 100 cycles each and compute nothing
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ipu_teach.graph import ComputeSet, Graph, Input, Output, Tensor, Vector, Vertex, concat
-from ipu_teach.program import Execute, Repeat, Sequence
+from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.types import FLOAT
 
 COLUMNS = 2
@@ -87,3 +92,50 @@ def _vertex(graph: Graph, compute_set: ComputeSet, source: Tensor, into: Tensor,
 
 def _joined(numbers: list[Tensor]) -> Tensor:
     return concat([n.reshape((1,)) for n in numbers])
+
+
+# --- copies into a halo -----------------------------------------------------------------------------------------------
+
+
+class IncludedHalos(Vertex):
+    """`inner` is a block with its halo."""
+
+    inner: Input[Vector[Vector[FLOAT]]]
+    out: Output[Vector[Vector[FLOAT]]]
+
+    def compute(self) -> None:
+        self.out = self.inner * 1
+
+
+def two_waves(graph: Graph, block: int = 100, pairs: int = 10) -> Repeat:
+    """2 x `pairs` steps between two grids of blocks with halos, each after copies that fill the halos.
+
+    The copies from north and south, one cell wider than a block, come first; then those from east and west, with the corners
+    that the first have filled.
+    """
+    tiles, side = graph.target.num_tiles // COLUMNS * COLUMNS, block + 2
+    grids = [graph.add_variable(FLOAT, (tiles // COLUMNS * side, COLUMNS * side), name) for name in ("in", "out")]
+    steps: list[Copy | Execute] = []
+    for number, (here, there) in enumerate((grids, grids[::-1]), 1):
+        graph.set_initial_value(here, 1)
+        blocks = [[_block(grid, side, *divmod(tile, COLUMNS)) for tile in range(tiles)] for grid in (here, there)]
+        steps += [copy for down in (True, False) for tile in range(tiles) for copy in _copies(blocks[0], tile, block, down)]
+        compute_set = graph.add_compute_set(f"compute{number}")
+        for tile, (inner, out) in enumerate(zip(*blocks, strict=True)):
+            graph.set_tile_mapping(inner, tile)
+            vertex = graph.add_vertex(compute_set, IncludedHalos, inner=inner, out=out)
+            graph.set_tile_mapping(vertex, tile)
+            graph.set_perf_estimate(vertex, 100)
+        steps.append(Execute(compute_set))
+    return Repeat(pairs, Sequence(*steps))
+
+
+def _copies(blocks: list[Tensor], tile: int, block: int, down: bool) -> Iterator[Copy]:
+    """What fills two edges of a tile's halo: from north and south, or from east and west."""
+    row, column = divmod(tile, COLUMNS)
+    along = slice(1, block + 2) if down else slice(0, block + 2)
+    for step, theirs, ours in ((-1, block, 0), (1, 1, block + 1)):
+        if 0 <= row + step < len(blocks) // COLUMNS if down else 0 <= column + step < COLUMNS:
+            neighbour = blocks[tile + step * (COLUMNS if down else 1)]
+            source, into = ((theirs, along), (ours, along)) if down else ((along, theirs), (along, ours))
+            yield Copy(neighbour[source], blocks[tile][into])

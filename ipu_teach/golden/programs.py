@@ -7,14 +7,15 @@ run. So a program of gigabytes costs its graph alone.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from ipu_teach.compile import compile_graph
 from ipu_teach.compile.programs import Node
 from ipu_teach.cost import CostModel
+from ipu_teach.cost.merge import merged
 from ipu_teach.device import Device, IPUModel
 from ipu_teach.engine import Engine
-from ipu_teach.graph import Graph, InOut, SupervisorVertex
+from ipu_teach.graph import Graph, InOut, SupervisorVertex, Vertex
 from ipu_teach.poplibs import poplin, poputil
 from ipu_teach.program import Execute, Program, Repeat, Sequence
 from ipu_teach.report import CompiledProfile, Report, StepLog
@@ -29,7 +30,7 @@ def machine(version: str, **changes: object) -> Target:
 
 def profile(graph: Graph, program: Program) -> Report:
     """The report of `program` as if it had run once. It has no choices: sequences and counted loops alone."""
-    compiled = compile_graph(graph, [program])
+    compiled = merged(compile_graph(graph, [program]))
     log = StepLog()
     log.add(array("i", _steps(compiled.programs[0])))
     return Report(CompiledProfile(CostModel(compiled)), log.snapshot())
@@ -118,3 +119,23 @@ def buffered(target: Target) -> tuple[Report, dict[str, object]]:
     """A hundred operations in a loop, and how to ask for the blocks that a buffer of 1,000 bytes keeps of them."""
     graph, loop = operations(target, 1)
     return profile(graph, Repeat(100, loop)), {"tile": 0, "program_filter": "^op1$", "buffer_bytes": 1000}
+
+
+# --- one vertex, run --------------------------------------------------------------------------------------------------
+
+
+def one_vertex(codelet: type[Vertex], fields: Mapping[str, object], version: str = "ipu2", **changes: object) -> int:
+    """Tile cycles of one vertex that runs alone on a machine of one tile. `fields`: shapes of its edges, and its state."""
+    graph = Graph(machine(version, tiles_per_ipu=1, **changes))
+    given = dict(fields)
+    for field in codelet.fields.values():
+        if field.kind != "state":
+            tensor = graph.add_variable(field.dtype, fields[field.name], field.name)  # type: ignore[arg-type]
+            graph.set_tile_mapping(tensor, 0)
+            graph.set_initial_value(tensor, 1)
+            given[field.name] = tensor
+    compute_set = graph.add_compute_set("one")
+    graph.set_tile_mapping(graph.add_vertex(compute_set, codelet, given), 0)
+    engine = Engine(graph, Execute(compute_set))
+    engine.load_and_run(Device(graph.target))
+    return int(engine.report.compute_cycles_per_tile[0])
