@@ -125,7 +125,7 @@ class Trapping(Around):
         if not site.watched:
             return calls
         loop = Loop().bind(group, site)
-        return [(Guarded(site.memory, [group], site.layouts, [site.watch], calls, loop).run, ())]
+        return [(Guarded([group], [site], calls, loop).run, ())]
 
 
 class Tiered(Around):
@@ -165,4 +165,4 @@ def bind_across(groups: Sequence[Group], sites: Sequence[Site]) -> list[Call] | 
     if calls is None or not watched:
         return calls
     loops = [call for group, site in zip(groups, sites, strict=True) for call in Loop().bind(group, site)]
-    return [(Guarded(memory, groups, layouts, [site.watch for site in sites], calls, loops).run, ())]
+    return [(Guarded(groups, sites, calls, loops).run, ())]

@@ -49,6 +49,8 @@ OTHER_MATH = frozenset((
     math.acosh, math.asinh, math.atanh, math.copysign, math.erf, math.erfc, math.fmod, math.gamma, math.hypot, math.isfinite,
     math.isinf, math.isnan, math.lgamma, math.pow, round,
 ))  # fmt: skip
+DOMAIN = {math.log: "{} > 0.0", math.log2: "{} > 0.0", math.log10: "{} > 0.0", math.log1p: "{} > -1.0",
+          math.asin: "abs({}) <= 1.0", math.acos: "abs({}) <= 1.0"}  # fmt: skip
 WHOLE = {math.floor: "np.floor", math.ceil: "np.ceil", round: "np.rint"}  # which give whole numbers
 LIKE = (np.zeros_like, np.ones_like, np.empty_like)
 MAKERS = (np.zeros, np.ones, np.empty, np.full, *LIKE)
@@ -202,13 +204,7 @@ class Calls(Arrays):
                 return r, ZERO[SLOT[r]]
             xs = [self.put(x, t, "wf", node) for x, t in zip(xs, ts, strict=True)]
             text = f"np.sqrt({xs[0]})" if f is math.sqrt else f"math.{f.__name__}({', '.join(xs)})"
-            if f in (math.log, math.log2, math.log10):
-                text = f"{text} if {xs[0]} > 0.0 else np.nan"
-            elif f in (math.asin, math.acos):
-                text = f"{text} if abs({xs[0]}) <= 1.0 else np.nan"
-            elif f is math.log1p:
-                text = f"{text} if {xs[0]} > -1.0 else np.nan"
-            name = self.named(text)
+            name = self.named(f"{text} if {DOMAIN[f].format(xs[0])} else np.nan" if f in DOMAIN else text)
             self.bail(f"not ({name} - {name} == 0.0)", node)  # errors, and what is infinite, are Python's to say
             return "wf", name
 
@@ -293,7 +289,7 @@ class Calls(Arrays):
         if kind is None and len(types) != 1:
             self.refuse(node, "an array of several types", "np.array([…], np.float32)")
         t, name = self._type_of(kind, Const(next(iter(types))), node), self.new("a")
-        self.emit(f"{name} = np.empty({len(found)}, {held_dtype(t)})")
+        self.empty(name, str(len(found)), t)
         array = Arr(name, t, ((str(len(found)), "1"),), "0", name, local=True)
         self.given(array, found, f"np.array([{', '.join(a.py for a in found)}], {numpys(dtype_of(t))})", node)
         return array

@@ -110,16 +110,18 @@ class Watch:
         self.amounts[{"vec": "vector"}.get(counter, counter), rate] += amount
         return amount
 
-    def over(self, head: int, items: Iterable[Any]) -> Iterator[Any]:
-        """What a `for` runs over. It is asked for the next item when a turn is over, and before that item has a name."""
+    def over(self, head: int, items: Any) -> Any:
+        """What a `for` runs over, or true: a `while` begins a turn, or finds that it ends."""
+        if items is not True:
+            return self._each(head, items)
+        self._turn(head, sys._getframe(1).f_locals)
+        return True
+
+    def _each(self, head: int, items: Iterable[Any]) -> Iterator[Any]:
+        """The items of a `for`. It asks for the next one when a turn is over, and before that item has a name."""
         for item in items:
             self._turn(head, sys._getframe(1).f_locals)
             yield item
-
-    def turn(self, head: int) -> bool:
-        """A `while` looks at its condition."""
-        self._turn(head, sys._getframe(1).f_locals)
-        return True
 
     def failed(self) -> None:
         """It did not hold: that is no turn."""
