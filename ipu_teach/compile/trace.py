@@ -67,6 +67,9 @@ def steady(ufunc: Any, dtype: Any) -> bool:
     return dtype.kind != "f" or ufunc in ROUNDED or (ufunc in _ROUNDED_ENOUGH and dtype == np.float32)
 
 
+item_of = operator.getitem
+
+
 class TraceStopped(BaseException):
     """The codelet did something that depends on data. No Exception, so that a codelet's own `except` does not catch it."""
 
@@ -275,8 +278,6 @@ class Traced(NDArrayOperatorsMixin):
         return len(self._sample)
 
     def __iter__(self) -> Iterator[Any]:
-        if self.without_size:
-            raise no_size(self.without_size)
         return (self[i] for i in range(len(self)))
 
     # Indexing and views
@@ -506,10 +507,6 @@ class Traced(NDArrayOperatorsMixin):
 
     def __repr__(self) -> str:
         return f"<one {self.dtype} value of shape {self.shape} for every vertex>"
-
-
-def item_of(array: Any, key: Any) -> Any:
-    return array[key]
 
 
 def _same_place(a: Any, b: Any) -> bool:

@@ -98,10 +98,8 @@ class Loop:
         return False
 
     def bind(self, group: Group, site: Site) -> list[Call]:
-        count = None
-        if group.scalar is not None and group.trace.stopped:
-            count = Counting(group, site.target, site.defined, site.cycles, site.races)
-        return [(run_loop, (group, site, count))]
+        counted = group.scalar is not None and group.trace.stopped
+        return [(run_loop, (group, site, Counting(group, site) if counted else None))]
 
 
 class Around:

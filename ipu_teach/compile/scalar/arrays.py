@@ -87,15 +87,13 @@ class Arrays(Variables):
         Only where every turn comes here: a vertex that goes back to CPython for what no turn does would be slow.
         """
         first, end = self.ranges.get(counter, ("", ""))
+        depth, check = self.depth, f"if {end} > {first} and {end} + {more} > {n}:"
         if not first or int(first) + more < 0:
             return False
-        if end == n and more <= 0:
+        if (end == n and more <= 0) or check in self.ahead.get(counter, ()):
             return True
         if not (n.startswith("f_") or n.isdigit()):
             return False
-        depth, check = self.depth, f"if {end} > {first} and {end} + {more} > {n}:"
-        if check in self.ahead[counter]:
-            return True
         for line in reversed(self.nb):
             text = line.lstrip()
             if text in ("break", "continue", "return 0"):

@@ -89,7 +89,10 @@ class Calls(Arrays):
         if not given and f is len and len(node.args) == 1:
             return self._len(node)
         if not given and (f is max or f is min):
-            return self._best(f, node)
+            best: Num = self.fixed(self.num(node.args[0]))
+            for arg in node.args[1:]:
+                best = self._better(f, best, self.fixed(self.num(arg)), node)
+            return best
         if f is float and len(node.args) == 1 and isinstance(node.args[0], (ast.Constant, ast.UnaryOp)):
             try:
                 return self.constant(float(ast.literal_eval(node.args[0])))
@@ -215,27 +218,16 @@ class Calls(Arrays):
         self.spend(NUMPYS.get(f.__name__, f.__name__), "float32", data=data)
         return Num(slots, f"{text}({', '.join(a.py for a in args)})", tag, data)
 
-    def _best(self, f: Any, node: ast.Call) -> Num:
-        """The builtin max or min: the first, unless a later one is strictly better."""
-        best: Num = self.fixed(self.num(node.args[0]))
-        for arg in node.args[1:]:
-            best = self.better(f, best, self.fixed(self.num(arg)), node)
-        return best
-
-    def better(self, f: Any, best: Num, item: Num, node: ast.AST) -> Num:
-        """`item` where it is strictly better than `best`, which is the builtin `f` of what came before."""
+    def _better(self, f: Any, best: Num, item: Num, node: ast.AST) -> Num:
+        """The builtin max or min: `item` where it is strictly better than `best`."""
         wins = self.binary(ast.Gt if f is max else ast.Lt, item, best, node)
         x, var, data = self.truth(wins), "." + self.new("l"), item.data or best.data
-        self.emit(f"if {x}:", f"if {wins.py}:")
         before, ends = dict(self.state), []
         for value in (item, best):
             self.state = dict(before)
-            self.depth += 1
-            self.assign(var, replace(value, data=data), node)
-            self.depth -= 1
+            with self.under(*((f"if {x}:", f"if {wins.py}:") if value is item else ("else:", "else:"))):
+                self.assign(var, replace(value, data=data), node)
             ends.append(self.state)
-            if value is item:
-                self.both("else:")
         self.state = self.joined(*ends)
         found: Num = replace(self.state.pop(var))
         self.priced("where", found.alts, data)
@@ -390,14 +382,10 @@ def tree_of(f: FunctionType) -> ast.FunctionDef:
         tree = ast.parse(dedent(inspect.getsource(f))).body[0]
     except (OSError, TypeError, SyntaxError):  # typed at a prompt, or made by exec
         raise Refused(f"the text of {f.__qualname__} is not to be had") from None
-    if not isinstance(tree, ast.FunctionDef) or tree.decorator_list not in ([], None) and not _static(tree):
+    if not isinstance(tree, ast.FunctionDef) or [ast.unparse(d) for d in tree.decorator_list] not in ([], ["staticmethod"]):
         raise Refused(f"{f.__qualname__} is no plain function")
     ast.increment_lineno(tree, f.__code__.co_firstlineno - 1)
     return tree
-
-
-def _static(tree: ast.FunctionDef) -> bool:
-    return [ast.unparse(d) for d in tree.decorator_list] == ["staticmethod"]
 
 
 def scope_of(f: FunctionType, me: str, codelet: type[Vertex], prefix: str) -> Scope:

@@ -77,12 +77,11 @@ class Writer:
         """Begin the texts anew; what was learned of variables stays."""
         self.nb: list[str] = []
         self.pyl: list[str] = []
-        self.depth = self.count = self.control = self.dry = self.line = 0
-        self.depth = 1
+        self.count = self.control = self.dry = self.line = 0
         self.cost: Counter[Price] = Counter()
         self.state: State = {}
         self.scopes: list[Scope] = []
-        self.live = True
+        self.depth, self.live = 1, True
 
     @property
     def scope(self) -> Scope:

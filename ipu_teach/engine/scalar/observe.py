@@ -61,10 +61,8 @@ def observed(codelet: type[Vertex], regions: Mapping[str, Any], target: Target) 
         cycles, lines = factor * traced, lines_of_traces(codelet, traces, target)
     elif slowest is not None:
         cycles, lines = factor * slowest.cycles, slowest.by_line(target)
-    if slowest is None:
-        return Observed(codelet, result, cycles, factor * VERTEX_OVERHEAD, lines, [], 0)
-    worker = watches.index(slowest)
-    return Observed(codelet, result, cycles, factor * VERTEX_OVERHEAD, lines, slowest.turns, slowest.count, worker)
+    seen = ([], 0, 0) if slowest is None else (slowest.turns, slowest.count, watches.index(slowest))
+    return Observed(codelet, result, cycles, factor * VERTEX_OVERHEAD, lines, *seen)
 
 
 def _watched(code: ScalarCode, regions: Mapping[str, Any], target: Target, count: int) -> list[Watch]:

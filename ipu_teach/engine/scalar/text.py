@@ -74,11 +74,8 @@ def compiled_text(code: ScalarCode, target: Target, unit: frozenset[str], small:
         f"{_HEAD}from numba import njit\nfrom ipu_teach.engine.scalar.native import *\n{tables}\n\n"
         f"{_COMPILED.format(', forceinline=True')}def vertex(v, worker, {of_vertex}):\n{body}\n\n\n"
         f"{_COMPILED.format('')}def run(first, last, {of_run}):\n{ahead}"
-        f"    for v in range(first, last):\n"
-        f"{worker}"
-        f"{inner}if vertex(v, {'worker' if worker else '0'}, {of_vertex}):\n"
-        f"{inner}    return v\n"
-        f"    return last\n"
+        f"    for v in range(first, last):\n{worker}{inner}if vertex(v, {'worker' if worker else '0'}, {of_vertex}):\n"
+        f"{inner}    return v\n    return last\n"
     )
 
 
