@@ -1,0 +1,58 @@
+"""The types that a number may have while the text is walked: Python's three and numpy's twelve, and None."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+SAMPLES: dict[str, Any] = {
+    "wb": True, "wi": 1, "wf": 1.0, "b1": np.bool_(True), "i1": np.int8(1), "u1": np.uint8(1), "i2": np.int16(1),
+    "u2": np.uint16(1), "i4": np.int32(1), "u4": np.uint32(1), "i8": np.int64(1), "u8": np.uint64(1),
+    "f2": np.float16(1), "f4": np.float32(1), "f8": np.float64(1), "no": None,
+}  # fmt: skip
+CODES = {t: k for k, t in enumerate(SAMPLES)}  # what a tag holds
+INTS = frozenset(("wi", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"))
+FLOATS = frozenset(("wf", "f2", "f4", "f8"))
+BOOLS = frozenset(("b1", "wb"))
+WEAK = frozenset(("wb", "wi", "wf"))
+# How the compiled text holds a type: all integers as int64 but the largest, halves as singles. One slot for each.
+SLOT = {**dict.fromkeys(INTS, "i"), "u8": "u", "f2": "f", "f4": "f", "f8": "d", "wf": "d", "b1": "b", "wb": "b", "no": "b"}
+ZERO = {"i": "np.int64(0)", "u": "np.uint64(0)", "f": "np.float32(0)", "d": "0.0", "b": "False"}  # by slot
+HELD = {"i": "np.int64", "u": "np.uint64", "f": "np.float32", "d": "np.float64", "b": "np.bool_"}
+
+
+def kind_of(value: Any) -> str:
+    """The type of a number; "no" for None, and "?" for what is neither."""
+    if value is None:
+        return "no"
+    if isinstance(value, np.generic):  # first: np.float64 is a float, too, and yet not weak
+        return str(value.dtype.str[1:])
+    return "w" + type(value).__name__[0] if type(value) in (bool, int, float) else "?"
+
+
+def is_number(value: Any) -> bool:
+    """True for a number that the walk can hold, and for None."""
+    return kind_of(value) in SAMPLES
+
+
+def reach(types: Iterable[str]) -> int | None:
+    """No whole number of these types of numpy's is larger; None if they reach far."""
+    sizes = [8 * int(t[1]) for t in types if t[0] in "iu"]
+    return None if max(sizes, default=0) > 32 else 2 ** max(sizes, default=0)
+
+
+def dtype_of(t: str) -> Any:
+    """numpy's dtype for a type; of Python's numbers the one that holds them."""
+    return np.dtype({"wb": "?", "wi": "i8", "wf": "f8"}.get(t, t))
+
+
+def numpys(dtype: Any) -> str:
+    """A dtype in a text."""
+    return f"np.{np.dtype(dtype).name.replace('bool', 'bool_')}"
+
+
+def held_dtype(t: str) -> str:
+    """The text of the dtype of a local array, as the compiled text holds it."""
+    return HELD["f"] if t == "f2" else numpys(dtype_of(t))
