@@ -206,10 +206,11 @@ def mnist(download: bool = True, *, timeout: float = TIMEOUT) -> Dataset:
 def _folders() -> list[Path]:
     """Where MNIST may lie; the last one is the cache folder, the only one that is ever written."""
     chosen = os.environ.get("IPU_TEACH_DATA", "")
-    return ([Path(chosen).expanduser() / "mnist"] if chosen else []) + [_cache_folder() / "ipu_teach" / "mnist"]
+    return ([Path(chosen).expanduser() / "mnist"] if chosen else []) + [cache_folder() / "ipu_teach" / "mnist"]
 
 
-def _cache_folder() -> Path:
+def cache_folder() -> Path:
+    """Where a user's programs keep what can be had again."""
     xdg = os.environ.get("XDG_CACHE_HOME", "")
     if xdg and Path(xdg).is_absolute():  # the XDG standard says to ignore a relative path
         return Path(xdg)

@@ -503,18 +503,18 @@ def test_cache_folder_of_each_system(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("win32", tmp_path / "local"),
     ):
         monkeypatch.setattr(sys, "platform", platform)
-        assert datasets._cache_folder() == folder
+        assert datasets.cache_folder() == folder
     monkeypatch.setenv("LOCALAPPDATA", "")
-    assert datasets._cache_folder() == home / "AppData" / "Local"
+    assert datasets.cache_folder() == home / "AppData" / "Local"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert datasets._cache_folder() == tmp_path / "xdg"
+    assert datasets.cache_folder() == tmp_path / "xdg"
 
     def no_home() -> Path:
         raise RuntimeError("no home")
 
     monkeypatch.setattr(Path, "home", no_home)
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert datasets._cache_folder().is_dir()
+    assert datasets.cache_folder().is_dir()
 
 
 # -------------------------------------------------------------------------------------------- download

@@ -63,12 +63,5 @@ def compile_graph(
         progress(done, total)
     for group in (g for listed in groups.values() for g in listed) if check_races else ():
         check_workers(group)
-    return Compiled(
-        frozen,
-        nodes,
-        tuple(freezer.steps),
-        groups,
-        dict(graph.streams),
-        dict(graph.host_accesses),
-        dict(graph.remote_buffers),
-    )
+    outside = dict(graph.streams), dict(graph.host_accesses), dict(graph.remote_buffers)
+    return Compiled(frozen, nodes, tuple(freezer.steps), groups, *outside)

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
@@ -65,6 +65,9 @@ def steady(ufunc: Any, dtype: Any) -> bool:
     for the rest, and the two differ in the last bit.
     """
     return dtype.kind != "f" or ufunc in ROUNDED or (ufunc in _ROUNDED_ENOUGH and dtype == np.float32)
+
+
+item_of = operator.getitem
 
 
 class TraceStopped(BaseException):
@@ -229,14 +232,17 @@ def stop_unless_static(value: Any, what: str) -> None:
             raise TraceStopped(f"{what} depends on data")
 
 
+def _stopping(reason: str) -> Callable[..., Any]:
+    """A method that stops the trace."""
+
+    def stop(self: Traced, *args: Any, **kwargs: Any) -> NoReturn:
+        raise TraceStopped(reason)
+
+    return stop
+
+
 class Traced(NDArrayOperatorsMixin):
     """Stands for one value of every vertex. Behaves like the numpy array or number that one vertex would see."""
-
-    def __hash__(self) -> int:
-        raise TraceStopped("a value that depends on data is looked up")
-
-    def __str__(self) -> str:
-        raise TraceStopped("a value that depends on data is put into a text")
 
     without_size = ""  # the field's name, if it is laid out as ONE_PTR
 
@@ -275,8 +281,6 @@ class Traced(NDArrayOperatorsMixin):
         return len(self._sample)
 
     def __iter__(self) -> Iterator[Any]:
-        if self.without_size:
-            raise no_size(self.without_size)
         return (self[i] for i in range(len(self)))
 
     # Indexing and views
@@ -479,23 +483,13 @@ class Traced(NDArrayOperatorsMixin):
         bool(self._sample)  # numpy raises here what it would raise there
         raise TraceStopped("a branch or a loop condition depends on data")
 
-    def __int__(self) -> int:
-        raise TraceStopped("int() of a value that depends on data")
-
-    def __float__(self) -> float:
-        raise TraceStopped("float() of a value that depends on data")
-
-    def __index__(self) -> int:
-        raise TraceStopped("a count or an index depends on data")
-
-    def __round__(self, digits: int = 0) -> Any:
-        raise TraceStopped("round() of a value that depends on data")
-
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        raise TraceStopped("a value is put into a plain numpy array")
-
-    def __format__(self, spec: str) -> str:
-        raise TraceStopped("a value that depends on data is put into a text")
+    __int__ = _stopping("int() of a value that depends on data")
+    __float__ = _stopping("float() of a value that depends on data")
+    __index__ = _stopping("a count or an index depends on data")
+    __round__ = _stopping("round() of a value that depends on data")
+    __array__ = _stopping("a value is put into a plain numpy array")
+    __format__ = __str__ = _stopping("a value that depends on data is put into a text")
+    __hash__ = _stopping("a value that depends on data is looked up")
 
     def __getattr__(self, name: str) -> Any:
         if name in METHODS:
@@ -506,10 +500,6 @@ class Traced(NDArrayOperatorsMixin):
 
     def __repr__(self) -> str:
         return f"<one {self.dtype} value of shape {self.shape} for every vertex>"
-
-
-def item_of(array: Any, key: Any) -> Any:
-    return array[key]
 
 
 def _same_place(a: Any, b: Any) -> bool:

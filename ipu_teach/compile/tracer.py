@@ -92,16 +92,6 @@ def _compared(better: Callable[[Any, Any], Any], item: Any, best: Any) -> Any:
     return better(*(Traced(v._trace, v._id) if v is choice else v for v in (item, best)))
 
 
-def _is_instance(value: Any, kinds: Any) -> bool:
-    """isinstance() as it would answer for one vertex."""
-    return isinstance(sample_of(value), kinds)
-
-
-def _type(value: Any, *rest: Any) -> Any:
-    """type() as it would answer for one vertex."""
-    return type(sample_of(value), *rest)
-
-
 def _rebuilt(compute: FunctionType, trace: Trace) -> FunctionType:
     """`compute` with numpy and a few builtins replaced by their traced forms, wherever it got them from."""
     shim = _NumpyShim(trace)
@@ -109,7 +99,9 @@ def _rebuilt(compute: FunctionType, trace: Trace) -> FunctionType:
     for name in set(names_of(compute.__code__)) & globals_.keys():
         value = globals_[name]
         globals_[name] = shim if value is np else stopping(value) or value
-    traced = {"max": _pick(trace, np.greater), "min": _pick(trace, np.less), "isinstance": _is_instance, "type": _type}
+    traced: dict[str, Any] = {"max": _pick(trace, np.greater), "min": _pick(trace, np.less)}
+    traced["isinstance"] = lambda value, kinds: isinstance(sample_of(value), kinds)  # as they would answer for one vertex
+    traced["type"] = lambda value, *rest: type(sample_of(value), *rest)
     globals_ = {**traced, **globals_}
     cells = []
     for cell in compute.__closure__ or ():

@@ -98,10 +98,8 @@ class Loop:
         return False
 
     def bind(self, group: Group, site: Site) -> list[Call]:
-        count = None
-        if group.scalar is not None and group.trace.stopped:
-            count = Counting(group, site.target, site.defined, site.cycles, site.races)
-        return [(run_loop, (group, site, count))]
+        counted = group.scalar is not None and group.trace.stopped
+        return [(run_loop, (group, site, Counting(group, site) if counted else None))]
 
 
 class Around:
@@ -125,7 +123,7 @@ class Trapping(Around):
         if not site.watched:
             return calls
         loop = Loop().bind(group, site)
-        return [(Guarded(site.memory, [group], site.layouts, [site.watch], calls, loop).run, ())]
+        return [(Guarded([group], [site], calls, loop).run, ())]
 
 
 class Tiered(Around):
@@ -165,4 +163,4 @@ def bind_across(groups: Sequence[Group], sites: Sequence[Site]) -> list[Call] | 
     if calls is None or not watched:
         return calls
     loops = [call for group, site in zip(groups, sites, strict=True) for call in Loop().bind(group, site)]
-    return [(Guarded(memory, groups, layouts, [site.watch for site in sites], calls, loops).run, ())]
+    return [(Guarded(groups, sites, calls, loops).run, ())]

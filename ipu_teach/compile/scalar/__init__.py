@@ -161,23 +161,12 @@ class _Walk(Statements):
         else:
             self.refuse(tree, "a list whose types do not settle")
         tags = {f"{name.replace('.', '')}_tag": "-1" for name in sorted(self.tagged)}
+        compiled, heads = [line for text in self.nb for line in self._whole(text)], [head[:2] for head in self.heads]
         return ScalarCode(
-            self.codelet,
-            self.codelet.fields,
-            tuple(self.pyl),
-            tuple(line for text in self.nb for line in self._whole(text)),
-            tuple(self.pieces),
-            tuple(self.rates),
-            tuple(self.loops),
-            self.tables,
-            {**self.slots, **tags},
-            self.vectors,
-            self.answers,
-            self.lists,
-            tuple(self.lines),
-            tuple((spot, prefix) for spot, prefix, _ in self.heads),
-            self.uncompiled,
-        )
+            self.codelet, self.codelet.fields, tuple(self.pyl), tuple(compiled), tuple(self.pieces), tuple(self.rates),
+            tuple(self.loops), self.tables, {**self.slots, **tags}, self.vectors, self.answers, self.lists, tuple(self.lines),
+            tuple(heads), self.uncompiled,
+        )  # fmt: skip
 
     def learned(self) -> tuple[dict[str, set[str]], set[str], set[str], bool]:
         """What a walk of the whole text finds out, and the next one builds on: first, what lists hold."""

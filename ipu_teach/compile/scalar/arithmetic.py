@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -56,10 +55,10 @@ class Arithmetic(Writer):
         if t in BOOLS:
             return f"np.uint64({text})" if to == "u8" else f"np.int64({text})"
         if t == "wi" and to != "i8":
-            bounds = np.iinfo(to)
+            low, high = np.iinfo(to).min, np.iinfo(to).max
             if not text.lstrip("-").isdigit():
-                self.bail(f"{text} < {bounds.min} or {text} > {min(int(bounds.max), LIMIT)}", node)
-            elif not int(bounds.min) <= int(text) <= int(bounds.max):
+                self.bail(f"{text} < {low} or {text} > {min(high, LIMIT)}", node)
+            elif not low <= int(text) <= high:
                 self.bail("True", node)
                 return "np.uint64(0)" if to == "u8" else "np.int64(0)"
         return f"np.uint64({text})" if to == "u8" else text
@@ -94,8 +93,7 @@ class Arithmetic(Writer):
             )
         if t in BOOLS:
             return self.convert(x, t, to, node)
-        bounds = np.iinfo(to)
-        low, high = int(bounds.min), int(bounds.max)
+        low, high = np.iinfo(to).min, np.iinfo(to).max
         if t == "u8" or to == "u8":
             self.bail(f"{x} > np.uint64({min(high, LIMIT)})" if t == "u8" else f"{x} < 0", node)
             return f"np.uint64({x})" if to == "u8" else f"np.int64({x})"
@@ -263,20 +261,12 @@ class Arithmetic(Writer):
             raise Refused(f"a {type(value).__name__} among numbers")
         if value is None:
             return Num({"no": "False"}, "None")
-        if t in INTS:
-            if t == "wi" and abs(value) > LIMIT:
-                raise Refused("an integer beyond 61 bits")
-            text = f"np.uint64({int(value)})" if t == "u8" else str(int(value))
-        elif t in FLOATS:
-            text = repr(float(value)) if math.isfinite(value) else _NOT_FINITE[str(float(value))]
-            text = f"np.float32({text})" if t in ("f2", "f4") else text
-        else:
-            text = str(bool(value))
-        py = repr(value)
-        if isinstance(value, np.generic):
-            number = repr(float(value)) if t in FLOATS else repr(int(value))
-            py = f"{numpys(dtype_of(t))}({_NOT_FINITE.get(number, number)})"
-        py = _NOT_FINITE.get(py, py)
+        if t == "wi" and abs(value) > LIMIT:
+            raise Refused("an integer beyond 61 bits")
+        plain = str((float if t in FLOATS else int if t in INTS else bool)(value))
+        plain = _NOT_FINITE.get(plain, plain)
+        text = f"np.uint64({plain})" if t == "u8" else f"np.float32({plain})" if t in ("f2", "f4") else plain
+        py = f"{numpys(dtype_of(t))}({plain})" if isinstance(value, np.generic) else plain
         return Num({t: text}, f"({py})" if py.startswith("-") else py, const=value, bound=abs(value) if t == "wi" else None)
 
 

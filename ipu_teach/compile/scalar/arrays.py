@@ -9,21 +9,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.scalar.arithmetic import BINARY, POWERS
-from ipu_teach.compile.scalar.kinds import (
-    CODES,
-    FLOATS,
-    HELD,
-    INTS,
-    SAMPLES,
-    SLOT,
-    ZERO,
-    dtype_of,
-    held_dtype,
-    is_number,
-    kind_of,
-    numpys,
-    reach,
-)
+from ipu_teach.compile.scalar.kinds import CODES, FLOATS, INTS, SAMPLES, SLOT, ZERO, dtype_of, is_number, kind_of, numpys, reach
 from ipu_teach.compile.scalar.values import LENGTH, Arr, Const, Num, Table, Vec
 from ipu_teach.compile.scalar.variables import Variables
 from ipu_teach.compile.scalar.writer import AGAIN, BEYOND, FUSED, LOOP, OF_PRODUCT, PRODUCT, Make
@@ -101,15 +87,13 @@ class Arrays(Variables):
         Only where every turn comes here: a vertex that goes back to CPython for what no turn does would be slow.
         """
         first, end = self.ranges.get(counter, ("", ""))
+        depth, check = self.depth, f"if {end} > {first} and {end} + {more} > {n}:"
         if not first or int(first) + more < 0:
             return False
-        if end == n and more <= 0:
+        if (end == n and more <= 0) or check in self.ahead.get(counter, ()):
             return True
         if not (n.startswith("f_") or n.isdigit()):
             return False
-        depth, check = self.depth, f"if {end} > {first} and {end} + {more} > {n}:"
-        if check in self.ahead[counter]:
-            return True
         for line in reversed(self.nb):
             text = line.lstrip()
             if text in ("break", "continue", "return 0"):
@@ -255,7 +239,7 @@ class Arrays(Variables):
         lines = {}
         for slot in sorted({SLOT[t] for t in types}):
             held = [x.only[1] if SLOT[x.only[0]] == slot else ZERO[slot] for x in known]
-            lines[f"{name}_{slot}"] = f"np.array([{', '.join(held)}], {HELD[slot]})"
+            lines[f"{name}_{slot}"] = f"np.array([{', '.join(held)}])"
         if len(types) > 1:
             lines[f"{name}_tag"] = f"np.array({[CODES[x.only[0]] for x in known]}, np.int8)"
         self.tables[name] = Table(py, lines, known)
@@ -334,11 +318,7 @@ class Arrays(Variables):
         at, count = len(self.nb), self.count
         try:
             with np.errstate(all="ignore"):
-                t = (
-                    make(types, [f"q{k}" for k in range(len(parts))])[0]
-                    if make
-                    else kind_of(f(*(SAMPLES[t] for t in types))[()])
-                )
+                t = make(types, types)[0] if make else kind_of(f(*map(SAMPLES.get, types))[()])
         except TypeError as error:
             self.refuse(node, str(error))
         del self.nb[at:]
@@ -465,7 +445,7 @@ class Arrays(Variables):
             self.bail(f"{n} != {y.dims[0]} or {m} * {n} * {p} == 0", node)
             xs, ys = [s for _, s in one.dims], [s for _, s in two.dims]
             steps = ", ".join((*(xs if len(xs) > 1 else (n, *xs)), *(ys if len(ys) > 1 else (*ys, "1"))))
-            self.emit(f"{name} = np.empty({m} * {p}, {held_dtype(t)})")
+            self.empty(name, f"{m} * {p}", t)
             at = f"{one.buf}, {one.off}, {two.buf}, {two.off}, {name}"
             self.emit(f"product_loop(loops[{2 * k}], loops[{2 * k + 1}], {at}, {m}, {n}, {p}, {steps})")
         if not dims:
@@ -527,7 +507,7 @@ class Arrays(Variables):
     def settle(self) -> None:
         """The end of compute(): work on whole regions goes beside their loads and stores."""
         self.flush()
-        self.emit(None, "«x0»")
+        self.emit(None, "«!left()»")
         if self.vectors:
             self.both("cyc += «all»")
 

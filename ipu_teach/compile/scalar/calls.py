@@ -49,6 +49,8 @@ OTHER_MATH = frozenset((
     math.acosh, math.asinh, math.atanh, math.copysign, math.erf, math.erfc, math.fmod, math.gamma, math.hypot, math.isfinite,
     math.isinf, math.isnan, math.lgamma, math.pow, round,
 ))  # fmt: skip
+DOMAIN = {math.log: "{} > 0.0", math.log2: "{} > 0.0", math.log10: "{} > 0.0", math.log1p: "{} > -1.0",
+          math.asin: "abs({}) <= 1.0", math.acos: "abs({}) <= 1.0"}  # fmt: skip
 WHOLE = {math.floor: "np.floor", math.ceil: "np.ceil", round: "np.rint"}  # which give whole numbers
 LIKE = (np.zeros_like, np.ones_like, np.empty_like)
 MAKERS = (np.zeros, np.ones, np.empty, np.full, *LIKE)
@@ -87,7 +89,10 @@ class Calls(Arrays):
         if not given and f is len and len(node.args) == 1:
             return self._len(node)
         if not given and (f is max or f is min):
-            return self._best(f, node)
+            best: Num = self.fixed(self.num(node.args[0]))
+            for arg in node.args[1:]:
+                best = self._better(f, best, self.fixed(self.num(arg)), node)
+            return best
         if f is float and len(node.args) == 1 and isinstance(node.args[0], (ast.Constant, ast.UnaryOp)):
             try:
                 return self.constant(float(ast.literal_eval(node.args[0])))
@@ -202,13 +207,7 @@ class Calls(Arrays):
                 return r, ZERO[SLOT[r]]
             xs = [self.put(x, t, "wf", node) for x, t in zip(xs, ts, strict=True)]
             text = f"np.sqrt({xs[0]})" if f is math.sqrt else f"math.{f.__name__}({', '.join(xs)})"
-            if f in (math.log, math.log2, math.log10):
-                text = f"{text} if {xs[0]} > 0.0 else np.nan"
-            elif f in (math.asin, math.acos):
-                text = f"{text} if abs({xs[0]}) <= 1.0 else np.nan"
-            elif f is math.log1p:
-                text = f"{text} if {xs[0]} > -1.0 else np.nan"
-            name = self.named(text)
+            name = self.named(f"{text} if {DOMAIN[f].format(xs[0])} else np.nan" if f in DOMAIN else text)
             self.bail(f"not ({name} - {name} == 0.0)", node)  # errors, and what is infinite, are Python's to say
             return "wf", name
 
@@ -219,27 +218,16 @@ class Calls(Arrays):
         self.spend(NUMPYS.get(f.__name__, f.__name__), "float32", data=data)
         return Num(slots, f"{text}({', '.join(a.py for a in args)})", tag, data)
 
-    def _best(self, f: Any, node: ast.Call) -> Num:
-        """The builtin max or min: the first, unless a later one is strictly better."""
-        best: Num = self.fixed(self.num(node.args[0]))
-        for arg in node.args[1:]:
-            best = self.better(f, best, self.fixed(self.num(arg)), node)
-        return best
-
-    def better(self, f: Any, best: Num, item: Num, node: ast.AST) -> Num:
-        """`item` where it is strictly better than `best`, which is the builtin `f` of what came before."""
+    def _better(self, f: Any, best: Num, item: Num, node: ast.AST) -> Num:
+        """The builtin max or min: `item` where it is strictly better than `best`."""
         wins = self.binary(ast.Gt if f is max else ast.Lt, item, best, node)
         x, var, data = self.truth(wins), "." + self.new("l"), item.data or best.data
-        self.emit(f"if {x}:", f"if {wins.py}:")
         before, ends = dict(self.state), []
         for value in (item, best):
             self.state = dict(before)
-            self.depth += 1
-            self.assign(var, replace(value, data=data), node)
-            self.depth -= 1
+            with self.under(*((f"if {x}:", f"if {wins.py}:") if value is item else ("else:", "else:"))):
+                self.assign(var, replace(value, data=data), node)
             ends.append(self.state)
-            if value is item:
-                self.both("else:")
         self.state = self.joined(*ends)
         found: Num = replace(self.state.pop(var))
         self.priced("where", found.alts, data)
@@ -293,7 +281,7 @@ class Calls(Arrays):
         if kind is None and len(types) != 1:
             self.refuse(node, "an array of several types", "np.array([…], np.float32)")
         t, name = self._type_of(kind, Const(next(iter(types))), node), self.new("a")
-        self.emit(f"{name} = np.empty({len(found)}, {held_dtype(t)})")
+        self.empty(name, str(len(found)), t)
         array = Arr(name, t, ((str(len(found)), "1"),), "0", name, local=True)
         self.given(array, found, f"np.array([{', '.join(a.py for a in found)}], {numpys(dtype_of(t))})", node)
         return array
@@ -394,14 +382,10 @@ def tree_of(f: FunctionType) -> ast.FunctionDef:
         tree = ast.parse(dedent(inspect.getsource(f))).body[0]
     except (OSError, TypeError, SyntaxError):  # typed at a prompt, or made by exec
         raise Refused(f"the text of {f.__qualname__} is not to be had") from None
-    if not isinstance(tree, ast.FunctionDef) or tree.decorator_list not in ([], None) and not _static(tree):
+    if not isinstance(tree, ast.FunctionDef) or [ast.unparse(d) for d in tree.decorator_list] not in ([], ["staticmethod"]):
         raise Refused(f"{f.__qualname__} is no plain function")
     ast.increment_lineno(tree, f.__code__.co_firstlineno - 1)
     return tree
-
-
-def _static(tree: ast.FunctionDef) -> bool:
-    return [ast.unparse(d) for d in tree.decorator_list] == ["staticmethod"]
 
 
 def scope_of(f: FunctionType, me: str, codelet: type[Vertex], prefix: str) -> Scope:

@@ -144,12 +144,16 @@ class Expressions(Calls):
     def v_BinOp(self, node: ast.BinOp) -> Any:
         if isinstance(node.op, ast.Mult) and isinstance(node.left, ast.List) and len(node.left.elts) == 1:
             return self.filled(node)
-        a, b = self.operands([node.left, node.right], self.value)
-        if isinstance(node.op, ast.MatMult):
+        return self._operator(type(node.op), node.left, node.right, node)
+
+    def _operator(self, kind: type, left: ast.expr, right: ast.expr, node: ast.AST) -> Any:
+        """`left op right`, of numbers or of whole regions."""
+        a, b = self.operands([left, right], self.value)
+        if kind is ast.MatMult:
             return self.product(a, b, "({} @ {})", node)
         if isinstance(a, (Arr, Vec)) or isinstance(b, (Arr, Vec)):
-            return self.vector(type(node.op), a, b, node)
-        return self.binary(type(node.op), self.single(a, node.left), self.single(b, node.right), node)
+            return self.vector(kind, a, b, node)
+        return self.binary(kind, self.single(a, left), self.single(b, right), node)
 
     def v_UnaryOp(self, node: ast.UnaryOp) -> Any:
         a = self.value(node.operand)
@@ -157,9 +161,10 @@ class Expressions(Calls):
             sign, fn, name = UNARY[type(node.op)]
             return self.mapped(fn, [a], self.signed(sign, fn, node), name, f"({sign}{{}})", node)
         a = self.single(a, node.operand)
-        if isinstance(node.op, ast.Not):
-            return Num({"wb": self.named(f"not {self.truth(a)}")}, f"(not {a.py})", data=a.data)
-        return self.unary(type(node.op), a, node)
+        return self._not(a) if isinstance(node.op, ast.Not) else self.unary(type(node.op), a, node)
+
+    def _not(self, a: Num) -> Num:
+        return Num({"wb": self.named(f"not {self.truth(a)}")}, f"(not {a.py})", data=a.data)
 
     def v_Compare(self, node: ast.Compare) -> Any:
         if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn)):
@@ -168,11 +173,7 @@ class Expressions(Calls):
             if type(op) not in BINARY:
                 self.refuse(node, "`in` or `is` in a chain")
         if len(node.ops) == 1:
-            a, b = self.operands([node.left, node.comparators[0]], self.value)
-            if isinstance(a, (Arr, Vec)) or isinstance(b, (Arr, Vec)):
-                return self.vector(type(node.ops[0]), a, b, node)
-            a, b = self.single(a, node.left), self.single(b, node.comparators[0])
-            return self.binary(type(node.ops[0]), a, b, node)
+            return self._operator(type(node.ops[0]), node.left, node.comparators[0], node)
         held = [self.fixed(self.num(node.left))]
 
         def part(k: int) -> Callable[[], Num]:
@@ -209,7 +210,7 @@ class Expressions(Calls):
             return lambda: self.binary(ast.Eq, a, self.constant(value), node)
 
         found = self._logic([part(value) for value in values], False, node)
-        return found if wanted else Num({"wb": self.named(f"not {self.truth(found)}")}, f"(not {found.py})", data=found.data)
+        return found if wanted else self._not(found)
 
     def v_BoolOp(self, node: ast.BoolOp) -> Any:
         def part(k: int) -> Callable[[], Num]:
@@ -252,11 +253,8 @@ class Expressions(Calls):
 
     def v_IfExp(self, node: ast.IfExp) -> Any:
         var = "." + self.new("l")
-        self.fork(
-            node.test,
-            lambda: self.assign(var, self.value(node.body), node),
-            lambda: self.assign(var, self.value(node.orelse), node),
-        )
+        yes, no = (lambda part=part: self.assign(var, self.value(part), node) for part in (node.body, node.orelse))
+        self.fork(node.test, yes, no)
         if var not in self.state:
             raise Unreached
         return self.state.pop(var)

@@ -329,7 +329,7 @@ class Statements(Expressions):
         self.control -= begun.data
         self.depth -= 1
         begun.end()
-        self.emit(None, f"«e{self.head(node)}»")
+        self.emit(None, f"«!left({self.head()})»")
         scope.loops.pop()
         if through:  # of a function in place of its call: leave what is around this loop, too
             self.both(f"if {flag}:")
@@ -349,7 +349,7 @@ class Statements(Expressions):
 
     def s_While(self, node: ast.While) -> None:
         def head(breaks: list[State]) -> Head:
-            self.emit("while True:", f"while «w{self.head(node)}|True»:")
+            self.emit("while True:", f"while «t{self.head()}|True»:")
             self.depth += 1
             self.ran(node)
             a = self.num(node.test)
@@ -360,7 +360,7 @@ class Statements(Expressions):
                 spent = Counter(self.cost)
                 self.depth += 1
                 self.flush()
-                self.emit("break", f"«f{self.head(node)}»")
+                self.emit("break", "«!failed()»")
                 self.emit(None, "break")
                 self.depth -= 1
                 self.cost = spent
@@ -369,7 +369,7 @@ class Statements(Expressions):
 
         self.loop(head, node)
 
-    def head(self, node: ast.AST) -> int:
+    def head(self) -> int:
         """The number of the loop that is being walked."""
         return self.heads.setdefault((self.spot, self.scope.prefix, self.scope.loops[-1][1]), len(self.heads))
 
@@ -396,7 +396,7 @@ class Statements(Expressions):
             self.ahead[counter] = {}
             self.emit(f"for {counter} in {over}:")
             each, items = (counter, f"range({seq.size})") if seq.counted else (target, seq.py)
-            self.emit(None, f"for {each} in «t{self.head(node)}|{items}»:")
+            self.emit(None, f"for {each} in «t{self.head()}|{items}»:")
             self.depth += 1
             self.ran(node)
             self.spend(times=2, data=seq.data)
@@ -462,14 +462,11 @@ class Statements(Expressions):
         target: ast.expr = ast.Name(own + "_T", ast.Load()) if plain else parts[0].target
         element: ast.expr = target if plain else what.elt  # type: ignore[attr-defined]
         rename = _own_names(target, own)
-        given = {name: ast.Name(own + name, ast.Load()) for name in "ABFKX"} | {
-            "T": rename.visit(deepcopy(target)),
-            "I": what if plain else parts[0].iter,
-            "E": rename.visit(deepcopy(element)),
-            "S": [*node.args[1:], named.get("start", ast.Constant(0))][0],
-            "G": ast.Call(named["key"], [ast.Name(own + "X", ast.Load())], []) if "key" in named else ast.Constant(0),
-            "D": named.get("default", ast.Constant(0)),
-        }
+        given: dict[str, Any] = {name: ast.Name(own + name, ast.Load()) for name in "ABFKX"}
+        given |= {"T": rename.visit(deepcopy(target)), "E": rename.visit(deepcopy(element))}
+        given |= {"I": what if plain else parts[0].iter, "S": [*node.args[1:], named.get("start", ast.Constant(0))][0]}
+        given["G"] = ast.Call(named["key"], [ast.Name(own + "X", ast.Load())], []) if "key" in named else ast.Constant(0)
+        given["D"] = named.get("default", ast.Constant(0))
         made = self.made(_LOOPS[f] if "key" not in named else _BY_KEY.format("><"[f is min]), given, node)
         loop = made.body[-1]
         assert isinstance(loop, ast.For)

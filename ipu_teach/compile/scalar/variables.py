@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ipu_teach.compile.scalar.arithmetic import Arithmetic
-from ipu_teach.compile.scalar.kinds import CODES, SLOT, ZERO, held_dtype
+from ipu_teach.compile.scalar.kinds import CODES, SLOT, ZERO
 from ipu_teach.compile.scalar.values import Arr, Num, Refused, State, Vec
 
 
@@ -71,7 +71,7 @@ class Variables(Arithmetic):
         a, k, sizes = self.new("a"), self.new("i"), [self.named(n) for n in value.dims]
         if python:
             self.emit(None, f"{a} = {value.py}")
-        self.emit(f"{a} = np.empty({' * '.join(sizes)}, {held_dtype(value.type)})")
+        self.empty(a, " * ".join(sizes), value.type)
         with self.under(f"for {k} in range({' * '.join(sizes)}):"):
             self.emit(f"{a}[{k}] = {value.item(k)}")
         return Arr(a, value.type, tuple(zip(sizes, (*sizes[1:], "1"), strict=True)), "0", a, local=True)

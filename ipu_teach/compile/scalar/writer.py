@@ -1,9 +1,9 @@
 """The two texts as they grow, line by line, and what their straight pieces cost.
 
 Prices belong to the target, and so to the room above. The walk writes down what it would price: `«3»` stands for the cycles of
-`pieces[3]`, and `«v2|n»` for those of n elements of `rates[2]`. CPython's text says with `«l4»` that `lines[4]` runs, and with
-`«t1|…»` or `«w1|…»`, `«f1»` and `«e1»` how `heads[1]` turns: what begins a turn of a `for` or `while`, that the test of a
-`while` failed, and that the loop was left; `«x0»` that all were.
+`pieces[3]`, and `«v2|n»` for those of n elements of `rates[2]`. CPython's text has a watched form: `«t1|…»` stands for what
+the loop `heads[1]` runs over, and a line `«!…»` says that `lines[4]` runs, that the test of a `while` did not hold, or that
+a loop was left (see `observe` of the room above).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any, NoReturn
 
-from ipu_teach.compile.scalar.kinds import CODES, SLOT, ZERO, dtype_of
+from ipu_teach.compile.scalar.kinds import CODES, SLOT, ZERO, dtype_of, held_dtype
 from ipu_teach.compile.scalar.values import Num, Refused, Scope, State, Table, Unreached, Vec
 from ipu_teach.graph.vertex import Vertex
 
@@ -81,8 +81,7 @@ class Writer:
         """Begin the texts anew; what was learned of variables stays."""
         self.nb: list[str] = []
         self.pyl: list[str] = []
-        self.depth = self.count = self.control = self.dry = self.line = 0
-        self.depth = 1
+        self.count = self.control = self.dry = self.line = 0
         self.cost: Counter[Price] = Counter()
         self.loops_over = 0  # over vectors, those that end above this place
         self.loaded: set[str] = set()  # regions that the loop over vectors at hand has loaded
@@ -90,7 +89,7 @@ class Writer:
         self.spilled: dict[str, ast.AST] = {}  # by temporary array: where it is first taken by a later loop
         self.state: State = {}
         self.scopes: list[Scope] = []
-        self.live = True
+        self.depth, self.live = 1, True
 
     @property
     def scope(self) -> Scope:
@@ -132,7 +131,11 @@ class Writer:
     def ran(self, node: ast.AST) -> None:
         """The statement runs here, if it is one of the learner's."""
         if "made" not in vars(node):
-            self.emit(None, f"«l{self.lines.setdefault(self.spot, len(self.lines))}»")
+            self.emit(None, f"«!lines[{self.lines.setdefault(self.spot, len(self.lines))}] += 1»")
+
+    def empty(self, name: str, count: str, t: str) -> None:
+        """A local array of the compiled text."""
+        self.emit(f"{name} = np.empty({count}, {held_dtype(t)})")
 
     def refuse(self, node: ast.AST, why: str, instead: str = "") -> NoReturn:
         raise Refused(why, getattr(node, "lineno", 0) or self.line, instead)

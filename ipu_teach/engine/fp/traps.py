@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,10 +32,12 @@ from ipu_teach.compile.trace import ROUNDED
 from ipu_teach.engine.batch.halves import sum_products
 from ipu_teach.engine.batch.kernels import Call, apply, run_all
 from ipu_teach.engine.host_fallback import spans
-from ipu_teach.engine.memory import Memory
 from ipu_teach.errors import FloatingPointTrapError
 from ipu_teach.graph.registers import DIV0, ESR, INV, NANOO, OFLO, STOP_ON_NANOO, Registers
 from ipu_teach.types import FLOAT, HALF, Array
+
+if TYPE_CHECKING:
+    from ipu_teach.engine.site import Site
 
 MOST_ALARMS = 3  # batches in a row in which something was reported: from then on vertices run one by one
 
@@ -79,13 +81,9 @@ class FloatingPoint:
     def watch(self, overflows: list[str]) -> AbstractContextManager[object]:
         """In here numpy raises `FloatingPointError`, or notes overflows in `overflows`, which stores of halves take out."""
         over = "raise" if self.oflo else "call" if self.nan else "ignore"
-        return np.errstate(
-            invalid="raise" if self.inv else "ignore",
-            divide="raise" if self.div0 else "ignore",
-            over=over,  # type: ignore[arg-type]
-            under="ignore",
-            call=lambda kind, _: overflows.append(kind),
-        )
+        invalid, divide = ("raise" if stops else "ignore" for stops in (self.inv, self.div0))
+        told = {"invalid": invalid, "divide": divide, "over": over, "under": "ignore"}
+        return np.errstate(**told, call=lambda kind, _: overflows.append(kind))  # type: ignore[arg-type]
 
 
 class Watch:
@@ -107,16 +105,8 @@ class Guarded:
     The loop says which vertex it was, stores NaN where it must, or finds that it was nothing.
     """
 
-    def __init__(
-        self,
-        memory: Memory,
-        groups: Sequence[Group],
-        layouts: tuple[Any, ...],
-        watch: Sequence[Watch],
-        calls: list[Call],
-        loops: list[Call],
-    ) -> None:
-        kinds = {kind for w in watch for kind in w.kinds}
+    def __init__(self, groups: Sequence[Group], sites: Sequence[Site], calls: list[Call], loops: list[Call]) -> None:
+        memory, layouts, kinds = sites[0].memory, sites[0].layouts, {kind for site in sites for kind in site.watch.kinds}
         self._raising = {
             "invalid": "raise" if any(k.inv for k in kinds) else "ignore",
             "divide": "raise" if any(k.div0 for k in kinds) else "ignore",

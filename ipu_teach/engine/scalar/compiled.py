@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from ipu_teach import datasets
 from ipu_teach.types import Array
 
 Loop = Callable[..., int]
@@ -40,23 +41,10 @@ def numba_is_here() -> bool:
     return os.environ.get("IPU_TEACH_NUMBA") != "0" and _POINTER == 8 and importlib.util.find_spec("numba") is not None
 
 
-def numba_is_loaded() -> bool:
-    """True if it was imported already."""
-    return "numba" in sys.modules
-
-
 def cache_folder() -> Path:
     """Where compiled loops are kept."""
     chosen = os.environ.get("IPU_TEACH_CACHE")
-    if chosen:
-        return Path(chosen) / "loops"
-    if sys.platform == "win32":
-        home = os.environ.get("LOCALAPPDATA", str(Path.home()))
-    elif sys.platform == "darwin":
-        home = str(Path.home() / "Library" / "Caches")
-    else:
-        home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(home) / "ipu_teach" / "loops"
+    return (Path(chosen) if chosen else datasets.cache_folder() / "ipu_teach") / "loops"
 
 
 _loaded: dict[str, Loop] = {}

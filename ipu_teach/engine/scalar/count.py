@@ -14,20 +14,18 @@ from ipu_teach.cost.codelets import UNKNOWN
 from ipu_teach.engine.fp.vertex import Numbers
 from ipu_teach.engine.scalar.fields import elements, index_of, mark_of, meeting, parts_of
 from ipu_teach.engine.scalar.program import FOREVER, program_of
-from ipu_teach.target import Target
-from ipu_teach.types import Array
+from ipu_teach.engine.site import Site
 
 
 class Counting:
-    """The scalar loop of a group, run beside the plain one. `cycles`, `defined`, `races`: see `site.Site`."""
+    """The scalar loop of a group, run beside the plain one."""
 
-    def __init__(self, group: Group, target: Target, defined: Array, cycles: Array | None, races: bool) -> None:
+    def __init__(self, group: Group, site: Site) -> None:
         assert group.scalar is not None
-        self.group, self.code = group, group.scalar
-        self.program = program_of(group.scalar, target)
-        self.races = races
-        self.cycles = np.zeros(len(group.rows), np.int64) if cycles is None else cycles
-        self.defined = {name: elements(defined, self.code.fields[name].dtype.size) for name in self.code.marked}
+        self.group, self.code, self.races = group, group.scalar, site.races
+        self.program = program_of(group.scalar, site.target)
+        self.cycles = np.zeros(len(group.rows), np.int64) if site.cycles is None else site.cycles
+        self.defined = {name: elements(site.defined, self.code.fields[name].dtype.size) for name in self.code.marked}
 
     def vertex(self, number: int, regions: Mapping[str, Any], places: Mapping[str, Any], numbers: Numbers) -> None:
         """Count vertex `number` on `regions`, which changes. `places`: where their parts lie."""

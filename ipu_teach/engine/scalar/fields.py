@@ -181,13 +181,8 @@ class Fields:
                 index = self.places[name].index
                 assert index is not None
                 vertex, element = divmod(met, index.shape[1])
-                return (
-                    vertex,
-                    name,
-                    index_of(element, self.places[name].view(written, vertex)),
-                    int(written[met]),
-                    int(self.reads[name][met]),
-                )
+                place = index_of(element, self.places[name].view(written, vertex))
+                return vertex, name, place, int(written[met]), int(self.reads[name][met])
         return None
 
 

@@ -174,56 +174,36 @@ def ipow(a, n):
     return r
 
 
-@exact
-def fmod_f4(a, b):
-    """npy_remainder: the sign is that of b."""
-    m = np.float32(np.fmod(a, b))
-    if b == 0:
-        return m
-    if m != 0:
-        return np.float32(m + b) if (b < 0) != (m < 0) else m
-    return np.float32(np.copysign(np.float32(0), b))
+def _division(kind):
+    """numpy's npy_remainder, whose sign is that of b, and npy_floor_divide, for floats of a kind."""
+
+    @exact
+    def remainder(a, b):
+        m = kind(np.fmod(a, b))
+        if b == 0:
+            return m
+        if m != 0:
+            return kind(m + b) if (b < 0) != (m < 0) else m
+        return kind(np.copysign(kind(0), b))
+
+    @exact
+    def floor_divide(a, b):
+        if b == 0:
+            return kind(a / b)
+        m = kind(np.fmod(a, b))
+        d = kind(kind(a - m) / b)
+        if m != 0 and (b < 0) != (m < 0):
+            d = kind(d - kind(1))
+        if d != 0:
+            f = kind(np.floor(d))
+            return kind(f + kind(1)) if kind(d - f) > kind(0.5) else f
+        return kind(np.copysign(kind(0), kind(a / b)))
+
+    return remainder, floor_divide
 
 
-@exact
-def ffloordiv_f4(a, b):
-    """npy_floor_divide."""
-    if b == 0:
-        return np.float32(a / b)
-    m = np.float32(np.fmod(a, b))
-    d = np.float32(np.float32(a - m) / b)
-    if m != 0 and (b < 0) != (m < 0):
-        d = np.float32(d - np.float32(1))
-    if d != 0:
-        f = np.float32(np.floor(d))
-        return np.float32(f + np.float32(1)) if np.float32(d - f) > np.float32(0.5) else f
-    return np.float32(np.copysign(np.float32(0), np.float32(a / b)))
-
-
-@exact
-def fmod_f8(a, b):
-    """npy_remainder: the sign is that of b."""
-    m = np.fmod(a, b)
-    if b == 0:
-        return m
-    if m != 0:
-        return m + b if (b < 0) != (m < 0) else m
-    return np.copysign(0.0, b)
-
-
-@exact
-def ffloordiv_f8(a, b):
-    """npy_floor_divide."""
-    if b == 0:
-        return a / b
-    m = np.fmod(a, b)
-    d = (a - m) / b
-    if m != 0 and (b < 0) != (m < 0):
-        d -= 1.0
-    if d != 0:
-        f = np.floor(d)
-        return f + 1.0 if d - f > 0.5 else f
-    return np.copysign(0.0, a / b)
+fmod_f4, ffloordiv_f4 = _division(np.float32)
+fmod_f8, ffloordiv_f8 = _division(np.float64)
 
 
 @exact

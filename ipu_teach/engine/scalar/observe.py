@@ -15,6 +15,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from ipu_teach.engine.scalar.text import python_text
 from ipu_teach.graph.codelets import said_cycles
 from ipu_teach.graph.vertex import Vertex, regions_of, run_on, workers
 from ipu_teach.target import BY_HAND, Target, make_target
+from ipu_teach.types import Array
 
 MOST_TURNS = 10_000  # that are kept of a vertex; all are counted
 MOST_NUMBERS = 16  # of an array among the locals
@@ -63,10 +65,8 @@ def observed(codelet: type[Vertex], regions: Mapping[str, Any], target: Target) 
         cycles, lines = factor * traced + around, lines_of_traces(codelet, traces, target)
     elif slowest is not None:
         cycles, lines = factor * slowest.cycles + around, slowest.by_line(target)
-    if slowest is None:
-        return Observed(codelet, result, cycles, start, lines, [], 0)
-    worker = watches.index(slowest)
-    return Observed(codelet, result, cycles, start, lines, slowest.turns, slowest.count, worker)
+    seen = ([], 0, 0) if slowest is None else (slowest.turns, slowest.count, watches.index(slowest))
+    return Observed(codelet, result, cycles, start, lines, *seen)
 
 
 def _watched(code: ScalarCode, regions: Mapping[str, Any], target: Target, count: int) -> list[Watch]:
@@ -113,16 +113,17 @@ class Watch:
         self.amounts[{"vec": "vector"}.get(counter, counter), rate] += amount
         return amount
 
-    def over(self, head: int, items: Iterable[Any]) -> Iterator[Any]:
-        """What a `for` runs over. It is asked for the next item when a turn is over, and before that item has a name."""
+    def over(self, head: int, items: Any) -> Any:
+        """What a `for` runs over, or true: a `while` begins a turn, or finds that it ends."""
+        if items is not True:
+            return self._each(head, items)
+        return self._turn(head, sys._getframe(1).f_locals)
+
+    def _each(self, head: int, items: Iterable[Any]) -> Iterator[Any]:
+        """The items of a `for`. It asks for the next one when a turn is over, and before that item has a name."""
         for item in items:
             self._turn(head, sys._getframe(1).f_locals)
             yield item
-
-    def turn(self, head: int) -> bool:
-        """A `while` looks at its condition."""
-        self._turn(head, sys._getframe(1).f_locals)
-        return True
 
     def failed(self) -> None:
         """It did not hold: that is no turn."""
@@ -136,7 +137,7 @@ class Watch:
         while self.open and head in (None, self.open[-1][0]):
             self._close(sys._getframe(1).f_locals)
 
-    def _turn(self, head: int, names: Mapping[str, Any]) -> None:
+    def _turn(self, head: int, names: Mapping[str, Any]) -> bool:
         again = bool(self.open) and self.open[-1][0] == head
         number = self._close(names).number + 1 if again else 1
         turn = Turn(self.heads[head][0], number, len(self.open))
@@ -144,6 +145,7 @@ class Watch:
         if kept:
             self.turns.append(turn)
         self.open.append((head, turn, self._so_far(names), kept))
+        return True
 
     def _close(self, names: Mapping[str, Any]) -> Turn:
         head, turn, begun, kept = self.open.pop()
@@ -166,38 +168,35 @@ class Watch:
             return region
         parts, first = [], 0
         for part in parts_of(region):
-            noted = part.view(_Noted)
-            noted.tell, noted.origin, noted.first = self._store, part, (name, first)
-            parts.append(noted)
+            parts.append(part.view(_Noted))
+            parts[-1].tell = partial(self._store, name, first, part)
             first += part.size
         return parts if isinstance(region, list) else parts[0]
 
-    def _store(self, name: str, places: Any) -> None:
+    def _store(self, name: str, first: int, whole: Array, place: Array) -> None:
+        """A `place` in a field was stored in. `first`: the number of the first element of `whole`, in which it lies."""
+        first += (place.__array_interface__["data"][0] - whole.__array_interface__["data"][0]) // whole.itemsize
+        steps = (np.arange(n) * (s // whole.itemsize) for n, s in zip(place.shape, place.strides, strict=True))
+        numbers = (first + sum(np.ix_(*steps), np.zeros(place.shape, np.int64))).reshape(-1).tolist()
         for _, turn, _, kept in self.open:
             if kept:
-                turn.stored.setdefault(name, set()).update(places)
+                turn.stored.setdefault(name, set()).update(numbers)
 
 
 class _Noted(np.ndarray[Any, np.dtype[Any]]):
-    """A field of one vertex, and views of it. `tell(name, places)` is told what is stored, as numbers of elements."""
+    """A field of one vertex, and views of it. `tell(place)` is told where something is stored."""
 
     tell: Any = None
-    origin: Any = None
-    first: tuple[str, int] = ("", 0)
 
     def __array_finalize__(self, parent: Any) -> None:
         if isinstance(parent, _Noted) and np.may_share_memory(self, parent):  # a view, no copy
-            self.tell, self.origin, self.first = parent.tell, parent.origin, parent.first
+            self.tell = parent.tell
 
     def __setitem__(self, key: Any, value: Any) -> None:
         super().__setitem__(key, value)
         if self.tell is not None:
             keys = key if isinstance(key, tuple) else (key,)
-            place = np.asarray(self)[keys if Ellipsis in keys else (*keys, ...)]
-            name, first = self.first
-            first += (place.__array_interface__["data"][0] - self.origin.__array_interface__["data"][0]) // self.itemsize
-            steps = (np.arange(n) * (s // self.itemsize) for n, s in zip(place.shape, place.strides, strict=True))
-            self.tell(name, (first + sum(np.ix_(*steps), np.zeros(place.shape, np.int64))).reshape(-1).tolist())
+            self.tell(np.asarray(self)[keys if Ellipsis in keys else (*keys, ...)])
 
 
 def _values(names: Mapping[str, Any], prefix: str) -> dict[str, Any]:

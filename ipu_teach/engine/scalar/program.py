@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import lru_cache
@@ -69,7 +70,7 @@ class Program:
         """How long it takes until `text` runs, about."""
         if compiled.known(text):
             return 0.0
-        return (READ if compiled.kept(text) else COMPILE) + (0 if compiled.numba_is_loaded() else IMPORT)
+        return (READ if compiled.kept(text) else COMPILE) + (0 if "numba" in sys.modules else IMPORT)
 
     def compiled(self, text: str, arguments: Callable[[], Sequence[Any]]) -> compiled.Loop | None:
         """The loop of `text`; None if it cannot be compiled here. `arguments()`: such that nothing is run with them."""

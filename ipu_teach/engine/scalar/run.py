@@ -157,7 +157,7 @@ class ScalarRun:
         cycles[first : self.count] = 0
         cycles[self.count :] = 1  # of what compute() returns, from the last vertex to the first
         while first < self.count:
-            end = self._attended(run, first)
+            end = (self._beside if self.endless else self._in_pieces)(run, first)
             self.cycles[first:end] = (cycles[first:end] + (UNIT - 1)) // UNIT * number
             if answers:
                 self.returned[first:end] = cycles[: self.count - 1 : -1][first:end]
@@ -189,12 +189,8 @@ class ScalarRun:
             *buffers, *fields.marks.values(), *fields.reads.values(),
         ]  # fmt: skip
 
-    def _attended(self, run: Loop, first: int) -> int:
-        """Run the compiled loop such that an interruption ends it. Returns the vertex where it ended."""
-        return self._beside(run, first) if self.endless else self._in_pieces(run, first)
-
     def _in_pieces(self, run: Loop, first: int) -> int:
-        """Run it here, for a while at a time: Python looks for interruptions in between."""
+        """Run it here, for a while at a time: Python looks for interruptions in between. Returns the vertex where it ended."""
         size = PIECE
         while first < self.count:
             begin, last = perf_counter(), min(self.count, first + size)
@@ -207,7 +203,7 @@ class ScalarRun:
         return first
 
     def _beside(self, run: Loop, first: int) -> int:
-        """Run it in a thread of its own while this one waits for interruptions."""
+        """The same in a thread of its own while this one waits for interruptions: what may be endless."""
         job = _pool(os.getpid()).submit(run, first, self.count, *self.arguments)
         try:
             while True:

@@ -9,8 +9,8 @@ from ipu_teach.compile.scalar import ScalarCode
 from ipu_teach.cost.codelets import UNIT, VERTEX_OVERHEAD, piece_cycles, rate_cycles
 from ipu_teach.target import BY_HAND, Target
 
-_MARK = re.compile("«([a-z]?)(\\d+)(?:\\|([^»]*))?»")
-_QUIET = re.compile(" *«[lefx]")  # a line that only a watched text has
+_MARK = re.compile("«([tv]?)(\\d+)(?:\\|([^»]*))?»")
+_TOLD = re.compile("«!(.*)»")  # a line that only a watched text has
 _COUNTED = re.compile("cyc \\+= «(\\d+)»$")
 _BESIDE = re.compile("(vec|loads|stores) \\+= (.*«v(\\d+).*)$")
 _HEAD = "import math\nimport numpy as np\n"
@@ -29,8 +29,8 @@ def python_text(code: ScalarCode, target: Target, watched: bool = False) -> str:
     begin = [f"    cyc = {VERTEX_OVERHEAD * UNIT}", *(["    vec = loads = stores = 0"] if code.vectors else [])]
     begin += ["    wbit = 1 << worker"] if code.multi else []
     begin += [f"    f_{n} = f_{n}[()]" for n, f in code.fields.items() if not f.depth and not f.written]
-    lines = map(_told, code.python) if watched else (line for line in code.python if not _QUIET.match(line))
-    body = "\n".join([*begin, *_priced(lines, code, target)])
+    lines = map(_told, code.python) if watched else (line for line in code.python if "«!" not in line)
+    body = "\n".join([*begin, *_priced(lines, code, target, watched)])
     bail = "from ipu_teach.types.regions import to_unsigned\n\n\nclass Bail(Exception):\n    pass\n"
     return f"{_HEAD}{tables}\n\n{bail}\n\ndef vertex({', '.join(args)}):\n{body}\n"
 
@@ -74,40 +74,26 @@ def compiled_text(code: ScalarCode, target: Target, unit: frozenset[str], small:
         f"{_HEAD}from numba import njit\nfrom ipu_teach.engine.scalar.native import *\n{tables}\n\n"
         f"{_COMPILED.format(', forceinline=True')}def vertex(v, worker, {of_vertex}):\n{body}\n\n\n"
         f"{_COMPILED.format('')}def run(first, last, {of_run}):\n{ahead}"
-        f"    for v in range(first, last):\n"
-        f"{worker}"
-        f"{inner}if vertex(v, {'worker' if worker else '0'}, {of_vertex}):\n"
-        f"{inner}    return v\n"
-        f"    return last\n"
+        f"    for v in range(first, last):\n{worker}{inner}if vertex(v, {'worker' if worker else '0'}, {of_vertex}):\n"
+        f"{inner}    return v\n    return last\n"
     )
-
-
-_TOLD = {
-    "l": "watch.lines[{}] += 1",
-    "t": "watch.over({}, {})",
-    "w": "watch.turn({})",
-    "f": "watch.failed()",
-    "e": "watch.left({})",
-    "x": "watch.left()",
-}
 
 
 def _told(line: str) -> str:
     """A line of CPython's text that tells `watch` what it does."""
     line = _COUNTED.sub(r"cyc += «\1»; watch.pieces[\1] += 1", line)
-    line = _BESIDE.sub(r"\1 += watch.beside('\1', \3, \2)", line)
-    return _MARK.sub(lambda found: _TOLD[found[1]].format(found[2], found[3]) if found[1] in _TOLD else found[0], line)
+    return _TOLD.sub(r"watch.\1", _BESIDE.sub(r"\1 += watch.beside('\1', \3, \2)", line))
 
 
-def _priced(lines: Iterable[str], code: ScalarCode, target: Target) -> list[str]:
+def _priced(lines: Iterable[str], code: ScalarCode, target: Target, watched: bool = False) -> list[str]:
     pieces = [piece_cycles(piece, target) for piece in code.pieces]
     rates = [rate_cycles(rate, target) for rate in code.rates]
     together = "max(vec, loads // 2, stores)" if target.codelet_prices == BY_HAND else "vec + loads + stores"
 
     def price(found: re.Match[str]) -> str:
         kind, number, n = found[1], int(found[2]), found[3]
-        if kind in ("t", "w"):
-            return n
+        if kind == "t":
+            return f"watch.over({number}, {n})" if watched else n
         if not kind:
             return str(pieces[number])
         parts = []
