@@ -61,11 +61,11 @@ def small_engine() -> Engine:
 #   stream to x      100                                                                            32/4=8   108
 #   work             100  32 B of x to tile 1: 54+32/4  7 of 10: 2 rounds, 6*20   1 of 30: 6*30                100+62+180=342
 #   x to y           100  32 B of x to tile 1: 62                                                            162
-#   x to z           100                                32 B at 8 a cycle: 4                                 104
-#                                                                                                    total: 716
+#   x to z           100                                32 B in a piece: 6*(36+44.5+32/8/6), up to 492       592
+#                                                                                                    total: 1,204
 #   The stream is one packet, all of it for tile 0: it goes straight there. A tile's first word comes after 54 cycles.
-#   compute, idle threads included: tile 0 120+4, tile 1 180; excluded: tile 0 70+4, tile 1 30
-#   exchange: tile 0 sends for 8+8, tile 1 is done after 62+62; host 8; sync, the rest: 716-152-70-8 = 486 on average
+#   compute, idle threads included: tile 0 120+492, tile 1 180; excluded: tile 0 70+326, as four workers copy, tile 1 30
+#   exchange: tile 0 sends for 8+8, tile 1 is done after 62+62; host 8; sync, the rest: 1204-396-70-8 = 730 on average
 #
 # Bytes. Always live: x, which the second program reads without writing it; the constant; and what belongs to the vertices.
 #
@@ -74,14 +74,15 @@ def small_engine() -> Engine:
 #   state         7 vertices of 4                       1 of 4
 #   pointers      7 of 12: x has address and length     1 of 12
 #   vertex code   440                                   440
-#   exchange      a SEND for the work, one for y: 8     3 instructions to turn to tile 0, twice: 24
+#   exchange      a SEND for the work, one for y: 8,    3 instructions to turn to tile 0, twice: 24
+#                 and a vertex that copies to z: 12
 #   control       4 steps of 16                         52: in the last it only syncs, 4
 #   stacks        6 x 512 + 128                         3,200
 #   headers       the stream's packet 4
-#   together      3,860                                 3,736
+#   together      3,872                                 3,736
 #
 # The others come and go: in the work out, 28 and 4, and 32 on tile 1 for the x that it reads; in the copies y, 32 on tile 1,
-# then z, 32 on tile 0. So the fullest moment of tile 0 is the copy to z, 3,892; that of tile 1 the work, 3,772.
+# then z, 32 on tile 0. So the fullest moment of tile 0 is the copy to z, 3,904; that of tile 1 the work, 3,772.
 SUMMARY = """\
 Target:
   Number of IPUs:         1
@@ -98,28 +99,28 @@ Graph:
   Number of compute sets:            1
 
 Memory Usage:
-  Total for all IPUs:            7,664 B (7,596 B always live; modelled)
+  Total for all IPUs:            7,676 B (7,608 B always live; modelled)
     By Data Type:
       Variables:                    68 B
       Constants:                     4 B
       Vertex state:                 32 B
       Edge pointers:                96 B
       Vertex code:                 880 B
-      Exchange code:                32 B
+      Exchange code:                44 B
       Control code:                116 B
       Stacks:                    6,400 B
       Host packet headers:           4 B
       Exchange buffers:             32 B
-  Fullest tile:                  3,892 B (47.5% of tile 0)
+  Fullest tile:                  3,904 B (47.7% of tile 0)
 
 Execution:
-  Total cycles:                                         716 (approx 0.7 microseconds, modelled)
-  Tile average compute cycles (including idle threads): 152.0 (21.2% of total)
-  Tile average compute cycles (excluding idle threads): 52.0 (7.3% of total)
-  Tile average IPU exchange cycles:                     70.0 (9.8% of total)
+  Total cycles:                                         1,204 (approx 1.2 microseconds, modelled)
+  Tile average compute cycles (including idle threads): 396.0 (32.9% of total)
+  Tile average compute cycles (excluding idle threads): 213.0 (17.7% of total)
+  Tile average IPU exchange cycles:                     70.0 (5.8% of total)
   Tile average global exchange cycles:                  0.0 (0.0% of total)
-  Tile average host exchange cycles:                    8.0 (1.1% of total)
-  Tile average sync cycles:                             486.0 (67.9% of total)
+  Tile average host exchange cycles:                    8.0 (0.7% of total)
+  Tile average sync cycles:                             730.0 (60.6% of total)
   Codelets of your own are priced:                      compiled
 
 Cycles by vertex type (modelled):
@@ -131,7 +132,7 @@ Execution steps (number, start, modelled cycles, kind, name):
        0               0           108  StreamCopy  in
        1             108           342  Execute     work
        2             450           162  Copy        'x' to 'y'
-       3             612           104  Copy        'x' to 'z'
+       3             612           592  Copy        'x' to 'z'
 """
 
 
@@ -205,16 +206,16 @@ def test_the_report_as_data() -> None:
     engine.run()
     engine.run(1)
     report = engine.report
-    assert repr(report) == "Report(5 steps, 1,058 modelled cycles, 2 tiles of ipu2)"
-    assert report.total_cycles == 716 + 342 and report.total_seconds == pytest.approx(1058e-9)
-    assert report.compute_cycles_per_tile.tolist() == [244, 360]
-    assert report.active_cycles_per_tile.tolist() == [144, 60]
+    assert repr(report) == "Report(5 steps, 1,546 modelled cycles, 2 tiles of ipu2)"
+    assert report.total_cycles == 1204 + 342 and report.total_seconds == pytest.approx(1546e-9)
+    assert report.compute_cycles_per_tile.tolist() == [732, 360]
+    assert report.active_cycles_per_tile.tolist() == [466, 60]
     assert report.exchange_cycles_per_tile.tolist() == [24, 186]
     received, sent = report.exchange_bytes_per_tile
     assert received.tolist() == [0, 96] and sent.tolist() == [96, 0]
     assert report.host_bytes == 32 and report.host_exchange_cycles == 8 and report.global_exchange_cycles == 0
-    assert report.sync_cycles_per_tile.tolist() == [1058 - 244 - 24 - 8, 1058 - 360 - 186 - 8]
-    assert report.memory.bytes_per_tile.tolist() == [3892, 3772]
+    assert report.sync_cycles_per_tile.tolist() == [1546 - 732 - 24 - 8, 1546 - 360 - 186 - 8]
+    assert report.memory.bytes_per_tile.tolist() == [3904, 3772]
     assert report.vertex_counts() == {"Work": 8} and report.cycles_by_codelet() == {"Work": 200}
     assert report.graph_size() == {"vertices": 8, "edges": 16, "variables": 5, "compute sets": 1}
     assert report.unknown_codelets == () and report.unbatched() == {}
@@ -233,7 +234,7 @@ def test_steps_of_the_run() -> None:
         (0, "StreamCopy", "in", 0, 108),
         (1, "Execute", "work", 108, 342),
         (2, "Copy", "'x' to 'y'", 450, 162),
-        (3, "Copy", "'x' to 'z'", 612, 104),
+        (3, "Copy", "'x' to 'z'", 612, 592),
     ]
     assert [s.index for s in report.steps(1, 3)] == [1, 2] and report.steps(1, 3)[0].start == 108
     assert [s.index for s in report.steps(3, 99)] == [3] and report.steps(9) == []
@@ -252,8 +253,8 @@ def test_only_the_first_hundred_steps_are_printed() -> None:
     engine = Engine(graph, Repeat(1234, Copy(b, a)))
     engine.load_and_run(device)
     lines = printed(engine, [], show_execution_steps=True).splitlines()
-    # 100 cycles of sync, and 8 bytes moved inside the tile in one.
-    assert lines[100] == "      99           9,999           101  Copy        'b' to 'a'"
+    # 100 cycles of sync, and 8 bytes moved inside the tile by one of six workers, in 36, 44.5 and 1 for each 8 bytes.
+    assert lines[100] == "      99          58,014           586  Copy        'b' to 'a'"
     assert lines[101:] == ["  … and 1,134 more"]
 
 
@@ -310,7 +311,7 @@ def test_arrays_of_a_report_cannot_be_changed_through_it() -> None:
     engine.run()
     report: Report = engine.report
     report.compute_cycles_per_tile[:] = 0  # a sum made for this caller
-    assert report.compute_cycles_per_tile.tolist() == [124, 180]
+    assert report.compute_cycles_per_tile.tolist() == [612, 180]
 
 
 def test_variables_with_their_bytes_and_tiles() -> None:

@@ -196,7 +196,7 @@ def test_a_long_run_is_counted_to_its_end_and_kept_up_to_a_bound(monkeypatch: py
         engine.run()
     report = engine.report
     assert (report.num_steps, len(report.step_numbers), report.steps_not_kept) == (16, 6, 10)
-    assert report.total_cycles == 4 * 716 and len(report.steps()) == 6
+    assert report.total_cycles == 4 * 1204 and len(report.steps()) == 6
     assert [(r.first, r.last) for r in report.runs] == [(0, 4), (4, 8)]
     assert answers(Report.deserialize(report.serialize())) == answers(report)
     out = io.StringIO()
@@ -288,7 +288,7 @@ def test_the_format_holds_what_the_model_has() -> None:
     assert REPORT.version == 3
     assert set(Traffic.__dataclass_fields__) == {
         "received", "sent", "together_received", "together_sent", "sources", "sends", "link_received", "link_sent", "links",
-        "stayed",
+        "stayed", "pieces",
     }  # fmt: skip
     assert {"kind", "name", "step"} <= set(Node.__dataclass_fields__)
 

@@ -23,9 +23,10 @@ import numpy as np
 
 from ipu_teach.compile.freeze import FrozenComputeSet, FrozenGraph
 from ipu_teach.cost.links import link_cycles
+from ipu_teach.cost.rearrange import copied, copy_cycles, edges, local
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import TileMap, order_of
-from ipu_teach.schema import PerIpu, PerTile, column
+from ipu_teach.schema import PerIpu, PerTile, column, since
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
@@ -39,8 +40,8 @@ class Traffic:
     `received` and `sent`: bytes; `together_received` and `together_sent`: those of them that both tiles of a pair hear.
     `sources`: how often a tile turns to another sender; `sends`: SEND instructions. `link_received` and `link_sent`
     (int64[ipus]): bytes that its tiles get from other IPUs, and that they send there. `links` (int64[ipus, ipus], from and
-    to): bytes on their way, where what several tiles of an IPU want crosses once. `stayed`: bytes of a Copy that their tile
-    moves by itself.
+    to): bytes on their way, where what several tiles of an IPU want crosses once. `stayed`: bytes that their tile moves within
+    its memory, and `pieces` in how many pieces: see `rearrange`.
     """
 
     received: PerTile
@@ -53,6 +54,11 @@ class Traffic:
     link_sent: PerIpu
     links: Annotated[Array, column("ipus", "ipus")]
     stayed: PerTile
+    pieces: Annotated[PerTile, since(3)] = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.pieces is None:  # in an older file
+            object.__setattr__(self, "pieces", np.zeros_like(self.stayed))
 
     @property
     def total(self) -> int:
@@ -69,6 +75,10 @@ class Traffic:
         waiting: Array = np.where(self.received > 0, arrival_cycles(target), 0)
         busy: Array = np.maximum(moving, issuing)
         return waiting + busy
+
+    def copy_cycles(self, target: Target) -> tuple[Array, Array]:
+        """int64[tiles] each: (tile cycles, worker cycles) of what tiles move within their memory."""
+        return copy_cycles(self.pieces, self.stayed, target)
 
     def link_cycles(self, target: Target) -> int:
         """Cycles that the busiest link between two IPUs needs."""
@@ -150,10 +160,8 @@ def sends(tile_map: TileMap, target: Target, sender: Array, begin: Array, end: A
 
     Pieces that are neighbours in the memory of their tile go in one, up to its limit of words.
     """
-    piece = np.searchsorted(tile_map.start, begin, "right") - 1
-    stop = np.append(tile_map.start, np.iinfo(np.int64).max)[piece + 1]
-    number = tile_map.number_on_tile[piece]
-    whole = (end[:-1] == stop[:-1]) & (begin[1:] == tile_map.start[piece[1:]]) & (number[1:] == number[:-1] + 1)
+    place = local(tile_map, begin)
+    whole = place[1:] == place[:-1] + (end - begin)[:-1]
     first = np.flatnonzero(np.append(True, ~(whole & (sender[1:] == sender[:-1])))[: len(begin)])
     if not len(first):
         return np.zeros(target.num_tiles, np.int64)
@@ -162,15 +170,19 @@ def sends(tile_map: TileMap, target: Target, sender: Array, begin: Array, end: A
 
 
 def reads(graph: FrozenGraph, compute_set: FrozenComputeSet) -> Traffic:
-    """What must arrive before a compute set may compute."""
-    return traffic(graph.tile_map, graph.target, *edge_requests(graph, compute_set, "output"))
+    """What must arrive before a compute set may compute, and what tiles gather then."""
+    pieces, stayed = edges(graph, compute_set, "output")
+    found = traffic(graph.tile_map, graph.target, *edge_requests(graph, compute_set, "output"))
+    return replace(found, pieces=pieces, stayed=stayed)
 
 
 def writes(graph: FrozenGraph, compute_set: FrozenComputeSet) -> Traffic:
-    """What leaves after it: results that belong on another tile than the vertex that made them."""
+    """What leaves after it: results that belong on another tile than the vertex that made them. Also what tiles scatter."""
     made_on, begin, end, owner = crossing(graph.tile_map, *edge_requests(graph, compute_set, "input"))
     order = np.argsort(begin, kind="stable")
-    return moved(graph.target, made_on[order], owner[order], (end - begin)[order])
+    pieces, stayed = edges(graph, compute_set, "input")
+    found = moved(graph.target, made_on[order], owner[order], (end - begin)[order])
+    return replace(found, pieces=pieces, stayed=stayed)
 
 
 def edge_requests(graph: FrozenGraph, compute_set: FrozenComputeSet, without: str) -> tuple[Array, Array, Array]:
@@ -189,20 +201,24 @@ def edge_requests(graph: FrozenGraph, compute_set: FrozenComputeSet, without: st
 
 def copy_traffic(graph: FrozenGraph, copies: Sequence[tuple[Tensor, Tensor]]) -> Traffic:
     """What copies, each from a source to a destination, exchange in one step, and what they move inside tiles."""
-    tile, start, stop = copy_requests(graph, copies)
-    found = traffic(graph.tile_map, graph.target, tile, start, stop)
-    part, begin, end, owner = graph.tile_map.split(start, stop)
-    local = owner == tile[part]
-    return replace(found, stayed=total_of(owner[local].astype(np.int64), (end - begin)[local], graph.target.num_tiles))
+    pieces, stayed = copied(graph.tile_map, graph.target, *copied_runs(copies))
+    found = traffic(graph.tile_map, graph.target, *copy_requests(graph, copies))
+    return replace(found, pieces=pieces, stayed=stayed)
 
 
 def copy_requests(graph: FrozenGraph, copies: Sequence[tuple[Tensor, Tensor]]) -> tuple[Array, Array, Array]:
     """(tile, start, stop): the bytes of sources that each tile wants, which holds their places in the destinations."""
-    each = [[part * source.dtype.size for part in aligned_runs(source, destination)] for source, destination in copies]
-    s_start, d_start, length = (np.concatenate(parts) for parts in zip(*each, strict=True))
+    s_start, d_start, length = copied_runs(copies)
     piece, d_begin, d_end, tile = graph.tile_map.split(d_start, d_start + length)
     begin = s_start[piece] + (d_begin - d_start[piece])
     return tile.astype(np.int64), begin, begin + (d_end - d_begin)
+
+
+def copied_runs(copies: Sequence[tuple[Tensor, Tensor]]) -> tuple[Array, Array, Array]:
+    """(start in the source, start in the destination, length) in bytes of what copies move in one piece."""
+    each = [[part * source.dtype.size for part in aligned_runs(source, destination)] for source, destination in copies]
+    start, into, length = (np.concatenate(parts) for parts in zip(*each, strict=True))
+    return start, into, length
 
 
 def aligned_runs(a: Tensor, b: Tensor) -> tuple[Array, Array, Array]:

@@ -261,9 +261,11 @@ def _always(compiled: Compiled, exchanges: list[tuple[Traffic, ...]], target: Ta
 
 
 def exchange_code_bytes(exchange: Traffic, target: Target) -> Array:
-    """int64[tiles]: code that each tile needs for one exchange."""
+    """int64[tiles]: code that each tile needs for one exchange, and its copy vertices: two addresses and a count each."""
     issued: Array = exchange.sends + target.exchange_setup_instructions * exchange.sources
-    return issued * target.instruction_bytes
+    vertices: Array = np.minimum(exchange.pieces, target.num_worker_contexts)
+    issued = issued * target.instruction_bytes + vertices * 3 * target.pointer_bytes
+    return issued
 
 
 def control_code_bytes(exchange: tuple[Traffic, ...], tiles: Sequence[Array], everywhere: bool, target: Target) -> Array:
@@ -284,7 +286,7 @@ def _passing(graph: FrozenGraph, step: Step, exchange: tuple[Traffic, ...]) -> d
     """Category to int64[tiles]: what is there while a step runs, and no longer."""
     if isinstance(step, ExecuteStep):
         reads, writes = exchange
-        return {BUFFERS: reads.received + writes.sent}
+        return {BUFFERS: reads.received + reads.stayed + writes.sent + writes.stayed}
     transfer = with_host(step)
     if transfer is None:
         return {}

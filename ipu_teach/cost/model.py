@@ -232,8 +232,7 @@ class CostModel:
         for side in (step.source, step.destination) if isinstance(step, CopyStep) else ():
             if isinstance(side, DataStream):
                 return self._cost("StreamCopy", side.handle, exchange, host_bytes=_size(side))
-        moved = -(-exchange[0].stayed // self.target.memcpy_bytes_per_cycle)
-        return self._cost("Copy", _name(step), exchange, compute=moved, active=moved)
+        return self._cost("Copy", _name(step), exchange)
 
     def exchange(self, number: int) -> tuple[Traffic, ...]:
         """What step `number` moves between tiles, found once for all rates."""
@@ -257,6 +256,7 @@ class CostModel:
         target = self.target
         none = np.zeros(target.num_tiles, np.int64)
         per_tile = [t.tile_cycles(target) for t in exchange]
+        copies = [t.copy_cycles(target) for t in exchange]  # within tiles
         links = [t.link_cycles(target) for t in exchange]
         return StepCost(
             kind,
@@ -266,8 +266,8 @@ class CostModel:
             np.sum(per_tile, axis=0) if per_tile else none,
             sum(int(c.max(initial=0)) for c in per_tile),
             sum(links),
-            none if compute is None else compute,
-            none if active is None else active,
+            sum((busy for busy, _ in copies), none if compute is None else compute),
+            sum((worked for _, worked in copies), none if active is None else active),
             host_cycles(host_bytes, target),
             host_bytes,
             unknown,

@@ -21,13 +21,12 @@ class TileMap:
     tile: Array
 
     @cached_property
-    def number_on_tile(self) -> Array:
-        """int64[pieces]: how many pieces of the same tile lie before each, in the order of addresses."""
-        order = order_of(self.tile + 1)  # which is -1 where there is none
-        first = np.append(True, np.diff(self.tile[order]) != 0)
-        number = np.empty(len(order), np.int64)
-        number[order] = np.arange(len(order)) - np.flatnonzero(first)[np.cumsum(first) - 1]
-        return number
+    def shift(self) -> Array:
+        """int64[pieces]: what leads from addresses to places, in which a tile's pieces lie side by side in their order."""
+        order, shift = order_of(self.tile + 1), -self.start  # a tile is -1 where there is none
+        size: Array = np.diff(self.start, append=self.start[-1])[order]
+        shift[order] += np.cumsum(size) - size
+        return shift
 
     def at(self, byte: Array) -> Array:
         """The tile of each byte address."""

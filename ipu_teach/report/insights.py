@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 FULLEST = 5
 # From which share of the run, or of the memory, a rule speaks.
-NEARLY_FULL, UNEVEN, WAITING, MOVING, SYNCING, STREAMING = 0.9, 1.5, 0.1, 0.3, 0.4, 0.5
+NEARLY_FULL, UNEVEN, WAITING, MOVING, SYNCING, STREAMING, GATHERING = 0.9, 1.5, 0.1, 0.3, 0.4, 0.5, 0.05
 MAPPING, SUPERSTEPS = "lesson 02, Variables, mapping, programs", "lesson 01, Bulk synchronous parallel"
 
 
@@ -41,7 +41,7 @@ def insights(report: Report) -> Table[Insight]:
     """The findings about a report: memory first, then what ran."""
     found = [*_fit(report), *_fullest(report), *_skew(report), *_always_live(report)]
     if report.num_steps:
-        found += [*_balance(report), *_rearrangement(report), *_shares(report), *_unknown(report)]
+        found += [*_balance(report), *_rearrangement(report), *_pieces(report), *_shares(report), *_unknown(report)]
     return Table(found)
 
 
@@ -138,6 +138,22 @@ def _rearrangement(report: Report) -> Iterator[Insight]:
         if share > MOVING else "",
         MAPPING if share > MOVING else "",
     )  # fmt: skip
+
+
+def _pieces(report: Report) -> Iterator[Insight]:
+    """The steps in which moving pieces within a tile takes longest, if it is more than a twentieth of the step."""
+    ran = [report.step_cost(number) for number in np.flatnonzero(report.executions).tolist()]
+    found = [(int(cycles.max()), int(cycles.argmax()), cost, traffic) for cost in ran for traffic in cost.exchange
+             for cycles, _ in [traffic.copy_cycles(report.target)]]  # fmt: skip
+    for most, tile, cost, traffic in sorted(found, key=lambda entry: -entry[0])[:FULLEST]:
+        if most > GATHERING * cost.cycles and traffic.pieces[tile] > 1:
+            yield Insight(
+                "pieces", cost.name, most, "cycles",
+                f"In {cost.name!r} tile {tile} takes {most:,} of the step's {cost.cycles:,.0f} cycles to move "
+                f"{int(traffic.pieces[tile]):,} pieces, {int(traffic.stayed[tile]):,} bytes, within its memory.",
+                "let what a vertex or a Copy takes lie side by side on its tile: rows, not columns, or a copy transposed once.",
+                MAPPING,
+            )  # fmt: skip
 
 
 def _shares(report: Report) -> Iterator[Insight]:
