@@ -33,7 +33,7 @@ BUDGETS = {
 }
 # Rooms that are not within their budgets yet, and how large they may be until then: only ever made less, or in a commit of its
 # own that says why.
-STILL = {"graph": 3056, ENGINE: 8906, "report": 3265, "bench": 1969}
+STILL = {"graph": 3056, ENGINE: 8906, "report": 3261, "bench": 1969}
 QUIET = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 

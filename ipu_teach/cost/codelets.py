@@ -34,6 +34,7 @@ from ipu_teach.compile.trace import Op, Ref, Trace
 from ipu_teach.cost.vertices.parts import SUPERVISOR_OVERHEAD
 from ipu_teach.cost.vertices.rates import BINARY, UNARY
 from ipu_teach.graph.codelets import said_cycles
+from ipu_teach.graph.vertex import Vertex
 from ipu_teach.target import BY_HAND, Target
 from ipu_teach.types import FLOAT, HALF, INT, Array
 
@@ -282,6 +283,11 @@ def depends_on_data(group: Group) -> bool:
     return bool(np.any(group.table.estimates[group.rows] < 0))
 
 
+def of_library(codelet: type[Vertex]) -> bool:
+    """True for the vertices of the kit's libraries, templates among them."""
+    return any(base.__module__.startswith("ipu_teach.poplibs") for base in codelet.__mro__)
+
+
 def column_of(group: Group, column: Array) -> Array:
     """The entries of a column of the group's table that belong to the group. What is all of it is not copied."""
     return column if len(group.rows) == len(column) else column[group.rows]
@@ -297,7 +303,7 @@ def vertex_cycles(group: Group, target: Target, measured: Array | None = None) -
     if np.all(given >= 0):
         return given
     codelet = group.table.codelet
-    if codelet.__module__.startswith("ipu_teach.poplibs"):
+    if of_library(codelet):
         target = replace(target, codelet_prices=BY_HAND)
     start = 0 if codelet.context == "worker" else SUPERVISOR_OVERHEAD  # of workers, by the tile's supervisor
     modelled: int | Array
