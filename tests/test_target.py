@@ -183,6 +183,7 @@ FIELDS = ", ".join(f.name for f in fields(Target))
          "exchange_bytes_per_cycle is 0.\n"
          "  next:  give a whole number from 1 to 1,000,000,000,000,000 (bytes a cycle and tile, each way)."),
         (lambda: IPUModel(relative_sync_delay="SOME"), "relative_sync_delay is 'SOME'.\n  next:  use 'AUTO' or 'NO_DELAY'."),
+        (lambda: IPUModel(codelet_prices="hand"), "codelet_prices is 'hand'.\n  next:  use 'compiled' or 'by hand'."),
         (lambda: IPUModel(num_ipus=100_000, tiles_per_ipu=1000),
          "100,000 IPUs of 1,000 tiles are 100,000,000 tiles.\n  next:  a model has at most 4,194,304 tiles."),
     ],
