@@ -15,7 +15,7 @@ import numpy as np
 
 from ipu_teach.cost.codelets import OPERATIONS, array_cycles
 from ipu_teach.golden import table
-from ipu_teach.target import PRESETS, Target, make_target, source
+from ipu_teach.target import PRESETS, Target, ground, make_target, source
 
 PAGE = Path(__file__).with_name("model.md")
 
@@ -36,15 +36,16 @@ def functions() -> Iterator[str]:
 
 def constants() -> Iterator[str]:
     """Every figure of a machine, with its source; a preset that differs has a line of its own."""
-    yield cells("constant", "machine", "value", "unit", "source")
-    yield "|---|---|---|---|---|"
+    yield cells("constant", "machine", "value", "unit", "rests on", "source")
+    yield "|---|---|---|---|---|---|"
     for field in fields(Target):
         if field.name in ("ipu_version", "num_ipus"):
             continue
         for version in ("ipu2", *(v for v in PRESETS if field.name in PRESETS[v])):
             value = getattr(make_target(version), field.name)
             written = value if isinstance(value, str) else f"{value:,}" if isinstance(value, int) else f"{value:g}"
-            yield cells(f"`{field.name}`", version, written, str(field.metadata["unit"]), source(version, field.name))
+            rests = ground(make_target(version), field.name)
+            yield cells(f"`{field.name}`", version, written, str(field.metadata["unit"]), rests, source(version, field.name))
 
 
 def golden() -> Iterator[str]:

@@ -19,7 +19,7 @@ import hashlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import asdict, fields, is_dataclass
 from functools import reduce
-from math import prod
+from math import ceil, prod
 from types import UnionType
 from typing import Annotated, Any, NamedTuple, NoReturn, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -242,6 +242,11 @@ def real(least: float = 0, most: float = 1e18) -> Codec:
         return float(part.value) if good else part.fail(f"a number from {least:,} to {most:,}")
 
     return Codec(lambda v, _: v, read)
+
+
+def rounded_up() -> Codec:
+    """A whole number; older files have fractions, which are rounded up."""
+    return Codec(lambda v, _: v, lambda part: ceil(real().read(part)))
 
 
 def column(*shape: Bound, least: Bound = 0, most: Bound = MOST, below: Bound | None = None) -> Codec:

@@ -207,6 +207,29 @@ _C600: dict[str, tuple[Any, str]] = {
 PRESETS: dict[str, dict[str, tuple[Any, str]]] = {"ipu1": _IPU1, "ipu2": {}, "bow": _BOW, "c600": _C600}
 
 
+# What a figure can rest on, the firmest first, and how the sources of each begin.
+GROUNDS = SILICON, GRAPHCORE, DATASHEET, COUNTED, GIVEN = (
+    "silicon", "Graphcore's model or formulas", "a datasheet", "our counting", "figures given with the program",
+)  # fmt: skip
+_BEGIN = {
+    SILICON: ("graphcore-research/tessellate-ipu", "derived from tut6: the same in"),
+    GRAPHCORE: (
+        "Poplar docs", "PopLibs", "Graphcore, Tile", "tut6", "derived from tut6", "derived from PopLibs", "derived from LBM",
+        "IPU1 study", "osmarks/ipu-stack", "UoB-HPC",
+    ),
+    DATASHEET: ("Bow slides", "simehaa", "derived: "),
+    COUNTED: ("assumed",),
+}  # fmt: skip
+
+
+def ground(target: Target, name: str) -> str:
+    """On what the figure `name` of a machine rests, one of `GROUNDS`: by its source, or `GIVEN` if it is not the preset's."""
+    version = target.ipu_version
+    if getattr(target, name) != getattr(make_target(version), name):
+        return GIVEN
+    return next(kind for kind, begin in _BEGIN.items() if source(version, name).startswith(begin))
+
+
 def source(version: str, name: str) -> str:
     """Where the figure `name` of the preset `version` comes from."""
     _preset(version)

@@ -293,11 +293,15 @@ def test_the_format_holds_what_the_model_has() -> None:
     assert {"kind", "name", "step"} <= set(Node.__dataclass_fields__)
 
 
-def test_a_file_of_the_first_version_is_read() -> None:
-    """It had no settings, no bytes of stream copies, and did not say which kit wrote it. The second one had."""
-    old, new = (Report.open(Path(__file__).parent / "data" / f"report_{version}.ipureport") for version in (1, 2))
-    assert {k: v for k, v in answers(old).items() if k != "host"} == {k: v for k, v in answers(new).items() if k != "host"}
-    assert old.digest() == new.digest() and str(old.poplar_version) == "0.0.0"
+def test_files_of_older_versions_are_read() -> None:
+    """The first had no settings, no bytes of stream copies, and did not say which kit wrote it; neither how codelets are priced."""
+    old, newer = (Report.open(Path(__file__).parent / "data" / f"report_{version}.ipureport") for version in (1, 2))
+    assert {k: v for k, v in answers(old).items() if k != "host"} == {k: v for k, v in answers(newer).items() if k != "host"}
+    new = Report.sample("products")
+    assert old.vertex_counts() == new.vertex_counts() and old.digest() == newer.digest()
+    assert [(v.name, v.bytes) for v in old.variables] == [(v.name, v.bytes) for v in new.variables]
+    assert old.target.codelet_prices == newer.target.codelet_prices == "by hand" and str(old.poplar_version) == "0.0.0"
+    assert answers(Report.deserialize(old.serialize())) == answers(old)
     (event,), (value,) = old.host.events, old.host.values
     assert (event.name, event.duration, event.bytes, event.direction, old.host.dropped) == ("compile", 0.5, 0, "", 3)
     assert (value.name, value.unit, value.time, value.value, value.series) == ("loss", "nats", 1.0, 2.5, "")

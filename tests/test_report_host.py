@@ -220,7 +220,7 @@ def test_tables_in_a_cell() -> None:
         '<th scope="col">always live</th>' in page and '<th scope="row">x</th>' in page and "<caption>1 row</caption>" in page
     )
     found = Report.sample("products").execution.steps[0:9]._repr_html_()
-    assert "<caption>9 rows; cycles are modelled</caption>" in found and "<td>142.6</td>" in found
+    assert "<caption>9 rows; cycles are modelled</caption>" in found and "<td>143</td>" in found
     assert "A table without rows." in report.compute_sets._repr_html_()
 
 

@@ -13,7 +13,7 @@ import pytest
 from ipu_teach import BOOL, CHAR, FLOAT, HALF, INT, LONGLONG, Engine, Graph, IPUModel, Output, Target, Vector, Vertex
 from ipu_teach.errors import InvalidMachineModelError, UnknownMachineFieldError
 from ipu_teach.program import Execute
-from ipu_teach.target import MOST_TILES, PRESETS, make_target, source
+from ipu_teach.target import COUNTED, GIVEN, GROUNDS, MOST_TILES, PRESETS, ground, make_target, source
 
 VERSIONS = list(PRESETS)
 
@@ -192,6 +192,7 @@ FIELDS = ", ".join(f.name for f in fields(Target))
          "exchange_bytes_per_cycle is 0.\n"
          "  next:  give a whole number from 1 to 1,000,000,000,000,000 (bytes a cycle and tile, each way)."),
         (lambda: IPUModel(relative_sync_delay="SOME"), "relative_sync_delay is 'SOME'.\n  next:  use 'AUTO' or 'NO_DELAY'."),
+        (lambda: IPUModel(codelet_prices="hand"), "codelet_prices is 'hand'.\n  next:  use 'compiled' or 'by hand'."),
         (lambda: IPUModel(num_ipus=100_000, tiles_per_ipu=1000),
          "100,000 IPUs of 1,000 tiles are 100,000,000 tiles.\n  next:  a model has at most 4,194,304 tiles."),
     ],
@@ -212,3 +213,14 @@ def test_create_ipu_target_is_the_preset() -> None:
     assert Target.create_ipu_target(2, "bow", tiles_per_ipu=7) == make_target("bow", num_ipus=2, tiles_per_ipu=7)
     with pytest.raises(InvalidMachineModelError):
         Target.create_ipu_target(0)
+
+
+@pytest.mark.parametrize("version", PRESETS)
+def test_every_constant_says_what_it_rests_on(version: str) -> None:
+    made = make_target(version)
+    found = {field.name: ground(made, field.name) for field in fields(Target)}
+    assert set(found.values()) <= set(GROUNDS) - {GIVEN}
+    for name, where in found.items():
+        assert (where == COUNTED) == source(version, name).startswith("assumed")
+    changed_one = make_target(version, exchange_bytes_per_cycle=8)
+    assert ground(changed_one, "exchange_bytes_per_cycle") == GIVEN != ground(changed_one, "data_path_width")

@@ -154,7 +154,7 @@ def test_the_channels_are_the_reports_arrays() -> None:
 def test_the_sentence_names_total_shares_and_the_slowest_tile() -> None:
     report = programs.uneven()
     text = repr(show.bsp(report))
-    assert text.startswith(f"A run of 7 supersteps on 13 tiles, {report.total_cycles:,.1f} modelled cycles: ")
+    assert text.startswith(f"A run of 7 supersteps on 13 tiles, {report.total_cycles:,} modelled cycles: ")
     compute = sum(c for k, c in frames_of(report) if k == "compute")
     assert f"compute {100 * compute / report.total_cycles:.1f} %" in text
     assert "0x" not in text and "\n" not in text

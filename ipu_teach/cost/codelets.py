@@ -291,7 +291,7 @@ def rate_cycles(rate: Rate, target: Target) -> list[tuple[int, int, int]]:
 
 def priced_for(codelet: type[Vertex], target: Target) -> Target:
     """`target` with the prices of a codelet: the library's are by hand."""
-    return replace(target, codelet_prices=BY_HAND) if codelet.__module__.startswith("ipu_teach.poplibs") else target
+    return replace(target, codelet_prices=BY_HAND) if of_library(codelet) else target
 
 
 def depends_on_data(group: Group) -> bool:
@@ -299,6 +299,11 @@ def depends_on_data(group: Group) -> bool:
     if group.scalar is None or not group.trace.stopped or group.estimator is not None or hasattr(group.table.codelet, "cycles"):
         return False
     return bool(np.any(group.table.estimates[group.rows] < 0))
+
+
+def of_library(codelet: type[Vertex]) -> bool:
+    """True for the vertices of the kit's libraries, templates among them."""
+    return any(base.__module__.startswith("ipu_teach.poplibs") for base in codelet.__mro__)
 
 
 def column_of(group: Group, column: Array) -> Array:

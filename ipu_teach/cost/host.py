@@ -10,6 +10,7 @@ its own, so nothing crosses between IPUs. Remote buffers are reached in the same
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -103,9 +104,9 @@ def with_host(step: Step) -> tuple[Tensor, bool] | None:
     return None
 
 
-def host_cycles(num_bytes: int, target: Target) -> float:
-    """Cycles of `num_bytes` on the host link, or to or from streaming memory, which lies beyond it.
+def host_cycles(num_bytes: int, target: Target) -> int:
+    """Cycles of `num_bytes` on the host link, or to or from streaming memory, which lies beyond it; rounded up, here alone.
 
     For streaming memory that rate is assumed: none is published.
     """
-    return num_bytes / target.host_bytes_per_cycle
+    return math.ceil(num_bytes / target.host_bytes_per_cycle)

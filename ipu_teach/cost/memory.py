@@ -122,10 +122,14 @@ class MemoryLedger:
         path = self.target.data_path_width // 8
         return total_of(self.tile[self._held], -self.size[self._held] % path, self.num_tiles)
 
+    @property
+    def held_per_tile(self) -> Array:
+        """int64[tiles]: `bytes_per_tile` and gaps: what must fit, and what everybody calls the fullest tile's bytes."""
+        return self.bytes_per_tile + self.gaps_per_tile
+
     def by_region(self) -> dict[str, int]:
         """Bytes of all tiles together, gaps included, in non-interleaved memory, in interleaved memory, and too many."""
-        whole = self.bytes_per_tile + self.gaps_per_tile
-        limit = self.target.bytes_per_tile
+        whole, limit = self.held_per_tile, self.target.bytes_per_tile
         plain = np.minimum(whole, min(self.target.non_interleaved_bytes_per_tile, limit))
         fits = np.minimum(whole, limit)
         return {
@@ -329,7 +333,7 @@ def _pointer_bytes(field: Field, target: Target, layout: Layout | ListLayout) ->
 
 def check(memory: MemoryLedger) -> None:
     """Raise `GraphMemoryAllocationError` if a tile holds more than it has."""
-    used, limit = memory.bytes_per_tile + memory.gaps_per_tile, memory.target.bytes_per_tile
+    used, limit = memory.held_per_tile, memory.target.bytes_per_tile
     full = int(np.argmax(used))
     if used[full] <= limit:
         return

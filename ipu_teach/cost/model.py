@@ -37,7 +37,7 @@ from ipu_teach.errors import InvalidMachineModelError, MissingPerfEstimateError
 from ipu_teach.graph import DataStream, Tensor
 from ipu_teach.graph.source import in_words
 from ipu_teach.program import SyncType
-from ipu_teach.schema import PerTile, key, keyed
+from ipu_teach.schema import PerTile, key, keyed, rounded_up
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
@@ -60,7 +60,7 @@ class StepCost:
     global_exchange_cycles: Annotated[int, key("global")]
     compute_cycles: Annotated[PerTile, key("compute")]
     active_cycles: Annotated[PerTile, key("active")]
-    host_cycles: Annotated[float, key("host")]
+    host_cycles: Annotated[int, rounded_up(), key("host")]
     host_bytes: int
     unknown: tuple[str, ...] = ()
 
@@ -70,15 +70,28 @@ class StepCost:
         return int(self.compute_cycles.max(initial=0))
 
     @property
-    def balance(self) -> float:
-        """Mean over maximum of the tiles' compute cycles, 0 if there are none."""
-        return float(self.compute_cycles.mean() / self.compute_duration) if self.compute_duration else 0.0
-
-    @property
-    def cycles(self) -> float:
+    def cycles(self) -> int:
         """Modelled cycles from the step's start to its end."""
         return (
             self.sync_cycles + self.exchange_duration + self.global_exchange_cycles + self.compute_duration + self.host_cycles
+        )
+
+    @property
+    def balance(self) -> float:
+        """Mean over maximum of the tiles' compute cycles: 1 is perfect, 0 means there was nothing to do."""
+        most = self.compute_duration
+        return float(self.compute_cycles.mean() / most) if most else 0.0
+
+    def at(self, target: Target, sync_cycles: int) -> StepCost:
+        """The same step with another sync, and its exchanges and the host's transfer at the rates of `target`."""
+        per_tile = [t.tile_cycles(target) for t in self.exchange]
+        return replace(
+            self,
+            sync_cycles=sync_cycles,
+            exchange_cycles=np.sum(per_tile, axis=0) if per_tile else self.exchange_cycles,
+            exchange_duration=sum(int(c.max(initial=0)) for c in per_tile),
+            global_exchange_cycles=sum(t.link_cycles(target) for t in self.exchange),
+            host_cycles=host_cycles(self.host_bytes, target),
         )
 
 

@@ -17,7 +17,7 @@ class Phase:
     each tile is at work in it. `exchange` numbers the traffic of an exchange phase in `StepCost.exchange`, else -1."""
 
     kind: str
-    cycles: float
+    cycles: int
     busy: Array | None = None
     exchange: int = -1
 

@@ -52,7 +52,7 @@ class Sweep:
 
     def _row(self, number: int, first: float) -> tuple[str, ...]:
         report = self.reports[number]
-        fullest = f"{int(report.memory.bytes_per_tile.max()) / report.target.bytes_per_tile:.1%}"
+        fullest = f"{int(report.memory.held_per_tile.max()) / report.target.bytes_per_tile:.1%}"
         if not self.fits[number]:
             return (f"{self.num_tiles[number]:,}", "does not fit", *[""] * 5, fullest, "")
         cycles = (

@@ -154,7 +154,7 @@ def _total(report: Report) -> dict[str, float]:
         "steps": report.num_steps,
         "bytes of memory": float(memory.bytes_per_tile.sum()),
         "bytes of gaps": float(memory.gaps_per_tile.sum()),
-        "bytes on the fullest tile": float(memory.bytes_per_tile.max(initial=0)),
+        "bytes on the fullest tile": float(memory.held_per_tile.max(initial=0)),
     }
 
 

@@ -17,6 +17,7 @@ from ipu_teach.compile import programs as p
 from ipu_teach.compile.freeze import FrozenTable
 from ipu_teach.cost import CostModel, StepCost
 from ipu_teach.cost.flops import vertex_flops
+from ipu_teach.cost.grounds import codelet_ground
 from ipu_teach.cost.host import with_host
 from ipu_teach.cost.memory import MemoryLedger
 from ipu_teach.cost.transfers import Transfers, transfers
@@ -65,7 +66,8 @@ class CompiledProfile(Profile):
     @cached_property
     def codelets(self) -> tuple[CodeletFacts, ...]:
         slowest: dict[type[Vertex], tuple[str, str]] = {}
-        for group in (g for found in self._compiled.groups.values() for g in found):
+        groups = [g for found in self._compiled.groups.values() for g in found]
+        for group in groups:
             codelet = group.table.codelet
             if codelet not in slowest or WAYS.index(group.way) > WAYS.index(slowest[codelet][0]):
                 slowest[codelet] = group.way, group.unbatched
@@ -79,6 +81,7 @@ class CompiledProfile(Profile):
                 slowest.get(c, (WAYS[0], ""))[1],
                 slowest.get(c, (WAYS[0], ""))[0],
                 sources(c),
+                codelet_ground(g for g in groups if g.table.codelet is c),
             )
             for c in self._classes
         )

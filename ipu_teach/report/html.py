@@ -35,7 +35,7 @@ def page(report: Report) -> str:
 
 def _sentence(report: Report) -> str:
     target = report.target
-    used = report.memory.bytes_per_tile
+    used = report.memory.held_per_tile
     full = int(np.argmax(used))
     run = "Nothing has run."
     if report.num_steps:
@@ -66,8 +66,7 @@ def _insights(report: Report) -> str:
 
 def _memory(report: Report) -> str:
     memory = report.memory
-    used = memory.bytes_per_tile
-    whole = int(used.sum())
+    used, whole = memory.held_per_tile, int(memory.bytes_per_tile.sum())
     categories = [(name, f"{size:,}", _bar(size, whole)) for name, size in memory.by_category().items() if size]
     fullest = np.argsort(-used, kind="stable")[:5].tolist()
     limit = report.target.bytes_per_tile

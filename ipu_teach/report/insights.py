@@ -45,14 +45,8 @@ def insights(report: Report) -> Table[Insight]:
     return Table(found)
 
 
-def _held(report: Report) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], int]:
-    """(bytes of each tile, gaps included, bytes that a tile has)."""
-    memory = report.memory
-    return memory.bytes_per_tile + memory.gaps_per_tile, report.target.bytes_per_tile
-
-
 def _fit(report: Report) -> Iterator[Insight]:
-    held, limit = _held(report)
+    held, limit = report.memory.held_per_tile, report.target.bytes_per_tile
     tile = int(np.argmax(held))
     most, over = int(held[tile]), int((held > limit).sum())
     share = f"{most:,} of {limit:,} bytes ({100 * most / limit:.1f} %)"
@@ -72,7 +66,7 @@ def _fit(report: Report) -> Iterator[Insight]:
 
 
 def _fullest(report: Report) -> Iterator[Insight]:
-    held, limit = _held(report)
+    held, limit = report.memory.held_per_tile, report.target.bytes_per_tile
     for tile in np.argsort(-held, kind="stable")[:FULLEST].tolist():
         name, size = next(iter(report.memory.at_fullest(tile).items()), ("no variable", 0))
         yield Insight(
@@ -82,7 +76,7 @@ def _fullest(report: Report) -> Iterator[Insight]:
 
 
 def _skew(report: Report) -> Iterator[Insight]:
-    held, _ = _held(report)
+    held = report.memory.held_per_tile
     mean = float(held.mean())
     skew = float(held.max()) / mean if mean else 1.0
     uneven = skew > UNEVEN

@@ -61,7 +61,7 @@ def graph_profile(report: Report) -> dict[str, Any]:
         "memory": {
             "byTile": {
                 "total": memory.bytes_per_tile.tolist(),
-                "totalIncludingGaps": (memory.bytes_per_tile + memory.gaps_per_tile).tolist(),
+                "totalIncludingGaps": memory.held_per_tile.tolist(),
                 "alwaysLive": memory.always_live_bytes_per_tile.tolist(),
             },
             "byCategory": {name: here.tolist() for name, here in memory.bytes_per_tile_by_category.items()},

@@ -34,7 +34,7 @@ class Operation:
     steps: int
     executions: int
     vertices: int
-    cycles: float
+    cycles: int
     compute_cycles: int
     exchange_cycles: int
     bytes_received: int
@@ -53,7 +53,7 @@ def operations(report: Report, depth: int | None = None) -> Table[Operation]:
     rows = [_operation(report, name, numbers, codes) for name, numbers in members.items()]
     left = sum(codes.values()) * target.vertex_code_bytes
     if left:
-        rows.append(Operation(UNUSED, 0, 0, 0, 0.0, 0, 0, 0, 0, left, ""))
+        rows.append(Operation(UNUSED, 0, 0, 0, 0, 0, 0, 0, 0, left, ""))
     return Table(rows)
 
 
@@ -107,7 +107,7 @@ def _operation(report: Report, name: str, numbers: list[int], codes: dict[int, i
         len(numbers),
         sum(n for n, _ in costs),
         sum(p.vertices for p in parts),
-        float(sum(n * cost.cycles for n, cost in costs)),
+        sum(n * cost.cycles for n, cost in costs),
         sum(n * cost.compute_duration for n, cost in costs),
         sum(n * cost.exchange_duration for n, cost in costs),
         sum(n * t.total for n, t in moved),

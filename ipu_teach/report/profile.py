@@ -7,6 +7,7 @@ A `Profile` answers in two ways: `CompiledProfile` works each answer out of the 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,8 +16,8 @@ from typing import Annotated
 from ipu_teach.cost import StepCost
 from ipu_teach.cost.memory import MemoryLedger
 from ipu_teach.cost.transfers import Transfers
-from ipu_teach.schema import NOTE, index, numbers, whole
-from ipu_teach.target import Target
+from ipu_teach.schema import NOTE, TEXT, checked, index, numbers, since, whole
+from ipu_teach.target import COUNTED, GROUNDS, Target
 
 LIBPVA = {"Execute": "on_tile_execute", "Copy": "do_exchange"}  # what libpva's visitors call a node of that kind
 NO_SYNC, INTERNAL, EXTERNAL = 0, 1, 2  # which tiles wait for each other before a step
@@ -36,7 +37,8 @@ class VariableFacts:
 @dataclass(frozen=True)
 class CodeletFacts:
     """A vertex class. `fields`: name and declaration. `sources`: (method, its text) for those whose text is to be had.
-    `way`: how its vertices run: "batch", "scalar" or "loop"; `unbatched`: why not as one batch, if not."""
+    `way`: how its vertices run: "batch", "scalar" or "loop"; `unbatched`: why not as one batch, if not. `ground`: on what its
+    cycles rest, one of `target.GROUNDS`."""
 
     name: str
     context: str
@@ -44,6 +46,7 @@ class CodeletFacts:
     unbatched: Annotated[str, NOTE] = ""
     way: Annotated[str, NOTE] = "batch"
     sources: Annotated[tuple[tuple[str, str], ...], NOTE] = ()
+    ground: Annotated[str, checked(TEXT, GROUNDS.__contains__, "what cycles rest on"), since(3)] = COUNTED
 
 
 @dataclass(frozen=True)
@@ -166,6 +169,13 @@ class Profile(ABC):
         by_step, by_set = self._leaves
         found = by_step.get(step) or by_set.get(self.steps[step].compute_set)
         return found or ProgramNode(self.cost(step).kind, self.cost(step).name, step)
+
+    def vertices(self, step: int) -> dict[str, int]:
+        """How many vertices of each codelet a step executes."""
+        which, found = self.steps[step].compute_set, Counter[str]()
+        for part in self.compute_sets[which].parts if which >= 0 else ():
+            found[self.codelets[part.codelet].name] += part.vertices
+        return dict(found)
 
     @abstractmethod
     def cost(self, number: int) -> StepCost:

@@ -257,7 +257,7 @@ class LivenessStep:
         return self._profile.leaf(self._memory.liveness.places[self.number].step)
 
     @property
-    def cycles(self) -> float:
+    def cycles(self) -> int:
         """Modelled cycles of one execution of the step at that place."""
         return self._profile.cost(self._memory.liveness.places[self.number].step).cycles
 
@@ -338,7 +338,7 @@ class IpuStep:
     """What one IPU does in a step: `cycles` (modelled) from its start to its end; `cycles_by_tile` (int64[tiles of the IPU]):
     in how many of them each tile computes or exchanges."""
 
-    cycles: float
+    cycles: int
     cycles_by_tile: Array
 
 
@@ -378,7 +378,7 @@ class Execution:
         return self._report.runs
 
     @property
-    def total_cycles(self) -> float:
+    def total_cycles(self) -> int:
         """Modelled cycles of everything that ran."""
         return self._report.total_cycles
 

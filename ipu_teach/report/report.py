@@ -14,6 +14,7 @@ import numpy as np
 
 from ipu_teach.archive import read_whole, write_whole
 from ipu_teach.cost import StepCost
+from ipu_teach.cost.grounds import shares
 from ipu_teach.cost.memory import STATE, MemoryLedger
 from ipu_teach.cost.phases import Phase, phases
 from ipu_teach.cost.transfers import Transfers
@@ -34,7 +35,7 @@ from ipu_teach.report.html import page
 from ipu_teach.report.insights import Insight, insights
 from ipu_teach.report.log import ProgramRun, Ran
 from ipu_teach.report.operations import Operation, operations
-from ipu_teach.report.profile import Profile, ProgramNode
+from ipu_teach.report.profile import EXTERNAL, Profile, ProgramNode
 from ipu_teach.report.query import Compilation, ExchangeRow, Execution, IpuStep, VariableTable, exchanges, variables
 from ipu_teach.report.settings import InstrumentationSettings, PoplarVersion
 from ipu_teach.report.stored import read
@@ -65,7 +66,7 @@ class ComputeSetProfile:
         return sum(self.vertices.values())
 
     @property
-    def cycles(self) -> float:
+    def cycles(self) -> int:
         """Modelled cycles of one execution, sync and exchange included."""
         return self.cost.cycles
 
@@ -99,8 +100,8 @@ class StepRun:
     index: int
     kind: str
     name: str
-    start: float
-    cycles: float
+    start: int
+    cycles: int
     cost: StepCost = field(repr=False)
     step: int
     profile: Profile = field(repr=False, compare=False)
@@ -113,9 +114,7 @@ class StepRun:
     @property
     def vertex_types(self) -> str:
         """The codelets that it executes, with how many vertices each has."""
-        which = self.profile.steps[self.step].compute_set
-        parts = self.profile.compute_sets[which].parts if which >= 0 else ()
-        return ", ".join(f"{self.profile.codelets[p.codelet].name} x {p.vertices:,}" for p in parts)
+        return ", ".join(f"{name} x {count:,}" for name, count in self.profile.vertices(self.step).items())
 
     @property
     def ipus(self) -> tuple[IpuStep, ...]:
@@ -124,12 +123,12 @@ class StepRun:
         return tuple(IpuStep(self.cycles, row) for row in each)
 
     @property
-    def all_cycles(self) -> float:
+    def all_cycles(self) -> int:
         """`cycles`, by libpva's name."""
         return self.cycles
 
     @property
-    def end(self) -> float:
+    def end(self) -> int:
         """When it ended."""
         return self.start + self.cycles
 
@@ -284,12 +283,11 @@ class Report:
                 if before is not None and not executions:
                     continue
                 # Where cycles depend on data there is a step for each way it ran; the last one stands for all.
-                vertices = {self.profile.codelets[p.codelet].name: p.vertices for p in facts.parts}
                 flops = [p.flops for p in facts.parts]
                 found[which] = ComputeSetProfile(
                     facts.name,
                     executions + (before.executions if before is not None else 0),
-                    vertices,
+                    self.profile.vertices(number),
                     self.profile.cost(number),
                     -1 if min(flops, default=0) < 0 else sum(flops),
                 )
@@ -308,7 +306,7 @@ class Report:
         """As `steps`, one after the other."""
         order = self._ran.order
         before = np.bincount(order[:first], minlength=len(self.executions)).tolist()
-        start = float(sum(n * self.profile.cost(i).cycles for i, n in enumerate(before) if n))
+        start = sum(n * self.profile.cost(i).cycles for i, n in enumerate(before) if n)
         for index in range(first, len(order) if last is None else min(last, len(order))):
             step = self.profile.cost(int(order[index]))
             yield StepRun(index, step.kind, step.name, start, step.cycles, step, int(order[index]), self.profile)
@@ -408,7 +406,7 @@ class Report:
     # Sums over the run. "Average" is over the tiles.
 
     @property
-    def total_cycles(self) -> float:
+    def total_cycles(self) -> int:
         """Modelled cycles of everything that ran."""
         return sum(n * step.cycles for n, step in self._costs)
 
@@ -444,7 +442,7 @@ class Report:
         return sum(n * step.global_exchange_cycles for n, step in self._costs)
 
     @property
-    def host_exchange_cycles(self) -> float:
+    def host_exchange_cycles(self) -> int:
         """Cycles spent on transfers between host and device."""
         return sum(n * step.host_cycles for n, step in self._costs)
 
@@ -455,7 +453,7 @@ class Report:
 
     @property
     def sync_cycles_per_tile(self) -> Array:
-        """float64[tiles]: the rest of the total: syncs, and waiting for slower tiles."""
+        """int64[tiles]: the rest of the total: syncs, and waiting for slower tiles."""
         busy = self.compute_cycles_per_tile + self.exchange_cycles_per_tile
         return self.total_cycles - busy - self.global_exchange_cycles - self.host_exchange_cycles
 
@@ -467,10 +465,18 @@ class Report:
             "compute": float(self.compute_cycles_per_tile.mean()),
             "exchange": float(self.exchange_cycles_per_tile.mean()),
             "exchange between IPUs": float(self.global_exchange_cycles),
-            "host exchange": self.host_exchange_cycles,
+            "host exchange": float(self.host_exchange_cycles),
             "sync and waiting": float(self.sync_cycles_per_tile.mean()),
         }
         return {name: cycles / total if total else 0.0 for name, cycles in spent.items()}
+
+    @property
+    def grounds(self) -> dict[str, float]:
+        """What share of the modelled cycles rests on what (`target.GROUNDS`), together 1; and of the vertices that ran, what
+        share has "no estimate", whose cycles are missing."""
+        p, times = self.profile, enumerate(self.executions.tolist())
+        ran = ((n, p.cost(i), p.steps[i].sync == EXTERNAL, p.codelet_cycles(i), p.vertices(i)) for i, n in times if n)
+        return shares(ran, {c.name: c.ground for c in p.codelets}, self.target)
 
     @property
     def unknown_codelets(self) -> tuple[str, ...]:

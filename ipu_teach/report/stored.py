@@ -12,7 +12,6 @@ from ipu_teach import schema as s
 from ipu_teach.archive import MOST_NODES
 from ipu_teach.compile.programs import Node
 from ipu_teach.cost import StepCost
-from ipu_teach.cost.host import host_cycles
 from ipu_teach.cost.liveness import Liveness
 from ipu_teach.cost.memory import CATEGORIES, MemoryLedger
 from ipu_teach.cost.transfers import Transfers
@@ -20,7 +19,7 @@ from ipu_teach.errors import InvalidMachineModelError
 from ipu_teach.report import written as w
 from ipu_teach.report.host_trace import HostTrace
 from ipu_teach.report.log import MOST_STEPS, Ran
-from ipu_teach.report.profile import EXTERNAL, NO_SYNC, Profile, ProgramNode
+from ipu_teach.report.profile import EXTERNAL, INTERNAL, NO_SYNC, Profile, ProgramNode
 from ipu_teach.report.settings import InstrumentationSettings, PoplarVersion
 from ipu_teach.target import Target
 
@@ -65,22 +64,10 @@ class StoredProfile(Profile):
                     the vertices are not in it.
                     next:  ask the report of the engine that ran it; a file answers for the rates of exchange, sync, host and
                     clock.""")
-        costs = tuple(_recosted(cost, step.sync, target) for cost, step in zip(self.costs, self.steps, strict=True))
+        sync = {NO_SYNC: 0, INTERNAL: target.internal_sync_cycles}
+        sync[EXTERNAL] = sync[INTERNAL] + target.external_sync_cycles
+        costs = tuple(cost.at(target, sync[step.sync]) for cost, step in zip(self.costs, self.steps, strict=True))
         return replace(self, target=target, costs=costs, memory=replace(self.memory, target=target))
-
-
-def _recosted(cost: StepCost, sync: int, target: Target) -> StepCost:
-    """The same step with its exchanges, sync and host's transfer at the rates of `target`."""
-    per_tile = [t.tile_cycles(target) for t in cost.exchange]
-    external = target.external_sync_cycles if sync == EXTERNAL else 0
-    return replace(
-        cost,
-        sync_cycles=0 if sync == NO_SYNC else target.internal_sync_cycles + external,
-        exchange_cycles=np.sum(per_tile, axis=0) if per_tile else cost.exchange_cycles,
-        exchange_duration=sum(int(c.max(initial=0)) for c in per_tile),
-        global_exchange_cycles=sum(t.link_cycles(target) for t in cost.exchange),
-        host_cycles=host_cycles(cost.host_bytes, target),
-    )
 
 
 def _report(header: s.Part) -> Read:

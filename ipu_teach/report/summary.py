@@ -53,6 +53,8 @@ def summary_text(
             raise InvalidOptionError(f"""The profile has no section {shown(name)}.
                 next:  {did_you_mean(name, makers)}Its sections are {", ".join(makers)}.""")
     heads = {"Cycles by vertex type": "Cycles by vertex type (modelled)"}
+    if report.num_steps == 0 and report.unrecorded_steps:
+        makers["Execution"] = makers["Cycles by vertex type"] = _unrecorded
     blocks = [[f"{heads.get(name, name)}:", *("  " + line if line else "" for line in makers[name](report))] for name in chosen]
     if show_var_storage:
         blocks.append(_variables(report))
@@ -79,13 +81,12 @@ def _graph(report: Report) -> list[str]:
 
 def _memory(report: Report) -> list[str]:
     memory = report.memory
-    used = memory.bytes_per_tile
-    fullest = int(np.argmax(used))
-    always = int(memory.always_live_bytes_per_tile.sum())
-    lines = [f"Total for all IPUs:     {int(used.sum()):>12,} B ({always:,} B always live; modelled)", "  By Data Type:"]
+    held, used, always = memory.held_per_tile, memory.bytes_per_tile.sum(), memory.always_live_bytes_per_tile.sum()
+    fullest = int(np.argmax(held))
+    lines = [f"Total for all IPUs:     {used:>12,} B ({always:,} B always live; modelled)", "  By Data Type:"]
     lines += [f"    {name + ':':<20}{size:>12,} B" for name, size in memory.by_category().items() if size]
-    share = 100 * int(used[fullest]) / report.target.bytes_per_tile
-    lines.append(f"Fullest tile:           {int(used[fullest]):>12,} B ({share:.1f}% of tile {fullest})")
+    share = 100 * int(held[fullest]) / report.target.bytes_per_tile
+    lines.append(f"Fullest tile:           {int(held[fullest]):>12,} B ({share:.1f}% of tile {fullest}, gaps included)")
     return lines
 
 
@@ -96,8 +97,6 @@ def _unrecorded(report: Report) -> list[str]:
 
 
 def _execution(report: Report) -> list[str]:
-    if report.num_steps == 0 and report.unrecorded_steps:
-        return _unrecorded(report)
     total = report.total_cycles
     if report.num_steps == 0:
         return ["Nothing has run since the engine was loaded."]
@@ -114,13 +113,12 @@ def _execution(report: Report) -> list[str]:
         line("Tile average host exchange cycles:", report.host_exchange_cycles),
         line("Tile average sync cycles:", float(report.sync_cycles_per_tile.mean())),
         f"{'Codelets of your own are priced:':<54}{report.target.codelet_prices}",
+        f"{'These cycles rest on:':<54}" + ", ".join(f"{name} {100 * share:.1f}%" for name, share in report.grounds.items()),
         *_unrecorded(report),
     ]
 
 
 def _vertex_types(report: Report) -> list[str]:
-    if report.num_steps == 0 and report.unrecorded_steps:
-        return _unrecorded(report)
     by_codelet, instances = report.cycles_by_codelet(), report.vertex_counts()
     if not by_codelet:
         return ["No vertex has run since the engine was loaded."]

@@ -82,8 +82,11 @@ class _Run:
 
     @cached_property
     def bytes(self) -> tuple[Array, Array]:
-        """int64[3, places] each, of all tiles and of the fullest: always live, variables that come and go, buffers."""
+        """int64[3, places] each, of all tiles and of the fullest, gaps included: always live, variables that come and go,
+        buffers."""
         memory = self.report.memory
+        path = self.report.target.data_path_width // 8
+        with_gaps = -(-memory.size // path) * path
         whole, one = np.zeros((3, self.places), np.int64), np.zeros((3, self.places), np.int64)
         always = memory.always_live_bytes_per_tile
         whole[ALWAYS], one[ALWAYS] = always.sum(), always[self.fullest]
@@ -93,8 +96,10 @@ class _Run:
                 one[BUFFER, place] += here[self.fullest[place]]
         whole[COMING] = np.array([size for _, size in memory.bytes_by_place()], np.int64) - whole[BUFFER]
         for place, tile in enumerate(self.fullest.tolist()):
-            rows = (memory.tile == tile) & memory.liveness.live[place, memory.variable]
-            one[COMING, place] = memory.size[rows].sum()
+            here = memory.tile == tile
+            one[COMING, place] = with_gaps[here & memory.liveness.live[place, memory.variable]].sum()
+            always_here = here & memory.liveness.always[memory.variable]
+            one[ALWAYS, place] += (with_gaps - memory.size)[always_here].sum()
         return whole, one
 
     def peak(self) -> str:

@@ -12,7 +12,7 @@ from ipu_teach.poplibs import drawing
 from ipu_teach.poplibs.drawing import Matrix
 from ipu_teach.poplibs.library import check_sizes, library, refused
 from ipu_teach.poplibs.options import Option, Options, settled
-from ipu_teach.poplibs.popops.reduction_vertices import REDUCTIONS, partials_dtype, stage_cycles
+from ipu_teach.poplibs.popops.reduction_vertices import REDUCTIONS, after, partials_dtype, shares_of, stage_cycles
 from ipu_teach.poplibs.poputil import MIN_BYTES_PER_TILE
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType, as_dtype
@@ -136,18 +136,15 @@ def reduce_stages(
     left, kind, again = rows, dtype, operation
     if blocks > 1:
         block = -(-rows // blocks)
-        cycles = stage_cycles(operation, columns, block, dtype, carried, target) + target.internal_sync_cycles
+        shares = shares_of(operation, columns, block, dtype)
+        cycles = stage_cycles(operation, columns, block, dtype, carried, target, shares) + target.internal_sync_cycles
         moved = block * columns * dtype.size
         cycles += int(exchange_cycles(moved, target))
         stages.append(ReduceStage("InToIntermediate", blocks, block, columns, moved, cycles))
         left, kind, again = blocks, carried, after(operation)
     moved = left * share * kind.size
-    cycles = int(exchange_cycles(moved, target)) + stage_cycles(again, share, left, kind, dtype, target)
+    shares = shares_of(again, columns, left, kind)
+    cycles = int(exchange_cycles(moved, target)) + stage_cycles(again, share, left, kind, dtype, target, shares)
     name = "IntermediateToOutput" if stages else "InToOutput"
     stages.append(ReduceStage(name, used, left, share, moved, cycles))
     return ReducePlan(blocks, sum(s.cycles for s in stages), tuple(stages))
-
-
-def after(operation: str) -> str:
-    """What is done with the partial results of an operation."""
-    return "ADD" if operation == "SQUARE_ADD" else operation

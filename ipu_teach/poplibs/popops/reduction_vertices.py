@@ -2,7 +2,9 @@
 
 HALF is added up in FLOAT and rounded once, as PopLibs does by default; other operations keep their dtype. A sum costs what
 PopLibs' ConvReduce does. The other operations cost its general Reduce vertex, of which every worker has a share of the
-columns. Scaling and updating have no estimate of their own there; assumed: a cycle each for a data path of results.
+columns. Of few columns every worker has a share of the rows, and their results are then reduced, first to last: PopLibs' Reduce
+for a scalar, or its strided one, twice. Scaling and updating have no estimate of their own there; assumed: a cycle each for a
+data path of results.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from ipu_teach.cost import vertices
+from ipu_teach.cost.vertices.parts import SUPERVISOR_OVERHEAD
 from ipu_teach.graph import InOut, Input, Output, SupervisorVertex, Vector, Vertex, template
 from ipu_teach.poplibs.popops.codelets import refuse_quarter
+from ipu_teach.poplibs.poputil import balanced_partition
 from ipu_teach.target import Target
 from ipu_teach.types import BOOL, FLOAT, HALF, DType
 
@@ -32,6 +36,7 @@ UFUNCS: dict[str, np.ufunc] = {
 }
 REDUCTIONS = tuple(UFUNCS)
 _SUMS = ("ADD", "SQUARE_ADD", "LOG_ADD")
+WORKERS, FEW, LONG = 6, 8, 32  # who share rows; columns at most, and rows at least for each of them, where they do
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -42,8 +47,18 @@ def partials_dtype(operation: str, dtype: type[DType]) -> type[DType]:
     return FLOAT if dtype is HALF and operation in _SUMS else dtype
 
 
-def reduced(operation: str, x: Any, carried: type[DType]) -> Any:
-    """The rows of x [rows, columns] reduced, first to last, in the dtype `carried`."""
+def shares_of(operation: str, columns: int, rows: int, dtype: type[DType]) -> int:
+    """How many shares of the rows a vertex reduces side by side: six of few long columns, else one."""
+    scalar = columns == 1 and operation in ("ADD", "SQUARE_ADD", "MAX", "MIN")
+    few = 1 < columns <= FEW and operation in ("ADD", "MAX", "MIN") and dtype in (FLOAT, HALF)
+    return WORKERS if (scalar or few) and rows >= LONG * columns else 1
+
+
+def reduced(operation: str, x: Any, carried: type[DType], shares: int = 1) -> Any:
+    """The rows of x [rows, columns] reduced in the dtype `carried`: each of `shares`, first to last, then their results."""
+    if shares > 1:
+        parts = [reduced(operation, x[begin:end], carried) for begin, end in balanced_partition(len(x), shares)]
+        return reduced(after(operation), np.stack(parts), carried)
     if x.dtype != carried.numpy:
         x = x.astype(carried.numpy)
     if operation == "SQUARE_ADD":
@@ -54,8 +69,26 @@ def reduced(operation: str, x: Any, carried: type[DType]) -> Any:
     return ufunc.reduce(x, axis=0)
 
 
-def stage_cycles(operation: str, columns: int, rows: int, dtype: type[DType], out: type[DType], target: Target) -> int:
-    """Tile cycles of one vertex that reduces [rows, columns] of `dtype` to [columns] of `out`."""
+def after(operation: str) -> str:
+    """What is done with the partial results of an operation."""
+    return "ADD" if operation == "SQUARE_ADD" else operation
+
+
+def stage_cycles(
+    operation: str, columns: int, rows: int, dtype: type[DType], out: type[DType], target: Target, shares: int = 1
+) -> int:
+    """Tile cycles of one vertex that reduces [rows, columns] of `dtype` to [columns] of `out`, in `shares` of the rows."""
+    if shares > 1:
+        carried = partials_dtype(operation, dtype)
+
+        def one(count: int, kind: type[DType], to: type[DType]) -> int:
+            if columns == 1:
+                return int(vertices.reduce_to_scalar(count, kind, to, target))
+            return int(vertices.reduce_strided(columns, count, columns, kind, to, target, op=operation))
+
+        turns = -(-shares // target.num_worker_contexts)
+        worker = turns * one(-(-rows // shares), dtype, carried) + one(shares, carried, out)
+        return 2 * SUPERVISOR_OVERHEAD + target.num_worker_contexts * worker
     if operation == "ADD":
         return int(vertices.conv_reduce(columns, rows, dtype, target))
     workers = target.num_worker_contexts
@@ -70,12 +103,17 @@ class _Reduction(SupervisorVertex, Generic[P, R]):
     operation: ClassVar[str]
     carried: ClassVar[type[DType]]
     further: ClassVar[int] = 0
+    shares: ClassVar[int] = 1
 
     def cycles(self: Any, target: Target) -> int:
         dtype, out = self.fields["x"].dtype, self.fields["out"].dtype
         paths = -(-len(self.out) // (target.num_worker_contexts * target.get_vector_width(out)))
         extra: int = self.further * paths * target.num_worker_contexts
-        return stage_cycles(self.operation, len(self.out), len(self.x), dtype, out, target) + extra
+        return stage_cycles(self.operation, len(self.out), len(self.x), dtype, out, target, self.shares) + extra
+
+    def reduced(self: Any) -> Any:
+        """The row of results."""
+        return reduced(self.operation, self.x, self.carried, self.shares)
 
 
 class ReduceRows(_Reduction[P, R]):
@@ -84,7 +122,7 @@ class ReduceRows(_Reduction[P, R]):
     out: Output[Vector[R]]
 
     def compute(self) -> None:
-        self.out = reduced(self.operation, self.x, self.carried)
+        self.out = self.reduced()
 
 
 class ScaledReduceRows(_Reduction[P, R]):
@@ -95,7 +133,7 @@ class ScaledReduceRows(_Reduction[P, R]):
     further = 1
 
     def compute(self) -> None:
-        self.out = self.scale * reduced(self.operation, self.x, self.carried)
+        self.out = self.scale * self.reduced()
 
 
 class ReduceRowsUpdate(_Reduction[P, R]):
@@ -105,7 +143,7 @@ class ReduceRowsUpdate(_Reduction[P, R]):
     further = 1
 
     def compute(self) -> None:
-        total = reduced(self.operation, self.x, self.carried)
+        total = self.reduced()
         self.out = self.out.astype(total.dtype) + total
 
 
@@ -117,21 +155,22 @@ class ScaledReduceRowsUpdate(_Reduction[P, R]):
     further = 2
 
     def compute(self) -> None:
-        total = self.scale * reduced(self.operation, self.x, self.carried)
+        total = self.scale * self.reduced()
         self.out = self.out.astype(total.dtype) + total
 
 
 @cache
 def reduction_codelet(
-    base: type[Vertex], operation: str, dtype: type[DType], out: type[DType], carried: type[DType]
+    base: type[Vertex], operation: str, dtype: type[DType], out: type[DType], carried: type[DType], shares: int
 ) -> type[Vertex]:
     """`base` for an operation and the dtypes of the rows, the result and what is carried: popops::ReduceRows<ADD,float>.
 
-    The last is named where it is not the usual one.
+    The last is named where it is not the usual one; `shares` of the rows, where there are several: `by_worker`.
     """
     refuse_quarter(base.__name__, dtype)
     names = [dtype.__name__.lower()] + ([] if out is dtype else [out.__name__.lower()])
     names += [] if carried is partials_dtype(operation, dtype) else [f"in_{carried.__name__.lower()}"]
+    names += ["by_worker"] if shares > 1 else []
     dtypes: dict[Any, type[DType]] = {P: dtype, R: out}
     name = f"popops::{base.__name__}<{operation},{','.join(names)}>"
-    return template(base, name, dtypes, operation=operation, carried=carried)
+    return template(base, name, dtypes, operation=operation, carried=carried, shares=shares)

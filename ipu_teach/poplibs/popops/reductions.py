@@ -28,13 +28,15 @@ from ipu_teach.poplibs.library import (
 )
 from ipu_teach.poplibs.options import Options
 from ipu_teach.poplibs.popops.operands import check_operand, check_output
-from ipu_teach.poplibs.popops.reduction_plan import AccumTypes, accum_types, after, check_operation, planned
+from ipu_teach.poplibs.popops.reduction_plan import AccumTypes, accum_types, check_operation, planned
 from ipu_teach.poplibs.popops.reduction_vertices import (
     ReduceRows,
     ReduceRowsUpdate,
     ScaledReduceRows,
     ScaledReduceRowsUpdate,
+    after,
     reduction_codelet,
+    shares_of,
 )
 from ipu_teach.poplibs.poputil import balanced_partition, map_tensor_linearly, take, tile_pieces
 from ipu_teach.program import Execute, Sequence as Program
@@ -87,8 +89,10 @@ def reduce(
     (of FLOAT and HALF: the logarithm of the sum of exponents). `out_type`: FLOAT or HALF for the other one; by default x's.
 
     One compute set, or two, by `plan_reduce`: rows are reduced in blocks, first to last within a block, then the blocks'
-    results first to last. Sums of HALF are carried in FLOAT and rounded once, unless `options` say "accumType.inVertex"
-    (within a vertex) or "accumType.interTile" (between the stages) otherwise. The result is mapped linearly. Without rows
+    results first to last. Of at most 8 columns that are at least 32 times as long as many, each of a tile's six workers takes
+    a share of a block's rows, cut as `poputil.balanced_partition` does, and their results are reduced first to last. Sums of
+    HALF are carried in FLOAT and rounded once, unless `options` say "accumType.inVertex" (within a vertex) or
+    "accumType.interTile" (between the stages) otherwise. The result is mapped linearly. Without rows
     it is the neutral element; MIN and MAX have none.
 
     `prog`: a Sequence; or a list of compute sets, which the vertices are added to: the first stage to the first of the list.
@@ -264,7 +268,7 @@ def _run(graph: Graph, jobs: list[_Job], prog: Into, name: str) -> None:
         if plan.row_blocks > 1:
             matrix = _reduce_blocks(graph, first, job, plan.row_blocks, name)
             operation, final = after(operation), last
-        _finish(graph, final, matrix, job, operation, name)
+        _finish(graph, final, matrix, job, operation, name, shares_of(operation, *_size(matrix)[::-1], matrix.dtype))
     if not isinstance(prog, list):
         for compute_set in into:
             prog.add(Execute(compute_set))
@@ -279,7 +283,8 @@ def _reduce_blocks(graph: Graph, into: ComputeSet, job: _Job, blocks: int, name:
     """Each block of rows reduced on a tile of its own, if possible that which holds its first element: (blocks, columns)."""
     matrix, kind = job.matrix, job.types.inter_tile
     partials = graph.add_variable(kind, (blocks, matrix.shape[1]), f"{name}/partials")
-    codelet = reduction_codelet(ReduceRows, job.params.operation, matrix.dtype, kind, job.types.in_vertex)
+    shares = shares_of(job.params.operation, matrix.shape[1], -(-matrix.shape[0] // blocks), matrix.dtype)
+    codelet = reduction_codelet(ReduceRows, job.params.operation, matrix.dtype, kind, job.types.in_vertex, shares)
     parts = balanced_partition(matrix.shape[0], blocks)
     first = matrix.positions()[[begin for begin, _ in parts], 0]
     tiles: list[int] = graph.tile_map().at(first * matrix.dtype.size).tolist()
@@ -291,7 +296,7 @@ def _reduce_blocks(graph: Graph, into: ComputeSet, job: _Job, blocks: int, name:
     return partials
 
 
-def _finish(graph: Graph, into: ComputeSet, matrix: Tensor, job: _Job, operation: str, name: str) -> None:
+def _finish(graph: Graph, into: ComputeSet, matrix: Tensor, job: _Job, operation: str, name: str, shares: int = 1) -> None:
     """The vertices that reduce `matrix` into the job's output, each column where its result lies."""
     params, out = job.params, job.result()
     bases = {
@@ -299,7 +304,7 @@ def _finish(graph: Graph, into: ComputeSet, matrix: Tensor, job: _Job, operation
         (True, True): ScaledReduceRowsUpdate,
     }  # fmt: skip
     codelet = reduction_codelet(
-        bases[params.scale is not None, params.update], operation, matrix.dtype, out.dtype, job.types.in_vertex
+        bases[params.scale is not None, params.update], operation, matrix.dtype, out.dtype, job.types.in_vertex, shares
     )
     extra: dict[str, Any] = {}
     if params.scale is not None:

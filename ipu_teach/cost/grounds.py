@@ -1,0 +1,79 @@
+"""Where a cycle comes from: on what each part of a step rests.
+
+A phase rests on the weakest of the constants that it is made of (`target.ground`); what vertices compute, on how their cycles
+were found: a formula of PopLibs, our counting of a codelet's operations, or a figure given with the program.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from ipu_teach.compile.groups import Group
+from ipu_teach.cost.codelets import of_library
+from ipu_teach.cost.model import StepCost
+from ipu_teach.target import COUNTED, GIVEN, GRAPHCORE, GROUNDS, Target, ground
+
+_EXCHANGE = ("exchange_bytes_per_cycle", "exchange_latency_cycles", "exchange_cycles_per_row", "exchange_setup_instructions")
+_LINKS = ("link_bytes_per_cycle", "rail_bytes_per_cycle")
+
+
+def codelet_ground(groups: Iterable[Group]) -> str:
+    """On what the cycles of one codelet's vertices rest: the weakest of it all."""
+    found: set[str] = set()
+    for group in groups:
+        codelet, given = group.table.codelet, group.table.estimates[group.rows] >= 0
+        said = group.estimator is not None or hasattr(codelet, "cycles")
+        found |= {GIVEN} if np.any(given) else set()
+        found |= set() if np.all(given) else {GRAPHCORE if of_library(codelet) else GIVEN if said else COUNTED}
+    return weakest(found or {COUNTED})
+
+
+def weakest(grounds: Iterable[str]) -> str:
+    """Of several grounds that on which the least can be built."""
+    return max(grounds, key=GROUNDS.index)
+
+
+def step_grounds(
+    step: StepCost, external: bool, codelets: Mapping[str, int], resting: Mapping[str, str], target: Target
+) -> Counter[str]:
+    """Cycles of one step by what they rest on. `codelets`: cycles by codelet, whose grounds `resting` holds."""
+
+    def of(*names: str) -> str:
+        return weakest(ground(target, name) for name in names)
+
+    found: Counter[str] = Counter()
+    sync = "auto_sync_delay" if target.relative_sync_delay == "AUTO" else "min_ipu_sync_delay"
+    found[of(sync, *(["global_sync_cycles"] if external else []))] += step.sync_cycles
+    found[of(*_EXCHANGE)] += step.exchange_duration
+    found[of(*_LINKS)] += step.global_exchange_cycles
+    found[of("host_bytes_per_second")] += step.host_cycles
+    whole, left = sum(codelets.values()), step.compute_duration
+    for name, cycles in codelets.items() if whole else ():
+        share = step.compute_duration * cycles // whole
+        found[resting[name]] += share
+        left -= share
+    rest = max(codelets, key=lambda name: codelets[name]) if whole else ""
+    found[resting[rest] if rest else of("memcpy_bytes_per_cycle")] += left  # what division left over; a copy on its tile
+    return found
+
+
+# Of a step that ran: how often, its cost, whether all IPUs wait for each other, and cycles and vertices by codelet.
+Ran = tuple[int, StepCost, bool, Mapping[str, int], Mapping[str, int]]
+
+
+def shares(ran: Iterable[Ran], resting: Mapping[str, str], target: Target) -> dict[str, float]:
+    """What share of the cycles of a run rests on what; and of the vertices that ran, what share has "no estimate"."""
+    found: Counter[str] = Counter()
+    missing = every = 0
+    for times, cost, external, cycles, vertices in ran:
+        every += times * sum(vertices.values())
+        missing += times * sum(count for name, count in vertices.items() if name in cost.unknown)
+        for name, spent in step_grounds(cost, external, cycles, resting, target).items():
+            found[name] += times * spent
+    total = sum(found.values()) or 1
+    return {name: found[name] / total for name in GROUNDS if found[name]} | (
+        {"no estimate": missing / every} if missing else {}
+    )
