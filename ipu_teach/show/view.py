@@ -7,7 +7,7 @@ network; the script beside it puts the player in its place. Nothing in it change
 from __future__ import annotations
 
 import base64
-import re
+import gzip
 from functools import cache
 from html import escape
 from importlib import resources
@@ -51,9 +51,7 @@ class View:
             f'<img src="data:image/svg+xml;base64,{poster}" alt="{escape(self.alt, quote=True)}" '
             'style="max-width:100%;height:auto">'
         )
-        start = f"live(r,{self.scene.json()})"
-        script = f"<script>(function(r){{{scripts(self.scene.view)}\n{start}}})(document.currentScript.parentElement)</script>"
-        return f'<div class="ipu-view{" " + role if role else ""}">{image}{table(self.scene)}{script}</div>'
+        return f'<div class="ipu-view{" " + role if role else ""}">{image}{table(self.scene)}{script(self.scene)}</div>'
 
     def save(self, path: str | Path, *, frame: int | None = None) -> Path:
         """Write the picture: html (live, one file), svg, png, pdf (frame number `frame`, else the poster) or gif (all frames).
@@ -101,16 +99,35 @@ def table(scene: Scene) -> str:
     return f"<details><summary>Show as table</summary>{cells}{notes}</details>"
 
 
-def scripts(*views: str) -> str:
-    """The player, with what each of the views adds to it."""
+# Opens the scripts and starts the player. A browser without DecompressionStream keeps the picture.
+OPEN = """<script>(async(r,d,...z)=>{const t=await Promise.all(z.map(b=>new Response(new Blob([Uint8Array.from(atob(b),\
+c=>c.charCodeAt(0))]).stream().pipeThrough(new DecompressionStream("gzip"))).text()));\
+Function("r","d",t.join("\\n")+"\\nlive(r,d)")(r,d)})(document.currentScript.parentElement,"""
+
+
+def script(scene: Scene) -> str:
+    """The element that brings a scene to life: the data, the compressed scripts, and what opens them."""
+    packed = (f'"{base64.b64encode(compressed(name)).decode("ascii")}"' for name in names(scene.view))
+    return f"{OPEN}{','.join((scene.json(), *packed))})</script>"
+
+
+def names(*views: str) -> list[str]:
+    """The files of the player and of what each of the views adds to it."""
     static = resources.files("ipu_teach.show").joinpath("static")
-    own = [f"{view}.js" for view in views if static.joinpath(f"{view}.js").is_file()]
-    return "\n".join((player(), *(player(name) for name in own)))
+    return ["player.js", *(f"{view}.js" for view in views if static.joinpath(f"{view}.js.gz").is_file())]
+
+
+def scripts(*views: str) -> str:
+    """The player, with what each of the views adds to it, as text."""
+    return "\n".join(map(player, names(*views)))
 
 
 @cache
+def compressed(name: str) -> bytes:
+    """A script as `static/make_scripts.py` compressed it."""
+    return resources.files("ipu_teach.show").joinpath("static").joinpath(f"{name}.gz").read_bytes()
+
+
 def player(name: str = "player.js") -> str:
     """The source of a script without its comments and indentation."""
-    source = resources.files("ipu_teach.show").joinpath("static").joinpath(name).read_text(encoding="utf-8")
-    lines = (line.strip() for line in source.splitlines())
-    return re.sub(r"\n+", "\n", "\n".join(line for line in lines if not line.startswith("//"))).strip()
+    return gzip.decompress(compressed(name)).decode("utf-8")

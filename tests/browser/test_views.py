@@ -169,7 +169,7 @@ def test_an_exported_page_plays_with_no_kernel_and_no_network(page: Any, tmp_pat
     path.write_text(exported, encoding="utf-8")
     page.context.set_offline(True)
     page.goto(path.as_uri())
-    assert page.locator(".ipu-live").count() == 2
+    page.locator(".ipu-live").nth(1).wait_for()
     page.locator(".ipu-live").first.focus()
     page.keyboard.press("Home")
     page.keyboard.press("ArrowRight")
