@@ -14,7 +14,7 @@ from importlib import resources
 from pathlib import Path
 
 from ipu_teach.errors import InvalidOptionError, did_you_mean, shown
-from ipu_teach.show.scene import Scene
+from ipu_teach.show.scene import WIDTH, Scene
 from ipu_teach.show.svg import svg
 
 MOST_ROWS = 24  # of the table in a page
@@ -53,10 +53,12 @@ class View:
         )
         return f'<div class="ipu-view{" " + role if role else ""}">{image}{table(self.scene)}{script(self.scene)}</div>'
 
-    def save(self, path: str | Path, *, frame: int | None = None) -> Path:
+    def save(self, path: str | Path, *, frame: int | None = None, width: int | None = None, dark: bool = False) -> Path:
         """Write the picture: html (live, one file), svg, png, pdf (frame number `frame`, else the poster) or gif (all frames).
 
-        The ending of `path` decides. png, pdf and gif are drawn by matplotlib. Returns the path. Raises `InvalidOptionError`.
+        The ending of `path` decides. png, pdf and gif are drawn by matplotlib: `width` is that of a png (1,080 if left out) or
+        a gif (720) in pixels, and `dark` takes the colours of a dark page. html and svg follow their reader's. Returns the
+        path. Raises `InvalidOptionError`.
         """
         target = Path(path)
         ending = target.suffix.lower().lstrip(".")
@@ -67,6 +69,9 @@ class View:
         if frame is not None and (isinstance(frame, bool) or not isinstance(frame, int) or not 0 <= frame < count):
             raise InvalidOptionError(f"""save() was asked for frame {shown(frame)}.
                 next:  give a whole number from 0 to {count - 1:,}.""")
+        if width is not None and (isinstance(width, bool) or not isinstance(width, int) or not 100 <= width <= 10_000):
+            raise InvalidOptionError(f"""save() was asked for a width of {shown(width)}.
+                next:  give a whole number of pixels from 100 to 10,000.""")
         if ending == "html":
             target.write_text(page(self), encoding="utf-8")
         elif ending == "svg":
@@ -74,7 +79,7 @@ class View:
         else:
             from ipu_teach.show import mpl
 
-            mpl.write(self.scene, target, ending, frame)
+            mpl.write(self.scene, target, ending, frame, width or (WIDTH if ending == "gif" else 1080), dark)
         return target
 
 

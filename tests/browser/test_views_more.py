@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ipu_teach import show
-from ipu_teach.show.scene import Curve, Flame, Stack, Tape, Tree, number
+from ipu_teach.show.scene import Curve, Flame, Lanes, Stack, Tape, Tree, number
 from ipu_teach.show.view import View
 
 from . import programs
@@ -146,7 +146,7 @@ def test_the_timeline_says_numbers_and_shows_the_codelet(page: Any, opened: Open
     press(page, "ArrowRight", "ArrowRight")
     assert source.inner_text() == scene.sources[0] and source.inner_text().startswith("Total.compute")
     profile = next(c for c in report.compute_sets if c.name == "total")
-    assert said(page).startswith(f"0: {profile.cycles_per_tile[0]:,} cycles of compute")
+    assert said(page).startswith(f"tile 0: {profile.cycles_per_tile[0]:,} cycles of compute")
     assert "codelet Total.compute" in status(page)
 
 
@@ -188,28 +188,64 @@ def test_the_memory_says_every_tile(page: Any, opened: Opener) -> None:
     assert not any(w.startswith("limit ") for w in words(page))
 
 
+def calls(page: Any, name: str) -> list[list[float]]:
+    """The arguments of every call of one of the canvas's functions in one drawing of it."""
+    script = """name => {
+        const box = document.querySelector('.ipu-live'), pen = box.querySelector(':scope > canvas').getContext('2d');
+        const found = [], old = pen[name];
+        pen[name] = function (...where) { found.push(where); return old.apply(this, where); };
+        box.ipuPlayer.draw();
+        delete pen[name];
+        return found;
+    }"""
+    found: list[list[float]] = page.evaluate(script, name)
+    return found
+
+
+def test_stacks_of_a_whole_chip_stay_in_their_place(page: Any, opened: Opener) -> None:
+    view = show.memory(programs.uneven(tiles=1472, rows=2944))
+    stack = view.scene.marks[-1]
+    assert isinstance(stack, Stack)
+    opened(view)
+    parts = [
+        box for box in calls(page, "fillRect") if box[0] >= stack.x and box[1] < stack.y + stack.height < box[1] + box[3] + 1
+    ]
+    tops = [box[1] for box in calls(page, "fillRect") if box[2] == pytest.approx(stack.width / stack.count)]
+    assert parts and min(tops) >= stack.y
+    total = sum(box[3] for box in calls(page, "fillRect") if box[2] == pytest.approx(stack.width / stack.count) and box[3] > 0)
+    mean = view.scene.stills[0].values["total"].mean()
+    assert total / stack.count == pytest.approx(mean * stack.height / view.scene.drawings[2].span, rel=0.01)
+
+
+def test_what_has_no_partner_lights_alone(page: Any, opened: Opener) -> None:
+    """A step of the curves is no variable, and the fullest tile no category, even where their numbers are equal."""
+    report = programs.uneven()
+    canvas = opened(show.liveness(report))
+    before = len(calls(page, "strokeRect"))
+    point(canvas, 160, 60)
+    assert said(page).startswith("Step 1, ") and len(calls(page, "strokeRect")) == before + 1
+    view = show.memory(report)
+    gauge = view.scene.mark("gauge")
+    assert isinstance(gauge, Lanes)
+    canvas = opened(view)
+    before = len(calls(page, "strokeRect"))
+    point(canvas, gauge.x + 20, gauge.y + 10)
+    assert said(page).startswith("fullest, tile ") and len(calls(page, "strokeRect")) == before + 1
+
+
 def test_gaps_can_be_left_out(page: Any, opened: Opener) -> None:
     """What is drawn above a tile's other bytes goes when gaps are left out, and comes back."""
     view = show.memory(programs.uneven())
     names = [code.name for code in view.scene.codes]
     opened(view)
-    count = """() => {
-        const box = document.querySelector('.ipu-live'), pen = box.querySelector(':scope > canvas').getContext('2d');
-        let found = 0;
-        const old = pen.fillRect;
-        pen.fillRect = function (...where) { found += 1; return old.apply(this, where); };
-        box.ipuPlayer.draw();
-        delete pen.fillRect;
-        return found;
-    }"""
     button = page.get_by_role("button", name="Include gaps")
     assert "gaps" in names and button.get_attribute("aria-pressed") == "true"
-    every = page.evaluate(count)
+    every = len(calls(page, "fillRect"))
     page.locator(".ipu-live").focus()
     press(page, "g")
-    assert button.get_attribute("aria-pressed") == "false" and page.evaluate(count) == every - 13
+    assert button.get_attribute("aria-pressed") == "false" and len(calls(page, "fillRect")) == every - 13
     button.click()
-    assert button.get_attribute("aria-pressed") == "true" and page.evaluate(count) == every
+    assert button.get_attribute("aria-pressed") == "true" and len(calls(page, "fillRect")) == every
 
 
 # --- liveness ---------------------------------------------------------------------------------------------------------
@@ -232,12 +268,12 @@ def test_liveness_goes_step_by_step(page: Any, opened: Opener) -> None:
     point(canvas, curve.x + 10, curve.y + 50, "click")
     assert place(page) == 1
     page.locator(".ipu-live").focus()
-    assert f"{int(curve.top):,}" in words(page)
+    assert f"{int(curve.top):,} bytes" in words(page)
     press(page, "a")
     most = int((curve.series[-1].values - curve.series[0].values).max())
-    assert f"{most:,}" in words(page) and f"{int(curve.top):,}" not in words(page)
+    assert f"{most:,} bytes" in words(page) and f"{int(curve.top):,} bytes" not in words(page)
     page.get_by_role("button", name="Leave out what is always live").click()
-    assert f"{int(curve.top):,}" in words(page)
+    assert f"{int(curve.top):,} bytes" in words(page)
 
 
 def test_two_reports_have_no_button_for_what_is_always_live(page: Any, opened: Opener) -> None:

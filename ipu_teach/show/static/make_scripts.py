@@ -1,7 +1,7 @@
 """Makes the scripts as they travel, NAME.js.gz of every NAME.js here: python ipu_teach/show/static/make_scripts.py [--check]
 
 A page carries them without comments and indentation, and compressed. Compressors differ from build to build, so what they
-made is kept: equal views are equal bytes everywhere. With `--check` nothing is written; the exit status says whether all is new.
+made is kept: equal views are equal bytes everywhere. With `--check` nothing is written, and the exit status is 1 if one is old.
 """
 
 from __future__ import annotations
