@@ -19,9 +19,11 @@ from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 from ipu_teach.report.log import Ran
 from ipu_teach.report.walk import Walk
 from ipu_teach.show import palette
+from ipu_teach.show.exchange import pattern
 from ipu_teach.show.facts import sources
-from ipu_teach.show.paint import BAR, COLUMN, Boxes, Line, Raster, Words, caption, paint
-from ipu_teach.show.scene import Cells, Curve, Flame, Lanes, Stack, Tape, Tree
+from ipu_teach.show.paint import BAR, COLUMN, caption, paint
+from ipu_teach.show.scene import Cells, Curve, Flame, Lanes, Matrix, Stack, Tape, Tree
+from ipu_teach.show.shapes import Boxes, Line, Raster, Words
 from ipu_teach.show.svg import svg
 from ipu_teach.show.view import View, player
 from tests.browser import programs
@@ -421,16 +423,104 @@ def test_the_player_lays_out_trees_as_the_poster_does() -> None:
     assert f"const BAR = {BAR:.0f}, COLUMN = {COLUMN:.0f}," in player("program.js")
 
 
+# --- exchange ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tiles", [13, 64, 1472])
+def test_the_matrix_is_what_was_sent(tiles: int) -> None:
+    report = programs.uneven(tiles=tiles, rows=2 * tiles)
+    scene = show.exchange(report).scene
+    matrix = scene.marks[0]
+    each = -(-tiles // 64)
+    assert isinstance(matrix, Matrix) and (matrix.each, matrix.bins) == (each, -(-tiles // each))
+    expected = []
+    for number in np.unique(report.step_numbers).tolist():
+        for sent, traffic in zip(report.transfers(number), report.step_cost(number).exchange, strict=True):
+            sizes, messages = np.zeros((2, matrix.bins, matrix.bins), np.int64)
+            for source, size, receivers in zip(sent.source.tolist(), sent.size.tolist(), sent.receivers, strict=True):
+                for to in receivers.tolist():
+                    sizes[to // each, source // each] += size
+                    messages[to // each, source // each] += 1
+            if sizes.any():
+                expected.append((sizes, messages, traffic))
+    assert len(expected) == len(scene.stills) == 3
+    for still, (sizes, messages, traffic) in zip(scene.stills, expected, strict=True):
+        assert still.values["bytes"].tolist() == sizes.reshape(-1).tolist()
+        assert still.values["messages"].tolist() == messages.reshape(-1).tolist()
+        out, into = (np.asarray(bar.length) for bar in scene.drawings[still.lanes["matrix"][0]].bars)
+        edges = np.arange(0, tiles, each)
+        assert into.tolist() == np.add.reduceat(traffic.received, edges).tolist()
+        assert out.tolist() == np.add.reduceat(traffic.sent, edges).tolist()
+        codes = np.broadcast_to(still.cells["matrix"][0], matrix.count)
+        for code in np.unique(codes).tolist():
+            here = still.values["bytes"][codes == code]
+            words = scene.codes[code].name
+            assert here.max() == 0 if words == "nothing" else here.max() <= int(words.split()[2].replace(",", "")), words
+            assert code == 0 or here.min() > (0 if code == 1 else int(scene.codes[code - 1].name.split()[2].replace(",", "")))
+    longest = max(range(3), key=lambda i: scene.stills[i].cycles)
+    assert scene.poster == longest
+    assert repr(show.exchange(report)).lower().startswith(scene.stills[longest].note.split(":")[0])
+
+
+PATTERNS = {
+    "one message": [(0, 4)],
+    "broadcast": [(3, t) for t in range(9) if t != 3],
+    "gather": [(t, 3) for t in range(9) if t != 3],
+    "neighbours": [(t, t + d) for t in range(1, 8) for d in (-1, 1)],
+    "shift": [(t, t + 5) for t in range(8)],
+    "all to all": [(s, t) for s in range(6) for t in range(6) if s != t],
+    "several broadcasts": [(4 * t // 16, t) for t in range(4, 20)],
+    "several gathers": [(t, 4 * t // 16) for t in range(4, 20)],
+    "scattered": [(t, (7 * t + 3) % 40) for t in range(40) if t != (7 * t + 3) % 40],
+}
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_a_pattern_has_a_name(name: str) -> None:
+    source, to = np.array(PATTERNS[name]).T
+    assert pattern(source, to)[0] == name
+    assert pattern(np.repeat(source, 2), np.repeat(to, 2))[0] == name  # several messages between two tiles are one pair
+
+
+def test_the_partners_are_those_of_the_busiest_tile() -> None:
+    report = programs.uneven()
+    scene = show.exchange(report).scene
+    frame = next(f for f, s in enumerate(scene.stills) if "everywhere" in s.label)
+    words = [s.text for s in paint(scene, frame) if isinstance(s, Words)]
+    assert "bytes between tile 0 and others" in words
+    assert words.count("256 out") == 12
+    arrows = [s for s in paint(scene, frame) if isinstance(s, Line) and s.arrow]
+    assert len(arrows) == 12
+    chip = show.exchange(programs.uneven(tiles=1472, rows=2944)).scene
+    words = [s.text for s in paint(chip, len(chip.frames) - 1) if isinstance(s, Words)]
+    assert "and 51 others" in words and "0 to 22" in words
+
+
+def test_who_sends_most_is_one_or_several() -> None:
+    notes = {s.label.split(",")[0]: s.note for s in show.exchange(programs.uneven()).scene.stills}
+    assert notes["Execute everywhere"] == (
+        "broadcast, tile 0 sends to 12 tiles: 3,072 bytes arrive from 1 message; tile 0 sends most, 256, and 12 tiles receive "
+        "most, 256 each; tile 12 is the slowest"
+    )
+
+
+def test_many_exchanges_are_cut() -> None:
+    graph, a, b = two_variables()
+    scene = show.exchange(run(graph, Sequence(*(Copy(a[: 1 + i % 8], b[: 1 + i % 8]) for i in range(50))))).scene
+    assert len(scene.frames) == 40
+    assert "The picture shows the 40 of 50 exchanges in which most bytes arrive." in scene.notes
+
+
 # --- the contract -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", (*NAMES, "exchange"))
 def test_a_view_is_a_picture_a_table_and_a_player(name: str) -> None:
     made = view(name, programs.uneven())
     found = Tags(made._repr_html_())
     [image] = found.tags["img"]
     assert image["alt"] == repr(made) and str(image["src"]).startswith("data:image/svg+xml;base64,")
-    assert "Show as table" in found.texts and len(found.tags["tr"]) == len(made.data) + 1
+    assert "Show as table" in found.texts and len(found.tags["tr"]) == min(24, len(made.data)) + 1
     [script] = found.tags["script"]
     assert not script and "http" not in made._repr_html_()
     assert "id" not in {key for tags in found.tags.values() for tag in tags for key in tag}
@@ -442,7 +532,7 @@ def test_a_view_is_a_picture_a_table_and_a_player(name: str) -> None:
 @pytest.mark.parametrize("name", ["</script><script>alert(1)</script>", "\"quoted\" & 'so'", "😀\n\x00", "long " * 2_000, ""])
 def test_any_name_is_text(name: str) -> None:
     report = programs.uneven(name=name)
-    for made in (*(view(n, report) for n in NAMES), show.liveness(report, report)):
+    for made in (*(view(n, report) for n in (*NAMES, "exchange")), show.liveness(report, report)):
         page = made._repr_html_()
         assert len(Tags(page).tags["script"]) == 1 and len(page) < 80_000
         assert "<script>alert" not in page and "<script>" not in svg(made.scene)
@@ -450,7 +540,7 @@ def test_any_name_is_text(name: str) -> None:
 
 def hashes() -> list[str]:
     report, branching = programs.uneven(), programs.branching()[0]
-    made = [view(n, r) for n in NAMES for r in (report, branching)] + [show.liveness(report, branching)]
+    made = [view(n, r) for n in NAMES for r in (report, branching)] + [show.liveness(report, branching), show.exchange(report)]
     return [hashlib.sha256((v._repr_html_() + repr(v)).encode()).hexdigest() for v in made]
 
 
@@ -469,12 +559,12 @@ def test_the_same_bytes_in_another_process() -> None:
 
 def test_sizes() -> None:
     small, large = programs.uneven(), programs.uneven(tiles=1472, rows=2944, repeats=100)
-    for name in NAMES:
+    for name in (*NAMES, "exchange"):
         assert len(view(name, small)._repr_html_()) <= 30_000, name
         assert len(view(name, large)._repr_html_()) <= 150_000, name
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", (*NAMES, "exchange"))
 @pytest.mark.parametrize("ending", ["html", "svg", "png", "pdf", "gif"])
 def test_save(name: str, ending: str, tmp_path: Path) -> None:
     made = view(name, programs.uneven(tiles=3, rows=3, repeats=1))
@@ -544,6 +634,12 @@ def test_errors() -> None:
             )
     assert told(lambda: show.liveness(programs.uneven(), 7)) == (  # type: ignore[arg-type]
         "show.liveness() was given 7, which is no report.\n  next:  give it engine.report."
+    )
+    assert told(lambda: show.exchange(7)) == "show.exchange() was given 7, which is no report.\n  next:  give it engine.report."  # type: ignore[arg-type]
+    graph, a, _ = two_variables()
+    assert told(lambda: show.exchange(run(graph, Copy(a[:4], a[4:])))) == (
+        "show.exchange() was given a run in which nothing crosses between tiles.\n"
+        "  next:  show.tiles(tensor) says where elements live; what a vertex needs from another tile is exchanged."
     )
     assert told(lambda: show.timeline(empty)) == (
         "show.timeline() was given a report in which nothing has run.\n  next:  engine.run(), then engine.report."

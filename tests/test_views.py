@@ -25,9 +25,10 @@ from ipu_teach.errors import InvalidOptionError
 from ipu_teach.program import Copy, Sequence
 from ipu_teach.show import palette
 from ipu_teach.show.pack import pack, unpack
-from ipu_teach.show.paint import Boxes, Line, Raster, Words, cell_codes, paint
+from ipu_teach.show.paint import cell_codes, paint
 from ipu_teach.show.png import indexed_png
 from ipu_teach.show.scene import Cells, Flame, Lanes, Scene, Still, Tape, Track, quantiles
+from ipu_teach.show.shapes import Boxes, Line, Raster, Words
 from ipu_teach.show.svg import raster_png, svg
 from ipu_teach.show.tiles import bytes_by_tile
 from ipu_teach.show.view import View, player

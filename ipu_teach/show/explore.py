@@ -16,7 +16,7 @@ from ipu_teach.errors import InvalidOptionError, IPUTeachError, shown
 from ipu_teach.show.view import View, player, scripts
 
 Setting = Sequence[Any]
-VIEWS = ("bsp", "liveness", "memory", "program", "tiles", "timeline")  # that a widget can show
+VIEWS = ("bsp", "exchange", "liveness", "memory", "program", "tiles", "timeline")  # that a widget can show
 
 
 class Explore:

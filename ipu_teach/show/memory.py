@@ -13,9 +13,9 @@ from ipu_teach.errors import counted
 from ipu_teach.report import Report
 from ipu_teach.show import palette
 from ipu_teach.show.facts import checked
-from ipu_teach.show.paint import MOST_RECTANGLES
 from ipu_teach.show.palette import Code
 from ipu_teach.show.scene import GAP, Bar, Cells, Drawing, Lanes, Scene, Stack, Still, label, means, number
+from ipu_teach.show.shapes import MOST_RECTANGLES
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 

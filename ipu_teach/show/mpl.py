@@ -15,9 +15,10 @@ from matplotlib.patches import FancyArrowPatch, PathPatch, Polygon, Rectangle
 from matplotlib.path import Path as Curve
 from matplotlib.patheffects import withStroke
 
-from ipu_teach.show.paint import Boxes, Line, Outline, Raster, Shape, Words, caption, caption_height, paint
+from ipu_teach.show.paint import caption, caption_height, paint
 from ipu_teach.show.palette import DARK, LIGHT, Code, ink_on
 from ipu_teach.show.scene import WIDTH, Scene
+from ipu_teach.show.shapes import Boxes, Line, Outline, Raster, Shape, Words
 
 POINT = 72 / 96  # points to a unit of the drawing, which is a pixel at 96 to the inch
 HATCH = {"": "", "/": "////", ".": "..", "-": "---", "|": "|||", "x": "xxx"}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from textwrap import wrap
 
 import numpy as np
 
+from ipu_teach.show.partners import paint_matrix, paint_partners
 from ipu_teach.show.scene import (
     WIDTH,
     Cells,
@@ -16,7 +16,9 @@ from ipu_teach.show.scene import (
     Flame,
     Flows,
     Lanes,
+    Matrix,
     Message,
+    Partners,
     Scene,
     Stack,
     Still,
@@ -26,9 +28,9 @@ from ipu_teach.show.scene import (
     label,
     number,
 )
+from ipu_teach.show.shapes import MOST_RECTANGLES, Boxes, Line, Outline, Raster, Shape, Words
 from ipu_teach.types import Array
 
-MOST_RECTANGLES = 64  # of one group of marks; more become a raster of one pixel a value
 MOST_PIECES = 900  # of a tape, drawn one by one
 STRIP = (172, 16)  # columns and rows of the raster of a long run
 COLUMNS = 320  # of the raster of a tape
@@ -36,61 +38,6 @@ STACKED = 96  # rows of the raster of many stacks
 MOST_SPOKES = 24  # of a message to many; beyond that each receiver gets a dot
 SMALLEST_BOX = 0.15  # of a stack; smaller ones cannot be seen
 SMALLEST_LABEL = 13.0  # cells and lanes smaller than this are not labelled
-
-
-@dataclass(frozen=True, eq=False)
-class Boxes:
-    """Rectangles of one code and of one height, or if `upright` of one width: float[n, 4] of x, y, width, height."""
-
-    code: int
-    boxes: Array
-    upright: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class Raster:
-    """A picture of codes, one pixel a value, stretched over a rectangle."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    codes: Array
-
-
-@dataclass(frozen=True)
-class Words:
-    """Text at its left end, middle or right end (`anchor`: "start", "middle", "end"); `ink`: "ink", "soft", or on a code."""
-
-    x: float
-    y: float
-    text: str
-    size: float = 12
-    anchor: str = "start"
-    ink: str | int = "ink"
-
-
-@dataclass(frozen=True)
-class Line:
-    """A curve through a start, a control point and an end; with a head if it is an arrow. `role`: "ink", "line" or "paper"."""
-
-    points: tuple[tuple[float, float], ...]
-    width: float
-    role: str = "ink"
-    arrow: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class Outline:
-    """Straight lines through points, float[n, 2], in the colour of a code: an area if `filled`, else a line `width` thick."""
-
-    code: int
-    points: Array
-    filled: bool
-    width: float = 1.5
-
-
-Shape = Boxes | Raster | Words | Line | Outline
 
 
 def paint(scene: Scene, frame: int, progress: float | None = None, whole: bool = False) -> Iterator[Shape]:
@@ -120,6 +67,10 @@ def paint(scene: Scene, frame: int, progress: float | None = None, whole: bool =
                 yield from _stack(scene, mark, still)
             case Tree():
                 yield from _tree(mark)
+            case Matrix():
+                yield from paint_matrix(scene, mark, still)
+            case Partners():
+                yield from paint_partners(scene, mark, still)
     for mark in scene.marks:  # above the arrows
         if isinstance(mark, Cells) and mark.count <= MOST_RECTANGLES and mark.side >= SMALLEST_LABEL:
             yield from _cell_labels(scene, mark, cell_codes(mark, still, progress))

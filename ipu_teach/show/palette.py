@@ -111,6 +111,7 @@ PARTS = Code("program of several parts", "P", "#bfc5cb", "#69717b", "")
 FIRST = Code("first report", "a", "#7cc4ee", "#2f7aa8", "")
 SECOND = Code("second report", "b", "#d55e00", "#e8792b", "")
 NOWHERE = Code("on no tile", "?", "#ffffff", "#5a626c", "x")
+PAPER = Code("nothing", "", "#ffffff", "#14171a", "")
 BYTES = Code("bytes of the tiles, sorted", "", "#7fb6d9", "#2f7aa8", "", True)
 
 # Paper, ink, soft ink and lines of each theme. Both inks have a contrast of more than 4.5 to 1 on their paper.

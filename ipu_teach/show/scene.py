@@ -239,7 +239,30 @@ class Tree(Rows):
         return found
 
 
-Mark = Cells | Lanes | Flows | Track | Flame | Tape | Curve | Stack | Tree
+@dataclass(frozen=True, eq=False)
+class Matrix(Box):
+    """Squares, `bins` across and down, for `tiles` of which `each` share a row and a column: senders across, receivers down.
+
+    `Still.cells` has their codes; of its drawing (`Still.lanes`) the first bar says what every column sends, which is drawn
+    above it, and the second what every row receives, beside it. `ticks` are the first tiles at equal distances.
+    """
+
+    bins: int
+    tiles: int
+    each: int
+    ticks: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Partners(Placed):
+    """A tile of the matrix `of`, in the middle of those that it exchanges most with: the chosen one, else the busiest."""
+
+    width: float
+    height: float
+    of: str
+
+
+Mark = Cells | Lanes | Flows | Track | Flame | Tape | Curve | Stack | Tree | Matrix | Partners
 
 
 @dataclass(frozen=True, eq=False)

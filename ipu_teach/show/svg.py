@@ -13,10 +13,11 @@ from itertools import groupby
 
 import numpy as np
 
-from ipu_teach.show.paint import Boxes, Line, Outline, Raster, Shape, Words, caption, caption_height, colours_of, paint
+from ipu_teach.show.paint import caption, caption_height, colours_of, paint
 from ipu_teach.show.palette import DARK, LIGHT, Code, ink_on
 from ipu_teach.show.png import indexed_png
 from ipu_teach.show.scene import WIDTH, Scene
+from ipu_teach.show.shapes import Boxes, Line, Outline, Raster, Shape, Words
 from ipu_teach.types import Array
 
 # What a pattern draws in a square of 6 by 6.

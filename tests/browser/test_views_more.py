@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ipu_teach import show
-from ipu_teach.show.scene import Curve, Flame, Lanes, Stack, Tape, Tree, number
+from ipu_teach.show.scene import Curve, Flame, Lanes, Matrix, Stack, Tape, Tree, number
 from ipu_teach.show.view import View
 
 from . import programs
@@ -326,6 +326,33 @@ def test_the_tree_folds_by_keyboard_and_mouse(page: Any, opened: Opener) -> None
     assert f"runs {runs['Execute always']}" in said(page)
 
 
+# --- exchange ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_matrix_says_who_sends_to_whom(page: Any, opened: Opener) -> None:
+    report = programs.uneven()
+    view = show.exchange(report)
+    matrix = view.scene.marks[0]
+    assert isinstance(matrix, Matrix)
+    canvas = opened(view)
+    press(page, "End")
+    assert "broadcast, tile 0 sends to 12 tiles" in status(page)
+    side = matrix.width / 13
+    point(canvas, matrix.x + 0.5 * side, matrix.y + 4.5 * side)
+    assert said(page) == "From tile 0 to tile 4: 256 bytes in 1 message. In all, 0 sends 256 and 4 receives 256 bytes."
+    assert "bytes between tile 4 and others" in words(page) and "256 in" in words(page)
+    point(canvas, matrix.x + 3.5 * side, matrix.y + 4.5 * side)
+    assert said(page).startswith("From tile 3 to tile 4: nothing. ")
+    page.locator(".ipu-live").focus()
+    press(page, "Escape", "Home", "ArrowRight", "s")
+    still = view.scene.stills[0]
+    sent = view.scene.drawings[still.lanes["matrix"][0]].bars[0].length
+    assert said(page).startswith(f"From tile {int(np.argmax(sent))} to tile ")
+    press(page, "ArrowDown", "Shift+ArrowRight")
+    row = still.values["bytes"].reshape(13, 13)[:, int(np.argmax(sent))].nonzero()[0][0] + 1
+    assert said(page).startswith(f"From tile {int(np.argmax(sent)) + 1} to tile {row}: ")
+
+
 # --- everywhere -------------------------------------------------------------------------------------------------------
 
 
@@ -372,7 +399,7 @@ def test_names_are_text_and_axe_finds_nothing(page: Any, tmp_path: Path, dark: b
         pytest.skip("IPU_TEACH_AXE is unset: it names axe-core's axe.min.js")
     page.emulate_media(color_scheme="dark" if dark else "light")
     report = programs.uneven(name=HOSTILE)
-    for name in NAMES:
+    for name in (*NAMES, "exchange"):
         page.goto(getattr(show, name)(report).save(tmp_path / f"{name}.html").as_uri())
         page.locator(".ipu-live").wait_for()
         page.locator("summary").click()
