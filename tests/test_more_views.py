@@ -25,7 +25,7 @@ from ipu_teach.show.paint import BAR, COLUMN, caption, paint
 from ipu_teach.show.scene import Cells, Curve, Flame, Lanes, Matrix, Stack, Tape, Tree
 from ipu_teach.show.shapes import Boxes, Line, Raster, Words
 from ipu_teach.show.svg import svg
-from ipu_teach.show.view import View, player
+from ipu_teach.show.view import View, own_script
 from tests.browser import programs
 from tests.test_views import ROOT, Tags, contrast, told
 
@@ -420,7 +420,7 @@ def test_large_trees_are_folded_and_cut() -> None:
 
 
 def test_the_player_lays_out_trees_as_the_poster_does() -> None:
-    assert f"const BAR = {BAR:.0f}, COLUMN = {COLUMN:.0f}," in player("program.js")
+    assert f"const BAR = {BAR:.0f}, COLUMN = {COLUMN:.0f}," in own_script("program")
 
 
 # --- exchange ---------------------------------------------------------------------------------------------------------

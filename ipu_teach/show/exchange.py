@@ -207,11 +207,11 @@ def _most(sizes: Array, verb: str) -> str:
 def _sentence(every: list[Exchange], tiles: int) -> str:
     worst = max(every, key=lambda one: one.cycles)
     note = _note(worst)
-    verb = "is" if len(every) == 1 else "are"
+    others = "the only one" if len(every) == 1 else f"there are {len(every):,} different ones"
     total = sum(one.total * one.runs for one in every)
     return (
         f"{note[0].upper()}{note[1:]}. This is the longest exchange, {worst.name}, {number(worst.cycles)} modelled cycles; "
-        f"there {verb} {counted(len(every), 'different one')} on {counted(tiles, 'tile')}; in the run {total:,} bytes arrive."
+        f"{others} on {counted(tiles, 'tile')}. In the run {total:,} bytes arrive."
     )
 
 

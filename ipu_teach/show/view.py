@@ -104,35 +104,30 @@ def table(scene: Scene) -> str:
     return f"<details><summary>Show as table</summary>{cells}{notes}</details>"
 
 
-# Opens the scripts and starts the player. A browser without DecompressionStream keeps the picture.
-OPEN = """<script>(async(r,d,...z)=>{const t=await Promise.all(z.map(b=>new Response(new Blob([Uint8Array.from(atob(b),\
-c=>c.charCodeAt(0))]).stream().pipeThrough(new DecompressionStream("gzip"))).text()));\
-Function("r","d",t.join("\\n")+"\\nlive(r,d)")(r,d)})(document.currentScript.parentElement,"""
+# Unpacks the script and starts the player. A browser without DecompressionStream keeps the picture.
+OPEN = """<script>(async(r,d,z)=>{const t=new Response(new Blob([Uint8Array.from(atob(z),c=>c.charCodeAt(0))]).stream()\
+.pipeThrough(new DecompressionStream("gzip")));Function("r","d",await t.text()+"\\nlive(r,d)")(r,d)})\
+(document.currentScript.parentElement,"""
 
 
 def script(scene: Scene) -> str:
-    """The element that brings a scene to life: the data, the compressed scripts, and what opens them."""
-    packed = (f'"{base64.b64encode(compressed(name)).decode("ascii")}"' for name in names(scene.view))
-    return f"{OPEN}{','.join((scene.json(), *packed))})</script>"
-
-
-def names(*views: str) -> list[str]:
-    """The files of the player and of what each of the views adds to it."""
-    static = resources.files("ipu_teach.show").joinpath("static")
-    return ["player.js", *(f"{view}.js" for view in views if static.joinpath(f"{view}.js.gz").is_file())]
-
-
-def scripts(*views: str) -> str:
-    """The player, with what each of the views adds to it, as text."""
-    return "\n".join(map(player, names(*views)))
+    """The element that brings a scene to life: the data, the compressed script, and what unpacks it."""
+    return f'{OPEN}{scene.json()},"{base64.b64encode(compressed(scene.view)).decode("ascii")}")</script>'
 
 
 @cache
-def compressed(name: str) -> bytes:
-    """A script as `static/make_scripts.py` compressed it."""
-    return resources.files("ipu_teach.show").joinpath("static").joinpath(f"{name}.gz").read_bytes()
+def compressed(view: str) -> bytes:
+    """The player with what a view adds to it, as `static/make_scripts.py` compressed it."""
+    static = resources.files("ipu_teach.show").joinpath("static")
+    own = static.joinpath(f"{view}.js.gz")
+    return (own if own.is_file() else static.joinpath("player.js.gz")).read_bytes()
 
 
-def player(name: str = "player.js") -> str:
-    """The source of a script without its comments and indentation."""
-    return gzip.decompress(compressed(name)).decode("utf-8")
+def player() -> str:
+    """The source of the player, without comments and indentation."""
+    return gzip.decompress(compressed("player")).decode("utf-8")
+
+
+def own_script(view: str) -> str:
+    """What a view, or "widget", adds to the player; "" if that is nothing."""
+    return gzip.decompress(compressed(view)).decode("utf-8").removeprefix(player())

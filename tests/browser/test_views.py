@@ -33,6 +33,12 @@ def place(page: Any) -> float:
     return float(page.evaluate("document.querySelector('.ipu-live').ipuPlayer.at"))
 
 
+def mark(page: Any, name: str) -> dict[str, float]:
+    """A mark as it is placed on the page."""
+    found: dict[str, float] = page.evaluate("name => document.querySelector('.ipu-live').ipuPlayer.marks[name]", name)
+    return found
+
+
 def status(page: Any) -> str:
     return str(page.locator(".ipu-live p").first.inner_text())
 
@@ -107,10 +113,8 @@ def test_a_run_in_jupyterlab(lab: Lab, page: Any) -> None:
     slider.fill("5")
     assert place(page) == pytest.approx(stops[5], abs=1e-4)
     canvas = page.locator(".ipu-live > canvas")
-    rim = canvas.bounding_box()
-    track = next(m for m in scene.marks if type(m).__name__ == "Track")
-    scale = rim["width"] / 720
-    canvas.click(position={"x": (track.x + track.width - 2) * scale, "y": (track.y + 10) * scale})
+    track = mark(page, "track")
+    canvas.click(position={"x": track["x"] + track["width"] - 2, "y": track["y"] + 10})
     assert place(page) == frames
 
     # Reduced motion stops what moves.
@@ -164,6 +168,7 @@ def test_pictures_have_the_shares_that_the_words_say(page: Any, tmp_path: Path, 
     """Live, and as SVG: of the computing, the part of the lanes that waits is what the sentence below says."""
     view = show.bsp(programs.some_wait(tiles))
     scene, where = view.scene, programs.the_wait(view.scene, "bsp")
+    page.set_viewport_size({"width": 736, "height": 1400})
     page.goto(view.save(tmp_path / "view.html").as_uri())
     page.locator(".ipu-live").focus()
     page.keyboard.press("End")
@@ -223,9 +228,8 @@ def test_an_element_lights_its_tile(lab: Lab, page: Any) -> None:
     canvas = page.locator(".ipu-live > canvas")
     canvas.wait_for()
     before = canvas.screenshot()
-    rim = canvas.bounding_box()
-    first = show.tiles(m := programs.by_rows(), m.transpose()).scene.marks[0]
-    at = {"x": (first.x + 2.5 * first.side) * rim["width"] / 720, "y": (first.y + 5.5 * first.side) * rim["width"] / 720}
+    first = mark(page, "elements 0")
+    at = {"x": first["x"] + 2.5 * first["side"], "y": first["y"] + 5.5 * first["side"]}
     canvas.hover(position=at)
     said = page.locator(".ipu-live p.soft").first
     assert said.inner_text() == "element [5, 2] of matrix: byte 248 of its variable, tile 2"

@@ -51,6 +51,7 @@ def opened(page: Any, tmp_path: Path) -> Opener:
     """Opens a view as a page of its own, with the focus on it."""
 
     def open_view(view: View) -> Any:
+        page.set_viewport_size({"width": 736, "height": 1400})  # the picture is as wide as its scene
         page.goto(view.save(tmp_path / "view.html").as_uri())
         page.locator(".ipu-live").focus()
         return page.locator(".ipu-live > canvas")
@@ -59,8 +60,7 @@ def opened(page: Any, tmp_path: Path) -> Opener:
 
 
 def point(canvas: Any, x: float, y: float, act: str = "hover") -> None:
-    scale = canvas.bounding_box()["width"] / 720
-    getattr(canvas, act)(position={"x": x * scale, "y": y * scale})
+    getattr(canvas, act)(position={"x": x, "y": y})
 
 
 # --- timeline ---------------------------------------------------------------------------------------------------------
@@ -354,6 +354,30 @@ def test_the_matrix_says_who_sends_to_whom(page: Any, opened: Opener) -> None:
 
 
 # --- everywhere -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [380, 600, 1280])
+def test_words_are_legible_at_any_width_and_panels_apart(page: Any, tmp_path: Path, width: int) -> None:
+    """A unit of the drawing is a pixel, and nothing hangs over the edge."""
+    report = programs.uneven()
+    page.set_viewport_size({"width": width, "height": 1400})
+    for made in (show.bsp(report), show.memory(report), show.exchange(report), show.timeline(report)):
+        page.goto(made.save(tmp_path / "view.html").as_uri())
+        canvas = page.locator(".ipu-live > canvas")
+        canvas.wait_for()
+        script = "(() => { const p = document.querySelector('.ipu-live').ipuPlayer; return p.size; })()"
+        wide, high = page.evaluate(script)
+        rim = canvas.bounding_box()
+        assert (rim["width"], rim["height"]) == pytest.approx((wide, high), abs=1.5)
+        assert wide == pytest.approx(min(1100, width - 16), abs=1)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        places = page.evaluate(
+            "Object.values(document.querySelector('.ipu-live').ipuPlayer.marks).map(m => [m.x, m.y, m.width, m.height])"
+        )
+        boxes = [p for p in places if all(isinstance(v, (int, float)) for v in p)]
+        assert all(x >= 0 and x + w <= wide and y + h <= high for x, y, w, h in boxes)
+        for i, (x, y, w, h) in enumerate(boxes):
+            assert not any(x < u + a and u < x + w and y < v + b and v < y + h for u, v, a, b in boxes[i + 1 :])
 
 
 def test_in_jupyterlab(lab: Lab, page: Any) -> None:

@@ -14,12 +14,11 @@ const INKS = [
 ];
 const STYLE = `
 .ipu-view details{font:14px/1.4 system-ui,sans-serif;margin:4px 16px}
-.ipu-live{font:14px/1.4 system-ui,sans-serif;max-width:720px;color:var(--ink);background:var(--paper);border-radius:4px;padding:8px 0}
+.ipu-live{font:14px/1.4 system-ui,sans-serif;max-width:1100px;color:var(--ink);background:var(--paper);border-radius:4px;padding:8px 0}
 .ipu-live:focus-visible,.ipu-live button:focus-visible,.ipu-live select:focus-visible,.ipu-live input:focus-visible{outline:2px solid #2a8fd0;outline-offset:1px}
 .ipu-live canvas{display:block;width:100%;height:auto;touch-action:manipulation}
 .ipu-live p{margin:4px 16px;min-height:2.8em;color:var(--ink)}
 .ipu-live .soft{color:var(--soft)}
-.ipu-live .soft~.soft{min-height:0}
 .ipu-live .row{display:flex;flex-wrap:wrap;gap:6px;align-items:center;margin:6px 16px}
 .ipu-live .row input{flex:1 1 100%;margin:0;accent-color:#2a8fd0}
 .ipu-live button,.ipu-live select{font:inherit;padding:2px 9px;color:var(--ink);background:var(--paper);border:1px solid var(--soft);border-radius:4px;cursor:pointer}
@@ -269,8 +268,8 @@ function live(root, scene) {
       if (!channel) return;
       const [number, from, to] = channel, [span, unit] = scene.drawings[number];
       if (mark.heading) {
-        text(pen, mark.heading, mark.x, mark.y - 8, 12, "left", ink.soft);
         text(pen, `${words(span)} ${unit}`, mark.x + mark.width, mark.y - 8, 12, "right", ink.soft);
+        fitted(mark.heading, mark.x, mark.y - 8, mark.width - pen.measureText(`${words(span)} ${unit}`).width - 8, 12, ink.soft);
       }
       pen.strokeStyle = ink.line;
       pen.lineWidth = 1;
@@ -322,8 +321,7 @@ function live(root, scene) {
   function labels(mark) {
     const pitch = mark.height / mark.count;
     (mark.ends || []).forEach((what, k) => text(pen, what, mark.x - 5, mark.y + (k ? mark.height - 1 : 9), 11, "right", ink.soft));
-    if (mark.ends) return;
-    for (let i = 0; i < mark.count && pitch >= 9; i++) {
+    for (let i = 0; i < mark.count && pitch >= 9 && !mark.ends; i++) {
       text(pen, nameOf(mark, i), mark.x - 5, mark.y + (i + 0.72) * pitch, Math.min(11, pitch * 0.8), "right", ink.soft);
     }
   }
@@ -460,7 +458,7 @@ function live(root, scene) {
     for (let f = 1; f < count; f++) if (long(f) > long(longest)) longest = f;
     status.style.minHeight = "";
     status.textContent = told(longest, still(longest));
-    status.style.minHeight = `${status.offsetHeight}px`;
+    status.style.minHeight = `${Math.ceil(status.getBoundingClientRect().height)}px`;
     say();
   }
   function about(s, { mark, i }) {
@@ -600,12 +598,20 @@ function live(root, scene) {
   let fresh = true;  // nothing was touched yet: the first Play begins at the beginning
   at = moving ? stop(Math.min(count, scene.poster + 1)) : 1;
   status.setAttribute("aria-live", "polite");
-  theme();
-  if (extra.lay) extra.lay();
-  refresh();
-  const grown = new ResizeObserver(reserve);
-  grown.observe(canvas);
-  const player = { destroy, draw, go, toggle, count,
+  let room = 0;
+  function fit() {
+    if (room === box.clientWidth) return;
+    room = box.clientWidth;
+    [width, height] = layout(scene, room);
+    theme();
+    if (extra.lay) extra.lay();
+    reserve();
+    draw();
+  }
+  const grown = new ResizeObserver(fit);
+  grown.observe(box);
+  fit();
+  const player = { destroy, draw, go, toggle, count, marks, get size() { return [width, height]; },
     get at() { return at; }, get playing() { return playing; }, get touched() { return !fresh; } };
   box.ipuPlayer = player;  // for tests and measurements
   return player;
