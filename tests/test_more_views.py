@@ -19,11 +19,13 @@ from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 from ipu_teach.report.log import Ran
 from ipu_teach.report.walk import Walk
 from ipu_teach.show import palette
+from ipu_teach.show.exchange import pattern
 from ipu_teach.show.facts import sources
-from ipu_teach.show.paint import BAR, COLUMN, lane_raster, paint, stack_raster
-from ipu_teach.show.scene import Cells, Curve, Flame, Lanes, Stack, Tape, Tree
+from ipu_teach.show.paint import BAR, COLUMN, caption, paint
+from ipu_teach.show.scene import Cells, Curve, Flame, Lanes, Matrix, Stack, Tape, Tree
+from ipu_teach.show.shapes import Boxes, Line, Raster, Words
 from ipu_teach.show.svg import svg
-from ipu_teach.show.view import View, player, scripts
+from ipu_teach.show.view import View, own_script
 from tests.browser import programs
 from tests.test_views import ROOT, Tags, contrast, told
 
@@ -157,11 +159,12 @@ def test_many_tiles_share_lanes() -> None:
     report = programs.uneven(tiles=1472, rows=2944)
     view_ = show.timeline(report)
     tape = view_.scene.marks[1]
-    assert isinstance(tape, Tape) and tape.count == 64 and tape.labels[-1] == "1449 to 1471"
+    assert isinstance(tape, Tape) and tape.count == 64 and tape.ends == ("slowest", "fastest")
     total = next(s for s in view_.scene.stills if s.label == "Execute total")
     profile = next(c for c in report.compute_sets if c.name == "total")
-    assert total.values["compute"].tolist() == [int(part.max()) for part in np.split(profile.cycles_per_tile, 64)]
-    assert "A lane stands for up to 23 tiles and shows their longest time." in view_.scene.notes
+    ranked = np.sort(profile.cycles_per_tile)[::-1].reshape(64, 23)
+    assert np.abs(total.values["compute"] - ranked.mean(axis=1)).max() <= 1
+    assert view_.scene.notes[0].startswith("The 64 lanes are the tiles sorted by time, in each phase anew, 23 to a lane, ")
 
 
 def test_a_long_run_is_cut_and_deep_programs_too() -> None:
@@ -204,7 +207,8 @@ def test_the_memory_adds_up(tiles: int) -> None:
     report = programs.uneven(tiles=tiles, rows=2 * tiles)
     scene, ledger = show.memory(report).scene, report.memory
     [still] = scene.stills
-    held = {scene.codes[int(bar.code)].name: np.broadcast_to(bar.length, tiles) for bar in scene.drawings[2].bars}
+    names = [scene.codes[int(bar.code)].name for bar in scene.drawings[2].bars]
+    held = {name: np.broadcast_to(still.values[f"part{i}"], tiles) for i, name in enumerate(names)}
     assert np.sum(list(held.values()), axis=0).tolist() == still.values["total"].tolist()
     assert still.values["total"].tolist() == (ledger.bytes_per_tile + ledger.gaps_per_tile).tolist()
     for tile in {0, tiles // 2, tiles - 1}:
@@ -233,17 +237,39 @@ def test_the_memory_names_the_fullest_tile_and_the_limit() -> None:
     assert len(view_.data) == 13
 
 
-def test_tiles_are_coloured_by_fifths_of_the_fullest_and_over_the_limit_apart() -> None:
+def unequal() -> View:
+    """Four tiles, one of them over its limit."""
     graph = Graph(IPUModel("ipu2", tiles_per_ipu=4).create_device().target)
     for tile, kib in enumerate((10, 100, 300, 700)):
         graph.set_tile_mapping(graph.add_variable(FLOAT, (kib * 256,), f"part {tile}"), tile)
-    engine = Engine(graph, Sequence(), options={"debug.allowOutOfMemory": "true"})
-    view_ = show.memory(engine.report)
+    return show.memory(Engine(graph, Sequence(), options={"debug.allowOutOfMemory": "true"}).report)
+
+
+def test_tiles_are_coloured_by_fifths_of_the_limit_and_those_over_it_apart() -> None:
+    view_ = unequal()
     code = np.broadcast_to(view_.scene.stills[0].cells["tiles"][0], 4)
     assert [view_.scene.codes[int(c)].letter for c in code] == ["1", "1", "3", "!"]
+    assert {view_.scene.codes[c].name for c in view_.scene.legend} == {
+        "up to 20 % of the limit",
+        "up to 60 % of the limit",
+        "over the limit",
+    }
     assert "1 tile over the limit" in repr(view_)
     stack = view_.scene.marks[-1]
     assert isinstance(stack, Stack) and stack.limit < view_.scene.drawings[2].span  # the line is in the picture
+    empty = show.memory(programs.uneven()).scene  # the fullest tile of a machine that is nearly empty is nearly empty
+    assert [empty.codes[c].name for c in empty.legend] == ["up to 20 % of the limit"]
+
+
+def test_a_tile_over_its_limit_goes_past_the_line() -> None:
+    scene = unequal().scene
+    gauge = scene.mark("gauge")
+    assert isinstance(gauge, Lanes) and gauge.limit == 638_976
+    number, start, stop = scene.stills[0].lanes["gauge"]
+    assert stop == scene.drawings[number].span > gauge.limit  # all of it is drawn, live too
+    shapes = list(paint(scene, 0))
+    line = gauge.x + gauge.width * gauge.limit / stop
+    assert any(isinstance(s, Line) and s.points[0][0] == s.points[1][0] == pytest.approx(line) for s in shapes)
 
 
 def test_many_ipus_show_the_fullest_of_several_tiles() -> None:
@@ -256,16 +282,24 @@ def test_many_ipus_show_the_fullest_of_several_tiles() -> None:
     assert scene.stills[0].values["tile"][1] == 3 and any("up to 2 tiles" in note for note in scene.notes)
 
 
-def test_a_stack_of_many_tiles_shows_the_highest_in_a_column() -> None:
-    report = programs.uneven(tiles=1472, rows=2944)
+@pytest.mark.parametrize("tiles", [13, 64, 400, 1472])
+def test_stacks_have_the_shares_that_the_words_say(tiles: int) -> None:
+    report = programs.uneven(tiles=tiles, rows=2 * tiles)
     scene = show.memory(report).scene
-    stack = scene.marks[-1]
-    assert isinstance(stack, Stack)
-    pixels = stack_raster(stack, scene.drawings[2])
-    total = report.memory.bytes_per_tile + report.memory.gaps_per_tile
-    height = (pixels >= 0).sum(axis=0) / pixels.shape[0] * scene.drawings[2].span
-    most = [int(total[1472 * i // 480 : 1472 * (i + 1) // 480].max()) for i in range(480)]
-    assert np.abs(height - most).max() <= scene.drawings[2].span / pixels.shape[0]
+    stack, drawing = scene.marks[-1], scene.drawings[2]
+    assert isinstance(stack, Stack) and stack.count == min(tiles, 172)
+    scale = stack.height / drawing.span
+    area: dict[str, float] = dict.fromkeys((scene.codes[int(b.code)].name for b in drawing.bars), 0.0)
+    for shape in paint(scene, 0):
+        if isinstance(shape, Boxes) and shape.upright:
+            area[scene.codes[shape.code].name] += float(shape.boxes[:, 3].sum()) / scale
+        if isinstance(shape, Raster) and shape.y == stack.y:
+            for code in np.unique(shape.codes[shape.codes >= 0]).tolist():
+                area[scene.codes[code].name] += float((shape.codes == code).sum()) / shape.codes.shape[0] * drawing.span
+    sums = {name: int(np.asarray(scene.stills[0].values[f"part{i}"]).sum()) for i, name in enumerate(area)}
+    whole = sum(sums.values())
+    for name, size in sums.items():
+        assert area[name] * tiles / stack.count == pytest.approx(size, abs=0.002 * whole), name
 
 
 # --- liveness ---------------------------------------------------------------------------------------------------------
@@ -393,19 +427,107 @@ def test_large_trees_are_folded_and_cut() -> None:
 
 
 def test_the_player_lays_out_trees_as_the_poster_does() -> None:
-    assert f"const BAR = {BAR:.0f}, COLUMN = {COLUMN:.0f}," in player("program.js")
+    assert f"const BAR = {BAR:.0f}, COLUMN = {COLUMN:.0f}," in own_script("program")
+
+
+# --- exchange ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tiles", [13, 64, 1472])
+def test_the_matrix_is_what_was_sent(tiles: int) -> None:
+    report = programs.uneven(tiles=tiles, rows=2 * tiles)
+    scene = show.exchange(report).scene
+    matrix = scene.marks[0]
+    each = -(-tiles // 64)
+    assert isinstance(matrix, Matrix) and (matrix.each, matrix.bins) == (each, -(-tiles // each))
+    expected = []
+    for number in np.unique(report.step_numbers).tolist():
+        for sent, traffic in zip(report.transfers(number), report.step_cost(number).exchange, strict=True):
+            sizes, messages = np.zeros((2, matrix.bins, matrix.bins), np.int64)
+            for source, size, receivers in zip(sent.source.tolist(), sent.size.tolist(), sent.receivers, strict=True):
+                for to in receivers.tolist():
+                    sizes[to // each, source // each] += size
+                    messages[to // each, source // each] += 1
+            if sizes.any():
+                expected.append((sizes, messages, traffic))
+    assert len(expected) == len(scene.stills) == 3
+    for still, (sizes, messages, traffic) in zip(scene.stills, expected, strict=True):
+        assert still.values["bytes"].tolist() == sizes.reshape(-1).tolist()
+        assert still.values["messages"].tolist() == messages.reshape(-1).tolist()
+        out, into = (np.asarray(bar.length) for bar in scene.drawings[still.lanes["matrix"][0]].bars)
+        edges = np.arange(0, tiles, each)
+        assert into.tolist() == np.add.reduceat(traffic.received, edges).tolist()
+        assert out.tolist() == np.add.reduceat(traffic.sent, edges).tolist()
+        codes = np.broadcast_to(still.cells["matrix"][0], matrix.count)
+        for code in np.unique(codes).tolist():
+            here = still.values["bytes"][codes == code]
+            words = scene.codes[code].name
+            assert here.max() == 0 if words == "nothing" else here.max() <= int(words.split()[2].replace(",", "")), words
+            assert code == 0 or here.min() > (0 if code == 1 else int(scene.codes[code - 1].name.split()[2].replace(",", "")))
+    longest = max(range(3), key=lambda i: scene.stills[i].cycles)
+    assert scene.poster == longest
+    assert repr(show.exchange(report)).lower().startswith(scene.stills[longest].note.split(":")[0])
+
+
+PATTERNS = {
+    "one message": [(0, 4)],
+    "broadcast": [(3, t) for t in range(9) if t != 3],
+    "gather": [(t, 3) for t in range(9) if t != 3],
+    "neighbours": [(t, t + d) for t in range(1, 8) for d in (-1, 1)],
+    "shift": [(t, t + 5) for t in range(8)],
+    "all to all": [(s, t) for s in range(6) for t in range(6) if s != t],
+    "several broadcasts": [(4 * t // 16, t) for t in range(4, 20)],
+    "several gathers": [(t, 4 * t // 16) for t in range(4, 20)],
+    "scattered": [(t, (7 * t + 3) % 40) for t in range(40) if t != (7 * t + 3) % 40],
+}
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_a_pattern_has_a_name(name: str) -> None:
+    source, to = np.array(PATTERNS[name]).T
+    assert pattern(source, to)[0] == name
+    assert pattern(np.repeat(source, 2), np.repeat(to, 2))[0] == name  # several messages between two tiles are one pair
+
+
+def test_the_partners_are_those_of_the_busiest_tile() -> None:
+    report = programs.uneven()
+    scene = show.exchange(report).scene
+    frame = next(f for f, s in enumerate(scene.stills) if "everywhere" in s.label)
+    words = [s.text for s in paint(scene, frame) if isinstance(s, Words)]
+    assert "bytes between tile 0 and others" in words
+    assert words.count("256 out") == 12
+    arrows = [s for s in paint(scene, frame) if isinstance(s, Line) and s.arrow]
+    assert len(arrows) == 12
+    chip = show.exchange(programs.uneven(tiles=1472, rows=2944)).scene
+    words = [s.text for s in paint(chip, len(chip.frames) - 1) if isinstance(s, Words)]
+    assert "and 51 others" in words and "0 to 22" in words
+
+
+def test_who_sends_most_is_one_or_several() -> None:
+    notes = {s.label.split(",")[0]: s.note for s in show.exchange(programs.uneven()).scene.stills}
+    assert notes["Execute everywhere"] == (
+        "broadcast, tile 0 sends to 12 tiles: 3,072 bytes arrive from 1 message; tile 0 sends most, 256, and 12 tiles receive "
+        "most, 256 each; tile 12 is the slowest"
+    )
+
+
+def test_many_exchanges_are_cut() -> None:
+    graph, a, b = two_variables()
+    scene = show.exchange(run(graph, Sequence(*(Copy(a[: 1 + i % 8], b[: 1 + i % 8]) for i in range(50))))).scene
+    assert len(scene.frames) == 40
+    assert "The picture shows the 40 of 50 exchanges in which most bytes arrive." in scene.notes
 
 
 # --- the contract -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", (*NAMES, "exchange"))
 def test_a_view_is_a_picture_a_table_and_a_player(name: str) -> None:
     made = view(name, programs.uneven())
     found = Tags(made._repr_html_())
     [image] = found.tags["img"]
     assert image["alt"] == repr(made) and str(image["src"]).startswith("data:image/svg+xml;base64,")
-    assert "Show as table" in found.texts and len(found.tags["tr"]) == len(made.data) + 1
+    assert "Show as table" in found.texts and len(found.tags["tr"]) == min(24, len(made.data)) + 1
     [script] = found.tags["script"]
     assert not script and "http" not in made._repr_html_()
     assert "id" not in {key for tags in found.tags.values() for tag in tags for key in tag}
@@ -417,7 +539,7 @@ def test_a_view_is_a_picture_a_table_and_a_player(name: str) -> None:
 @pytest.mark.parametrize("name", ["</script><script>alert(1)</script>", "\"quoted\" & 'so'", "😀\n\x00", "long " * 2_000, ""])
 def test_any_name_is_text(name: str) -> None:
     report = programs.uneven(name=name)
-    for made in (*(view(n, report) for n in NAMES), show.liveness(report, report)):
+    for made in (*(view(n, report) for n in (*NAMES, "exchange")), show.liveness(report, report)):
         page = made._repr_html_()
         assert len(Tags(page).tags["script"]) == 1 and len(page) < 80_000
         assert "<script>alert" not in page and "<script>" not in svg(made.scene)
@@ -425,7 +547,7 @@ def test_any_name_is_text(name: str) -> None:
 
 def hashes() -> list[str]:
     report, branching = programs.uneven(), programs.branching()[0]
-    made = [view(n, r) for n in NAMES for r in (report, branching)] + [show.liveness(report, branching)]
+    made = [view(n, r) for n in NAMES for r in (report, branching)] + [show.liveness(report, branching), show.exchange(report)]
     return [hashlib.sha256((v._repr_html_() + repr(v)).encode()).hexdigest() for v in made]
 
 
@@ -444,14 +566,12 @@ def test_the_same_bytes_in_another_process() -> None:
 
 def test_sizes() -> None:
     small, large = programs.uneven(), programs.uneven(tiles=1472, rows=2944, repeats=100)
-    most = {"timeline": 15_000, "memory": 15_000, "liveness": 15_000, "program": 15_000}
-    for name in NAMES:
-        assert len(view(name, small)._repr_html_()) - len(scripts(name)) <= most[name], name
-        assert len(view(name, large)._repr_html_()) - len(scripts(name)) <= 150_000, name
-        assert len(scripts(name)) - len(player()) <= 10_000
+    for name in (*NAMES, "exchange"):
+        assert len(view(name, small)._repr_html_()) <= 30_000, name
+        assert len(view(name, large)._repr_html_()) <= 150_000, name
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", (*NAMES, "exchange"))
 @pytest.mark.parametrize("ending", ["html", "svg", "png", "pdf", "gif"])
 def test_save(name: str, ending: str, tmp_path: Path) -> None:
     made = view(name, programs.uneven(tiles=3, rows=3, repeats=1))
@@ -461,22 +581,42 @@ def test_save(name: str, ending: str, tmp_path: Path) -> None:
         assert made.save(tmp_path / f"b.{ending}").read_bytes() == first
 
 
-def test_many_lanes_are_a_raster_of_the_same_bars() -> None:
-    """The strip of the timeline at sixty-four lanes shows what the lanes of each superstep show."""
-    report = programs.uneven(tiles=1472, rows=2944, repeats=3)
+@pytest.mark.parametrize("repeats", [3, 200])
+def test_the_lanes_of_the_timeline_have_the_shares_of_the_run(repeats: int) -> None:
+    """However short the pieces are: bar by bar, or as a raster where there are many."""
+    report = programs.uneven(tiles=64, rows=128, repeats=repeats)
     scene = show.timeline(report).scene
     tape = scene.marks[1]
     assert isinstance(tape, Tape)
-    raster = next(s for s in paint(scene, 0) if hasattr(s, "codes") and s.codes.shape[0] == 64)
-    before = np.append(0, np.cumsum([scene.stills[i].cycles for i in scene.frames.tolist()]))
-    at = (np.arange(raster.codes.shape[1]) + 0.5) / raster.codes.shape[1] * before[-1]
-    for frame, still in enumerate(scene.frames.tolist()):
-        columns = np.flatnonzero((at >= before[frame]) & (at < before[frame + 1]))
-        drawing = scene.drawings[still]
-        alone = lane_raster(Lanes("", "", 0, 0, 1, 1, 64), drawing, drawing.span)
-        inside = ((at[columns] - before[frame]) / drawing.span * alone.shape[1]).astype(int)
-        same = raster.codes[:, columns] == alone[:, inside]
-        assert same.mean() > 0.97  # pixels on an edge may fall to either side
+    truth: dict[str, float] = {}
+    for number in report.step_numbers.tolist():
+        for phase in report.phases(number):
+            busy = phase.cycles if phase.busy is None else float(phase.busy.mean())
+            truth[phase.kind] = truth.get(phase.kind, 0.0) + busy / report.total_cycles
+            truth["waiting"] = truth.get("waiting", 0.0) + (phase.cycles - busy) / report.total_cycles
+    [raster] = [s for s in paint(scene, 0) if isinstance(s, Raster) and s.y == tape.y]
+    drawn = {scene.codes[c].name: float((raster.codes == c).mean()) for c in np.unique(raster.codes).tolist()}
+    assert drawn == pytest.approx(truth, abs=0.004)
+
+
+def test_all_tiles_equal_is_said() -> None:
+    notes = [still.note for still in show.timeline(programs.uneven()).scene.stills]
+    assert any("; all tiles compute equally long; " in note for note in notes)
+    assert any("tile 0 computes longest" in note for note in notes)  # the sums of uneven rows
+
+
+def test_names_are_whole_enough_or_left_out() -> None:
+    """A box of 20 equal rounds has no room for its name, and no letter of it."""
+    shapes = paint(show.timeline(programs.uneven(repeats=20)).scene, 0)
+    words = [s.text for s in shapes if isinstance(s, Words)]
+    assert "Repeat 20" in words and not any(len(w) < 5 and w.endswith("…") for w in words)
+
+
+def test_captions_are_whole() -> None:
+    report = programs.uneven(tiles=1472, rows=2944)
+    scene = show.bsp(report).scene
+    said = " ".join(s.text for s in caption(scene, scene.poster) if isinstance(s, Words))
+    assert scene.stills[int(scene.frames[scene.poster])].note in said
 
 
 def test_words_can_be_read_on_everything_and_no_two_parts_look_alike() -> None:
@@ -501,6 +641,12 @@ def test_errors() -> None:
             )
     assert told(lambda: show.liveness(programs.uneven(), 7)) == (  # type: ignore[arg-type]
         "show.liveness() was given 7, which is no report.\n  next:  give it engine.report."
+    )
+    assert told(lambda: show.exchange(7)) == "show.exchange() was given 7, which is no report.\n  next:  give it engine.report."  # type: ignore[arg-type]
+    graph, a, _ = two_variables()
+    assert told(lambda: show.exchange(run(graph, Copy(a[:4], a[4:])))) == (
+        "show.exchange() was given a run in which nothing crosses between tiles.\n"
+        "  next:  show.tiles(tensor) says where elements live; what a vertex needs from another tile is exchanged."
     )
     assert told(lambda: show.timeline(empty)) == (
         "show.timeline() was given a report in which nothing has run.\n  next:  engine.run(), then engine.report."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import importlib.util
 import json
@@ -25,11 +26,14 @@ from ipu_teach.errors import InvalidOptionError
 from ipu_teach.program import Copy, Sequence
 from ipu_teach.show import palette
 from ipu_teach.show.pack import pack, unpack
+from ipu_teach.show.paint import cell_codes, paint
 from ipu_teach.show.png import indexed_png
-from ipu_teach.show.scene import Cells, Lanes
-from ipu_teach.show.svg import svg
+from ipu_teach.show.scene import Cells, Flame, Lanes, Scene, Still, Tape, Track, quantiles
+from ipu_teach.show.shapes import Boxes, Line, Raster, Words
+from ipu_teach.show.svg import raster_png, svg
 from ipu_teach.show.tiles import bytes_by_tile
-from ipu_teach.show.view import View, player
+from ipu_teach.show.view import View, compressed, own_script, player
+from ipu_teach.types import Array
 from tests.browser import programs
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -169,23 +173,198 @@ def test_the_table_says_every_step() -> None:
     assert rows["total"]["slowest tile"] == f"{int(profile.cycles_per_tile.argmax())}"
 
 
-def test_many_messages_are_drawn_together_and_said_so() -> None:
-    device = IPUModel("ipu2", tiles_per_ipu=400).create_device()
+def arrows_of(scene: Scene, still: Still) -> list[tuple[int, int, list[int]]]:
+    """(from, bytes, to) of every message that a still draws."""
+    return [(m.source, m.size, m.receivers.tolist()) for m in still.flows["messages"]]
+
+
+def scattered(tiles: int) -> Report:
+    """An element goes from every tile to another."""
+    device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
     graph = Graph(device.target)
-    a, b = graph.add_variable(FLOAT, (400,), "a"), graph.add_variable(FLOAT, (400,), "b")
-    for i in range(400):
+    a, b = graph.add_variable(FLOAT, (tiles,), "a"), graph.add_variable(FLOAT, (tiles,), "b")
+    for i in range(tiles):
         graph.set_tile_mapping(a[i], i)
-        graph.set_tile_mapping(b[i], (i * 7 + 3) % 400)
+        graph.set_tile_mapping(b[i], (i * 7 + 3) % tiles)
     graph.set_initial_value(a, 0.0)
     engine = Engine(graph, Sequence(Copy(a, b)))
     engine.load(device)
     engine.run()
-    scene = show.bsp(engine.report).scene
+    return engine.report
+
+
+@pytest.mark.parametrize("tiles", [13, 64, 400])
+def test_an_arrow_is_a_message_that_was_sent(tiles: int) -> None:
+    report = scattered(tiles)
+    scene = show.bsp(report).scene
     still = next(s for s in scene.stills if s.flows)
-    drawn = still.flows["messages"]
-    compiled = engine.report.transfers(int(engine.report.step_numbers[0]))[0]
-    assert len(compiled) > 48 >= len(drawn) > 1
-    assert "drawn together" in still.note and any("messages" in note for note in scene.notes)
+    compiled = report.transfers(int(report.step_numbers[0]))[0]
+    sent = list(zip(compiled.source.tolist(), compiled.size.tolist(), [r.tolist() for r in compiled.receivers], strict=True))
+    drawn = arrows_of(scene, still)
+    if tiles < 400:
+        assert sorted(drawn) == sorted(sent)
+        return
+    slowest = int(np.argmax(report.phases(int(report.step_numbers[0]))[1].busy))  # type: ignore[arg-type]
+    assert sorted(drawn) == sorted(m for m in sent if m[0] == slowest or slowest in m[2])
+    assert f"{len(sent):,} messages; drawn are {len(drawn)} of tile {slowest}; " in still.note
+
+
+@pytest.mark.parametrize("tiles", [13, 64])
+def test_heads_of_arrows_are_outside_tiles_and_numbers_above_them(tiles: int) -> None:
+    scene = show.bsp(scattered(tiles)).scene
+    cells = scene.marks[0]
+    assert isinstance(cells, Cells)
+    shapes = list(paint(scene, scene.poster))
+    lines = [i for i, s in enumerate(shapes) if isinstance(s, Line) and s.arrow]
+    names = [i for i, s in enumerate(shapes) if isinstance(s, Words) and isinstance(s.ink, int)]
+    assert lines and max(lines) < min(names)
+    x, y = cells.place(np.arange(tiles))
+    side = cells.side * 0.94
+    for line in (shapes[i] for i in lines):
+        u, v = line.points[-1]  # type: ignore[union-attr]
+        assert not ((x < u) & (u < x + side) & (y < v) & (v < y + side)).any()
+
+
+def test_an_exchange_is_seen_while_all_that_take_part_are_at_it() -> None:
+    scene = show.bsp(scattered(13)).scene
+    still = scene.stills[int(scene.frames[scene.poster])]
+    assert still.flows  # the poster of a run with an exchange
+    assert 0 < still.at < 1
+    cells = scene.marks[0]
+    assert isinstance(cells, Cells)
+    names = [scene.codes[c].name for c in cell_codes(cells, still, still.at).tolist()]
+    taking = {m.source for m in still.flows["messages"]} | {int(t) for m in still.flows["messages"] for t in m.receivers}
+    assert {i for i, name in enumerate(names) if name == "exchange"} == taking
+    exchange = scene.stills.index(still)
+    assert all(s.at == 1 for s in scene.stills if not s.flows)
+    assert svg(scene, int(np.flatnonzero(scene.frames == exchange)[0])).count("marker-end") == len(still.flows["messages"])
+
+
+def test_one_message_to_many_says_to_how_many() -> None:
+    scene = show.bsp(programs.uneven()).scene
+    assert next(s for s in scene.stills if s.label == "exchange: everywhere").note.startswith(
+        "3,072 bytes arrive; 1 message, heard by 12 tiles; "
+    )
+
+
+# --- shares -----------------------------------------------------------------------------------------------------------
+
+EVERY = [13, 64, 1472]
+
+
+def waiting_in_words(still: Still) -> float:
+    found = re.search(r"([\d.]+) % of the tiles' time is waiting", still.note)
+    return float(found[1]) / 100 if found else 0.0
+
+
+def waiting_drawn(boxes: list[tuple[int, Array]], wait: int, left: float, right: float, area: float) -> float:
+    """The share of an area from `left` to `right` that is filled with a code."""
+    parts = [b for code, b in boxes if code == wait]
+    found = np.concatenate(parts) if parts else np.zeros((0, 4))
+    wide = np.minimum(found[:, 0] + found[:, 2], right) - np.maximum(found[:, 0], left)
+    return float((np.clip(wide, 0, None) * found[:, 3]).sum() / area)
+
+
+@pytest.mark.parametrize("tiles", EVERY)
+def test_lanes_have_the_shares_that_the_words_say(tiles: int) -> None:
+    """Of every phase, the part of the lanes that waits is the part of the tiles' time that does."""
+    scene = show.bsp(programs.some_wait(tiles)).scene
+    lanes, wait = scene.mark("lanes"), [c.name for c in scene.codes].index("waiting")
+    assert isinstance(lanes, Lanes) and lanes.count == min(64, tiles)
+    waits = []
+    for frame, number in enumerate(scene.frames.tolist()):
+        still = scene.stills[number]
+        drawing, start, stop = still.lanes["lanes"]
+        scale = lanes.width / scene.drawings[drawing].span
+        shapes = [s for s in paint(scene, frame, whole=True) if isinstance(s, Boxes)]
+        boxes = [(s.code, s.boxes[s.boxes[:, 0] >= lanes.x]) for s in shapes]
+        left, right = lanes.x + start * scale, lanes.x + stop * scale
+        gaps = 0.84 if lanes.height / lanes.count > 5 else 1.0
+        share = waiting_drawn(boxes, wait, left, right, (right - left) * lanes.height * gaps)
+        assert share == pytest.approx(waiting_in_words(still), abs=0.003)
+        waits.append(share)
+    assert max(waits) > 0.6
+
+
+@pytest.mark.parametrize("tiles", EVERY)
+@pytest.mark.parametrize("name", ["bsp", "timeline"])
+def test_a_png_has_the_shares_that_the_words_say(tiles: int, name: str, tmp_path: Path) -> None:
+    from matplotlib.image import imread
+
+    view = getattr(show, name)(programs.some_wait(tiles))
+    scene = view.scene
+    frame = len(scene.frames) - 1
+    phase = programs.the_wait(scene, name)
+    pixels = imread(view.save(tmp_path / "a.png", frame=frame, width=1440))[:, :, :3]
+    assert programs.waiting_seen(pixels, scene, phase, 2.0) == pytest.approx(phase.waiting, abs=0.02)
+
+
+@pytest.mark.parametrize("repeats", [3, 400])
+def test_the_strip_of_a_run_has_the_shares_of_its_phases(repeats: int) -> None:
+    report = programs.uneven(repeats=repeats)
+    total: dict[str, float] = defaultdict(float)
+    for kind, cycles in frames_of(report):
+        total[kind] += cycles / report.total_cycles
+    for scene in (show.bsp(report).scene, show.timeline(report).scene):
+        track = next(m for m in scene.marks if isinstance(m, Track))
+        if len(frames_of(report)) <= 64:
+            boxes = [s for s in paint(scene, 0) if isinstance(s, Boxes) and s.boxes[0, 1] == track.y]
+            drawn = {scene.codes[b.code].name: b.boxes[:, 2].sum() / track.width for b in boxes}
+        else:
+            [strip] = [s for s in paint(scene, 0) if isinstance(s, Raster) and s.y == track.y]
+            drawn = {scene.codes[c].name: float((strip.codes == c).mean()) for c in np.unique(strip.codes).tolist()}
+        assert drawn == pytest.approx(dict(total), abs=0.002)
+
+
+@given(st.lists(st.integers(0, 10**6), min_size=1, max_size=200), st.integers(1, 70))
+def test_means_keep_the_sum(values: list[int], count: int) -> None:
+    found = quantiles(np.array(values), count)
+    assert abs(found.sum() * len(values) / count - sum(values)) <= len(values) / count
+    assert np.all(np.diff(found) <= 2)
+
+
+def test_two_runs_share_one_axis() -> None:
+    first, second = programs.uneven(repeats=2), programs.uneven(rows=39, repeats=4)
+    view = show.bsp(first, second)
+    tapes = [m for m in view.scene.marks if isinstance(m, Tape)]
+    assert [t.span for t in tapes] == [second.total_cycles] * 2 and len({(t.x, t.width) for t in tapes}) == 1
+    shapes = [s for s in paint(view.scene, 0) if isinstance(s, Boxes)]
+    for tape, report in zip(tapes, (first, second), strict=True):
+        boxes = np.concatenate([s.boxes for s in shapes])
+        inside = boxes[(boxes[:, 1] >= tape.y) & (boxes[:, 1] < tape.y + tape.height)]
+        reach = (inside[:, 0] + inside[:, 2]).max() - tape.x
+        assert reach == pytest.approx(tape.width * report.total_cycles / second.total_cycles, abs=0.01)
+    part = 100 * (second.total_cycles / first.total_cycles - 1)
+    assert repr(view).endswith(f"The second takes {part:.1f} % more cycles than the first.")
+    assert {row["report"] for row in view.data} == {"first report", "second report"}
+
+
+def test_rasters_have_the_colours_of_both_themes() -> None:
+    scene = show.bsp(programs.some_wait(1472)).scene
+    light, dark = (raster_png(np.array([[0, 1, -1]]), scene.codes, dark) for dark in (False, True))
+    assert bytes.fromhex(scene.codes[1].light[1:]) in light and bytes.fromhex(palette.LIGHT["paper"][1:]) in light
+    assert bytes.fromhex(scene.codes[1].dark[1:]) in dark and bytes.fromhex(palette.DARK["paper"][1:]) in dark
+    text = svg(scene)
+    assert text.count('<image class="w"') == text.count('<image class="d"') == 1
+    assert ".d{display:inline}.w{display:none}" in text
+
+
+def test_the_host_has_a_lane_where_it_takes_part() -> None:
+    scene = show.bsp(programs.uneven()).scene
+    host, codes = scene.mark("host"), [c.name for c in scene.codes]
+    assert isinstance(host, Lanes) and host.labels == ("host",)
+    spent = [sum(float(b.length) for b in scene.drawings[s.lanes["host"][0]].bars) for s in scene.stills if s.first]
+    assert [c > 0 for c in spent] == [True, False, False]
+    assert all(b.code == codes.index("host exchange") for d in scene.drawings[1::2] for b in d.bars)
+    assert "host" not in {getattr(m, "name", "") for m in show.bsp(scattered(13)).scene.marks}
+
+
+def test_a_run_keeps_its_name() -> None:
+    report = programs.uneven(called="training")
+    assert show.bsp(report).scene.title == "training: 7 supersteps on 13 tiles"
+    assert show.program(report).data[0]["part"] == "training: Sequence"
+    flame = show.timeline(report).scene.marks[0]
+    assert isinstance(flame, Flame) and flame.names[0] == "training: Sequence"
 
 
 def test_a_long_run_is_cut_and_says_so() -> None:
@@ -216,11 +395,28 @@ def test_many_ipus_are_drawn_several_tiles_to_a_cell() -> None:
 
 
 def test_sizes() -> None:
-    small = show.bsp(programs.uneven())
-    assert len(player().encode()) <= 25_000
-    assert browser.kilobytes(small) <= 15
+    assert browser.kilobytes(show.bsp(programs.uneven())) <= 30
     # 200 supersteps, 8 of them distinct, on the whole chip
     assert browser.kilobytes(browser.whole_chip()) <= 150
+
+
+STATIC = ROOT / "ipu_teach" / "show" / "static"
+
+
+def test_scripts_travel_as_their_sources_compressed() -> None:
+    """What `make_scripts.py` would make anew is nothing, and what travels is the sources without their comments."""
+    made = subprocess.run([sys.executable, STATIC / "make_scripts.py", "--check"], capture_output=True, text=True)
+    assert (made.returncode, made.stdout) == (0, ""), "python ipu_teach/show/static/make_scripts.py"
+    code = {}
+    for path in STATIC.glob("*.js"):
+        lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
+        code[path.stem] = [line for line in lines if line and not line.startswith("//")]
+        assert len("\n".join(code[path.stem]).encode()) <= (25_000 if path.stem == "player" else 10_000), path.name
+    shared = code.pop("layout") + code.pop("player")
+    assert player().splitlines() == shared
+    assert own_script("widget").splitlines() == code.pop("widget") and own_script("tiles") == ""
+    for view, lines in code.items():
+        assert gzip.decompress(compressed(view)).decode("utf-8").splitlines() == shared + lines
 
 
 # --- the view of tiles ------------------------------------------------------------------------------------------------
@@ -251,6 +447,38 @@ def test_unmapped_elements_are_said() -> None:
     cells = view.scene.marks[0]
     assert isinstance(cells, Cells) and cells.labels == ("?",) * 5
     assert repr(view) == "Where loose lives: loose, 5 FLOAT; none of it is on a tile yet"
+
+
+def test_views_are_named_as_they_were_passed() -> None:
+    matrix = programs.by_rows()
+    named = {
+        "matrix": matrix,
+        "matrix.transpose()": matrix.transpose(),
+        "matrix[3]": matrix[3],
+        "matrix[2:4]": matrix[2:4],
+        "matrix.reshape((4, 24))": matrix.reshape((4, 24)),
+        "a view of matrix": matrix[:, 1:3],
+    }
+    for name, tensor in named.items():
+        assert show.tiles(tensor).scene.title == f"Where {name} lives"
+
+
+@pytest.mark.parametrize("tiles", [7, 13, 64, 1472])
+def test_no_two_tiles_look_alike_but_neighbours(tiles: int) -> None:
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=tiles).create_device().target)
+    tensor = graph.add_variable(FLOAT, (tiles,), "tensor")
+    for tile in range(tiles):
+        graph.set_tile_mapping(tensor[tile], tile)
+    scene = show.tiles(tensor).scene
+    code = scene.stills[0].cells["tiles"][0]
+    looks = [(scene.codes[c].light, scene.codes[c].pattern) for c in np.broadcast_to(code, tiles).tolist()]
+    if tiles <= 14:
+        assert len(set(looks)) == tiles and scene.legend == []
+    else:  # ranges of neighbours, each named in the legend
+        runs = sum(a != b for a, b in zip(looks, looks[1:], strict=False)) + 1
+        assert runs == len(set(looks)) == sum("tiles " in scene.codes[c].name for c in scene.legend if c > 2)
+    sizes = np.broadcast_to(scene.drawings[0].bars[0].length, 64 if tiles > 64 else tiles)
+    assert sizes.mean() == pytest.approx(4)
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (7,), (4097,), (3, 4, 5), (200, 300), (1, 100_000), (10_000, 1_000)])
@@ -306,7 +534,7 @@ def test_any_name_is_text(name: str) -> None:
     for view in (show.bsp(programs.uneven(name=name)), show.tiles(programs.by_rows(name))):
         page = view._repr_html_()
         assert len(Tags(page).tags["script"]) == 1 and len(page) < 60_000
-        assert "<script>alert" not in page.replace(player(), "")
+        assert "<script>alert" not in page
         assert "<script>" not in svg(view.scene)
 
 
@@ -391,6 +619,10 @@ def test_errors() -> None:
     assert (
         told(lambda: view.save("a.svg", frame=3)) == "save() was asked for frame 3.\n  next:  give a whole number from 0 to 0."
     )
+    for wrong in (99, 1.5, True, "wide"):
+        assert told(lambda wrong=wrong: view.save("a.png", width=wrong)).endswith(
+            ".\n  next:  give a whole number of pixels from 100 to 10,000."
+        )
     assert told(lambda: show.explore(lambda: view)) == (
         "explore() was given no setting to change.\n  next:  name one with its range: explore(build, work=(1, 10))."
     )

@@ -21,7 +21,7 @@ ROOT = HERE.parents[1]
 LESSONS = ("01_bulk_synchronous_parallel", "02_variables_mapping_programs")
 
 
-def rows_of_different_lengths(tiles: int) -> Report:
+def rows_of_different_lengths(tiles: int, rounds: int = 3) -> Report:
     """Two rows a tile are summed, some shorter than others; the sums travel to other tiles."""
     device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
     graph = Graph(device.target)
@@ -35,7 +35,7 @@ def rows_of_different_lengths(tiles: int) -> Report:
         vertex = graph.add_vertex(compute_set, Total, values=rows[row, : 256 - row * 37 % 200], out=sums[row])
         graph.set_tile_mapping(vertex, row // 2)
     graph.set_initial_value(rows, 1.0)
-    engine = Engine(graph, Repeat(3, Sequence(Execute(compute_set), Copy(sums, again))))
+    engine = Engine(graph, Repeat(rounds, Sequence(Execute(compute_set), Copy(sums, again))))
     engine.load(device)
     engine.run()
     return engine.report
@@ -74,6 +74,8 @@ def a_matrix_and_its_transpose() -> View:
 VIEWS = {
     "bsp.svg": lambda: show.bsp(rows_of_different_lengths(13)),
     "bsp_chip.svg": lambda: show.bsp(rows_of_different_lengths(1472)),
+    "bsp_two.svg": lambda: show.bsp(rows_of_different_lengths(13), rows_of_different_lengths(13, 5)),
+    "exchange.svg": lambda: show.exchange(rows_of_different_lengths(13)),
     "timeline.svg": lambda: show.timeline(rows_of_different_lengths(13)),
     "timeline_blocks.svg": lambda: show.timeline(rows_of_different_lengths(13), blocks=[0, 12], program_filter="^[a-z]+$"),
     "program.svg": lambda: show.program(rows_of_different_lengths(13)),

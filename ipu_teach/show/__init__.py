@@ -1,12 +1,14 @@
 """Pictures for a notebook. Each says in words what it shows, for readers who do not see it.
 
-`bsp(report)` is a run as an animation of its supersteps, `timeline(report)` the same run on the axis of time, to zoom into,
-`program(report)` its program tree with counts and cycles. `memory(report)` says what each tile holds, `liveness(report)`
+`bsp(report)` is a run as an animation of its supersteps, `bsp(report, other)` two runs on one axis, `timeline(report)` a run on
+the axis of time, to zoom into, `program(report)` its program tree with counts and cycles, `exchange(report)` who sends what to
+whom. `memory(report)` says what each tile holds, `liveness(report)`
 what is live when, `tiles(tensor)` where each element lives. `explore(build, …)` puts sliders to any of them. `picture` and
 `images` are ordinary plots.
 """
 
 from ipu_teach.show.bsp import bsp
+from ipu_teach.show.exchange import exchange
 from ipu_teach.show.explore import Explore, explore
 from ipu_teach.show.liveness import liveness
 from ipu_teach.show.memory import memory
@@ -21,6 +23,7 @@ __all__ = [
     "Picture",
     "View",
     "bsp",
+    "exchange",
     "explore",
     "images",
     "liveness",

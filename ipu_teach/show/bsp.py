@@ -1,7 +1,8 @@
 """The view `bsp`: a run as supersteps. Every tile syncs, exchanges and computes; the slowest decides when all go on.
 
 On the left the tiles, on the right a lane for each of them with what it does in the current superstep and how long it
-waits, below the whole run. Messages are the run's own transfers: one arrow for each sender and set of receivers.
+waits, below the whole run. Of more than 64 tiles the lanes are quantiles: in each phase the tiles are sorted by their time,
+so that shares of time are kept. An arrow is a message that was sent, or several of one sender to the same receivers.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Report
 from ipu_teach.show import palette
-from ipu_teach.show.facts import checked
+from ipu_teach.show.facts import checked, sorted_lanes, titled
 from ipu_teach.show.scene import (
     GAP,
     Bar,
@@ -27,9 +28,11 @@ from ipu_teach.show.scene import (
     Message,
     Scene,
     Still,
+    Tape,
     Track,
     label,
     number,
+    quantiles,
 )
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
@@ -41,27 +44,109 @@ CODE = {kind: [c.name for c in CODES].index(kind) for kind in (SYNC, EXCHANGE, C
 MOST_CELLS = 4096  # more tiles are drawn several to a cell
 MOST_FRAMES = 3000  # of a run
 MOST_BYTES = 150_000  # of a scene
-MOST_MESSAGES = 48  # of one exchange, drawn one by one
+MOST_OF_TWO = 500  # supersteps of each of two runs
+MOST_LANES = 64  # more tiles are sorted
+MOST_MESSAGES = 128  # of one exchange, drawn one by one
+MOST_OF_ONE = 64  # of the messages of one tile, drawn where there are more
 SIDE = 264.0  # of the square that holds the tiles
 LANES_X = 340.0
+NO_TIME = """show.bsp() was given a run that takes no modelled time.
+    next:  run a program that copies or computes."""
 
 
-def bsp(report: Report) -> View:
-    """The run in `report` as an animation of its supersteps. Every number in it is modelled.
+def bsp(report: Report, other: Report | None = None) -> View:
+    """The run in `report` as an animation of its supersteps; with `other`, two runs above each other on one axis of time.
 
-    A run of more than 3,000 phases is shown up to there, a machine of more than 4,096 tiles with several tiles to a cell,
-    and so is one whose scene would be larger than 150 kB; the view says so. Raises `InvalidOptionError` for something that
-    is no report or has no step in it.
+    Every number in it is modelled. A run of more than 3,000 phases, or of two runs more than 500 supersteps of each, is shown
+    up to there, a machine of more than 4,096 tiles with several tiles to a cell, and so is one whose scene would be larger
+    than 150 kB; the view says so. Raises `InvalidOptionError` for something that is no report or has no step in it.
     """
-    checked(report, "bsp")
-    each = -(-report.target.num_tiles // MOST_CELLS)
-    numbers, runs = np.unique(report.step_numbers, return_counts=True)
-    steps = {n: _step(report, n, r) for n, r in zip(numbers.tolist(), runs.tolist(), strict=True)}
+    if other is not None:
+        return View(_two([_made(report, 1), _made(other, 1)]))
+    each = -(-checked(report, "bsp").target.num_tiles // MOST_CELLS)
     while True:
-        scene = _Maker(report, steps, each).scene()
+        scene = _made(report, each).scene()
         if len(scene.json()) <= MOST_BYTES or each >= report.target.tiles_per_ipu:
             return View(scene)
         each *= 2
+
+
+def _made(report: Report, each: int) -> _Maker:
+    checked(report, "bsp")
+    numbers, runs = np.unique(report.step_numbers, return_counts=True)
+    steps = {n: _step(report, n, r) for n, r in zip(numbers.tolist(), runs.tolist(), strict=True)}
+    return _Maker(report, steps, each)
+
+
+def _two(makers: list[_Maker]) -> Scene:
+    """Two runs as tapes on one axis, a frame for each superstep, first those of one."""
+    span = max(maker.report.total_cycles for maker in makers)
+    stills: list[Still] = []
+    drawings: list[Drawing] = []
+    frames: list[int] = []
+    marks, notes, rows, y = [], [], [], 34.0
+    for which, maker in enumerate(makers):
+        name, report = ("first report", "second report")[which], maker.report
+        here: dict[int, int] = {}
+        for number_, step in maker.steps.items():
+            here[number_] = len(stills)
+            busy = [p.busy for p in step.phases if p.kind == COMPUTE and p.busy is not None]
+            values = {"busy": maker.in_lanes(np.sum(busy, axis=0))} if busy else {}
+            say = f"{maker.lane_name} {{i}} of the {name}" + (
+                ": {busy} modelled cycles of compute in this superstep" * bool(busy)
+            )
+            note = ", ".join(f"{p.kind} {number(p.cycles)}" for p in step.phases)
+            code = CODE[max(step.phases, key=lambda p: p.cycles).kind] if step.phases else 0
+            lanes = {name: (len(drawings), 0.0, step.cycles)}
+            text = label(f"{name}: {step.kind} {step.name}", 60)
+            stills.append(
+                Still(
+                    text,
+                    note,
+                    code,
+                    step.cycles,
+                    True,
+                    lanes=lanes,
+                    about={name: (say, values)},
+                    say=f"{maker.lane_name} {{i}}",
+                )
+            )
+            drawings.append(maker.drawing(step))
+        run = report.step_numbers[:MOST_OF_TWO].tolist()
+        frames += [here[n] for n in run]
+        if len(run) < report.num_steps:
+            notes.append(f"Of the {name} the picture shows the first {len(run):,} of {report.num_steps:,} supersteps.")
+        heading = (
+            f"{name}: {titled(report, counted(report.target.num_tiles, 'tile'))}, {number(report.total_cycles)} modelled cycles"
+        )
+        high = max(80.0, min(180.0, 14.0 * maker.lanes))
+        labels, ends = ((), ("slowest", "fastest")) if maker.is_sorted else (tuple(f"{t}" for t in range(maker.lanes)), ())
+        marks.append(Tape(name, heading, 64, y, 640, high, maker.lanes, labels, span, ends))
+        y += high + 36
+        if maker.is_sorted:
+            notes.append(sorted_lanes(maker.lanes, report.target.num_tiles))
+        rows += [(name, *row) for row in maker.table(list(CODE))[1]]
+    if not any(still.cycles for still in stills):
+        raise InvalidOptionError(NO_TIME)
+    first, second = (maker.report.total_cycles for maker in makers)
+    part = abs(second - first) / first if first else 0.0
+    change = (
+        f" The second takes {100 * part:.1f} % {'more' if second > first else 'fewer'} cycles than the first." if part else ""
+    )
+    return Scene(
+        "bsp",
+        "Two runs on one axis of time",
+        f"Two runs on one axis of time. {makers[0].sentence()} {makers[1].sentence()}{change}",
+        y - 12,
+        CODES,
+        tuple(marks),
+        tuple(stills),
+        np.array(frames, np.int64),
+        (("report", *makers[0].table(list(CODE))[0]), tuple(rows)),
+        tuple(drawings),
+        len(frames) - 1,
+        tuple(dict.fromkeys(notes)),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +179,11 @@ class _Maker:
         tiles = np.arange(target.num_tiles)
         self.cell = tiles // target.tiles_per_ipu * self.per_ipu + tiles % target.tiles_per_ipu // each
         self.one = "tile" if each == 1 else f"group of {each} tiles"
+        self.lanes = min(MOST_LANES, target.num_tiles)
+        self.is_sorted = self.lanes < target.num_tiles
+        self.lane_name = "lane" if self.is_sorted else "tile"
+        self.host = 24 * any(p.kind == HOST for s in steps.values() for p in s.phases)  # the height of its lane
+        self.moved: dict[int, int] = {}  # by still: the bytes that its messages move
 
     def scene(self) -> Scene:
         stills: list[Still] = []
@@ -102,27 +192,33 @@ class _Maker:
         for which, step in self.steps.items():
             if step.phases:
                 stills_of[which] = list(range(len(stills), len(stills) + len(step.phases)))
-                stills += self._stills(step, len(drawings))
-                drawings.append(self._drawing(step))
+                stills += self._stills(step, len(drawings), len(stills))
+                drawings.append(self.drawing(step))
+                if self.host:
+                    drawings.append(_of_host(step))
         if not stills:
-            raise InvalidOptionError("""show.bsp() was given a run that takes no modelled time.
-                next:  run a program that copies or computes.""")
+            raise InvalidOptionError(NO_TIME)
         frames, notes = self._frames(stills_of)
         if self.each > 1:
             notes.append(f"A cell stands for up to {self.each} tiles: their longest time, and the sum of their bytes.")
-        if any("together" in still.note for still in stills):
-            notes.append(f"Of more than {MOST_MESSAGES} messages at once, those between the same regions are drawn as one.")
-        poster = max(set(frames.tolist()), key=lambda i: (stills[i].code == CODE[COMPUTE], stills[i].cycles))
+        if self.is_sorted:
+            notes.append(sorted_lanes(self.lanes, self.report.target.num_tiles))
+        notes.append("Each phase plays equally long, and lanes fill the width in each superstep; the strip below is to scale.")
+        poster = max(
+            set(frames.tolist()), key=lambda i: (self.moved.get(i, 0), stills[i].code == CODE[COMPUTE], stills[i].cycles)
+        )
         return Scene(
             "bsp",
-            f"{counted(self.report.num_steps, 'superstep')} on {counted(self.report.target.num_tiles, 'tile')}",
-            self._sentence(),
-            SIDE + 104,
+            titled(
+                self.report, f"{counted(self.report.num_steps, 'superstep')} on {counted(self.report.target.num_tiles, 'tile')}"
+            ),
+            self.sentence(),
+            SIDE + 104 + self.host,
             CODES,
             self._marks(),
             tuple(stills),
             frames,
-            self._table(),
+            self.table([k for k in CODE if any(p.kind == k for s in self.steps.values() for p in s.phases)]),
             tuple(drawings),
             int(np.flatnonzero(frames == poster)[0]),
             tuple(notes),
@@ -146,32 +242,53 @@ class _Maker:
         across, columns = int(np.ceil(np.sqrt(target.num_ipus))), int(np.ceil(np.sqrt(self.per_ipu)))
         side = round(SIDE / (across * columns + GAP * (across - 1)), 3)
         heading = counted(target.num_tiles, "tile") + (f" on {target.num_ipus} IPUs" if target.num_ipus > 1 else "")
-        key = np.arange(self.count)
+        each = not self.is_sorted
+        lanes = Lanes(
+            "lanes",
+            "the superstep, tile by tile" if each else "the superstep, slowest tiles first",
+            LANES_X,
+            34,
+            704 - LANES_X,
+            SIDE,
+            self.lanes,
+            np.arange(self.count) if each else None,
+            ends=() if each else ("slowest", "fastest"),
+        )
+        host = Lanes("host", "", LANES_X, 34 + SIDE + 6, 704 - LANES_X, 16, 1, labels=("host",), say="the host")
         return (
-            Cells("tiles", heading, 16, 34, side, columns, self.count, self.per_ipu, across, key),
+            Cells("tiles", heading, 16, 34, side, columns, self.count, self.per_ipu, across, np.arange(self.count)),
             Flows("messages", "tiles"),
-            Lanes("lanes", f"the superstep, {self.one} by {self.one}", LANES_X, 34, 704 - LANES_X, SIDE, self.count, key),
-            Track(16, SIDE + 56, 688, 22),
+            lanes,
+            *([host] if self.host else []),
+            Track(16, SIDE + 56 + self.host, 688, 22),
         )
 
-    def _stills(self, step: _Step, drawing: int) -> list[Still]:
+    def _stills(self, step: _Step, drawing: int, first: int) -> list[Still]:
         found, start = [], 0.0
         for place, phase in enumerate(step.phases):
             code, values = CODE[phase.kind], dict[str, Array]()
             messages: tuple[Message, ...] = ()
             say, note = f"{self.one} {{i}}: {phase.kind}", ""
             channel: tuple[int, float | Array, int] = (code, phase.cycles, code)
+            about: dict[str, tuple[str, dict[str, Array]]] = {}
+            at = 1.0
             if phase.busy is not None:
                 values["busy"] = self._longest(phase.busy)
                 say += ", {busy} modelled cycles, then waits {-busy}"
                 note = _slowest(phase)
                 channel = (code, values["busy"], WAIT)
+                if self.is_sorted:
+                    lane = "lane {i} of the sorted tiles: " + f"{phase.kind}, {{busy}} modelled cycles, then waits {{-busy}}"
+                    about["lanes"] = (lane, {"busy": self.in_lanes(phase.busy)})
             if phase.exchange >= 0:
                 traffic = step.exchange[phase.exchange]
                 values |= {"received": self._sum(traffic.received), "sent": self._sum(traffic.sent)}
                 say += "; receives {received} bytes, sends {sent}"
-                messages, how = self._messages(step.transfers[phase.exchange])
+                messages, how = self._messages(step.transfers[phase.exchange], values["busy"])
                 note = f"{traffic.total:,} bytes arrive; {how}; {note}"
+                if messages:  # a picture of it is taken while all that take part are at it
+                    at = int(values["busy"][values["busy"] > 0].min()) / 2 / phase.cycles
+                    self.moved[first + place] = traffic.total
             found.append(
                 Still(
                     f"{phase.kind}: {step.name}" if step.name else phase.kind,
@@ -180,23 +297,33 @@ class _Maker:
                     phase.cycles,
                     place == 0,
                     {"tiles": channel},
-                    {"lanes": (drawing, start, start + phase.cycles)},
+                    {
+                        name: (drawing + k, start, start + phase.cycles)
+                        for k, name in enumerate(("lanes", "host")[: 1 + (self.host > 0)])
+                    },
                     {"messages": messages} if messages else {},
                     values,
                     say,
+                    at=at,
+                    about=about,
                 )
             )
             start += phase.cycles
         return found
 
-    def _drawing(self, step: _Step) -> Drawing:
+    def drawing(self, step: _Step) -> Drawing:
+        """The phases of a superstep, lane by lane."""
         bars, start = [], 0.0
         for phase in step.phases:
             end = start + phase.cycles
-            length = phase.cycles if phase.busy is None else self._longest(phase.busy)
+            length = phase.cycles if phase.busy is None else self.in_lanes(phase.busy)
             bars.append(Bar(CODE[phase.kind], start, length, end, -1 if phase.busy is None else WAIT))
             start = end
         return Drawing(start, tuple(bars), "modelled cycles")
+
+    def in_lanes(self, per_tile: Array) -> Array:
+        """int64[lanes]: of each tile, or of many the quantiles."""
+        return quantiles(per_tile, self.lanes) if self.is_sorted else self._longest(per_tile)
 
     def _longest(self, per_tile: Array) -> Array:
         """int64[cells]: of each cell the longest time of its tiles."""
@@ -207,35 +334,29 @@ class _Maker:
     def _sum(self, per_tile: Array) -> Array:
         return np.bincount(self.cell, per_tile, self.count).astype(np.int64)
 
-    def _messages(self, transfers: Transfers) -> tuple[tuple[Message, ...], str]:
-        """(the messages between cells, what they are in words). Too many are drawn as one between each two regions."""
+    def _messages(self, transfers: Transfers, busy: Array) -> tuple[tuple[Message, ...], str]:
+        """(the messages between cells, what they are in words). Of too many, those of the slowest cell are drawn."""
         sent: dict[tuple[int, bytes], int] = {}
-        region = self.cell if len(transfers) <= MOST_MESSAGES else self._regions()
         for source, size, to in zip(transfers.source.tolist(), transfers.size.tolist(), transfers.receivers, strict=True):
-            here, there = int(region[source]), np.unique(region[to])
+            here, there = int(self.cell[source]), np.unique(self.cell[to])
             there = there[there != here]
             if len(there):
                 key = (here, there.tobytes())
                 sent[key] = sent.get(key, 0) + size
-        if len(sent) > MOST_MESSAGES:  # the largest ones
-            sent = dict(sorted(sent.items(), key=lambda item: -item[1])[:MOST_MESSAGES])
-        messages = tuple(Message(here, np.frombuffer(to, np.int64), size) for (here, to), size in sent.items())
-        many = sum(len(to) > 1 for to in transfers.receivers)
-        how = counted(len(transfers), "message") + (f", {many:,} of them to several tiles" if many else "")
-        return messages, how + (", drawn together" if len(transfers) > MOST_MESSAGES else "")
+        messages = [Message(here, np.frombuffer(to, np.int64), size) for (here, to), size in sent.items()]
+        many = [len(to) for to in transfers.receivers if len(to) > 1]
+        if len(transfers) == 1 and many:
+            return tuple(messages), f"1 message, heard by {many[0]:,} tiles"
+        how = counted(len(transfers), "message") + (f", {len(many):,} of them to several tiles" if many else "")
+        if len(messages) <= MOST_MESSAGES:
+            return tuple(messages), how
+        slowest = int(np.argmax(busy))
+        its = [m for m in messages if slowest == m.source or slowest in m.receivers]
+        its = sorted(its, key=lambda m: -m.size)[:MOST_OF_ONE]
+        return tuple(its), f"{how}; drawn are {len(its):,} of {self.one} {slowest}"
 
-    def _regions(self) -> Array:
-        """For each tile the cell in the middle of its region: squares of cells, at most 9 to an IPU."""
-        columns = int(np.ceil(np.sqrt(self.per_ipu)))
-        ipu, within = self.cell // self.per_ipu, self.cell % self.per_ipu
-        width = -(-columns // 3)
-        column = np.minimum(within % columns // width * width + width // 2, columns - 1)
-        row = within // columns // width * width + width // 2
-        middle = np.minimum(row * columns + column, self.per_ipu - 1)
-        found: Array = ipu * self.per_ipu + middle
-        return found
-
-    def _sentence(self) -> str:
+    def sentence(self) -> str:
+        """What the run takes, phase by phase, and the tile that is waited for longest."""
         report = self.report
         total, target = report.total_cycles, report.target
         spent: dict[str, float] = {}
@@ -254,8 +375,8 @@ class _Maker:
             f"{number(total)} modelled cycles: {shares}.{worst}"
         )
 
-    def _table(self) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-        kinds = [k for k in CODE if any(p.kind == k for s in self.steps.values() for p in s.phases)]
+    def table(self, kinds: list[str]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+        """Every step, with its cycles in phases of these kinds."""
         rows = []
         for step in self.steps.values():
             cycles = [sum(p.cycles for p in step.phases if p.kind == k) for k in kinds]
@@ -264,6 +385,17 @@ class _Maker:
             bytes_ = sum(t.total for t in step.exchange)
             rows.append((step.kind, step.name, f"{step.runs:,}", *map(number, cycles), f"{bytes_:,}", slowest))
         return ("kind", "name", "runs", *(f"{k} cycles" for k in kinds), "bytes received", "slowest tile"), tuple(rows)
+
+
+def _of_host(step: _Step) -> Drawing:
+    """What the host does in a superstep."""
+    ends = np.cumsum([p.cycles for p in step.phases])
+    bars = [
+        Bar(CODE[HOST], float(e - p.cycles), p.cycles, float(e))
+        for p, e in zip(step.phases, ends, strict=True)
+        if p.kind == HOST
+    ]
+    return Drawing(float(ends[-1]), tuple(bars), "modelled cycles")
 
 
 def _slowest(phase: Phase) -> str:

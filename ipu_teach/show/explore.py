@@ -13,10 +13,10 @@ from html import escape
 from typing import Any
 
 from ipu_teach.errors import InvalidOptionError, IPUTeachError, shown
-from ipu_teach.show.view import View, player, scripts
+from ipu_teach.show.view import View, own_script, player
 
 Setting = Sequence[Any]
-VIEWS = ("bsp", "liveness", "memory", "program", "tiles", "timeline")  # that a widget can show
+VIEWS = ("bsp", "exchange", "liveness", "memory", "program", "tiles", "timeline")  # that a widget can show
 
 
 class Explore:
@@ -109,7 +109,7 @@ def widget(build: Callable[..., View], settings: dict[str, Setting], start: dict
     import traitlets
 
     class Player(anywidget.AnyWidget):
-        _esm = f"{scripts(*VIEWS)}\n{player('widget.js')}"
+        _esm = "\n".join((player(), *map(own_script, VIEWS), own_script("widget")))
         scene = traitlets.Unicode().tag(sync=True)
 
     shown_ = Player(scene=view.scene.json())

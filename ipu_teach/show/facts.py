@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.report import Report
+from ipu_teach.show.scene import label, number
 
 LONGEST_SOURCE = 40  # lines of a method
 
@@ -17,6 +18,26 @@ def checked(report: object, call: str, ran: bool = True) -> Report:
         raise InvalidOptionError(f"""show.{call}() was given a report in which nothing has run.
             next:  engine.run(), then engine.report.""")
     return report
+
+
+def run_names(report: Report, program: int | None = None) -> str:
+    """The names that `Engine.run` was given for its runs, or for those of one program, each once; "" if there are none."""
+    runs = [r.name for r in report.runs if r.name and program in (None, r.program)]
+    return label(", ".join(dict.fromkeys(runs)), 48)
+
+
+def titled(report: Report, what: str) -> str:
+    """The title of a picture of a run: `what` it is, after the names of the runs."""
+    names = run_names(report)
+    return f"{names}: {what}" if names else what
+
+
+def sorted_lanes(lanes: int, tiles: int) -> str:
+    """What lanes are that stand for more tiles than there are lanes."""
+    return (
+        f"The {lanes} lanes are the tiles sorted by time, in each phase anew, {number(tiles / lanes)} to a lane, which shows "
+        "their mean. A lane is no tile; the shares of time are those of all tiles."
+    )
 
 
 def sources(report: Report, number: int) -> tuple[tuple[str, str], ...]:

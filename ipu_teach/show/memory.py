@@ -13,13 +13,14 @@ from ipu_teach.errors import counted
 from ipu_teach.report import Report
 from ipu_teach.show import palette
 from ipu_teach.show.facts import checked
-from ipu_teach.show.paint import MOST_RECTANGLES
 from ipu_teach.show.palette import Code
-from ipu_teach.show.scene import GAP, Bar, Cells, Drawing, Lanes, Scene, Stack, Still, label
+from ipu_teach.show.scene import GAP, Bar, Cells, Drawing, Lanes, Scene, Stack, Still, label, means, number
+from ipu_teach.show.shapes import MOST_RECTANGLES
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
 MOST_CELLS = 4096  # more tiles are drawn several to a cell
+MOST_STACKS = 172  # more tiles are sorted, and share them
 SIDE = 246.0  # of the square that holds the tiles
 WIDE = 688.0  # of all stacks together, at most
 RIGHT = 430.0  # where the lanes beside it begin
@@ -55,7 +56,7 @@ def _scene(report: Report) -> Scene:
     each = -(-target.num_tiles // MOST_CELLS)
     shown = _fullest_of(total, each, target.tiles_per_ipu)  # the tile that each cell shows
     count, most = len(shown), int(total.max())
-    fill = np.minimum(np.maximum(-(-5 * total[shown] // max(most, 1)) - 1, 0), 4)
+    fill = np.minimum(np.maximum(-(-5 * total[shown] // limit) - 1, 0), 4)
     seen, fill = np.unique(np.where(total[shown] > limit, len(palette.FILL) - 1, fill), return_inverse=True)
     codes = (*(code for code, _ in held), *(palette.FILL[i] for i in seen.tolist()))
     fill += len(held)
@@ -65,15 +66,23 @@ def _scene(report: Report) -> Scene:
     sums = np.array([int(here.sum()) for _, here in held])
     across, columns = int(np.ceil(np.sqrt(target.num_ipus))), int(np.ceil(np.sqrt(count // target.num_ipus)))
     side = round(SIDE / (across * columns + GAP * (across - 1)), 3)
-    side, pitch = (float(int(side)), int(WIDE / count)) if count <= MOST_RECTANGLES else (side, WIDE / count)
-    say = "tile {tile}: {total} of {limit} bytes, {always} of them always live"
-    values = {"tile": shown, "total": total[shown], "limit": np.full(count, limit)}
-    values["always"] = report.memory.always_live_bytes_per_tile[shown]
+    side = float(int(side)) if count <= MOST_RECTANGLES else side
+    always = report.memory.always_live_bytes_per_tile
+    amounts = {"total": total, "always": always} | {f"part{i}": here for i, (_, here) in enumerate(held)}
+    told = "{total} of " + f"{limit:,} bytes, {{always}} of them always live; "
+    told += "; ".join(f"{code.name} {{part{i}}}" for i, (code, _) in enumerate(held))
+    values = {"tile": shown} | {name: amount[shown] for name, amount in amounts.items()}
+    stacks, stacked, about = {name: amount[shown] for name, amount in amounts.items()}, count, {}
+    if count > MOST_STACKS:
+        stacked = MOST_STACKS
+        stacks = {name: means(amount[order[::-1]], stacked) for name, amount in amounts.items()}
+        about["stack"] = (f"column {{i}} of the tiles sorted by bytes: a mean of {told}", stacks)
+    pitch = int(WIDE / stacked)
     key = np.arange(count)
     names = (f"fullest, tile {ends['fullest']}", "average", f"emptiest, tile {ends['emptiest']}")
     sum_say = "{label}: {bytes} bytes on all tiles together"
     heading = counted(target.num_tiles, "tile") + (f" on {target.num_ipus} IPUs" if target.num_ipus > 1 else "")
-    gauge_say, heads = "{label}: {bytes} bytes", _stack_heading(each, count)
+    gauge_say, heads = "{label}: {bytes} bytes", _stack_heading(each, stacked, count)
     return Scene(
         "memory",
         f"The memory of {counted(target.num_tiles, 'tile')}",
@@ -93,6 +102,7 @@ def _scene(report: Report) -> Scene:
                 labels=names,
                 say=gauge_say,
                 values={"bytes": gauge.sum(axis=0)},
+                limit=limit,
             ),
             Lanes(
                 "sums",
@@ -106,7 +116,19 @@ def _scene(report: Report) -> Scene:
                 say=sum_say,
                 values={"bytes": sums},
             ),
-            Stack("stack", heads, 16, SIDE + 34 + 46, pitch * count, 190, count, key, limit, values["always"]),
+            Stack(
+                "stack",
+                heads,
+                16,
+                SIDE + 34 + 46,
+                pitch * stacked,
+                190,
+                stacked,
+                key if stacked == count else None,
+                limit,
+                stacks["always"],
+                ("tile 0", f"tile {shown[-1]:,}") if stacked == count else ("fullest", "emptiest"),
+            ),
         ),
         (
             Still(
@@ -116,9 +138,10 @@ def _scene(report: Report) -> Scene:
                 0,
                 True,
                 {"tiles": (fill, 1, int(fill.max()))},
-                {"gauge": (0, 0, limit), "sums": (1, 0, int(sums.max())), "stack": (2, 0, most)},
+                {"gauge": (0, 0, max(limit, most)), "sums": (1, 0, int(sums.max())), "stack": (2, 0, most)},
                 values=values,
-                say=say,
+                say=f"tile {{tile}}: {told}",
+                about=about,
             ),
         ),
         np.zeros(1, np.int64),
@@ -126,9 +149,9 @@ def _scene(report: Report) -> Scene:
         (
             Drawing(max(limit, most), _beside(gauge), "bytes"),
             Drawing(int(sums.max()), (Bar(np.arange(len(held)), 0, sums, int(sums.max())),), "bytes"),
-            Drawing(max(1, round(most * 1.05)), tuple(Bar(i, 0, here[shown], 0) for i, (_, here) in enumerate(held)), "bytes"),
+            Drawing(max(1, round(most * 1.05)), tuple(Bar(i, 0, stacks[f"part{i}"], 0) for i in range(len(held))), "bytes"),
         ),
-        notes=tuple(_notes(report, each)),
+        notes=tuple(_notes(each, stacked, report.target.num_tiles)),
     )
 
 
@@ -149,15 +172,21 @@ def _beside(parts_: Array) -> tuple[Bar, ...]:
     return tuple(Bar(i, end - here, here, 0) for i, (here, end) in enumerate(zip(parts_, ends, strict=True)))
 
 
-def _stack_heading(each: int, count: int) -> str:
+def _stack_heading(each: int, columns: int, count: int) -> str:
+    if columns < count:
+        return "bytes of a tile, fullest first"
     what = "bytes, tile by tile" if each == 1 else f"bytes of the fullest of {each} tiles"
     return what if count > MOST_RECTANGLES else f"{what}; what is below the line across a bar is always live"
 
 
-def _notes(report: Report, each: int) -> list[str]:
+def _notes(each: int, columns: int, tiles: int) -> list[str]:
     notes = ["Bytes are modelled, each tile at its own fullest moment, which may be at different steps. An average is rounded."]
     if each > 1:
-        notes.append(f"A cell and a bar stand for up to {each} tiles and show the fullest of them.")
+        notes.append(f"A cell stands for up to {each} tiles and shows the fullest of them.")
+    if columns == MOST_STACKS:
+        notes.append(
+            f"The {columns} columns are the tiles sorted by bytes, {number(tiles / columns)} to a column, which shows a mean."
+        )
     return notes
 
 

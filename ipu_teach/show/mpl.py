@@ -13,10 +13,12 @@ from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, PathPatch, Polygon, Rectangle
 from matplotlib.path import Path as Curve
+from matplotlib.patheffects import withStroke
 
-from ipu_teach.show.paint import Boxes, Line, Outline, Raster, Shape, Words, caption, caption_height, paint
-from ipu_teach.show.palette import LIGHT, Code, ink_on
+from ipu_teach.show.paint import caption, caption_height, paint
+from ipu_teach.show.palette import DARK, LIGHT, Code, ink_on
 from ipu_teach.show.scene import WIDTH, Scene
+from ipu_teach.show.shapes import Boxes, Line, Outline, Raster, Shape, Words
 
 POINT = 72 / 96  # points to a unit of the drawing, which is a pixel at 96 to the inch
 HATCH = {"": "", "/": "////", ".": "..", "-": "---", "|": "|||", "x": "xxx"}
@@ -24,26 +26,27 @@ STEPS = 4  # pictures of a gif for each frame of the scene
 MOST_PICTURES = 400
 
 
-def figure(scene: Scene, frame: int | None = None, progress: float = 1.0) -> Figure:
+def figure(scene: Scene, frame: int | None = None, progress: float | None = None, dark: bool = False) -> Figure:
     """A frame as a matplotlib figure, 7.5 inches wide; left out, it is the poster."""
+    theme = DARK if dark else LIGHT
     chosen = scene.poster if frame is None else frame
     height = scene.height + caption_height(scene)
-    made = Figure(figsize=(WIDTH / 96, height / 96), facecolor=LIGHT["paper"])
+    made = Figure(figsize=(WIDTH / 96, height / 96), facecolor=theme["paper"])
     FigureCanvasAgg(made)
     axes = made.add_axes((0, 0, 1, 1))
     axes.set_xlim(0, WIDTH)
     axes.set_ylim(height, 0)
     axes.set_axis_off()
     for shape in (*paint(scene, chosen, progress, whole=frame is None), *caption(scene, chosen)):
-        _add(axes, shape, scene.codes)
+        _add(axes, shape, scene.codes, dark)
     return made
 
 
-def write(scene: Scene, path: Path, ending: str, frame: int | None) -> None:
+def write(scene: Scene, path: Path, ending: str, frame: int | None, width: int, dark: bool) -> None:
     """Write `path`: png or pdf of one frame, or a gif of them all with a progress bar. Equal scenes give equal files."""
     if ending != "gif":
         nothing = {"CreationDate": None, "Producer": None, "Creator": None} if ending == "pdf" else {"Software": None}
-        figure(scene, frame).savefig(path, format=ending, dpi=144, metadata=nothing)
+        figure(scene, frame, dark=dark).savefig(path, format=ending, dpi=width * 96 / WIDTH, metadata=nothing)
         return
     from PIL import Image
     from tqdm import tqdm
@@ -51,8 +54,8 @@ def write(scene: Scene, path: Path, ending: str, frame: int | None) -> None:
     places = list(_places(len(scene.frames)))
     pictures = []
     for number, progress in tqdm(places, desc=path.name, unit="picture", leave=False):
-        drawn = figure(scene, number, progress)
-        drawn.set_dpi(96)
+        drawn = figure(scene, number, progress, dark)
+        drawn.set_dpi(width * 96 / WIDTH)
         drawn.canvas.draw()
         pixels = np.asarray(drawn.canvas.buffer_rgba())[:, :, :3]  # type: ignore[attr-defined]
         pictures.append(Image.fromarray(pixels).quantize(64))
@@ -67,23 +70,26 @@ def _places(frames: int) -> Iterator[tuple[int, float]]:
         yield from ((int(f), 1.0) for f in np.unique(np.linspace(0, frames - 1, MOST_PICTURES).astype(int)))
 
 
-def _add(axes: Any, shape: Shape, codes: tuple[Code, ...]) -> None:
+def _add(axes: Any, shape: Shape, codes: tuple[Code, ...], dark: bool) -> None:
+    theme = DARK if dark else LIGHT
     match shape:
         case Boxes():
             code = codes[shape.code]
             patches = [Rectangle((x, y), w, h) for x, y, w, h in shape.boxes.tolist()]
             axes.add_collection(
-                PatchCollection(patches, facecolor=code.light, edgecolor="#00000055", linewidth=0, hatch=HATCH[code.pattern])
+                PatchCollection(
+                    patches, facecolor=code.colour(dark), edgecolor="#00000055", linewidth=0, hatch=HATCH[code.pattern]
+                )
             )
         case Outline() if shape.filled:
             code = codes[shape.code]
             hatch = HATCH[code.pattern]
-            axes.add_patch(Polygon(shape.points, facecolor=code.light, edgecolor="#00000055", linewidth=0, hatch=hatch))
+            axes.add_patch(Polygon(shape.points, facecolor=code.colour(dark), edgecolor="#00000055", linewidth=0, hatch=hatch))
         case Outline():
-            axes.plot(*shape.points.T, color=codes[shape.code].light, linewidth=shape.width * POINT, zorder=2)
+            axes.plot(*shape.points.T, color=codes[shape.code].colour(dark), linewidth=shape.width * POINT, zorder=2)
         case Raster():
             found = np.unique(shape.codes)
-            colours = ListedColormap([LIGHT["paper"] if c < 0 else codes[c].light for c in found.tolist()])
+            colours = ListedColormap([theme["paper"] if c < 0 else codes[c].colour(dark) for c in found.tolist()])
             extent = (shape.x, shape.x + shape.width, shape.y + shape.height, shape.y)
             pixels = np.searchsorted(found, shape.codes)
             most = max(1, len(found) - 1)
@@ -93,14 +99,18 @@ def _add(axes: Any, shape: Shape, codes: tuple[Code, ...]) -> None:
             axes.set_xlim(0, WIDTH)
             axes.set_ylim(max(axes.get_ylim()), 0)
         case Words():
-            colour = ink_on(codes[shape.ink].light) if isinstance(shape.ink, int) else LIGHT[shape.ink]
+            colour = ink_on(codes[shape.ink].colour(dark)) if isinstance(shape.ink, int) else theme[shape.ink]
             anchor = {"start": "left", "middle": "center", "end": "right"}[shape.anchor]
             words = shape.text.replace("$", r"\$")  # a name is no formula
-            axes.text(shape.x, shape.y, words, fontsize=shape.size * POINT, color=colour, ha=anchor, va="baseline", zorder=4)
+            made = axes.text(
+                shape.x, shape.y, words, fontsize=shape.size * POINT, color=colour, ha=anchor, va="baseline", zorder=4
+            )
+            if isinstance(shape.ink, int):
+                made.set_path_effects([withStroke(linewidth=3 * POINT, foreground=codes[shape.ink].colour(dark))])
         case Line():
             kinds = [Curve.MOVETO, Curve.LINETO] if len(shape.points) == 2 else [Curve.MOVETO, Curve.CURVE3, Curve.CURVE3]
             curve = Curve(shape.points, kinds)
-            style: dict[str, Any] = {"color": LIGHT[shape.role], "linewidth": shape.width * POINT, "zorder": 3}
+            style: dict[str, Any] = {"color": theme[shape.role], "linewidth": shape.width * POINT, "zorder": 3}
             if shape.arrow:
                 axes.add_patch(FancyArrowPatch(path=curve, arrowstyle="-|>", mutation_scale=7, **style))
             else:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from textwrap import wrap
 
 import numpy as np
 
+from ipu_teach.show.partners import paint_matrix, paint_partners
 from ipu_teach.show.scene import (
     WIDTH,
     Cells,
@@ -15,7 +16,9 @@ from ipu_teach.show.scene import (
     Flame,
     Flows,
     Lanes,
+    Matrix,
     Message,
+    Partners,
     Scene,
     Stack,
     Still,
@@ -25,74 +28,25 @@ from ipu_teach.show.scene import (
     label,
     number,
 )
+from ipu_teach.show.shapes import MOST_RECTANGLES, Boxes, Line, Outline, Raster, Shape, Words
 from ipu_teach.types import Array
 
-MOST_RECTANGLES = 64  # of one group of marks; more become a raster of one pixel a value
 MOST_PIECES = 900  # of a tape, drawn one by one
-RASTER = (160, 128)  # widest and highest raster of lanes, in pixels
-MOST_SPOKES = 24  # of a message to many; beyond that its receivers get one frame around them all
+STRIP = (172, 16)  # columns and rows of the raster of a long run
+COLUMNS = 320  # of the raster of a tape
+STACKED = 96  # rows of the raster of many stacks
+MOST_SPOKES = 24  # of a message to many; beyond that each receiver gets a dot
 SMALLEST_BOX = 0.15  # of a stack; smaller ones cannot be seen
 SMALLEST_LABEL = 13.0  # cells and lanes smaller than this are not labelled
 
 
-@dataclass(frozen=True, eq=False)
-class Boxes:
-    """Rectangles of one code and of one height, or if `upright` of one width: float[n, 4] of x, y, width, height."""
+def paint(scene: Scene, frame: int, progress: float | None = None, whole: bool = False) -> Iterator[Shape]:
+    """The shapes of frame number `frame` when `progress` (0 to 1) of it is over, left out where a step stops.
 
-    code: int
-    boxes: Array
-    upright: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class Raster:
-    """A picture of codes, one pixel a value, stretched over a rectangle."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    codes: Array
-
-
-@dataclass(frozen=True)
-class Words:
-    """Text at its left end, middle or right end (`anchor`: "start", "middle", "end"); `ink`: "ink", "soft", or on a code."""
-
-    x: float
-    y: float
-    text: str
-    size: float = 12
-    anchor: str = "start"
-    ink: str | int = "ink"
-
-
-@dataclass(frozen=True)
-class Line:
-    """A curve through a start, a control point and an end; with a head where it is an arrow. `role`: "ink" or "line"."""
-
-    points: tuple[tuple[float, float], ...]
-    width: float
-    role: str = "ink"
-    arrow: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class Outline:
-    """Straight lines through points, float[n, 2], in the colour of a code: an area if `filled`, else a line `width` thick."""
-
-    code: int
-    points: Array
-    filled: bool
-    width: float = 1.5
-
-
-Shape = Boxes | Raster | Words | Line | Outline
-
-
-def paint(scene: Scene, frame: int, progress: float = 1.0, whole: bool = False) -> Iterator[Shape]:
-    """The shapes of frame number `frame` when `progress` (0 to 1) of it is over; `whole` shows all of its lanes."""
+    `whole` shows all of its lanes.
+    """
     still = scene.stills[int(scene.frames[frame])]
+    progress = still.at if progress is None else progress
     for mark in scene.marks:
         match mark:
             case Cells():
@@ -113,6 +67,13 @@ def paint(scene: Scene, frame: int, progress: float = 1.0, whole: bool = False) 
                 yield from _stack(scene, mark, still)
             case Tree():
                 yield from _tree(mark)
+            case Matrix():
+                yield from paint_matrix(scene, mark, still)
+            case Partners():
+                yield from paint_partners(scene, mark, still)
+    for mark in scene.marks:  # above the arrows
+        if isinstance(mark, Cells) and mark.count <= MOST_RECTANGLES and mark.side >= SMALLEST_LABEL:
+            yield from _cell_labels(scene, mark, cell_codes(mark, still, progress))
 
 
 def cell_codes(mark: Cells, still: Still, progress: float) -> Array:
@@ -142,8 +103,6 @@ def _cells(scene: Scene, mark: Cells, still: Still, progress: float) -> Iterator
         at = codes == code
         side = np.full(int(at.sum()), inset)
         yield Boxes(int(code), np.stack((x[at], y[at], side, side), axis=1))
-    if mark.side >= SMALLEST_LABEL:
-        yield from _cell_labels(scene, mark, codes)
 
 
 def _cell_labels(scene: Scene, mark: Cells, codes: Array) -> Iterator[Shape]:
@@ -166,15 +125,13 @@ def _lanes(scene: Scene, mark: Lanes, still: Still, progress: float, whole: bool
     chosen, start, stop = still.lanes[mark.name]
     drawing = scene.drawings[chosen]
     shown = drawing.span if whole or mark.whole else start + progress * (stop - start)
-    yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
-    yield Words(mark.x + mark.width, mark.y - 8, f"{number(drawing.span)} {drawing.unit}", anchor="end", ink="soft")
+    if mark.heading:
+        yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
+        yield Words(mark.x + mark.width, mark.y - 8, f"{number(drawing.span)} {drawing.unit}", anchor="end", ink="soft")
     bottom = mark.y + mark.height
     yield Line(((mark.x, mark.y), (mark.x, bottom)), 1, "line")
     yield Line(((mark.x + mark.width, mark.y), (mark.x + mark.width, bottom)), 1, "line")
     pitch = mark.height / mark.count
-    if mark.count > MOST_RECTANGLES:
-        yield Raster(mark.x, mark.y, mark.width, mark.height, lane_raster(mark, drawing, shown))
-        return
     scale = mark.width / drawing.span if drawing.span else 0.0
     top = mark.y + np.arange(mark.count) * pitch
     for code, begin, end in _pieces(drawing, mark.count):
@@ -183,8 +140,13 @@ def _lanes(scene: Scene, mark: Lanes, still: Still, progress: float, whole: bool
         for one in np.unique(code[keep]):
             at = keep & (code == one)
             x, width = mark.x + begin[at] * scale, (end - begin)[at] * scale
-            yield Boxes(int(one), np.stack((x, top[at] + pitch * 0.08, width, np.full(len(x), pitch * 0.84)), axis=1))
+            gap = pitch * 0.08 if pitch > 5 else 0
+            yield Boxes(int(one), np.stack((x, top[at] + gap, width, np.full(len(x), pitch - 2 * gap)), axis=1))
     yield from _lane_labels(mark)
+    for words, y in zip(mark.ends, (mark.y + 9, bottom - 1), strict=False):
+        yield Words(mark.x - 5, y, words, 11, "end", "soft")
+    if mark.limit:
+        yield Line(((mark.x + mark.limit * scale, mark.y - 3), (mark.x + mark.limit * scale, bottom + 3)), 2)
     if mark.whole and len(scene.frames) > 1:
         x = mark.x + (start + stop) / 2 * scale
         yield Line(((x, mark.y - 3), (x, bottom + 3)), 1.5)
@@ -208,15 +170,35 @@ def _pieces(drawing: Drawing, count: int) -> Iterator[tuple[Array, Array, Array]
             yield np.full(count, bar.rest), middle, np.full(count, float(bar.end))
 
 
-def lane_raster(mark: Lanes, drawing: Drawing, shown: float) -> Array:
-    """Codes by (row, column): several lanes share a row, which shows the code of the first of them; -1 where there is none."""
-    columns, rows = RASTER[0], min(RASTER[1], mark.count)
-    lanes = np.arange(rows) * mark.count // rows
-    at = (np.arange(columns) + 0.5) / columns * drawing.span
-    pixels: Array = np.full((rows, columns), -1)
-    for code, begin, end in _pieces(drawing, mark.count):
-        inside = (at >= begin[lanes, None]) & (at < np.minimum(end[lanes, None], shown))
-        pixels = np.where(inside, code[lanes, None], pixels)
+def stacked_pixels(amounts: Array, rows: int) -> Array:
+    """int[rows, columns]: `amounts` (float[codes, columns], in rows) as pixels, one above the other; -1 where nothing is.
+
+    What a column has too much or too little of by rounding, the next makes good, so that shares of the whole are kept.
+    """
+    amounts = np.concatenate((rows - amounts.sum(axis=0, keepdims=True), amounts))  # first what stays empty
+    pixels, owed = np.zeros((rows, amounts.shape[1]), np.int64), np.zeros(len(amounts))
+    for column in range(amounts.shape[1]):
+        owed += amounts[:, column]
+        given: Array = np.maximum(np.floor(owed), 0).astype(np.int64)
+        while (short := rows - int(given.sum())) != 0:
+            given[int(np.argmax(owed - given) if short > 0 else np.argmax(given - owed))] += 1 if short > 0 else -1
+        pixels[:, column] = np.repeat(np.arange(len(given)), given) - 1
+        owed -= given
+    return pixels
+
+
+def pixels_in_turn(spent: Array) -> Array:
+    """int[rows, columns]: for each row and column the code that is owed most of `spent`, float[rows, codes, columns].
+
+    A pixel pays for a column's width, so along each row every code has its share, however short its pieces are.
+    """
+    rows, _, columns = spent.shape
+    pixels, owed = np.zeros((rows, columns), np.int64), np.zeros(spent.shape[:2])
+    for column in range(columns):
+        owed += spent[:, :, column]
+        there = np.where(spent[:, :, column] > 0, owed, -np.inf)  # never what the column has nothing of
+        pixels[:, column] = np.argmax(there, axis=1)
+        owed[np.arange(rows), pixels[:, column]] -= spent[:, :, column].sum(axis=1)
     return pixels
 
 
@@ -225,28 +207,33 @@ def _flows(scene: Scene, mark: Flows, still: Still) -> Iterator[Shape]:
     assert isinstance(cells, Cells)
     messages = still.flows.get(mark.name, ())
     largest = max((m.size for m in messages), default=1)
+    thin = min(1.0, max(0.4, cells.side / 30)) * min(1.0, max(0.4, 20 / max(1, len(messages))))
     for message in messages:
-        yield from _message(cells, message, 1 + 2.5 * (message.size / largest) ** 0.5)
+        yield from _message(cells, message, (1 + 2.5 * (message.size / largest) ** 0.5) * thin)
 
 
 def _message(cells: Cells, message: Message, width: float) -> Iterator[Shape]:
-    x, y = (float(v) + cells.side * 0.47 for v in cells.place(np.array(message.source)))
-    to_x, to_y = (v + cells.side * 0.47 for v in cells.place(message.receivers))
-    if len(message.receivers) == 1:
-        yield Line(((x, y), bend(x, y, float(to_x[0]), float(to_y[0])), (float(to_x[0]), float(to_y[0]))), width, arrow=True)
+    half = cells.side * 0.47
+    x, y = (float(v) + half for v in cells.place(np.array(message.source)))
+    to_x, to_y = ((v + half).tolist() for v in cells.place(message.receivers))
+    if len(message.receivers) > MOST_SPOKES:  # the sender has a frame, who hears it a dot
+        corners = ((x - half, y - half), (x + half, y - half), (x + half, y + half), (x - half, y + half), (x - half, y - half))
+        yield from (Line((a, b), 1.5) for a, b in zip(corners, corners[1:], strict=False))
+        dot = cells.side * 0.15
+        yield from (Line(((u - dot, v), (u + dot, v)), 2 * dot) for u, v in zip(to_x, to_y, strict=True))
         return
-    # Sent once, heard by many: one trunk to a point on the way to their middle, and from there a thin line to each.
-    fork = (x + 0.45 * (float(to_x.mean()) - x), y + 0.45 * (float(to_y.mean()) - y))
-    yield Line(((x, y), fork), width + 0.5)
-    if len(message.receivers) <= MOST_SPOKES:
-        for end in zip(to_x.tolist(), to_y.tolist(), strict=True):
-            yield Line((fork, end), 0.8, arrow=True)
-        return
-    half = cells.side / 2
-    left, right, top, bottom = to_x.min() - half, to_x.max() + half, to_y.min() - half, to_y.max() + half
-    corners = ((left, top), (right, top), (right, bottom), (left, bottom), (left, top))
-    for a, b in zip(corners, corners[1:], strict=False):
-        yield Line(((float(a[0]), float(a[1])), (float(b[0]), float(b[1]))), 1.5)
+    for u, v in zip(to_x, to_y, strict=True):
+        # From beside the sender's number to the rim of the receiver; a message to several leaves straight.
+        middle = bend(x, y, u, v) if len(to_x) == 1 else ((x + u) / 2, (y + v) / 2)
+        line = (_toward((x, y), middle, 0.28 * cells.side), middle, _toward((u, v), middle, half + min(1, 0.03 * cells.side)))
+        yield Line(line if len(to_x) == 1 else line[::2], width if len(to_x) == 1 else 0.8, arrow=True)
+
+
+def _toward(start: tuple[float, float], end: tuple[float, float], reach: float) -> tuple[float, float]:
+    """From `start` towards `end` as far as the rim of a square that is `reach` wide to each side, at most to the end."""
+    x, y = end[0] - start[0], end[1] - start[1]
+    part = min(1.0, reach / (max(abs(x), abs(y)) or 1))
+    return start[0] + part * x, start[1] + part * y
 
 
 def bend(x: float, y: float, to_x: float, to_y: float) -> tuple[float, float]:
@@ -261,23 +248,37 @@ def track_edges(scene: Scene) -> Array:
     return edges / edges[-1] if edges[-1] else np.linspace(0, 1, len(edges))
 
 
+def pieces(scene: Scene) -> tuple[Array, Array]:
+    """(code, cycles) of every piece of the run: the phases of its frames where a tape has their drawings, else its frames."""
+    found, tapes = [], [m for m in scene.marks if isinstance(m, Tape)]
+    for still in scene.stills:
+        drawn = [scene.drawings[n].bars for n, *_ in (still.lanes[m.name] for m in tapes if m.name in still.lanes)]
+        bars = [(int(np.max(b.code)), b.end - float(np.max(b.start))) for b in drawn[0]] if drawn else []
+        found.append(np.array(bars or [(still.code, still.cycles)], np.float64))
+    run = np.concatenate([found[i] for i in scene.frames.tolist()])
+    return run[:, 0].astype(np.int64), run[:, 1]
+
+
 def _track(scene: Scene, mark: Track, frame: int, progress: float) -> Iterator[Shape]:
     edges = mark.x + track_edges(scene) * mark.width
-    codes: Array = np.array([s.code for s in scene.stills])[scene.frames]
+    codes, cycles = pieces(scene)
+    ends = np.append(0.0, np.cumsum(cycles))
     if len(codes) > MOST_RECTANGLES:
-        middle = mark.x + (np.arange(RASTER[0]) + 0.5) / RASTER[0] * mark.width
-        found = codes[np.minimum(np.searchsorted(edges, middle, "right") - 1, len(codes) - 1)]
-        yield Raster(mark.x, mark.y, mark.width, mark.height, found[None, :])
+        columns, rows = STRIP
+        places, found = np.linspace(0, ends[-1], columns + 1), np.unique(codes)
+        spent = [np.diff(np.interp(places, ends, np.append(0.0, np.cumsum(cycles * (codes == c))))) for c in found]
+        pixels = stacked_pixels(np.array(spent) * columns / ends[-1] * rows, rows)
+        yield Raster(mark.x, mark.y, mark.width, mark.height, np.where(pixels < 0, -1, found[pixels]))
     else:
+        left = mark.x + ends * mark.width / (ends[-1] or 1)
         for code in np.unique(codes):
             at = np.flatnonzero(codes == code)
             size = np.full(len(at), mark.height)
-            yield Boxes(int(code), np.stack((edges[at], np.full(len(at), mark.y), edges[at + 1] - edges[at], size), axis=1))
+            yield Boxes(int(code), np.stack((left[at], np.full(len(at), mark.y), left[at + 1] - left[at], size), axis=1))
     cursor = float(edges[frame] + progress * (edges[frame + 1] - edges[frame]))
     yield Line(((cursor, mark.y - 4), (cursor, mark.y + mark.height + 4)), 2)
-    total = float(np.array([s.cycles for s in scene.stills])[scene.frames].sum())
     yield Words(mark.x, mark.y + mark.height + 16, "0", 11, ink="soft")
-    yield Words(mark.x + mark.width, mark.y + mark.height + 16, f"{number(total)} modelled cycles", 11, "end", "soft")
+    yield Words(mark.x + mark.width, mark.y + mark.height + 16, f"{number(ends[-1])} modelled cycles", 11, "end", "soft")
 
 
 def cycles_before(scene: Scene) -> Array:
@@ -300,37 +301,40 @@ def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
     lines = []
     for i in np.flatnonzero(wide > 30).tolist():
         words = label(mark.names[int(mark.title[i])], int((wide[i] - 8) / 6.4))
+        if len(words) < 5 and words.endswith("…"):  # too little of the name to know it by
+            continue
         lines.append(Words(float(left[i]) + 4, float(top[i] + mark.pitch * 0.68), words, 11, "start", int(mark.code[i])))
     yield from sorted(lines, key=lambda w: w.ink)
 
 
 def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Shape]:
-    before = cycles_before(scene)
+    frames = np.flatnonzero([mark.name in scene.stills[i].lanes for i in scene.frames.tolist()])
+    before = cycles_before(scene) - cycles_before(scene)[frames[0]]
+    scale = mark.width / (mark.span or before[-1] or 1)
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
-    yield from _tape_boxes(scene, mark, before) if _few(scene, mark) else [_tape_raster(scene, mark, before)]
+    drawings = [scene.drawings[s.lanes[mark.name][0]] if mark.name in s.lanes else None for s in scene.stills]
+    run = [(f, d) for f in frames.tolist() if (d := drawings[int(scene.frames[f])]) is not None]
+    if sum(1 + (bar.rest >= 0) for _, d in run for bar in d.bars) * mark.count <= MOST_PIECES:
+        yield from _tape_boxes(mark, run, before, scale)
+    else:
+        yield _tape_raster(mark, run, before, scale, len(scene.codes))
+    pitch = mark.height / mark.count
+    for lane in range(1, mark.count if pitch > 5 else 0):  # between neighbours
+        y = mark.y + lane * pitch
+        yield Line(((mark.x, y), (mark.x + mark.width, y)), pitch * 0.16, "paper")
     yield from _lane_labels(mark)
-    cursor = float(mark.x + mark.width * (before[frame] + progress * (before[frame + 1] - before[frame])) / (before[-1] or 1))
-    yield Line(((cursor, mark.y - 4), (cursor, mark.y + mark.height + 4)), 2)
+    for words, y in zip(mark.ends, (mark.y + 9, mark.y + mark.height - 1), strict=False):
+        yield Words(mark.x - 5, y, words, 11, "end", "soft")
+    if frame in frames:
+        cursor = float(mark.x + scale * (before[frame] + progress * (before[frame + 1] - before[frame])))
+        yield Line(((cursor, mark.y - 4), (cursor, mark.y + mark.height + 4)), 2)
 
 
-def _drawings_of(scene: Scene, mark: Tape) -> list[Drawing | None]:
-    """The drawing of each still, None for one without."""
-    return [scene.drawings[s.lanes[mark.name][0]] if mark.name in s.lanes else None for s in scene.stills]
-
-
-def _few(scene: Scene, mark: Tape) -> bool:
-    """Whether the lanes of a tape can be drawn bar by bar."""
-    pieces = [0 if d is None else sum(1 + (bar.rest >= 0) for bar in d.bars) for d in _drawings_of(scene, mark)]
-    return int(np.array(pieces)[scene.frames].sum()) * mark.count <= MOST_PIECES
-
-
-def _tape_boxes(scene: Scene, mark: Tape, before: Array) -> Iterator[Shape]:
-    scale, pitch = mark.width / (before[-1] or 1), mark.height / mark.count
+def _tape_boxes(mark: Tape, run: list[tuple[int, Drawing]], before: Array, scale: float) -> Iterator[Shape]:
+    pitch = mark.height / mark.count
     boxes: dict[tuple[int, int], list[tuple[float, float, float, float]]] = {}  # by code and by how many lanes they cover
-    drawings = _drawings_of(scene, mark)
-    for frame, still in enumerate(scene.frames.tolist()):
-        drawing = drawings[still]
-        for code, begin, end in _pieces(drawing, mark.count) if drawing is not None else ():
+    for frame, drawing in run:
+        for code, begin, end in _pieces(drawing, mark.count):
             x, wide = mark.x + (before[frame] + begin) * scale, (end - begin) * scale
             new = (np.diff(x) != 0) | (np.diff(wide) != 0) | (np.diff(code) != 0)
             starts = np.flatnonzero(np.append(True, new))
@@ -342,20 +346,31 @@ def _tape_boxes(scene: Scene, mark: Tape, before: Array) -> Iterator[Shape]:
         yield Boxes(one, np.array(found))
 
 
-def _tape_raster(scene: Scene, mark: Tape, before: Array) -> Raster:
-    rows, columns = min(RASTER[1], mark.count), 2 * RASTER[0]
-    lanes = np.arange(rows) * mark.count // rows
-    at = (np.arange(columns) + 0.5) / columns * before[-1]
-    which = np.minimum(np.searchsorted(before, at, "right") - 1, len(scene.frames) - 1)
-    within, still = at - before[which], scene.frames[which]
-    pixels = np.full((rows, columns), -1)
-    drawings = _drawings_of(scene, mark)
-    for one in np.unique(still).tolist():
-        here, drawing = np.flatnonzero(still == one), drawings[one]
-        for code, begin, end in _pieces(drawing, mark.count) if drawing is not None else ():
-            inside = (within[here] >= begin[lanes, None]) & (within[here] < end[lanes, None])
-            pixels[:, here] = np.where(inside, code[lanes, None], pixels[:, here])
-    return Raster(mark.x, mark.y, mark.width, mark.height, pixels)
+def _tape_raster(mark: Tape, run: list[tuple[int, Drawing]], before: Array, scale: float, codes: int) -> Raster:
+    """Of a run too long to draw bar by bar; every lane has the shares of its whole run."""
+    first, last = run[0][0], run[-1][0] + 1
+    wide = before[last] * scale
+    columns = max(1, round(COLUMNS * wide / mark.width))
+    at = np.linspace(0, before[last], columns + 1)
+    within = np.clip(np.searchsorted(before[first : last + 1], at, "right") - 1, 0, len(run) - 1)  # the frame of each edge
+    made: dict[int, Array] = {}  # by drawing: float[lanes, codes], the time of each code
+    spent, total = np.zeros((mark.count, codes, columns + 1)), np.zeros((mark.count, codes))
+    edges_of = np.split(np.arange(columns + 1), np.searchsorted(within, np.arange(1, len(run))))
+    for (frame, drawing), edges in zip(run, edges_of, strict=True):
+        if len(edges):
+            spent[:, :, edges] = total[:, :, None] + _spent(drawing, mark.count, codes, at[edges] - before[frame])
+        if id(drawing) not in made:
+            made[id(drawing)] = _spent(drawing, mark.count, codes, np.array([np.inf]))[:, :, 0]
+        total += made[id(drawing)]
+    return Raster(mark.x, mark.y, wide, mark.height, pixels_in_turn(np.diff(spent, axis=2)))
+
+
+def _spent(drawing: Drawing, count: int, codes: int, until: Array) -> Array:
+    """float[lanes, codes, times]: how long each lane has had each code until some time of the drawing."""
+    found = np.zeros((count, codes, len(until)))
+    for code, begin, end in _pieces(drawing, count):
+        found[np.arange(count), code] += np.clip(np.minimum(until, end[:, None]) - begin[:, None], 0, None)
+    return found
 
 
 def _steps(mark: Curve, values: Array) -> Array:
@@ -367,7 +382,7 @@ def _steps(mark: Curve, values: Array) -> Array:
 
 def _curve(mark: Curve, frame: int, moving: bool) -> Iterator[Shape]:
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
-    yield Words(mark.x - 5, mark.y + 9, number(mark.top), 11, "end", "soft")
+    yield Words(mark.x - 5, mark.y + 9, f"{number(mark.top)} {mark.unit}", 11, "end", "soft")
     yield Words(mark.x - 5, mark.y + mark.height, f"0 {mark.unit}", 11, "end", "soft")
     for series in mark.series:
         upper = _steps(mark, series.values)
@@ -388,7 +403,7 @@ def _curve(mark: Curve, frame: int, moving: bool) -> Iterator[Shape]:
 def _stack(scene: Scene, mark: Stack, still: Still) -> Iterator[Shape]:
     drawing = scene.drawings[still.lanes[mark.name][0]]
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
-    yield Words(mark.x + mark.width, mark.y - 8, f"to {number(drawing.span)} {drawing.unit}", 12, "end", "soft")
+    yield Words(mark.x + mark.width, mark.y - 8, f"to {number(round(drawing.span))} {drawing.unit}", 12, "end", "soft")
     bottom, scale = mark.y + mark.height, mark.height / (drawing.span or 1)
     pitch = mark.width / mark.count
     wide, rows = stack_width(pitch), np.arange(mark.count)
@@ -414,8 +429,8 @@ def _stack(scene: Scene, mark: Stack, still: Still) -> Iterator[Shape]:
         for i in range(mark.count):
             yield Words(mark.x + i * pitch + wide / 2, bottom + 14, f"{i}", 11, "middle", "soft")
     else:
-        yield Words(mark.x, bottom + 14, "tile 0", 11, "start", "soft")
-        yield Words(mark.x + mark.width, bottom + 14, f"tile {mark.count - 1:,}", 11, "end", "soft")
+        yield Words(mark.x, bottom + 14, mark.ends[0], 11, "start", "soft")
+        yield Words(mark.x + mark.width, bottom + 14, mark.ends[1], 11, "end", "soft")
 
 
 def stack_width(pitch: float) -> float:
@@ -434,16 +449,14 @@ def _stacked(drawing: Drawing, count: int) -> Iterator[tuple[int, Array, Array]]
 
 
 def stack_raster(mark: Stack, drawing: Drawing) -> Array:
-    """Codes by (row, column), upright; of several bars in a column the highest is shown."""
-    columns, rows = min(mark.count, 3 * RASTER[0]), RASTER[1]
-    total = np.max([end for _, _, end in _stacked(drawing, mark.count)], axis=0)
-    first = np.arange(columns + 1) * mark.count // columns
-    bars = np.array([a + int(np.argmax(total[a:b])) for a, b in zip(first, first[1:], strict=False)])
-    at = (rows - 0.5 - np.arange(rows)) / rows * drawing.span
-    pixels = np.full((rows, columns), -1)
-    for code, begin, end in _stacked(drawing, mark.count):
-        pixels[(at[:, None] >= begin[bars]) & (at[:, None] < end[bars])] = code
-    return pixels
+    """Codes by (row, column), upright."""
+    amounts = np.array([end - begin for _, begin, end in _stacked(drawing, mark.count)]) * STACKED / (drawing.span or 1)
+    codes: Array = np.array([code for code, *_ in _stacked(drawing, mark.count)])
+    pixels = stacked_pixels(amounts, STACKED)
+    # From below: the empty rows, which come first, are on top.
+    order = np.argsort(np.where(pixels < 0, -1, len(codes) - pixels), axis=0, kind="stable")
+    pixels = np.take_along_axis(pixels, order, axis=0)
+    return np.where(pixels < 0, -1, codes[pixels])
 
 
 BAR = 90.0  # width of a tree's column of bars
@@ -494,20 +507,25 @@ def caption(scene: Scene, frame: int) -> Iterator[Shape]:
     """Below the drawing: what the frame is, in words, and what the codes mean that the scene uses."""
     still = scene.stills[int(scene.frames[frame])]
     y = scene.height + 14
-    yield Words(16, y, _fitting(f"{still.label}, {number(still.cycles)} modelled cycles" if still.cycles else still.label))
-    yield Words(16, y + 18, _fitting(still.note), ink="soft")
+    head = f"{still.label}, {number(still.cycles)} modelled cycles" if still.cycles else still.label
+    for row, line in enumerate(_lines(head, 1)):
+        yield Words(16, y + LINE * row, line)
+    for row, line in enumerate(_lines(still.note, MOST_LINES)):
+        yield Words(16, y + LINE * (1 + row), line, ink="soft")
     for code, x, row in legend_places(scene):
-        top = y + 32 + LEGEND_ROW * row
+        top = y + 14 + LINE * note_lines(scene) + LEGEND_ROW * row
         yield Boxes(code, np.array([[x, top, 14.0, 14.0]]))
         yield Words(x + 19, top + 11, legend_words(scene, code), ink="soft")
 
 
 LEGEND_ROW = 20.0
+LINE = 18.0
+MOST_LINES = 3  # of the note
 
 
 def legend_words(scene: Scene, code: int) -> str:
     """A code as the legend names it."""
-    return f"{scene.codes[code].letter} {scene.codes[code].name}"
+    return f"{scene.codes[code].letter} {scene.codes[code].name}".strip()
 
 
 def legend_places(scene: Scene) -> list[tuple[int, float, int]]:
@@ -524,9 +542,14 @@ def legend_places(scene: Scene) -> list[tuple[int, float, int]]:
 
 def caption_height(scene: Scene) -> float:
     """Height of the words and the legend below the drawing."""
-    return 68 + LEGEND_ROW * max((row for *_, row in legend_places(scene)), default=0)
+    return 50 + LINE * note_lines(scene) + LEGEND_ROW * max((row for *_, row in legend_places(scene)), default=0)
 
 
-def _fitting(text: str, most: int = 112) -> str:
-    """A line of text that fits the width."""
-    return text if len(text) <= most else text[: most - 1] + "…"
+def note_lines(scene: Scene) -> int:
+    """How many lines the longest note takes: the same for every frame, so that nothing moves from one to the next."""
+    return max(1, *(len(_lines(still.note, MOST_LINES)) for still in scene.stills))
+
+
+def _lines(text: str, most: int) -> list[str]:
+    """A text in at most so many lines that fit the width."""
+    return wrap(text, 112, max_lines=most, placeholder=" …")

@@ -12,13 +12,19 @@ from dataclasses import dataclass, replace
 @dataclass(frozen=True)
 class Code:
     """What a mark can mean. `light` and `dark` are its colours on a light and on a dark page; `pattern` is one of
-    "" (plain), "/" (hatched), "." (dotted), "-" (horizontal lines), "|" (vertical lines) and "x" (crossed)."""
+    "" (plain), "/" (hatched), "." (dotted), "-" (horizontal lines), "|" (vertical lines) and "x" (crossed). A legend names what
+    has a letter, or is `listed` without one."""
 
     name: str
     letter: str
     light: str
     dark: str
     pattern: str
+    listed: bool = False
+
+    def colour(self, dark: bool) -> str:
+        """Its colour on a page."""
+        return self.dark if dark else self.light
 
     def lettered(self, letter: str, name: str = "") -> Code:
         """The same with another letter, and another name if one is given."""
@@ -48,6 +54,21 @@ HUES = tuple(
         )
     )
 )
+# Fourteen tiles, each with its own of colour and pattern; and ranges of more tiles, from dark to light.
+TILES = (*HUES, *(replace(hue, pattern=HUES[(i + 3) % 7].pattern or "/") for i, hue in enumerate(HUES)))
+RANGES = ("#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725")
+
+
+def of_tiles(num_tiles: int) -> tuple[tuple[Code, ...], int]:
+    """(the colours of tiles, how many neighbours share one): no two tiles look alike that do not stand side by side."""
+    if num_tiles <= len(TILES):
+        return TILES[:num_tiles], 1
+    each = -(-num_tiles // len(RANGES))
+    firsts = range(0, num_tiles, each)
+    names = (f"tiles {first:,} to {min(first + each, num_tiles) - 1:,}" for first in firsts)
+    return tuple(Code(name, "", colour, colour, "", True) for name, colour in zip(names, RANGES, strict=False)), each
+
+
 # What lies in a tile's memory: first what is always live, then what comes and goes, last what is lost
 # between. They have no letters: where they are drawn, a lane with the name stands beside.
 VARIABLES = Code("variables, always live", "", "#0072b2", "#2a8fd0", "")
@@ -66,11 +87,11 @@ MEMORY = {
     "Host buffers": Code("host buffers", "", "#e7a6c4", "#d98fb2", "|"),
 }
 
-# A tile's share of what the fullest holds, in fifths, and what is more than there is. The darker (on a dark page the
+# A tile's share of the memory that it has, in fifths, and what is more than there is. The darker (on a dark page the
 # lighter), the fuller.
 FILL = (
     *(
-        Code(f"up to {20 * i + 20} % of the fullest", f"{i + 1}", light, dark, "")
+        Code(f"up to {20 * i + 20} % of the limit", f"{i + 1}", light, dark, "")
         for i, (light, dark) in enumerate(
             (
                 ("#e3eff8", "#1d3345"),
@@ -89,7 +110,9 @@ STEADY = Code("always live", "A", "#bfc5cb", "#69717b", "")
 PARTS = Code("program of several parts", "P", "#bfc5cb", "#69717b", "")
 FIRST = Code("first report", "a", "#7cc4ee", "#2f7aa8", "")
 SECOND = Code("second report", "b", "#d55e00", "#e8792b", "")
-NOWHERE = Code("on no tile", "?", "#ffffff", "#14171a", "x")
+NOWHERE = Code("on no tile", "?", "#ffffff", "#5a626c", "x")
+PAPER = Code("nothing", "", "#ffffff", "#14171a", "")
+BYTES = Code("bytes of the tiles, sorted", "", "#7fb6d9", "#2f7aa8", "", True)
 
 # Paper, ink, soft ink and lines of each theme. Both inks have a contrast of more than 4.5 to 1 on their paper.
 LIGHT = {"paper": "#ffffff", "ink": "#1b1f24", "soft": "#59636e", "line": "#c4cbd3"}

@@ -12,7 +12,7 @@ from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Report
 from ipu_teach.report.walk import Place, Walk
 from ipu_teach.show import palette
-from ipu_teach.show.facts import checked
+from ipu_teach.show.facts import checked, run_names, titled
 from ipu_teach.show.scene import Scene, Still, Tree, label, number
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
@@ -51,6 +51,8 @@ def _scene(report: Report, walk: Walk, all_places: list[Place]) -> Scene:
     cells: list[str] = []
     for place, part in zip(places, share, strict=True):
         cells += [f"{place.runs:,}", number(place.cycles), f"{100 * part:.1f} %"]
+    names = {id(root): run_names(report, number) for number, root in enumerate(walk.roots)}
+    titles = [f"{names[id(p)]}: {p.title}" if names.get(id(p)) else p.title for p in places]
     depth = np.array([place.depth for place in places])
     counts = np.array([sum(1 for _ in place.walk()) - 1 for place in places])
     opened = _opened(depth, counts)
@@ -63,7 +65,7 @@ def _scene(report: Report, walk: Walk, all_places: list[Place]) -> Scene:
         PITCH,
         len(places),
         depth,
-        tuple(label(place.title, 60) for place in places),
+        tuple(label(title, 60) for title in titles),
         ("runs", "modelled cycles", "share"),
         tuple(cells),
         np.array([round(1000 * part) for part in share]),
@@ -80,7 +82,7 @@ def _scene(report: Report, walk: Walk, all_places: list[Place]) -> Scene:
     note = f"{counted(len(all_places), 'part')}, {number(total)} modelled cycles"
     return Scene(
         "program",
-        f"{counted(len(walk.roots), 'program')}, part by part",
+        titled(report, f"{counted(len(walk.roots), 'program')}, part by part"),
         _sentence(walk, all_places, total),
         34 + PITCH * len(tree.visible()) + 10,
         CODES,
@@ -89,7 +91,10 @@ def _scene(report: Report, walk: Walk, all_places: list[Place]) -> Scene:
         np.zeros(1, np.int64),
         (
             ("part", "depth", "runs", "modelled cycles", "share"),
-            tuple((label(p.title, 60), f"{p.depth}", *cells[3 * i : 3 * i + 3]) for i, p in enumerate(places)),
+            tuple(
+                (label(t, 60), f"{p.depth}", *cells[3 * i : 3 * i + 3])
+                for i, (t, p) in enumerate(zip(titles, places, strict=True))
+            ),
         ),
         notes=tuple(notes),
     )

@@ -92,7 +92,8 @@ GAP = 0.6  # between blocks, in cells
 class Lanes(Box):
     """Horizontal lanes, one below the other, with bars in them. `key`, `labels`, `say` and `values` as for `Cells`.
 
-    With `whole` they are there from the first frame, and time only moves the cursor.
+    With `whole` they are there from the first frame, and time only moves the cursor. `ends` are words beside the first and the
+    last lane, `limit`, if not 0, is a length with a line.
     """
 
     key: Array | None = None
@@ -100,6 +101,8 @@ class Lanes(Box):
     say: str = ""
     values: Mapping[str, Array] = field(default_factory=dict)
     whole: bool = False
+    ends: tuple[str, ...] = ()
+    limit: float = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,9 +162,14 @@ class Flame(Rows):
 
 @dataclass(frozen=True, eq=False)
 class Tape(Box):
-    """Lanes over the whole run: each frame shows its drawing (`Still.lanes`) in the part of the width that it lasts."""
+    """Lanes over the whole run: each frame shows its drawing (`Still.lanes`) in the part of the width that it lasts.
+
+    Frames without one are no part of it. `span`, if not 0, is the cycles that the width stands for; `ends` as for `Lanes`.
+    """
 
     labels: tuple[str, ...] = ()
+    span: float = 0
+    ends: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,12 +196,13 @@ class Curve(Box):
 class Stack(Box):
     """Stacks side by side: the bars of a drawing (`Still.lanes`), one on the other. A line at `limit`, where it fits.
 
-    Each stack has a line across at its `level`, where stacks are wide enough.
+    Each stack has a line across at its `level`, where stacks are wide enough. `ends` are words below the first and the last.
     """
 
-    key: Array
+    key: Array | None
     limit: float
     level: Array
+    ends: tuple[str, str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,7 +239,30 @@ class Tree(Rows):
         return found
 
 
-Mark = Cells | Lanes | Flows | Track | Flame | Tape | Curve | Stack | Tree
+@dataclass(frozen=True, eq=False)
+class Matrix(Box):
+    """Squares, `bins` across and down, for `tiles` of which `each` share a row and a column: senders across, receivers down.
+
+    `Still.cells` has their codes; of its drawing (`Still.lanes`) the first bar says what every column sends, which is drawn
+    above it, and the second what every row receives, beside it. `ticks` are the first tiles at equal distances.
+    """
+
+    bins: int
+    tiles: int
+    each: int
+    ticks: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Partners(Placed):
+    """A tile of the matrix `of`, in the middle of those that it exchanges most with: the chosen one, else the busiest."""
+
+    width: float
+    height: float
+    of: str
+
+
+Mark = Cells | Lanes | Flows | Track | Flame | Tape | Curve | Stack | Tree | Matrix | Partners
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,6 +277,9 @@ class Message:
 @dataclass(frozen=True, eq=False)
 class Still:
     """One set of channels. A still of 0 cycles has no time; `source` numbers a text of the scene's `sources`, or is -1.
+
+    `at` is the part of it that is over where a step, or a picture of the frame, stops. `about` says for a group (what, its
+    values) in place of `say` and `values`.
 
     `cells`: for each group (code, how long in cycles, code afterwards), numbers or arrays. `lanes`: for each group (number
     of its drawing, from, to): the part that appears during the frame. `flows`: for each group its messages. `values` are
@@ -262,6 +297,8 @@ class Still:
     values: Mapping[str, Array] = field(default_factory=dict)
     say: str = ""
     source: int = -1
+    at: float = 1
+    about: Mapping[str, tuple[str, Mapping[str, Array]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,7 +326,7 @@ class Scene:
 
     @cached_property
     def legend(self) -> list[int]:
-        """The codes with a letter that a frame, a cell, a lane or a curve of the scene shows, in the order of the palette."""
+        """Of the codes that some part of the scene shows those with a letter, and those listed without one."""
         found = {s.code for s in self.stills}
         for still in self.stills:
             for code, _, then in still.cells.values():
@@ -299,7 +336,7 @@ class Scene:
         for mark in self.marks:
             found |= {s.code for s in mark.series} if isinstance(mark, Curve) else set()
             found |= set(mark.code.tolist()) if isinstance(mark, (Flame, Tree)) else set()
-        return [i for i, code in enumerate(self.codes) if i in found and code.letter]
+        return [i for i, code in enumerate(self.codes) if i in found and (code.letter or code.listed)]
 
     def json(self) -> str:
         """The scene as the player reads it: one line of ASCII that may stand inside a script element."""
@@ -332,6 +369,22 @@ def label(text: object, longest: int = LONGEST_LABEL) -> str:
     """A name as a picture shows it: on one line, without characters that cannot be seen, shortened if need be."""
     line = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
     return line if len(line) <= longest else line[: longest - 1] + "…"
+
+
+def means(values: Array, count: int) -> Array:
+    """int64[count]: the means of `count` equal parts of `values`, as they stand.
+
+    A value that lies in two parts has its share in each. Rounding keeps the sum: all parts are off by less than one together.
+    """
+    part = len(values) / count
+    edges = np.interp(np.arange(count + 1) * part, np.arange(len(values) + 1), np.append(0, np.cumsum(values))) / part
+    found: Array = np.diff(np.round(edges)).astype(np.int64)
+    return found
+
+
+def quantiles(values: Array, count: int) -> Array:
+    """int64[count]: the means of `values` from the largest down."""
+    return means(np.sort(values)[::-1], count)
 
 
 def number(value: float) -> str:
@@ -376,11 +429,14 @@ def _still(still: Still) -> dict[str, Any]:
     }
     if still.source >= 0:
         found["source"] = still.source
+    if still.at != 1:
+        found["at"] = round(still.at, 4)
     channels: dict[str, Mapping[str, Any]] = {
         "cells": {k: [_numbers(code), _numbers(until), then] for k, (code, until, then) in still.cells.items()},
         "lanes": {k: [n, _numbers(start), _numbers(stop)] for k, (n, start, stop) in still.lanes.items()},
         "flows": {k: [[m.source, m.size, _receivers(m)] for m in ms] for k, ms in still.flows.items()},
         "values": {k: pack(v) for k, v in still.values.items()},
+        "about": {k: [say, {n: pack(v) for n, v in values.items()}] for k, (say, values) in still.about.items()},
     }
     return found | {k: v for k, v in channels.items() if v}
 

@@ -13,10 +13,11 @@ from itertools import groupby
 
 import numpy as np
 
-from ipu_teach.show.paint import Boxes, Line, Outline, Raster, Shape, Words, caption, caption_height, colours_of, paint
+from ipu_teach.show.paint import caption, caption_height, colours_of, paint
 from ipu_teach.show.palette import DARK, LIGHT, Code, ink_on
 from ipu_teach.show.png import indexed_png
 from ipu_teach.show.scene import WIDTH, Scene
+from ipu_teach.show.shapes import Boxes, Line, Outline, Raster, Shape, Words
 from ipu_teach.types import Array
 
 # What a pattern draws in a square of 6 by 6.
@@ -49,6 +50,7 @@ def svg(scene: Scene, frame: int | None = None) -> str:
     )
 
 
+STROKE = {"ink": "k", "line": "l", "paper": "z"}  # classes of lines
 # What all patterns share.
 PATTERN = '<pattern id="h" width="6" height="6" patternUnits="userSpaceOnUse"/>'
 ARROW = (
@@ -68,23 +70,24 @@ def _visible(shape: Shape) -> Shape | None:
 def _style(codes: Sequence[Code], used: set[int], inks: set[int], areas: set[int]) -> str:
     def theme(ink: dict[str, str], dark: bool) -> str:
         rules = f".p{{fill:{ink['paper']}}}.i,path.i{{fill:{ink['ink']}}}.s{{fill:{ink['soft']}}}"
-        rules += f".l{{stroke:{ink['line']}}}.k{{stroke:{ink['ink']}}}"
+        rules += "".join(f".{name}{{stroke:{ink[role]}}}" for role, name in STROKE.items())
         for i in sorted(used):
-            colour = codes[i].dark if dark else codes[i].light
+            colour = codes[i].colour(dark)
             if i in areas or codes[i].pattern:
                 rules += f"path.c{i}{{fill:{colour}}}"
             if i in inks:
-                rules += f".t{i}{{fill:{ink_on(colour)}}}"
+                rules += f".t{i}{{fill:{ink_on(colour)};stroke:{colour}}}"
             if not codes[i].pattern:
                 rules += f".b{i}{{stroke:{colour}}}"
         return rules
 
     patterns = "".join(f".b{i}{{stroke:url(#h{i})}}" for i in sorted(used) if codes[i].pattern)
     return (
-        "g{font:12px system-ui,sans-serif}path{fill:none}.h{stroke:#00000059}.m{text-anchor:middle}.e{text-anchor:end}"
+        "g{font:12px system-ui,sans-serif}path{fill:none}.d{display:none}.h{stroke:#00000059}"
+        ".m{text-anchor:middle}.e{text-anchor:end}.o{paint-order:stroke;stroke-width:3}"
         + patterns
         + theme(LIGHT, False)
-        + f"@media(prefers-color-scheme:dark){{{theme(DARK, True)}}}"
+        + f"@media(prefers-color-scheme:dark){{{theme(DARK, True)}.d{{display:inline}}.w{{display:none}}}}"
     )
 
 
@@ -122,11 +125,11 @@ def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
         return f"<g {width}>{paths}</g>"
     if isinstance(first, Line) and len(shapes) > 1:
         d = "".join(_straight(line) for line in shapes if isinstance(line, Line))
-        return f'<path class="{"k" if first.role == "ink" else "l"}" stroke-width="{_n(first.width)}" d="{d}"/>'
+        return f'<path class="{STROKE[first.role]}" stroke-width="{_n(first.width)}" d="{d}"/>'
     if not isinstance(first, Words):
         return _shape(first, codes)
     role = {"ink": "i", "soft": "s"}.get(str(first.ink), f"t{first.ink}")
-    role += {"start": "", "middle": " m", "end": " e"}[first.anchor]
+    role += {"start": "", "middle": " m", "end": " e"}[first.anchor] + (" o" if isinstance(first.ink, int) else "")
     size = "" if first.size == 12 else f' style="font-size:{_n(first.size)}px"'
     words = groupby((w for w in shapes if isinstance(w, Words)), lambda w: (w.y, len(w.text) == 1 or id(w)))
     return f'<g class="{role}"{size}>{"".join(_line(list(line)) for _, line in words)}</g>'
@@ -139,10 +142,15 @@ def _line(words: list[Words]) -> str:
 
 
 def _boxes(shape: Boxes) -> str:
-    """The middles of boxes as a path."""
-    if shape.upright:
-        return "".join(f"M{_n(x + w / 2)} {_n(y)}v{_n(h)}" for x, y, w, h in shape.boxes.tolist())
-    return "".join(f"M{_n(x)} {_n(y + h / 2)}h{_n(w)}" for x, y, w, h in shape.boxes.tolist())
+    """The middles of boxes as a path, each from the end of the one before it where that is shorter to say."""
+    path, pen = "", (0.0, 0.0)
+    for x, y, w, h in np.round(shape.boxes, 1).tolist():
+        start, length = ((x + w / 2, y), h) if shape.upright else ((x, y + h / 2), w)
+        there = round(start[0], 1), round(start[1], 1)
+        moves = f"M{_n(there[0])} {_n(there[1])}", f"m{_n(there[0] - pen[0])} {_n(there[1] - pen[1])}"
+        path += min(moves, key=len) + f"{'v' if shape.upright else 'h'}{_n(length)}"
+        pen = (there[0], there[1] + length) if shape.upright else (there[0] + length, there[1])
+    return path
 
 
 def _straight(line: Line) -> str:
@@ -160,23 +168,24 @@ def _shape(shape: Shape, codes: Sequence[Code]) -> str:
                 return f'<path {paint} d="{d}z"/>'
             return f'<path class="b{shape.code}" stroke-width="{_n(shape.width)}" d="{d}"/>'
         case Raster():
-            data = base64.b64encode(raster_png(shape.codes, codes)).decode("ascii")
             box = f'x="{_n(shape.x)}" y="{_n(shape.y)}" width="{_n(shape.width)}" height="{_n(shape.height)}"'
             keep = 'preserveAspectRatio="none" style="image-rendering:pixelated"'
-            return f'<image {box} {keep} href="data:image/png;base64,{data}"/>'
+            images = ((name, raster_png(shape.codes, codes, name == "d")) for name in "wd")
+            data = ((name, base64.b64encode(image).decode("ascii")) for name, image in images)
+            return "".join(f'<image class="{name}" {box} {keep} href="data:image/png;base64,{d}"/>' for name, d in data)
         case Line():
             (x, y), *rest = shape.points
             d = _straight(shape) if len(rest) == 1 else f"M{_n(x)} {_n(y)}Q" + " ".join(f"{_n(a)} {_n(b)}" for a, b in rest)
-            role, head = "k" if shape.role == "ink" else "l", ' marker-end="url(#a)"' if shape.arrow else ""
+            role, head = STROKE[shape.role], ' marker-end="url(#a)"' if shape.arrow else ""
             return f'<path class="{role}" stroke-width="{_n(shape.width)}" d="{d}"{head}/>'
         case Boxes() | Words():
             return _together([shape], codes)
 
 
-def raster_png(pixels: Array, codes: Sequence[Code]) -> bytes:
+def raster_png(pixels: Array, codes: Sequence[Code], dark: bool) -> bytes:
     """A raster of codes as PNG; -1 is paper. At most 15 codes may occur."""
     found = np.unique(pixels)
-    colours = [LIGHT["paper"] if c < 0 else codes[c].light for c in found.tolist()]
+    colours = [(DARK if dark else LIGHT)["paper"] if c < 0 else codes[c].colour(dark) for c in found.tolist()]
     return indexed_png(np.searchsorted(found, pixels), colours)
 
 

@@ -15,13 +15,12 @@ from ipu_teach.cost.exchange import union
 from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.graph import Tensor
 from ipu_teach.show import palette
-from ipu_teach.show.scene import GAP, WIDTH, Bar, Cells, Drawing, Lanes, Scene, Still, label
+from ipu_teach.show.scene import GAP, WIDTH, Bar, Cells, Drawing, Lanes, Scene, Still, label, number, quantiles
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
-CODES = (*palette.HUES, palette.REST, palette.NOWHERE)
-REST, NOWHERE = CODES.index(palette.REST), CODES.index(palette.NOWHERE)
-
+REST, NOWHERE, BYTES = range(3)  # the codes before those of the tiles
+MOST_LANES = 64  # more tiles are sorted
 MOST_ACROSS = 64  # cells in a row, and rows, of elements; beyond that one cell stands for several
 LINE = 32  # elements of a one-dimensional tensor in a row of the picture
 LARGEST = 36.0  # side of a cell
@@ -51,18 +50,19 @@ def tiles(tensor: Tensor, other: Tensor | None = None) -> View:
 
 def _scene(tensors: list[Tensor]) -> Scene:
     target = tensors[0].graph.target
+    colours, each = palette.of_tiles(target.num_tiles)
     notes: list[str] = []
     room = (WIDTH - 32 - 24 * (len(tensors) - 1)) / len(tensors)
     panels: list[Cells] = []
     channels: dict[str, tuple[int | Array, float | Array, int]] = {}
-    for number, tensor in enumerate(tensors):
-        panel, where = _elements(tensor, f"elements {number}", 16 + number * (room + 24), room, notes)
+    for which, tensor in enumerate(tensors):
+        panel, where = _elements(tensor, f"elements {which}", 16 + which * (room + 24), room, notes)
         panels.append(panel)
-        channels[panel.name] = (_code(where), 1, NOWHERE)
+        channels[panel.name] = (_code(where, each), 1, REST)
     height = 34 + max(-(-p.count // p.columns) * p.side for p in panels) + 34
     sizes = bytes_by_tile(tensors)
     numbers = np.arange(target.num_tiles)
-    held = np.where(sizes > 0, _code(numbers), REST)
+    held = np.where(sizes > 0, _code(numbers, each), REST)
     across, columns = int(np.ceil(np.sqrt(target.num_ipus))), int(np.ceil(np.sqrt(target.tiles_per_ipu)))
     side = round(min(LARGEST, TILES / (across * columns + GAP * (across - 1))), 3)
     say, values = "tile {i}: {bytes} bytes", {"bytes": sizes}
@@ -82,8 +82,18 @@ def _scene(tensors: list[Tensor]) -> Scene:
         values=values,
     )
     most = int(sizes.max())
-    lanes = Lanes("bytes", "bytes, tile by tile", 260, height, WIDTH - 276, TILES, target.num_tiles, numbers)
-    drawing = Drawing(most, (Bar(_code(numbers), 0, sizes, most),), "bytes")
+    if target.num_tiles <= MOST_LANES:
+        lanes = Lanes("bytes", "bytes, tile by tile", 260, height, WIDTH - 276, TILES, target.num_tiles, numbers)
+        drawing = Drawing(most, (Bar(_code(numbers, each), 0, sizes, most),), "bytes")
+    else:
+        ranked = quantiles(sizes, MOST_LANES)
+        heading, ranks = "bytes of a tile, fullest first", "lane {i} of the tiles sorted by bytes: {bytes} bytes a tile"
+        ends, shown = ("fullest", "emptiest"), {"bytes": ranked}
+        lanes = Lanes("bytes", heading, 300, height, WIDTH - 316, TILES, MOST_LANES, say=ranks, values=shown, ends=ends)
+        drawing = Drawing(most, (Bar(BYTES, 0, ranked, most),), "bytes")
+        notes.append(
+            f"The {MOST_LANES} lanes are the tiles sorted by bytes, {number(target.num_tiles / MOST_LANES)} to a lane."
+        )
     still = Still(
         " and ".join(_words(t) for t in tensors),
         _note(sizes),
@@ -101,7 +111,7 @@ def _scene(tensors: list[Tensor]) -> Scene:
         title,
         f"{title}: {still.label}; {still.note}",
         height + TILES + 12,
-        CODES,
+        (palette.REST, palette.NOWHERE, palette.BYTES, *colours),
         (*panels, grid, lanes),
         (still,),
         np.zeros(1, np.int64),
@@ -163,12 +173,33 @@ def bytes_by_tile(tensors: list[Tensor]) -> Array:
     return np.bincount(tile[mapped], (stop - start)[mapped], graph.target.num_tiles).astype(np.int64)
 
 
-def _code(where: Array) -> Array:
-    return np.where(where < 0, NOWHERE, where % len(palette.HUES))
+def _code(where: Array, each: int) -> Array:
+    return np.where(where < 0, NOWHERE, BYTES + 1 + where // each)
 
 
 def _name(tensor: Tensor) -> str:
-    return label(tensor.graph.describe(tensor).replace("'", ""), 32)
+    """The tensor as a learner may have written it: its variable, and the view of it where one call says which."""
+    graph, layout = tensor.graph, tensor.layout
+    text = graph.describe(tensor).replace("'", "")
+    first = tensor.offset * tensor.dtype.size
+    one = next((v for v in graph.variables if v.start <= first < v.start + prod(v.shape) * v.dtype.size), None)
+    if one is None or layout.strides is None or text.endswith(" and others"):
+        return label(text, 32)
+    strides = tuple(prod(one.shape[i + 1 :]) for i in range(len(one.shape)))
+    skipped, whole = (first - one.start) // tensor.dtype.size, tensor.num_elements == prod(one.shape)
+    if whole and (tensor.shape, layout.strides) == (one.shape, strides):
+        how = ""
+    elif whole and (tensor.shape, layout.strides) == (one.shape[::-1], strides[::-1]):
+        how = ".transpose()"
+    elif whole and layout.strides == tuple(prod(tensor.shape[i + 1 :]) for i in range(tensor.rank)):
+        how = f".reshape({tensor.shape})"
+    elif strides and (tensor.shape, layout.strides) == (one.shape[1:], strides[1:]):
+        how = f"[{skipped // strides[0]}]"
+    elif strides and (tensor.shape[1:], layout.strides) == (one.shape[1:], strides):
+        how = f"[{skipped // strides[0]}:{skipped // strides[0] + tensor.shape[0]}]"
+    else:
+        return label(f"a view of {one.name}", 32)
+    return label(one.name, 24) + how
 
 
 def _words(tensor: Tensor) -> str:

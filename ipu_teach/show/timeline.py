@@ -17,8 +17,8 @@ from ipu_teach.report import Report
 from ipu_teach.report.walk import Place, Span, Walk
 from ipu_teach.show import palette
 from ipu_teach.show.blocks import Blocks
-from ipu_teach.show.facts import checked, numbered, sources
-from ipu_teach.show.scene import Bar, Drawing, Flame, Scene, Still, Tape, Track, label, number
+from ipu_teach.show.facts import checked, numbered, sorted_lanes, sources, titled
+from ipu_teach.show.scene import Bar, Drawing, Flame, Scene, Still, Tape, Track, label, number, quantiles
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
@@ -42,8 +42,8 @@ def timeline(report: Report, blocks: int | Sequence[int] | None = None, **which:
     `implicit_flush`.
 
     Up to 3,000 supersteps are shown, and fewer of a run whose scene would be larger than 150 kB; more than 64 tiles share 64
-    lanes, each of which shows the longest time of its tiles; programs nested more than 12 deep are shown up to there. The
-    view says so. Raises `InvalidOptionError` for something that is no report or has no step in it that takes time.
+    lanes, in each phase sorted by their time, of which a lane shows a mean; programs nested more than 12 deep are shown up to
+    there. The view says so. Raises `InvalidOptionError` for something that is no report or has no step in it that takes time.
     """
     checked(report, "timeline")
     if which and (blocks is None or not which.keys() <= set(WHICH)):
@@ -69,9 +69,7 @@ class _Maker:
         self.report, self.steps = report, steps
         self._tiles, self._which = tiles, which
         tiles = report.target.num_tiles
-        self.each = -(-tiles // MOST_LANES)
-        self.count = -(-tiles // self.each)
-        self.lane = np.arange(tiles) // self.each
+        self.count = min(tiles, MOST_LANES)
         self.numbers, self.which = np.unique(report.step_numbers[:steps], return_inverse=True)
         self.phases = [report.phases(n) for n in self.numbers.tolist()]
         self.walk = Walk(report, steps)
@@ -93,10 +91,14 @@ class _Maker:
         rows = int(flame.depth.max(initial=0)) + 1
         top = 34 + rows * PITCH + 34
         high = max(100.0, min(230.0, 15.0 * self.count))
-        tape = Tape("tiles", self._heading(), X, top, WIDTH, high, self.count, self._labels())
+        each = self.count == self.report.target.num_tiles
+        labels = tuple(f"{t}" for t in range(self.count)) if each else ()
+        tape = Tape(
+            "tiles", self._heading(), X, top, WIDTH, high, self.count, labels, ends=() if each else ("slowest", "fastest")
+        )
         return Scene(
             "timeline",
-            f"{counted(self.report.num_steps, 'superstep')} on the axis of time",
+            titled(self.report, f"{counted(self.report.num_steps, 'superstep')} on the axis of time"),
             self._sentence() + (f" {blocks.sentence()}" if blocks is not None else ""),
             top + high + 34 + 16 + 24,
             codes,
@@ -112,7 +114,9 @@ class _Maker:
 
     def _flame(self, spans: list[Span]) -> Flame:
         names: dict[str, int] = {}
-        of = [names.setdefault(label(_short(s.place), 48), len(names)) for s in spans]
+        runs = {r.first: f"{r.name}: " for r in self.report.runs if r.name}
+        told = [runs.get(s.first, "") * (s.place.depth == 0) + _short(s.place) for s in spans]
+        of = [names.setdefault(label(text, 48), len(names)) for text in told]
         codes = [REST if s.place.node.step < 0 else self._code(s.place.node.step) for s in spans]
         fields = ([s.place.depth for s in spans], [s.first for s in spans], [s.last for s in spans])
         depth, first, last = (np.array(part, np.int64) for part in fields)
@@ -135,13 +139,13 @@ class _Maker:
         for kind in (COMPUTE, EXCHANGE):
             busy = [p.busy for p in phases if p.kind == kind and p.busy is not None]
             if busy:
-                values[kind] = self._longest(np.sum(busy, axis=0))
+                values[kind] = self._lanes(np.sum(busy, axis=0))
                 said.append(f"{{{kind}}} cycles of {kind}")
         note = ", ".join(f"{p.kind} {number(p.cycles)}" for p in phases)
         compute = next((p for p in phases if p.kind == COMPUTE and p.busy is not None), None)
         if compute is not None and compute.busy is not None:
-            tile = int(np.argmax(compute.busy))
-            note += f"; tile {tile} computes longest"
+            tile, equal = int(np.argmax(compute.busy)), compute.busy.min() == compute.busy.max()
+            note += "; all tiles compute equally long" if equal else f"; tile {tile} computes longest"
         if methods:
             note += f"; codelet {', '.join(dict.fromkeys(name for name, _ in methods))}"
         return Still(
@@ -152,31 +156,32 @@ class _Maker:
             True,
             lanes={"tiles": (place, 0, cost.cycles)},
             values=values,
-            say="{label}: " + (", ".join(said) if said else "not at work") + " in this superstep",
+            say=("tile {i}: " if self.count == self.report.target.num_tiles else "lane {i} of the sorted tiles: ")
+            + (", ".join(said) if said else "not at work")
+            + " in this superstep",
             source=texts.setdefault(text, len(texts)) if text else -1,
         )
 
-    def _longest(self, per_tile: Array) -> Array:
-        found = np.zeros(self.count, np.int64)
-        np.maximum.at(found, self.lane, per_tile)
-        return found
+    def _lanes(self, per_tile: Array) -> Array:
+        """int64[lanes]: of each tile, or of many the quantiles."""
+        return per_tile if len(per_tile) == self.count else quantiles(per_tile, self.count)
 
     def _drawing(self, phases: tuple[Phase, ...]) -> Drawing:
         bars, start = [], 0.0
         for phase in phases:
             end = start + phase.cycles
-            length = phase.cycles if phase.busy is None else self._longest(phase.busy)
+            length = phase.cycles if phase.busy is None else self._lanes(phase.busy)
             bars.append(Bar(CODE[phase.kind], start, length, end, -1 if phase.busy is None else WAIT))
             start = end
         return Drawing(start, tuple(bars), "modelled cycles")
 
-    def _labels(self) -> tuple[str, ...]:
-        last = self.report.target.num_tiles - 1
-        firsts = range(0, last + 1, self.each)
-        return tuple(f"{t}" if self.each == 1 else f"{t} to {min(t + self.each - 1, last)}" for t in firsts)
-
     def _heading(self) -> str:
-        return "the tiles, each by its number" if self.each == 1 else f"the tiles, {self.each} to a lane"
+        tiles = self.report.target.num_tiles
+        return (
+            "the tiles, each by its number"
+            if self.count == tiles
+            else f"{tiles:,} tiles in {self.count} lanes, in each phase the slowest first"
+        )
 
     def _notes(self, blocks: Blocks | None) -> list[str]:
         notes = []
@@ -184,8 +189,9 @@ class _Maker:
             notes.append(f"{counted(blocks.missing, 'more block')} of these tiles are left out.")
         if self.steps < self.report.num_steps:
             notes.append(f"The picture shows the first {self.steps:,} of {self.report.num_steps:,} supersteps.")
-        if self.each > 1:
-            notes.append(f"A lane stands for up to {self.each} tiles and shows their longest time.")
+        tiles = self.report.target.num_tiles
+        if self.count < tiles:
+            notes.append(sorted_lanes(self.count, tiles))
         if blocks is None and any(s.place.depth >= MOST_ROWS for s in self.walk.spans):
             notes.append(f"Programs nested more than {MOST_ROWS} deep are left out.")
         return notes

@@ -7,14 +7,14 @@ network; the script beside it puts the player in its place. Nothing in it change
 from __future__ import annotations
 
 import base64
-import re
+import gzip
 from functools import cache
 from html import escape
 from importlib import resources
 from pathlib import Path
 
 from ipu_teach.errors import InvalidOptionError, did_you_mean, shown
-from ipu_teach.show.scene import Scene
+from ipu_teach.show.scene import WIDTH, Scene
 from ipu_teach.show.svg import svg
 
 MOST_ROWS = 24  # of the table in a page
@@ -51,14 +51,14 @@ class View:
             f'<img src="data:image/svg+xml;base64,{poster}" alt="{escape(self.alt, quote=True)}" '
             'style="max-width:100%;height:auto">'
         )
-        start = f"live(r,{self.scene.json()})"
-        script = f"<script>(function(r){{{scripts(self.scene.view)}\n{start}}})(document.currentScript.parentElement)</script>"
-        return f'<div class="ipu-view{" " + role if role else ""}">{image}{table(self.scene)}{script}</div>'
+        return f'<div class="ipu-view{" " + role if role else ""}">{image}{table(self.scene)}{script(self.scene)}</div>'
 
-    def save(self, path: str | Path, *, frame: int | None = None) -> Path:
+    def save(self, path: str | Path, *, frame: int | None = None, width: int | None = None, dark: bool = False) -> Path:
         """Write the picture: html (live, one file), svg, png, pdf (frame number `frame`, else the poster) or gif (all frames).
 
-        The ending of `path` decides. png, pdf and gif are drawn by matplotlib. Returns the path. Raises `InvalidOptionError`.
+        The ending of `path` decides. png, pdf and gif are drawn by matplotlib: `width` is that of a png (1,080 if left out) or
+        a gif (720) in pixels, and `dark` takes the colours of a dark page. html and svg follow their reader's. Returns the
+        path. Raises `InvalidOptionError`.
         """
         target = Path(path)
         ending = target.suffix.lower().lstrip(".")
@@ -69,6 +69,9 @@ class View:
         if frame is not None and (isinstance(frame, bool) or not isinstance(frame, int) or not 0 <= frame < count):
             raise InvalidOptionError(f"""save() was asked for frame {shown(frame)}.
                 next:  give a whole number from 0 to {count - 1:,}.""")
+        if width is not None and (isinstance(width, bool) or not isinstance(width, int) or not 100 <= width <= 10_000):
+            raise InvalidOptionError(f"""save() was asked for a width of {shown(width)}.
+                next:  give a whole number of pixels from 100 to 10,000.""")
         if ending == "html":
             target.write_text(page(self), encoding="utf-8")
         elif ending == "svg":
@@ -76,7 +79,7 @@ class View:
         else:
             from ipu_teach.show import mpl
 
-            mpl.write(self.scene, target, ending, frame)
+            mpl.write(self.scene, target, ending, frame, width or (WIDTH if ending == "gif" else 1080), dark)
         return target
 
 
@@ -101,16 +104,30 @@ def table(scene: Scene) -> str:
     return f"<details><summary>Show as table</summary>{cells}{notes}</details>"
 
 
-def scripts(*views: str) -> str:
-    """The player, with what each of the views adds to it."""
-    static = resources.files("ipu_teach.show").joinpath("static")
-    own = [f"{view}.js" for view in views if static.joinpath(f"{view}.js").is_file()]
-    return "\n".join((player(), *(player(name) for name in own)))
+# Unpacks the script and starts the player. A browser without DecompressionStream keeps the picture.
+OPEN = """<script>(async(r,d,z)=>{const t=new Response(new Blob([Uint8Array.from(atob(z),c=>c.charCodeAt(0))]).stream()\
+.pipeThrough(new DecompressionStream("gzip")));Function("r","d",await t.text()+"\\nlive(r,d)")(r,d)})\
+(document.currentScript.parentElement,"""
+
+
+def script(scene: Scene) -> str:
+    """The element that brings a scene to life: the data, the compressed script, and what unpacks it."""
+    return f'{OPEN}{scene.json()},"{base64.b64encode(compressed(scene.view)).decode("ascii")}")</script>'
 
 
 @cache
-def player(name: str = "player.js") -> str:
-    """The source of a script without its comments and indentation."""
-    source = resources.files("ipu_teach.show").joinpath("static").joinpath(name).read_text(encoding="utf-8")
-    lines = (line.strip() for line in source.splitlines())
-    return re.sub(r"\n+", "\n", "\n".join(line for line in lines if not line.startswith("//"))).strip()
+def compressed(view: str) -> bytes:
+    """The player with what a view adds to it, as `static/make_scripts.py` compressed it."""
+    static = resources.files("ipu_teach.show").joinpath("static")
+    own = static.joinpath(f"{view}.js.gz")
+    return (own if own.is_file() else static.joinpath("player.js.gz")).read_bytes()
+
+
+def player() -> str:
+    """The source of the player, without comments and indentation."""
+    return gzip.decompress(compressed("player")).decode("utf-8")
+
+
+def own_script(view: str) -> str:
+    """What a view, or "widget", adds to the player; "" if that is nothing."""
+    return gzip.decompress(compressed(view)).decode("utf-8").removeprefix(player())

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from ipu_teach import FLOAT, INT, Engine, Graph, InOut, IPUModel, Output, Report, Tensor, Vertex
 from ipu_teach.bench.browser import Total
 from ipu_teach.program import Block, Call, Copy, Execute, If, Program, Repeat, RepeatWhileTrue, Sequence, Switch
+from ipu_teach.show.scene import Lanes, Scene, Tape
+from ipu_teach.types import Array
 
 
-def uneven(tiles: int = 13, rows: int = 26, repeats: int = 3, name: str = "total") -> Report:
+def uneven(tiles: int = 13, rows: int = 26, repeats: int = 3, name: str = "total", called: str | None = None) -> Report:
     """Rows of different lengths are summed; the sums go to other tiles, and a vector from one tile to all."""
     device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
     graph = Graph(device.target)
@@ -29,7 +33,70 @@ def uneven(tiles: int = 13, rows: int = 26, repeats: int = 3, name: str = "total
         graph.set_tile_mapping(graph.add_vertex(second, Total, values=vector, out=totals[tile]), tile)
     stream = graph.add_host_to_device_fifo("rows", FLOAT, rows * 64)
     body = Sequence(Execute(first), Execute(second))
-    return _run(graph, device, Sequence(Copy(stream, matrix), Repeat(repeats, body)), np.ones(rows * 64, np.float32))
+    return _run(graph, device, Sequence(Copy(stream, matrix), Repeat(repeats, body)), np.ones(rows * 64, np.float32), called)
+
+
+def some_wait(tiles: int) -> Report:
+    """Every third tile sums a row, which takes a while; the others wait. A row goes to its neighbour before."""
+    device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
+    graph = Graph(device.target)
+    rows, sums = graph.add_variable(FLOAT, (tiles, 1200), "rows"), graph.add_variable(FLOAT, (tiles,), "sums")
+    graph.set_initial_value(rows, 1.0)
+    work = graph.add_compute_set("some work")
+    for tile in range(tiles):
+        graph.set_tile_mapping(rows[tile], tile)
+        graph.set_tile_mapping(sums[tile], tile)
+    for tile in range(0, tiles, 3):
+        source = rows[(tile + tile % 2) % tiles, : 300 + 900 * (tile % 5) // 4]
+        graph.set_tile_mapping(graph.add_vertex(work, Total, values=source, out=sums[tile]), tile)
+    engine = Engine(graph, Execute(work))
+    engine.load(device)
+    engine.run()
+    return engine.report
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A phase on a picture, in units of the drawing, and the share of it that waits as the words say."""
+
+    left: float
+    right: float
+    top: float
+    bottom: float
+    waiting: float
+
+
+def the_wait(scene: Scene, view: str) -> Seen:
+    """Where a picture of `some_wait` shows the computing."""
+    mark = scene.mark("lanes" if view == "bsp" else "tiles")
+    assert isinstance(mark, (Lanes, Tape))
+    drawing = scene.drawings[0]
+    bar = next(b for b in drawing.bars if scene.codes[int(b.code)].name == "compute")
+    scale = mark.width / drawing.span
+    lengths = np.broadcast_to(bar.length, mark.count)
+    start = float(bar.start)
+    share = 1 - float(lengths.mean()) / (bar.end - start)
+    return Seen(mark.x + start * scale, mark.x + bar.end * scale, mark.y, mark.y + mark.height, share)
+
+
+def waiting_seen(pixels: Array, scene: Scene, where: Seen, scale: float, dark: bool = False) -> float:
+    """The share of a part of a picture (float[height, width, 3], 0 to 1) that has the colour of waiting.
+
+    A pattern darkens some pixels of a colour, so a pixel has that code whose line from itself to darker is nearest.
+    """
+    part = pixels[
+        round(where.top * scale) : round(where.bottom * scale), round(where.left * scale) : round(where.right * scale)
+    ]
+    flat = part.reshape(-1, 3)
+    codes = [c for c in scene.codes if c.name in ("waiting", "compute")]
+    far = []
+    for code in codes:
+        colour = np.array([int(code.colour(dark)[i : i + 2], 16) / 255 for i in (1, 3, 5)])
+        along = np.clip(flat @ colour / (colour @ colour), 0.6, 1)
+        far.append(np.abs(flat - along[:, None] * colour).max(axis=1))
+    near = np.array(far)
+    known = near.min(axis=0) < 0.08  # the rest is paper between lanes
+    return float((near.argmin(axis=0) == [c.name for c in codes].index("waiting"))[known].mean())
 
 
 class Down(Vertex):
@@ -84,11 +151,11 @@ def branching(start: int = 5, outer: int = 2) -> tuple[Report, dict[str, int]]:
     return engine.report, counted
 
 
-def _run(graph: Graph, device: object, program: Program, values: object) -> Report:
+def _run(graph: Graph, device: object, program: Program, values: object, called: str | None = None) -> Report:
     engine = Engine(graph, program)
     engine.load(device)  # type: ignore[arg-type]
     engine.connect_stream("rows", values)  # type: ignore[arg-type]
-    engine.run()
+    engine.run(name=called)
     return engine.report
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from ipu_teach import show
-from ipu_teach.show.scene import Curve, Flame, Stack, Tape, Tree, number
+from ipu_teach.show.scene import Curve, Flame, Lanes, Matrix, Stack, Tape, Tree, number
 from ipu_teach.show.view import View
 
 from . import programs
@@ -51,6 +51,7 @@ def opened(page: Any, tmp_path: Path) -> Opener:
     """Opens a view as a page of its own, with the focus on it."""
 
     def open_view(view: View) -> Any:
+        page.set_viewport_size({"width": 736, "height": 1400})  # the picture is as wide as its scene
         page.goto(view.save(tmp_path / "view.html").as_uri())
         page.locator(".ipu-live").focus()
         return page.locator(".ipu-live > canvas")
@@ -59,8 +60,7 @@ def opened(page: Any, tmp_path: Path) -> Opener:
 
 
 def point(canvas: Any, x: float, y: float, act: str = "hover") -> None:
-    scale = canvas.bounding_box()["width"] / 720
-    getattr(canvas, act)(position={"x": x * scale, "y": y * scale})
+    getattr(canvas, act)(position={"x": x, "y": y})
 
 
 # --- timeline ---------------------------------------------------------------------------------------------------------
@@ -146,7 +146,7 @@ def test_the_timeline_says_numbers_and_shows_the_codelet(page: Any, opened: Open
     press(page, "ArrowRight", "ArrowRight")
     assert source.inner_text() == scene.sources[0] and source.inner_text().startswith("Total.compute")
     profile = next(c for c in report.compute_sets if c.name == "total")
-    assert said(page).startswith(f"0: {profile.cycles_per_tile[0]:,} cycles of compute")
+    assert said(page).startswith(f"tile 0: {profile.cycles_per_tile[0]:,} cycles of compute")
     assert "codelet Total.compute" in status(page)
 
 
@@ -188,28 +188,64 @@ def test_the_memory_says_every_tile(page: Any, opened: Opener) -> None:
     assert not any(w.startswith("limit ") for w in words(page))
 
 
+def calls(page: Any, name: str) -> list[list[float]]:
+    """The arguments of every call of one of the canvas's functions in one drawing of it."""
+    script = """name => {
+        const box = document.querySelector('.ipu-live'), pen = box.querySelector(':scope > canvas').getContext('2d');
+        const found = [], old = pen[name];
+        pen[name] = function (...where) { found.push(where); return old.apply(this, where); };
+        box.ipuPlayer.draw();
+        delete pen[name];
+        return found;
+    }"""
+    found: list[list[float]] = page.evaluate(script, name)
+    return found
+
+
+def test_stacks_of_a_whole_chip_stay_in_their_place(page: Any, opened: Opener) -> None:
+    view = show.memory(programs.uneven(tiles=1472, rows=2944))
+    stack = view.scene.marks[-1]
+    assert isinstance(stack, Stack)
+    opened(view)
+    parts = [
+        box for box in calls(page, "fillRect") if box[0] >= stack.x and box[1] < stack.y + stack.height < box[1] + box[3] + 1
+    ]
+    tops = [box[1] for box in calls(page, "fillRect") if box[2] == pytest.approx(stack.width / stack.count)]
+    assert parts and min(tops) >= stack.y
+    total = sum(box[3] for box in calls(page, "fillRect") if box[2] == pytest.approx(stack.width / stack.count) and box[3] > 0)
+    mean = view.scene.stills[0].values["total"].mean()
+    assert total / stack.count == pytest.approx(mean * stack.height / view.scene.drawings[2].span, rel=0.01)
+
+
+def test_what_has_no_partner_lights_alone(page: Any, opened: Opener) -> None:
+    """A step of the curves is no variable, and the fullest tile no category, even where their numbers are equal."""
+    report = programs.uneven()
+    canvas = opened(show.liveness(report))
+    before = len(calls(page, "strokeRect"))
+    point(canvas, 160, 60)
+    assert said(page).startswith("Step 1, ") and len(calls(page, "strokeRect")) == before + 1
+    view = show.memory(report)
+    gauge = view.scene.mark("gauge")
+    assert isinstance(gauge, Lanes)
+    canvas = opened(view)
+    before = len(calls(page, "strokeRect"))
+    point(canvas, gauge.x + 20, gauge.y + 10)
+    assert said(page).startswith("fullest, tile ") and len(calls(page, "strokeRect")) == before + 1
+
+
 def test_gaps_can_be_left_out(page: Any, opened: Opener) -> None:
     """What is drawn above a tile's other bytes goes when gaps are left out, and comes back."""
     view = show.memory(programs.uneven())
     names = [code.name for code in view.scene.codes]
     opened(view)
-    count = """() => {
-        const box = document.querySelector('.ipu-live'), pen = box.querySelector(':scope > canvas').getContext('2d');
-        let found = 0;
-        const old = pen.fillRect;
-        pen.fillRect = function (...where) { found += 1; return old.apply(this, where); };
-        box.ipuPlayer.draw();
-        delete pen.fillRect;
-        return found;
-    }"""
     button = page.get_by_role("button", name="Include gaps")
     assert "gaps" in names and button.get_attribute("aria-pressed") == "true"
-    every = page.evaluate(count)
+    every = len(calls(page, "fillRect"))
     page.locator(".ipu-live").focus()
     press(page, "g")
-    assert button.get_attribute("aria-pressed") == "false" and page.evaluate(count) == every - 13
+    assert button.get_attribute("aria-pressed") == "false" and len(calls(page, "fillRect")) == every - 13
     button.click()
-    assert button.get_attribute("aria-pressed") == "true" and page.evaluate(count) == every
+    assert button.get_attribute("aria-pressed") == "true" and len(calls(page, "fillRect")) == every
 
 
 # --- liveness ---------------------------------------------------------------------------------------------------------
@@ -232,12 +268,12 @@ def test_liveness_goes_step_by_step(page: Any, opened: Opener) -> None:
     point(canvas, curve.x + 10, curve.y + 50, "click")
     assert place(page) == 1
     page.locator(".ipu-live").focus()
-    assert f"{int(curve.top):,}" in words(page)
+    assert f"{int(curve.top):,} bytes" in words(page)
     press(page, "a")
     most = int((curve.series[-1].values - curve.series[0].values).max())
-    assert f"{most:,}" in words(page) and f"{int(curve.top):,}" not in words(page)
+    assert f"{most:,} bytes" in words(page) and f"{int(curve.top):,} bytes" not in words(page)
     page.get_by_role("button", name="Leave out what is always live").click()
-    assert f"{int(curve.top):,}" in words(page)
+    assert f"{int(curve.top):,} bytes" in words(page)
 
 
 def test_two_reports_have_no_button_for_what_is_always_live(page: Any, opened: Opener) -> None:
@@ -290,7 +326,58 @@ def test_the_tree_folds_by_keyboard_and_mouse(page: Any, opened: Opener) -> None
     assert f"runs {runs['Execute always']}" in said(page)
 
 
+# --- exchange ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_matrix_says_who_sends_to_whom(page: Any, opened: Opener) -> None:
+    report = programs.uneven()
+    view = show.exchange(report)
+    matrix = view.scene.marks[0]
+    assert isinstance(matrix, Matrix)
+    canvas = opened(view)
+    press(page, "End")
+    assert "broadcast, tile 0 sends to 12 tiles" in status(page)
+    side = matrix.width / 13
+    point(canvas, matrix.x + 0.5 * side, matrix.y + 4.5 * side)
+    assert said(page) == "From tile 0 to tile 4: 256 bytes in 1 message. In all, 0 sends 256 and 4 receives 256 bytes."
+    assert "bytes between tile 4 and others" in words(page) and "256 in" in words(page)
+    point(canvas, matrix.x + 3.5 * side, matrix.y + 4.5 * side)
+    assert said(page).startswith("From tile 3 to tile 4: nothing. ")
+    page.locator(".ipu-live").focus()
+    press(page, "Escape", "Home", "ArrowRight", "s")
+    still = view.scene.stills[0]
+    sent = view.scene.drawings[still.lanes["matrix"][0]].bars[0].length
+    assert said(page).startswith(f"From tile {int(np.argmax(sent))} to tile ")
+    press(page, "ArrowDown", "Shift+ArrowRight")
+    row = still.values["bytes"].reshape(13, 13)[:, int(np.argmax(sent))].nonzero()[0][0] + 1
+    assert said(page).startswith(f"From tile {int(np.argmax(sent)) + 1} to tile {row}: ")
+
+
 # --- everywhere -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [380, 600, 1280])
+def test_words_are_legible_at_any_width_and_panels_apart(page: Any, tmp_path: Path, width: int) -> None:
+    """A unit of the drawing is a pixel, and nothing hangs over the edge."""
+    report = programs.uneven()
+    page.set_viewport_size({"width": width, "height": 1400})
+    for made in (show.bsp(report), show.memory(report), show.exchange(report), show.timeline(report)):
+        page.goto(made.save(tmp_path / "view.html").as_uri())
+        canvas = page.locator(".ipu-live > canvas")
+        canvas.wait_for()
+        script = "(() => { const p = document.querySelector('.ipu-live').ipuPlayer; return p.size; })()"
+        wide, high = page.evaluate(script)
+        rim = canvas.bounding_box()
+        assert (rim["width"], rim["height"]) == pytest.approx((wide, high), abs=1.5)
+        assert wide == pytest.approx(min(1100, width - 16), abs=1)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        places = page.evaluate(
+            "Object.values(document.querySelector('.ipu-live').ipuPlayer.marks).map(m => [m.x, m.y, m.width, m.height])"
+        )
+        boxes = [p for p in places if all(isinstance(v, (int, float)) for v in p)]
+        assert all(x >= 0 and x + w <= wide and y + h <= high for x, y, w, h in boxes)
+        for i, (x, y, w, h) in enumerate(boxes):
+            assert not any(x < u + a and u < x + w and y < v + b and v < y + h for u, v, a, b in boxes[i + 1 :])
 
 
 def test_in_jupyterlab(lab: Lab, page: Any) -> None:
@@ -336,7 +423,7 @@ def test_names_are_text_and_axe_finds_nothing(page: Any, tmp_path: Path, dark: b
         pytest.skip("IPU_TEACH_AXE is unset: it names axe-core's axe.min.js")
     page.emulate_media(color_scheme="dark" if dark else "light")
     report = programs.uneven(name=HOSTILE)
-    for name in NAMES:
+    for name in (*NAMES, "exchange"):
         page.goto(getattr(show, name)(report).save(tmp_path / f"{name}.html").as_uri())
         page.locator(".ipu-live").wait_for()
         page.locator("summary").click()

@@ -1,15 +1,19 @@
-// The messages of an exchange, which only the view of a run has.
+// The messages of an exchange, and two runs on one axis, which only the view of a run has.
 EXTRA.bsp = (kit) => {
-  const { pen, marks, array, place } = kit;
+  const { scene, pen, marks, array, place, begin, count, still } = kit;
 
-  function arrow(start, bend, end, thick, head) {
+  // From `start` towards `end`, to the rim of a square that reaches so far to each side: as in paint.py.
+  function toward(start, end, reach) {
+    const by = end.map((v, k) => v - start[k]), part = Math.min(1, reach / (Math.max(...by.map(Math.abs)) || 1));
+    return start.map((v, k) => v + part * by[k]);
+  }
+  function arrow(start, bend, end, thick) {
     pen.lineWidth = thick;
     pen.beginPath();
     pen.moveTo(...start);
     pen.quadraticCurveTo(...bend, ...end);
     pen.stroke();
-    if (!head) return;
-    const angle = Math.atan2(end[1] - bend[1], end[0] - bend[0]), size = 4 + thick;
+    const angle = Math.atan2(end[1] - bend[1], end[0] - bend[0]), size = 3 + 2 * thick;
     pen.beginPath();
     pen.moveTo(...end);
     for (const turn of [2.7, -2.7]) pen.lineTo(end[0] + size * Math.cos(angle + turn), end[1] + size * Math.sin(angle + turn));
@@ -21,33 +25,57 @@ EXTRA.bsp = (kit) => {
       flows(mark, s, progress) {
         const messages = s.flows && s.flows[mark.name];
         if (!messages) return;
-        const cells = marks[mark.between], most = Math.max(...messages.map((m) => m[1]));
-        const middle = (i) => place(cells, i).map((v) => v + cells.side * 0.47);
+        const cells = marks[mark.between], most = Math.max(...messages.map((m) => m[1])), half = cells.side * 0.47;
+        const middle = (i) => place(cells, i).map((v) => v + half), chosen = kit.chosen && kit.chosen.mark === cells ? kit.chosen.i : -1;
+        const small = Math.min(1, Math.max(0.4, cells.side / 30)) * Math.min(1, Math.max(0.4, 20 / messages.length));
         pen.strokeStyle = pen.fillStyle = kit.ink.ink;
-        pen.setLineDash(kit.marching ? [7, 4] : []);
-        pen.lineDashOffset = -progress * 66;
-        for (const [source, size, receivers] of messages) {
-          const start = middle(source), thick = 1 + 2.5 * Math.sqrt(size / most);
-          if (typeof receivers === "number") {
-            const end = middle(receivers), [x, y] = start, [u, v] = end;
-            arrow(start, [(x + u) / 2 + 0.18 * (v - y), (y + v) / 2 - 0.18 * (u - x)], end, thick, true);
+        for (const [source, size, to] of messages) {
+          const receivers = typeof to === "number" ? [to] : Array.from(array(to, 1, to[1], to[0]));
+          // With a tile chosen, the messages of others are pale.
+          pen.globalAlpha = chosen < 0 || chosen === source || receivers.includes(chosen) ? 1 : 0.15;
+          const start = middle(source), thick = (1 + 2.5 * Math.sqrt(size / most)) * small, one = receivers.length === 1;
+          pen.setLineDash(kit.marching ? [7, 4] : []);
+          pen.lineDashOffset = -progress * 66;
+          if (receivers.length > 24) {
+            pen.lineWidth = 1.5;
+            pen.strokeRect(start[0] - half, start[1] - half, 2 * half, 2 * half);
+            const dot = cells.side * 0.15;
+            for (const [x, y] of receivers.map(middle)) pen.fillRect(x - dot, y - dot, 2 * dot, 2 * dot);
             continue;
           }
-          const ends = Array.from(array(receivers, 1, receivers[1], receivers[0]), middle);
-          const mean = [0, 1].map((k) => ends.reduce((sum, e) => sum + e[k], 0) / ends.length);
-          const fork = start.map((v, k) => v + 0.45 * (mean[k] - v));
-          arrow(start, start, fork, thick + 0.5, false);
-          if (ends.length <= 24) {
-            for (const end of ends) arrow(fork, fork, end, 0.8, true);
-          } else {
-            const h = cells.side / 2, xs = ends.map((e) => e[0]), ys = ends.map((e) => e[1]);
-            const left = Math.min(...xs) - h, top = Math.min(...ys) - h;
-            pen.lineWidth = 1.5;
-            pen.strokeRect(left, top, Math.max(...xs) + h - left, Math.max(...ys) + h - top);
+          for (const end of receivers.map(middle)) {
+            const [x, y] = start, [u, v] = end, bow = one ? 0.18 : 0;
+            const bend = [(x + u) / 2 + bow * (v - y), (y + v) / 2 - bow * (u - x)];
+            arrow(toward(start, bend, 0.28 * cells.side), bend, toward(end, bend, half + Math.min(1, 0.03 * cells.side)), one ? thick : 0.8);
           }
         }
+        pen.globalAlpha = 1;
         pen.setLineDash([]);
       },
+
+      // One of two runs, whole, on the axis that they share.
+      tape(mark, s, progress, frame) {
+        const own = (f) => still(f).lanes && still(f).lanes[mark.name], scale = mark.width / mark.span;
+        let first = 0, last = count;
+        while (!own(first)) first++;
+        while (!own(last - 1)) last--;
+        const picture = kit.keep(mark.name, mark.width, mark.height, (p) => {
+          for (let f = first; f < last; f++) {
+            kit.bars(p, own(f)[0], mark.count, (begin[f] - begin[first]) * scale, 0, scale, mark.height / mark.count, mark.width);
+          }
+        });
+        kit.text(pen, mark.heading, mark.x, mark.y - 8, 12, "left", kit.ink.soft);
+        pen.drawImage(picture, mark.x, mark.y, mark.width, mark.height);
+        kit.labels(mark);
+        pen.fillStyle = kit.ink.ink;
+        const here = begin[frame] + progress * s.cycles - begin[first];
+        if (own(frame)) pen.fillRect(mark.x + here * scale - 1, mark.y - 4, 2, mark.height + 8);
+      },
+    },
+    hit(mark, x, y) {
+      if (mark.kind !== "tape") return kit.hit(mark, x, y);
+      const inside = x > mark.x && x < mark.x + mark.width && y > mark.y && y < mark.y + mark.height;
+      return inside ? Math.floor((y - mark.y) / mark.height * mark.count) : -1;
     },
   };
 };

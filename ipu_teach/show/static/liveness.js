@@ -28,7 +28,7 @@ EXTRA.liveness = (kit) => {
       const most = top(mark), wide = mark.width / mark.count, bottom = mark.y + mark.height;
       const height = (value) => bottom - mark.height * value / most;
       kit.text(pen, mark.heading, mark.x, mark.y - 8, 12, "left", kit.ink.soft);
-      kit.text(pen, words(most), mark.x - 5, mark.y + 9, 11, "right", kit.ink.soft);
+      kit.text(pen, `${words(most)} ${mark.unit}`, mark.x - 5, mark.y + 9, 11, "right", kit.ink.soft);
       kit.text(pen, `0 ${mark.unit}`, mark.x - 5, bottom, 11, "right", kit.ink.soft);
       const steps = (path, values, from, by) => {
         for (let i = from; i >= 0 && i < mark.count; i += by) {

@@ -15,37 +15,26 @@ EXTRA.memory = (kit) => {
     return [button, toggle];
   }
   const [limit, toggleLimit] = switchOf("limit", "Scale to the limit"), [gaps, toggleGaps] = switchOf("gaps", "Include gaps");
-  const value = (name, i) => of(array(kit.still(0).values, name, kit.still(0).values[name], stack.count), i);
   const lengthOf = (bar, i) => of(array(bar, 2, bar[2], stack.count), i);
   const bars = scene.drawings[kit.still(0).lanes[stack.name][0]][2];
 
   const wideOf = (pitch) => pitch >= 8 ? 2 * Math.floor(pitch * 0.43) : pitch * (pitch > 4 ? 0.86 : 1);
 
-  // [tile, left, right] of every stack; where several tiles share a pixel, the fullest.
-  function stacks(mark) {
-    const pitch = mark.width / mark.count, wide = wideOf(pitch);
-    if (pitch >= 2) return Array.from({ length: mark.count }, (_, i) => [i, mark.x + i * pitch, mark.x + i * pitch + wide]);
-    const total = (i) => value("total", i);
-    return Array.from({ length: Math.floor(mark.width) }, (_, x) => {
-      let best = Math.floor(x / pitch);
-      for (let i = best + 1; i < (x + 1) / pitch && i < mark.count; i++) if (total(i) > total(best)) best = i;
-      return [best, mark.x + x, mark.x + x + 1.3];
-    });
-  }
   const draw = {
     stack(mark, s) {
       const [span, unit] = scene.drawings[s.lanes[mark.name][0]], shown = shows.limit ? Math.max(span, mark.limit * 1.02) : span;
       const scale = mark.height / (shown || 1), pitch = mark.width / mark.count, bottom = mark.y + mark.height;
-      const wide = wideOf(pitch), style = pitch > 5 ? kit.brushes : kit.colours, drawn = stacks(mark);
-      kit.text(pen, mark.heading, mark.x, mark.y - 8, 12, "left", kit.ink.soft);
-      kit.text(pen, `to ${words(shown)} ${unit}`, mark.x + mark.width, mark.y - 8, 12, "right", kit.ink.soft);
+      const wide = wideOf(pitch), style = pitch > 5 ? kit.brushes : kit.colours;
+      const top = `to ${words(Math.round(shown))} ${unit}`;
+      kit.text(pen, top, mark.x + mark.width, mark.y - 8, 12, "right", kit.ink.soft);
+      kit.fitted(mark.heading, mark.x, mark.y - 8, mark.width - pen.measureText(top).width - 8, 12, kit.ink.soft);
       const below = new Float64Array(mark.count);
       for (const bar of bars) {
         if (bar[0] === GAPS && !shows.gaps) continue;
         pen.fillStyle = style[bar[0]];
-        for (const [i, left, right] of drawn) {
+        for (let i = 0; i < mark.count; i++) {
           const high = lengthOf(bar, i);
-          pen.fillRect(left, bottom - (below[i] + high) * scale, right - left, high * scale);
+          pen.fillRect(mark.x + i * pitch, bottom - (below[i] + high) * scale, wide, high * scale);
           below[i] += high;
         }
       }
@@ -64,13 +53,14 @@ EXTRA.memory = (kit) => {
         kit.text(pen, `${i}`, mark.x + i * pitch + wide / 2, bottom + 14, 11, "center", kit.ink.soft);
       }
       if (pitch < 13) {
-        kit.text(pen, "tile 0", mark.x, bottom + 14, 11, "left", kit.ink.soft);
-        kit.text(pen, `tile ${words(mark.count - 1)}`, mark.x + mark.width, bottom + 14, 11, "right", kit.ink.soft);
+        kit.text(pen, mark.ends[0], mark.x, bottom + 14, 11, "left", kit.ink.soft);
+        kit.text(pen, mark.ends[1], mark.x + mark.width, bottom + 14, 11, "right", kit.ink.soft);
       }
-      if (kit.chosen && kit.chosen.key >= 0) {
+      const lit = !kit.chosen ? NaN : kit.chosen.mark === mark ? kit.chosen.i : "key" in mark ? kit.chosen.key : NaN;
+      if (lit >= 0) {
         pen.strokeStyle = kit.ink.ink;
         pen.lineWidth = 2;
-        pen.strokeRect(mark.x + kit.chosen.key * pitch - 1.5, mark.y, wide + 3, mark.height);
+        pen.strokeRect(mark.x + lit * pitch - 1.5, mark.y, wide + 3, mark.height);
       }
     },
   };
@@ -79,14 +69,8 @@ EXTRA.memory = (kit) => {
     const inside = x >= mark.x && x < mark.x + mark.width && y > mark.y && y < mark.y + mark.height;
     return inside ? Math.floor((x - mark.x) / mark.width * mark.count) : -1;
   }
-  function about(mark, i) {
-    if (mark !== stack && mark.kind !== "cells") return "";
-    const parts = bars.filter((bar) => lengthOf(bar, i)).map((bar) => `${scene.codes[bar[0]][0]} ${words(lengthOf(bar, i))}`);
-    return `tile ${value("tile", i)}: ${words(value("total", i))} of ${words(value("limit", i))} bytes, `
-      + `${words(value("always", i))} of them always live; ${parts.join("; ")}.`;
-  }
   return {
-    draw, hit, about, nodes: [kit.make("div", { className: "row" }, limit, ...(GAPS < 0 ? [] : [gaps]))],
+    draw, hit, nodes: [kit.make("div", { className: "row" }, limit, ...(GAPS < 0 ? [] : [gaps]))],
     help: `M scales the bars to the limit and back${GAPS < 0 ? "" : ", G leaves out the gaps and brings them back"}.`,
     keys: { m: toggleLimit, ...(GAPS >= 0 && { g: toggleGaps }) },
   };

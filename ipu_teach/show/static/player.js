@@ -14,11 +14,11 @@ const INKS = [
 ];
 const STYLE = `
 .ipu-view details{font:14px/1.4 system-ui,sans-serif;margin:4px 16px}
-.ipu-live{font:14px/1.4 system-ui,sans-serif;max-width:720px;color:var(--ink);background:var(--paper);border-radius:4px;padding:8px 0}
+.ipu-live{font:14px/1.4 system-ui,sans-serif;max-width:1100px;color:var(--ink);background:var(--paper);border-radius:4px;padding:8px 0}
 .ipu-live:focus-visible,.ipu-live button:focus-visible,.ipu-live select:focus-visible,.ipu-live input:focus-visible{outline:2px solid #2a8fd0;outline-offset:1px}
 .ipu-live canvas{display:block;width:100%;height:auto;touch-action:manipulation}
 .ipu-live p{margin:4px 16px;min-height:2.8em;color:var(--ink)}
-.ipu-live .soft{color:var(--soft);min-height:1.4em}
+.ipu-live .soft{color:var(--soft)}
 .ipu-live .row{display:flex;flex-wrap:wrap;gap:6px;align-items:center;margin:6px 16px}
 .ipu-live .row input{flex:1 1 100%;margin:0;accent-color:#2a8fd0}
 .ipu-live button,.ipu-live select{font:inherit;padding:2px 9px;color:var(--ink);background:var(--paper);border:1px solid var(--soft);border-radius:4px;cursor:pointer}
@@ -108,7 +108,7 @@ function live(root, scene) {
   }
   const of = (value, i) => (typeof value === "number" ? value : value[i]);
   const nameOf = (mark, i) => (mark.labels ? mark.labels[i] : `${i}`);
-  const keyOf = (mark, i) => ("key" in mark ? of(array(mark, "key", mark.key, mark.count), i) : -1 - i);
+  const keyOf = (mark, i) => ("key" in mark ? of(array(mark, "key", mark.key, mark.count), i) : NaN);  // NaN is no other's key
   const sameOf = (mark, i) => ("same" in mark ? of(array(mark, "same", mark.same, mark.count), i) : NaN);
 
   // --- elements ---
@@ -126,7 +126,7 @@ function live(root, scene) {
   said.setAttribute("aria-live", "polite");
   const button = (text, act) => make("button", { type: "button", textContent: text, onclick: act });
   const play = button("Play", () => toggle());
-  const scrub = make("input", { type: "range", min: 0, max: count, step: 1, oninput: () => { pause(); go(+scrub.value); } });
+  const scrub = make("input", { type: "range", min: 0, max: count, step: 1, oninput: () => { pause(); go(stop(+scrub.value)); } });
   scrub.setAttribute("aria-label", "Phase");
   const SPEEDS = [0.25, 0.5, 1, 2, 4];
   const speed = make("select", {}, ...SPEEDS.map((s) => new Option(`${s}x`, s)));
@@ -135,7 +135,7 @@ function live(root, scene) {
   const legend = make("ul", { className: "key" });
   const controls = make("div", { className: "row" }, scrub, button("Back", () => step(-1)), play, button("Step", () => step(1)),
     ...(phased ? [button(`Previous ${scene.group}`, () => jump(-1)), button(`Next ${scene.group}`, () => jump(1))] : []), speed);
-  box.append(status, canvas, ...(moving ? [controls] : []), said, legend,
+  box.append(canvas, legend, ...(moving ? [controls] : []), status, said,  // what changes in height comes last
     ...scene.notes.map((note) => make("p", { className: "soft", textContent: note })));
   const picture = root.querySelector("img");
   if (picture) picture.style.display = "none";
@@ -168,7 +168,7 @@ function live(root, scene) {
       const p = chip.getContext("2d");
       for (let x = 0; x < 36; x += 6) for (let y = 0; y < 36; y += 6) { p.setTransform(2, 0, 0, 2, 2 * x, 2 * y); hatch(p, i); }
       chip.setAttribute("aria-hidden", "true");
-      return make("li", {}, chip, `${scene.codes[i][1]} ${scene.codes[i][0]}`);
+      return make("li", {}, chip, `${scene.codes[i][1]} ${scene.codes[i][0]}`.trim());
     }));
   }
   function hatch(p, code) {
@@ -183,9 +183,14 @@ function live(root, scene) {
       p.stroke();
     }
   }
-  function text(p, string, x, y, size, align, colour) {
+  function text(p, string, x, y, size, align, colour, ground) {
     p.font = `${size}px system-ui, sans-serif`;
     p.textAlign = align;
+    if (ground) {
+      p.strokeStyle = ground;
+      p.lineWidth = 3;
+      p.strokeText(string, x, y);
+    }
     p.fillStyle = colour;
     p.fillText(string, x, y);
   }
@@ -234,6 +239,7 @@ function live(root, scene) {
     pen.clearRect(0, 0, width, height);
     pen.textBaseline = "alphabetic";
     for (const mark of scene.marks) DRAW[mark.kind](mark, s, progress, frame);
+    for (const mark of scene.marks) if (mark.kind === "cells" && mark.side >= 13) names(mark, s, progress);  // above arrows
     if (chosen) for (const mark of scene.marks) light(mark);
   }
 
@@ -242,13 +248,10 @@ function live(root, scene) {
       const channel = s.cells && s.cells[mark.name];
       if (!channel) return;
       text(pen, mark.heading || "", mark.x, mark.y - 8, 12, "left", ink.soft);
-      const first = array(channel, 0, channel[0], mark.count), until = array(channel, 1, channel[1], mark.count);
-      const now = progress * s.cycles, byCode = new Map(), large = mark.side >= 8;
+      const byCode = new Map(), large = mark.side >= 8, codes = codesOf(mark, s, progress);
       const inset = mark.count > 64 ? (mark.side > 3 ? 0.9 : 1) : 0.94, side = mark.side * inset;
-      const codes = new Uint8Array(mark.count);
       for (let i = 0; i < mark.count; i++) {
-        const u = of(until, i), code = u > 0 && u >= now ? of(first, i) : channel[2];
-        codes[i] = code;
+        const code = codes[i];
         let path = byCode.get(code);
         if (!path) byCode.set(code, path = new Path2D());
         const [x, y] = place(mark, i);
@@ -258,22 +261,16 @@ function live(root, scene) {
         pen.fillStyle = large ? brushes[code] : colours[code];
         pen.fill(path);
       }
-      if (mark.side < 13) return;
-      for (let i = 0; i < mark.count; i++) {
-        const [x, y] = place(mark, i), letter = scene.codes[codes[i]][1], tall = mark.side >= 26;
-        const name = nameOf(mark, i), shown = tall || !letter ? name : letter;
-        const size = Math.min(12, mark.side * 0.42, 1.5 * mark.side / Math.max(1, shown.length)), colour = inkOn(colours[codes[i]]);
-        text(pen, shown, x + side / 2, y + mark.side * (tall && letter ? 0.42 : 0.6), size, "center", colour);
-        if (tall && letter) text(pen, letter, x + side / 2, y + mark.side * 0.78, size, "center", colour);
-      }
     },
 
     lanes(mark, s, progress) {
       const channel = s.lanes && s.lanes[mark.name];
       if (!channel) return;
       const [number, from, to] = channel, [span, unit] = scene.drawings[number];
-      text(pen, mark.heading, mark.x, mark.y - 8, 12, "left", ink.soft);
-      text(pen, `${words(span)} ${unit}`, mark.x + mark.width, mark.y - 8, 12, "right", ink.soft);
+      if (mark.heading) {
+        text(pen, `${words(span)} ${unit}`, mark.x + mark.width, mark.y - 8, 12, "right", ink.soft);
+        fitted(mark.heading, mark.x, mark.y - 8, mark.width - pen.measureText(`${words(span)} ${unit}`).width - 8, 12, ink.soft);
+      }
       pen.strokeStyle = ink.line;
       pen.lineWidth = 1;
       pen.strokeRect(mark.x, mark.y, mark.width, mark.height);
@@ -285,6 +282,8 @@ function live(root, scene) {
         pen.fillStyle = ink.ink;
         pen.fillRect(mark.x + mark.width * part - 0.75, mark.y - 3, 1.5, mark.height + 6);
       }
+      pen.fillStyle = ink.ink;
+      if (mark.limit) pen.fillRect(mark.x + mark.width * mark.limit / span - 1, mark.y - 3, 2, mark.height + 6);
       labels(mark);
     },
 
@@ -300,9 +299,29 @@ function live(root, scene) {
     },
   };
 
+  // The code of each cell: its first one until its time is over, then the other.
+  function codesOf(mark, s, progress) {
+    const channel = s.cells[mark.name], first = array(channel, 0, channel[0], mark.count), now = progress * s.cycles;
+    const until = array(channel, 1, channel[1], mark.count);
+    return Uint8Array.from({ length: mark.count }, (_, i) => (of(until, i) > 0 && of(until, i) >= now ? of(first, i) : channel[2]));
+  }
+  function names(mark, s, progress) {
+    if (!s.cells || !s.cells[mark.name]) return;
+    const codes = codesOf(mark, s, progress), tall = mark.side >= 26;
+    for (let i = 0; i < mark.count; i++) {
+      const letter = scene.codes[codes[i]][1], name = nameOf(mark, i), shown = tall || !letter ? name : letter;
+      const size = Math.min(12, mark.side * 0.42, 1.5 * mark.side / Math.max(1, shown.length)), ground = colours[codes[i]];
+      const [x, y] = place(mark, i).map((v) => v + mark.side * 0.47), write = (what, part) =>
+        text(pen, what, x, y + mark.side * (part - 0.47), size, "center", inkOn(ground), ground);
+      write(shown, tall && letter ? 0.42 : 0.6);
+      if (tall && letter) write(letter, 0.78);
+    }
+  }
+
   function labels(mark) {
     const pitch = mark.height / mark.count;
-    for (let i = 0; i < mark.count && pitch >= 9; i++) {
+    (mark.ends || []).forEach((what, k) => text(pen, what, mark.x - 5, mark.y + (k ? mark.height - 1 : 9), 11, "right", ink.soft));
+    for (let i = 0; i < mark.count && pitch >= 9 && !mark.ends; i++) {
       text(pen, nameOf(mark, i), mark.x - 5, mark.y + (i + 0.72) * pitch, Math.min(11, pitch * 0.8), "right", ink.soft);
     }
   }
@@ -325,11 +344,12 @@ function live(root, scene) {
   });
   // The bars of a drawing, from (x, y) on, as far as `most`: `scale` is the width of a unit, `pitch` the height of a lane.
   function bars(p, number, count, x, y, scale, pitch, most) {
-    const rim = pitch > 5 ? 0.08 * pitch : 0, high = pitch > 5 ? pitch - 2 * rim : pitch + 0.4, style = pitch > 5 ? brushes : colours;
+    const rim = pitch > 5 ? 0.08 * pitch : 0, style = pitch > 5 ? brushes : colours;
+    const edge = (i) => (pitch > 5 ? y + i * pitch : Math.round((y + i * pitch) * ratio) / ratio);  // narrow lanes end with pixels
     for (const bar of scene.drawings[number][2]) {
       const [codes, starts, lengths] = [0, 1, 2].map((k) => array(bar, k, bar[k], count)), [, , , end, rest] = bar;
       for (let i = 0; i < count; i++) {
-        const start = of(starts, i), split = start + of(lengths, i), top = y + i * pitch + rim;
+        const start = of(starts, i), split = start + of(lengths, i), top = edge(i) + rim, high = edge(i + 1) - rim - top;
         const box = (code, from, to) => {
           const left = Math.max(0, x + from * scale), right = Math.min(most, x + to * scale);
           if (right <= left) return;
@@ -341,12 +361,40 @@ function live(root, scene) {
       }
     }
   }
+  // [code, cycles] of what a frame consists of: its phases where a tape has their drawing.
+  const tape = scene.marks.find((m) => m.kind === "tape");
+  function pieces(f) {
+    const s = still(f), lanes = tape && s.lanes && s.lanes[tape.name], top = (v) => (typeof v === "number" ? v : Math.max(...unpack(v, tape.count)));
+    return lanes ? scene.drawings[lanes[0]][2].map((bar) => [top(bar[0]), bar[3] - top(bar[1])]) : [[s.code, s.cycles]];
+  }
+  // A long run column by column, each with its shares one above the other: paint.py does the same.
   const trackOf = (mark) => keep("track", mark.width, mark.height, (p) => {
+    const byStill = new Map(), parts = [];
     for (let f = 0; f < count; f++) {
-      const x = begin[f] / total * mark.width, w = still(f).cycles / total * mark.width;
-      p.fillStyle = w > 5 ? brushes[still(f).code] : colours[still(f).code];
-      p.fillRect(x, 0, w, mark.height);
+      if (!byStill.has(frames[f])) byStill.set(frames[f], pieces(f));
+      parts.push(...byStill.get(frames[f]));
     }
+    const columns = parts.length > 64 ? 344 : 0, scale = mark.width / total, wide = mark.width / columns;
+    const spent = Array.from({ length: columns }, () => new Float64Array(scene.codes.length));
+    let x = 0;
+    for (const [code, cycles] of parts) {
+      const w = cycles * scale;
+      if (columns) {
+        for (let c = Math.floor(x / wide); c < columns && c * wide < x + w; c++) spent[c][code] += Math.min(x + w, (c + 1) * wide) - Math.max(x, c * wide);
+      } else {
+        p.fillStyle = w > 5 ? brushes[code] : colours[code];
+        p.fillRect(x, 0, w, mark.height);
+      }
+      x += w;
+    }
+    spent.forEach((column, c) => {
+      let y = 0;
+      column.forEach((part, code) => {
+        p.fillStyle = colours[code];
+        p.fillRect(c * wide, y, wide + 0.4, part / wide * mark.height);
+        y += part / wide * mark.height;
+      });
+    });
   });
 
   function light(mark) {
@@ -378,31 +426,45 @@ function live(root, scene) {
   const extra = scene.view in EXTRA ? EXTRA[scene.view](kit) : {};
   const help = extra.help || "";
   Object.assign(DRAW, extra.draw);
-  said.before(...(extra.nodes || []));
+  const [buttons = "", ...more] = extra.nodes || [];
+  status.before(buttons);
+  said.after(...more);
   box.setAttribute("aria-label", `${scene.title}. ${moving ? `Keys: space plays, left and right step, ${phased
     ? `page up and down go by ${scene.group}, ` : ""}home, end, ${help ? "" : "plus and minus for speed, "}` : "Keys: "}up and down go through the parts. ${help}`);
 
   // --- words ---
   function say() {
     const frame = frameAt(), s = still(frame);
+    status.textContent = told(frame, s);
+    scrub.value = at ? frame + 1 : 0;
+    scrub.setAttribute("aria-valuetext", status.textContent.split(". ")[0]);
+    said.textContent = chosen ? about(s, chosen) : "Point at a part of the picture, or press up and down, for its numbers. " + help;
+    if (extra.say) extra.say(s);
+  }
+  function told(frame, s) {
     if (moving) {
       const group = groupOf(frame), last = group + 1 < starts.length ? starts[group + 1] : count;
       const where = `${scene.group} ${words(group + 1)} of ${words(starts.length)}`;
       const phase = phased ? `, phase ${frame - starts[group] + 1} of ${last - starts[group]}` : "";
       const long = s.cycles ? `, ${words(s.cycles)} modelled cycles` : "";
-      status.textContent = `${where[0].toUpperCase()}${where.slice(1)}${phase}. ${s.label}${long}${s.note && `; ${s.note}`}.`;
-    } else {
-      status.textContent = s.note || scene.title;
+      return `${where[0].toUpperCase()}${where.slice(1)}${phase}. ${s.label}${long}${s.note && `; ${s.note}`}.`;
     }
-    scrub.value = Math.round(at);
-    scrub.setAttribute("aria-valuetext", status.textContent.split(". ")[0]);
-    said.textContent = chosen ? about(s, chosen) : "Point at a part of the picture, or press up and down, for its numbers. " + help;
-    if (extra.say) extra.say(s);
+    return s.note || scene.title;
+  }
+  // Room for the longest words, so that nothing moves while they change.
+  function reserve() {
+    const long = (f) => still(f).label.length + still(f).note.length;
+    let longest = 0;
+    for (let f = 1; f < count; f++) if (long(f) > long(longest)) longest = f;
+    status.style.minHeight = "";
+    status.textContent = told(longest, still(longest));
+    status.style.minHeight = `${Math.ceil(status.getBoundingClientRect().height)}px`;
+    say();
   }
   function about(s, { mark, i }) {
     const own = extra.about && extra.about(mark, i);
     if (own) return own;
-    const { say, values = {} } = mark.say ? mark : s;
+    const other = s.about && s.about[mark.name], { say, values = {} } = other ? { say: other[0], values: other[1] } : mark.say ? mark : s;
     const value = (name) => of(array(values, name, values[name], mark.count), i);
     return say.replace(/\{(-?)(\w+)\}/g, (_, minus, name) =>
       name === "i" ? i : name === "label" ? nameOf(mark, i) : minus ? words(s.cycles - value(name)) : value(name) < 0 ? "none" : words(value(name)));
@@ -422,15 +484,19 @@ function live(root, scene) {
     at = Math.min(count, Math.max(0, position));
     refresh();
   }
+  // Where a step stops after `frames` of them have begun: at the end of the last, or within it.
+  const stop = (begun) => (begun ? begun - 1 + (still(begun - 1).at || 1) : 0);
   function step(by) {
     pause();
-    go(by > 0 ? Math.floor(at + 1e-9) + 1 : Math.ceil(at - 1e-9) - 1);
+    const begun = Math.ceil(at - 1e-9), here = stop(begun);
+    if (by > 0) go(at < here - 1e-9 ? here : begun < count ? stop(begun + 1) : at);
+    else go(at > here + 1e-9 ? here : stop(Math.max(0, begun - 1)));
   }
   function jump(by) {
     pause();
     const group = groupOf(frameAt()), end = starts[group + 1] ?? count;
-    if (by > 0) go(at < end ? end : starts[group + 2] ?? count);
-    else go(at > starts[group] + 1 ? starts[group] + 1 : (starts[group - 1] ?? -1) + 1);
+    if (by > 0) go(stop(at < stop(end) ? end : starts[group + 2] ?? count));
+    else go(stop(at > stop(starts[group] + 1) ? starts[group] + 1 : (starts[group - 1] ?? -1) + 1));
   }
   function toggle() {
     if (playing) return pause();
@@ -456,7 +522,7 @@ function live(root, scene) {
     const passed = Math.max(0, now - clock) / 1000 * speed.value / pace;
     if (reduced.matches ? passed >= 1 : true) {
       const before = frameAt();
-      at = Math.min(count, reduced.matches ? Math.floor(at + 1e-9) + 1 : at + passed);
+      at = reduced.matches && frameAt() + 1 < count ? stop(Math.ceil(at - 1e-9) + 1) : Math.min(count, at + passed);
       clock = now;
       if (at >= count) return pause();
       if (frameAt() !== before || at === 0) say();
@@ -507,7 +573,7 @@ function live(root, scene) {
       let f = begin.findIndex((b) => b >= cycles);
       if (f < 0) f = count;
       pause();
-      return go(f);
+      return go(stop(f));
     }
     if (chosen) choose(null);
   }
@@ -522,6 +588,7 @@ function live(root, scene) {
   function destroy() {
     playing = false;
     watch.disconnect();
+    grown.disconnect();
     scheme.removeEventListener("change", retheme);
     reduced.removeEventListener("change", still_);
     box.remove();
@@ -529,12 +596,22 @@ function live(root, scene) {
   }
 
   let fresh = true;  // nothing was touched yet: the first Play begins at the beginning
-  at = moving ? Math.min(count, scene.poster + 1) : 1;
+  at = moving ? stop(Math.min(count, scene.poster + 1)) : 1;
   status.setAttribute("aria-live", "polite");
-  theme();
-  if (extra.lay) extra.lay();
-  refresh();
-  const player = { destroy, draw, go, toggle, count,
+  let room = 0;
+  function fit() {
+    if (room === box.clientWidth) return;
+    room = box.clientWidth;
+    [width, height] = layout(scene, room);
+    theme();
+    if (extra.lay) extra.lay();
+    reserve();
+    draw();
+  }
+  const grown = new ResizeObserver(fit);
+  grown.observe(box);
+  fit();
+  const player = { destroy, draw, go, toggle, count, marks, get size() { return [width, height]; },
     get at() { return at; }, get playing() { return playing; }, get touched() { return !fresh; } };
   box.ipuPlayer = player;  // for tests and measurements
   return player;

@@ -43,19 +43,20 @@ EXTRA.program = (kit) => {
 
   const draw = {
     tree(mark) {
-      const right = mark.x + mark.width, place = (k) => right - BAR - 12 - COLUMN * (columns - 1 - k), { soft, line } = kit.ink;
+      const tight = mark.width < 560, long = tight ? 30 : BAR, right = mark.x + mark.width, { soft, line } = kit.ink;
+      const place = (k) => right - long - 12 - (tight ? 62 : COLUMN) * (columns - 1 - k);
       kit.text(pen, mark.heading, mark.x, mark.y - 8, 12, "left", soft);
-      mark.columns.forEach((name, k) => kit.text(pen, name, place(k), mark.y - 8, 12, "right", soft));
+      mark.columns.forEach((name, k) => kit.text(pen, tight ? name.split(" ").pop() : name, place(k), mark.y - 8, 12, "right", soft));
       rows.forEach((i, row) => {
-        const top = mark.y + row * mark.pitch, base = top + mark.pitch * 0.7, x = mark.x + 14 * depth[i];
+        const top = mark.y + row * mark.pitch, base = top + mark.pitch * 0.7, x = mark.x + (tight ? 8 : 14) * depth[i];
         pen.fillStyle = line;
         if (row % 2) { pen.globalAlpha = 0.18; pen.fillRect(mark.x - 4, top, mark.width + 8, mark.pitch); pen.globalAlpha = 1; }
         if (inner[i]) kit.text(pen, open[i] ? "\u2212" : "+", x, base, 13, "left", soft);
-        kit.fitted(mark.labels[i], x + 14, base, place(0) - 50 - x, 12, kit.ink.ink);
+        kit.fitted(mark.labels[i], x + 14, base, place(0) - (tight ? 30 : 50) - x, 12, kit.ink.ink);
         for (let k = 0; k < columns; k++) kit.text(pen, mark.cells[i * columns + k], place(k), base, 12, "right", kit.ink.ink);
         if (share[i]) {
           pen.fillStyle = kit.brushes[code[i]];
-          pen.fillRect(right - BAR, top + mark.pitch * 0.2, Math.max(1, BAR * share[i] / 1000), mark.pitch * 0.6);
+          pen.fillRect(right - long, top + mark.pitch * 0.2, Math.max(1, long * share[i] / 1000), mark.pitch * 0.6);
         }
         if (kit.chosen && kit.chosen.i === i) {
           pen.strokeStyle = kit.ink.ink;

@@ -85,7 +85,8 @@ EXTRA.timeline = (kit) => {
             pen.lineWidth = 2;
             pen.strokeRect(left + 1, y + 1, Math.max(wide - 2, 1), high - 2);
           }
-          if (wide > 30) kit.fitted(mark.names[get("title", i)], left + 4, y + mark.pitch * 0.68, wide - 8, 11, inkOn(kit.colours[code]));
+          const name = mark.names[get("title", i)];
+          if (wide > Math.min(60, 12 + 7 * name.length)) kit.fitted(name, left + 4, y + mark.pitch * 0.68, wide - 8, 11, inkOn(kit.colours[code]));
         }
       });
     },

@@ -1,0 +1,225 @@
+"""The view `exchange`: who sends what to whom, an exchange at a time.
+
+On the left a matrix, senders across and receivers down, with the bytes that each tile sends above it and those that each
+receives beside it; on the right one tile with its partners. Words name the pattern. Bytes are what arrives: what several
+tiles hear is sent once, and counts at each of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ipu_teach.cost.transfers import Transfers
+from ipu_teach.errors import InvalidOptionError, counted
+from ipu_teach.report import Report
+from ipu_teach.show import palette
+from ipu_teach.show.facts import checked, titled
+from ipu_teach.show.palette import Code
+from ipu_teach.show.scene import Bar, Drawing, Matrix, Partners, Scene, Still, label, number
+from ipu_teach.show.view import View
+from ipu_teach.types import Array
+
+MOST_BINS = 64  # of the matrix each way; more tiles share them
+MOST_EXCHANGES = 40
+MOST_BYTES = 150_000  # of a scene
+FILLED = 0.6  # of all pairs: beyond that everybody speaks to everybody
+FEW = 0.25  # of the tiles of the other side: so few speak to all, or hear all
+NOTHING, MARGIN = 0, 6  # codes; between them five steps of bytes
+SIDE = 272.0
+
+
+def exchange(report: Report) -> View:
+    """Every exchange of the run in `report` as a matrix of senders and receivers, with the pattern in words.
+
+    More than 64 tiles share 64 columns and rows. Of more than 40 exchanges, and fewer in a scene that would be larger than
+    150 kB, those with most bytes are shown; the view says so. Raises `InvalidOptionError` for something that is no report, or
+    in which nothing crosses between tiles.
+    """
+    checked(report, "exchange")
+    found = _exchanges(report)
+    if not found:
+        raise InvalidOptionError("""show.exchange() was given a run in which nothing crosses between tiles.
+            next:  show.tiles(tensor) says where elements live; what a vertex needs from another tile is exchanged.""")
+    most = MOST_EXCHANGES
+    while True:
+        scene = _scene(report, found, most)
+        if len(scene.json()) <= MOST_BYTES or most == 1:
+            return View(scene)
+        most //= 2
+
+
+@dataclass(frozen=True, eq=False)
+class Exchange:
+    """One exchange of a compiled step that ran `runs` times: pairs of tiles, with bytes and the cycles it takes."""
+
+    name: str
+    runs: int
+    cycles: float
+    slowest: int
+    transfers: Transfers
+    source: Array
+    to: Array
+    size: Array
+
+    @property
+    def total(self) -> int:
+        """Bytes that arrive."""
+        return int(self.size.sum())
+
+
+def _exchanges(report: Report) -> list[Exchange]:
+    found = []
+    numbers, runs = np.unique(report.step_numbers, return_counts=True)
+    for step, times in zip(numbers.tolist(), runs.tolist(), strict=True):
+        cost, sent = report.step_cost(step), report.transfers(step)
+        for phase in report.phases(step):
+            transfers = sent[phase.exchange] if phase.exchange >= 0 else ()
+            if len(transfers) and isinstance(transfers, Transfers) and phase.busy is not None:
+                heard = [len(to) for to in transfers.receivers]
+                source, size = np.repeat(transfers.source, heard), np.repeat(transfers.size, heard)
+                name, slowest = label(f"{cost.kind} {cost.name}".strip(), 48), int(np.argmax(phase.busy))
+                to = np.concatenate(transfers.receivers)
+                found.append(Exchange(name, times, phase.cycles, slowest, transfers, source, to, size))
+    return found
+
+
+def pattern(source: Array, to: Array) -> tuple[str, str]:
+    """(the name of the pattern in which tiles `source[i]` send to tiles `to[i]`, what it means here)."""
+    pairs = np.unique(np.stack((source, to)), axis=1)
+    senders, receivers = np.unique(pairs[0]), np.unique(pairs[1])
+    many, heard = counted(len(senders), "tile"), counted(len(receivers), "tile")
+    away = np.unique(pairs[1] - pairs[0])
+    if len(senders) == len(receivers) == 1:
+        return "one message", f"tile {senders[0]} sends to tile {receivers[0]}"
+    if len(senders) == 1:
+        return "broadcast", f"tile {senders[0]} sends to {heard}"
+    if len(receivers) == 1:
+        return "gather", f"{many} send to tile {receivers[0]}"
+    if len(away) <= 2 and set(np.abs(away).tolist()) == {1}:
+        return "neighbours", f"{many} send to the tiles next to them"
+    if len(away) == 1:
+        return "shift", f"{many} send to the tile {abs(away[0])} {'further on' if away[0] > 0 else 'further back'}"
+    everybody = np.union1d(senders, receivers)
+    if pairs.shape[1] > FILLED * len(everybody) * (len(everybody) - 1):
+        return "all to all", f"{counted(len(everybody), 'tile')} send to nearly all others"
+    if len(senders) <= FEW * len(receivers):
+        return "several broadcasts", f"{many} send to {heard}"
+    if len(receivers) <= FEW * len(senders):
+        return "several gathers", f"{many} send to {heard}"
+    return "scattered", f"{many} send to {heard}, {pairs.shape[1] / len(senders):.1f} each"
+
+
+def _scene(report: Report, every: list[Exchange], most: int) -> Scene:
+    tiles = report.target.num_tiles
+    each = -(-tiles // MOST_BINS)
+    bins = -(-tiles // each)
+    kept = set(sorted(range(len(every)), key=lambda i: -every[i].total)[:most])
+    shown = [one for i, one in enumerate(every) if i in kept]
+    notes = ["Bytes are counted where they arrive; what several tiles hear is sent once. Cycles are modelled."]
+    if len(shown) < len(every):
+        notes.append(f"The picture shows the {len(shown)} of {len(every)} exchanges in which most bytes arrive.")
+    if each > 1:
+        notes.append(f"A row and a column stand for up to {each} tiles: the sum of their bytes.")
+    matrices = [_binned(one, each, bins) for one in shown]
+    largest = max(int(sizes.max()) for sizes, _ in matrices)
+    bounds = np.unique([max(1, -(-largest // part)) for part in (16, 8, 4, 2, 1)])
+    stills, drawings = [], []
+    for which, (one, (sizes, messages)) in enumerate(zip(shown, matrices, strict=True)):
+        sent = np.bincount(one.transfers.source // each, one.transfers.size, bins).astype(np.int64)
+        received = sizes.reshape(bins, bins).sum(axis=1)
+        bars = (Bar(MARGIN, 0, sent, 0), Bar(MARGIN, 0, received, 0))
+        drawings.append(Drawing(int(max(sent.max(), received.max())), bars, "bytes"))
+        code = np.where(sizes > 0, 1 + np.searchsorted(bounds, sizes), NOTHING)
+        times = f", {one.runs:,} times" if one.runs > 1 else ""
+        stills.append(
+            Still(
+                f"{one.name}{times}",
+                _note(one),
+                MARGIN,
+                one.cycles,
+                True,
+                {"matrix": (code, 1, NOTHING)},
+                {"matrix": (which, 0, drawings[-1].span)},
+                values={"bytes": sizes, "messages": messages},
+                say="{bytes} bytes in {messages} messages",
+            )
+        )
+    ticks = tuple(f"{each * (bins * i // 4):,}" for i in range(4)) if bins >= 8 else tuple(f"{i}" for i in range(bins))
+    poster = max(range(len(shown)), key=lambda i: shown[i].cycles)
+    return Scene(
+        "exchange",
+        titled(report, f"Who sends to whom: {counted(len(every), 'exchange')} on {counted(tiles, 'tile')}"),
+        _sentence(every, tiles),
+        74 + SIDE + 48,
+        _codes(bounds),
+        (
+            Matrix("matrix", "bytes from a tile to a tile", 64, 78, SIDE, SIDE, bins**2, bins, tiles, each, ticks),
+            Partners("partners", "", 424, 34, 280, SIDE + 44, "matrix"),
+        ),
+        tuple(stills),
+        np.arange(len(stills)),
+        _table(every),
+        tuple(drawings),
+        poster,
+        tuple(notes),
+        "exchange",
+    )
+
+
+def _binned(one: Exchange, each: int, bins: int) -> tuple[Array, Array]:
+    """(int64[bins * bins] bytes, messages): from the column's tiles to the row's."""
+    cell = one.to // each * bins + one.source // each
+    sizes = np.bincount(cell, one.size, bins**2).astype(np.int64)
+    return sizes, np.bincount(cell, minlength=bins**2).astype(np.int64)
+
+
+def _codes(bounds: Array) -> tuple[Code, ...]:
+    blues = palette.FILL[5 - len(bounds) : 5]
+    steps = [
+        Code(f"up to {bound:,} bytes", f"{i + 1}", blue.light, blue.dark, "")
+        for i, (bound, blue) in enumerate(zip(bounds.tolist(), blues, strict=True))
+    ]
+    unused = [palette.REST] * (5 - len(steps))
+    margin = Code("sent, above, and received, beside", "B", palette.COMPUTE.light, palette.COMPUTE.dark, "")
+    return (palette.PAPER, *steps, *unused, margin)
+
+
+def _note(one: Exchange) -> str:
+    name, what = pattern(one.source, one.to)
+    sent = np.bincount(one.transfers.source, one.transfers.size).astype(np.int64)
+    received = np.bincount(one.to, one.size).astype(np.int64)
+    return (
+        f"{name}, {what}: {one.total:,} bytes arrive from {counted(len(one.transfers), 'message')}; {_most(sent, 'send')}, and "
+        f"{_most(received, 'receive')}; tile {one.slowest} is the slowest"
+    )
+
+
+def _most(sizes: Array, verb: str) -> str:
+    """Who sends or receives most, and how much."""
+    first, *others = np.flatnonzero(sizes == sizes.max()).tolist()
+    if others:
+        return f"{len(others) + 1:,} tiles {verb} most, {sizes[first]:,} each"
+    return f"tile {first} {verb}s most, {sizes[first]:,}"
+
+
+def _sentence(every: list[Exchange], tiles: int) -> str:
+    worst = max(every, key=lambda one: one.cycles)
+    note = _note(worst)
+    others = "the only one" if len(every) == 1 else f"there are {len(every):,} different ones"
+    total = sum(one.total * one.runs for one in every)
+    return (
+        f"{note[0].upper()}{note[1:]}. This is the longest exchange, {worst.name}, {number(worst.cycles)} modelled cycles; "
+        f"{others} on {counted(tiles, 'tile')}. In the run {total:,} bytes arrive."
+    )
+
+
+def _table(every: list[Exchange]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    rows = []
+    for one in every:
+        name = pattern(one.source, one.to)[0]
+        for source, size, to in zip(one.transfers.source, one.transfers.size, one.transfers.receivers, strict=True):
+            heard = f"{to[0]}" if len(to) == 1 else f"{counted(len(to), 'tile')}, {to[0]} to {to[-1]}"
+            rows.append((one.name, f"{one.runs:,}", name, f"{source}", heard, f"{size:,}"))
+    return ("exchange", "runs", "pattern", "sender", "receivers", "bytes"), tuple(rows)
