@@ -6,31 +6,53 @@ stays what it is. An answer works on copies, so it cannot change what it is comp
 
 from __future__ import annotations
 
-import _thread
 import dis
 import inspect
 import sysconfig
-import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import numpy as np
 
-from ipu_teach.errors import LONGEST, IPUTeachError, shown
+from ipu_teach.errors import LONGEST, AnswerKindError, IPUTeachError, shown
 from ipu_teach.graph.source import in_words
 from ipu_teach.lessons.panel import Bars, number
+from ipu_teach.lessons.watching import TooLong, as_it_was, put_back, within
 
 TOLERANCE = 1e-6  # of the largest number of the right answer
-LIMIT = 60.0  # seconds that a check may take
+LIMIT = 8.0  # seconds that an answer may take; what does not end at once is over within 10
 LONGEST_CALL = 96  # characters of a call as a verdict quotes it
 
 PACKAGE = Path(__file__).resolve().parents[1]
 ELSEWHERE = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
+class Kind(Enum):
+    """How a check ended."""
+
+    PASSED = "passed"
+    NOT_YET = "not yet"
+    NOT_ATTEMPTED = "not attempted"
+    ERROR = "error in the answer"
+    UNJUDGED = "not judged"
+
+
+Rows = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Found:
+    """How a check ended, in words."""
+
+    kind: Kind
+    rows: Rows = ()
+    bars: Bars | None = None
 
 
 @dataclass(frozen=True)
@@ -59,24 +81,35 @@ class NotAttempted(Exception):
 class Broken(Exception):
     """The learner's code raised `error` while `tried` was tried."""
 
-    def __init__(self, tried: str, error: Exception) -> None:
-        super().__init__(str(error))
+    def __init__(self, tried: str, error: BaseException) -> None:
+        super().__init__(tried)
         self.tried = tried
         self.error = error
 
     @property
-    def rows(self) -> tuple[tuple[str, str], ...]:
+    def rows(self) -> Rows:
         """The error in a few lines, with the line of the learner's that raised it."""
         error, line = self.error, line_of(self.error)
-        found: tuple[tuple[str, str], ...]
         if isinstance(error, IPUTeachError):
-            came = f"{type(error).__name__}: {error.tried}"
             own = "" if "check(" in error.line else error.line  # which is what called all of this
-            found = (("where", error.where), ("line", own or line), ("next", error.next_step))
+            found: Rows = (("where", error.where), ("line", own or line), ("next", error.next_step))
+        elif isinstance(error, RecursionError):
+            why = "something contains or calls itself, and Python went round until it had enough."
+            found = (("line", line), ("why", why), ("next", "look for what ends the round; call your answer by itself."))
+        elif isinstance(error, SystemExit):
+            found = (("line", line), ("why", "exit() ends a program; an answer ends with `return`."), ("next", "leave it out."))
         else:
-            came = f"{type(error).__name__}: {shown_text(str(error))}".removesuffix(": ")
             found = (("line", line), ("next", "mend that line, or call your answer by itself to see more."))
-        return (("tried", self.tried), ("came", came), *found)
+        return (("tried", self.tried), ("came", said_by(error)), *found)
+
+
+def said_by(error: BaseException) -> str:
+    """An error's class and message; its class alone where it cannot say its message."""
+    try:
+        text = error.tried if isinstance(error, IPUTeachError) else shown_text(str(error))
+    except Exception:
+        text = ""
+    return f"{type(error).__name__}: {text}".removesuffix(": ")
 
 
 def shown_text(text: str) -> str:
@@ -85,7 +118,7 @@ def shown_text(text: str) -> str:
     return text if len(text) <= 200 else text[:199] + "…"
 
 
-def line_of(error: Exception) -> str:
+def line_of(error: BaseException) -> str:
     """The learner's last line on the way to the error, in words."""
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
         path = frame.f_code.co_filename
@@ -94,50 +127,63 @@ def line_of(error: Exception) -> str:
     return ""
 
 
-@contextmanager
-def answering(tried: str) -> Iterator[None]:
-    """Around every call into the learner's code."""
-    try:
-        yield
-    except (NotYet, NotAttempted, Broken):
-        raise
-    except Exception as error:
-        raise Broken(tried, error) from error
+class answering:
+    """Around every call into the learner's code. What that rebinds of what checks use is put back at once."""
+
+    def __init__(self, tried: str) -> None:
+        self.tried = tried
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        put_back()
+        if error is not None and not isinstance(error, (NotYet, NotAttempted, Broken, KeyboardInterrupt)):  # SystemExit too
+            raise Broken(self.tried, error) from error
 
 
-@contextmanager
-def limited(seconds: float) -> Iterator[None]:
-    """What takes longer is interrupted, as by Ctrl-C, and is `NotYet`. Only a main thread can be: elsewhere nothing is done.
+def judged(judge: Callable[..., Passed], answers: Sequence[Any]) -> Found:
+    """How the check of `answers` ends. Raises nothing but the learner's own interruption, and comes to an end.
 
-    The engine's compiled loops listen to that too, and put back what they had written.
+    Every text is made in here, for even the repr of an answer may fail, or take for ever.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    state, lock = {"over": False, "done": False}, threading.Lock()
-
-    def interrupt() -> None:
-        with lock:
-            if not state["done"]:
-                state["over"] = True
-                _thread.interrupt_main()
-
-    timer = threading.Timer(seconds, interrupt)
-    timer.daemon = True
-    timer.start()
     try:
-        try:
-            yield
-        finally:
-            timer.cancel()
-            with lock:  # an interruption comes before this, or never
-                state["done"] = True
+        with as_it_was(), np.errstate():
+            return within(LIMIT, lambda: _judged(judge, answers))
+    except TooLong:
+        rows = (
+            ("tried", "your answer, until it ends"),
+            ("came", f"nothing: after {LIMIT:g} seconds it was stopped"),
+            ("next", "look for a loop that never ends, or for far more work than the exercise needs."),
+        )
+        return Found(Kind.NOT_YET, rows)
+
+
+def _judged(judge: Callable[..., Passed], answers: Sequence[Any]) -> Found:
+    try:
+        return _in_words(judge, answers)
     except KeyboardInterrupt:
-        if not state["over"]:
-            raise
-        came = f"nothing: after {seconds:g} seconds it was stopped"
-        next_step = "look for a loop that never ends, or for far more work than the exercise needs."
-        raise NotYet("your answer, until it ends", came, next_step=next_step) from None
+        raise
+    except BaseException as error:  # an answer that is no plain value, or a mistake of ours
+        why = "the answer is something that cannot be looked at, or the check itself has a fault. It was not judged."
+        advice = "return plain numbers, lists or programs. If you do, please report this."
+        rows = (("tried", "to judge your answer"), ("came", said_by(error)), ("line", line_of(error)), ("why", why))
+        return Found(Kind.UNJUDGED, (*rows, ("next", advice)))
+
+
+def _in_words(judge: Callable[..., Passed], answers: Sequence[Any]) -> Found:
+    try:
+        if any(is_blank(answer) for answer in answers):
+            return Found(Kind.NOT_ATTEMPTED)
+        passed = judge(*answers)
+    except NotAttempted:
+        return Found(Kind.NOT_ATTEMPTED)
+    except NotYet as found:
+        return Found(Kind.NOT_YET, found.rows, found.bars)
+    except AnswerKindError as error:
+        return Found(Kind.NOT_YET, (("tried", "nothing yet"), ("came", error.tried), ("next", error.next_step)))
+    except Broken as found:
+        return Found(Kind.ERROR, found.rows)
+    return Found(Kind.PASSED, (("tried", passed.tried),), passed.bars)
 
 
 def is_blank(answer: object) -> bool:
@@ -147,17 +193,26 @@ def is_blank(answer: object) -> bool:
     if isinstance(answer, tuple):
         return any(part is ... for part in answer)
     code = getattr(answer, "__code__", None)
-    if code is None:
+    if not isinstance(code, CodeType):
         return False
     idle = {"RESUME", "NOP", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE", "COPY_FREE_VARS", "MAKE_CELL"}
     done = list(dis.get_instructions(code))
     return {step.opname for step in done} <= idle and all(step.argval is None for step in done if "CONST" in step.opname)
 
 
+def name_of(answer: object) -> str:
+    """The name of a function, as a verdict calls it."""
+    try:
+        name = getattr(answer, "__name__", None)
+    except Exception:
+        name = None
+    return name[:40] if type(name) is str else "answer"
+
+
 def call_text(answer: object, arguments: Sequence[object]) -> str:
     """A call as a verdict quotes it: the answer's name and its arguments, in one line."""
     given = ", ".join(quoted(a) for a in arguments)
-    text = f"{getattr(answer, '__name__', 'answer')}({given})"
+    text = f"{name_of(answer)}({given})"
     return text if len(text) <= LONGEST_CALL else text[: LONGEST_CALL - 2] + "…)"
 
 
@@ -177,18 +232,23 @@ def quoted(value: object) -> str:
 def call(answer: Callable[..., Any], *arguments: Any) -> Any:
     """What the answer returns for copies of the arguments. Changing them is `NotYet`, returning `...` is `NotAttempted`."""
     tried = call_text(answer, arguments)
+    names: list[str] = []
     try:
-        inspect.signature(answer).bind(*arguments)
-    except (TypeError, ValueError) as error:
-        raise NotYet(
-            tried, came=f"the function does not take these arguments: {error}", next_step="keep its first line as it came."
-        ) from None
+        signature = inspect.signature(answer)
+    except Exception:  # some of C's functions have none, and what claims to be one may be none
+        signature = None
+    if signature is not None:
+        try:
+            names = list(signature.bind(*arguments).arguments)
+        except TypeError as error:
+            came = f"the function does not take these arguments: {error}"
+            raise NotYet(tried, came, next_step="keep its first line as it came.") from None
     copies = deepcopy(arguments)
     with answering(tried):
         result = answer(*copies)
     if result is ...:
         raise NotAttempted
-    for parameter, before, after in zip(inspect.signature(answer).parameters, arguments, copies, strict=False):
+    for parameter, before, after in zip(names, arguments, copies, strict=False):
         if difference(after, before):
             raise NotYet(
                 tried,
@@ -260,7 +320,7 @@ def compare(
             why=known.why if known else "",
             next_step=known.next_step if known else next_step,
         )
-    return Passed(f"{getattr(answer, '__name__', 'answer')} on {len(cases)} sets of numbers, drawn at random")
+    return Passed(f"{name_of(answer)} on {len(cases)} sets of numbers, drawn at random")
 
 
 def _alike(suspect: Callable[..., Any], cases: Sequence[tuple[Any, ...]], results: Sequence[Any]) -> bool:

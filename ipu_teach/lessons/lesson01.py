@@ -334,15 +334,15 @@ def _culprit(answer: Any, graph: Any) -> Passed:
     try:
         Engine(graph, program.Sequence())
     except ComputeSetRaceError as error:
-        race, name = error, re.findall(r"compute set '(.+?)'", str(error))[0]
+        race = error
     else:
         raise NotYet(tried, "the detector finds nothing in this graph", next_step="run the cell that builds the graph again.")
     pair = {int(v) for v in re.findall(r"vertex (\d+)", race.where)}
-    if answer[0] != name:
+    if f"compute set {answer[0]!r}" not in str(race):
         came = f"{answer[0]!r}, and the detector names another"
         if answer[0] in INNOCENT:
             raise NotYet(tried, came, "", INNOCENT[answer[0]], "look for a compute set in which two ranges of outputs overlap.")
-        near = did_you_mean(answer[0], (*INNOCENT, name))
+        near = did_you_mean(answer[0], (*INNOCENT, "thirds"))
         raise NotYet(
             tried, came, "", "there is no compute set of that name.", near + "Names are those that the graph was given."
         )

@@ -41,11 +41,14 @@ def _program(answer: Callable[..., Any], tried: str, *arguments: Any) -> Program
     return made
 
 
-def _all_of(program: Program) -> Iterator[Program]:
-    """A program and every program inside it."""
+def _all_of(program: Program, around: tuple[Program, ...] = ()) -> Iterator[Program]:
+    """A program and every program inside it. One that contains itself is `NotYet`."""
+    if any(program is outer for outer in around):
+        why = "such a program would never end, and nobody could write it down."
+        raise NotYet("your program", f"a {type(program).__name__} that contains itself", why=why, next_step="make a new one.")
     yield program
     for child in program.children():
-        yield from _all_of(child)
+        yield from _all_of(child, (*around, program))
 
 
 # --- 02.1 -------------------------------------------------------------------------------------------------------------
@@ -199,12 +202,12 @@ def _no_exchange(answer: Callable[..., Any]) -> Passed:
         if graph.get_tile_mapping(a) != before:
             why = "a was moved. Others count on where it lies; only b is yours to place."
             raise NotYet(tried, "another mapping of a", "a where it was", why, "call set_tile_mapping for parts of b only.")
-        graph.create_host_read("b", b)
+        graph.create_host_read("check of 02.3", b)
         values = draw.normal(size=(rows, columns)).astype(np.float32)
         graph.set_initial_value(a, values)
         engine = _loaded(graph, Copy(a.transpose(), b), tried)
         engine.run()
-        assert np.array_equal(engine.read_tensor("b"), values.T)  # a mapping never changes a value
+        assert np.array_equal(engine.read_tensor("check of 02.3"), values.T)  # a mapping never changes a value
         received, _ = engine.report.exchange_bytes_per_tile
         crossing = max(crossing, int(received.sum()))
         if crossing:
@@ -239,8 +242,8 @@ def _countdown(answer: Callable[..., Any]) -> Passed:
     left, ticks = graph.add_variable(INT, (), "left"), graph.add_variable(INT, (), "ticks")
     for name, tensor in (("left", left), ("ticks", ticks)):
         graph.set_tile_mapping(tensor, 0)
-        graph.create_host_write(f"{name}/write", tensor)
-        graph.create_host_read(f"{name}/read", tensor)
+        graph.create_host_write(f"write {name}", tensor)
+        graph.create_host_read(f"read {name}", tensor)
     tried = "a countdown"
     program = _program(answer, tried, graph, left, ticks)
     _guard(graph, program)
@@ -258,15 +261,15 @@ def _countdown(answer: Callable[..., Any]) -> Passed:
     starts = (0, 1, 5, 10, 17)
     for start in starts:
         rounds[0] = 0
-        engine.write_tensor("left/write", start)
-        engine.write_tensor("ticks/write", 0)
+        engine.write_tensor("write left", start)
+        engine.write_tensor("write ticks", 0)
         try:
             with answering(f"a countdown from {start}"):
                 engine.run()
         except Broken:
             if rounds[0] <= MOST_ROUNDS:
                 raise
-        done, rest = int(engine.read_tensor("ticks/read")), int(engine.read_tensor("left/read"))
+        done, rest = int(engine.read_tensor("read ticks")), int(engine.read_tensor("read left"))
         if (done, rest) != (start, 0) or rounds[0] > MOST_ROUNDS:
             wrong.append((start, MOST_ROUNDS + 1 if rounds[0] > MOST_ROUNDS else done, rest))
     if wrong:
@@ -276,10 +279,10 @@ def _countdown(answer: Callable[..., Any]) -> Passed:
 
 def _guard(graph: Graph, program: Program) -> None:
     """Let every loop whose end the device decides report its rounds, so that an endless one can be stopped."""
-    pulse = graph.add_constant(INT, (1,), [0], "check/pulse")
+    pulse = graph.add_constant(INT, (1,), [0], "check of 02.4")
     graph.set_tile_mapping(pulse, 0)
     for number_, loop in enumerate([p for p in _all_of(program) if isinstance(p, (RepeatWhileTrue, RepeatWhileFalse))]):
-        loop.body = Sequence(loop.body, Copy(pulse, graph.add_device_to_host_fifo(f"check/rounds{number_}", INT, 1)))
+        loop.body = Sequence(loop.body, Copy(pulse, graph.add_device_to_host_fifo(f"check of 02.4, loop {number_}", INT, 1)))
 
 
 def _counted_wrongly(wrong: list[tuple[int, int, int]], starts: tuple[int, ...], program: Program) -> NotYet:

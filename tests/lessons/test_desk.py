@@ -224,18 +224,6 @@ There is no exercise 1.1.
 01.1 is an exercise, and predict() is for the other kind.
   next:  check("01.1", …)."""),
     (lambda: predict("01.7", 5), UnknownExerciseError, "There is no prediction '01.7'."),
-    (lambda: check("01.1"), AnswerKindError, """\
-check('01.1') was given 0 answers; it takes 1.
-  where: The time of a superstep
-  next:  give it a function."""),
-    (lambda: check("01.1", 5), AnswerKindError, """\
-check('01.1') takes a function and was given 5.
-  where: The time of a superstep
-  next:  give the function itself, without brackets: the check calls it."""),
-    (lambda: check("01.5", ("thirds", 3, 4)), AnswerKindError, """\
-check('01.5') was given 1 answer; it takes 2.
-  where: Point at the race
-  next:  give it a value and a graph."""),
     (lambda: predict("01.0", "long"), AnswerKindError, """\
 Prediction 01.0 was given 'long'.
   where: One slow tile
