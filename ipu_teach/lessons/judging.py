@@ -10,23 +10,25 @@ import dis
 import inspect
 import sysconfig
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from enum import Enum
+from fractions import Fraction
 from pathlib import Path
 from types import CodeType
 from typing import Any
 
 import numpy as np
 
-from ipu_teach.errors import LONGEST, AnswerKindError, IPUTeachError, shown
+from ipu_teach.errors import LONGEST, AnswerKindError, IPUTeachError, counted, shown
 from ipu_teach.graph.source import in_words
 from ipu_teach.lessons.panel import Bars, number
 from ipu_teach.lessons.watching import TooLong, as_it_was, put_back, within
 
-TOLERANCE = 1e-6  # of the largest number of the right answer
+TOLERANCE = 1e-6  # of the largest number of the right answer: 16 roundings to FLOAT, and a 500th of one to HALF
 LIMIT = 8.0  # seconds that an answer may take; what does not end at once is over within 10
+ORDINARY = "drawn"  # how the names of ordinary cases begin
 LONGEST_CALL = 96  # characters of a call as a verdict quotes it
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -72,6 +74,12 @@ class NotYet(Exception):
         super().__init__(why or came)
         self.rows = (("tried", tried), ("came", came), ("expected", expected), ("why", why), ("next", next_step))
         self.bars = bars
+
+    def with_more(self, why: str) -> NotYet:
+        """The same with more of a reason."""
+        said = dict(self.rows)
+        said["why"] = f"{said['why']} {why}".strip()
+        return NotYet(said["tried"], said["came"], said["expected"], said["why"], said["next"], self.bars)
 
 
 class NotAttempted(Exception):
@@ -271,22 +279,40 @@ def difference(got: object, expected: object) -> str:
             return f"{shown(got)} is not a row of numbers"
         if mine.shape != right.shape:
             return f"{len(mine)} numbers, not {len(right)}" if mine.ndim == right.ndim == 1 else f"the shape {mine.shape}"
-        with np.errstate(invalid="ignore"):  # inf - inf
-            close = np.abs(mine - right.astype(float)) <= TOLERANCE * float(np.abs(right).max(initial=0))
+        if right.dtype.kind in "biu":
+            close = mine == right
+        else:
+            with np.errstate(invalid="ignore"):  # inf - inf
+                close = np.abs(mine - right.astype(float)) <= TOLERANCE * float(np.abs(right).max(initial=0))
         if close.all():
             return ""
         first = tuple(int(i) for i in np.argwhere(~close)[0])
         place = first[0] if len(first) == 1 else first
-        return f"{number(mine[first])} at {place}, not {number(right[first])}"
+        return f"{precisely(mine[first], right[first])} at {place}, not {number(right[first])}"
     if isinstance(expected, (int, float, np.number)):
-        if not isinstance(got, (int, float, np.number)) or isinstance(got, complex):
+        value = plain(got)
+        if value is None:
             return "nothing: is there a `return`?" if got is None else f"{shown(got)}, which is no number"
         try:
-            close_by = abs(float(got) - float(expected)) <= TOLERANCE * abs(float(expected))
+            whole = isinstance(expected, (int, np.integer))
+            near = value == expected if whole else abs(float(value) - float(expected)) <= TOLERANCE * abs(float(expected))
         except OverflowError:  # a whole number beyond all floats
-            close_by = False
-        return "" if close_by else quoted(got)
+            near = False
+        return "" if near or value != value and expected != expected else precisely(value, expected)
     return "" if got == expected else shown(got)
+
+
+def plain(value: object) -> int | float | Fraction | None:
+    """A number as Python has it: of numpy's kinds, an array without dimensions, a Fraction; None for what is no number."""
+    if isinstance(value, np.ndarray) and value.ndim == 0 or isinstance(value, np.generic):
+        value = value.item()
+    return value if isinstance(value, (int, float, Fraction)) and not isinstance(value, bool) else None
+
+
+def precisely(mine: Any, right: Any) -> str:
+    """A wrong number with as many digits as it takes to see that it is wrong."""
+    text = quoted(float(mine) if isinstance(mine, Fraction) else mine)
+    return repr(float(mine)) if text == quoted(right) and abs(mine) < 1e300 else text
 
 
 @dataclass(frozen=True)
@@ -301,27 +327,54 @@ class Suspect:
 def compare(
     answer: Callable[..., Any],
     oracle: Callable[..., Any],
-    cases: Sequence[tuple[Any, ...]],
-    suspects: Sequence[Suspect] = (),
+    cases: Mapping[str, tuple[Any, ...]],
+    suspects: Iterable[Suspect] = (),
     next_step: str = "try that call in a cell of your own, and follow it by hand.",
 ) -> Passed:
-    """Compare an answer with an independent computation on every case. A known mistake is called by its name."""
-    results = [call(answer, *case) for case in cases]
-    for case, got in zip(cases, results, strict=True):
-        right = oracle(*case)
-        where = difference(got, right)
-        if not where:
-            continue
-        known = next((s for s in suspects if _alike(s.like, cases, results)), None)
-        raise NotYet(
-            call_text(answer, case),
-            came=where,
-            expected=quoted(right),
-            why=known.why if known else "",
-            next_step=known.next_step if known else next_step,
-        )
-    return Passed(f"{name_of(answer)} on {len(cases)} sets of numbers, drawn at random")
+    """Compare an answer with an independent computation on every case. A known mistake is called by its name.
+
+    `cases`: by what is special about each; ORDINARY begins the names of the others, of which the first is told where it goes
+    wrong. An answer that is right on all of those has the special case named.
+    """
+    results = {name: call(answer, *case) for name, case in cases.items()}
+    wrong = {name: words for name, case in cases.items() if (words := difference(results[name], oracle(*case)))}
+    if not wrong:
+        return Passed(f"{name_of(answer)} on {len(cases)} sets of numbers, drawn at random")
+    told = next((name for name in wrong if name.startswith(ORDINARY)), next(iter(wrong)))
+    case, pairs = cases[told], list(zip(cases.values(), results.values(), strict=True))
+    known = next((s for s in suspects if _alike(s.like, pairs)), None) or _rounded(oracle, pairs)
+    came, why = wrong[told], known.why if known else ""
+    if came and results[told] is None and any(result is not None for result in results.values()):
+        came, why = "None", "one way through the function ends without a `return`; elsewhere it returns something."
+    if (
+        not why
+        and len(wrong) > 2
+        and len(numbers := {plain(result) for result in results.values()}) == 1
+        and None not in numbers
+    ):
+        why, next_step = "it gives the same whatever it is given.", "work it out from the arguments."
+    if not why and not any(name.startswith(ORDINARY) for name in wrong):
+        why = f"the other cases are right. What is special here: {told}."
+    advice = known.next_step if known else next_step
+    raise NotYet(call_text(answer, case), came=came, expected=quoted(oracle(*case)), why=why, next_step=advice)
 
 
-def _alike(suspect: Callable[..., Any], cases: Sequence[tuple[Any, ...]], results: Sequence[Any]) -> bool:
-    return all(not difference(got, suspect(*case)) for case, got in zip(cases, results, strict=True))
+def _rounded(oracle: Callable[..., Any], pairs: Sequence[tuple[tuple[Any, ...], Any]]) -> Suspect | None:
+    """Whether every result is the right one, rounded to some number of digits or made in HALF."""
+    rights = [oracle(*case) for case, _ in pairs]
+    values = [value for _, result in pairs if (value := plain(result)) is not None]
+    mine = [float(value) for value in values if -1e300 < value < 1e300]
+    if len(mine) < len(pairs) or not all(isinstance(right, float) for right in rights):
+        return None
+    for digits in range(5):
+        if all(abs(m - round(right, digits)) < 1e-9 for m, right in zip(mine, rights, strict=True)):
+            why = f"this is right, and then rounded to {counted(digits, 'digit')} after the point."
+            return Suspect(oracle, why, "leave the rounding to whoever prints it.")
+    if all(abs(m - right) <= 2**-9 * max(abs(right), 1) for m, right in zip(mine, rights, strict=True)):
+        why = "this is near everywhere, 0.2 % off at most: that is how rounding on the way looks, and not another formula."
+        return Suspect(oracle, why, "keep to whole numbers and Python's own floats; divide last.")
+    return None
+
+
+def _alike(suspect: Callable[..., Any], pairs: Sequence[tuple[tuple[Any, ...], Any]]) -> bool:
+    return all(not difference(result, suspect(*case)) for case, result in pairs)
