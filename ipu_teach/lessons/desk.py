@@ -20,6 +20,7 @@ _passed: dict[str, Any] = {}  # the answers that passed in this kernel, by exerc
 _handed_out: dict[str, Any] = {}  # the reference answers that given() returned
 
 
+MOST_COUNTED = 10**6  # of attempts, so that the file stays small
 SIGNS = {Kind.PASSED: "✓", Kind.NOT_YET: "✗", Kind.NOT_ATTEMPTED: "○", Kind.ERROR: "!", Kind.UNJUDGED: "?"}
 
 
@@ -48,18 +49,21 @@ def check(name: str, *answers: Any) -> Verdict:
     if verdict and not given_out:
         _passed[name] = answers[0]
     if verdict.kind is not Kind.NOT_ATTEMPTED and not given_out:
-        learned().change(name, lambda record: _count(record, "solved" if verdict else "not yet"))
+        learned().change(name, lambda record: _count(record, verdict.kind))
     return verdict
 
 
-def _count(record: Record, outcome: str) -> None:
-    record["attempts"] = _whole(record.get("attempts")) + 1
-    if outcome == "solved" or record.get("state") not in ("solved", "given"):
-        record["state"] = outcome
+def _count(record: Record, kind: Kind) -> None:
+    record["attempts"] = min(_whole(record.get("attempts")) + 1, MOST_COUNTED)
+    before = record.get("kinds")
+    kinds = {k.value: n for k in Kind if (n := _whole(before.get(k.value) if isinstance(before, dict) else 0))}
+    record["kinds"] = kinds | {kind.value: min(kinds.get(kind.value, 0) + 1, MOST_COUNTED)}
+    if kind is Kind.PASSED or record.get("state") not in ("solved", "given"):
+        record["state"] = "solved" if kind is Kind.PASSED else "not yet"
 
 
 def _whole(value: object) -> int:
-    return value if is_whole(value) and value >= 0 else 0
+    return min(value, MOST_COUNTED) if is_whole(value) and value >= 0 else 0
 
 
 def _judged(exercise: Exercise, answers: tuple[Any, ...], given_out: bool) -> Verdict:

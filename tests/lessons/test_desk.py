@@ -126,14 +126,16 @@ def test_attempts_are_counted_and_solved_stays_solved() -> None:
     check("01.1", blank)
     assert learned().record("01.1") == {}
     check("01.1", lambda *a: 0)
-    assert learned().record("01.1") == {"attempts": 1, "state": "not yet"}
+    assert learned().record("01.1") == {"attempts": 1, "state": "not yet", "kinds": {"not yet": 1}}
     check("01.1", right)
     check("01.1", lambda *a: 0)
-    assert learned().record("01.1") == {"attempts": 3, "state": "solved"}
+    check("01.1", lambda *a: 1 / 0)
+    kinds = {"passed": 1, "not yet": 2, "error in the answer": 1}
+    assert learned().record("01.1") == {"attempts": 4, "state": "solved", "kinds": kinds}
 
 
 def test_records_that_were_edited_by_hand_do_no_harm() -> None:
-    learned().change("01.1", lambda r: r.update(attempts="many", hints=-3, prediction={}, state=[]))
+    learned().change("01.1", lambda r: r.update(attempts="many", hints=-3, prediction={}, state=[], kinds=[3]))
     learned().change("01.3", lambda r: r.update(prediction=["x", None]))
     check("01.1", right)
     assert "hint 1 of 3" in repr(hint("01.1"))
@@ -250,6 +252,9 @@ Prediction 01.0 was given 'long'.
   where: One slow tile
   next:  give one value; the answer: a number from 0 on."""),
     (lambda: predict("01.0", float("nan")), AnswerKindError, "Prediction 01.0 was given nan."),
+    (lambda: predict("01.0", np.inf), AnswerKindError, "Prediction 01.0 was given inf."),
+    (lambda: predict("01.0", 10**400), AnswerKindError, f"Prediction 01.0 was given 1{'0' * 78}…."),
+    (lambda: predict("01.0", [1, 2]), AnswerKindError, "Prediction 01.0 was given [1, 2]."),
     (lambda: predict("01.0", True), AnswerKindError, "Prediction 01.0 was given True."),
     (lambda: predict("01.3", 5), AnswerKindError, """\
 Prediction 01.3 was given 5.
@@ -305,6 +310,13 @@ def test_a_prediction_is_locked_and_compared() -> None:
     compared = repr(predict("01.3", actual=(5, 0.54)))
     assert compared.endswith("  you guessed: tile 4, waiting share 0.25\n  it is:       tile 5, waiting share 0.54")
     assert learned().record("01.3") == {"prediction": [4, 0.25]}
+
+
+def test_predictions_take_numpys_numbers() -> None:
+    predict("01.3", (np.int64(4), np.float32(0.25)))
+    assert learned().record("01.3") == {"prediction": [4, 0.25]}
+    predict("01.0", np.array(7.5))
+    assert learned().record("01.0") == {"prediction": [7.5]}
 
 
 def test_a_prediction_counts_for_being_made() -> None:
@@ -370,7 +382,7 @@ def test_progress_is_a_table() -> None:
     desk.given("01.3")
     text = repr(progress("01"))
     lines = {line[:4]: line for line in text.splitlines()}
-    assert text.splitlines()[0] == "1 of 5 exercises solved, 1 given"
+    assert text.splitlines()[0] == "1 of 5 exercises solved, 1 given; 0 of 2 predictions made"
     assert lines["01.1"].split()[-3:] == ["✓", "solved", "1"]
     assert lines["01.2"].split()[-4:] == ["not", "yet", "1", "1"]
     assert lines["01.3"].split()[-2:] == ["→", "given"]
