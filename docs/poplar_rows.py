@@ -314,7 +314,7 @@ TENSOR = [
     Row("Tensor::getDebugStr", "Tensor.get_debug_str", "", "t.get_debug_str()"),
     Row("Tensor::getVarStr", "Tensor.get_var_str", "", "t.get_var_str()"),
     Row("Tensor::shapeToString", "Tensor.shape_to_string", "", "t.shape_to_string()"),
-    Row("Tensor::operator==", "same_view", "a function; `==` on tensors compares objects", "same_view(t, t)"),
+    Row("Tensor::operator==", "same_view", "a function; `a == b` says the same", "same_view(t, t)"),
     Row("concat", "concat", "a list, and the dimension", "concat([t, t], 1)"),
     Row("append", "append", "", "append(vec, one)"),
     Row("interleave", "", "Poplar has none either: `concat` of `reshape((n, 1))` along dimension 1, then `flatten`"),

@@ -202,7 +202,8 @@ def build_parser() -> argparse.ArgumentParser:
     text = "put a fresh copy of a lesson into the work folder; your old one is kept beside it"
     command = commands.add_parser("reset", help=text, description=text)
     command.add_argument("lesson", metavar="LESSON", help=f"{lesson}, or index")
-    command.set_defaults(do=lambda given: learner.reset(given.lesson))
+    command.add_argument("--progress", action="store_true", help="forget what was done in it too, predictions included")
+    command.set_defaults(do=lambda given: learner.reset(given.lesson, given.progress))
 
     text = "say what is installed, what is missing, and what to do about it"
     command = commands.add_parser("doctor", help=text, description=text)

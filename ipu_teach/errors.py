@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 LONGEST = 80  # characters of a value quoted in an error
 _GOES_ON = re.compile(r"\n +(?! |where: |line: |next: )")
@@ -111,6 +111,10 @@ class PoplarIndexError(PoplarError, IndexError):
 
 class PoplarTypeError(PoplarError, TypeError):
     """Element types do not match, or something is no element type at all."""
+
+
+class DeviceValueError(PoplarError, TypeError):
+    """A tensor was used as if it were a number: what it holds is on the device, and not there while a program is written."""
 
 
 class TensorMetadataError(PoplarError):
@@ -252,6 +256,88 @@ class WithoutSome:
 
         def __getattr__(self, name: str) -> NoReturn:
             raise missing(type(self).__name__, name, type(self).not_here, dir(type(self)))
+
+
+class WithoutValue:
+    """A class whose objects name memory of the device: what Python asks of a number is refused, with what to use instead."""
+
+    __slots__ = ()
+    __array_ufunc__ = None  # numpy's numbers leave it to the methods below
+
+    def _same(self, other: Any) -> bool:
+        """True if it names the same memory as another of its class."""
+        raise NotImplementedError
+
+    @staticmethod
+    def _line() -> str:
+        """The learner's line."""
+        raise NotImplementedError
+
+    def _refuse(self, what: str, advice: str) -> NoReturn:
+        raise DeviceValueError(f"""A tensor was used as if it were a number, in {what}. It is a name for memory on the device,
+            and has no value while the program is written.
+            where: {self!r}
+            line:  {self._line()}
+            next:  {advice}""")
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, WithoutValue):
+            return self._same(other)
+        return False if other is None else self._refuse(f"tensor == {shown(other)}", _compared_by("eq"))
+
+    def __ne__(self, other: object) -> bool:
+        if isinstance(other, WithoutValue):
+            return not self._same(other)
+        return True if other is None else self._refuse(f"tensor != {shown(other)}", _compared_by("neq"))
+
+    def __hash__(self) -> int:
+        raise NotImplementedError
+
+
+_READ = "to see its value: graph.create_host_read(handle, tensor), then engine.read_tensor(handle) after a run."
+_LOOK = "let the device look: If(tensor, …) and RepeatWhileTrue(condition, tensor, body) take a tensor as it is."
+_COMPARED = {"lt": ("<", "lt"), "le": ("<=", "lteq"), "gt": (">", "gt"), "ge": (">=", "gteq")}
+_COUNTED = {
+    "add": ("+", "popops.add"), "sub": ("-", "popops.sub"), "mul": ("*", "popops.mul"), "truediv": ("/", "popops.div"),
+    "floordiv": ("//", "popops.div"), "mod": ("%", "popops.rem"), "pow": ("**", "popops.pow"),
+    "matmul": ("@", "poplin.mat_mul"), "and": ("&", "popops.bitwise_and"), "or": ("|", "popops.bitwise_or"),
+    "xor": ("^", "popops.bitwise_xor"), "lshift": ("<<", "popops.shift_left"), "rshift": (">>", "popops.shift_right"),
+}  # fmt: skip
+_IN_PLACE = ("add", "sub", "mul", "truediv")
+_ALONE = {"neg": ("-", "neg"), "invert": ("~", "bitwise_not"), "abs": ("abs of ", "abs")}
+
+
+def _compared_by(call: str) -> str:
+    return f"let the device compare: popops.{call}(graph, a, b, program) gives a tensor for If. Or {_READ}"
+
+
+def _refusing(what: str, advice: str) -> Callable[..., NoReturn]:
+    def refuse(self: WithoutValue, *others: object) -> NoReturn:
+        self._refuse(what.format(*map(shown, others)), advice)
+
+    return refuse
+
+
+def _refuse_numbers() -> None:
+    def add(name: str, what: str, advice: str) -> None:
+        setattr(WithoutValue, f"__{name}__", _refusing(what, advice))
+
+    add("bool", "a condition: if, while, and, or, not, bool()", _LOOK)
+    for name in ("int", "float", "complex", "index", "round"):
+        add(name, f"{name}()" if name != "index" else "place of a whole number", _READ)
+    for name, (sign, call) in _COMPARED.items():
+        add(name, f"tensor {sign} {{}}", _compared_by(call))
+    for name, (sign, call) in _ALONE.items():
+        add(name, f"{sign}tensor", f"let the device do it: popops.{call}(graph, tensor, program) returns a tensor.")
+    for name, (sign, call) in _COUNTED.items():
+        made = f"let the device do it: {call}(graph, a, b, program) returns a tensor"
+        add(name, f"tensor {sign} {{}}", f"{made}.")
+        add(f"r{name}", f"{{}} {sign} tensor", f"{made}.")
+        within = f"let the device do it: {call}_in_place(graph, tensor, other, program)."
+        add(f"i{name}", f"tensor {sign}= {{}}", within if name in _IN_PLACE else f"{made}; then Copy.")
+
+
+_refuse_numbers()
 
 
 class ProfilingDisabledError(PoplarError):

@@ -76,6 +76,8 @@ class Sequence(Program):
         self.programs.append(_program(program, "Sequence"))
         return self
 
+    append = add  # as of a list
+
     def children(self) -> tuple[Program, ...]:
         return tuple(self.programs)
 

@@ -43,6 +43,7 @@ from ipu_teach.errors import (
     CodeletError,
     ComputeSetRaceError,
     ControlProgramError,
+    DeviceValueError,
     GraphConnectionError,
     GraphMemoryAllocationError,
     GraphObjectCreationError,
@@ -557,30 +558,34 @@ VIEWS: list[Case] = [
         A tensor cannot be indexed with True.
           where: Tensor('v', FLOAT, shape (3,))
           next:  use integers, slices and `...`; which elements are meant must be known when the graph is built."""),
-    ("slice", lambda w: w.v[1:4], PoplarIndexError, r"""
-        The slice 1:4 does not fit dimension 0, which has 3 elements.
-          where: Tensor('v', FLOAT, shape (3,))
-          next:  use whole numbers from 0 to 3."""),
-    ("slice of one element", lambda w: w.v[:1][0:2], PoplarIndexError, r"""
-        The slice 0:2 does not fit dimension 0, which has 1 element.
-          where: Tensor(a view of 'v', FLOAT, shape (1,))
-          next:  use whole numbers from 0 to 1."""),
     ("slice by floats", lambda w: w.v[0.0:1.5], PoplarIndexError, r"""
-        The slice 0.0:1.5 does not fit dimension 0, which has 3 elements.
+        The slice 0.0:1.5 is none.
           where: Tensor('v', FLOAT, shape (3,))
-          next:  use whole numbers from 0 to 3."""),
+          next:  use whole numbers from 0 to 3, and a step that is not 0."""),
     ("slice step", lambda w: w.v[::0], PoplarIndexError, r"""
-        The slice ::0 has the step 0.
+        The slice ::0 is none.
           where: Tensor('v', FLOAT, shape (3,))
-          next:  use a whole number that is not 0."""),
+          next:  use whole numbers from 0 to 3, and a step that is not 0."""),
     ("slice step float", lambda w: w.v[0:2:0.5], PoplarIndexError, r"""
-        The slice 0:2:0.5 has the step 0.5.
+        The slice 0:2:0.5 is none.
           where: Tensor('v', FLOAT, shape (3,))
-          next:  use a whole number that is not 0."""),
-    ("slice of a list", lambda w: concat([w.v, w.k])[7:], PoplarIndexError, r"""
-        The slice 7: does not fit dimension 0, which has 6 elements.
+          next:  use whole numbers from 0 to 3, and a step that is not 0."""),
+    ("slice of a list", lambda w: concat([w.v, w.k])["a":], PoplarIndexError, r"""
+        The slice 'a': is none.
           where: Tensor(a view of 'v' and others, FLOAT, shape (6,))
-          next:  use whole numbers from 0 to 6."""),
+          next:  use whole numbers from 0 to 6, and a step that is not 0."""),
+    ("a condition", lambda w: bool(w.v), DeviceValueError, r"""
+        A tensor was used as if it were a number, in a condition: if, while, and, or, not, bool(). It is a name for memory on the device, and has no value while the program is written.
+          where: Tensor('v', FLOAT, shape (3,))
+          next:  let the device look: If(tensor, …) and RepeatWhileTrue(condition, tensor, body) take a tensor as it is."""),  # noqa: E501
+    ("compared", lambda w: w.s == 0, DeviceValueError, r"""
+        A tensor was used as if it were a number, in tensor == 0. It is a name for memory on the device, and has no value while the program is written.
+          where: Tensor('s', FLOAT, shape ())
+          next:  let the device compare: popops.eq(graph, a, b, program) gives a tensor for If. Or to see its value: graph.create_host_read(handle, tensor), then engine.read_tensor(handle) after a run."""),  # noqa: E501
+    ("calculated with", lambda w: np.float32(2) * w.v, DeviceValueError, r"""
+        A tensor was used as if it were a number, in np.float32(2.0) * tensor. It is a name for memory on the device, and has no value while the program is written.
+          where: Tensor('v', FLOAT, shape (3,))
+          next:  let the device do it: popops.mul(graph, a, b, program) returns a tensor."""),  # noqa: E501
     ("slice()", lambda w: w.x.slice(2, 5), PoplarIndexError, r"""
         slice(2, 5) does not fit dimension 0, which has 4 elements.
           where: Tensor('x', FLOAT, shape (4, 3))

@@ -28,6 +28,7 @@ from ipu_teach import (
     Vertex,
     concat,
 )
+from ipu_teach.errors import DeviceValueError
 from ipu_teach.graph.tensor import Layout
 from ipu_teach.types import Array
 
@@ -98,7 +99,7 @@ class Pair:
 
 @st.composite
 def slices(draw: st.DrawFn, length: int) -> slice:
-    bounds = st.none() | st.integers(-length, length)
+    bounds = st.none() | st.integers(-length - 2, length + 2)
     return slice(draw(bounds), draw(bounds), draw(st.none() | st.sampled_from([1, 2, 3, -1, -2])))
 
 
@@ -209,6 +210,55 @@ def test_iterating_and_length() -> None:
     assert [r.shape for r in rows] == [(4,)] * 3
     assert np.array_equal(np.stack([r.positions() for r in rows]), matrix.positions())
     assert matrix.element_type is INT and matrix.dtype is INT
+
+
+ASKED: dict[str, Callable[[Any], Any]] = {
+    "if": lambda t: 1 if t else 0,
+    "==": lambda t: t == 0,
+    "!=": lambda t: t != "a",
+    "in": lambda t: t in [3],
+    "<=": lambda t: np.int32(1) <= t,
+    ">": lambda t: t > np.arange(3),
+    "+": lambda t: t + t,
+    "numpy +": lambda t: np.int32(1) + t,
+    "array @": lambda t: np.ones(3) @ t,
+    "-=": lambda t: t.__isub__(1),
+    "**=": lambda t: t.__ipow__(2),
+    "<<": lambda t: 1 << t,
+    "-": lambda t: -t,
+    "abs": abs,
+    "float": float,
+    "int": int,
+    "round": round,
+    "index": lambda t: [1, 2][t],
+    "range": range,
+}
+
+
+@pytest.mark.parametrize("ask", ASKED.values(), ids=ASKED)
+def test_what_python_asks_of_a_number_is_refused(ask: Callable[[Any], Any]) -> None:
+    graph = new_graph()
+    for shape in ((), (3,)):
+        with pytest.raises(DeviceValueError) as caught:
+            ask(graph.add_variable(INT, shape))
+        assert isinstance(caught.value, TypeError)
+        assert "test_graph.py, line " in caught.value.line and caught.value.next_step
+
+
+def test_equal_tensors_are_the_same_view() -> None:
+    graph = new_graph()
+    matrix, other = graph.add_variable(INT, (3, 4)), graph.add_variable(INT, (3, 4))
+    listed = concat([matrix[i] for i in (0, 2)]), concat([matrix[0], matrix[1:][1]])
+    for a, b in ((matrix, matrix.flatten().reshape((3, 4))), (matrix[:0], other[:0]), listed):
+        assert a == b and (a != b) is False and hash(a) == hash(b) and {a: 1}[b] == 1
+    for c in (other, matrix.transpose(), matrix[0], matrix.flatten(), None):
+        assert matrix != c and (matrix == c) is False
+
+
+def test_slices_end_where_the_tensor_does() -> None:
+    vector = new_graph().add_variable(INT, (7,))
+    assert [vector[a:b].shape[0] for a, b in ((5, 99), (9, 12), (-99, 2), (3, None))] == [2, 0, 2, 4]
+    assert vector.slice(4) == vector[4:] and vector.reshape((7, 1)).slice(0, dim=1).shape == (7, 1)
 
 
 def test_layouts_are_interned() -> None:

@@ -27,6 +27,7 @@ from ipu_teach import (
     UpsampleMethod,
     append,
     concat,
+    program as programs,
     same_view,
 )
 from ipu_teach.poplibs import poputil
@@ -454,3 +455,9 @@ def test_bad_arguments_end_in_errors_of_the_kit(data: st.DataObject) -> None:
             pass
         except TypeError as error:  # only Python's own, for the number of arguments
             assert "argument" in str(error)
+
+
+def test_programs_are_appended_as_to_a_list() -> None:
+    first = programs.Sequence()
+    assert first.append(programs.Sync()).append(programs.Sequence()) is first
+    assert [type(program).__name__ for program in first.children()] == ["Sync", "Sequence"]

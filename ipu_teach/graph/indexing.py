@@ -93,23 +93,12 @@ def check_key(tensor: Tensor, parts: tuple[Any, ...], key: Any) -> None:
 
 
 def slice_bounds(tensor: Tensor, part: slice, axis: int) -> tuple[int, int, int]:
-    """numpy's meaning of a slice, but a bound beyond the end is an error: it is a slip far more often than a wish."""
-    length = tensor.shape[axis]
-    start, stop, step = part.start, part.stop, part.step
-    plain = type(start) is int and type(stop) is int and step is None
-    if plain and 0 <= start <= length and 0 <= stop <= length:
-        return start, stop, 1
-    for bound in (start, stop):
-        if bound is not None and not (is_whole(bound) and -length <= bound <= length):
-            raise PoplarIndexError(f"""The slice {_slice_text(part)} does not fit dimension {axis}, which has
-                {counted(length, "element")}.
-                where: {tensor!r}
-                next:  use whole numbers from 0 to {length}.""")
-    if step is not None and (not is_whole(step) or step == 0):
-        raise PoplarIndexError(f"""The slice {_slice_text(part)} has the step {shown(step)}.
+    """numpy's meaning of a slice: a bound beyond the end is the end."""
+    if not all(bound is None or is_whole(bound) for bound in (part.start, part.stop, part.step)) or part.step == 0:
+        raise PoplarIndexError(f"""The slice {_slice_text(part)} is none.
             where: {tensor!r}
-            next:  use a whole number that is not 0.""")
-    return part.indices(length)
+            next:  use whole numbers from 0 to {tensor.shape[axis]}, and a step that is not 0.""")
+    return part.indices(tensor.shape[axis])
 
 
 def out_of_range(tensor: Tensor, index: Any, axis: int) -> PoplarIndexError:

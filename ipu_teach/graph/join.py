@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ipu_teach.errors import GraphObjectCreationError, TensorCreationError, shown
 from ipu_teach.graph.tensor import Tensor, concat
 
@@ -31,8 +29,4 @@ def same_view(a: Tensor, b: Tensor) -> bool:
     for given in (a, b):
         if not isinstance(given, Tensor):
             raise GraphObjectCreationError(f"same_view() was given {shown(given)}.", next_step="give two tensors.")
-    if a.graph is not b.graph or a.dtype is not b.dtype or a.shape != b.shape:
-        return False
-    if a.layout is b.layout or not a.num_elements:
-        return a.offset == b.offset or not a.num_elements
-    return bool(np.array_equal(a.positions(), b.positions()))
+    return a == b

@@ -22,12 +22,14 @@ from ipu_teach.errors import (
     PoplarTypeError,
     TensorCreationError,
     WithoutSome,
+    WithoutValue,
     counted,
     shown,
 )
 from ipu_teach.graph import not_here, text
 from ipu_teach.graph.indexing import cut, up_to
 from ipu_teach.graph.layouts import MOST_DIMENSIONS, Form, Layout, Shape, as_shape, dense, is_whole, refuse_to_list
+from ipu_teach.graph.source import caller, in_words
 from ipu_teach.graph.variables import VariableInterval
 from ipu_teach.types import BOOL, QUARTER, Array, DType, QuarterMetadata, as_dtype, metadata_of
 
@@ -46,10 +48,11 @@ class UpsampleMethod(Enum):
     REPEAT = "repeat"
 
 
-class Tensor(WithoutSome):
+class Tensor(WithoutSome, WithoutValue):
     """A view of elements of one dtype. It holds no values: only Copy and Execute move data.
 
-    `shape`: a tuple of ints; `element_type`: its dtype. Index and slice it as in numpy (integers, slices, `...`).
+    `shape`: a tuple of ints; `element_type`: its dtype. Index and slice it as in numpy (integers, slices, `...`). `a == b` says
+    whether two tensors are the same view. What Python asks of a number raises `DeviceValueError`.
     """
 
     __slots__ = ("offset", "form")
@@ -115,6 +118,18 @@ class Tensor(WithoutSome):
     def __iter__(self) -> Iterator[Tensor]:
         return (self[i] for i in range(len(self)))
 
+    _line = staticmethod(lambda: in_words(caller()))
+
+    def _same(self, other: Tensor) -> bool:
+        if self.graph is not other.graph or self.dtype is not other.dtype or self.shape != other.shape:
+            return False
+        if self.layout is other.layout or not self.num_elements:
+            return self.offset == other.offset or not self.num_elements
+        return bool(np.array_equal(self.positions(), other.positions()))
+
+    def __hash__(self) -> int:
+        return hash((self.num_elements and self.offset, self.shape, self.dtype))
+
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise PoplarTypeError(f"""A tensor was used as if it held numbers: it only names elements in the machine's memory.
             where: {self!r}
@@ -172,10 +187,12 @@ class Tensor(WithoutSome):
     def slice(self, begin: int | Sequence[int], end: int | Sequence[int] | None = None, dim: int = 0) -> Tensor:
         """Elements `begin` up to, not including, `end` of one dimension. Raises `PoplarIndexError` if outside.
 
-        `slice((2, 5), dim=1)` takes an interval. `slice((0, 2), (3, 4))` takes one begin and one end for each dimension,
-        from the first on.
+        `slice(2)` goes on to the end. `slice((2, 5), dim=1)` takes an interval. `slice((0, 2), (3, 4))` takes one begin and one
+        end for each dimension, from the first on.
         """
-        if not is_whole(begin) and end is None:
+        if end is None and is_whole(begin):
+            end = self.shape[self._axis(dim)]
+        elif end is None:
             pair = as_shape(begin)
             if pair is None or len(pair) != 2:
                 raise self._no_slice(begin, end, "an interval is (begin, end), with 0 <= begin <= end.")

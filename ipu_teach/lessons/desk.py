@@ -5,7 +5,6 @@ from __future__ import annotations
 import linecache
 import sys
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 from ipu_teach.errors import AnswerKindError, LessonError
@@ -13,7 +12,7 @@ from ipu_teach.graph.layouts import is_whole
 from ipu_teach.lessons import judging
 from ipu_teach.lessons.exercise import Exercise, find_exercise, find_question, refuse_other_kinds
 from ipu_teach.lessons.gaps import names_needed, reference
-from ipu_teach.lessons.judging import Broken, NotAttempted, NotYet, is_blank
+from ipu_teach.lessons.judging import Kind, is_blank
 from ipu_teach.lessons.panel import Panel
 from ipu_teach.lessons.state import Record, learned
 
@@ -21,16 +20,8 @@ _passed: dict[str, Any] = {}  # the answers that passed in this kernel, by exerc
 _handed_out: dict[str, Any] = {}  # the reference answers that given() returned
 
 
-class Kind(Enum):
-    """How a check ended, and the sign of it."""
-
-    PASSED = "passed"
-    NOT_YET = "not yet"
-    NOT_ATTEMPTED = "not attempted"
-    ERROR = "error in the answer"
-
-
-SIGNS = {Kind.PASSED: "✓", Kind.NOT_YET: "✗", Kind.NOT_ATTEMPTED: "○", Kind.ERROR: "!"}
+MOST_COUNTED = 10**6  # of attempts, so that the file stays small
+SIGNS = {Kind.PASSED: "✓", Kind.NOT_YET: "✗", Kind.NOT_ATTEMPTED: "○", Kind.ERROR: "!", Kind.UNJUDGED: "?"}
 
 
 @dataclass(frozen=True, repr=False)
@@ -48,49 +39,45 @@ def check(name: str, *answers: Any) -> Verdict:
 
     The first of `answers` is the learner's; a few exercises take something of the lesson's beside it.
 
-    Returns the verdict, which a notebook shows if it is the last line of a cell. An answer's own error is part of the
-    verdict; nothing is raised for it, and an answer that comes to no end is stopped. Raises `UnknownExerciseError`, and
-    `AnswerKindError` for answers of another kind.
+    Returns the verdict, which a notebook shows if it is the last line of a cell. Whatever the answer is or does ends in
+    a verdict, and one that comes to no end is stopped; only your own interruption is raised, and `UnknownExerciseError`
+    for a name that is none.
     """
     exercise = find_exercise(name, "check")
-    refuse_other_kinds(exercise, answers)
-    given_out = name in _handed_out and answers[0] is _handed_out[name]
+    given_out = name in _handed_out and bool(answers) and answers[0] is _handed_out[name]
     verdict = _judged(exercise, answers, given_out)
     if verdict and not given_out:
         _passed[name] = answers[0]
     if verdict.kind is not Kind.NOT_ATTEMPTED and not given_out:
-        learned().change(name, lambda record: _count(record, "solved" if verdict else "not yet"))
+        learned().change(name, lambda record: _count(record, verdict.kind))
     return verdict
 
 
-def _count(record: Record, outcome: str) -> None:
-    record["attempts"] = _whole(record.get("attempts")) + 1
-    if outcome == "solved" or record.get("state") not in ("solved", "given"):
-        record["state"] = outcome
+def _count(record: Record, kind: Kind) -> None:
+    record["attempts"] = min(_whole(record.get("attempts")) + 1, MOST_COUNTED)
+    before = record.get("kinds")
+    kinds = {k.value: n for k in Kind if (n := _whole(before.get(k.value) if isinstance(before, dict) else 0))}
+    record["kinds"] = kinds | {kind.value: min(kinds.get(kind.value, 0) + 1, MOST_COUNTED)}
+    if kind is Kind.PASSED or record.get("state") not in ("solved", "given"):
+        record["state"] = "solved" if kind is Kind.PASSED else "not yet"
 
 
 def _whole(value: object) -> int:
-    return value if is_whole(value) and value >= 0 else 0
+    return min(value, MOST_COUNTED) if is_whole(value) and value >= 0 else 0
 
 
 def _judged(exercise: Exercise, answers: tuple[Any, ...], given_out: bool) -> Verdict:
-    kind, bars = Kind.NOT_ATTEMPTED, None
-    rows: tuple[tuple[str, str], ...] = (("next", f'fill the gap; hint("{exercise.name}") helps.'),)
-    try:
-        if any(is_blank(answer) for answer in answers):
-            raise NotAttempted
-        with judging.limited(judging.LIMIT):
-            passed = exercise.judge(*answers)
-        kind, rows, bars = Kind.PASSED, (("tried", passed.tried),), passed.bars
-    except NotAttempted:
-        pass
-    except NotYet as found:
-        kind, rows, bars = Kind.NOT_YET, found.rows, found.bars
-    except Broken as found:
-        kind, rows = Kind.ERROR, found.rows
+    def judge(*given: Any) -> judging.Passed:
+        refuse_other_kinds(exercise, given)
+        return exercise.judge(*given)
+
+    found = judging.judged(judge, answers)
+    kind, rows = found.kind, found.rows
+    if kind is Kind.NOT_ATTEMPTED:
+        rows = (("next", f'fill the gap; hint("{exercise.name}") helps.'),)
     said = f"{kind.value}, with the reference answer" if given_out and kind is Kind.PASSED else kind.value
     filled = tuple((label, text) for label, text in rows if text)
-    return Verdict(f"{exercise.name} {exercise.title}: {said}", SIGNS[kind], filled, bars, kind)
+    return Verdict(f"{exercise.name} {exercise.title}: {said}", SIGNS[kind], filled, found.bars, kind)
 
 
 def hint(name: str) -> Panel:

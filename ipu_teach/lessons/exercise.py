@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from ipu_teach.errors import AnswerKindError, UnknownExerciseError, counted, did_you_mean, shown
-from ipu_teach.graph.layouts import is_whole
-from ipu_teach.lessons.judging import Passed
+from ipu_teach.lessons.judging import Passed, plain
 from ipu_teach.lessons.panel import number
+
+MOST = 1e15  # of a number that is predicted
 
 
 @dataclass(frozen=True)
@@ -40,13 +43,14 @@ class Part:
     low: float = 0
     high: float = float("inf")
 
-    def accepts(self, value: object) -> bool:
-        """Whether `value` is an answer at all; being right is another matter."""
+    def value(self, given: object) -> str | int | float | None:
+        """`given` as text or a number of Python's, if it is an answer at all; being right is another matter."""
         if self.choices:
-            return value in self.choices
-        if self.whole and not is_whole(value):
-            return False
-        return isinstance(value, (int, float)) and not isinstance(value, bool) and self.low <= value <= self.high
+            return str(given) if isinstance(given, str) and given in self.choices else None
+        number_ = plain(given)
+        if number_ is None or self.whole and not isinstance(number_, int) or not self.low <= number_ <= min(self.high, MOST):
+            return None
+        return number_ if isinstance(number_, int) else float(number_)
 
     def asks(self) -> str:
         """What it asks for, in words."""
@@ -71,15 +75,15 @@ class Question:
 
     def values(self, given: Any) -> tuple[Any, ...]:
         """`given` as one value for each part. Raises `AnswerKindError` for what is no prediction."""
-        values = tuple(given) if isinstance(given, (tuple, list)) else (given,)
-        fits = len(values) == len(self.parts) and all(p.accepts(v) for p, v in zip(self.parts, values, strict=True))
-        if not fits:
+        several = isinstance(given, (tuple, list)) or isinstance(given, np.ndarray) and given.ndim == 1
+        found = tuple(part.value(value) for part, value in zip(self.parts, given if several else (given,), strict=False))
+        if len(found) != len(self.parts) or several and len(given) != len(self.parts) or None in found:
             asks = " and ".join(f"{part.label or 'the answer'}: {part.asks()}" for part in self.parts)
             shape = f"({', '.join(part.label for part in self.parts)})" if len(self.parts) > 1 else "one value"
             raise AnswerKindError(
                 f"Prediction {self.name} was given {shown(given)}.", where=self.title, next_step=f"give {shape}; {asks}."
             )
-        return values
+        return found
 
     def said(self, values: tuple[Any, ...]) -> str:
         """An answer in words."""

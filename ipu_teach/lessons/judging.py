@@ -6,31 +6,55 @@ stays what it is. An answer works on copies, so it cannot change what it is comp
 
 from __future__ import annotations
 
-import _thread
 import dis
 import inspect
 import sysconfig
-import threading
 import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import numpy as np
 
-from ipu_teach.errors import LONGEST, IPUTeachError, shown
+from ipu_teach.errors import LONGEST, AnswerKindError, IPUTeachError, counted, shown
 from ipu_teach.graph.source import in_words
 from ipu_teach.lessons.panel import Bars, number
+from ipu_teach.lessons.watching import TooLong, as_it_was, put_back, within
 
-TOLERANCE = 1e-6  # of the largest number of the right answer
-LIMIT = 60.0  # seconds that a check may take
+TOLERANCE = 1e-6  # of the largest number of the right answer: 16 roundings to FLOAT, and a 500th of one to HALF
+LIMIT = 8.0  # seconds that an answer may take; what does not end at once is over within 10
+ORDINARY = "drawn"  # how the names of ordinary cases begin
 LONGEST_CALL = 96  # characters of a call as a verdict quotes it
 
 PACKAGE = Path(__file__).resolve().parents[1]
 ELSEWHERE = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
+class Kind(Enum):
+    """How a check ended."""
+
+    PASSED = "passed"
+    NOT_YET = "not yet"
+    NOT_ATTEMPTED = "not attempted"
+    ERROR = "error in the answer"
+    UNJUDGED = "not judged"
+
+
+Rows = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Found:
+    """How a check ended, in words."""
+
+    kind: Kind
+    rows: Rows = ()
+    bars: Bars | None = None
 
 
 @dataclass(frozen=True)
@@ -51,6 +75,12 @@ class NotYet(Exception):
         self.rows = (("tried", tried), ("came", came), ("expected", expected), ("why", why), ("next", next_step))
         self.bars = bars
 
+    def with_more(self, why: str) -> NotYet:
+        """The same with more of a reason."""
+        said = dict(self.rows)
+        said["why"] = f"{said['why']} {why}".strip()
+        return NotYet(said["tried"], said["came"], said["expected"], said["why"], said["next"], self.bars)
+
 
 class NotAttempted(Exception):
     """The gap is still blank."""
@@ -59,24 +89,35 @@ class NotAttempted(Exception):
 class Broken(Exception):
     """The learner's code raised `error` while `tried` was tried."""
 
-    def __init__(self, tried: str, error: Exception) -> None:
-        super().__init__(str(error))
+    def __init__(self, tried: str, error: BaseException) -> None:
+        super().__init__(tried)
         self.tried = tried
         self.error = error
 
     @property
-    def rows(self) -> tuple[tuple[str, str], ...]:
+    def rows(self) -> Rows:
         """The error in a few lines, with the line of the learner's that raised it."""
         error, line = self.error, line_of(self.error)
-        found: tuple[tuple[str, str], ...]
         if isinstance(error, IPUTeachError):
-            came = f"{type(error).__name__}: {error.tried}"
             own = "" if "check(" in error.line else error.line  # which is what called all of this
-            found = (("where", error.where), ("line", own or line), ("next", error.next_step))
+            found: Rows = (("where", error.where), ("line", own or line), ("next", error.next_step))
+        elif isinstance(error, RecursionError):
+            why = "something contains or calls itself, and Python went round until it had enough."
+            found = (("line", line), ("why", why), ("next", "look for what ends the round; call your answer by itself."))
+        elif isinstance(error, SystemExit):
+            found = (("line", line), ("why", "exit() ends a program; an answer ends with `return`."), ("next", "leave it out."))
         else:
-            came = f"{type(error).__name__}: {shown_text(str(error))}".removesuffix(": ")
             found = (("line", line), ("next", "mend that line, or call your answer by itself to see more."))
-        return (("tried", self.tried), ("came", came), *found)
+        return (("tried", self.tried), ("came", said_by(error)), *found)
+
+
+def said_by(error: BaseException) -> str:
+    """An error's class and message; its class alone where it cannot say its message."""
+    try:
+        text = error.tried if isinstance(error, IPUTeachError) else shown_text(str(error))
+    except Exception:
+        text = ""
+    return f"{type(error).__name__}: {text}".removesuffix(": ")
 
 
 def shown_text(text: str) -> str:
@@ -85,7 +126,7 @@ def shown_text(text: str) -> str:
     return text if len(text) <= 200 else text[:199] + "…"
 
 
-def line_of(error: Exception) -> str:
+def line_of(error: BaseException) -> str:
     """The learner's last line on the way to the error, in words."""
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
         path = frame.f_code.co_filename
@@ -94,50 +135,63 @@ def line_of(error: Exception) -> str:
     return ""
 
 
-@contextmanager
-def answering(tried: str) -> Iterator[None]:
-    """Around every call into the learner's code."""
-    try:
-        yield
-    except (NotYet, NotAttempted, Broken):
-        raise
-    except Exception as error:
-        raise Broken(tried, error) from error
+class answering:
+    """Around every call into the learner's code. What that rebinds of what checks use is put back at once."""
+
+    def __init__(self, tried: str) -> None:
+        self.tried = tried
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        put_back()
+        if error is not None and not isinstance(error, (NotYet, NotAttempted, Broken, KeyboardInterrupt)):  # SystemExit too
+            raise Broken(self.tried, error) from error
 
 
-@contextmanager
-def limited(seconds: float) -> Iterator[None]:
-    """What takes longer is interrupted, as by Ctrl-C, and is `NotYet`. Only a main thread can be: elsewhere nothing is done.
+def judged(judge: Callable[..., Passed], answers: Sequence[Any]) -> Found:
+    """How the check of `answers` ends. Raises nothing but the learner's own interruption, and comes to an end.
 
-    The engine's compiled loops listen to that too, and put back what they had written.
+    Every text is made in here, for even the repr of an answer may fail, or take for ever.
     """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    state, lock = {"over": False, "done": False}, threading.Lock()
-
-    def interrupt() -> None:
-        with lock:
-            if not state["done"]:
-                state["over"] = True
-                _thread.interrupt_main()
-
-    timer = threading.Timer(seconds, interrupt)
-    timer.daemon = True
-    timer.start()
     try:
-        try:
-            yield
-        finally:
-            timer.cancel()
-            with lock:  # an interruption comes before this, or never
-                state["done"] = True
+        with as_it_was(), np.errstate():
+            return within(LIMIT, lambda: _judged(judge, answers))
+    except TooLong:
+        rows = (
+            ("tried", "your answer, until it ends"),
+            ("came", f"nothing: after {LIMIT:g} seconds it was stopped"),
+            ("next", "look for a loop that never ends, or for far more work than the exercise needs."),
+        )
+        return Found(Kind.NOT_YET, rows)
+
+
+def _judged(judge: Callable[..., Passed], answers: Sequence[Any]) -> Found:
+    try:
+        return _in_words(judge, answers)
     except KeyboardInterrupt:
-        if not state["over"]:
-            raise
-        came = f"nothing: after {seconds:g} seconds it was stopped"
-        next_step = "look for a loop that never ends, or for far more work than the exercise needs."
-        raise NotYet("your answer, until it ends", came, next_step=next_step) from None
+        raise
+    except BaseException as error:  # an answer that is no plain value, or a mistake of ours
+        why = "the answer is something that cannot be looked at, or the check itself has a fault. It was not judged."
+        advice = "return plain numbers, lists or programs. If you do, please report this."
+        rows = (("tried", "to judge your answer"), ("came", said_by(error)), ("line", line_of(error)), ("why", why))
+        return Found(Kind.UNJUDGED, (*rows, ("next", advice)))
+
+
+def _in_words(judge: Callable[..., Passed], answers: Sequence[Any]) -> Found:
+    try:
+        if any(is_blank(answer) for answer in answers):
+            return Found(Kind.NOT_ATTEMPTED)
+        passed = judge(*answers)
+    except NotAttempted:
+        return Found(Kind.NOT_ATTEMPTED)
+    except NotYet as found:
+        return Found(Kind.NOT_YET, found.rows, found.bars)
+    except AnswerKindError as error:
+        return Found(Kind.NOT_YET, (("tried", "nothing yet"), ("came", error.tried), ("next", error.next_step)))
+    except Broken as found:
+        return Found(Kind.ERROR, found.rows)
+    return Found(Kind.PASSED, (("tried", passed.tried),), passed.bars)
 
 
 def is_blank(answer: object) -> bool:
@@ -147,17 +201,26 @@ def is_blank(answer: object) -> bool:
     if isinstance(answer, tuple):
         return any(part is ... for part in answer)
     code = getattr(answer, "__code__", None)
-    if code is None:
+    if not isinstance(code, CodeType):
         return False
     idle = {"RESUME", "NOP", "LOAD_CONST", "RETURN_CONST", "RETURN_VALUE", "COPY_FREE_VARS", "MAKE_CELL"}
     done = list(dis.get_instructions(code))
     return {step.opname for step in done} <= idle and all(step.argval is None for step in done if "CONST" in step.opname)
 
 
+def name_of(answer: object) -> str:
+    """The name of a function, as a verdict calls it."""
+    try:
+        name = getattr(answer, "__name__", None)
+    except Exception:
+        name = None
+    return name[:40] if type(name) is str else "answer"
+
+
 def call_text(answer: object, arguments: Sequence[object]) -> str:
     """A call as a verdict quotes it: the answer's name and its arguments, in one line."""
     given = ", ".join(quoted(a) for a in arguments)
-    text = f"{getattr(answer, '__name__', 'answer')}({given})"
+    text = f"{name_of(answer)}({given})"
     return text if len(text) <= LONGEST_CALL else text[: LONGEST_CALL - 2] + "…)"
 
 
@@ -177,18 +240,23 @@ def quoted(value: object) -> str:
 def call(answer: Callable[..., Any], *arguments: Any) -> Any:
     """What the answer returns for copies of the arguments. Changing them is `NotYet`, returning `...` is `NotAttempted`."""
     tried = call_text(answer, arguments)
+    names: list[str] = []
     try:
-        inspect.signature(answer).bind(*arguments)
-    except (TypeError, ValueError) as error:
-        raise NotYet(
-            tried, came=f"the function does not take these arguments: {error}", next_step="keep its first line as it came."
-        ) from None
+        signature = inspect.signature(answer)
+    except Exception:  # some of C's functions have none, and what claims to be one may be none
+        signature = None
+    if signature is not None:
+        try:
+            names = list(signature.bind(*arguments).arguments)
+        except TypeError as error:
+            came = f"the function does not take these arguments: {error}"
+            raise NotYet(tried, came, next_step="keep its first line as it came.") from None
     copies = deepcopy(arguments)
     with answering(tried):
         result = answer(*copies)
     if result is ...:
         raise NotAttempted
-    for parameter, before, after in zip(inspect.signature(answer).parameters, arguments, copies, strict=False):
+    for parameter, before, after in zip(names, arguments, copies, strict=False):
         if difference(after, before):
             raise NotYet(
                 tried,
@@ -211,22 +279,40 @@ def difference(got: object, expected: object) -> str:
             return f"{shown(got)} is not a row of numbers"
         if mine.shape != right.shape:
             return f"{len(mine)} numbers, not {len(right)}" if mine.ndim == right.ndim == 1 else f"the shape {mine.shape}"
-        with np.errstate(invalid="ignore"):  # inf - inf
-            close = np.abs(mine - right.astype(float)) <= TOLERANCE * float(np.abs(right).max(initial=0))
+        if right.dtype.kind in "biu":
+            close = mine == right
+        else:
+            with np.errstate(invalid="ignore"):  # inf - inf
+                close = np.abs(mine - right.astype(float)) <= TOLERANCE * float(np.abs(right).max(initial=0))
         if close.all():
             return ""
         first = tuple(int(i) for i in np.argwhere(~close)[0])
         place = first[0] if len(first) == 1 else first
-        return f"{number(mine[first])} at {place}, not {number(right[first])}"
+        return f"{precisely(mine[first], right[first])} at {place}, not {number(right[first])}"
     if isinstance(expected, (int, float, np.number)):
-        if not isinstance(got, (int, float, np.number)) or isinstance(got, complex):
+        value = plain(got)
+        if value is None:
             return "nothing: is there a `return`?" if got is None else f"{shown(got)}, which is no number"
         try:
-            close_by = abs(float(got) - float(expected)) <= TOLERANCE * abs(float(expected))
+            whole = isinstance(expected, (int, np.integer))
+            near = value == expected if whole else abs(float(value) - float(expected)) <= TOLERANCE * abs(float(expected))
         except OverflowError:  # a whole number beyond all floats
-            close_by = False
-        return "" if close_by else quoted(got)
+            near = False
+        return "" if near or value != value and expected != expected else precisely(value, expected)
     return "" if got == expected else shown(got)
+
+
+def plain(value: object) -> int | float | Fraction | None:
+    """A number as Python has it: of numpy's kinds, an array without dimensions, a Fraction; None for what is no number."""
+    if isinstance(value, np.ndarray) and value.ndim == 0 or isinstance(value, np.generic):
+        value = value.item()
+    return value if isinstance(value, (int, float, Fraction)) and not isinstance(value, bool) else None
+
+
+def precisely(mine: Any, right: Any) -> str:
+    """A wrong number with as many digits as it takes to see that it is wrong."""
+    text = quoted(float(mine) if isinstance(mine, Fraction) else mine)
+    return repr(float(mine)) if text == quoted(right) and abs(mine) < 1e300 else text
 
 
 @dataclass(frozen=True)
@@ -241,27 +327,54 @@ class Suspect:
 def compare(
     answer: Callable[..., Any],
     oracle: Callable[..., Any],
-    cases: Sequence[tuple[Any, ...]],
-    suspects: Sequence[Suspect] = (),
+    cases: Mapping[str, tuple[Any, ...]],
+    suspects: Iterable[Suspect] = (),
     next_step: str = "try that call in a cell of your own, and follow it by hand.",
 ) -> Passed:
-    """Compare an answer with an independent computation on every case. A known mistake is called by its name."""
-    results = [call(answer, *case) for case in cases]
-    for case, got in zip(cases, results, strict=True):
-        right = oracle(*case)
-        where = difference(got, right)
-        if not where:
-            continue
-        known = next((s for s in suspects if _alike(s.like, cases, results)), None)
-        raise NotYet(
-            call_text(answer, case),
-            came=where,
-            expected=quoted(right),
-            why=known.why if known else "",
-            next_step=known.next_step if known else next_step,
-        )
-    return Passed(f"{getattr(answer, '__name__', 'answer')} on {len(cases)} sets of numbers, drawn at random")
+    """Compare an answer with an independent computation on every case. A known mistake is called by its name.
+
+    `cases`: by what is special about each; ORDINARY begins the names of the others, of which the first is told where it goes
+    wrong. An answer that is right on all of those has the special case named.
+    """
+    results = {name: call(answer, *case) for name, case in cases.items()}
+    wrong = {name: words for name, case in cases.items() if (words := difference(results[name], oracle(*case)))}
+    if not wrong:
+        return Passed(f"{name_of(answer)} on {len(cases)} sets of numbers, drawn at random")
+    told = next((name for name in wrong if name.startswith(ORDINARY)), next(iter(wrong)))
+    case, pairs = cases[told], list(zip(cases.values(), results.values(), strict=True))
+    known = next((s for s in suspects if _alike(s.like, pairs)), None) or _rounded(oracle, pairs)
+    came, why = wrong[told], known.why if known else ""
+    if came and results[told] is None and any(result is not None for result in results.values()):
+        came, why = "None", "one way through the function ends without a `return`; elsewhere it returns something."
+    if (
+        not why
+        and len(wrong) > 2
+        and len(numbers := {plain(result) for result in results.values()}) == 1
+        and None not in numbers
+    ):
+        why, next_step = "it gives the same whatever it is given.", "work it out from the arguments."
+    if not why and not any(name.startswith(ORDINARY) for name in wrong):
+        why = f"the other cases are right. What is special here: {told}."
+    advice = known.next_step if known else next_step
+    raise NotYet(call_text(answer, case), came=came, expected=quoted(oracle(*case)), why=why, next_step=advice)
 
 
-def _alike(suspect: Callable[..., Any], cases: Sequence[tuple[Any, ...]], results: Sequence[Any]) -> bool:
-    return all(not difference(got, suspect(*case)) for case, got in zip(cases, results, strict=True))
+def _rounded(oracle: Callable[..., Any], pairs: Sequence[tuple[tuple[Any, ...], Any]]) -> Suspect | None:
+    """Whether every result is the right one, rounded to some number of digits or made in HALF."""
+    rights = [oracle(*case) for case, _ in pairs]
+    values = [value for _, result in pairs if (value := plain(result)) is not None]
+    mine = [float(value) for value in values if -1e300 < value < 1e300]
+    if len(mine) < len(pairs) or not all(isinstance(right, float) for right in rights):
+        return None
+    for digits in range(5):
+        if all(abs(m - round(right, digits)) < 1e-9 for m, right in zip(mine, rights, strict=True)):
+            why = f"this is right, and then rounded to {counted(digits, 'digit')} after the point."
+            return Suspect(oracle, why, "leave the rounding to whoever prints it.")
+    if all(abs(m - right) <= 2**-9 * max(abs(right), 1) for m, right in zip(mine, rights, strict=True)):
+        why = "this is near everywhere, 0.2 % off at most: that is how rounding on the way looks, and not another formula."
+        return Suspect(oracle, why, "keep to whole numbers and Python's own floats; divide last.")
+    return None
+
+
+def _alike(suspect: Callable[..., Any], pairs: Sequence[tuple[tuple[Any, ...], Any]]) -> bool:
+    return all(not difference(result, suspect(*case)) for case, result in pairs)

@@ -14,6 +14,7 @@ from typing import Any
 from ipu_teach.errors import LessonError
 from ipu_teach.lessons import shelf
 from ipu_teach.lessons.gaps import blanked, gaps_in, read_notebook, source_of
+from ipu_teach.lessons.state import learned
 
 Notebook = dict[str, Any]
 
@@ -93,8 +94,11 @@ def differences(solved: Path, target: Path) -> list[str]:
     return faults or [f"{target.name}: the notebook's metadata differ"]
 
 
-def reset(word: str) -> int:
-    """Put a fresh copy of a lesson into the work folder; an edited one is kept under another name. Returns 0."""
+def reset(word: str, progress: bool = False) -> int:
+    """Put a fresh copy of a lesson into the work folder; an edited one is kept under another name. Returns 0.
+
+    With `progress`, what was done in the lesson is forgotten too, predictions included.
+    """
     lesson = shelf.find_lesson(word)
     copy = shelf.work_folder() / lesson.name
     kept = None
@@ -105,4 +109,11 @@ def reset(word: str) -> int:
             raise LessonError(f"The old copy could not be renamed: {error.strerror}.", where=str(copy)) from error
     shelf.learners_copy(lesson)
     print(f"{copy} is fresh" + (f"; your old one is {kept.name}" if kept else ""))
+    number, done = lesson.name[:2], learned()
+    if any(record for name, record in done.records().items() if name.startswith(f"{number}.")):
+        if progress:
+            done.forget(number)
+            print(f"what you had done in lesson {number} is forgotten, and its predictions are open again")
+        else:
+            print(f"what you have done in it is kept; `ipu-teach reset {number} --progress` forgets that, and predictions, too")
     return 0

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import heapify, heapreplace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -40,63 +41,115 @@ def _step(work: Row, bytes_in: Row, bytes_out: Row, sync: int) -> int:
     return int(sync + -(-slowest // BYTES_PER_CYCLE) + np.max(work))
 
 
-def _supersteps() -> list[tuple[list[int], list[int], list[int], int]]:
-    """One tile, primes, as many as the lesson has, and more tiles than have anything to do."""
+def _distinct(draw: np.random.Generator, most: int, count: int) -> list[int]:
+    """Numbers from 1 on, no two alike: a wrong order must not pass."""
+    return [int(n) + 1 for n in draw.permutation(most - 1)[:count]]
+
+
+def _supersteps() -> dict[str, tuple[list[int], list[int], list[int], int]]:
+    """As many tiles as the lesson has, primes, more tiles than that, one tile, and more tiles than have anything to do."""
     draw = np.random.default_rng(101)
-    cases = []
-    for tiles in (1, 2, 7, TILES, TILES, 31):
-        work, bytes_in, bytes_out = (draw.integers(1, most, tiles).tolist() for most in (500, 900, 900))
-        cases.append((work, bytes_in, bytes_out, int(draw.integers(20, 200))))
+    cases = {}
+    for name, tiles in (("drawn", 3), ("drawn, 13", TILES), ("drawn, 7", 7), ("drawn, 31", 31), ("there is one tile", 1)):
+        work, bytes_in, bytes_out = (_distinct(draw, most, tiles) for most in (500, 900, 900))
+        cases[name] = (work, bytes_in, bytes_out, int(draw.integers(20, 200)))
     idle = [0] * (TILES - 3)
-    cases.append(([120, 45, 7, *idle], [0, 18, 3, *idle], [21, 0, 0, *idle], 100))
+    cases["most tiles have nothing to do"] = ([120, 45, 7, *idle], [0, 18, 3, *idle], [21, 0, 0, *idle], 100)
+    cases["nothing is sent"] = ([120, 45, 7], [0, 0, 0], [0, 0, 0], 100)
     return cases
 
 
-def _exchange(bytes_in: Row, bytes_out: Row) -> int:
-    return -(-max(*bytes_in, *bytes_out) // BYTES_PER_CYCLE)
-
-
-SUPERSTEP_MISTAKES = (
-    Suspect(
-        lambda work, i, o, sync: sync + _exchange(i, o) + sum(work),
+# What people put in place of each part of the formula: what it is then, why that is not so, and what to do.
+Piece = tuple[Callable[..., Any], str, str]
+WORKS: tuple[Piece, ...] = (
+    (max, "", ""),
+    (
+        sum,
         "the work of all tiles was added up. They work at the same time, so only the slowest counts.",
         "take the largest of work, not the sum.",
     ),
-    Suspect(
-        lambda work, i, o, sync: _exchange(i, o) + max(work),
-        "the sync is missing: every superstep pays for the meeting, even if nobody is late.",
-        "add sync.",
+    (
+        lambda work: sum(work) / len(work),
+        "the average of work was taken. The others wait for the slowest, so only that one counts.",
+        "take the largest of work.",
     ),
-    Suspect(
-        lambda work, i, o, sync: sync + -(-max(a + b for a, b in zip(i, o, strict=True)) // 4) + max(work),
+    (lambda work: work[0], "only tile 0's work was looked at.", "take the largest of work."),
+    (lambda work: 0, "the work is missing.", "add the largest of work."),
+)
+BYTES: tuple[Piece, ...] = (
+    (lambda i, o: max(*i, *o), "", ""),
+    (
+        lambda i, o: max(a + b for a, b in zip(i, o, strict=True)),
         "what a tile receives and what it sends were added up. Both go on at the same time, each at 4 bytes a cycle.",
         "the exchange of a tile takes as long as the larger of the two.",
     ),
-    Suspect(
-        lambda work, i, o, sync: sync + max(*i, *o) // 4 + max(work),
+    (
+        lambda i, o: max(i) + max(o),
+        "the longest receiving and the longest sending were added up. All of it goes on at the same time.",
+        "the exchange takes as long as the largest number of both lists.",
+    ),
+    (
+        lambda i, o: sum(max(a, b) for a, b in zip(i, o, strict=True)),
+        "the exchange of all tiles was added up. They exchange at the same time.",
+        "take the slowest exchange of all tiles.",
+    ),
+    (lambda i, o: max(i), "only bytes_in was looked at. A tile that sends takes its time too.", "look at bytes_out too."),
+    (
+        lambda i, o: max(o),
+        "only bytes_out was looked at. A tile that receives takes its time too.",
+        "look at bytes_in as well.",
+    ),
+    (lambda i, o: 0, "the exchange is missing.", "add the slowest exchange: the largest number of bytes, at 4 a cycle."),
+)
+CYCLES: tuple[Piece, ...] = (
+    (lambda n: -(-n // BYTES_PER_CYCLE), "", ""),
+    (
+        lambda n: n // BYTES_PER_CYCLE,
         "some bytes were dropped: 18 bytes are 4 cycles and a half, and there is no half cycle.",
         "round the exchange up: -(-bytes // 4), or math.ceil.",
     ),
-    Suspect(
-        lambda work, i, o, sync: sync + max(*i, *o) / 4 + max(work),
+    (
+        lambda n: n / BYTES_PER_CYCLE,
         "a part of a cycle came out: 18 bytes are 4 cycles and a half, and there is no half cycle.",
         "round the exchange up: -(-bytes // 4), or math.ceil.",
     ),
-    Suspect(
-        lambda work, i, o, sync: sync + max(*i, *o) + max(work),
-        "bytes were counted as cycles.",
-        "a tile moves 4 bytes in a cycle: divide, and round up.",
+    (lambda n: n, "bytes were counted as cycles.", "a tile moves 4 bytes in a cycle: divide, and round up."),
+    (
+        lambda n: n // BYTES_PER_CYCLE + 1,
+        "a cycle was added in any case: 16 bytes are 4 cycles, and not 5.",
+        "round up only what does not come out even: -(-bytes // 4), or math.ceil.",
     ),
-    Suspect(
-        lambda work, i, o, sync: sync + max(w + -(-max(a, b) // 4) for w, a, b in zip(work, i, o, strict=True)),
-        "the two phases were added up tile by tile, as if a tile could compute while another still exchanges.",
-        "take the slowest exchange of all tiles, then the slowest work of all tiles, and add the two.",
-    ),
+)
+SYNCS: tuple[Piece, ...] = (
+    (lambda sync: sync, "", ""),
+    (lambda sync: 0, "the sync is missing: every superstep pays for the meeting, even if nobody is late.", "add sync."),
+    (lambda sync: 2 * sync, "the sync was paid for twice. The tiles meet once in a superstep.", "add sync once."),
 )
 
 
+def _superstep_mistakes() -> Iterator[Suspect]:
+    """Every mistake, alone, and then every two and three of them together."""
+    mixed = sorted(product(WORKS, BYTES, CYCLES, SYNCS), key=lambda parts: sum(bool(why) for _, why, _ in parts))
+    for parts in mixed[1:]:
+        (work_of, *_), (bytes_of, *_), (cycles_of, *_), (sync_of, *_) = parts
+        said = [(why, advice) for _, why, advice in parts if why]
+        why = " And ".join(why for why, _ in said)
+
+        def like(
+            work: Row, i: Row, o: Row, sync: int, made: tuple[Callable[..., Any], ...] = (work_of, bytes_of, cycles_of, sync_of)
+        ) -> Any:
+            return made[3](sync) + made[2](made[1](i, o)) + made[0](work)
+
+        yield Suspect(like, why, " Then ".join(advice for _, advice in said))
+    yield Suspect(
+        lambda work, i, o, sync: sync + max(w + -(-max(a, b) // 4) for w, a, b in zip(work, i, o, strict=True)),
+        "the two phases were added up tile by tile, as if a tile could compute while another still exchanges.",
+        "take the slowest exchange of all tiles, then the slowest work of all tiles, and add the two.",
+    )
+
+
 def _time(answer: Callable[..., Any]) -> Passed:
-    return compare(answer, _step, _supersteps(), SUPERSTEP_MISTAKES)
+    return compare(answer, _step, _supersteps(), _superstep_mistakes())
 
 
 # --- 01.2 -------------------------------------------------------------------------------------------------------------
@@ -114,23 +167,24 @@ def longest_first(jobs: Row, tiles: int) -> int:
     return max(load)
 
 
-def _in_given_order(jobs: Row, tiles: int) -> list[int]:
-    load, placed = [0] * tiles, []
-    for job in jobs:
-        placed.append(load.index(min(load)))
-        load[placed[-1]] += job
+def _dealt_out(jobs: Row, tiles: int, order: Iterable[int]) -> list[int]:
+    """Each job, in that order, to the tile that has least so far."""
+    load, placed = [0] * tiles, [0] * len(jobs)
+    for job in order:
+        placed[job] = load.index(min(load))
+        load[placed[job]] += jobs[job]
     return placed
 
 
 def _job_lists() -> list[tuple[list[int], int]]:
     draw = np.random.default_rng(102)
     return [
-        ([7], TILES),
-        (draw.integers(1, 90, 5).tolist(), TILES),
-        (draw.integers(1, 90, 97).tolist(), TILES),
-        (sorted(draw.integers(1, 200, 40).tolist()), TILES),  # the long ones last
+        (_distinct(draw, 200, 97), TILES),
+        (sorted(_distinct(draw, 200, 40)), TILES),  # the long ones last
+        (_distinct(draw, 90, 5), TILES),
         ([*[10] * 24, *[100] * 3], 4),
-        (draw.integers(1, 30, 11).tolist(), 1),
+        ([7], TILES),
+        (_distinct(draw, 30, 11), 1),
     ]
 
 
@@ -141,13 +195,21 @@ BALANCE_MISTAKES = (
         lambda jobs, tiles: [i * tiles // len(jobs) for i in range(len(jobs))],
         "each tile gets equally many jobs. Equally many are not equally long.",
     ),
-    (_in_given_order, "each job goes to the emptiest tile, and yet the long ones come last, when there is no room left."),
+    (
+        lambda jobs, tiles: _dealt_out(jobs, tiles, sorted(range(len(jobs)), key=lambda job: jobs[job])),
+        "the short jobs were placed first, and the long ones stick out.",
+    ),
+    (
+        lambda jobs, tiles: _dealt_out(jobs, tiles, range(len(jobs))),
+        "each job goes to the emptiest tile, and yet a long one may come last.",
+    ),
 )
 
 
 def _balance(answer: Callable[..., Any]) -> Passed:
     cases = _job_lists()
     results = [call(answer, *case) for case in cases]
+    results = [list(placed) if isinstance(placed, (range, Iterator)) else placed for placed in results]
     worst: Bars | None = None
     for (jobs, tiles), placed in zip(cases, results, strict=True):
         tried = call_text(answer, (jobs, tiles))
@@ -160,6 +222,10 @@ def _balance(answer: Callable[..., Any]) -> Passed:
     if worst.yours <= worst.budget:
         return Passed(f"{getattr(answer, '__name__', 'answer')} on {len(cases)} lists of jobs; below, the closest call", worst)
     tried, most, least, load = where
+    fullest = f"the fullest tile works {number(worst.yours)} cycles"
+    if all(_fits_when_sorted(*case, placed) for case, placed in zip(cases, results, strict=True)):
+        why = "these tiles would do for the jobs sorted by length: the list is in that order, and not in the order of jobs."
+        raise NotYet(tried, fullest, "", why, "give each tile its job's own place in the list: placed[job] = tile.", worst)
     why = next(
         (
             text
@@ -168,8 +234,12 @@ def _balance(answer: Callable[..., Any]) -> Passed:
         ),
         f"tile {most} has {number(load[most])} cycles to work, and tile {least} {number(load[least])}.",
     )
-    advice = "which job is the hardest to place late? Place that one first."
-    raise NotYet(tried, f"the fullest tile works {number(worst.yours)} cycles", "", why, advice, worst)
+    raise NotYet(tried, fullest, "", why, "which job is the hardest to place late? Place that one first.", worst)
+
+
+def _fits_when_sorted(jobs: Row, tiles: int, placed: Sequence[int]) -> bool:
+    budget = SLACK * longest_first(jobs, tiles)
+    return any(np.bincount(np.array(placed), sorted(jobs, reverse=down), tiles).max() <= budget for down in (True, False))
 
 
 def _all_placed(tried: str, jobs: Row, tiles: int, placed: Any) -> None:
@@ -177,6 +247,9 @@ def _all_placed(tried: str, jobs: Row, tiles: int, placed: Any) -> None:
     if not isinstance(placed, (list, tuple, np.ndarray)):
         came = "nothing: is there a `return`?" if placed is None else shown(placed)
         raise NotYet(tried, came, "a list with a tile for each job", next_step="return the list of tile numbers.")
+    if len(placed) and all(isinstance(part, (list, tuple, np.ndarray)) for part in placed):
+        why = "this looks like the jobs of each tile. Asked is the other way round: the tile of each job."
+        raise NotYet(tried, shown(placed), "a list with a tile for each job", why, "write placed[job] = tile for each job.")
     if len(placed) != len(jobs):
         raise NotYet(
             tried,
@@ -184,11 +257,14 @@ def _all_placed(tried: str, jobs: Row, tiles: int, placed: Any) -> None:
             why="a job without a tile is never done." if len(placed) < len(jobs) else "there are more tiles than jobs.",
             next_step="return one tile number for each job, in the order of jobs.",
         )
-    strays = [tile for tile in placed if not is_whole(tile) or not 0 <= tile < tiles]
+    odd = [tile for tile in placed if not is_whole(tile)]
+    if odd:
+        why = "" if odd[0] is not None else "None stands where no tile was put in."
+        raise NotYet(tried, f"{shown(odd[0])} for a tile", "whole numbers", why, "return whole numbers; // divides to one.")
+    strays = [tile for tile in placed if not 0 <= tile < tiles]
     if strays:
-        raise NotYet(
-            tried, f"a job on tile {shown(strays[0])}", f"tiles from 0 to {tiles - 1}", next_step="tiles count from 0."
-        )
+        advice = "tiles count from 0." if max(strays) == tiles else "a job goes to one of the tiles there are."
+        raise NotYet(tried, f"a job on tile {shown(strays[0])}", f"tiles from 0 to {tiles - 1}", next_step=advice)
 
 
 # --- 01.3 -------------------------------------------------------------------------------------------------------------
@@ -199,17 +275,20 @@ def _waiting(work: Row) -> float:
     return float(1 - np.mean(work) / slowest) if slowest else 0.0
 
 
-def _workloads() -> list[tuple[list[int]]]:
+def _workloads() -> dict[str, tuple[list[int]]]:
     draw = np.random.default_rng(103)
-    drawn = [(draw.integers(1, 999, tiles).tolist(),) for tiles in (1, 2, 7, TILES, 31)]
-    return [*drawn, ([0] * 10 + [50, 20, 5],), ([0] * TILES,)]
+    cases: dict[str, tuple[list[int]]] = {f"drawn, {tiles}": (_distinct(draw, 999, tiles),) for tiles in (TILES, 2, 7, 31)}
+    cases["there is one tile"] = ([418],)
+    cases["most tiles have nothing to do"] = ([0] * 10 + [50, 20, 5],)
+    cases["no tile has work: then nobody waits, and the share is 0"] = ([0] * TILES,)
+    return cases
 
 
 def _or_zero(formula: Callable[[Row], float]) -> Callable[[Row], float]:
     return lambda work: formula(work) if max(work) else 0.0
 
 
-WAITING_MISTAKES = (
+WAITING_MISTAKES: tuple[Suspect, ...] = (
     Suspect(
         _or_zero(lambda work: sum(work) / len(work) / max(work)),
         "this is the share of the time in which tiles work. The rest is waiting.",
@@ -238,6 +317,25 @@ WAITING_MISTAKES = (
 )
 
 
+WAITING_MISTAKES += (
+    Suspect(
+        _or_zero(lambda work: 100 * _waiting(work)),
+        "these are per cent. Asked is a share from 0 to 1.",
+        "do not multiply by 100.",
+    ),
+    Suspect(
+        _or_zero(lambda work: 1 - sum(work) / ((len(work) - 1 or 1) * max(work))),
+        "the slowest tile was left out of the tile-time. It is paid for like the others.",
+        "divide by all tiles times the slowest.",
+    ),
+    Suspect(
+        lambda work: float("nan") if max(work) == 0 else _waiting(work),
+        "0 was divided by 0: no tile has work, so that there is no tile-time to have a share of.",
+        "return 0 in this case.",
+    ),
+)
+
+
 def _share(answer: Callable[..., Any]) -> Passed:
     return compare(answer, _waiting, _workloads(), WAITING_MISTAKES)
 
@@ -245,11 +343,30 @@ def _share(answer: Callable[..., Any]) -> Passed:
 # --- 01.4 -------------------------------------------------------------------------------------------------------------
 
 
+PAIRS: tuple[tuple[Callable[[Any], Any], str], ...] = (
+    (lambda x: x + np.roll(x, -1), "it was made from readings, and not from doubled."),
+    (lambda x: -x - np.roll(x, -1), "it was made from flipped, and not from doubled."),
+    (lambda x: 2 * x + 2 * np.roll(x, 1), "each was added to its left neighbour's, and not to its right one's."),
+    (lambda x: 2 * x + np.roll(x, -1), "left comes from doubled, and right from readings."),
+    (lambda x: x + 2 * np.roll(x, -1), "right comes from doubled, and left from readings."),
+    (lambda x: 4 * x, "each was added to itself, and not to its right neighbour's."),
+    (lambda x: 4 * np.roll(x, -1), "both come from the right neighbour."),
+    (lambda x: 2 * x, "it is the same as doubled: nothing was added."),
+)
+OTHERS: tuple[tuple[Callable[[Any], Any], str], ...] = (
+    (lambda x: x, "it is the same as readings."),
+    (lambda x: 2 * x, "it is twice readings, as doubled is to be."),
+    (lambda x: -x, "it is readings with the signs turned, as flipped is to be."),
+    (lambda x: -2 * x, "it was made from doubled, and not from readings."),
+    (lambda x: 4 * x, "it was doubled twice."),
+)
+
+
 def _merge(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(104)
     steps = []
     for count in (TILES, 5, 1, 29):
-        values = draw.integers(-9, 9, count).astype(np.float32)
+        values = (draw.permutation(99)[:count] + 1).astype(np.float32) * draw.choice([-1, 1])  # no two alike, and no 0
         steps.append(_two_supersteps(answer, values))
     return Passed(f"the values of 4 rows of readings, and {max(steps)} supersteps in each run")
 
@@ -262,8 +379,8 @@ def _two_supersteps(answer: Callable[..., Any], values: Any) -> int:
         named[name] = graph.add_variable(FLOAT, count, name)
         for i in range(count):
             graph.set_tile_mapping(named[name][i], i % TILES)
-        graph.create_host_read(name, named[name])
-    graph.set_initial_value(named["readings"], values)
+        graph.create_host_read(f"check {name}", named[name])
+    graph.create_host_write("write readings", named["readings"])
     tried = f"a program for {counted(count, 'reading')}"
     with answering(tried):
         made = answer(graph, *named.values())
@@ -271,24 +388,34 @@ def _two_supersteps(answer: Callable[..., Any], values: Any) -> int:
         raise NotAttempted
     if made is None:
         raise NotYet(tried, "nothing: is there a `return`?", "a program", next_step="return Sequence(Execute(…), Execute(…)).")
+    if isinstance(made, (list, tuple)):
+        why = "those are programs of their own, of which an engine runs one at a time."
+        raise NotYet(tried, shown(made), "one program", why, "put them into a Sequence: Sequence(first, second).")
     try:
         with answering(tried):
             engine = Engine(graph, made)
             engine.load(device)
+            engine.write_tensor("write readings", values)  # only now: what an answer puts into the results comes before
             engine.run()
     except Broken as broken:
         raise _explained(tried, broken) from None
     kinds = [step.kind for step in engine.report.steps()]
-    right = {"doubled": 2 * values, "pairs": 2 * values + 2 * np.roll(values, -1), "flipped": -values}
+    right = {"readings": values, "doubled": 2 * values, "pairs": 2 * values + 2 * np.roll(values, -1), "flipped": -values}
     for name, expected in right.items():
-        came = engine.read_tensor(name)
-        if np.isnan(came).all():
-            why = "no vertex writes it: merging supersteps keeps all of the work."
+        came = engine.read_tensor(f"check {name}")
+        blank = np.isnan(came)
+        if blank.all():
+            why = "nothing in the program writes it: merging supersteps keeps all of the work."
             raise NotYet(tried, f"{name} holds nothing", quoted(expected), why, f"put the vertices of {name} back.")
         where = difference(came, expected)
         if where:
-            why = "it was made from readings, and not from doubled." if name == "pairs" else "the wrong vertices write it."
-            raise NotYet(tried, f"{name}: {where}", quoted(expected), why, "compare with the three supersteps.")
+            found = ((like, why) for like, why in (PAIRS if name == "pairs" else OTHERS) if not difference(came, like(values)))
+            why = next((why for _, why in found), "")
+            if name == "readings":
+                why = "the readings were overwritten. They come from the sensors, and stay."
+            elif blank.any():
+                why = f"{counted(int(blank.sum()), 'element')} hold nothing: some vertices are missing."
+            raise NotYet(tried, f"{name}: {where}", quoted(expected), why, "compare what it reads with the three supersteps.")
     if len(kinds) > 2:
         why = "two of these steps do not need each other, and could share a compute set."
         advice = "which of the three reads only what was there from the beginning?"
@@ -300,24 +427,24 @@ def _explained(tried: str, broken: Broken) -> Exception:
     """A race, or a read that comes too early, in the words of this exercise; any other error as it is."""
     error = broken.error
     if isinstance(error, ComputeSetRaceError):
-        return NotYet(
-            tried,
-            f"ComputeSetRaceError: {error.tried}",
-            why="one of these vertices needs what the other makes. That is a true dependency: a sync must lie between them.",
-            next_step="put what reads doubled into the second compute set.",
-        )
+        why = "one of these vertices needs what the other makes. That is a true dependency: a sync must lie between them."
+        advice = "put the one that reads into the second compute set."
+        if "twice" in error.tried:
+            why, advice = "two vertices write the same number.", "let each number be written once: look at out=."
+        return NotYet(tried, f"ComputeSetRaceError: {error.tried}", why=why, next_step=advice)
     if isinstance(error, UninitialisedReadError):
         return NotYet(
             tried,
             f"UninitialisedReadError: {error.tried}",
-            why="a superstep reads what only a later one writes.",
-            next_step="exchange the two Execute steps, or what is in them.",
+            why="what it reads was not written by then: a later superstep writes it, or none does.",
+            next_step="see that what is read in a superstep was written in one before it.",
         )
     return broken
 
 
 # --- 01.5 -------------------------------------------------------------------------------------------------------------
 
+BEFORE, THIRDS = 25, 5  # vertices in the compute sets before it, and in thirds itself
 INNOCENT = {
     "shift": "its vertices read the same elements, and reading together is no race: nobody's value changes by it.",
     "mirror": "its vertices write in another order than they read, but each element is written once.",
@@ -334,26 +461,40 @@ def _culprit(answer: Any, graph: Any) -> Passed:
     try:
         Engine(graph, program.Sequence())
     except ComputeSetRaceError as error:
-        race, name = error, re.findall(r"compute set '(.+?)'", str(error))[0]
+        race = error
     else:
         raise NotYet(tried, "the detector finds nothing in this graph", next_step="run the cell that builds the graph again.")
     pair = {int(v) for v in re.findall(r"vertex (\d+)", race.where)}
-    if answer[0] != name:
+    if f"compute set {answer[0]!r}" not in str(race):
         came = f"{answer[0]!r}, and the detector names another"
         if answer[0] in INNOCENT:
             raise NotYet(tried, came, "", INNOCENT[answer[0]], "look for a compute set in which two ranges of outputs overlap.")
-        near = did_you_mean(answer[0], (*INNOCENT, name))
+        near = did_you_mean(answer[0], (*INNOCENT, "thirds"))
         raise NotYet(
             tried, came, "", "there is no compute set of that name.", near + "Names are those that the graph was given."
         )
     if set(answer[1:]) != pair:
-        raise NotYet(
-            tried,
-            f"vertices {shown(answer[1])} and {shown(answer[2])}, and the detector names others",
-            why="these two write different elements.",
-            next_step="write down, for each vertex, where its range begins and ends.",
-        )
+        why, advice = _wrong_pair(int(answer[1]), int(answer[2]), sorted(pair))
+        came = f"vertices {shown(answer[1])} and {shown(answer[2])}, and the detector names others"
+        raise NotYet(tried, came, why=why, next_step=advice)
     return Passed(f"the detector says the same. {race.tried} {race.where}")
+
+
+def _wrong_pair(one: int, other: int, pair: list[int]) -> tuple[str, str]:
+    """Why two numbers are not the pair, and what to do."""
+    given = sorted((one, other))
+    if given == [n + 1 for n in pair]:
+        return "these count from 1.", "the first vertex of a compute set is number 0."
+    if given == [n + BEFORE for n in pair]:
+        return (
+            "these count the vertices of all three compute sets.",
+            "count within the compute set, from 0.",
+        )
+    if one == other:
+        return "this is one vertex, and a race takes two.", "give both numbers."
+    if not 0 <= given[0] <= given[1] < THIRDS:
+        return f"thirds has the vertices 0 to {THIRDS - 1}.", "count the vertices of that compute set, from 0."
+    return "these two write different elements.", "write down, for each vertex, where its range begins and ends."
 
 
 LESSON = Lesson(

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, INT, Engine, Graph, IPUModel, Tensor
+from ipu_teach import FLOAT, INT, DataStream, Engine, Graph, IPUModel, Tensor
 from ipu_teach.errors import InvalidTileMappingError, StreamConnectionError, UninitialisedReadError, counted, shown
 from ipu_teach.lessons.exercise import Exercise, Lesson, Part, Question
-from ipu_teach.lessons.judging import Broken, NotAttempted, NotYet, Passed, answering, difference, quoted
+from ipu_teach.lessons.judging import Broken, NotAttempted, NotYet, Passed, answering, difference, quoted, said_by
 from ipu_teach.lessons.panel import Bars, number
 from ipu_teach.program import Copy, Program, Repeat, RepeatWhileFalse, RepeatWhileTrue, Sequence
 
@@ -41,11 +41,14 @@ def _program(answer: Callable[..., Any], tried: str, *arguments: Any) -> Program
     return made
 
 
-def _all_of(program: Program) -> Iterator[Program]:
-    """A program and every program inside it."""
+def _all_of(program: Program, around: tuple[Program, ...] = ()) -> Iterator[Program]:
+    """A program and every program inside it. One that contains itself is `NotYet`."""
+    if any(program is outer for outer in around):
+        why = "such a program would never end, and nobody could write it down."
+        raise NotYet("your program", f"a {type(program).__name__} that contains itself", why=why, next_step="make a new one.")
     yield program
     for child in program.children():
-        yield from _all_of(child)
+        yield from _all_of(child, (*around, program))
 
 
 # --- 02.1 -------------------------------------------------------------------------------------------------------------
@@ -53,17 +56,32 @@ def _all_of(program: Program) -> Iterator[Program]:
 
 def _linear(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(201)
-    cases = [((1,), 4, TILES), ((5,), 2, TILES), ((101,), 4, TILES), ((26, 8), 8, TILES), ((14,), 1, TILES), ((53,), 7, 4)]
-    cases += [((int(draw.integers(30, 400)),), int(draw.integers(1, 9)), TILES) for _ in range(3)]
-    for shape, grain, tiles in cases:
+    cases = [((101,), 4, TILES, ""), ((9, 14), 4, TILES, ""), ((14,), 1, TILES, "")]
+    cases += [((int(draw.integers(30, 400)),), int(draw.integers(2, 9)), TILES, "") for _ in range(3)]
+    cases += [((53,), 7, 4, "there are 4 tiles"), ((5,), 2, TILES, "there are fewer grains than tiles")]
+    cases += [((1,), 4, TILES, "there is one element, less than a grain")]
+    wrong: list[tuple[NotYet, str]] = []
+    for shape, grain, tiles, special in cases:
         graph = _graph(tiles)
         tensor = graph.add_variable(FLOAT, shape, "data")
         tried = f"{counted(tensor.num_elements, 'element')} in grains of {grain}, on {tiles} tiles"
-        with answering(tried):
-            result = answer(graph, tensor, grain)
+        try:
+            with answering(tried):
+                result = answer(graph, tensor, grain)
+        except Broken:
+            if wrong:  # what went wrong before is told
+                break
+            raise
         if result is ...:
             raise NotAttempted
-        _balanced_grains(tried, graph.get_tile_mapping(tensor, require_complete=False), tensor.num_elements, grain)
+        try:
+            _balanced_grains(tried, graph.get_tile_mapping(tensor, require_complete=False), tensor.num_elements, grain)
+        except NotYet as found:
+            wrong.append((found, special))
+    if wrong and wrong[0][1]:
+        raise wrong[0][0].with_more(f"The ordinary cases are right; what is special here: {wrong[0][1]}.")
+    if wrong:
+        raise wrong[0][0]
     return Passed(f"{len(cases)} variables of several shapes and grains")
 
 
@@ -85,11 +103,13 @@ def _balanced_grains(tried: str, mapping: list[list[tuple[int, int]]], count: in
     for tile, pieces in enumerate(mapping):
         for begin, end in pieces:
             if begin % grain or (end % grain and end != count):
+                even = max(sizes) - min(sizes) <= 1
                 raise NotYet(
                     tried,
                     f"tile {tile} holds elements {begin} to {end - 1}",
                     f"ranges that begin at a multiple of {grain}",
-                    "a grain was cut in two: the tiles were given equal numbers of elements, and not of grains.",
+                    "a grain was cut in two"
+                    + (": the tiles got equal numbers of elements, and not of grains." if even else "."),
                     "deal out grains: grain g holds elements g * grain up to (g + 1) * grain, or the end.",
                 )
     held = [(begin, tile) for tile, pieces in enumerate(mapping) for begin, _ in pieces]
@@ -103,7 +123,9 @@ def _balanced_grains(tried: str, mapping: list[list[tuple[int, int]]], count: in
     grains = [-(-size // grain) for size in sizes]
     if max(grains) - min(grains) > 1:
         full, empty = grains.index(max(grains)), grains.index(min(grains))
-        why = "the number of grains per tile was rounded up, so the first tiles take all before the last are reached."
+        share, why = -(-sum(grains) // len(grains)), "some tiles wait for others."
+        if grains[: sum(grains) // share] == [share] * (sum(grains) // share):
+            why = "the number of grains per tile was rounded up, so the first tiles take all before the last are reached."
         if max(grains) == sum(grains):
             why = "everything lies on one tile, and the others have nothing to do."
         raise NotYet(
@@ -129,23 +151,32 @@ def _sum_program(answer: Callable[..., Any], count: int) -> tuple[Graph, Program
 def _running_sum(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(202)
     sizes = {count: sum(1 for _ in _all_of(_sum_program(answer, count)[1])) for count in (2, 23)}
-    for count in (1, 7, 23):
+    for count in (7, 23, 1):
         graph, program, tried = _sum_program(answer, count)
-        values = draw.integers(-50, 50, count).astype(np.float32)
+        tried = f"{tried}, and one engine.run()"
+        values = (draw.permutation(99)[:count] + 1).astype(np.float32)  # no two alike
+        values[1::2] *= -1
         received: list[Any] = []
         engine = _loaded(graph, program, tried)
+        ran_dry = ""
         with answering(tried):
             engine.connect_stream("numbers", iter(values.reshape(-1, 1)))  # an array would go round
             engine.connect_stream("sums", received)
         try:
-            with answering(f"{tried}, and one engine.run()"):
+            with answering(tried):
                 engine.run()
         except Broken as broken:
-            if isinstance(broken.error, StreamConnectionError):
-                why = "the program asks for more numbers than there are."
-                raise NotYet(broken.tried, broken.error.tried, why=why, next_step="repeat it count times.") from None
-            raise
-        _sums_are_right(f"{tried}, and one engine.run()", values, np.array(received).reshape(-1))
+            if not isinstance(broken.error, StreamConnectionError):
+                raise
+            ran_dry = broken.error.tried
+        came = np.array(received, float).reshape(-1)
+        if ran_dry:
+            asked = "Repeat asks for more rounds than there are numbers." if len(came) == count else ""
+            why = asked or "the program takes more numbers than it sends sums."
+            advice = "repeat it count times." if asked else "each round takes one number and sends one sum."
+            raise NotYet(tried, f"{ran_dry} By then {counted(len(came), 'sum')} had come.", why=why, next_step=advice)
+        if difference(came, np.cumsum(values, dtype=float)):
+            raise _wrong_sums(tried, program, values.astype(float), came)
     if sizes[23] > sizes[2]:
         raise NotYet(
             "how large the program is",
@@ -154,28 +185,57 @@ def _running_sum(answer: Callable[..., Any]) -> Passed:
             "a Python loop wrote every round down. On the machine, each of them would take memory for its code.",
             "write one round down, and say Repeat(count, round).",
         )
-    return Passed("1, 7 and 23 numbers, each list in one engine run, with a program that does not grow")
+    return Passed("7, 23 and 1 numbers, each list in one engine run, with a program that does not grow")
 
 
-def _sums_are_right(tried: str, values: Any, received: Any) -> None:
-    right = np.cumsum(values.astype(float))
-    if len(received) < len(values):
-        why = "the loop is still on the host: the program does one round, and somebody would have to call run again and again."
-        raise NotYet(
-            tried,
-            f"{len(received)} of {counted(len(values), 'sum')}",
-            why=why,
-            next_step="put the round into Repeat(count, …).",
+def _wrong_sums(tried: str, program: Program, values: Any, came: Any) -> NotYet:
+    """What is wrong with what came, where that can be told from it or from the program."""
+    right, count = np.cumsum(values), len(values)
+    copies = [p for p in _all_of(program) if isinstance(p, Copy)]
+    sent = [p.source for p in copies if isinstance(p.destination, DataStream)]
+    fetched = [p.destination for p in copies if isinstance(p.source, DataStream)]
+    loops = any(isinstance(p, (Repeat, RepeatWhileTrue, RepeatWhileFalse)) for p in _all_of(program))
+    follow = "follow the first two rounds."
+    if len(came) != count:
+        why, advice = "", "send one sum in each round."
+        if not sent:
+            why, advice = (
+                "nothing in the program sends: there is no Copy into the stream sums.",
+                "end a round with Copy(total, sums).",
+            )
+        elif not fetched:
+            why, advice = "nothing in the program fetches a number.", "begin a round with Copy(numbers, number)."
+        elif not loops and len(came) == 1:
+            why = "the program does one round, and nothing in it repeats: somebody would have to call run again and again."
+            advice = "put the round into Repeat(count, …)."
+        elif len(came) == 1 and came[0] == right[-1]:
+            why = "only the last sum came: the Copy into sums stands after the loop, and not in it."
+            advice = "put it into the round, after the addition."
+        elif len(came) == count - 1 and not difference(came, right[:-1]):
+            why, advice = "what came is right, and the last round is missing.", "repeat it count times."
+        return NotYet(tried, f"{len(came)} of {counted(count, 'sum')}", why=why, next_step=advice)
+    shifted = came - right
+    if not difference(came, values) and any(source == other for source in sent for other in fetched):
+        why, advice = (
+            "what came are the numbers themselves: what was fetched is sent, and not the total.",
+            "send total.",
         )
-    where = difference(received, right)
-    if where:
-        why = "what came back are the numbers themselves: the total begins at 0 in every round." if not difference(
-            received, values
-        ) else ""  # fmt: skip
-        advice = (
-            "write the 0 once, before the Repeat: graph.set_initial_value(total, 0)." if why else "follow the first two rounds."
-        )
-        raise NotYet(tried, where, quoted(right), why, advice)
+    elif not difference(came, values):
+        why = "what came are the numbers themselves: the total begins at 0 in every round."
+        advice = "write the 0 once, before the Repeat: graph.set_initial_value(total, 0)."
+    elif not difference(came, np.append(0, right[:-1])):
+        why, advice = "each sum comes a round late: it is sent before the number is added.", "send it after the addition."
+    elif not difference(came, -right):
+        why, advice = "the numbers are taken away, and not added.", "use popops.add_in_place."
+    elif not came.any():
+        why, advice = "the total stays 0: nothing is added to it.", "add_in_place(graph, total, number, round) changes total."
+    elif (shifted == shifted[0]).all():
+        why, advice = f"every sum is off by {number(shifted[0])}: the total does not begin at 0.", "begin at 0."
+    elif not difference(came, 2 * right):
+        why, advice = "every sum is twice what it should be: each number is added twice.", "append the addition once."
+    else:
+        why, advice = "", follow
+    return NotYet(tried, difference(came, right), quoted(right), why, advice)
 
 
 # --- 02.3 -------------------------------------------------------------------------------------------------------------
@@ -199,32 +259,45 @@ def _no_exchange(answer: Callable[..., Any]) -> Passed:
         if graph.get_tile_mapping(a) != before:
             why = "a was moved. Others count on where it lies; only b is yours to place."
             raise NotYet(tried, "another mapping of a", "a where it was", why, "call set_tile_mapping for parts of b only.")
-        graph.create_host_read("b", b)
+        graph.create_host_read("check of 02.3", b)
         values = draw.normal(size=(rows, columns)).astype(np.float32)
         graph.set_initial_value(a, values)
         engine = _loaded(graph, Copy(a.transpose(), b), tried)
         engine.run()
-        assert np.array_equal(engine.read_tensor("b"), values.T)  # a mapping never changes a value
+        assert np.array_equal(engine.read_tensor("check of 02.3"), values.T)  # a mapping never changes a value
         received, _ = engine.report.exchange_bytes_per_tile
         crossing = max(crossing, int(received.sum()))
         if crossing:
-            raise NotYet(tried, "", "", *_why_crossing(graph, a, b), bars=Bars(0, crossing, "bytes exchanged"))
+            came, why, advice = _why_crossing(graph, a, b)
+            raise NotYet(tried, came, "", why, advice, Bars(0, crossing, "bytes exchanged"))
     return Passed("5 matrices whose rows lie on tiles drawn at random", Bars(0, 0, "bytes exchanged"))
 
 
-def _why_crossing(graph: Graph, a: Tensor, b: Tensor) -> tuple[str, str]:
-    there, here = graph.get_tile_mapping(a), graph.get_tile_mapping(b)
-    if there == here:
-        return (
-            "b has the same tiles as a, in b's own order. But row i of a is column i of b.",
-            "b.transpose() has the shape of a. Map that view.",
-        )
-    if sum(bool(pieces) for pieces in here) == 1:
-        return "b lies on one tile, and everything has to come there.", "put each part of b where its source lies."
-    return (
-        "the two sides were placed without a look at each other, so elements have to cross.",
-        "ask where a lies: graph.get_tile_mapping(a), or its rows one by one.",
-    )
+def _tiles_of(graph: Graph, tensor: Tensor) -> Any:
+    """The tile of each element, in the tensor's shape."""
+    tiles = np.zeros(tensor.num_elements, int)
+    for tile, pieces in enumerate(graph.get_tile_mapping(tensor)):
+        for begin, end in pieces:
+            tiles[begin:end] = tile
+    return tiles.reshape(tensor.shape)
+
+
+def _why_crossing(graph: Graph, a: Tensor, b: Tensor) -> tuple[str, str, str]:
+    """What crosses, why, and what to do."""
+    there, here = _tiles_of(graph, a), _tiles_of(graph, b)
+    i, j = (int(n) for n in np.argwhere(there != here.T)[0])
+    came = f"{int((there != here.T).sum())} of {a.num_elements} elements cross, the first of them a[{i}, {j}]: it lies on tile \
+{there[i, j]}, and b[{j}, {i}] on tile {here[j, i]}"
+    why = f"b[{j}, {i}] receives a[{i}, {j}], and the two lie on different tiles."
+    advice = "ask where a lies: graph.get_tile_mapping(a), or its rows one by one."
+    if graph.get_tile_mapping(a) == graph.get_tile_mapping(b):
+        why = "b has the same tiles as a, in b's own order. But row i of a is column i of b."
+        advice = "b.transpose() has the shape of a. Map that view."
+    elif (here == here[0, 0]).all():
+        why, advice = "b lies on one tile, and everything has to come there.", "put each part of b where its source lies."
+    elif (here == np.arange(len(there)) % TILES).all():
+        why = "column i of b lies on tile i, as if row i of a were on tile i. Somebody else has chosen its tile."
+    return came, why, advice
 
 
 # --- 02.4 -------------------------------------------------------------------------------------------------------------
@@ -239,8 +312,8 @@ def _countdown(answer: Callable[..., Any]) -> Passed:
     left, ticks = graph.add_variable(INT, (), "left"), graph.add_variable(INT, (), "ticks")
     for name, tensor in (("left", left), ("ticks", ticks)):
         graph.set_tile_mapping(tensor, 0)
-        graph.create_host_write(f"{name}/write", tensor)
-        graph.create_host_read(f"{name}/read", tensor)
+        graph.create_host_write(f"write {name}", tensor)
+        graph.create_host_read(f"read {name}", tensor)
     tried = "a countdown"
     program = _program(answer, tried, graph, left, ticks)
     _guard(graph, program)
@@ -255,36 +328,40 @@ def _countdown(answer: Callable[..., Any]) -> Passed:
     for stream in engine.list_streams():
         engine.connect_stream_to_callback(stream.handle, tick)
     wrong: list[tuple[int, int, int]] = []
-    starts = (0, 1, 5, 10, 17)
+    starts = (5, 10, 17, 1, 0, 301)
     for start in starts:
         rounds[0] = 0
-        engine.write_tensor("left/write", start)
-        engine.write_tensor("ticks/write", 0)
+        engine.write_tensor("write left", start)
+        engine.write_tensor("write ticks", 0)
         try:
             with answering(f"a countdown from {start}"):
                 engine.run()
         except Broken:
             if rounds[0] <= MOST_ROUNDS:
                 raise
-        done, rest = int(engine.read_tensor("ticks/read")), int(engine.read_tensor("left/read"))
+        done, rest = int(engine.read_tensor("read ticks")), int(engine.read_tensor("read left"))
         if (done, rest) != (start, 0) or rounds[0] > MOST_ROUNDS:
             wrong.append((start, MOST_ROUNDS + 1 if rounds[0] > MOST_ROUNDS else done, rest))
     if wrong:
         raise _counted_wrongly(wrong, starts, program)
-    return Passed("countdowns from 0, 1, 5, 10 and 17, all with one compiled program")
+    if not any(isinstance(p, (RepeatWhileTrue, RepeatWhileFalse)) for p in _all_of(program)):
+        why = "nothing in the program repeats for as long as the device says: the most rounds were fixed when it was written."
+        advice = "let the device look: RepeatWhileTrue(condition, left, round)."
+        raise NotYet(tried, "right numbers, from a program with an end of its own", "a loop that decides", why, advice)
+    return Passed(f"countdowns from {', '.join(map(str, starts))}, all with one compiled program")
 
 
 def _guard(graph: Graph, program: Program) -> None:
     """Let every loop whose end the device decides report its rounds, so that an endless one can be stopped."""
-    pulse = graph.add_constant(INT, (1,), [0], "check/pulse")
+    pulse = graph.add_constant(INT, (1,), [0], "check of 02.4")
     graph.set_tile_mapping(pulse, 0)
     for number_, loop in enumerate([p for p in _all_of(program) if isinstance(p, (RepeatWhileTrue, RepeatWhileFalse))]):
-        loop.body = Sequence(loop.body, Copy(pulse, graph.add_device_to_host_fifo(f"check/rounds{number_}", INT, 1)))
+        loop.body = Sequence(loop.body, Copy(pulse, graph.add_device_to_host_fifo(f"check of 02.4, loop {number_}", INT, 1)))
 
 
 def _counted_wrongly(wrong: list[tuple[int, int, int]], starts: tuple[int, ...], program: Program) -> NotYet:
     start, ticks, rest = wrong[0]
-    tried = f"countdowns from {', '.join(map(str, starts))}, one after another"
+    tried = "countdowns one after another, from " + ", ".join(map(str, starts))
     endless = ticks > MOST_ROUNDS
     came = f"from {start}: " + (
         f"still running after {MOST_ROUNDS:,} rounds" if endless else f"{counted(ticks, 'tick')}, and {number(rest)} left"
@@ -294,13 +371,26 @@ def _counted_wrongly(wrong: list[tuple[int, int, int]], starts: tuple[int, ...],
     if any(isinstance(p, Repeat) for p in _all_of(program)) and len({done for _, done, _ in wrong}) == 1:
         why = f"it ticks {ticks} times whatever it is given: the number of rounds was fixed when the program was written."
         advice = "let the device look: RepeatWhileTrue(condition, left, round)."
-    elif start == 0 and len(wrong) == 1:
+    elif start == 0 and len(wrong) == 1 and rest < 0:
         why = "the first tick comes before the first look, so a countdown from 0 goes wrong."
         advice = "put the round into the body, which runs only after a look at left."
     elif endless:
         why, advice = "what the loop looks at never becomes 0.", "take 1 from left in every round."
     elif rest == 0 and ticks == 0:
         why, advice = "left goes down, and nobody counts.", "add 1 to ticks in every round."
+    elif rest == start and ticks == 0:
+        why, advice = "nothing was done at all: the round does not come to pass.", "put the round into the body of the loop."
+        if any(isinstance(p, RepeatWhileFalse) for p in _all_of(program)):
+            why, advice = "RepeatWhileFalse goes on while left is 0, and here it is not.", "use RepeatWhileTrue."
+    elif len(wrong) == 1 and start == max(starts):
+        why = f"the smaller ones are right. A countdown from {start} needs more rounds than were written down."
+        advice = "let the device look: RepeatWhileTrue(condition, left, round)."
+    elif rest == 0 and all(done == first - 1 for first, done, _ in wrong):
+        why, advice = "one tick is missing each time.", "count in every round, the last one too."
+    elif rest == 0 and all(done == first + 1 for first, done, _ in wrong):
+        why, advice = "there is one tick too many each time.", "count within the round, and nowhere else."
+    elif rest == 0 and all(done == 2 * first for first, done, _ in wrong):
+        why, advice = "each round counts twice.", "add 1 to ticks once in a round."
     return NotYet(tried, came, expected, why, advice)
 
 
@@ -320,7 +410,7 @@ def _faults(answer: Callable[..., Any]) -> Passed:
             why = f"this is the case in which {what}, and the machine had nothing to object to."
             raise NotYet(tried, "no error", kind.__name__, why, "leave that line out when it is not wanted: use an if.")
         if not isinstance(fired, kind):
-            why = f"another error came first. Only one thing may be missing here: {what}."
+            why = f"another error came. Only one thing may be missing here: {what}."
             raise NotYet(tried, f"{type(fired).__name__}: {getattr(fired, 'tried', fired)}", kind.__name__, why, "do the rest.")
     tried = "the program with mapped=True, written=True"
     fired = _fired(answer, True, True, tried)
@@ -331,23 +421,47 @@ def _faults(answer: Callable[..., Any]) -> Passed:
 
 
 def _fired(answer: Callable[..., Any], mapped: bool, written: bool, tried: str) -> Exception | None:
-    """The error of building, compiling and running the program, or None. The values must be right if there is none."""
+    """The error of compiling and running the program, or None. The values must be right if there is none."""
     graph = _graph()
-    values = np.random.default_rng(205).normal(size=7).astype(np.float32)
+    values, later = np.random.default_rng(205).normal(size=(2, 7)).astype(np.float32)
     source, target = graph.add_variable(FLOAT, 7, "source"), graph.add_variable(FLOAT, 7, "target")
-    graph.create_host_read("target", target)
+    graph.create_host_read("check target", target)
+    graph.create_host_write("check source", source)
     try:
         program = _program(answer, tried, graph, source, target, values, mapped, written)
+    except Broken as broken:
+        if isinstance(broken.error, tuple(kind for kind, _ in FAULTS.values())):
+            why = "this error comes from your function itself. The machine is to find the fault, in a program that has it."
+            advice = "leave out the line that would prevent it, and return the program."
+            raise NotYet(tried, said_by(broken.error), "a program", why, advice) from None
+        raise
+    try:
         engine = _loaded(graph, program, tried)
         with answering(tried):
             engine.run()
     except Broken as broken:
         if isinstance(broken.error, (InvalidTileMappingError, UninitialisedReadError)):
+            if "variable 'source'" not in broken.error.tried and "of 'source'" not in broken.error.tried:
+                why = "the fault is to be in source, and in nothing else."
+                raise NotYet(tried, said_by(broken.error), "an error about source", why, "do all of the rest.") from None
             return broken.error
         raise
-    where = difference(engine.read_tensor("target"), values)
+    where = difference(engine.read_tensor("check target"), values)
     if where:
-        raise NotYet(tried, f"target: {where}", quoted(values), next_step="copy source into target.")
+        blank = np.isnan(engine.read_tensor("check target")).all()
+        turned = not difference(engine.read_tensor("check target"), values[::-1])
+        why = "nothing was written into target." if blank else "the order is turned round." if turned else ""
+        raise NotYet(tried, f"target: {where}", quoted(values), why, "copy source into target.")
+    if written:
+        with answering(tried):
+            engine.write_tensor("check source", later)
+            engine.run()
+        where = difference(engine.read_tensor("check target"), later)
+        if where:
+            why = "target holds the values, and not because of a copy: with other values in source it stays as it was."
+            raise NotYet(
+                f"{tried}, and then other values in source", f"target: {where}", quoted(later), why, "Copy(source, target)."
+            )
     return None
 
 

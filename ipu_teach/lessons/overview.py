@@ -13,6 +13,7 @@ from ipu_teach.lessons.state import Record, learned
 
 HEADS = ("exercise", "about", "done", "attempts", "hints")
 OPEN = "–"
+PREDICTED = "✓ predicted"
 SIGNS = {"solved": "✓ solved", "given": "→ given", "not yet": "✗ not yet"}
 
 
@@ -56,7 +57,9 @@ def progress(lesson: str | int | None = None) -> Overview:
         counts = ("", "") if isinstance(item, Question) else (_count(record, "attempts"), _count(record, "hints"))
         rows.append((item.name, item.title, SIGNS.get(state, state), *counts))
     solved, handed = states.count("solved"), states.count("given")
+    made, asked = sum(row[2] == PREDICTED for row in rows), len(rows) - len(states)
     caption = f"{solved} of {counted(len(states), 'exercise')} solved" + (f", {handed} given" if handed else "")
+    caption += f"; {made} of {counted(asked, 'prediction')} made" if asked else ""
     return Overview(caption, tuple(rows))
 
 
@@ -65,7 +68,7 @@ def _means(lesson: object, known: Lesson) -> bool:
 
 
 def _prediction(record: Record) -> str:
-    return "✓ predicted" if "prediction" in record else OPEN
+    return PREDICTED if "prediction" in record else OPEN
 
 
 def _count(record: Record, what: str) -> str:

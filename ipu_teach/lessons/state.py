@@ -3,6 +3,9 @@
 Each change reads the file anew, changes one record and writes the whole file in one stroke; so two kernels may write, and
 what a newer version put in stays in. A damaged file is set aside and a new one begun. Where nothing can be written, the
 changes are kept in memory and tried again with the next.
+
+A record holds `state` ("solved", "given", "not yet"), `attempts`, `kinds` (how many verdicts of each kind), `hints` and
+`prediction`.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from ipu_teach.lessons.shelf import set_aside, work_folder, work_path, write_who
 
 FORMAT = 1
 FILE = "progress.json"
+LARGEST = 1 << 20  # bytes of a file that is read; a whole course fills a hundredth of it
 
 Record = dict[str, Any]
 
@@ -49,11 +53,17 @@ class Progress:
             with _locked(self.file.parent):
                 data = self._current()
                 if data["format"] == FORMAT:  # a newer file is left as it is
-                    write_whole(self.file, json.dumps(data, indent=1) + "\n")
+                    write_whole(self.file, json.dumps(data, indent=1, allow_nan=False) + "\n")
                     self._pending.clear()
         except (LessonError, OSError) as error:
             reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
             self._say(f"Your progress cannot be kept ({self.file}: {reason}). The lesson goes on; it is forgotten at its end.")
+
+    def forget(self, lesson: str) -> None:
+        """Forget what was done in a lesson, predictions too."""
+        for name in self.records():
+            if name.startswith(f"{lesson}."):
+                self.change(name, dict.clear)
 
     def _current(self) -> Record:
         data = self._load()
@@ -65,7 +75,9 @@ class Progress:
 
     def _load(self) -> Record:
         try:
-            data = json.loads(self.file.read_text(encoding="utf-8"))
+            if self.file.stat().st_size > LARGEST:
+                return self._begin_anew("far too large")
+            data = json.loads(self.file.read_text(encoding="utf-8"), parse_constant=_refuse)
         except FileNotFoundError:
             return _new()
         except OSError as error:
@@ -81,19 +93,24 @@ class Progress:
             self._say(f"{self.file} was written by a newer version of this kit. It is read and left as it is.")
         return data
 
-    def _begin_anew(self) -> Record:
+    def _begin_anew(self, why: str = "damaged") -> Record:
         try:
             kept = set_aside(self.file, "damaged")
         except OSError:
-            self._say(f"{self.file} is damaged. The lesson goes on without it.")
+            self._say(f"{self.file} is {why}. The lesson goes on without it.")
         else:
-            self._say(f"{self.file} was damaged: it is kept as {kept.name}, and a new one is begun.")
+            self._say(f"{self.file} was {why}: it is kept as {kept.name}, and a new one is begun.")
         return _new()
 
     def _say(self, text: str) -> None:
         if text not in self._said:
             self._said.add(text)
             print(text)
+
+
+def _refuse(constant: str) -> None:
+    """NaN and Infinity, which Python reads and JSON has not."""
+    raise ValueError(constant)
 
 
 def _new() -> Record:

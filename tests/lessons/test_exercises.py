@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from answers import EXERCISES, Names, blank_cell, run_cell
-from wrong import WRONG, Wrong
+from wrong import RIGHT, WRONG, Wrong
 
 from ipu_teach.lessons import check
 from ipu_teach.lessons.desk import Kind, Verdict
@@ -44,13 +44,18 @@ def test_a_known_mistake_is_called_by_its_name(wrong: Wrong, names_of: NamesOf) 
     assert verdict.kind.value == wrong.kind, text
     assert wrong.says in text, text
     assert not verdict and text.startswith(f"{wrong.exercise} ")
-    assert repr(verdict_on(wrong, names_of)) == repr(verdict)  # and the same every time
+
+
+@pytest.mark.parametrize("right", RIGHT, ids=lambda r: f"{r.exercise} {r.about}")
+def test_right_answers_of_other_kinds_pass(right: Wrong, names_of: NamesOf) -> None:
+    verdict = verdict_on(right, names_of)
+    assert verdict and right.says in " ".join(repr(verdict).split()), repr(verdict)
 
 
 @pytest.mark.parametrize("name", [e.name for e in EXERCISES])
 def test_no_two_mistakes_are_answered_alike(name: str, names_of: NamesOf) -> None:
     mine = [wrong for wrong in WRONG if wrong.exercise == name]
-    assert len(mine) >= 2
+    assert len(mine) >= 6 and sum(right.exercise == name for right in RIGHT) >= 3
     for wrong in mine:
         text = " ".join(repr(verdict_on(wrong, names_of)).split())
         others = [other.about for other in mine if other is not wrong and other.says in text]

@@ -17,6 +17,7 @@ from ipu_teach.lessons import shelf
 from ipu_teach.lessons.exercise import Exercise, catalogue
 from ipu_teach.lessons.gaps import blanked, gaps_in, names_needed, reference, source_of
 from ipu_teach.lessons.learner import as_text, differences, learners_form, pairs
+from ipu_teach.lessons.state import learned
 
 nbformat = pytest.importorskip("nbformat")
 
@@ -181,6 +182,11 @@ def test_reset_gives_a_fresh_copy_and_keeps_the_old(course: Path, tmp_path: Path
     assert re.fullmatch(r"01_x\.kept-\d{8}-\d{6}\.ipynb", kept.name)
     assert copy.read_bytes() == (course / "01_x.ipynb").read_bytes()
     assert cli.main(["reset", "77"]) == 2
+    learned().change("01.1", lambda record: record.update(state="solved"))
+    assert cli.main(["reset", "01"]) == 0
+    assert "`ipu-teach reset 01 --progress` forgets that" in capsys.readouterr().out and learned().record("01.1")
+    assert cli.main(["reset", "01", "--progress"]) == 0
+    assert "is forgotten" in capsys.readouterr().out and not learned().record("01.1")
 
 
 def test_opening_one_lesson_brings_the_others_so_that_links_lead_on(

@@ -19,7 +19,10 @@ SWAPPED = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.FloorDiv: 
 HARMLESS = {
     "01.2": {"load = [1] * tiles", "placed = [1] * len(jobs)"},
     # The next tile takes back what this one has too much of.
-    "02.1": {"end = min((tile + 2) * grains // tiles * grain, tensor.num_elements)"},
+    "02.1": {
+        "end = min((tile + 2) * grains // tiles * grain, tensor.num_elements)",
+        "end = max((tile + 1) * grains // tiles * grain, tensor.num_elements)",
+    },
     # Another tile is as good.
     "02.2": {"graph.set_tile_mapping(number, 1)", "graph.set_tile_mapping(total, 1)"},
     "02.5": {"graph.set_tile_mapping(target, 2)", "graph.set_tile_mapping(source, 1)"},

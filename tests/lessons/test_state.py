@@ -64,6 +64,7 @@ DAMAGED = {
     "format true": b'{"format": true, "records": {}}',
     "records a list": b'{"format": 1, "records": []}',
     "deep": b"[" * 100_000,
+    "not a number": b'{"format": 1, "records": {"01.0": {"prediction": [NaN]}}}',
     "a huge number": b'{"format": ' + b"9" * 5000 + b', "records": {}}',
 }
 
@@ -80,6 +81,19 @@ def test_a_damaged_file_is_set_aside_and_a_new_one_begun(
     assert kept.read_bytes() == content
     said = capsys.readouterr().out
     assert said.count("was damaged") == 1 and kept.name in said
+
+
+def test_a_huge_file_is_set_aside_unread(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (work / "progress.json").write_bytes(b" " * (state.LARGEST + 1))
+    assert state.learned().records() == {}
+    assert "far too large: it is kept as progress.damaged-" in capsys.readouterr().out
+
+
+def test_what_was_done_in_a_lesson_is_forgotten(work: Path) -> None:
+    for name in ("01.1", "01.2", "02.1"):
+        state.learned().change(name, solved)
+    state.learned().forget("01")
+    assert {name for name, record in Progress(work).records().items() if record} == {"02.1"}
 
 
 def test_two_damaged_files_are_both_kept(work: Path) -> None:

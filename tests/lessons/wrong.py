@@ -1,4 +1,4 @@
-"""Answers that must fail, read from `wrong_NN.txt`: blocks of
+"""Answers that must fail, read from `wrong_NN.txt`, and such as must pass, from `right_NN.txt`: blocks of
 
 === 01.1: what is wrong
 --- not yet: words of the verdict
@@ -30,3 +30,4 @@ def read(path: Path) -> list[Wrong]:
 
 
 WRONG = [wrong for path in sorted(Path(__file__).parent.glob("wrong_*.txt")) for wrong in read(path)]
+RIGHT = [right for path in sorted(Path(__file__).parent.glob("right_*.txt")) for right in read(path)]

@@ -1,0 +1,316 @@
+"""No answer makes a check raise or go on for ever, whatever it is or does; and what it rebinds is put back."""
+
+from __future__ import annotations
+
+import builtins
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from answers import Names
+
+import ipu_teach
+from ipu_teach import FLOAT, Graph
+from ipu_teach.lessons import check, judging, watching
+from ipu_teach.lessons.judging import Kind
+from ipu_teach.lessons.state import learned
+from ipu_teach.program import Copy, Execute, Repeat, RepeatWhileTrue, Sequence
+
+
+def right(work: list[int], bytes_in: list[int], bytes_out: list[int], sync: int) -> int:
+    return sync + -(-max([*bytes_in, *bytes_out]) // 4) + max(work)
+
+
+def refuse(*_: Any) -> Any:
+    raise SystemExit("no")
+
+
+class Hostile:
+    """Refuses everything that Python asks of an object."""
+
+    __repr__ = __str__ = __float__ = __int__ = __eq__ = __array__ = __len__ = __iter__ = __bool__ = __hash__ = refuse  # type: ignore[assignment]
+    __getattr__ = refuse
+
+
+class Nonsense:
+    """Gives nonsense."""
+
+    __signature__ = 7
+    __name__ = 7
+    __code__ = 7
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        return "x"
+
+    def __float__(self) -> Any:
+        return "x"
+
+    def __repr__(self) -> Any:
+        return 7
+
+    def __call__(self, *_: Any) -> Any:
+        return self
+
+
+class Number(float):
+    """A number that is none when asked."""
+
+    def __float__(self) -> Any:
+        raise ValueError("no")
+
+    def __abs__(self) -> Any:
+        raise GeneratorExit
+
+
+class Untold(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no")
+
+
+def raises(error: BaseException) -> Callable[..., Any]:
+    def answer(*_: Any) -> Any:
+        raise error
+
+    return answer
+
+
+def itself() -> list[Any]:
+    found: list[Any] = []
+    found.append(found)
+    return found
+
+
+def deep(*_: Any) -> Any:
+    return deep(*_)
+
+
+def changes_its_list(work: list[Any], *_: Any) -> int:
+    work[0] = Hostile()
+    return 1
+
+
+class Answer:
+    __getattr__ = refuse
+
+    def __call__(self, *_: Any) -> Any:
+        return 1
+
+
+ODD = {
+    "SystemExit": (raises(SystemExit(3)), "exit() ends a program"),
+    "GeneratorExit": (raises(GeneratorExit()), "GeneratorExit"),
+    "StopIteration": (raises(StopIteration()), "StopIteration"),
+    "an error without words": (raises(Untold()), "came: Untold line: test_hostile.py"),
+    "an error of the kit, half made": (raises(ipu_teach.errors.PoplarError.__new__(ipu_teach.errors.PoplarError)), "judge"),
+    "deep recursion": (deep, "RecursionError"),
+    "hostile": (lambda *_: Hostile(), "no"),
+    "nonsense": (lambda *_: Nonsense(), "<Nonsense>, which is no number"),
+    "nonsense that is called": (Nonsense(), "no number"),
+    "a number that is none": (lambda *_: Number(1), ""),
+    "a list that holds itself": (lambda *_: itself(), "[[...]], which is no number"),
+    "an argument made hostile": (changes_its_list, ""),
+    "no attributes": (Answer(), "came: SystemExit: no"),
+    "no function": (7, "takes a function and was given 7"),
+    "a class": (Hostile, ""),
+    "a C function": (max, "TypeError"),
+}
+
+
+@pytest.mark.parametrize("name", ["01.1", "01.2"])
+@pytest.mark.parametrize(("answer", "says"), ODD.values(), ids=ODD)
+def test_an_odd_answer_gets_a_verdict(name: str, answer: Any, says: str) -> None:
+    verdict = check(name, answer)
+    assert not verdict and verdict.kind is not Kind.NOT_ATTEMPTED
+    assert "Traceback" not in repr(verdict) and verdict._repr_html_()
+    assert name != "01.1" or says in " ".join(repr(verdict).split()), repr(verdict)
+    assert learned().record(name)["attempts"] == 1
+
+
+def test_a_check_without_an_answer_gets_a_verdict() -> None:
+    assert "was given 0 answers; it takes 1." in repr(check("01.1"))
+    assert "was given 2 answers; it takes 1." in repr(check("01.1", right, 5))
+    assert repr(check("01.5", ("thirds", 3, 4))) == (
+        "01.5 Point at the race: not yet\n"
+        "  tried: nothing yet\n"
+        "  came:  check('01.5') was given 1 answer; it takes 2.\n"
+        "  next:  give it a value and a graph."
+    )
+
+
+def countdown_of_itself(graph: Graph, left: Any, ticks: Any) -> Any:
+    program = Sequence()
+    program.add(Repeat(2, program))
+    return program
+
+
+def taken_names(graph: Graph, left: Any, ticks: Any) -> Any:
+    stream = graph.add_device_to_host_fifo("check/rounds0", left.dtype, 1)
+    graph.create_host_read('it\'s "left"', left)
+    compute_set = graph.add_compute_set("a 'quoted' compute set '")
+    return RepeatWhileTrue(Sequence(Copy(left, stream)), left, Execute(compute_set))
+
+
+def grown(graph: Graph, left: Any, ticks: Any) -> Any:
+    program = Sequence(Copy(left, ticks))
+    for _ in range(40):
+        program = Sequence(program, program)
+    return program
+
+
+def the_checks_own_handle(graph: Graph, a: Any, b: Any) -> None:
+    graph.create_host_read("b", b)
+    graph.set_tile_mapping(b, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "says"),
+    [
+        ("02.4", countdown_of_itself, "contains itself"),
+        ("02.4", taken_names, "still running after 1,000 rounds"),
+        ("02.4", grown, "after 0.5 seconds it was stopped"),
+        ("02.3", the_checks_own_handle, "b lies on one tile"),
+    ],
+)
+def test_an_odd_program_gets_a_verdict(name: str, answer: Any, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(judging, "LIMIT", 0.5 if "stopped" in says else 8)
+    text = " ".join(repr(check(name, answer)).split())
+    assert says in text
+
+
+def test_names_with_quotes_in_the_lessons_own_graph(names_of: Callable[[str], Names]) -> None:
+    names = names_of("01")
+    graph = Graph(names["device"])
+    variable = graph.add_variable(FLOAT, (4,), "it's")
+    compute_set = graph.add_compute_set("a 'quoted' one")
+    for _ in range(2):
+        graph.set_tile_mapping(graph.add_vertex(compute_set, names["Fill"], out=variable), 0)
+    graph.set_tile_mapping(variable, 0)
+    assert "the detector names another" in repr(check("01.5", ("shift", 0, 1), graph))
+    assert check("01.5", ("a 'quoted' one", 0, 1), graph)
+
+
+# --- answers that come to no end --------------------------------------------------------------------------------------
+
+
+def turns(*_: Any) -> Any:
+    while True:
+        pass
+
+
+def calls(*_: Any) -> Any:
+    while True:
+        len(())
+
+
+def catches(*_: Any) -> Any:
+    while True:
+        try:
+            while True:
+                pass
+        except BaseException:
+            pass
+
+
+def catches_asleep(*_: Any) -> Any:
+    while True:
+        try:
+            time.sleep(0.01)
+        except BaseException:
+            continue
+
+
+def swallows(*_: Any) -> Any:
+    try:
+        while True:
+            pass
+    except BaseException:
+        return right(*_)
+
+
+def becomes_another(*_: Any) -> Any:
+    try:
+        turns()
+    finally:
+        raise ValueError
+
+
+class Endless:
+    def __repr__(self) -> str:
+        return turns()  # type: ignore[no-any-return]
+
+
+def endless_repr(*_: Any) -> Any:
+    return Endless()
+
+
+def endless_program(graph: Any, readings: Any, doubled: Any, pairs: Any, flipped: Any) -> Any:
+    one = graph.add_constant(ipu_teach.INT, (), 1)
+    graph.set_tile_mapping(one, 0)
+    return RepeatWhileTrue(Sequence(), one, Sequence())
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [turns, calls, catches, catches_asleep, swallows, becomes_another, endless_repr, endless_program],
+    ids=lambda f: f.__name__,
+)
+def test_what_has_no_end_is_stopped_and_spoils_nothing(answer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "01.4" if answer is endless_program else "01.1"
+    monkeypatch.setattr(judging, "LIMIT", 0.2)
+    monkeypatch.setattr(watching, "AGAIN", (0.1, 0.1))
+    begin = time.perf_counter()
+    text = repr(check(name, answer))
+    assert time.perf_counter() - begin < 8
+    assert "after 0.2 seconds it was stopped" in text
+    assert learned().record(name)["attempts"] == 1
+    end = time.perf_counter() + 0.05
+    while time.perf_counter() < end:  # nothing comes late
+        len(())
+    monkeypatch.undo()
+    assert watching.within(8, lambda: 3) == 3
+
+
+def test_a_call_that_cannot_be_stopped_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(judging, "LIMIT", 0.1)
+    monkeypatch.setattr(watching, "AGAIN", (0.05, 0.05))
+    assert "it was stopped" in repr(check("01.1", lambda *_: time.sleep(1)))
+    assert capsys.readouterr().out.count("Interrupt the kernel") == 1
+
+
+def test_no_exception_comes_late() -> None:
+    """Work that ends at the very moment at which its time is over."""
+    for number in range(60):
+        seconds = 0.001 + number * 1e-5
+        end = time.perf_counter() + seconds
+        try:
+            while time.perf_counter() < end:
+                pass
+            watching.within(seconds, lambda end=end: [None for _ in iter(lambda: time.perf_counter() < end, False)])
+        except watching.TooLong:
+            pass
+
+
+def test_all_of_it_is_over_within_ten_seconds() -> None:
+    assert judging.LIMIT + sum(watching.AGAIN) + watching.BURST < 10
+
+
+# --- what is rebound --------------------------------------------------------------------------------------------------
+
+
+def test_what_an_answer_rebinds_is_put_back_before_it_is_judged() -> None:
+    was = (np.max, np.asarray, judging.difference, ipu_teach.Engine.run, builtins.max, Graph.add_vertex)
+
+    def patches(work: Any, bytes_in: Any, bytes_out: Any, sync: Any) -> Any:
+        np.max = np.asarray = lambda *_: 0  # type: ignore[assignment]
+        judging.difference = lambda *_: ""  # type: ignore[assignment]
+        ipu_teach.Engine.run = Graph.add_vertex = builtins.max = None  # type: ignore[assignment, method-assign]
+        ipu_teach.Tensor.__add__ = lambda *_: 0  # type: ignore[assignment, method-assign]
+        np.seterr(all="raise")
+        return 0
+
+    assert "expected: " in repr(check("01.1", patches))
+    assert was == (np.max, np.asarray, judging.difference, ipu_teach.Engine.run, builtins.max, Graph.add_vertex)
+    assert np.geterr()["divide"] == "warn"
+    assert check("01.1", right)
