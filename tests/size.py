@@ -29,7 +29,7 @@ BUDGETS = {
     "show": 4000,
     JAVASCRIPT: 2800,
     "lessons": 4500,
-    "golden": 1150,
+    "golden": 1160,
 }
 # Rooms that are not within their budgets yet, and how large they may be until then: only ever made less, or in a commit of its
 # own that says why.

@@ -39,6 +39,7 @@ FAMILIES: tuple[tuple[str, str, Callable[[], list[Row]]], ...] = (
     ("The same on a chip", PROGRAMS, matrix_vector.on_the_chip),
     ("A halo exchange", PROGRAMS, profiles.halos),
     ("Halo exchanges by copies", PROGRAMS, stencils.halos),
+    ("Copies on a tile", VERTICES, stencils.copies),
     ("A blur", PROGRAMS, stencils.blurs),
     ("A chain of products", PROGRAMS, profiles.products),
     ("The products of a transformer", PROGRAMS, transformer.products),
