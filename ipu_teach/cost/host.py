@@ -104,8 +104,8 @@ def with_host(step: Step) -> tuple[Tensor, bool] | None:
 
 
 def host_cycles(num_bytes: int, target: Target) -> float:
-    """Cycles of `num_bytes` on the host link, or to or from streaming memory, which lies beyond it.
+    """Whole cycles of `num_bytes` on the host link, or to or from streaming memory, which lies beyond it.
 
     For streaming memory that rate is assumed: none is published.
     """
-    return num_bytes / target.host_bytes_per_cycle
+    return float(np.ceil(num_bytes / target.host_bytes_per_cycle))

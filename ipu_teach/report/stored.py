@@ -77,7 +77,7 @@ def _recosted(cost: StepCost, sync: int, target: Target) -> StepCost:
         cost,
         sync_cycles=0 if sync == NO_SYNC else target.internal_sync_cycles + external,
         exchange_cycles=np.sum(per_tile, axis=0) if per_tile else cost.exchange_cycles,
-        exchange_duration=sum(int(c.max(initial=0)) for c in per_tile),
+        exchange_duration=sum(t.duration(target) for t in cost.exchange),
         global_exchange_cycles=sum(t.link_cycles(target) for t in cost.exchange),
         host_cycles=host_cycles(cost.host_bytes, target),
     )
