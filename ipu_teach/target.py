@@ -61,7 +61,11 @@ class Target:
         4, "bytes a cycle and tile, each way", "derived from tut6: its planner costs come out only with 4", 1
     )
     shared_bus_speedup: int = _constant(
-        2, "times the rate, for what both tiles of a pair hear", "PopLibs, popops/ExchangeEstimator.cpp: two tiles a bus", 1, 64
+        1,
+        "times the rate, for what both tiles of a pair hear",
+        "our choice: PopLibs' planner counts 2 (popops/ExchangeEstimator.cpp), but a further receiver speeds up nothing",
+        1,
+        64,
     )
     exchange_latency_cycles: int = _constant(
         54,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from itertools import groupby
 from random import Random
 
@@ -10,14 +11,17 @@ import numpy as np
 import pytest
 from codelets import Sum
 from graphs import Placed, Space, View, add, random_copy, random_superstep, random_view
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from test_brute_force import RANDOMLY, cost_of, some_device, some_space, touched_by_tile
 
-from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, Target
+from ipu_teach import FLOAT, Device, Engine, Graph, IPUModel, Report, Target, program as programs
+from ipu_teach.compile import compile_graph
 from ipu_teach.compile.freeze import FrozenGraph
+from ipu_teach.cost import CostModel
 from ipu_teach.cost.exchange import Traffic, arrival_cycles, moved
 from ipu_teach.cost.host import host_traffic
 from ipu_teach.cost.links import link_cycles, route
+from ipu_teach.cost.merge import merged
 from ipu_teach.golden import halo as halo_exchange
 from ipu_teach.program import Copy, Execute
 from ipu_teach.target import changed, make_target
@@ -66,7 +70,8 @@ def test_what_pairs_of_tiles_hear_together(rng: Random) -> None:
 
 def test_a_pair_of_tiles_hears_one_thing_at_twice_the_rate() -> None:
     """Tile 0 owns 100 numbers. Tiles 2 and 3 read all of them, or tile 5 alone reads half of them as well."""
-    space = Space(IPUModel(tiles_per_ipu=6, exchange_latency_cycles=0, exchange_cycles_per_row=0).create_device(), Random(0))
+    model = IPUModel(tiles_per_ipu=6, exchange_latency_cycles=0, exchange_cycles_per_row=0, shared_bus_speedup=2)
+    space = Space(model.create_device(), Random(0))
     x, out = space.variable(FLOAT, (100,)), space.variable(FLOAT, (8,))
     space.map(x, 0)
     pair, both = space.graph.add_compute_set(), space.graph.add_compute_set()
@@ -209,12 +214,12 @@ def test_the_busiest_link_decides() -> None:
     target = make_target("ipu1", num_ipus=4)
     flows = np.zeros((4, 4), np.int64)
     flows[0, 1] = 3650
-    assert link_cycles(flows, target) == 100
+    assert link_cycles(flows, target) == 24 + 100  # 15 ns, at 1.6 GHz
     flows[0, 3] = 1830  # over 0-1, then 1-3
-    assert link_cycles(flows, target) == -(-(3650 + 1830) // 36.5)
+    assert link_cycles(flows, target) == 2 * 24 - (-(3650 + 1830) // 36.5)
     flows[:] = 0
     flows[0, 2] = flows[2, 0] = 1830  # each way has its own wires
-    assert link_cycles(flows, target) == 100
+    assert link_cycles(flows, target) == 24 + 100
     assert link_cycles(np.zeros((4, 4), np.int64), target) == 0
 
 
@@ -256,6 +261,41 @@ def test_more_bytes_are_never_cheaper(rng: Random, count: int) -> None:
     ):
         assert np.all(after.tile_cycles(target) >= before.tile_cycles(target))
         assert after.link_cycles(target) >= before.link_cycles(target)
+
+
+def heard_by(receivers: int, sizes: Sequence[int], target: Target) -> int:
+    """Cycles of a phase in which tile 0 sends `sizes[i]` numbers of its own to each receiver, and the last 100 to all."""
+    space = Space(Device(target), Random(0))
+    x, y = space.variable(FLOAT, (sum(sizes) + 100,)), space.variable(FLOAT, (receivers, max(sizes) + 100))
+    space.map(x, 0)
+    first, copies = 0, []
+    for tile, size in zip(range(receivers), sizes, strict=False):
+        space.map(y[tile], tile + 1)
+        copies += [
+            Copy(x[first : first + size].tensor, y[tile, :size].tensor),
+            Copy(x[-100:].tensor, y[tile, size : size + 100].tensor),
+        ]
+        first += size
+    cost = CostModel(merged(compile_graph(space.graph, [programs.Sequence(*copies)])))
+    assert len(cost.compiled.steps) == 1
+    return cost.step(0).exchange_duration
+
+
+@settings(RANDOMLY, max_examples=20)
+@given(st.lists(st.integers(1, 40), min_size=2, max_size=9), st.sampled_from(["ipu1", "ipu2"]), st.integers(0, 8))
+def test_a_further_receiver_or_a_longer_message_is_never_faster(sizes: list[int], version: str, longer: int) -> None:
+    target = IPUModel(version, tiles_per_ipu=60).create_device().target
+    by_count = [heard_by(count, sizes, target) for count in range(1, len(sizes) + 1)]
+    assert by_count == sorted(by_count)
+    more = [size + (i == longer) for i, size in enumerate(sizes)]
+    assert heard_by(len(sizes), more, target) >= by_count[-1]
+
+
+def test_a_scatters_last_word_arrives_after_it_left() -> None:
+    """A hundred numbers for all and ten for each of nine tiles: 190 words leave, and the last takes 54 cycles."""
+    target = IPUModel(tiles_per_ipu=60).create_device().target
+    assert heard_by(9, [10] * 9, target) == 190 + 54
+    assert heard_by(1, [10], target) == 54 + 110
 
 
 FASTER = {

@@ -84,7 +84,8 @@ def test_the_phases_of_every_tile_are_the_total(rng: Random) -> None:
         assert step.cycles == device + cost.host_cycles
         assert np.all(cost.exchange_cycles <= cost.exchange_duration)
         phases = [found.tile_cycles(report.target) for found in cost.exchange]
-        assert cost.exchange_duration == sum(int(phase.max()) for phase in phases)
+        last = [max(t.sent) / 4 + 54 if t.total else 0 for t in cost.exchange]  # words that left, and 54 cycles on their way
+        assert cost.exchange_duration >= sum(max(int(phase.max()), word) for phase, word in zip(phases, last, strict=True))
         assert np.array_equal(cost.exchange_cycles, sum(phases, np.zeros(report.target.num_tiles, np.int64)))
     by_tile = report.compute_cycles_per_tile + report.exchange_cycles_per_tile + report.sync_cycles_per_tile
     np.testing.assert_allclose(by_tile + report.global_exchange_cycles + report.host_exchange_cycles, report.total_cycles)

@@ -2,14 +2,16 @@
 
 A vertex that reads an element of another tile receives it once, however many vertices of its tile read it (the union for
 each destination). The owner sends it once, however many tiles receive it: a send may be heard by any number of tiles. Each
-tile sends and receives at the same time, `exchange_bytes_per_cycle` each way. Two tiles share a bus: what both of them hear
-at once comes at `shared_bus_speedup` times that rate, if no tile outside such a pair listens too. A tile is also held up by
+tile sends and receives at the same time, `exchange_bytes_per_cycle` each way. Two tiles share a bus: PopLibs' planner lets what
+both of them hear at once come at twice the rate, if no tile outside such a pair listens too. Then a second receiver would make
+a broadcast faster and a third slower; so `shared_bus_speedup` is 1 unless it is asked for. A tile is also held up by
 its own instructions: a SEND moves at most `exchange_send_words`, and turning to another sender takes
-`exchange_setup_instructions`. The first word comes `exchange_latency_cycles` after the phase began, later on far rows. The
-phase lasts as long as its busiest tile. Rounding as in PopLibs' planner (lib/poplin/ExchangeEstimator.hpp):
-ceil(16 x bytes / round(16 x bytes a cycle)).
+`exchange_setup_instructions`. The first word comes `exchange_latency_cycles` after the phase began, later on far rows, and the
+last word of a sender as long after it left. The phase lasts as long as its busiest tile or way. Rounding as in PopLibs'
+planner (lib/poplin/ExchangeEstimator.hpp): ceil(16 x bytes / round(16 x bytes a cycle)).
 
-Not modelled: two senders that want one receiver at the same time. The schedule is taken to be perfect, so that data which is
+Not modelled: the columns of sender and receiver, which add up to some dozen cycles, and two senders that want one receiver at
+the same time. The schedule is taken to be perfect, so that data which is
 scattered a lot comes out too fast.
 """
 
@@ -75,6 +77,12 @@ class Traffic:
         waiting: Array = np.where(self.received > 0, arrival_cycles(target), 0)
         busy: Array = np.maximum(moving, issuing)
         return waiting + busy
+
+    def duration(self, target: Target) -> int:
+        """Cycles of the phase: until every tile is done, and the last word of every sender has arrived."""
+        sending = exchange_cycles(_effective(self.sent, self.together_sent, target), target)
+        arrived = np.where(self.sent > 0, sending + target.exchange_latency_cycles, 0)
+        return int(max(self.tile_cycles(target).max(initial=0), arrived.max(initial=0)))
 
     def copy_cycles(self, target: Target) -> tuple[Array, Array]:
         """int64[tiles] each: (tile cycles, worker cycles) of what tiles move within their memory."""

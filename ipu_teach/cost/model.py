@@ -277,7 +277,7 @@ class CostModel:
             self._sync(target.num_ipus > 1) if sync is None else sync,
             exchange,
             np.sum(per_tile, axis=0) if per_tile else none,
-            sum(int(c.max(initial=0)) for c in per_tile),
+            sum(t.duration(target) for t in exchange),
             sum(links),
             sum((busy for busy, _ in copies), none if compute is None else compute),
             sum((worked for _, worked in copies), none if active is None else active),

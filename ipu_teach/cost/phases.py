@@ -29,7 +29,9 @@ def phases(step: StepCost, target: Target, host_first: bool = False) -> tuple[Ph
     `host_first` data comes from the host, and the exchange brings it to its place; else the host comes last.
     """
     busy = [t.tile_cycles(target) for t in step.exchange]
-    moves = [Phase(EXCHANGE, int(b.max(initial=0)), b, number) for number, b in enumerate(busy)]
+    moves = [
+        Phase(EXCHANGE, t.duration(target), b, number) for number, (t, b) in enumerate(zip(step.exchange, busy, strict=True))
+    ]
     work = Phase(COMPUTE, step.compute_duration, step.compute_cycles)
     host = Phase(HOST, step.host_cycles)
     before, after = ([host], []) if host_first else ([], [host])

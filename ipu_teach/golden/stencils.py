@@ -54,8 +54,8 @@ def copies() -> list[Row]:
     for name, pieces, size, published in COPIES:
         ours = float(copy_cycles(np.array([pieces]), np.array([size]), target)[1][0]) / min(pieces, 6)
         why = FIXED if "column" in name else "by the constants that the columns fixed; what it moves is our guess"
-        rows.append(Row(f"poplar_rt::{name}, ipu1 model (worker cycles)", MODEL, LBM, published, ours, TOLERANCES[VERTICES], why,
-                        calibrates=why == FIXED))  # fmt: skip
+        full = f"poplar_rt::{name}, ipu1 model (worker cycles)"
+        rows.append(Row(full, MODEL, LBM, published, ours, TOLERANCES[VERTICES], why, calibrates=why == FIXED))
     return rows
 
 
