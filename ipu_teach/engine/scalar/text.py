@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from ipu_teach.compile.scalar import ScalarCode
-from ipu_teach.cost.codelets import UNIT, VERTEX_OVERHEAD, piece_cycles, rate_cycles
-from ipu_teach.target import BY_HAND, Target
+from ipu_teach.cost.codelets import TOGETHER, UNIT, VERTEX_OVERHEAD, piece_cycles, rate_text
+from ipu_teach.target import Target
 
 _PRICE = re.compile("«(v?)(\\d+)(?:\\|([^»]*))?»")
 _HEAD = "import math\nimport numpy as np\n"
@@ -79,18 +79,11 @@ def compiled_text(code: ScalarCode, target: Target, unit: frozenset[str], small:
 
 def _priced(lines: tuple[str, ...], code: ScalarCode, target: Target) -> list[str]:
     pieces = [piece_cycles(piece, target) for piece in code.pieces]
-    rates = [rate_cycles(rate, target) for rate in code.rates]
-    together = "max(vec, loads // 2, stores)" if target.codelet_prices == BY_HAND else "vec + loads + stores"
+    rates = [rate_text(rate, target) for rate in code.rates]
 
     def price(found: re.Match[str]) -> str:
         whole, number, n = found[1], int(found[2]), found[3]
-        if not whole:
-            return str(pieces[number])
-        parts = []
-        for cycles, width, kept in rates[number]:
-            paths = f"({n} + {width - 1}) // {width}"
-            parts.append(f"{cycles} * max(0, {paths} - {kept})" if kept else f"{cycles} * ({paths})")
-        return " + ".join(parts) or "0"
+        return rates[number].format(n=n) if whole else str(pieces[number])
 
-    lines = tuple(line.replace("«all»", together) for line in lines)
+    lines = tuple(line.replace("«all»", TOGETHER[target.codelet_prices]) for line in lines)
     return [_PRICE.sub(price, line) if "«" in line else line for line in lines]
