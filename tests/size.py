@@ -23,7 +23,7 @@ BUDGETS = {
     GROUND: 2400,
     "graph": 3050,
     ENGINE: 7200,
-    "cost": 2500,
+    "cost": 2600,
     "report": 2950,
     "poplibs": 6000,
     "show": 4000,
@@ -33,7 +33,7 @@ BUDGETS = {
 }
 # Rooms that are not within their budgets yet, and how large they may be until then: only ever made less, or in a commit of its
 # own that says why.
-STILL = {ENGINE: 8950, "report": 3278, "bench": 1969}
+STILL = {ENGINE: 8924, "report": 3276, "bench": 1969}
 QUIET = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 

@@ -35,7 +35,7 @@ from ipu_teach.cost.vertices.parts import SUPERVISOR_OVERHEAD
 from ipu_teach.cost.vertices.rates import BINARY, UNARY
 from ipu_teach.graph.codelets import said_cycles
 from ipu_teach.graph.vertex import Vertex
-from ipu_teach.target import BY_HAND, Target
+from ipu_teach.target import BY_HAND, COMPILED, Target
 from ipu_teach.types import FLOAT, HALF, INT, Array
 
 VERTEX_OVERHEAD = 5
@@ -246,6 +246,8 @@ def single_cycles(name: str, dtype: np.dtype[Any], target: Target) -> float:
     return max(1.0, array_cycles(name, dtype, width, target) / width)
 
 
+# How a scalar loop adds up what it counted of whole regions.
+TOGETHER = {COMPILED: "vec + loads + stores", BY_HAND: "max(vec, loads // 2, stores)"}
 UNIT = 16  # of a cycle: scalar loops count in these, so that 5.25 cycles are a whole number
 
 
@@ -299,6 +301,16 @@ def depends_on_data(group: Group) -> bool:
     if group.scalar is None or not group.trace.stopped or group.estimator is not None or hasattr(group.table.codelet, "cycles"):
         return False
     return bool(np.any(group.table.estimates[group.rows] < 0))
+
+
+def rate_text(rate: Rate, target: Target) -> str:
+    """As a text: those cycles for `{n}` elements."""
+
+    def part(cycles: int, width: int, kept: int) -> str:
+        paths = f"({{n}} + {width - 1}) // {width}"
+        return f"{cycles} * max(0, {paths} - {kept})" if kept else f"{cycles} * ({paths})"
+
+    return " + ".join(part(*each) for each in rate_cycles(rate, target)) or "0"
 
 
 def of_library(codelet: type[Vertex]) -> bool:

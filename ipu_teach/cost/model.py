@@ -126,6 +126,12 @@ class CostModel:
             other.compiled = replace(self.compiled, groups=groups)
         return other
 
+    def priced(self, prices: object) -> CostModel:
+        """The costs with codelets of one's own at these `target.PRICES`; with None, as they are."""
+        if prices in (None, self.target.codelet_prices):
+            return self
+        return self.at(replace(self.target, codelet_prices=str(prices)))
+
     @cached_property
     def memory(self) -> MemoryLedger:
         """The byte ledger. A step that was measured in a run is one of the program's own, which is there already."""

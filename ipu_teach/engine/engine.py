@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from ipu_teach.compile.programs import CopyStep, Node
 from ipu_teach.device import Device
 from ipu_teach.engine.backend import choose_backend, one_blas_thread
-from ipu_teach.engine.executable import Executable, checks_of, compile_graph, priced
+from ipu_teach.engine.executable import Executable, checks_of, compile_graph
 from ipu_teach.engine.fp.traps import control_bits
 from ipu_teach.engine.machine import How, Machine
 from ipu_teach.engine.options import Options, Value, effective, parsed
@@ -117,11 +117,10 @@ class Engine(WithoutSome):
         self._options: Options = effective(parsed(options), self._executable.given_options)
         checks = checks_of(self._executable.checks, self._options)
         self._how = How(bool(exact), vertex_loop, shuffle, int(threads), checks["uninitialised"], checks["races"])
-        self._compiled, self._cost = self._executable.compiled, priced(self._executable.cost, self._options)
+        compiled = self._executable.cost
+        self._compiled, self._cost = self._executable.compiled, compiled.priced(self._options["codelet_prices"])
         self._target = self._executable.target
-        self._profile: Profile = self._executable.profile
-        if self._cost is not self._executable.cost:
-            self._profile = CompiledProfile(self._cost)
+        self._profile: Profile = self._executable.profile if self._cost is compiled else CompiledProfile(self._cost)
         self._feeds: dict[str, Feed] = {}
         self._drains: dict[str, Drain] = {}
         self._machine: Machine | None = None

@@ -37,7 +37,7 @@ from ipu_teach.program import Program
 from ipu_teach.report import CompiledProfile, Report, StepLog, tracepoint
 from ipu_teach.report.host import ENGINE
 from ipu_teach.report.settings import InstrumentationSettings
-from ipu_teach.target import Target, changed
+from ipu_teach.target import Target
 
 CHECKS = ("races", "uninitialised", "estimates")
 
@@ -162,7 +162,7 @@ def compile_graph(
     except RecursionError:
         raise ControlProgramError("""The programs are nested too deeply to compile.
             next:  put programs side by side in one Sequence.""") from None
-    cost = priced(CostModel(merged(compiled) if chosen["mergeCopies"] else compiled), chosen)
+    cost = CostModel(merged(compiled) if chosen["mergeCopies"] else compiled).priced(chosen["codelet_prices"])
     executable = Executable(compiled, cost, checks, given, None)
     try:
         cost.check_memory()
@@ -176,12 +176,6 @@ def compile_graph(
     if chosen["target.saveArchive"]:
         executable.save(str(chosen["target.saveArchive"]))
     return executable
-
-
-def priced(cost: CostModel, options: Options) -> CostModel:
-    """`cost` with codelets of one's own at the prices that the options name, if they do."""
-    prices = options["codelet_prices"] or cost.target.codelet_prices
-    return cost if prices == cost.target.codelet_prices else cost.at(changed(cost.target, codelet_prices=prices))
 
 
 def checks_of(strict: bool | Mapping[str, bool], options: Options) -> dict[str, bool]:

@@ -513,10 +513,7 @@ class Arrays(Variables):
 
     def end_loop(self, each: Vec | None = None) -> None:
         """The end of a loop over vectors; of one for `each` element of a result."""
-        if each is None:
-            self.spend(LOOP)
-        else:
-            self.spend_on_all("vec", each, LOOP, each.type)
+        self.spend_on_all("vec", each, LOOP, each.type) if each is not None else self.spend(LOOP)
         self.loops_over += 1
         self.loaded.clear()
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable
 
 from ipu_teach.compile.scalar import ScalarCode
-from ipu_teach.cost.codelets import UNIT, VERTEX_OVERHEAD, piece_cycles, rate_cycles
-from ipu_teach.target import BY_HAND, Target
+from ipu_teach.cost.codelets import TOGETHER, UNIT, VERTEX_OVERHEAD, piece_cycles, rate_text
+from ipu_teach.target import Target
 
 _MARK = re.compile("«([tv]?)(\\d+)(?:\\|([^»]*))?»")
 _TOLD = re.compile("«!(.*)»")  # a line that only a watched text has
@@ -87,20 +87,13 @@ def _told(line: str) -> str:
 
 def _priced(lines: Iterable[str], code: ScalarCode, target: Target, watched: bool = False) -> list[str]:
     pieces = [piece_cycles(piece, target) for piece in code.pieces]
-    rates = [rate_cycles(rate, target) for rate in code.rates]
-    together = "max(vec, loads // 2, stores)" if target.codelet_prices == BY_HAND else "vec + loads + stores"
+    rates = [rate_text(rate, target) for rate in code.rates]
 
     def price(found: re.Match[str]) -> str:
         kind, number, n = found[1], int(found[2]), found[3]
         if kind == "t":
             return f"watch.over({number}, {n})" if watched else n
-        if not kind:
-            return str(pieces[number])
-        parts = []
-        for cycles, width, kept in rates[number]:
-            paths = f"({n} + {width - 1}) // {width}"
-            parts.append(f"{cycles} * max(0, {paths} - {kept})" if kept else f"{cycles} * ({paths})")
-        return " + ".join(parts) or "0"
+        return rates[number].format(n=n) if kind else str(pieces[number])
 
-    lines = [line.replace("«all»", together) for line in lines]
+    lines = [line.replace("«all»", TOGETHER[target.codelet_prices]) for line in lines]
     return [_MARK.sub(price, line) if "«" in line else line for line in lines]
