@@ -81,8 +81,7 @@ class _Vertex:
         """Call compute(), for each worker of a MultiVertex. Returns its answer."""
         vertex, results = self.table.codelet.bind(self.regions, len(self.workers)), []
         for worker in self.workers:
-            self.numbers.begin(*worker or (0,))
-            with self.numbers.errors():
+            with self.numbers.begin(*worker or (0,)):
                 results.append(vertex.compute(*worker))
         return all(result is None or bool(result) for result in results)
 

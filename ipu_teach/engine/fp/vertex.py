@@ -35,14 +35,11 @@ class Numbers:
         stored.stops = self.traps is not None and (self.traps.oflo or self.traps.stops)
         return stored
 
-    def begin(self, worker: int) -> None:
-        """A worker of the vertex begins."""
+    def begin(self, worker: int) -> AbstractContextManager[object]:
+        """A worker of the vertex begins: in here numpy raises what stops it."""
         if self._keys is not None:
             self._stream[...] = self._keys[worker], 0
         self._overflows.clear()
-
-    def errors(self) -> AbstractContextManager[object]:
-        """In here numpy raises what stops the vertex."""
         if self.traps is not None:
             return self.traps.watch(self._overflows)
         return np.errstate(all="ignore") if self._watched else nullcontext()

@@ -41,7 +41,7 @@ _OWN = re.compile("g_\\d+(?:[A-Zl]$|_)|.*_m$")  # variables of the walk's own, a
 def observe(codelet: type[Vertex], target: Target | None = None, /, **values: Any) -> Observed:
     """Run one vertex on host values, as `Vertex.call` does, and tell what its lines cost and what its loops did.
 
-    `target`: the machine whose prices count; an IPU Mk2 if none is given. Raises what `Vertex.call` raises.
+    `target`: the machine whose prices count; an IPU Mk2 if none is given. Raises what `Vertex.call` raises, or `CodeletError`.
     """
     return observed(codelet, regions_of(codelet, values), target or make_target())
 

@@ -18,6 +18,7 @@ from ipu_teach.engine.scalar.text import compiled_text, python_text
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
+_NOTHING = nullcontext()
 FOREVER = 1 << 62  # more cycles than a loop may ever count
 # Seconds until a compiled loop runs, beside the time that it then takes (measured on two shared cores of a server).
 IMPORT, COMPILE, READ = 1.3, 0.6, 0.02
@@ -54,11 +55,10 @@ class Program:
         """Run one vertex by CPython's text: (its cycles, of a MultiVertex its tile's, what compute() answers)."""
         spent = []
         for worker in range(workers):
-            if numbers is not None:
-                numbers.begin(worker)
-            with nullcontext() if numbers is None else numbers.errors():
+            with _NOTHING if numbers is None else numbers.begin(worker):
                 spent.append(self.python(worker, workers, most, longer, *regions))
-        return -(-max(max(cycles, ~cycles) for cycles in spent) // UNIT) * workers, min(spent) >= 0
+        answer = min(spent) >= 0
+        return -(-max(spent if answer else [max(cycles, ~cycles) for cycles in spent]) // UNIT) * workers, answer
 
     def text(self, unit: frozenset[str], small: bool) -> str:
         """The compiled text for fields that lie so: see `compiled_text`."""

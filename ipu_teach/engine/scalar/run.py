@@ -128,7 +128,9 @@ class ScalarRun:
             if len(self.views) < MOST_VIEWS:
                 self.views[v] = found
         try:
-            self.cycles[v], self.returned[v] = self.program.counted(self.number, *found, LOOK, longer)
+            self.cycles[v], answer = self.program.counted(self.number, *found, LOOK, longer)
+            if self.program.code.answers:
+                self.returned[v] = answer
         except _Long:
             raise
         except Exception:
