@@ -518,10 +518,79 @@ def test_many_exchanges_are_cut() -> None:
     assert "The picture shows the 40 of 50 exchanges in which most bytes arrive." in scene.notes
 
 
+# --- balance ----------------------------------------------------------------------------------------------------------
+
+
+def waiting_of(report: Report) -> float:
+    """The share of the tiles' time that is waiting, step by step."""
+    lost = 0.0
+    for number in report.step_numbers.tolist():
+        lost += sum(float((p.cycles - p.busy).mean()) for p in report.phases(number) if p.busy is not None)
+    return lost / report.total_cycles
+
+
+@pytest.mark.parametrize("tiles", [13, 64, 1472])
+def test_the_balance_is_the_reports(tiles: int) -> None:
+    report = programs.some_wait(tiles)
+    made = show.balance(report)
+    scene, [still] = made.scene, made.scene.stills
+    share = waiting_of(report)
+    assert f"{100 * share:.1f} % of their time is waiting" in repr(made) and share > 0.5
+    phases = report.phases(int(report.step_numbers[0]))
+    worst = next(p for p in phases if p.kind == "compute")
+    assert worst.busy is not None
+    with_work = (tiles + 2) // 3
+    assert still.note == (
+        f"{100 * share:.1f} % of the tiles' time is waiting, most in compute: tile {int(worst.busy.argmax())} takes "
+        f"{int(worst.cycles):,}, the median tile 0; it executes Total on {with_work:,} of {tiles:,} tiles; shared evenly, the "
+        f"superstep would take {round(report.total_cycles * (1 - share)):,} instead of {report.total_cycles:,.0f}"
+    )
+    tape = scene.marks[0]
+    assert isinstance(tape, Tape)
+    if tiles == 1472:  # drawn as one box under all, and the bars over it
+        boxes = [s for s in paint(scene, 0) if isinstance(s, Boxes) and tape.y <= s.boxes[0, 1] < tape.y + tape.height]
+        names = [scene.codes[s.code].name for s in boxes]
+        area = {
+            n: sum(float((s.boxes[:, 2] * s.boxes[:, 3]).sum()) for s, m in zip(boxes, names, strict=True) if m == n)
+            for n in names
+        }
+        whole = tape.width * tape.height
+        assert 1 - (area["sync"] + area["exchange"] + area["compute"]) / whole == pytest.approx(share, abs=0.003)
+    waits = still.about["tiles of run"][1]["waits"]
+    assert waits.mean() == pytest.approx(share * report.total_cycles, abs=1)
+    code = np.broadcast_to(still.cells["tiles of run"][0], tiles)
+    fifths = [int(scene.codes[c].letter) for c in code.tolist()]
+    assert fifths == [max(1, int(np.ceil(5 * w / report.total_cycles - 1e-9))) for w in waits.tolist()]
+    histogram = np.asarray(scene.drawings[1].bars[0].length)
+    assert histogram.sum() == tiles and histogram[-1] >= 1
+
+
+def test_two_balances_share_one_axis() -> None:
+    first, second = programs.uneven(repeats=2), programs.uneven(rows=39, repeats=4)
+    made = show.balance(first, second)
+    tapes = [m for m in made.scene.marks if isinstance(m, Tape)]
+    assert [t.span for t in tapes] == [second.total_cycles] * 2
+    for report in (first, second):
+        assert f"{100 * waiting_of(report):.1f} % of their time is waiting" in repr(made)
+    lost = [float(row["waiting"].split()[0]) for row in made.data]
+    assert lost[int(made.scene.frames[made.scene.poster])] > 0
+
+
+def test_balanced_work_is_said() -> None:
+    graph, a, b = two_variables()
+    compute_set = graph.add_compute_set("even")
+    for tile, (values, out) in enumerate(((a[:4], a[7]), (b[:4], b[7]))):
+        graph.set_tile_mapping(graph.add_vertex(compute_set, programs.Total, values=values, out=out), tile)
+    graph.set_initial_value(b, 0.0)
+    report = run(graph, Execute(compute_set))
+    assert show.balance(report).scene.stills[0].note == "no tile waits for another"
+    assert "0.0 % of their time is waiting" in repr(show.balance(report))
+
+
 # --- the contract -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", (*NAMES, "exchange"))
+@pytest.mark.parametrize("name", (*NAMES, "exchange", "balance"))
 def test_a_view_is_a_picture_a_table_and_a_player(name: str) -> None:
     made = view(name, programs.uneven())
     found = Tags(made._repr_html_())
@@ -539,7 +608,7 @@ def test_a_view_is_a_picture_a_table_and_a_player(name: str) -> None:
 @pytest.mark.parametrize("name", ["</script><script>alert(1)</script>", "\"quoted\" & 'so'", "😀\n\x00", "long " * 2_000, ""])
 def test_any_name_is_text(name: str) -> None:
     report = programs.uneven(name=name)
-    for made in (*(view(n, report) for n in (*NAMES, "exchange")), show.liveness(report, report)):
+    for made in (*(view(n, report) for n in (*NAMES, "exchange", "balance")), show.liveness(report, report)):
         page = made._repr_html_()
         assert len(Tags(page).tags["script"]) == 1 and len(page) < 80_000
         assert "<script>alert" not in page and "<script>" not in svg(made.scene)
@@ -547,7 +616,11 @@ def test_any_name_is_text(name: str) -> None:
 
 def hashes() -> list[str]:
     report, branching = programs.uneven(), programs.branching()[0]
-    made = [view(n, r) for n in NAMES for r in (report, branching)] + [show.liveness(report, branching), show.exchange(report)]
+    made = [view(n, r) for n in NAMES for r in (report, branching)] + [
+        show.liveness(report, branching),
+        show.exchange(report),
+        show.balance(report),
+    ]
     return [hashlib.sha256((v._repr_html_() + repr(v)).encode()).hexdigest() for v in made]
 
 
@@ -566,12 +639,12 @@ def test_the_same_bytes_in_another_process() -> None:
 
 def test_sizes() -> None:
     small, large = programs.uneven(), programs.uneven(tiles=1472, rows=2944, repeats=100)
-    for name in (*NAMES, "exchange"):
+    for name in (*NAMES, "exchange", "balance"):
         assert len(view(name, small)._repr_html_()) <= 30_000, name
         assert len(view(name, large)._repr_html_()) <= 150_000, name
 
 
-@pytest.mark.parametrize("name", (*NAMES, "exchange"))
+@pytest.mark.parametrize("name", (*NAMES, "exchange", "balance"))
 @pytest.mark.parametrize("ending", ["html", "svg", "png", "pdf", "gif"])
 def test_save(name: str, ending: str, tmp_path: Path) -> None:
     made = view(name, programs.uneven(tiles=3, rows=3, repeats=1))
@@ -647,6 +720,9 @@ def test_errors() -> None:
     assert told(lambda: show.exchange(run(graph, Copy(a[:4], a[4:])))) == (
         "show.exchange() was given a run in which nothing crosses between tiles.\n"
         "  next:  show.tiles(tensor) says where elements live; what a vertex needs from another tile is exchanged."
+    )
+    assert told(lambda: show.balance(programs.uneven(), 7)) == (  # type: ignore[arg-type]
+        "show.balance() was given 7, which is no report.\n  next:  give it engine.report."
     )
     assert told(lambda: show.timeline(empty)) == (
         "show.timeline() was given a report in which nothing has run.\n  next:  engine.run(), then engine.report."

@@ -75,6 +75,7 @@ VIEWS = {
     "bsp.svg": lambda: show.bsp(rows_of_different_lengths(13)),
     "bsp_chip.svg": lambda: show.bsp(rows_of_different_lengths(1472)),
     "bsp_two.svg": lambda: show.bsp(rows_of_different_lengths(13), rows_of_different_lengths(13, 5)),
+    "balance.svg": lambda: show.balance(rows_of_different_lengths(1472)),
     "exchange.svg": lambda: show.exchange(rows_of_different_lengths(13)),
     "timeline.svg": lambda: show.timeline(rows_of_different_lengths(13)),
     "timeline_blocks.svg": lambda: show.timeline(rows_of_different_lengths(13), blocks=[0, 12], program_filter="^[a-z]+$"),

@@ -2,11 +2,12 @@
 
 `bsp(report)` is a run as an animation of its supersteps, `bsp(report, other)` two runs on one axis, `timeline(report)` a run on
 the axis of time, to zoom into, `program(report)` its program tree with counts and cycles, `exchange(report)` who sends what to
-whom. `memory(report)` says what each tile holds, `liveness(report)`
+whom, `balance(report)` why tiles wait. `memory(report)` says what each tile holds, `liveness(report)`
 what is live when, `tiles(tensor)` where each element lives. `explore(build, …)` puts sliders to any of them. `picture` and
 `images` are ordinary plots.
 """
 
+from ipu_teach.show.balance import balance
 from ipu_teach.show.bsp import bsp
 from ipu_teach.show.exchange import exchange
 from ipu_teach.show.explore import Explore, explore
@@ -22,6 +23,7 @@ __all__ = [
     "Explore",
     "Picture",
     "View",
+    "balance",
     "bsp",
     "exchange",
     "explore",

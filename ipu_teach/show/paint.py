@@ -72,7 +72,12 @@ def paint(scene: Scene, frame: int, progress: float | None = None, whole: bool =
             case Partners():
                 yield from paint_partners(scene, mark, still)
     for mark in scene.marks:  # above the arrows
-        if isinstance(mark, Cells) and mark.count <= MOST_RECTANGLES and mark.side >= SMALLEST_LABEL:
+        if (
+            isinstance(mark, Cells)
+            and mark.name in still.cells
+            and mark.count <= MOST_RECTANGLES
+            and mark.side >= SMALLEST_LABEL
+        ):
             yield from _cell_labels(scene, mark, cell_codes(mark, still, progress))
 
 
@@ -85,6 +90,8 @@ def cell_codes(mark: Cells, still: Still, progress: float) -> Array:
 
 
 def _cells(scene: Scene, mark: Cells, still: Still, progress: float) -> Iterator[Shape]:
+    if mark.name not in still.cells:  # those of another report
+        return
     if mark.heading:
         yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
     codes = cell_codes(mark, still, progress)
@@ -131,17 +138,8 @@ def _lanes(scene: Scene, mark: Lanes, still: Still, progress: float, whole: bool
     bottom = mark.y + mark.height
     yield Line(((mark.x, mark.y), (mark.x, bottom)), 1, "line")
     yield Line(((mark.x + mark.width, mark.y), (mark.x + mark.width, bottom)), 1, "line")
-    pitch = mark.height / mark.count
     scale = mark.width / drawing.span if drawing.span else 0.0
-    top = mark.y + np.arange(mark.count) * pitch
-    for code, begin, end in _pieces(drawing, mark.count):
-        end = np.minimum(end, shown)
-        keep = end > begin
-        for one in np.unique(code[keep]):
-            at = keep & (code == one)
-            x, width = mark.x + begin[at] * scale, (end - begin)[at] * scale
-            gap = pitch * 0.08 if pitch > 5 else 0
-            yield Boxes(int(one), np.stack((x, top[at] + gap, width, np.full(len(x), pitch - 2 * gap)), axis=1))
+    yield from _lane_boxes(mark, [(0.0, drawing)], scale, shown)
     yield from _lane_labels(mark)
     for words, y in zip(mark.ends, (mark.y + 9, bottom - 1), strict=False):
         yield Words(mark.x - 5, y, words, 11, "end", "soft")
@@ -158,6 +156,16 @@ def _lane_labels(mark: Lanes | Tape) -> Iterator[Shape]:
         for i in range(mark.count):
             words = mark.labels[i] if mark.labels else f"{i}"
             yield Words(mark.x - 5, mark.y + (i + 0.72) * pitch, words, min(11.0, pitch * 0.8), "end", "soft")
+
+
+def _layers(drawing: Drawing, count: int) -> Iterator[tuple[bool, Array, Array, Array]]:
+    """(whether on top, code, begin, end) of what is drawn for every bar: what comes after it as far as it goes, then itself."""
+    for bar in drawing.bars:
+        begin = np.broadcast_to(np.asarray(bar.start, np.float64), count)
+        if bar.rest >= 0:
+            yield False, np.full(count, bar.rest), begin, np.full(count, float(bar.end))
+        length = np.broadcast_to(np.asarray(bar.length, np.float64), count)
+        yield True, np.broadcast_to(np.asarray(bar.code), count), begin, begin + length
 
 
 def _pieces(drawing: Drawing, count: int) -> Iterator[tuple[Array, Array, Array]]:
@@ -318,10 +326,6 @@ def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Sha
         yield from _tape_boxes(mark, run, before, scale)
     else:
         yield _tape_raster(mark, run, before, scale, len(scene.codes))
-    pitch = mark.height / mark.count
-    for lane in range(1, mark.count if pitch > 5 else 0):  # between neighbours
-        y = mark.y + lane * pitch
-        yield Line(((mark.x, y), (mark.x + mark.width, y)), pitch * 0.16, "paper")
     yield from _lane_labels(mark)
     for words, y in zip(mark.ends, (mark.y + 9, mark.y + mark.height - 1), strict=False):
         yield Words(mark.x - 5, y, words, 11, "end", "soft")
@@ -331,19 +335,36 @@ def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Sha
 
 
 def _tape_boxes(mark: Tape, run: list[tuple[int, Drawing]], before: Array, scale: float) -> Iterator[Shape]:
+    yield from _lane_boxes(mark, [(float(before[frame]), drawing) for frame, drawing in run], scale)
+
+
+def _lane_boxes(
+    mark: Lanes | Tape, drawings: list[tuple[float, Drawing]], scale: float, shown: float = np.inf
+) -> Iterator[Shape]:
+    """The bars of drawings from some cycle on, as far as `shown`. Equal neighbours are one box, with lines of paper between
+    lanes; what comes after a bar is drawn under it, as wide as both, which is shorter to say."""
     pitch = mark.height / mark.count
-    boxes: dict[tuple[int, int], list[tuple[float, float, float, float]]] = {}  # by code and by how many lanes they cover
-    for frame, drawing in run:
-        for code, begin, end in _pieces(drawing, mark.count):
-            x, wide = mark.x + (before[frame] + begin) * scale, (end - begin) * scale
-            new = (np.diff(x) != 0) | (np.diff(wide) != 0) | (np.diff(code) != 0)
-            starts = np.flatnonzero(np.append(True, new))
-            for lane, lanes in zip(starts.tolist(), np.diff(np.append(starts, mark.count)).tolist(), strict=True):
-                box = (float(x[lane]), mark.y + lane * pitch, float(wide[lane]), lanes * pitch)
-                if box[2] > 0:
-                    boxes.setdefault((int(code[lane]), lanes), []).append(box)
-    for (one, _), found in sorted(boxes.items()):
+    gap = pitch * 0.08 if pitch > 5 else 0.0
+    within: set[int] = set()  # lanes that begin within a box
+    boxes: dict[tuple[bool, int, int], list[tuple[float, float, float, float]]] = {}  # on top, code, how many lanes
+    parts = [
+        (top, code, mark.x + (first + begin) * scale, (np.minimum(end, shown) - begin) * scale)
+        for first, drawing in drawings
+        for top, code, begin, end in _layers(drawing, mark.count)
+    ]
+    for top, code, x, wide in parts:
+        new = (np.diff(x) != 0) | (np.diff(wide) != 0) | (np.diff(code) != 0)
+        starts = np.flatnonzero(np.append(True, new))
+        for lane, lanes in zip(starts.tolist(), np.diff(np.append(starts, mark.count)).tolist(), strict=True):
+            box = (float(x[lane]), mark.y + lane * pitch + gap, float(wide[lane]), lanes * pitch - 2 * gap)
+            if box[2] > 0:
+                boxes.setdefault((top, int(code[lane]), lanes), []).append(box)
+                within.update(range(lane + 1, lane + lanes))
+    for (_, one, _), found in sorted(boxes.items()):
         yield Boxes(one, np.array(found))
+    for lane in sorted(within) if gap else ():
+        y = mark.y + lane * pitch
+        yield Line(((mark.x, y), (mark.x + mark.width, y)), 2 * gap, "paper")
 
 
 def _tape_raster(mark: Tape, run: list[tuple[int, Drawing]], before: Array, scale: float, codes: int) -> Raster:

@@ -326,6 +326,32 @@ def test_the_tree_folds_by_keyboard_and_mouse(page: Any, opened: Opener) -> None
     assert f"runs {runs['Execute always']}" in said(page)
 
 
+# --- balance ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_balance_goes_from_worst_to_next_worst(page: Any, opened: Opener) -> None:
+    report = programs.uneven()
+    view = show.balance(report)
+    canvas = opened(view)
+    lost = {
+        int(row["waiting"].replace(".", "").split()[0]) * float(row["cycles"].replace(",", "")): row["name"]
+        for row in view.data
+    }
+    worst = [lost[key] for key in sorted(lost, reverse=True)]
+    assert worst[0] in status(page)
+    for name in (*worst[1:], worst[0]):
+        press(page, "w")
+        assert name in status(page)
+    page.get_by_role("button", name="Next worst").click()
+    assert worst[1] in status(page)
+    bars = view.scene.mark("histogram")
+    assert isinstance(bars, Stack)
+    point(canvas, bars.x + bars.width - 4, bars.y + 20)
+    still = view.scene.stills[int(view.scene.frames[round(place(page)) - 1])]
+    most = int(np.asarray(view.scene.drawings[still.lanes["histogram"][0]].bars[0].length)[-1])
+    assert said(page).startswith(f"{most} tile")
+
+
 # --- exchange ---------------------------------------------------------------------------------------------------------
 
 
@@ -423,7 +449,7 @@ def test_names_are_text_and_axe_finds_nothing(page: Any, tmp_path: Path, dark: b
         pytest.skip("IPU_TEACH_AXE is unset: it names axe-core's axe.min.js")
     page.emulate_media(color_scheme="dark" if dark else "light")
     report = programs.uneven(name=HOSTILE)
-    for name in (*NAMES, "exchange"):
+    for name in (*NAMES, "exchange", "balance"):
         page.goto(getattr(show, name)(report).save(tmp_path / f"{name}.html").as_uri())
         page.locator(".ipu-live").wait_for()
         page.locator("summary").click()

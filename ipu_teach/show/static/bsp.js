@@ -1,6 +1,6 @@
-// The messages of an exchange, and two runs on one axis, which only the view of a run has.
+// The messages of an exchange, which only the view of a run has.
 EXTRA.bsp = (kit) => {
-  const { scene, pen, marks, array, place, begin, count, still } = kit;
+  const { pen, marks, array, place } = kit, tape = EXTRA.tape(kit);
 
   // From `start` towards `end`, to the rim of a square that reaches so far to each side: as in paint.py.
   function toward(start, end, reach) {
@@ -52,30 +52,8 @@ EXTRA.bsp = (kit) => {
         pen.globalAlpha = 1;
         pen.setLineDash([]);
       },
-
-      // One of two runs, whole, on the axis that they share.
-      tape(mark, s, progress, frame) {
-        const own = (f) => still(f).lanes && still(f).lanes[mark.name], scale = mark.width / mark.span;
-        let first = 0, last = count;
-        while (!own(first)) first++;
-        while (!own(last - 1)) last--;
-        const picture = kit.keep(mark.name, mark.width, mark.height, (p) => {
-          for (let f = first; f < last; f++) {
-            kit.bars(p, own(f)[0], mark.count, (begin[f] - begin[first]) * scale, 0, scale, mark.height / mark.count, mark.width);
-          }
-        });
-        kit.text(pen, mark.heading, mark.x, mark.y - 8, 12, "left", kit.ink.soft);
-        pen.drawImage(picture, mark.x, mark.y, mark.width, mark.height);
-        kit.labels(mark);
-        pen.fillStyle = kit.ink.ink;
-        const here = begin[frame] + progress * s.cycles - begin[first];
-        if (own(frame)) pen.fillRect(mark.x + here * scale - 1, mark.y - 4, 2, mark.height + 8);
-      },
+      tape: tape.draw,
     },
-    hit(mark, x, y) {
-      if (mark.kind !== "tape") return kit.hit(mark, x, y);
-      const inside = x > mark.x && x < mark.x + mark.width && y > mark.y && y < mark.y + mark.height;
-      return inside ? Math.floor((y - mark.y) / mark.height * mark.count) : -1;
-    },
+    hit: tape.hit,
   };
 };

@@ -1,9 +1,9 @@
 """Makes the scripts as they travel: python ipu_teach/show/static/make_scripts.py [--check]
 
-NAME.js.gz is what the page of a view NAME needs: layout.js, player.js and its own NAME.js, without comments and indentation,
-compressed together. Views without a script of their own take player.js.gz, the widget's own part is widget.js.gz. Compressors
-differ from build to build, so what they made is kept: equal views are equal bytes everywhere. With `--check` nothing is
-written, and the exit status is 1 if one is old.
+NAME.js.gz is what the page of a view NAME needs: layout.js, player.js, what it shares with few others and its own NAME.js,
+without comments and indentation, compressed together. Views without a script of their own take player.js.gz, the widget's own
+part is widget.js.gz. Compressors differ from build to build, so what they made is kept: equal views are equal bytes everywhere.
+With `--check` nothing is written, and the exit status is 1 if one is old.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 SHARED = ("layout.js", "player.js")  # what every page has
 ALONE = ("widget.js",)
+ALSO = {"tape.js": ("bsp.js", "balance.js")}  # by file: who needs it
 
 
 def stripped(name: str) -> str:
@@ -26,8 +27,9 @@ def stripped(name: str) -> str:
 
 def scripts() -> dict[str, str]:
     """The text of every file that is made."""
-    own = sorted(path.name for path in HERE.glob("*.js") if path.name not in (*SHARED, *ALONE))
-    parts = {"player.js": SHARED, **{name: (*SHARED, name) for name in own}, **{name: (name,) for name in ALONE}}
+    own = sorted(path.name for path in HERE.glob("*.js") if path.name not in (*SHARED, *ALONE, *ALSO))
+    parts: dict[str, tuple[str, ...]] = {"player.js": SHARED, **{name: (name,) for name in ALONE}}
+    parts |= {name: (*SHARED, *(also for also, needed in ALSO.items() if name in needed), name) for name in own}
     return {f"{name}.gz": "\n".join(map(stripped, files)) for name, files in parts.items()}
 
 

@@ -1,0 +1,237 @@
+"""The view `balance`: why tiles wait, for whom, and what evenly shared work would take.
+
+Above the whole run, in each phase with its tiles sorted by their time, so that the grey area is the time that is lost. Below
+the chosen superstep the same way, how many tiles take how long, and where on the machine those are that wait.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ipu_teach.cost.phases import COMPUTE, EXCHANGE, HOST, LINKS, SYNC, Phase
+from ipu_teach.errors import InvalidOptionError, counted
+from ipu_teach.report import Report
+from ipu_teach.show import palette
+from ipu_teach.show.facts import checked, sorted_lanes, titled
+from ipu_teach.show.palette import Code
+from ipu_teach.show.scene import GAP, Bar, Cells, Drawing, Lanes, Scene, Stack, Still, Tape, label, number, quantiles
+from ipu_teach.show.view import View
+
+STATES = (palette.REST, palette.SYNC, palette.WAIT, palette.EXCHANGE, palette.COMPUTE, palette.LINKS, palette.HOST)
+WAIT = STATES.index(palette.WAIT)
+CODE = {kind: [c.name for c in STATES].index(kind) for kind in (SYNC, EXCHANGE, COMPUTE, LINKS, HOST)}
+FIFTHS = tuple(
+    Code(f"waits up to {20 * i + 20} %", f"{i + 1}", fill.light, fill.dark, "") for i, fill in enumerate(palette.FILL[:5])
+)
+CODES = (*STATES, *FIFTHS, Code("tiles that take so long", "T", "#009e73", "#1cb288", ""))
+MOST_STEPS = 500  # of each run
+MOST_BYTES = 150_000  # of a scene
+MOST_LANES = 64
+BINS = 24
+NO_LIMIT = 2**53
+SIDE = 110.0
+
+
+def balance(report: Report, other: Report | None = None) -> View:
+    """Why tiles wait in the run of `report`; with `other`, in two runs above each other on one axis of time.
+
+    Up to 500 supersteps of a run are shown, and fewer in a scene that would be larger than 150 kB; the view says so. What even
+    work would take is the mean of the tiles, phase by phase. Raises `InvalidOptionError` for something that is no report, or
+    in which nothing has run that takes time.
+    """
+    runs = [_Run(checked(report, "balance"), "first report")]
+    if other is not None:
+        runs.append(_Run(checked(other, "balance"), "second report"))
+    if not all(run.report.total_cycles for run in runs):
+        raise InvalidOptionError("""show.balance() was given a run that takes no modelled time.
+            next:  run a program that copies or computes.""")
+    most = MOST_STEPS
+    while True:
+        scene = _scene(runs, most)
+        if len(scene.json()) <= MOST_BYTES or most < 16:
+            return View(scene)
+        most //= 2
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    report: Report
+    name: str
+
+    @property
+    def steps(self) -> list[tuple[int, int]]:
+        """(number, runs) of each compiled step that ran."""
+        numbers, runs = np.unique(self.report.step_numbers, return_counts=True)
+        return list(zip(numbers.tolist(), runs.tolist(), strict=True))
+
+    def lost(self, step: int) -> float:
+        """Cycles of a superstep that a tile waits, on average."""
+        return sum(_lost(phase) for phase in self.report.phases(step))
+
+    @property
+    def waiting(self) -> float:
+        """The share of the tiles' time that is waiting."""
+        return sum(runs * self.lost(step) for step, runs in self.steps) / self.report.total_cycles
+
+    def slowest(self, step: int) -> str:
+        """The tile for which most time is lost in a superstep, "" if none is."""
+        worst = max(self.report.phases(step), key=_lost, default=None)
+        return f"{int(np.argmax(worst.busy))}" if worst is not None and worst.busy is not None and _lost(worst) else ""
+
+    def told(self, step: int) -> str:
+        """Whom the tiles of a superstep wait for, why, and what even work would take."""
+        cost, phases = self.report.step_cost(step), self.report.phases(step)
+        worst = max(phases, key=_lost)
+        if worst.busy is None or _lost(worst) < 0.0005 * cost.cycles:
+            return "no tile waits for another"
+        tile, middle = int(np.argmax(worst.busy)), float(np.median(worst.busy))
+        share = 100 * self.lost(step) / cost.cycles
+        return (
+            f"{share:.1f} % of the tiles' time is waiting, most in {worst.kind}: tile {tile} takes {number(worst.cycles)}, "
+            f"the median tile {number(middle)}{self._cause(step, worst, tile)}; shared evenly, the superstep would take "
+            f"{number(round(cost.cycles - self.lost(step)))} instead of {number(cost.cycles)}"
+        )
+
+    def _cause(self, step: int, phase: Phase, tile: int) -> str:
+        """What the figures show of why a tile is the slowest."""
+        if phase.exchange >= 0:
+            traffic = self.report.step_cost(step).exchange[phase.exchange]
+            received, sent = (
+                f"{int(a[tile]):,} bytes, the median {int(np.median(a)):,}" for a in (traffic.received, traffic.sent)
+            )
+            return f"; it receives {received}, and sends {sent}"
+        profile = self.report.profile
+        parts = profile.compute_sets[profile.steps[step].compute_set].parts if profile.steps[step].compute_set >= 0 else ()
+        here = [p for p in parts if any(first <= tile < first + many for first, many in p.tiles)]
+        said = [f"{profile.codelets[p.codelet].name} on {sum(many for _, many in p.tiles):,}" for p in here[:2]]
+        return f"; it executes {' and '.join(said)} of {self.report.target.num_tiles:,} tiles" if said else ""
+
+
+def _lost(phase: Phase) -> float:
+    return 0.0 if phase.busy is None else phase.cycles - float(phase.busy.mean())
+
+
+def _scene(runs: list[_Run], most: int) -> Scene:
+    span, count = max(run.report.total_cycles for run in runs), min(MOST_LANES, *(run.report.target.num_tiles for run in runs))
+    stills: list[Still] = []
+    drawings: list[Drawing] = []
+    frames: list[int] = []
+    tapes, maps, notes, rows, y = [], [], [], [], 34.0
+    for run in runs:
+        report, tiles = run.report, run.report.target.num_tiles
+        name = run.name if len(runs) > 1 else "run"
+        of = {}
+        for step, times in run.steps:
+            of[step] = len(stills)
+            stills.append(_still(run, step, name, count, len(drawings)))
+            drawings += [_drawing(report.phases(step), count), _histogram(report.phases(step))]
+            cost = report.step_cost(step)
+            lost = 100 * run.lost(step) / cost.cycles if cost.cycles else 0.0
+            rows.append(
+                (
+                    run.name,
+                    cost.kind,
+                    label(cost.name, 48),
+                    f"{times:,}",
+                    number(cost.cycles),
+                    f"{lost:.1f} %",
+                    run.slowest(step),
+                )
+            )
+        taken = report.step_numbers[:most].tolist()
+        frames += [of[step] for step in taken]
+        if len(taken) < report.num_steps:
+            notes.append(f"Of the {run.name} the picture shows the first {len(taken):,} of {report.num_steps:,} supersteps.")
+        heading = f"{counted(tiles, 'tile')}, {number(report.total_cycles)} modelled cycles, {100 * run.waiting:.1f} % waiting"
+        text = f"{name}: {heading}" if len(runs) > 1 else titled(report, heading)
+        tapes.append(Tape(name, text, 64, y, 640, 100, count, (), span, ("slowest", "fastest")))
+        y += 136
+        maps.append((name, report))
+        if count < tiles:
+            notes.append(sorted_lanes(count, tiles))
+    lanes = Lanes("lanes", "the superstep, slowest tiles first", 64, y, 360, 240, count, ends=("slowest", "fastest"))
+    zero = np.zeros(BINS, np.int64)
+    bars = Stack("histogram", "tiles by their time at work", 464, y, 240, 84, BINS, None, NO_LIMIT, zero, ("0", "the slowest"))
+    grids = [_map(name, report, 464 + 126 * i, y + 130) for i, (name, report) in enumerate(maps)]
+    waits = [sum(_lost(p) for p in run.report.phases(s)) for run in runs for s, _ in run.steps]
+    return Scene(
+        "balance",
+        "Why tiles wait" + (", in two runs" if len(runs) > 1 else ""),
+        _sentence(runs),
+        y + 240 + 12,
+        CODES,
+        (*tapes, lanes, bars, *grids),
+        tuple(stills),
+        np.array(frames, np.int64),
+        (("report", "kind", "name", "runs", "cycles", "waiting", "slowest tile"), tuple(rows)),
+        tuple(drawings),
+        max(range(len(frames)), key=lambda f: waits[frames[f]]),
+        tuple(dict.fromkeys(notes)),
+    )
+
+
+def _map(name: str, report: Report, x: float, y: float) -> Cells:
+    target = report.target
+    across, columns = int(np.ceil(np.sqrt(target.num_ipus))), int(np.ceil(np.sqrt(target.tiles_per_ipu)))
+    side = round(SIDE / (across * columns + GAP * (across - 1)), 3)
+    heading = "tiles that wait" if name == "run" else name
+    return Cells(f"tiles of {name}", heading, x, y, side, columns, target.num_tiles, target.tiles_per_ipu, across)
+
+
+def _still(run: _Run, step: int, name: str, count: int, drawing: int) -> Still:
+    report = run.report
+    cost, phases = report.step_cost(step), report.phases(step)
+    tiles = report.target.num_tiles
+    waits = np.sum([p.cycles - p.busy for p in phases if p.busy is not None], axis=0) + np.zeros(tiles)
+    work = np.sum([p.busy for p in phases if p.busy is not None], axis=0) + np.zeros(tiles)
+    code = len(STATES) + np.clip(np.ceil(5 * waits / (cost.cycles or 1)).astype(np.int64) - 1, 0, 4)
+    values = {"work": work.astype(np.int64), "waits": np.round(waits).astype(np.int64)}
+    where = "" if name == "run" else f"{name}: "
+    grid = f"tiles of {name}"
+    say = f"{where}tile {{i}}: at work {{work}} modelled cycles, waits {{waits}}"
+    long = CODE[max(phases, key=lambda p: p.cycles).kind] if phases else 0
+    return Still(
+        label(f"{where}{cost.kind} {cost.name}".strip(), 60),
+        run.told(step) if phases else "takes no time",
+        long,
+        cost.cycles,
+        True,
+        {grid: (code, cost.cycles or 1, len(STATES))},
+        {name: (drawing, 0, cost.cycles), "lanes": (drawing, 0, cost.cycles), "histogram": (drawing + 1, 0, tiles)},
+        about={grid: (say, values)},
+        say="{label}",
+    )
+
+
+def _drawing(phases: tuple[Phase, ...], count: int) -> Drawing:
+    bars, start = [], 0.0
+    for phase in phases:
+        end = start + phase.cycles
+        length = phase.cycles if phase.busy is None else quantiles(phase.busy, count)
+        bars.append(Bar(CODE[phase.kind], start, length, end, -1 if phase.busy is None else WAIT))
+        start = end
+    return Drawing(start, tuple(bars), "modelled cycles")
+
+
+def _histogram(phases: tuple[Phase, ...]) -> Drawing:
+    """How many tiles are at work how long in a superstep, in equal parts up to the slowest."""
+    busy = [p.busy for p in phases if p.busy is not None]
+    work = np.sum(busy, axis=0) if busy else np.zeros(1)
+    number_of, _ = np.histogram(work, BINS, (0, max(1, float(work.max()))))
+    return Drawing(int(number_of.max()), (Bar(len(CODES) - 1, 0, number_of, 0),), "tiles")
+
+
+def _sentence(runs: list[_Run]) -> str:
+    said = []
+    for run in runs:
+        worst = max(run.steps, key=lambda one: one[1] * run.lost(one[0]))[0]
+        cost = run.report.step_cost(worst)
+        head = f"{run.name[0].upper()}{run.name[1:]}, " if len(runs) > 1 else ""
+        tiles = counted(run.report.target.num_tiles, "tile")
+        said.append(
+            f"{head}{number(run.report.total_cycles)} modelled cycles on {tiles}: {100 * run.waiting:.1f} % of their time is "
+            f"waiting. Most is lost in {label(f'{cost.kind} {cost.name}'.strip(), 48)}: {run.told(worst)}."
+        )
+    return " ".join(said)

@@ -1,0 +1,28 @@
+// A run as a whole, on an axis that it may share with another: for the views that name this file in make_scripts.py.
+EXTRA.tape = (kit) => {
+  const { pen, begin, count, still } = kit;
+  return {
+    draw(mark, s, progress, frame) {
+      const own = (f) => still(f).lanes && still(f).lanes[mark.name], scale = mark.width / mark.span;
+      let first = 0, last = count;
+      while (!own(first)) first++;
+      while (!own(last - 1)) last--;
+      const picture = kit.keep(mark.name, mark.width, mark.height, (p) => {
+        for (let f = first; f < last; f++) {
+          kit.bars(p, own(f)[0], mark.count, (begin[f] - begin[first]) * scale, 0, scale, mark.height / mark.count, mark.width);
+        }
+      });
+      kit.fitted(mark.heading, mark.x, mark.y - 8, mark.width, 12, kit.ink.soft);
+      pen.drawImage(picture, mark.x, mark.y, mark.width, mark.height);
+      kit.labels(mark);
+      pen.fillStyle = kit.ink.ink;
+      const here = begin[frame] + progress * s.cycles - begin[first];
+      if (own(frame)) pen.fillRect(mark.x + here * scale - 1, mark.y - 4, 2, mark.height + 8);
+    },
+    hit(mark, x, y) {
+      if (mark.kind !== "tape") return kit.hit(mark, x, y);
+      const inside = x > mark.x && x < mark.x + mark.width && y > mark.y && y < mark.y + mark.height;
+      return inside ? Math.floor((y - mark.y) / mark.height * mark.count) : -1;
+    },
+  };
+};
