@@ -117,7 +117,7 @@ def predict(name: str, value: Any = _MISSING, *, actual: Any = _MISSING) -> Pane
         if not locked:
             return Panel(f"{head}: no prediction yet", "○", (("next", "predict first; then run this cell again."),))
         came = question.values(actual)
-        rows = (("you guessed", question.said(locked)), ("it is", question.said(came)))
+        rows = (("you guessed", question.said(locked)), ("it is", question.said(came)), ("why", question.why))
         return Panel(f"{head}: {'as you guessed' if locked == came else 'compared'}", "=", rows)
     if value is _MISSING or is_blank(value):
         if locked:

@@ -308,7 +308,11 @@ def test_a_prediction_is_locked_and_compared() -> None:
     assert "locked already" in repr(predict("01.3", (4, 0.25)))
     assert "you guessed: tile 4" in " ".join(repr(predict("01.3", ...)).split())
     compared = repr(predict("01.3", actual=(5, 0.54)))
-    assert compared.endswith("  you guessed: tile 4, waiting share 0.25\n  it is:       tile 5, waiting share 0.54")
+    assert compared.splitlines()[1:3] == [
+        "  you guessed: tile 4, waiting share 0.25",
+        "  it is:       tile 5, waiting share 0.54",
+    ]
+    assert "why:" in compared and "the one with the most work" in compared
     assert learned().record("01.3") == {"prediction": [4, 0.25]}
 
 
