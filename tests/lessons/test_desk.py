@@ -118,6 +118,9 @@ def test_a_cost_shows_its_budget_and_the_bar_between() -> None:
     assert budget.count("#") < yours.count("#") == 30 and "% over" in yours and "over" not in budget
     assert "modelled cycles" in budget and "modelled cycles" in yours
     assert repr(Panel("x", bars=Bars(0, 8, "bytes"))).endswith(f"  yours:  |{'#' * 30}| 8 bytes, over")
+    assert "| 9 bytes, 10 % under" in repr(Panel("x", bars=Bars(10, 9, "bytes")))
+    edges = [re.findall("border-left-color:(#......)", check("01.1", answer)._repr_html_()) for answer in (right, blank, len)]
+    assert len(edges[0]) == len(edges[2]) == 1 and edges[0] != edges[2] and edges[1] == []
     assert f"|{' ' * 30}| 0 bytes" in repr(Panel("x", bars=Bars(0, 0, "bytes")))
     assert "width:50%" in Bars(10, 20, "bytes").html() and "100 % over" in Bars(10, 20, "bytes").html()
 
