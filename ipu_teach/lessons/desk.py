@@ -23,6 +23,8 @@ _handed_out: dict[str, Any] = {}  # the reference answers that given() returned
 MOST_COUNTED = 10**6  # of attempts, so that the file stays small
 SIGNS = {Kind.PASSED: "✓", Kind.NOT_YET: "✗", Kind.NOT_ATTEMPTED: "○", Kind.ERROR: "!", Kind.UNJUDGED: "?"}
 
+TINTS = {Kind.PASSED: "#1a9850", Kind.NOT_YET: "#d9830a", Kind.ERROR: "#d1495b"}  # seen on light pages and on dark ones
+
 
 @dataclass(frozen=True, repr=False)
 class Verdict(Panel):
@@ -32,6 +34,10 @@ class Verdict(Panel):
 
     def __bool__(self) -> bool:
         return self.kind is Kind.PASSED
+
+    @property
+    def tint(self) -> str:
+        return TINTS.get(self.kind, "")
 
 
 def check(name: str, *answers: Any) -> Verdict:
@@ -117,7 +123,7 @@ def predict(name: str, value: Any = _MISSING, *, actual: Any = _MISSING) -> Pane
         if not locked:
             return Panel(f"{head}: no prediction yet", "○", (("next", "predict first; then run this cell again."),))
         came = question.values(actual)
-        rows = (("you guessed", question.said(locked)), ("it is", question.said(came)))
+        rows = (("you guessed", question.said(locked)), ("it is", question.said(came)), ("why", question.why))
         return Panel(f"{head}: {'as you guessed' if locked == came else 'compared'}", "=", rows)
     if value is _MISSING or is_blank(value):
         if locked:

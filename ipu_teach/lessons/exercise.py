@@ -67,11 +67,12 @@ class Part:
 
 @dataclass(frozen=True)
 class Question:
-    """A prediction: what is asked, and the parts of an answer."""
+    """A prediction: what is asked, the parts of an answer, and why what comes does."""
 
     name: str
     title: str
     parts: tuple[Part, ...]
+    why: str
 
     def values(self, given: Any) -> tuple[Any, ...]:
         """`given` as one value for each part. Raises `AnswerKindError` for what is no prediction."""

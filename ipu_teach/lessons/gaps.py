@@ -17,13 +17,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from textwrap import dedent
+from textwrap import dedent, wrap
 from typing import Any
 
 from ipu_teach.errors import LessonSourceError, UnknownExerciseError
 from ipu_teach.lessons.shelf import lessons
 
 BEGIN = re.compile(r"^( *)# BEGIN SOLUTION (\d\d\.\d): (\S.*)$")
+WIDTH = 88  # characters of a comment, such that a cell shows all of it on a small screen
 MARK = re.compile(r"#\s*(BEGIN|END)\s+SOLUTION")
 END = re.compile(r"^ *# END SOLUTION$")
 
@@ -107,7 +108,8 @@ def blanked(source: str, later: Iterable[str] = (), where: str = "") -> str:
     for gap in reversed(gaps_in(source, where)):
         used = _names("\n".join(line for line in lines[gap.last + 1 :])) | (afterwards if not gap.indent else set())
         bound = [name for name in gap.assigned if name in used]
-        blank = [f"{gap.indent}# {gap.exercise} Your turn: {gap.todo}"]
+        todo = f"{gap.indent}# {gap.exercise} Your turn: {gap.todo}"
+        blank = wrap(todo, WIDTH, subsequent_indent=f"{gap.indent}# ", break_on_hyphens=False)
         blank += [f"{gap.indent}{name} = ..." for name in bound] or [f"{gap.indent}..."]
         lines[gap.first : gap.last + 1] = blank
     return "\n".join(lines)

@@ -500,9 +500,14 @@ def _wrong_pair(one: int, other: int, pair: list[int]) -> tuple[str, str]:
 LESSON = Lesson(
     "01",
     "Bulk synchronous parallel",
-    45,
+    50,
     (
-        Question("01.0", "One slow tile", (Part("", "times as long"),)),
+        Question(
+            "01.0",
+            "One slow tile",
+            (Part("", "times as long"),),
+            "the work is over when the slowest tile's is. The other twelve wait for it, and how little they had plays no part.",
+        ),
         Exercise(
             "01.1",
             "The time of a superstep",
@@ -530,7 +535,7 @@ LESSON = Lesson(
         Question("01.3", "The last tile, and the share of waiting", (
             Part("tile", whole=True, low=0, high=TILES - 1),
             Part("waiting share", low=0, high=1),
-        )),
+        ), "the last tile is the one with the most work. Each other waits for what it has less than that one."),
         Exercise(
             "01.3",
             "The share of waiting, worked out",

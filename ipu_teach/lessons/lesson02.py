@@ -470,7 +470,12 @@ LESSON = Lesson(
     "Variables, mapping, programs",
     50,
     (
-        Question("02.0", "What a transpose moves", (Part("", "bytes", whole=True),)),
+        Question(
+            "02.0",
+            "What a transpose moves",
+            (Part("", "bytes", whole=True),),
+            "a view says in which order to look at what lies there already. Nothing runs, so nothing is sent.",
+        ),
         Exercise(
             "02.1",
             "A linear mapping with grain",

@@ -1,7 +1,7 @@
 """What a lesson answers in a cell: one frame with a heading and labelled rows, as text and as HTML.
 
 Both forms hold the same words. Nothing is said by colour alone, and the frame takes its colours from the page, light or
-dark. Everything is escaped.
+dark, but for its left edge. Everything is escaped.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ class Bars:
         over = ""
         if self.yours > self.budget:
             over = f", {number(round(100 * (self.yours / self.budget - 1), 1))} % over" if self.budget else ", over"
+        elif self.yours < self.budget:
+            over = f", {number(round(100 * (1 - self.yours / self.budget), 1))} % under"
         return [("budget", self.budget, ""), ("yours", self.yours, over)]
 
     def _share(self, value: float) -> float:
@@ -58,7 +60,7 @@ class Bars:
         hatch = "repeating-linear-gradient(45deg,currentColor 0 2px,transparent 2px 5px)"
         rows = []
         for label, value, over in self._lines():
-            look = hatch if over else "currentColor"
+            look = hatch if value > self.budget else "currentColor"
             bar = f'<div style="width:{100 * self._share(value):.4g}%;height:100%;background:{look};opacity:.7"></div>'
             box = f'<div aria-hidden="true" style="width:16em;height:.8em;border:1px solid;margin:.2em 0">{bar}</div>'
             words = escape(f"{number(value)} {self.unit}{over}")
@@ -74,6 +76,11 @@ class Panel:
     mark: str = ""
     rows: tuple[tuple[str, str], ...] = ()
     bars: Bars | None = None
+
+    @property
+    def tint(self) -> str:
+        """The colour of the frame's left edge, beside the sign that says the same; the page's own if there is none."""
+        return ""
 
     def __repr__(self) -> str:
         rows = list(self.rows) + (self.bars.text() if self.bars else [])
@@ -92,8 +99,9 @@ class Panel:
         rows = "".join(_row(label, escape(text)) for label, text in self.rows)
         rows += self.bars.html() if self.bars else ""
         table = f'<table style="border-collapse:collapse;margin:.3em 0 0;color:inherit">{rows}</table>' if rows else ""
+        edge = f";border-left-color:{self.tint}" if self.tint else ""
         return (
-            f'<div class="ipu-view" role="group" aria-label="{escape(self.heading)}" style="{FRAME}">'
+            f'<div class="ipu-view" role="group" aria-label="{escape(self.heading)}" style="{FRAME}{edge}">'
             f"<strong>{sign}{escape(self.heading)}</strong>{table}</div>"
         )
 

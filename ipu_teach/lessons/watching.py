@@ -26,6 +26,9 @@ AGAIN = (0.7, 0.5)  # seconds until the exception is raised again, if an answer 
 BURST = 0.2  # seconds of raising it at every turn and call, for an answer that catches everything
 PAUSE = 0.5  # seconds between such bursts
 
+# Modules of which every call into an answer is followed by a look at what is bound in them: what checks are made of.
+OFTEN = {"numpy", "builtins", "ipu_teach.engine.engine", "ipu_teach.graph.graph", "ipu_teach.graph.tensor", "ipu_teach.program"}
+
 _add_pending_call = ctypes.pythonapi.Py_AddPendingCall
 _add_pending_call.argtypes, _add_pending_call.restype = (ctypes.c_void_p, ctypes.py_object), ctypes.c_int
 _length_of = ctypes.cast(ctypes.pythonapi.PyObject_Size, ctypes.c_void_p)  # int(object) in C: -1 if __len__ raises
@@ -154,7 +157,7 @@ class Bindings:
         self.modules, self.names = len(sys.modules), []
         for key, module in list(sys.modules.items()):
             if isinstance(module, ModuleType) and (module is builtins or key.split(".")[0] in ("numpy", "ipu_teach")):
-                often = key in ("numpy", "builtins") or key.startswith("ipu_teach.lessons")
+                often = key in OFTEN or key.startswith("ipu_teach.lessons")
                 owners = [module, *(c for c in vars(module).values() if isinstance(c, type) and c.__module__ == key)]
                 self.names += [_Names(owner, vars(owner), dict(vars(owner)), often) for owner in owners]
 

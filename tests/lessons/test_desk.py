@@ -118,6 +118,9 @@ def test_a_cost_shows_its_budget_and_the_bar_between() -> None:
     assert budget.count("#") < yours.count("#") == 30 and "% over" in yours and "over" not in budget
     assert "modelled cycles" in budget and "modelled cycles" in yours
     assert repr(Panel("x", bars=Bars(0, 8, "bytes"))).endswith(f"  yours:  |{'#' * 30}| 8 bytes, over")
+    assert "| 9 bytes, 10 % under" in repr(Panel("x", bars=Bars(10, 9, "bytes")))
+    edges = [re.findall("border-left-color:(#......)", check("01.1", answer)._repr_html_()) for answer in (right, blank, len)]
+    assert len(edges[0]) == len(edges[2]) == 1 and edges[0] != edges[2] and edges[1] == []
     assert f"|{' ' * 30}| 0 bytes" in repr(Panel("x", bars=Bars(0, 0, "bytes")))
     assert "width:50%" in Bars(10, 20, "bytes").html() and "100 % over" in Bars(10, 20, "bytes").html()
 
@@ -308,7 +311,11 @@ def test_a_prediction_is_locked_and_compared() -> None:
     assert "locked already" in repr(predict("01.3", (4, 0.25)))
     assert "you guessed: tile 4" in " ".join(repr(predict("01.3", ...)).split())
     compared = repr(predict("01.3", actual=(5, 0.54)))
-    assert compared.endswith("  you guessed: tile 4, waiting share 0.25\n  it is:       tile 5, waiting share 0.54")
+    assert compared.splitlines()[1:3] == [
+        "  you guessed: tile 4, waiting share 0.25",
+        "  it is:       tile 5, waiting share 0.54",
+    ]
+    assert "why:" in compared and "the one with the most work" in compared
     assert learned().record("01.3") == {"prediction": [4, 0.25]}
 
 

@@ -314,3 +314,11 @@ def test_what_an_answer_rebinds_is_put_back_before_it_is_judged() -> None:
     assert was == (np.max, np.asarray, judging.difference, ipu_teach.Engine.run, builtins.max, Graph.add_vertex)
     assert np.geterr()["divide"] == "warn"
     assert check("01.1", right)
+
+
+def test_an_engine_that_was_patched_judges_nothing() -> None:
+    def patches(graph: Graph, left: Any, ticks: Any) -> Any:
+        ipu_teach.Engine.read_tensor = ipu_teach.Engine.run = lambda *_: 0  # type: ignore[assignment, method-assign]
+        return Sequence()
+
+    assert "nothing was done at all" in repr(check("02.4", patches))
