@@ -221,8 +221,8 @@ _BEGIN = {
         "Poplar docs", "PopLibs", "Graphcore, Tile", "tut6", "derived from tut6", "derived from PopLibs", "derived from LBM",
         "IPU1 study", "osmarks/ipu-stack", "UoB-HPC",
     ),
-    DATASHEET: ("Bow slides", "simehaa", "derived: "),
-    COUNTED: ("assumed",),
+    DATASHEET: ("Bow slides", "Graphcore, C600", "simehaa", "derived: "),
+    COUNTED: ("assumed", "our choice"),
 }  # fmt: skip
 
 
