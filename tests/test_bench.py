@@ -243,7 +243,7 @@ def test_a_loop_by_hand_gives_what_the_codelet_gives(codelet: type[Vertex]) -> N
 
 
 def test_the_rows_of_python_are_measured_where_numba_is_not() -> None:
-    found = scalar._in_a_process()
+    found = scalar._in_a_process(0)
     assert set(found) == {"s2", "s2b"} and all(len(by_codelet) == 20 for by_codelet in found.values())
     assert all(ratio > 0 for by_codelet in found.values() for ratio in by_codelet.values())
 

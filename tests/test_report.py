@@ -125,8 +125,8 @@ Execution:
   Tile average host exchange cycles:                    8.0 (0.7% of total)
   Tile average sync cycles:                             730.0 (60.6% of total)
   Codelets of your own are priced:                      compiled
-  These cycles rest on:                                 Graphcore's model or formulas 17.9%, our counting 55.9%, figures given \
-with the program 26.3%
+  These cycles rest on:                                 Graphcore's model or formulas 51.2%, our counting 33.2%, figures given \
+with the program 15.6%
 
 Cycles by vertex type (modelled):
   Work                            (8 instances):          100

@@ -294,7 +294,7 @@ def test_the_format_holds_what_the_model_has() -> None:
 
 
 def test_files_of_older_versions_are_read() -> None:
-    """The first had no settings and no bytes of stream copies, and did not say who wrote it; neither tells how it was priced."""
+    """The first had no settings and no bytes of stream copies, and did not say who wrote it; neither says who priced it."""
     old, newer = (Report.open(Path(__file__).parent / "data" / f"report_{version}.ipureport") for version in (1, 2))
     assert {k: v for k, v in answers(old).items() if k != "host"} == {k: v for k, v in answers(newer).items() if k != "host"}
     new = Report.sample("products")

@@ -651,14 +651,21 @@ def test_a_reduction_is_carried_in_the_types_of_its_options(
     blocks = popops.plan_reduce(rows, columns, dtype, bench.device.target, options=options).row_blocks
     assert blocks > 1
 
-    def added(values: Array) -> Array:
+    def in_a_row(values: Array) -> Array:
         total = values[0].astype(inside.numpy)
         for value in values[1:]:
             total = (total + value.astype(inside.numpy)).astype(inside.numpy)
         return total
 
+    def added(values: Array) -> Array:
+        """One long column in six shares, one for each worker."""
+        if columns > 1 or -(-rows // blocks) < 32:
+            return in_a_row(values)
+        ends = [i * len(values) // 6 for i in range(7)]
+        return in_a_row(np.array([in_a_row(values[a:b]) for a, b in zip(ends, ends[1:], strict=False)]))
+
     partials = [added(x[i * rows // blocks : (i + 1) * rows // blocks]).astype(between.numpy) for i in range(blocks)]
-    wanted = added(np.array(partials)).astype(np.float32)
+    wanted = in_a_row(np.array(partials)).astype(np.float32)
     same_bits(bench.run(out)[0], wanted)
     same_bits(bench.run(out, vertex_loop=True)[0], wanted)
 
