@@ -1,7 +1,8 @@
-"""A machine without a GPU, and one with a stand-in for it."""
+"""A machine without a GPU, and one with a stand-in for it; Ctrl-C, wherever the tests were started."""
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator
 from types import ModuleType
@@ -10,6 +11,10 @@ import fake_cupy
 import pytest
 
 from ipu_teach.engine import backend
+
+# A job in the background of a shell begins with SIGINT ignored, and so would all that it starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

@@ -327,7 +327,6 @@ class Endless(Vertex):
             if self.x[2] % 2 == 5:
                 return
 
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in a shell's background begins with it ignored
 run.CHOSEN = sys.argv[1]
 device = IPUModel(tiles_per_ipu=4).create_device()
 graph = Graph(device.target)
