@@ -313,6 +313,11 @@ def rate_text(rate: Rate, target: Target) -> str:
     return " + ".join(part(*each) for each in rate_cycles(rate, target)) or "0"
 
 
+def launch_cycles(codelet: type[Vertex]) -> int:
+    """Tile cycles that a supervisor spends around its workers: of a vertex that has the tile to itself."""
+    return 0 if codelet.context == "worker" else SUPERVISOR_OVERHEAD
+
+
 def of_library(codelet: type[Vertex]) -> bool:
     """True for the vertices of the kit's libraries, templates among them."""
     return any(base.__module__.startswith("ipu_teach.poplibs") for base in codelet.__mro__)
@@ -334,7 +339,7 @@ def vertex_cycles(group: Group, target: Target, measured: Array | None = None) -
         return given
     codelet = group.table.codelet
     target = priced_for(codelet, target)
-    start = 0 if codelet.context == "worker" else SUPERVISOR_OVERHEAD  # of workers, by the tile's supervisor
+    start = launch_cycles(codelet)
     modelled: int | Array
     said = said_cycles(codelet, group.estimator, group.shapes, target, vertex_name(group.table, int(group.rows[0])))
     if said is not None:

@@ -25,8 +25,7 @@ from ipu_teach.compile.groups import Group
 from ipu_teach.compile.scalar import ScalarCode
 from ipu_teach.compile.scalar.writer import Spot
 from ipu_teach.compile.trace import Trace
-from ipu_teach.cost.codelets import UNIT, VERTEX_OVERHEAD, charges, piece_cycles, priced_for, trace_cycles
-from ipu_teach.cost.vertices.parts import SUPERVISOR_OVERHEAD
+from ipu_teach.cost.codelets import UNIT, VERTEX_OVERHEAD, charges, launch_cycles, piece_cycles, priced_for, trace_cycles
 from ipu_teach.graph.codelets import said_cycles
 from ipu_teach.graph.source import file_name
 from ipu_teach.graph.vertex import Vertex
@@ -148,7 +147,7 @@ def factor_of(codelet: type[Vertex], target: Target) -> int:
 
 def start_of(codelet: type[Vertex], target: Target) -> int:
     """Cycles before a vertex comes to its first line: its own start, and that of workers by the tile's supervisor."""
-    return factor_of(codelet, target) * VERTEX_OVERHEAD + (0 if codelet.context == "worker" else SUPERVISOR_OVERHEAD)
+    return factor_of(codelet, target) * VERTEX_OVERHEAD + launch_cycles(codelet)
 
 
 def listed(

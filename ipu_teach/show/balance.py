@@ -7,6 +7,7 @@ the chosen superstep the same way, how many tiles take how long, and where on th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from ipu_teach.show import palette
 from ipu_teach.show.facts import checked, sorted_lanes, titled
 from ipu_teach.show.palette import Code
 from ipu_teach.show.scene import GAP, Bar, Cells, Drawing, Lanes, Scene, Stack, Still, Tape, label, number, quantiles
-from ipu_teach.show.view import View
+from ipu_teach.show.view import View, fitting
 
 STATES = (palette.REST, palette.SYNC, palette.WAIT, palette.EXCHANGE, palette.COMPUTE, palette.LINKS, palette.HOST)
 WAIT = STATES.index(palette.WAIT)
@@ -27,7 +28,6 @@ FIFTHS = tuple(
 )
 CODES = (*STATES, *FIFTHS, Code("tiles that take so long", "T", "#009e73", "#1cb288", ""))
 MOST_STEPS = 500  # of each run
-MOST_BYTES = 150_000  # of a scene
 MOST_LANES = 64
 BINS = 24
 NO_LIMIT = 2**53
@@ -47,12 +47,7 @@ def balance(report: Report, other: Report | None = None) -> View:
     if not all(run.report.total_cycles for run in runs):
         raise InvalidOptionError("""show.balance() was given a run that takes no modelled time.
             next:  run a program that copies or computes.""")
-    most = MOST_STEPS
-    while True:
-        scene = _scene(runs, most)
-        if len(scene.json()) <= MOST_BYTES or most < 16:
-            return View(scene)
-        most //= 2
+    return fitting(partial(_scene, runs), MOST_STEPS)
 
 
 @dataclass(frozen=True, eq=False)

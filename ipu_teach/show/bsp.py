@@ -34,7 +34,7 @@ from ipu_teach.show.scene import (
     number,
     quantiles,
 )
-from ipu_teach.show.view import View
+from ipu_teach.show.view import MOST_BYTES, View
 from ipu_teach.types import Array
 
 CODES = (palette.REST, palette.SYNC, palette.WAIT, palette.EXCHANGE, palette.COMPUTE, palette.LINKS, palette.HOST)
@@ -43,7 +43,6 @@ CODE = {kind: [c.name for c in CODES].index(kind) for kind in (SYNC, EXCHANGE, C
 
 MOST_CELLS = 4096  # more tiles are drawn several to a cell
 MOST_FRAMES = 3000  # of a run
-MOST_BYTES = 150_000  # of a scene
 MOST_OF_TWO = 500  # supersteps of each of two runs
 MOST_LANES = 64  # more tiles are sorted
 MOST_MESSAGES = 128  # of one exchange, drawn one by one

@@ -8,6 +8,7 @@ tiles hear is sent once, and counts at each of them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -18,12 +19,11 @@ from ipu_teach.show import palette
 from ipu_teach.show.facts import checked, titled
 from ipu_teach.show.palette import Code
 from ipu_teach.show.scene import Bar, Drawing, Matrix, Partners, Scene, Still, label, number
-from ipu_teach.show.view import View
+from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
 MOST_BINS = 64  # of the matrix each way; more tiles share them
 MOST_EXCHANGES = 40
-MOST_BYTES = 150_000  # of a scene
 FILLED = 0.6  # of all pairs: beyond that everybody speaks to everybody
 FEW = 0.25  # of the tiles of the other side: so few speak to all, or hear all
 NOTHING, MARGIN = 0, 6  # codes; between them five steps of bytes
@@ -42,12 +42,7 @@ def exchange(report: Report) -> View:
     if not found:
         raise InvalidOptionError("""show.exchange() was given a run in which nothing crosses between tiles.
             next:  show.tiles(tensor) says where elements live; what a vertex needs from another tile is exchanged.""")
-    most = MOST_EXCHANGES
-    while True:
-        scene = _scene(report, found, most)
-        if len(scene.json()) <= MOST_BYTES or most == 1:
-            return View(scene)
-        most //= 2
+    return fitting(partial(_scene, report, found), MOST_EXCHANGES, least=2)
 
 
 @dataclass(frozen=True, eq=False)

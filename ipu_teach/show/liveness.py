@@ -8,7 +8,7 @@ each once, however often it runs. Every number is modelled.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from ipu_teach.report import Report
 from ipu_teach.show import palette
 from ipu_teach.show.facts import checked
 from ipu_teach.show.scene import Bar, Curve, Drawing, Lanes, Scene, Series, Still, label
-from ipu_teach.show.view import View
+from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
 ALWAYS, COMING, BUFFER = range(3)
@@ -32,7 +32,6 @@ CODES = (
 ONE, TWO = 3, 4
 
 MOST_STEPS = 2000  # of the programs; more are shown several to a place
-MOST_BYTES = 150_000  # of a scene
 MOST_LANES = 12  # variables
 MOST_NAMED = 4  # variables in the words for a step
 LEFT, RIGHT = 150.0, 704.0
@@ -51,12 +50,7 @@ def liveness(report: Report, other: Report | None = None) -> View:
     if not all(run.places for run in runs):
         raise InvalidOptionError("""show.liveness() was given a report whose programs have no step.
             next:  compile a program that copies or executes something.""")
-    most = MOST_STEPS
-    while True:
-        scene = _scene(runs, most)
-        if len(scene.json()) <= MOST_BYTES or most < 16:
-            return View(scene)
-        most //= 2
+    return fitting(partial(_scene, runs), MOST_STEPS)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from ipu_teach.show import palette
 from ipu_teach.show.blocks import Blocks
 from ipu_teach.show.facts import checked, numbered, sorted_lanes, sources, titled
 from ipu_teach.show.scene import Bar, Drawing, Flame, Scene, Still, Tape, Track, label, number, quantiles
-from ipu_teach.show.view import View
+from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
 CODES = (palette.REST, palette.SYNC, palette.WAIT, palette.EXCHANGE, palette.COMPUTE, palette.LINKS, palette.HOST)
@@ -29,7 +29,6 @@ CODE = {kind: [c.name for c in CODES].index(kind) for kind in (SYNC, EXCHANGE, C
 MOST_STEPS = 3000  # of a run
 MOST_LANES = 64
 MOST_ROWS = 12  # of nested programs
-MOST_BYTES = 150_000  # of a scene
 X, WIDTH, PITCH = 64.0, 640.0, 17.0
 WHICH = ("block_filter", "program_filter", "stream_copies", "buffer_bytes", "implicit_flush")
 
@@ -50,11 +49,7 @@ def timeline(report: Report, blocks: int | Sequence[int] | None = None, **which:
         raise InvalidOptionError(f"""show.timeline() was given {", ".join(sorted(which))}.
             next:  say whose blocks, blocks=0, and pick them with {", ".join(WHICH)}.""")
     steps = min(MOST_STEPS, len(report.step_numbers))
-    while True:
-        scene = _Maker(report, steps, blocks, which).scene()
-        if len(scene.json()) <= MOST_BYTES or steps < 16:
-            return View(scene)
-        steps //= 2
+    return fitting(lambda most: _Maker(report, most, blocks, which).scene(), steps)
 
 
 def _short(place: Place) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+from collections.abc import Callable
 from functools import cache
 from html import escape
 from importlib import resources
@@ -18,7 +19,17 @@ from ipu_teach.show.scene import WIDTH, Scene
 from ipu_teach.show.svg import svg
 
 MOST_ROWS = 24  # of the table in a page
+MOST_BYTES = 150_000  # of a scene
 FORMATS = ("html", "svg", "png", "pdf", "gif")
+
+
+def fitting(scene_of: Callable[[int], Scene], most: int, least: int = 16) -> View:
+    """The view of what `scene_of` makes of at most so many parts: of half as many while it is too large, down to `least`."""
+    while True:
+        scene = scene_of(most)
+        if len(scene.json()) <= MOST_BYTES or most < least:
+            return View(scene)
+        most //= 2
 
 
 class View:

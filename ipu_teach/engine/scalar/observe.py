@@ -22,7 +22,7 @@ import numpy as np
 
 from ipu_teach.compile.scalar import ScalarCode, scalar_code
 from ipu_teach.compile.tracer import trace_codelet
-from ipu_teach.cost.codelets import UNIT, UNKNOWN, VERTEX_OVERHEAD, priced_for, trace_cycles
+from ipu_teach.cost.codelets import UNIT, UNKNOWN, launch_cycles, priced_for, trace_cycles
 from ipu_teach.cost.lines import LineCycles, Observed, Turn, factor_of, lines_of_pieces, lines_of_traces, naming_of, start_of
 from ipu_teach.engine.scalar.count import beside
 from ipu_teach.engine.scalar.fields import index_of, parts_of
@@ -57,16 +57,15 @@ def observed(codelet: type[Vertex], regions: Mapping[str, Any], target: Target) 
     result, slowest = run_on(codelet, regions), max(watches, key=lambda watch: watch.cycles, default=None)
     said = said_cycles(codelet, None, shapes, target, codelet.__name__)
     traced = None if any(trace.stopped for trace in traces) else max(trace_cycles(trace, target) for trace in traces)
-    cycles, lines, start = UNKNOWN, list[LineCycles](), start_of(codelet, target)
-    around = start - factor * VERTEX_OVERHEAD
+    cycles, lines, launch = UNKNOWN, list[LineCycles](), launch_cycles(codelet)
     if said is not None:
         cycles = int(said)
     elif traced is not None:
-        cycles, lines = factor * traced + around, lines_of_traces(codelet, traces, target)
+        cycles, lines = factor * traced + launch, lines_of_traces(codelet, traces, target)
     elif slowest is not None:
-        cycles, lines = factor * slowest.cycles + around, slowest.by_line(target)
+        cycles, lines = factor * slowest.cycles + launch, slowest.by_line(target)
     seen = ([], 0, 0) if slowest is None else (slowest.turns, slowest.count, watches.index(slowest))
-    return Observed(codelet, result, cycles, start, lines, *seen)
+    return Observed(codelet, result, cycles, start_of(codelet, target), lines, *seen)
 
 
 def _watched(code: ScalarCode, regions: Mapping[str, Any], target: Target, count: int) -> list[Watch]:
