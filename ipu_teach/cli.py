@@ -209,14 +209,9 @@ def build_parser() -> argparse.ArgumentParser:
     command = commands.add_parser("doctor", help=text, description=text)
     command.set_defaults(do=lambda given: doctor())
 
-    # `ipu_teach.report.command` reads its own words.
+    # These two read their own words, in `ipu_teach.report.command` and `ipu_teach.golden`.
     commands.add_parser("report", help=report_command.HELP, add_help=False)
-
-    text = "print every published figure beside what the kit models"
-    command = commands.add_parser("golden", help=text, description=text)
-    command.add_argument("--json", action="store_true", help="print the rows as data")
-    command.add_argument("--only", default="", metavar="WORDS", help="the families with these words in their title")
-    command.set_defaults(do=lambda given: golden([*(["--json"] if given.json else []), "--only", given.only]))
+    commands.add_parser("golden", help="print every published figure beside what the kit models", add_help=False)
 
     from ipu_teach import bench
 
@@ -239,9 +234,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[:1] == ["lab"] and words[1:2] not in (["-h"], ["--help"]):
         split = 1 if len(words) < 2 or words[1].startswith("-") else 2  # a value of JupyterLab's is no lesson
         words, to_jupyter = words[:split], words[split:]
-    arguments = build_parser().parse_args(words[:1] if words[:1] == ["report"] else words)
-    if arguments.command == "report":
-        arguments.do = lambda given: report_command.main(words[1:])
+    own = {"report": report_command.main, "golden": golden}.get(words[0]) if words else None
+    arguments = build_parser().parse_args(words[:1] if own else words)
+    if own:
+        arguments.do = lambda given: own(words[1:])
     if to_jupyter:
         arguments.to_jupyter = to_jupyter
     try:
