@@ -276,7 +276,7 @@ def difference(got: object, expected: object) -> str:
         except Exception:  # a ragged list, or something that refuses to be an array
             mine = np.asarray(None)
         if mine.dtype.kind not in "biuf":
-            return f"{shown(got)} is not a row of numbers"
+            return "nothing: is there a `return`?" if got is None else f"{shown(got)} is not a row of numbers"
         if mine.shape != right.shape:
             return f"{len(mine)} numbers, not {len(right)}" if mine.ndim == right.ndim == 1 else f"the shape {mine.shape}"
         if right.dtype.kind in "biu":

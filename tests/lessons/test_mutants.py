@@ -13,7 +13,9 @@ from ipu_teach.lessons import check
 from ipu_teach.lessons.exercise import Exercise
 from ipu_teach.lessons.gaps import gaps_in, reference
 
-SWAPPED = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.FloorDiv: ast.Div, ast.Div: ast.Mult}
+SWAPPED = {
+    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.FloorDiv: ast.Div, ast.Div: ast.Mult, ast.Mod: ast.FloorDiv,
+}  # fmt: skip
 
 # Damage that leaves a right answer, by exercise and damaged line.
 HARMLESS = {
