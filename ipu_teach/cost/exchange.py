@@ -177,11 +177,23 @@ def sends(tile_map: TileMap, target: Target, sender: Array, begin: Array, end: A
     return total_of(sender[first], -(-run // (WORD * target.exchange_send_words)), target.num_tiles)
 
 
-def reads(graph: FrozenGraph, compute_set: FrozenComputeSet) -> Traffic:
-    """What must arrive before a compute set may compute, and what tiles gather then."""
+def reads(graph: FrozenGraph, compute_set: FrozenComputeSet, copies: Sequence[tuple[Tensor, Tensor]] = ()) -> Traffic:
+    """What must arrive before a compute set may compute, and what tiles gather then; with the copies that go with it."""
     pieces, stayed = edges(graph, compute_set, "output")
-    found = traffic(graph.tile_map, graph.target, *edge_requests(graph, compute_set, "output"))
+    if copies:
+        pieces, stayed = np.add((pieces, stayed), copied(graph.tile_map, graph.target, *copied_runs(copies)))
+    found = traffic(graph.tile_map, graph.target, *read_requests(graph, compute_set, copies))
     return replace(found, pieces=pieces, stayed=stayed)
+
+
+def read_requests(
+    graph: FrozenGraph, compute_set: FrozenComputeSet, copies: Sequence[tuple[Tensor, Tensor]]
+) -> tuple[Array, Array, Array]:
+    """(tile, start, stop): the bytes that each tile wants for its vertices, and for the copies that go with them."""
+    found = edge_requests(graph, compute_set, "output")
+    if copies:
+        found = tuple(map(np.append, found, copy_requests(graph, copies)))  # type: ignore[assignment]
+    return found
 
 
 def writes(graph: FrozenGraph, compute_set: FrozenComputeSet) -> Traffic:

@@ -256,7 +256,7 @@ class CostModel:
     def exchange(self, number: int) -> tuple[Traffic, ...]:
         """What step `number` moves between tiles, found once for all rates."""
         step = self.compiled.steps[number]
-        key = step.compute_set if isinstance(step, ExecuteStep) else step
+        key = (step.compute_set, step.copies) if isinstance(step, ExecuteStep) else step
         if key not in self._exchanges:
             self._exchanges[key] = exchange_of(self.compiled.graph, step)
         return self._exchanges[key]
@@ -322,7 +322,7 @@ def exchange_of(graph: FrozenGraph, step: Step) -> tuple[Traffic, ...]:
     """What a step moves between tiles: of a compute set what comes before it, and what leaves after."""
     if isinstance(step, ExecuteStep):
         compute_set = graph.compute_sets[step.compute_set]
-        return reads(graph, compute_set), writes(graph, compute_set)
+        return reads(graph, compute_set, moves(step)), writes(graph, compute_set)
     transfer = with_host(step)
     if transfer is not None:
         return (host_traffic(graph, *transfer),)

@@ -159,7 +159,7 @@ class Machine:
             assert isinstance(step, p.ExecuteStep)
             copies = {group: array[np.argsort(order)].astype(np.int32) for group, (array, order) in cycles.items()}
             self._measured[key] = len(self.compiled.steps) + len(self._measured_steps)
-            self._measured_steps.append(p.MeasuredStep(step.compute_set, step.out, copies))
+            self._measured_steps.append(p.MeasuredStep(step.compute_set, step.out, step.copies, copies))
         self._latest[number] = self._measured[key], [array.copy() for array in now]
         return self._measured[key]
 
@@ -300,7 +300,7 @@ class Machine:
         out = step.out
         if out is not None:
             calls = [*calls, (lambda: self.memory.write(out, xp.all_of(answers)), ())]
-        return partial(run_all, calls), measured
+        return partial(run_all, [*calls, *((self._bind_copy(copy), ()) for copy in step.copies)]), measured
 
     def _site(self, group: Group, compute_set: str) -> Site:
         """Where `group` is bound, as numbers behave now."""
