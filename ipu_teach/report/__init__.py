@@ -13,9 +13,10 @@ from ipu_teach.report.summary import print_profile_summary
 from ipu_teach.report.table import Table
 from ipu_teach.report.trace_events import open_trace
 from ipu_teach.report.trace_file import chrome_trace, steps_csv, tiles_csv
+from ipu_teach.report.why import Cause, Why
 
 __all__ = [
-    "BlockRun", "Change", "Comparison", "CompiledProfile", "ComputeSetProfile", "Counter", "HostEvent", "HostTrace",
-    "Profile", "ProgramRun", "Report", "StepLog", "StepRun", "Table", "chrome_trace", "compare", "counter", "open_report",
-    "open_trace", "print_profile_summary", "pvti", "steps_csv", "tiles_csv", "tracepoint",
+    "BlockRun", "Cause", "Change", "Comparison", "CompiledProfile", "ComputeSetProfile", "Counter", "HostEvent", "HostTrace",
+    "Profile", "ProgramRun", "Report", "StepLog", "StepRun", "Table", "Why", "chrome_trace", "compare", "counter",
+    "open_report", "open_trace", "print_profile_summary", "pvti", "steps_csv", "tiles_csv", "tracepoint",
 ]  # fmt: skip

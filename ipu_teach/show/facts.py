@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+
 from ipu_teach.errors import InvalidOptionError, shown
-from ipu_teach.report import Report
-from ipu_teach.show.scene import label, number
+from ipu_teach.report import Report, Why
+from ipu_teach.show.palette import CAUSE
+from ipu_teach.show.scene import Cells, label, number
+from ipu_teach.show.view import View
 
 LONGEST_SOURCE = 40  # lines of a method
 
@@ -18,6 +24,33 @@ def checked(report: object, call: str, ran: bool = True) -> Report:
         raise InvalidOptionError(f"""show.{call}() was given a report in which nothing has run.
             next:  engine.run(), then engine.report.""")
     return report
+
+
+def because(view: View, report: Report, why: Why | None) -> View:
+    """The view with the tiles of a chain of causes in one colour, at the step that it is about. Raises `InvalidOptionError`."""
+    if why is None:
+        return view
+    if not isinstance(why, Why):
+        raise InvalidOptionError(f"""show.{view.scene.view}() was given why={shown(why)}, which is no chain of causes.
+            next:  give report.why(…), of the same report.""")
+    scene, tiles = view.scene, report.target.num_tiles
+    members = np.isin(np.arange(tiles), why.tiles)
+    grids = {m.name for m in scene.marks if isinstance(m, Cells) and m.count == tiles}
+    stills = []
+    for still in scene.stills:
+        cells = dict(still.cells)
+        for name in grids & cells.keys():
+            code, until, then = cells[name]
+            cells[name] = np.where(members, len(scene.codes), code), np.where(members, still.cycles or 1, until), then
+        stills.append(replace(still, cells=cells))
+    poster = scene.poster
+    at = np.flatnonzero(report.step_numbers == why.step)
+    begins = np.append(np.flatnonzero([scene.stills[i].first for i in scene.frames.tolist()]), len(scene.frames))
+    if len(at) and at[0] + 1 < len(begins):  # the longest frame of its first superstep
+        poster = max(range(*begins[at[0] : at[0] + 2].tolist()), key=lambda f: scene.stills[int(scene.frames[f])].cycles)
+    said = " ".join([why.question, *(f"{i}. {cause.text}" for i, cause in enumerate(why.causes, 1))])
+    notes = (*scene.notes, label(said, 2000))
+    return View(replace(scene, codes=(*scene.codes, CAUSE), stills=tuple(stills), poster=poster, notes=notes))
 
 
 def run_names(report: Report, program: int | None = None) -> str:
