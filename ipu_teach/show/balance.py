@@ -16,7 +16,7 @@ from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Report, Why
 from ipu_teach.report.why import codelets_on, lost, lost_in
 from ipu_teach.show import palette
-from ipu_teach.show.facts import because, checked, sorted_lanes, titled
+from ipu_teach.show.facts import because, checked, linked, sorted_lanes, titled
 from ipu_teach.show.palette import Code
 from ipu_teach.show.scene import GAP, Bar, Cells, Drawing, Lanes, Scene, Stack, Still, Tape, label, number, quantiles
 from ipu_teach.show.view import View, fitting
@@ -49,7 +49,8 @@ def balance(report: Report, other: Report | None = None, *, why: Why | None = No
     if not all(run.report.total_cycles for run in runs):
         raise InvalidOptionError("""show.balance() was given a run that takes no modelled time.
             next:  run a program that copies or computes.""")
-    return because(fitting(partial(_scene, runs), MOST_STEPS), report, why)
+    scene_of = partial(_scene, runs) if other else lambda most: linked(_scene(runs, most), report, ("tiles of run",))
+    return because(fitting(scene_of, MOST_STEPS), report, why)
 
 
 @dataclass(frozen=True, eq=False)

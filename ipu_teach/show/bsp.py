@@ -17,7 +17,7 @@ from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Report, Why
 from ipu_teach.show import palette
-from ipu_teach.show.facts import because, checked, sorted_lanes, titled
+from ipu_teach.show.facts import because, checked, linked, sorted_lanes, titled
 from ipu_teach.show.scene import (
     GAP,
     Bar,
@@ -65,7 +65,7 @@ def bsp(report: Report, other: Report | None = None, *, why: Why | None = None) 
         return because(View(_two([_made(report, 1), _made(other, 1)])), report, why)
     each = -(-checked(report, "bsp").target.num_tiles // MOST_CELLS)
     while True:
-        scene = _made(report, each).scene()
+        scene = linked(_made(report, each).scene(), report, ("tiles", "lanes"))
         if len(scene.json()) <= MOST_BYTES or each >= report.target.tiles_per_ipu:
             return because(View(scene), report, why)
         each *= 2

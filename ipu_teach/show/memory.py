@@ -12,7 +12,7 @@ from ipu_teach.cost.memory import BUFFERS, LANDING, VARIABLES
 from ipu_teach.errors import counted
 from ipu_teach.report import Report, Why
 from ipu_teach.show import palette
-from ipu_teach.show.facts import because, checked
+from ipu_teach.show.facts import because, checked, linked
 from ipu_teach.show.palette import Code
 from ipu_teach.show.scene import GAP, Bar, Cells, Drawing, Lanes, Scene, Stack, Still, label, means, number
 from ipu_teach.show.shapes import MOST_RECTANGLES
@@ -33,7 +33,8 @@ def memory(report: Report, *, why: Why | None = None) -> View:
     machine of more than 4,096 tiles each cell stands for several, and shows the fullest of them. `why`: a chain of causes,
     `report.why("memory")`, whose tiles get one colour. Raises `InvalidOptionError` for something that is no report.
     """
-    return because(View(_scene(checked(report, "memory", ran=False))), report, why)
+    scene = linked(_scene(checked(report, "memory", ran=False)), report, ("tiles", "stack"))
+    return because(View(scene), report, why)
 
 
 def parts(report: Report) -> list[tuple[Code, Array]]:
