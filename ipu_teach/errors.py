@@ -174,6 +174,14 @@ class GraphMemoryAllocationError(PoplarError):
     bytes_per_tile: object = None
     report: Any = None
 
+    def why(self) -> Any:
+        """The chain of causes: `report.why(error)`. Raises `InvalidOptionError` where compiling did not come to a report."""
+        if self.report is None:
+            raise InvalidOptionError(
+                "This error has no report: it stopped the compiler.", next_step="read its text: print(error)."
+            )
+        return self.report.why(self)
+
 
 class InvalidMachineModelError(PoplarError):
     """An IPUModel was given a field it does not have, or a value that no machine has."""

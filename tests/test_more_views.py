@@ -427,7 +427,7 @@ def test_large_trees_are_folded_and_cut() -> None:
 
 
 def test_the_player_lays_out_trees_as_the_poster_does() -> None:
-    assert f"const BAR = {BAR:.0f}, COLUMN = {COLUMN:.0f}," in own_script("program")
+    assert f"const BAR={BAR:.0f},COLUMN={COLUMN:.0f}," in own_script("program")
 
 
 # --- exchange ---------------------------------------------------------------------------------------------------------

@@ -69,14 +69,17 @@ class Traffic:
 
     def tile_cycles(self, target: Target) -> Array:
         """int64[tiles]: cycles until each tile has sent and received its bytes. 0 for a tile that takes no part."""
-        moving = np.maximum(
+        waiting: Array = np.where(self.received > 0, arrival_cycles(target), 0)
+        busy: Array = np.maximum.reduce(self.bounds(target))
+        return waiting + busy
+
+    def bounds(self, target: Target) -> tuple[Array, Array, Array]:
+        """int64[tiles] each: cycles to receive, to send, and to issue the instructions for both. The longest counts."""
+        return (
             exchange_cycles(_effective(self.received, self.together_received, target), target),
             exchange_cycles(_effective(self.sent, self.together_sent, target), target),
+            self.sources * target.exchange_setup_instructions + self.sends,
         )
-        issuing = self.sources * target.exchange_setup_instructions + self.sends
-        waiting: Array = np.where(self.received > 0, arrival_cycles(target), 0)
-        busy: Array = np.maximum(moving, issuing)
-        return waiting + busy
 
     def duration(self, target: Target) -> int:
         """Cycles of the phase: until every tile is done, and the last word of every sender has arrived."""

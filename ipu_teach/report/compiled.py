@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
 from textwrap import dedent
@@ -139,6 +140,25 @@ class CompiledProfile(Profile):
 
     def transfers(self, number: int) -> tuple[Transfers, ...]:
         return transfers(self._compiled.graph, self._compiled.steps[number])
+
+    def vertices_on(self, number: int) -> tuple[Array, Array, Array] | None:
+        step, count, longest = self._compiled.steps[number], *(np.zeros(self.target.num_tiles, np.int64) for _ in range(2))
+        if not isinstance(step, p.ExecuteStep):
+            return None
+        measured = step.cycles if isinstance(step, p.MeasuredStep) else None
+        cycles, tiles, alone, _ = self._cost.vertex_cycles(self._compiled.graph.compute_sets[step.compute_set], measured)
+        np.add.at(count, tiles, 1)
+        np.maximum.at(longest, tiles, cycles)
+        return count, longest, np.isin(np.arange(len(count)), tiles[alone])
+
+    def line_on(self, number: int, tile: int) -> str:
+        compute_set = self._cost.compute_set(number)
+        found = Counter(
+            table.line(row)
+            for table in (() if compute_set is None else compute_set.tables)
+            for row in np.flatnonzero(table.tiles == tile).tolist()
+        )
+        return in_words(found.most_common(1)[0][0]) if found else ""
 
     def at(self, target: Target) -> Profile:
         return CompiledProfile(self._cost.at(target), self._looped)

@@ -18,6 +18,7 @@ from ipu_teach.cost.memory import MemoryLedger
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.schema import NOTE, TEXT, checked, index, numbers, since, whole
 from ipu_teach.target import COUNTED, GROUNDS, Target
+from ipu_teach.types import Array
 
 LIBPVA = {"Execute": "on_tile_execute", "Copy": "do_exchange"}  # what libpva's visitors call a node of that kind
 NO_SYNC, INTERNAL, EXTERNAL = 0, 1, 2  # which tiles wait for each other before a step
@@ -188,6 +189,15 @@ class Profile(ABC):
     @abstractmethod
     def transfers(self, number: int) -> tuple[Transfers, ...]:
         """Who sends what to whom in step `number`: one entry for each of its exchanges."""
+
+    def vertices_on(self, number: int) -> tuple[Array, Array, Array] | None:
+        """By tile, of the vertices that step `number` executes: how many, the cycles of the longest, whether one takes the
+        whole tile. None where that is not known, as in a file."""
+        return None
+
+    def line_on(self, number: int, tile: int) -> str:
+        """The line that added most of those vertices on a tile, in words; "" if that is not known."""
+        return ""
 
     @abstractmethod
     def at(self, target: Target) -> Profile:

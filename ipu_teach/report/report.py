@@ -40,6 +40,7 @@ from ipu_teach.report.query import Compilation, ExchangeRow, Execution, IpuStep,
 from ipu_teach.report.settings import InstrumentationSettings, PoplarVersion
 from ipu_teach.report.stored import read
 from ipu_teach.report.table import Table
+from ipu_teach.report.why import Why, why
 from ipu_teach.report.written import REPORT, Besides, digest, serialize
 from ipu_teach.target import Target, changed
 from ipu_teach.types import Array
@@ -207,7 +208,8 @@ class Report:
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Report:
         """Read a file that `save` wrote. It answers what the live report answers, except `what_if` of what would need the
-        vertices. Nothing in the file is run, and everything is checked. Raises `ReportLoadError`."""
+        vertices, and chains of `why` end before them. Nothing in the file is run, and everything is checked. Raises
+        `ReportLoadError`."""
         return cls.deserialize(read_whole(path, "open()", REPORT))
 
     @classmethod
@@ -359,6 +361,16 @@ class Report:
     def insights(self) -> Table[Insight]:
         """What stands out: does it fit, which tiles are fullest, what costs most, and what one could try."""
         return insights(self)
+
+    def why(self, what: object = None, *, tile: int | None = None) -> Why:
+        """Why something takes so long, or is so full: a numbered chain of causes, down to a line of your program.
+
+        `what`: the number of a step of the run (from 0), a step of `report.steps()`, or the name of one: why it takes so
+        long; left out, why the run does. With `tile`: why that tile waits there. "waiting": why tiles wait at all. "memory",
+        or the `GraphMemoryAllocationError` that said so: why the fullest tile, or `tile`, is so full. Only causes that the
+        figures show are told, all of them modelled. Raises `InvalidOptionError` and `PoplarIndexError`.
+        """
+        return why(self, what, tile)
 
     @property
     def data(self) -> dict[str, list[dict[str, Any]]]:

@@ -1,10 +1,10 @@
 """Pictures for a notebook. Each says in words what it shows, for readers who do not see it.
 
-`bsp(report)` is a run as an animation of its supersteps, `bsp(report, other)` two runs on one axis, `timeline(report)` a run on
-the axis of time, to zoom into, `program(report)` its program tree with counts and cycles, `exchange(report)` who sends what to
-whom, `balance(report)` why tiles wait. `memory(report)` says what each tile holds, `liveness(report)`
-what is live when, `tiles(tensor)` where each element lives. `explore(build, …)` puts sliders to any of them. `picture` and
-`images` are ordinary plots.
+`bsp(report)` is a run as an animation of its supersteps, `bsp(report, other)` two runs on one axis, `timeline(report)` a run
+on the axis of time, to zoom into, `program(report)` its program tree with counts and cycles, `exchange(report)` who sends
+what to whom, `balance(report)` why tiles wait. `memory(report)` says what each tile holds, `liveness(report)` what is live
+when, `tiles(tensor)` where each element lives. Views of one report on a page follow each other. `explore(build, …)` puts
+sliders to any of them. `picture` and `images` are ordinary plots.
 """
 
 from ipu_teach.show.balance import balance

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from ipu_teach.errors import InvalidOptionError, shown
-from ipu_teach.report import Report
-from ipu_teach.show.scene import label, number
+from collections.abc import Mapping
+from dataclasses import replace
 
+import numpy as np
+
+from ipu_teach.errors import InvalidOptionError, shown
+from ipu_teach.report import Report, Why
+from ipu_teach.show.pack import pack
+from ipu_teach.show.palette import CAUSE
+from ipu_teach.show.scene import Box, Cells, Scene, label, number
+from ipu_teach.show.view import View
+
+MOST_MOMENTS = 500  # supersteps by which a view follows another
 LONGEST_SOURCE = 40  # lines of a method
 
 
@@ -18,6 +27,49 @@ def checked(report: object, call: str, ran: bool = True) -> Report:
         raise InvalidOptionError(f"""show.{call}() was given a report in which nothing has run.
             next:  engine.run(), then engine.report.""")
     return report
+
+
+def linked(scene: Scene, report: Report, tiles: tuple[str, ...] = (), parts: Mapping[int, int] | None = None) -> Scene:
+    """The scene, to follow others of the same report on a page: by the tile in the marks `tiles`, as far as each of their
+    parts is one, and by the cycle at which it stands. `parts`, where its frames are not those of the run: which frame, or
+    which row of its tree, shows a compiled step; then the first 500 supersteps are followed."""
+    marks = (m for m in scene.marks if isinstance(m, (Box, Cells)) and m.name in tiles)
+    names = [m.name for m in marks if m.count == report.target.num_tiles and not getattr(m, "ends", ())]
+    link: dict[str, object] = {"report": report.digest()[:16], "tiles": names}
+    if parts is not None:
+        own = [parts.get(n, parts.get(report.profile.leaf(n).step, -1)) for n in range(len(report.profile.steps))]
+        order = report.step_numbers[:MOST_MOMENTS].tolist()
+        starts = np.cumsum([0, *(report.step_cost(n).cycles for n in order)])
+        known = [(start, own[n]) for start, n in zip(starts.tolist(), order, strict=False) if own[n] >= 0]
+        link["moments"] = [len(known), *(pack(np.array([pair[i] for pair in known], np.int64)) for i in (0, 1))]
+    return replace(scene, link=link)
+
+
+def because(view: View, report: Report, why: Why | None) -> View:
+    """The view with the tiles of a chain of causes in one colour, at the step that it is about. Raises `InvalidOptionError`."""
+    if why is None:
+        return view
+    if not isinstance(why, Why):
+        raise InvalidOptionError(f"""show.{view.scene.view}() was given why={shown(why)}, which is no chain of causes.
+            next:  give report.why(…), of the same report.""")
+    scene, tiles = view.scene, report.target.num_tiles
+    members = np.isin(np.arange(tiles), why.tiles)
+    grids = {m.name for m in scene.marks if isinstance(m, Cells) and m.count == tiles}
+    stills = []
+    for still in scene.stills:
+        cells = dict(still.cells)
+        for name in grids & cells.keys():
+            code, until, then = cells[name]
+            cells[name] = np.where(members, len(scene.codes), code), np.where(members, still.cycles or 1, until), then
+        stills.append(replace(still, cells=cells))
+    poster = scene.poster
+    at = np.flatnonzero(report.step_numbers == why.step)
+    begins = np.append(np.flatnonzero([scene.stills[i].first for i in scene.frames.tolist()]), len(scene.frames))
+    if len(at) and at[0] + 1 < len(begins):  # the longest frame of its first superstep
+        poster = max(range(*begins[at[0] : at[0] + 2].tolist()), key=lambda f: scene.stills[int(scene.frames[f])].cycles)
+    said = " ".join([why.question, *(f"{i}. {cause.text}" for i, cause in enumerate(why.causes, 1))])
+    notes = (*scene.notes, label(said, 2000))
+    return View(replace(scene, codes=(*scene.codes, CAUSE), stills=tuple(stills), poster=poster, notes=notes))
 
 
 def run_names(report: Report, program: int | None = None) -> str:

@@ -306,7 +306,8 @@ class Scene:
     """A picture. `sentence` says in words what it shows, with its numbers; `table` says it in full: (headings, rows).
 
     `poster` is the frame that stands for the whole. `notes` say what was left out or put together. `group` is what a
-    sequence of frames up to the next `first` one is called. `sources` are texts of several lines, shown below.
+    sequence of frames up to the next `first` one is called. `sources` are texts of several lines, shown below. `link` says
+    by what views of one report follow each other, see `facts.linked` and static/link.js.
     """
 
     view: str
@@ -323,6 +324,7 @@ class Scene:
     notes: tuple[str, ...] = ()
     group: str = "superstep"
     sources: tuple[str, ...] = ()
+    link: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def legend(self) -> list[int]:
@@ -355,8 +357,7 @@ class Scene:
             "group": self.group,
             "legend": self.legend,
         }
-        if self.sources:
-            data["sources"] = self.sources
+        data |= {name: value for name, value in (("sources", self.sources), ("link", self.link)) if value}
         text = json.dumps(data, separators=(",", ":"))
         return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

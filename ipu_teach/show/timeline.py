@@ -17,7 +17,7 @@ from ipu_teach.report import Report
 from ipu_teach.report.walk import Place, Span, Walk
 from ipu_teach.show import palette
 from ipu_teach.show.blocks import Blocks
-from ipu_teach.show.facts import checked, numbered, sorted_lanes, sources, titled
+from ipu_teach.show.facts import checked, linked, numbered, sorted_lanes, sources, titled
 from ipu_teach.show.scene import Bar, Drawing, Flame, Scene, Still, Tape, Track, label, number, quantiles
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
@@ -49,7 +49,7 @@ def timeline(report: Report, blocks: int | Sequence[int] | None = None, **which:
         raise InvalidOptionError(f"""show.timeline() was given {", ".join(sorted(which))}.
             next:  say whose blocks, blocks=0, and pick them with {", ".join(WHICH)}.""")
     steps = min(MOST_STEPS, len(report.step_numbers))
-    return fitting(lambda most: _Maker(report, most, blocks, which).scene(), steps)
+    return fitting(lambda most: linked(_Maker(report, most, blocks, which).scene(), report, ("tiles",)), steps)
 
 
 def _short(place: Place) -> str:
