@@ -9,6 +9,7 @@ from ipu_teach.report.host_trace import HostEvent, HostTrace
 from ipu_teach.report.log import ProgramRun, StepLog
 from ipu_teach.report.older import execution_profile, graph_profile
 from ipu_teach.report.profile import Profile
+from ipu_teach.report.recording import Recording
 from ipu_teach.report.report import ComputeSetProfile, Report, StepRun, open_report
 from ipu_teach.report.summary import print_profile_summary
 from ipu_teach.report.table import Table
@@ -17,6 +18,7 @@ from ipu_teach.report.trace_file import chrome_trace, steps_csv, tiles_csv
 
 __all__ = [
     "BlockRun", "Change", "Comparison", "CompiledProfile", "ComputeSetProfile", "Counter", "HostEvent", "HostTrace", "Profile",
-    "ProgramRun", "Report", "StepLog", "StepRun", "Table", "chrome_trace", "compare", "counter", "execution_profile",
-    "graph_profile", "open_report", "open_trace", "print_profile_summary", "pvti", "steps_csv", "tiles_csv", "tracepoint",
+    "ProgramRun", "Recording", "Report", "StepLog", "StepRun", "Table", "chrome_trace", "compare", "counter",
+    "execution_profile", "graph_profile", "open_report", "open_trace", "print_profile_summary", "pvti", "steps_csv",
+    "tiles_csv", "tracepoint",
 ]  # fmt: skip
