@@ -418,9 +418,10 @@ def test_scripts_travel_as_their_sources_compressed() -> None:
     shared = code.pop("layout") + code.pop("player")
     assert player().splitlines() == shared
     assert own_script("widget").splitlines() == code.pop("widget") and own_script("tiles") == ""
-    tape = code.pop("tape")
-    for view in ("bsp", "balance"):
-        code[view] = tape + code[view]
+    for also, views in {"tape": ("bsp", "balance"), "board": ("run",)}.items():
+        part = code.pop(also)
+        for view in views:
+            code[view] = part + code[view]
     for view, lines in code.items():
         assert gzip.decompress(compressed(view)).decode("utf-8").splitlines() == shared + lines
 
