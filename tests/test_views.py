@@ -419,9 +419,10 @@ def test_scripts_travel_as_their_sources_compressed() -> None:
     shared = code.pop("layout") + code.pop("link") + code.pop("player")
     assert words_of(player()) == shared
     assert words_of(own_script("widget")) == code.pop("widget") and own_script("tiles") == ""
-    tape = code.pop("tape")
-    for view in ("bsp", "balance"):
-        code[view] = tape + code[view]
+    for also, views in {"tape": ("bsp", "balance"), "board": ("run",)}.items():
+        part = code.pop(also)
+        for view in views:
+            code[view] = part + code[view]
     for view, lines in code.items():
         assert words_of(gzip.decompress(compressed(view)).decode("utf-8")) == shared + lines
 

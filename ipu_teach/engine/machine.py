@@ -38,7 +38,8 @@ from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.program import PrintTensorFmt
 from ipu_teach.report.log import StepLog
-from ipu_teach.types import Array, from_quarter
+from ipu_teach.report.recording import HOST, Recording
+from ipu_teach.types import Array, from_quarter, poison
 
 
 @dataclass(frozen=True)
@@ -97,11 +98,28 @@ class Machine:
         self._clock = (0, 0.0)  # steps summed up so far, and their modelled cycles
         self._actions = [self._bind(number, step) for number, step in enumerate(compiled.steps)]
         self._programs: dict[int, Action] = {}
+        self._recording: Recording | None = None
+
+    def record(self, recording: Recording) -> None:
+        """Let `recording` see memory after every step from now on."""
+        self._recording = recording
+        self._programs.clear()  # their steps are built for nobody who looks
+        recording.begin(self.num_steps, self._look)
+
+    def _look(self, tensor: Tensor) -> tuple[Array, Array]:
+        """(the values of a tensor, which of its elements are written: without checks, those that do not hold the poison)."""
+        values = self.host_read(tensor)
+        if self._defined is not None:
+            return values, self._defined.defined[tensor.positions() * tensor.dtype.size]
+        bits = f"u{tensor.dtype.size}"
+        return values, values.view(bits) != np.array(poison(tensor.dtype), tensor.dtype.numpy).view(bits)
 
     def run(self, index: int) -> None:
         """Run program `index` from its start to its end."""
         if index not in self._programs:
             self._programs[index] = build(self.compiled.programs[index], self._leaf, self._predicate)
+        if self._recording is not None:
+            self._recording.note(HOST)
         try:
             self._programs[index]()
         finally:
@@ -185,6 +203,7 @@ class Machine:
         note = self._write_down if self._cycles.get(number) else self._ran.append
         defined = self._defined
         checked: set[int] = set() if defined is None else defined.checked
+        recording = self._recording
 
         def run() -> None:
             if defined is None or number in checked:
@@ -195,7 +214,9 @@ class Machine:
                 defined.after(number)
             note(number)
 
-        return run
+        if recording is None:
+            return run
+        return partial(run_all, [(run, ()), (lambda: recording.note(self._ran[-1]), ())])
 
     def _predicate(self, node: p.Node) -> Callable[[], int]:
         assert node.predicate is not None

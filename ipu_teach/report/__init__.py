@@ -8,6 +8,7 @@ from ipu_teach.report.host import Counter, counter, tracepoint
 from ipu_teach.report.host_trace import HostEvent, HostTrace
 from ipu_teach.report.log import ProgramRun, StepLog
 from ipu_teach.report.profile import Profile
+from ipu_teach.report.recording import Recording
 from ipu_teach.report.report import ComputeSetProfile, Report, StepRun, open_report
 from ipu_teach.report.summary import print_profile_summary
 from ipu_teach.report.table import Table
@@ -17,6 +18,6 @@ from ipu_teach.report.why import Cause, Why
 
 __all__ = [
     "BlockRun", "Cause", "Change", "Comparison", "CompiledProfile", "ComputeSetProfile", "Counter", "HostEvent", "HostTrace",
-    "Profile", "ProgramRun", "Report", "StepLog", "StepRun", "Table", "Why", "chrome_trace", "compare", "counter",
+    "Profile", "ProgramRun", "Recording", "Report", "StepLog", "StepRun", "Table", "Why", "chrome_trace", "compare", "counter",
     "open_report", "open_trace", "print_profile_summary", "pvti", "steps_csv", "tiles_csv", "tracepoint",
 ]  # fmt: skip

@@ -1,10 +1,10 @@
 """Pictures for a notebook. Each says in words what it shows, for readers who do not see it.
 
-`bsp(report)` is a run as an animation of its supersteps, `bsp(report, other)` two runs on one axis, `timeline(report)` a run
-on the axis of time, to zoom into, `program(report)` its program tree with counts and cycles, `exchange(report)` who sends
-what to whom, `balance(report)` why tiles wait. `memory(report)` says what each tile holds, `liveness(report)` what is live
-when, `tiles(tensor)` where each element lives. Views of one report on a page follow each other. `explore(build, …)` puts
-sliders to any of them. `picture` and `images` are ordinary plots.
+`bsp(report)` is a run as an animation of its supersteps, `bsp(report, other)` two runs on one axis, `run(recording)` a run with
+its numbers, which travel and change, `timeline(report)` a run on the axis of time, to zoom into, `program(report)` its program
+tree with counts and cycles, `exchange(report)` who sends what to whom, `balance(report)` why tiles wait. `memory(report)` says
+what each tile holds, `liveness(report)` what is live when, `tiles(tensor)` where each element lives. Views of one report on a
+page follow each other. `explore(build, …)` puts sliders to any of them. `picture` and `images` are ordinary plots.
 """
 
 from ipu_teach.show.balance import balance
@@ -15,6 +15,7 @@ from ipu_teach.show.liveness import liveness
 from ipu_teach.show.memory import memory
 from ipu_teach.show.plot import Picture, images, picture
 from ipu_teach.show.program import program
+from ipu_teach.show.run import run
 from ipu_teach.show.tiles import tiles
 from ipu_teach.show.timeline import timeline
 from ipu_teach.show.view import View
@@ -32,6 +33,7 @@ __all__ = [
     "memory",
     "picture",
     "program",
+    "run",
     "tiles",
     "timeline",
 ]

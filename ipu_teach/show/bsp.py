@@ -17,7 +17,7 @@ from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Report, Why
 from ipu_teach.show import palette
-from ipu_teach.show.facts import because, checked, linked, sorted_lanes, titled
+from ipu_teach.show.facts import because, checked, linked, sorted_lanes, titled, waited_for
 from ipu_teach.show.scene import (
     GAP,
     Bar,
@@ -275,7 +275,7 @@ class _Maker:
             if phase.busy is not None:
                 values["busy"] = self._longest(phase.busy)
                 say += ", {busy} modelled cycles, then waits {-busy}"
-                note = _slowest(phase)
+                note = waited_for(phase)
                 channel = (code, values["busy"], WAIT)
                 if self.is_sorted:
                     lane = "lane {i} of the sorted tiles: " + f"{phase.kind}, {{busy}} modelled cycles, then waits {{-busy}}"
@@ -369,7 +369,7 @@ class _Maker:
         if computing:
             step = max(computing, key=lambda s: s.cycles)
             phase = next(p for p in step.phases if p.kind == COMPUTE)
-            worst = f" The longest that computes is {step.name}: {_slowest(phase)}."
+            worst = f" The longest that computes is {step.name}: {waited_for(phase)}."
         return (
             f"A run of {counted(report.num_steps, 'superstep')} on {counted(target.num_tiles, 'tile')}, "
             f"{number(total)} modelled cycles: {shares}.{worst}"
@@ -396,13 +396,3 @@ def _of_host(step: _Step) -> Drawing:
         if p.kind == HOST
     ]
     return Drawing(float(ends[-1]), tuple(bars), "modelled cycles")
-
-
-def _slowest(phase: Phase) -> str:
-    """Which tile a phase waits for, and what share of the tiles' time is waiting."""
-    assert phase.busy is not None
-    tile, waiting = int(np.argmax(phase.busy)), 1 - float(phase.busy.mean()) / phase.cycles
-    if waiting < 0.0005:
-        return "all tiles are equally fast"
-    share = f"{100 * waiting:.1f} % of the tiles' time is waiting"
-    return f"tile {tile} is the slowest, {number(phase.cycles)} modelled cycles; {share}"

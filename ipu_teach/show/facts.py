@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from ipu_teach.cost.phases import Phase
 from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.report import Report, Why
 from ipu_teach.show.pack import pack
@@ -90,6 +91,16 @@ def sorted_lanes(lanes: int, tiles: int) -> str:
         f"The {lanes} lanes are the tiles sorted by time, in each phase anew, {number(tiles / lanes)} to a lane, which shows "
         "their mean. A lane is no tile; the shares of time are those of all tiles."
     )
+
+
+def waited_for(phase: Phase) -> str:
+    """Which tile a phase waits for, and what share of the tiles' time is waiting."""
+    assert phase.busy is not None
+    tile, waiting = int(np.argmax(phase.busy)), 1 - float(phase.busy.mean()) / phase.cycles
+    if waiting < 0.0005:
+        return "all tiles are equally fast"
+    share = f"{100 * waiting:.1f} % of the tiles' time is waiting"
+    return f"tile {tile} is the slowest, {number(phase.cycles)} modelled cycles; {share}"
 
 
 def sources(report: Report, number: int) -> tuple[tuple[str, str], ...]:

@@ -17,7 +17,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 SHARED = ("layout.js", "link.js", "player.js")  # what every page has
 ALONE = ("widget.js",)
-ALSO = {"tape.js": ("bsp.js", "balance.js")}  # by file: who needs it
+ALSO = {"tape.js": ("bsp.js", "balance.js"), "board.js": ("run.js",)}  # by file: who needs it
 
 
 PIECE = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|[^"/`{}]+|.')
