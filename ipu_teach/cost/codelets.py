@@ -31,7 +31,7 @@ from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.scalar.writer import AGAIN, BEYOND, FUSED, LOOP, OF_PRODUCT, PRODUCT, Piece, Rate
 from ipu_teach.compile.trace import Op, Ref, Trace
-from ipu_teach.cost.vertices.parts import SUPERVISOR_OVERHEAD
+from ipu_teach.cost.vertices.parts import COUNTERS, STARTS, SUPERVISOR_OVERHEAD, WORDS
 from ipu_teach.cost.vertices.rates import BINARY, UNARY
 from ipu_teach.graph.codelets import said_cycles
 from ipu_teach.graph.vertex import Vertex
@@ -103,7 +103,8 @@ class _Tally:
         elif op.kind == "store":
             into, value = op.args
             if samples[into.id].ndim == 0:
-                self._charge("scalar", op, store_cycles(samples[into.id].dtype))
+                self._charge("scalar", op, 1)
+                self._charge(WORDS, op, store_cycles(samples[into.id].dtype) - 1)
                 return
             if isinstance(value, Ref) and not self.by_hand:
                 self._charge("loads", op, self._load(value, op))
@@ -155,7 +156,7 @@ class _Tally:
         self.loops += times
         self.loaded.clear()
         if not self.by_hand:
-            self._charge("scalar", op, LOOP_START * times)
+            self._charge(STARTS, op, LOOP_START * times)
 
     def _charge(self, counter: str, op: Op, cycles: float) -> None:
         if cycles:
@@ -180,12 +181,13 @@ class _Tally:
     @property
     def cycles(self) -> int:
         """Worker cycles of one vertex."""
-        total = dict.fromkeys(("scalar", "vector", "loads", "stores"), 0.0)
+        total = dict.fromkeys(COUNTERS, 0.0)
         for counter, _, cycles in self.charges:
             total[counter] += cycles
         if not self.by_hand:
             return int(VERTEX_OVERHEAD + np.ceil(sum(total.values())))
-        return int(VERTEX_OVERHEAD + np.ceil(total["scalar"] + max(total["vector"], total["loads"] / 2, total["stores"])))
+        single = sum(total[name] for name in COUNTERS[:-3])
+        return int(VERTEX_OVERHEAD + np.ceil(single + max(total["vector"], total["loads"] / 2, total["stores"])))
 
 
 def trace_cycles(trace: Trace, target: Target) -> int:
@@ -194,7 +196,7 @@ def trace_cycles(trace: Trace, target: Target) -> int:
 
 
 def charges(trace: Trace, target: Target) -> list[tuple[str, Op, float]]:
-    """What each step of a trace is charged, and on which counter: "scalar", "vector", "loads" or "stores"."""
+    """What each step of a trace is charged, and on which of the `COUNTERS`."""
     return _Tally(trace, target).charges
 
 
