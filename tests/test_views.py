@@ -418,9 +418,11 @@ def test_scripts_travel_as_their_sources_compressed() -> None:
     shared = code.pop("layout") + code.pop("player")
     assert player().splitlines() == shared
     assert own_script("widget").splitlines() == code.pop("widget") and own_script("tiles") == ""
-    tape = code.pop("tape")
+    tape, tree = code.pop("tape"), code.pop("tree")
     for view in ("bsp", "balance"):
         code[view] = tape + code[view]
+    for view in ("program", "code", "turns"):
+        code[view] = tree + code[view]
     for view, lines in code.items():
         assert gzip.decompress(compressed(view)).decode("utf-8").splitlines() == shared + lines
 

@@ -102,17 +102,17 @@ class Observed:
         return [turn for turn in self.turns if name in turn.stored and (not index or element in turn.stored[name])]
 
     def __str__(self) -> str:
-        rows = [(f"{n:,}", _shown(cycles), f"{line.method} {line.number}", line.text) for line, n, cycles in self.lines]
+        rows = [(f"{n:,}", in_cycles(cycles), f"{line.method} {line.number}", line.text) for line, n, cycles in self.lines]
         text = f"{self.codelet.__name__}: " + (f"{self.cycles:,} modelled cycles" if self.cycles >= 0 else "no estimate")
-        text += f", {self.start} of them to start\n{_table(('times', 'cycles', 'line', ''), rows)}" if rows else ""
+        text += f", {self.start} of them to start\n{listing(('times', 'cycles', 'line', ''), rows)}" if rows else ""
         if not self.turns:
             return text
         turns = [
-            (str(t.number), _shown(t.cycles), f"{'  ' * t.depth}{t.line.method} {t.line.number}", _said(t))
+            (str(t.number), in_cycles(t.cycles), f"{'  ' * t.depth}{t.line.method} {t.line.number}", told(t))
             for t in self.turns[:MOST_PRINTED]
         ]
         more = f"\n… {self.turned - len(turns):,} more" if self.turned > len(turns) else ""
-        return f"{text}\n\n{_table(('turn', 'cycles', 'loop', ''), turns)}{more}"
+        return f"{text}\n\n{listing(('turn', 'cycles', 'loop', ''), turns)}{more}"
 
 
 def line_cycles(group: Group, row: int, target: Target) -> Lines:
@@ -170,7 +170,7 @@ def listed(codelet: type[Vertex], found: Iterable[Charge], times: Mapping[Spot, 
     counters: dict[str, Counter[Spot]] = {name: Counter() for name in COUNTERS}
     for counter, spot, amount in found:
         counters[counter][spot] += amount / 2 if counter == "loads" and by_hand else amount  # type: ignore[assignment]
-    beside = COUNTERS[-3:]
+    beside: tuple[str, ...] = COUNTERS[-3:]
     if by_hand:
         beside = (max(beside, key=lambda name: sum(counters[name].values())),)
     naming, ran, parts = naming_of(codelet), Counter[Line](), defaultdict[Line, Counter[str]](Counter)
@@ -221,19 +221,19 @@ def _statements(function: FunctionType) -> dict[int, tuple[int, str]]:
     return {n: (first, lines[first - 1].strip()) for n, first in found.items()}
 
 
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+def listing(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     """Rows below each other: two columns of numbers, and two of text."""
     whole = [head, *rows]
     n, cycles, line, _ = (max(map(len, column)) for column in zip(*whole, strict=True))
     return "\n".join(f"{r[0]:>{n}}  {r[1]:>{cycles}}  {r[2]:<{line}}  {r[3]}".rstrip() for r in whole)
 
 
-def _shown(cycles: float) -> str:
+def in_cycles(cycles: float) -> str:
     """Cycles as they are printed."""
     return f"{np.round(cycles, 2):,.10g}"
 
 
-def _said(turn: Turn) -> str:
+def told(turn: Turn) -> str:
     """A turn's variables and stores in words."""
     parts = [f"{name} = {value}" for name, value in turn.values.items()]
     for name, places in turn.stored.items():

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import numpy as np
+
+from ipu_teach.compile.groups import Group
+from ipu_teach.compile.programs import MeasuredStep
+from ipu_teach.cost import CostModel
+from ipu_teach.cost.codelets import vertex_cycles
 from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.report import Report
+from ipu_teach.report.compiled import CompiledProfile
 from ipu_teach.show.scene import label, number
+from ipu_teach.types import Array
 
 LONGEST_SOURCE = 40  # lines of a method
 
@@ -18,6 +28,23 @@ def checked(report: object, call: str, ran: bool = True) -> Report:
         raise InvalidOptionError(f"""show.{call}() was given a report in which nothing has run.
             next:  engine.run(), then engine.report.""")
     return report
+
+
+def model_of(report: object, call: str) -> CostModel:
+    """What a run has cost, vertex by vertex. Raises as `checked` does, and for a report that was read from a file."""
+    profile = checked(report, call).profile
+    if not isinstance(profile, CompiledProfile):
+        raise InvalidOptionError(f"""show.{call}() was given a report from a file, which holds tiles and no vertices.
+            next:  give it engine.report of the engine that ran.""")
+    return profile.model
+
+
+def vertices(model: CostModel, step: int) -> Iterator[tuple[Group, Array]]:
+    """(a group, int64 modelled cycles of its vertices, -1 if unknown) for all that a step executes."""
+    compiled, found = model.compiled.steps[step], model.compute_set(step)
+    measured = compiled.cycles if isinstance(compiled, MeasuredStep) else {}
+    for place, group in enumerate(model.compiled.groups[found.id] if found is not None else ()):
+        yield group, np.broadcast_to(vertex_cycles(group, model.target, measured.get(place)), len(group.rows))
 
 
 def run_names(report: Report, program: int | None = None) -> str:

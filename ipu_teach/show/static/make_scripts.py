@@ -16,7 +16,10 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 SHARED = ("layout.js", "player.js")  # what every page has
 ALONE = ("widget.js",)
-ALSO = {"tape.js": ("bsp.js", "balance.js")}  # by file: who needs it
+ALSO = {
+    "tape.js": ("bsp.js", "balance.js"),
+    "tree.js": ("program.js", "code.js", "turns.js", "tile.js"),
+}  # by file: who needs it
 
 
 def stripped(name: str) -> str:
