@@ -22,7 +22,7 @@ from ipu_teach import BOOL, FLOAT, HALF, INT, Device, Engine, IPUModel, Report, 
 from ipu_teach.compile import compile_graph
 from ipu_teach.cost import CostModel, StepCost
 from ipu_teach.cost.exchange import Traffic
-from ipu_teach.cost.schedule import busiest_worker, even_tile_cycles
+from ipu_teach.cost.schedule import busiest_worker, even_tile_cycles, shared_out
 from ipu_teach.cost.transfers import Transfers, transfers
 from ipu_teach.errors import ComputeSetRaceError, ControlProgramError, GraphMemoryAllocationError
 from ipu_teach.program import Copy, Execute, Program, Repeat
@@ -362,6 +362,11 @@ def test_workers_take_vertices_in_order(vertices: list[tuple[int, int]], workers
     tiles, cycles = (np.array([v[i] for v in vertices], np.int64) for i in (0, 1))
     expected = [busiest([c for t, c in vertices if t == tile], workers) for tile in range(5)]
     assert busiest_worker(cycles, tiles, 5, workers).tolist() == expected
+    free, told = [0] * workers, []
+    for cost in cycles.tolist():  # as if all were on one tile
+        told.append((free.index(min(free)), min(free)))
+        free[told[-1][0]] += cost
+    assert list(zip(*(part.tolist() for part in shared_out(cycles, workers)), strict=True)) == told
 
 
 @settings(RANDOMLY, max_examples=200)

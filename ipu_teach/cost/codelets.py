@@ -32,7 +32,7 @@ from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.scalar.writer import AGAIN, BEYOND, FUSED, LOOP, OF_PRODUCT, PRODUCT, Piece, Rate
 from ipu_teach.compile.trace import Op, Ref, Trace
-from ipu_teach.cost.vertices.parts import SUPERVISOR_OVERHEAD
+from ipu_teach.cost.vertices.parts import COUNTERS, STARTS, SUPERVISOR_OVERHEAD, WORDS
 from ipu_teach.cost.vertices.rates import BINARY, UNARY
 from ipu_teach.graph.codelets import said_cycles
 from ipu_teach.graph.vertex import Vertex
@@ -82,7 +82,7 @@ def array_cycles(name: str, dtype: np.dtype[Any], elements: int, target: Target)
 class Tally:
     """The instructions of a trace, by what they are.
 
-    `charges`: what each of its steps is charged, and on which counter: "scalar", "vector", "loads" or "stores".
+    `charges`: what each of its steps is charged, and on which of the `COUNTERS`.
     """
 
     def __init__(self, trace: Trace, target: Target) -> None:
@@ -107,7 +107,8 @@ class Tally:
         elif op.kind == "store":
             into, value = op.args
             if samples[into.id].ndim == 0:
-                self._charge("scalar", op, store_cycles(samples[into.id].dtype))
+                self._charge("scalar", op, 1)
+                self._charge(WORDS, op, store_cycles(samples[into.id].dtype) - 1)
                 return
             if isinstance(value, Ref) and not self.by_hand:
                 self._charge("loads", op, self._load(value, op))
@@ -159,7 +160,7 @@ class Tally:
         self.loops += times
         self.loaded.clear()
         if not self.by_hand:
-            self._charge("scalar", op, LOOP_START * times)
+            self._charge(STARTS, op, LOOP_START * times)
 
     def _charge(self, counter: str, op: Op, cycles: float) -> None:
         if cycles:
@@ -184,11 +185,11 @@ class Tally:
     @property
     def cycles(self) -> int:
         """Worker cycles of one vertex."""
-        total = dict.fromkeys(("scalar", "vector", "loads", "stores"), 0.0)
+        total = dict.fromkeys(COUNTERS, 0.0)
         for counter, _, cycles in self.charges:
             total[counter] += UNIT * cycles
-        single, *beside = total.values()
-        return int(VERTEX_OVERHEAD + np.ceil((single + together(beside, self.target)) / UNIT))
+        *single, vector, loads, stores = total.values()
+        return int(VERTEX_OVERHEAD + np.ceil((sum(single) + together((vector, loads, stores), self.target)) / UNIT))
 
 
 def trace_cycles(trace: Trace, target: Target) -> int:

@@ -44,10 +44,10 @@ WAYS = ("batch", "scalar", "loop")  # how a codelet runs, the slowest last; of s
 
 
 class CompiledProfile(Profile):
-    """The answers of a `CostModel`. `looped`: codelets that ran one by one after all, with the reason."""
+    """The answers of `model`. `looped`: codelets that ran one by one after all, with the reason."""
 
     def __init__(self, cost: CostModel, looped: Mapping[type[Vertex], str] | None = None) -> None:
-        self._cost = cost
+        self.model = cost
         self._looped = dict(looped or {})
         self._compiled = cost.compiled
         self.target = cost.target
@@ -125,7 +125,7 @@ class CompiledProfile(Profile):
 
     @cached_property
     def memory(self) -> MemoryLedger:
-        return self._cost.memory
+        return self.model.memory
 
     @cached_property
     def edges(self) -> int:
@@ -133,10 +133,10 @@ class CompiledProfile(Profile):
         return sum(len(table) * sum(f.kind != "state" for f in table.fields.values()) for table in tables)
 
     def cost(self, number: int) -> StepCost:
-        return self._cost.step(number)
+        return self.model.step(number)
 
     def codelet_cycles(self, number: int) -> dict[str, int]:
-        return self._cost.codelet_cycles(number)
+        return self.model.codelet_cycles(number)
 
     def transfers(self, number: int) -> tuple[Transfers, ...]:
         return transfers(self._compiled.graph, self._compiled.steps[number])
@@ -161,7 +161,7 @@ class CompiledProfile(Profile):
         return in_words(found.most_common(1)[0][0]) if found else ""
 
     def at(self, target: Target) -> Profile:
-        return CompiledProfile(self._cost.at(target), self._looped)
+        return CompiledProfile(self.model.at(target), self._looped)
 
 
 def _node(node: p.Node) -> ProgramNode:

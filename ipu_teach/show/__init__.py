@@ -3,12 +3,15 @@
 `bsp(report)` is a run as an animation of its supersteps, `bsp(report, other)` two runs on one axis, `run(recording)` a run with
 its numbers, which travel and change, `timeline(report)` a run on the axis of time, to zoom into, `program(report)` its program
 tree with counts and cycles, `exchange(report)` who sends what to whom, `balance(report)` why tiles wait. `memory(report)` says
-what each tile holds, `liveness(report)` what is live when, `tiles(tensor)` where each element lives. Views of one report on a
-page follow each other. `explore(build, …)` puts sliders to any of them. `picture` and `images` are ordinary plots.
+what each tile holds, `liveness(report)` what is live when, `tiles(tensor)` where each element lives. `code(report, Codelet)`
+has the lines of a codelet with their cycles, `turns(Codelet, element, …)` what the loops of one vertex did, turn by turn.
+Views of one report on a page follow each other. `explore(build, …)` puts sliders to any of them. `picture` and `images` are
+ordinary plots.
 """
 
 from ipu_teach.show.balance import balance
 from ipu_teach.show.bsp import bsp
+from ipu_teach.show.code import code
 from ipu_teach.show.exchange import exchange
 from ipu_teach.show.explore import Explore, explore
 from ipu_teach.show.liveness import liveness
@@ -18,6 +21,7 @@ from ipu_teach.show.program import program
 from ipu_teach.show.run import run
 from ipu_teach.show.tiles import tiles
 from ipu_teach.show.timeline import timeline
+from ipu_teach.show.turns import turns
 from ipu_teach.show.view import View
 
 __all__ = [
@@ -26,6 +30,7 @@ __all__ = [
     "View",
     "balance",
     "bsp",
+    "code",
     "exchange",
     "explore",
     "images",
@@ -36,4 +41,5 @@ __all__ = [
     "run",
     "tiles",
     "timeline",
+    "turns",
 ]

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
 
+from ipu_teach.compile.groups import Group
+from ipu_teach.compile.programs import MeasuredStep
+from ipu_teach.cost import CostModel
+from ipu_teach.cost.codelets import vertex_cycles
 from ipu_teach.cost.phases import Phase
 from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.report import Report, Why
+from ipu_teach.report.compiled import CompiledProfile
 from ipu_teach.show.pack import pack
 from ipu_teach.show.palette import CAUSE
 from ipu_teach.show.scene import Box, Cells, Scene, label, number
 from ipu_teach.show.view import View
+from ipu_teach.types import Array
 
 MOST_MOMENTS = 500  # supersteps by which a view follows another
 LONGEST_SOURCE = 40  # lines of a method
@@ -71,6 +77,23 @@ def because(view: View, report: Report, why: Why | None) -> View:
     said = " ".join([why.question, *(f"{i}. {cause.text}" for i, cause in enumerate(why.causes, 1))])
     notes = (*scene.notes, label(said, 2000))
     return View(replace(scene, codes=(*scene.codes, CAUSE), stills=tuple(stills), poster=poster, notes=notes))
+
+
+def model_of(report: object, call: str) -> CostModel:
+    """What a run has cost, vertex by vertex. Raises as `checked` does, and for a report that was read from a file."""
+    profile = checked(report, call).profile
+    if not isinstance(profile, CompiledProfile):
+        raise InvalidOptionError(f"""show.{call}() was given a report from a file, which holds tiles and no vertices.
+            next:  give it engine.report of the engine that ran.""")
+    return profile.model
+
+
+def vertices(model: CostModel, step: int) -> Iterator[tuple[Group, Array]]:
+    """(a group, int64 modelled cycles of its vertices, -1 if unknown) for all that a step executes."""
+    compiled, found = model.compiled.steps[step], model.compute_set(step)
+    measured = compiled.cycles if isinstance(compiled, MeasuredStep) else {}
+    for place, group in enumerate(model.compiled.groups[found.id] if found is not None else ()):
+        yield group, np.broadcast_to(vertex_cycles(group, model.target, measured.get(place)), len(group.rows))
 
 
 def run_names(report: Report, program: int | None = None) -> str:

@@ -494,12 +494,11 @@ def stack_raster(mark: Stack, drawing: Drawing) -> Array:
 
 
 BAR = 90.0  # width of a tree's column of bars
-COLUMN = 112.0  # width of a tree's column of numbers
 
 
 def _tree(mark: Tree) -> Iterator[Shape]:
     right = mark.x + mark.width
-    starts = [right - BAR - 12 - COLUMN * (len(mark.columns) - 1 - i) for i in range(len(mark.columns))]
+    starts = [right - BAR - 12 - mark.column * (len(mark.columns) - 1 - i) for i in range(len(mark.columns))]
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
     for x, words in zip(starts, mark.columns, strict=True):
         yield Words(x, mark.y - 8, words, 12, "end", "soft")

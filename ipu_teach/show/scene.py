@@ -212,7 +212,7 @@ class Tree(Rows):
     """Rows that fold: row i stands `depth[i]` deep under the nearest row above that is less deep.
 
     `columns` are headings, `cells` the texts below them, row by row; `share` (0 to 1,000) is the length of the row's bar, in
-    the colour of `code`. `open` says which rows show what is under them at first.
+    the colour of `code`. `open` says which rows show what is under them at first; columns are `column` wide.
     """
 
     depth: Array
@@ -224,6 +224,7 @@ class Tree(Rows):
     open: Array
     say: str = ""
     values: Mapping[str, Array] = field(default_factory=dict)
+    column: float = 112
 
     def visible(self) -> list[int]:
         """The rows that show at first."""

@@ -23,7 +23,7 @@ import numpy as np
 from ipu_teach.compile.scalar import ScalarCode, scalar_code
 from ipu_teach.compile.tracer import trace_codelet
 from ipu_teach.cost.codelets import UNIT, UNKNOWN, launch_cycles, priced_for, together, trace_cycles
-from ipu_teach.cost.lines import LineCycles, Observed, Turn, factor_of, lines_of_pieces, lines_of_traces, naming_of, start_of
+from ipu_teach.cost.lines import Lines, Observed, Turn, factor_of, lines_of_pieces, lines_of_traces, naming_of, start_of
 from ipu_teach.engine.scalar.count import beside
 from ipu_teach.engine.scalar.fields import index_of, parts_of
 from ipu_teach.engine.scalar.program import FOREVER
@@ -57,7 +57,7 @@ def observed(codelet: type[Vertex], regions: Mapping[str, Any], target: Target) 
     result, slowest = run_on(codelet, regions), max(watches, key=lambda watch: watch.cycles, default=None)
     said = said_cycles(codelet, None, shapes, target, codelet.__name__)
     traced = None if any(trace.stopped for trace in traces) else max(trace_cycles(trace, target) for trace in traces)
-    cycles, lines, launch = UNKNOWN, list[LineCycles](), launch_cycles(codelet)
+    cycles, lines, launch = UNKNOWN, Lines(), launch_cycles(codelet)
     if said is not None:
         cycles = int(said)
     elif traced is not None:
@@ -104,7 +104,7 @@ class Watch:
         name = naming_of(code.codelet)
         self.heads = [(name(spot), prefix) for spot, prefix in code.heads]
 
-    def by_line(self, target: Target) -> list[LineCycles]:
+    def by_line(self, target: Target) -> Lines:
         return lines_of_pieces(self.code, target, self.cycles, self.pieces, self.lines, self.amounts)
 
     def beside(self, counter: str, rate: int, amount: int) -> int:

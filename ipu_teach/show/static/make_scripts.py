@@ -17,7 +17,11 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 SHARED = ("layout.js", "link.js", "player.js")  # what every page has
 ALONE = ("widget.js",)
-ALSO = {"tape.js": ("bsp.js", "balance.js"), "board.js": ("run.js",)}  # by file: who needs it
+ALSO = {  # by file: who needs it
+    "tape.js": ("bsp.js", "balance.js"),
+    "board.js": ("run.js",),
+    "tree.js": ("program.js", "code.js", "turns.js", "tile.js"),
+}
 
 
 PIECE = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|[^"/`{}]+|.')
