@@ -36,15 +36,17 @@ class Memory:
         """The whole memory as elements of `dtype`."""
         if dtype not in self._flat:
             whole = len(self.bytes) // dtype.size * dtype.size
-            self._flat[dtype] = self.bytes[:whole].view(dtype.numpy)
+            wider = dtype.numpy.itemsize != dtype.size  # held in float64: see lessons/double.py
+            self._flat[dtype] = np.zeros(whole // dtype.size, dtype.numpy) if wider else self.bytes[:whole].view(dtype.numpy)
         return self._flat[dtype]
 
     def view(self, dtype: type[DType], offset: int, layout: Layout) -> Array | None:
         """The elements of a layout in place, or None where they have no strides."""
         if layout.strides is None or layout.size == 0:
             return None
-        strides = tuple(s * dtype.size for s in layout.strides)
-        view: Array = self.backend.as_strided(self.flat(dtype)[offset:], layout.shape, strides)
+        flat = self.flat(dtype)
+        strides = tuple(s * flat.itemsize for s in layout.strides)
+        view: Array = self.backend.as_strided(flat[offset:], layout.shape, strides)
         return view
 
     def write(self, tensor: Tensor, values: Array) -> None:

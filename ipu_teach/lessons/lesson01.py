@@ -13,6 +13,7 @@ import numpy as np
 from ipu_teach import FLOAT, Engine, Graph, IPUModel, Tensor, program
 from ipu_teach.errors import ComputeSetRaceError, UninitialisedReadError, counted, did_you_mean, shown
 from ipu_teach.graph.layouts import is_whole
+from ipu_teach.lessons.double import Precision
 from ipu_teach.lessons.exercise import Exercise, Lesson, Part, Question
 from ipu_teach.lessons.judging import (
     Broken,
@@ -336,8 +337,11 @@ WAITING_MISTAKES += (
 )
 
 
+SHARE = Precision(_waiting, tuple(_workloads().values()))
+
+
 def _share(answer: Callable[..., Any]) -> Passed:
-    return compare(answer, _waiting, _workloads(), WAITING_MISTAKES)
+    return compare(answer, _waiting, _workloads(), WAITING_MISTAKES, tolerance=SHARE.tolerance)
 
 
 # --- 01.4 -------------------------------------------------------------------------------------------------------------
@@ -407,9 +411,10 @@ def _two_supersteps(answer: Callable[..., Any], values: Any) -> int:
         if blank.all():
             why = "nothing in the program writes it: merging supersteps keeps all of the work."
             raise NotYet(tried, f"{name} holds nothing", quoted(expected), why, f"put the vertices of {name} back.")
-        where = difference(came, expected)
+        where = difference(came, expected, 0)
         if where:
-            found = ((like, why) for like, why in (PAIRS if name == "pairs" else OTHERS) if not difference(came, like(values)))
+            known = PAIRS if name == "pairs" else OTHERS
+            found = ((like, why) for like, why in known if not difference(came, like(values), 0))
             why = next((why for _, why in found), "")
             if name == "readings":
                 why = "the readings were overwritten. They come from the sensors, and stay."
@@ -546,6 +551,7 @@ LESSON = Lesson(
                 "All tile-time is len(work) * max(work).",
                 "Add up what all tiles wait and divide by all tile-time. Where max(work) is 0, there is nothing to divide by.",
             ),
+            SHARE,
         ),
         Exercise(
             "01.4",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,19 @@ import numpy as np
 from ipu_teach import FLOAT, INT, DataStream, Engine, Graph, IPUModel, Tensor
 from ipu_teach.errors import InvalidTileMappingError, StreamConnectionError, UninitialisedReadError, counted, shown
 from ipu_teach.lessons.exercise import Exercise, Lesson, Part, Question
-from ipu_teach.lessons.judging import Broken, NotAttempted, NotYet, Passed, answering, difference, quoted, said_by
+from ipu_teach.lessons.judging import (
+    KEEP_WIDE,
+    ROUNDED,
+    Broken,
+    NotAttempted,
+    NotYet,
+    Passed,
+    answering,
+    difference,
+    quoted,
+    rounding_or_logic,
+    said_by,
+)
 from ipu_teach.lessons.panel import Bars, number
 from ipu_teach.program import Copy, Program, Repeat, RepeatWhileFalse, RepeatWhileTrue, Sequence
 
@@ -145,38 +158,45 @@ def _sum_program(answer: Callable[..., Any], count: int) -> tuple[Graph, Program
     numbers = graph.add_host_to_device_fifo("numbers", FLOAT, 1)
     sums = graph.add_device_to_host_fifo("sums", FLOAT, 1)
     tried = f"a program for {counted(count, 'number')}"
-    return graph, _program(answer, tried, graph, numbers, sums, count), tried
+    return graph, _program(answer, tried, graph, numbers, sums, count), f"{tried}, and one engine.run()"
+
+
+def _sums(answer: Callable[..., Any], values: Any) -> tuple[Program, str, Any, Engine]:
+    """The program for these numbers, what was tried, the sums that came, and the engine after its run."""
+    graph, program, tried = _sum_program(answer, len(values))
+    engine = _loaded(graph, program, tried)
+    received: list[Any] = []
+    with answering(tried):
+        engine.connect_stream("numbers", iter(values.astype(float).reshape(-1, 1)))  # an array would go round
+        engine.connect_stream("sums", received)
+    try:
+        with answering(tried):
+            engine.run()
+    except Broken as broken:
+        if not isinstance(broken.error, StreamConnectionError):
+            raise
+        came = np.array(received, float).reshape(-1)
+        asked = "Repeat asks for more rounds than there are numbers." if len(came) == len(values) else ""
+        why = asked or "the program takes more numbers than it sends sums."
+        advice = "repeat it count times." if asked else "each round takes one number and sends one sum."
+        said = f"{broken.error.tried} By then {counted(len(came), 'sum')} had come."
+        raise NotYet(tried, said, why=why, next_step=advice) from None
+    return program, tried, np.array(received, float).reshape(-1), engine
+
+
+def _off(answer: Callable[..., Any], values: Any) -> str:
+    return difference(_sums(answer, values)[2], np.cumsum(values))
 
 
 def _running_sum(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(202)
     sizes = {count: sum(1 for _ in _all_of(_sum_program(answer, count)[1])) for count in (2, 23)}
     for count in (7, 23, 1):
-        graph, program, tried = _sum_program(answer, count)
-        tried = f"{tried}, and one engine.run()"
-        values = (draw.permutation(99)[:count] + 1).astype(np.float32)  # no two alike
+        values = draw.permutation(9999)[:count] + 1  # no two alike, whole, and their sums too large for HALF
         values[1::2] *= -1
-        received: list[Any] = []
-        engine = _loaded(graph, program, tried)
-        ran_dry = ""
-        with answering(tried):
-            engine.connect_stream("numbers", iter(values.reshape(-1, 1)))  # an array would go round
-            engine.connect_stream("sums", received)
-        try:
-            with answering(tried):
-                engine.run()
-        except Broken as broken:
-            if not isinstance(broken.error, StreamConnectionError):
-                raise
-            ran_dry = broken.error.tried
-        came = np.array(received, float).reshape(-1)
-        if ran_dry:
-            asked = "Repeat asks for more rounds than there are numbers." if len(came) == count else ""
-            why = asked or "the program takes more numbers than it sends sums."
-            advice = "repeat it count times." if asked else "each round takes one number and sends one sum."
-            raise NotYet(tried, f"{ran_dry} By then {counted(len(came), 'sum')} had come.", why=why, next_step=advice)
-        if difference(came, np.cumsum(values, dtype=float)):
-            raise _wrong_sums(tried, program, values.astype(float), came)
+        program, tried, came, _ = _sums(answer, values)
+        if difference(came, np.cumsum(values)):
+            raise _wrong_sums(tried, program, values, came, partial(_off, answer, values))
     if sizes[23] > sizes[2]:
         raise NotYet(
             "how large the program is",
@@ -188,8 +208,8 @@ def _running_sum(answer: Callable[..., Any]) -> Passed:
     return Passed("7, 23 and 1 numbers, each list in one engine run, with a program that does not grow")
 
 
-def _wrong_sums(tried: str, program: Program, values: Any, came: Any) -> NotYet:
-    """What is wrong with what came, where that can be told from it or from the program."""
+def _wrong_sums(tried: str, program: Program, values: Any, came: Any, again: Callable[[], str]) -> NotYet:
+    """What is wrong with what came, where that can be told from it, from the program, or from doing it `again`."""
     right, count = np.cumsum(values), len(values)
     copies = [p for p in _all_of(program) if isinstance(p, Copy)]
     sent = [p.source for p in copies if isinstance(p.destination, DataStream)]
@@ -234,7 +254,8 @@ def _wrong_sums(tried: str, program: Program, values: Any, came: Any) -> NotYet:
     elif not difference(came, 2 * right):
         why, advice = "every sum is twice what it should be: each number is added twice.", "append the addition once."
     else:
-        why, advice = "", follow
+        why, advice = rounding_or_logic(again), follow
+        advice = KEEP_WIDE if why == ROUNDED else follow
     return NotYet(tried, difference(came, right), quoted(right), why, advice)
 
 
@@ -446,17 +467,17 @@ def _fired(answer: Callable[..., Any], mapped: bool, written: bool, tried: str) 
                 raise NotYet(tried, said_by(broken.error), "an error about source", why, "do all of the rest.") from None
             return broken.error
         raise
-    where = difference(engine.read_tensor("check target"), values)
+    where = difference(engine.read_tensor("check target"), values, 0)
     if where:
         blank = np.isnan(engine.read_tensor("check target")).all()
-        turned = not difference(engine.read_tensor("check target"), values[::-1])
+        turned = not difference(engine.read_tensor("check target"), values[::-1], 0)
         why = "nothing was written into target." if blank else "the order is turned round." if turned else ""
         raise NotYet(tried, f"target: {where}", quoted(values), why, "copy source into target.")
     if written:
         with answering(tried):
             engine.write_tensor("check source", later)
             engine.run()
-        where = difference(engine.read_tensor("check target"), later)
+        where = difference(engine.read_tensor("check target"), later, 0)
         if where:
             why = "target holds the values, and not because of a copy: with other values in source it stays as it was."
             raise NotYet(
