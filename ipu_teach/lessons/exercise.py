@@ -23,8 +23,9 @@ class Exercise:
     """One exercise.
 
     `takes`: for each answer that check() is given, what it is: "a function", or words for a value. `judge` gets the
-    answers. `hints` go from a nudge to nearly there; the last one leaves the writing to the learner. `precision`: how
-    precisely floats are asked for, where whole numbers are not.
+    answers. `hints` go from a nudge to nearly there; the last one leaves the writing to the learner. `thought`: what is
+    said to who has solved it: one more thing to think about, or another way. `precision`: how precisely floats are asked for,
+    where whole numbers are not.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Exercise:
     takes: tuple[str, ...]
     judge: Callable[..., Passed]
     hints: tuple[str, ...]
+    thought: str = ""
     precision: Precision | None = None
 
 

@@ -12,7 +12,7 @@ import sysconfig
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 from pathlib import Path
@@ -24,13 +24,16 @@ import numpy as np
 
 from ipu_teach.errors import LONGEST, AnswerKindError, IPUTeachError, counted, shown
 from ipu_teach.graph.source import in_words
+from ipu_teach.lessons.bound import Bound
 from ipu_teach.lessons.double import in_float64
 from ipu_teach.lessons.panel import Bars, number
+from ipu_teach.lessons.shared import Shared, line_for
 from ipu_teach.lessons.watching import TooLong, as_it_was, put_back, within
 
 TOLERANCE = 1e-6  # where none was derived, see double.py: of the largest number of the right answer
 LIMIT = 8.0  # seconds that an answer may take; what does not end at once is over within 10
 ORDINARY = "drawn"  # how the names of ordinary cases begin
+MODELLED = "modelled cycles"
 LONGEST_CALL = 96  # characters of a call as a verdict quotes it
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -52,19 +55,50 @@ Rows = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Found:
-    """How a check ended, in words."""
+    """How a check ended, in words. `shared`: of one that passed, the line that anybody can replay, if it can be made."""
 
     kind: Kind
     rows: Rows = ()
     bars: Bars | None = None
+    shared: Shared | None = None
 
 
 @dataclass(frozen=True)
 class Passed:
-    """An answer that is right: what was tried, and the cost beside its budget if there is one."""
+    """An answer that is right: what was tried, and what it costs.
+
+    `bars`: the cost beside its budget; `figure`: the cost where that is another or none: in the unit of `bound`, which is what
+    the machine can do at best, else in `unit`. `evidence`: what the check saw: numbers, arrays, reports.
+    """
 
     tried: str
     bars: Bars | None = None
+    evidence: Any = ()
+    figure: float | None = None
+    bound: Bound | None = None
+    unit: str = MODELLED
+
+    @property
+    def cost(self) -> tuple[float | None, str]:
+        """What it costs, and the unit."""
+        if self.figure is None and self.bars is not None:
+            return self.bars.yours, self.bars.unit
+        return self.figure, self.bound.unit if self.bound is not None else self.unit
+
+    def refuse_the_impossible(self) -> None:
+        """Raise `NotYet` for a cost below the bound: then it is no cost of what was asked for."""
+        yours, unit = self.cost
+        if self.bound is not None and yours is not None and self.bound.refuses(yours):
+            came = f"{number(yours)} {unit}, where the machine cannot do with less than {number(self.bound.least)}"
+            why = f"no program can be better than that ({self.bound.why}). So this is not the cost of what was asked for."
+            raise NotYet(self.tried, came, "", why, "leave what things cost to the model: no set_perf_estimate, for one.")
+
+    def rows(self) -> Rows:
+        """What is said of it."""
+        yours, unit = self.cost
+        said = self.bound.said(yours) if self.bound is not None and yours is not None else ""
+        cost = f"{number(self.figure)} {unit}" if self.figure is not None else ""
+        return (("tried", self.tried), ("cost", cost), ("machine", said))
 
 
 class NotYet(Exception):
@@ -151,7 +185,7 @@ class answering:
             raise Broken(self.tried, error) from error
 
 
-def judged(judge: Callable[..., Passed], answers: Sequence[Any]) -> Found:
+def judged(judge: Callable[..., Passed], answers: Sequence[Any], name: str = "") -> Found:
     """How the check of `answers` ends. Raises nothing but the learner's own interruption, and comes to an end.
 
     Every text is made in here, for even the repr of an answer may fail, or take for ever.
@@ -159,7 +193,7 @@ def judged(judge: Callable[..., Passed], answers: Sequence[Any]) -> Found:
     _begun[0] = perf_counter()
     try:
         with as_it_was(), np.errstate():
-            return within(LIMIT, lambda: _judged(judge, answers))
+            return within(LIMIT, lambda: _judged(judge, answers, name))
     except TooLong:
         rows = (
             ("tried", "your answer, until it ends"),
@@ -169,9 +203,9 @@ def judged(judge: Callable[..., Passed], answers: Sequence[Any]) -> Found:
         return Found(Kind.NOT_YET, rows)
 
 
-def _judged(judge: Callable[..., Passed], answers: Sequence[Any]) -> Found:
+def _judged(judge: Callable[..., Passed], answers: Sequence[Any], name: str) -> Found:
     try:
-        return _in_words(judge, answers)
+        return _in_words(judge, answers, name)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # an answer that is no plain value, or a mistake of ours
@@ -181,11 +215,12 @@ def _judged(judge: Callable[..., Passed], answers: Sequence[Any]) -> Found:
         return Found(Kind.UNJUDGED, (*rows, ("next", advice)))
 
 
-def _in_words(judge: Callable[..., Passed], answers: Sequence[Any]) -> Found:
+def _in_words(judge: Callable[..., Passed], answers: Sequence[Any], name: str) -> Found:
     try:
         if any(is_blank(answer) for answer in answers):
             return Found(Kind.NOT_ATTEMPTED)
         passed = judge(*answers)
+        passed.refuse_the_impossible()
     except NotAttempted:
         return Found(Kind.NOT_ATTEMPTED)
     except NotYet as found:
@@ -194,7 +229,10 @@ def _in_words(judge: Callable[..., Passed], answers: Sequence[Any]) -> Found:
         return Found(Kind.NOT_YET, (("tried", "nothing yet"), ("came", error.tried), ("next", error.next_step)))
     except Broken as found:
         return Found(Kind.ERROR, found.rows)
-    return Found(Kind.PASSED, (("tried", passed.tried),), passed.bars)
+    bars = passed.bars
+    if bars is not None and passed.bound is not None and bars.unit == passed.bound.unit:
+        bars = replace(bars, least=passed.bound.least)
+    return Found(Kind.PASSED, passed.rows(), bars, line_for(name, *passed.cost, passed.evidence, answers[0]))
 
 
 def is_blank(answer: object) -> bool:
@@ -343,7 +381,7 @@ def compare(
     results = {name: call(answer, *case) for name, case in cases.items()}
     wrong = {name: words for name, case in cases.items() if (words := difference(results[name], oracle(*case), tolerance))}
     if not wrong:
-        return Passed(f"{name_of(answer)} on {len(cases)} sets of numbers, drawn at random")
+        return Passed(f"{name_of(answer)} on {len(cases)} sets of numbers, drawn at random", evidence=tuple(results.values()))
     told = next((name for name in wrong if name.startswith(ORDINARY)), next(iter(wrong)))
     case, pairs = cases[told], list(zip(cases.values(), results.values(), strict=True))
     known = next((s for s in suspects if _alike(s.like, pairs)), None) or _rounded(oracle, pairs)
