@@ -18,6 +18,7 @@ def fresh_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path / "work"))
     monkeypatch.setattr(desk, "_passed", {})
     monkeypatch.setattr(desk, "_handed_out", {})
+    monkeypatch.setattr(desk, "_shared", {})
     return tmp_path / "work"
 
 

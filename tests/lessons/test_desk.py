@@ -57,7 +57,10 @@ class Tags(HTMLParser):
 
 def test_a_verdict_as_text() -> None:
     assert repr(check("01.1", right)) == (
-        "01.1 The time of a superstep: passed\n  tried: right on 7 sets of numbers, drawn at random"
+        "01.1 The time of a superstep: passed\n"
+        "  tried:   right on 7 sets of numbers, drawn at random\n"
+        "  further: ask your function: how much longer may tile 4 work before the superstep takes longer?\n"
+        "           That much is free."
     )
     assert repr(check("01.1", blank)) == (
         '01.1 The time of a superstep: not attempted\n  next: fill the gap; hint("01.1") helps.'
