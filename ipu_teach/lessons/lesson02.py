@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, INT, DataStream, Engine, Graph, IPUModel, Tensor
-from ipu_teach.errors import InvalidTileMappingError, StreamConnectionError, UninitialisedReadError, counted, shown
+from ipu_teach import FLOAT, INT, DataStream, Engine, Graph, Tensor
+from ipu_teach.errors import InvalidTileMappingError, StreamConnectionError, UninitialisedReadError, counted
 from ipu_teach.lessons.bound import Bound
 from ipu_teach.lessons.exercise import Exercise, Lesson, Part, Question
 from ipu_teach.lessons.judging import (
@@ -26,43 +26,10 @@ from ipu_teach.lessons.judging import (
     said_by,
 )
 from ipu_teach.lessons.panel import Bars, number
+from ipu_teach.lessons.programs import TILES, all_of, graph_of, loaded, program_of
 from ipu_teach.program import Copy, Program, Repeat, RepeatWhileFalse, RepeatWhileTrue, Sequence
 
-TILES = 13
 MOST_ROUNDS = 1000  # of a loop whose end the device decides: then the check calls it endless
-
-
-def _graph(tiles: int = TILES) -> Graph:
-    return Graph(IPUModel("ipu2", tiles_per_ipu=tiles).create_device())
-
-
-def _loaded(graph: Graph, program: Any, tried: str) -> Engine:
-    with answering(tried):
-        engine = Engine(graph, program)
-        engine.load(IPUModel("ipu2", tiles_per_ipu=graph.target.num_tiles).create_device())
-    return engine
-
-
-def _program(answer: Callable[..., Any], tried: str, *arguments: Any) -> Program:
-    """The program that an answer builds."""
-    with answering(tried):
-        made = answer(*arguments)
-    if made is ...:
-        raise NotAttempted
-    if not isinstance(made, Program):
-        came = "nothing: is there a `return`?" if made is None else shown(made)
-        raise NotYet(tried, came, "a program", next_step="return the program: a Repeat, a Sequence, …")
-    return made
-
-
-def _all_of(program: Program, around: tuple[Program, ...] = ()) -> Iterator[Program]:
-    """A program and every program inside it. One that contains itself is `NotYet`."""
-    if any(program is outer for outer in around):
-        why = "such a program would never end, and nobody could write it down."
-        raise NotYet("your program", f"a {type(program).__name__} that contains itself", why=why, next_step="make a new one.")
-    yield program
-    for child in program.children():
-        yield from _all_of(child, (*around, program))
 
 
 # --- 02.1 -------------------------------------------------------------------------------------------------------------
@@ -77,7 +44,7 @@ def _linear(answer: Callable[..., Any]) -> Passed:
     wrong: list[tuple[NotYet, str]] = []
     mappings = []
     for shape, grain, tiles, special in cases:
-        graph = _graph(tiles)
+        graph = graph_of(tiles)
         tensor = graph.add_variable(FLOAT, shape, "data")
         tried = f"{counted(tensor.num_elements, 'element')} in grains of {grain}, on {tiles} tiles"
         try:
@@ -157,17 +124,17 @@ def _balanced_grains(tried: str, mapping: list[list[tuple[int, int]]], count: in
 
 
 def _sum_program(answer: Callable[..., Any], count: int) -> tuple[Graph, Program, str]:
-    graph = _graph()
+    graph = graph_of()
     numbers = graph.add_host_to_device_fifo("numbers", FLOAT, 1)
     sums = graph.add_device_to_host_fifo("sums", FLOAT, 1)
     tried = f"a program for {counted(count, 'number')}"
-    return graph, _program(answer, tried, graph, numbers, sums, count), f"{tried}, and one engine.run()"
+    return graph, program_of(answer, tried, graph, numbers, sums, count), f"{tried}, and one engine.run()"
 
 
 def _sums(answer: Callable[..., Any], values: Any) -> tuple[Program, str, Any, Engine]:
     """The program for these numbers, what was tried, the sums that came, and the engine after its run."""
     graph, program, tried = _sum_program(answer, len(values))
-    engine = _loaded(graph, program, tried)
+    engine = loaded(graph, program, tried)
     received: list[Any] = []
     with answering(tried):
         engine.connect_stream("numbers", iter(values.astype(float).reshape(-1, 1)))  # an array would go round
@@ -193,7 +160,7 @@ def _off(answer: Callable[..., Any], values: Any) -> str:
 
 def _running_sum(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(202)
-    sizes = {count: sum(1 for _ in _all_of(_sum_program(answer, count)[1])) for count in (2, 23)}
+    sizes = {count: sum(1 for _ in all_of(_sum_program(answer, count)[1])) for count in (2, 23)}
     reports = {}
     for count in (7, 23, 1):
         values = draw.permutation(9999)[:count] + 1  # no two alike, whole, and their sums too large for HALF
@@ -218,10 +185,10 @@ def _running_sum(answer: Callable[..., Any]) -> Passed:
 def _wrong_sums(tried: str, program: Program, values: Any, came: Any, again: Callable[[], str]) -> NotYet:
     """What is wrong with what came, where that can be told from it, from the program, or from doing it `again`."""
     right, count = np.cumsum(values), len(values)
-    copies = [p for p in _all_of(program) if isinstance(p, Copy)]
+    copies = [p for p in all_of(program) if isinstance(p, Copy)]
     sent = [p.source for p in copies if isinstance(p.destination, DataStream)]
     fetched = [p.destination for p in copies if isinstance(p.source, DataStream)]
-    loops = any(isinstance(p, (Repeat, RepeatWhileTrue, RepeatWhileFalse)) for p in _all_of(program))
+    loops = any(isinstance(p, (Repeat, RepeatWhileTrue, RepeatWhileFalse)) for p in all_of(program))
     follow = "follow the first two rounds."
     if len(came) != count:
         why, advice = "", "send one sum in each round."
@@ -273,7 +240,7 @@ def _no_exchange(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(203)
     crossing, reports = 0, []
     for rows, columns in ((TILES, 4), (7, 5), (1, 1), (3, 2), (29, 8)):
-        graph = _graph()
+        graph = graph_of()
         a = graph.add_variable(FLOAT, (rows, columns), "a")
         b = graph.add_variable(FLOAT, (columns, rows), "b")
         for row in range(rows):
@@ -290,7 +257,7 @@ def _no_exchange(answer: Callable[..., Any]) -> Passed:
         graph.create_host_read("check of 02.3", b)
         values = draw.normal(size=(rows, columns)).astype(np.float32)
         graph.set_initial_value(a, values)
-        engine = _loaded(graph, Copy(a.transpose(), b), tried)
+        engine = loaded(graph, Copy(a.transpose(), b), tried)
         engine.run()
         assert np.array_equal(engine.read_tensor("check of 02.3"), values.T)  # a mapping never changes a value
         received, _ = engine.report.exchange_bytes_per_tile
@@ -338,16 +305,16 @@ class _Endless(Exception):
 
 
 def _countdown(answer: Callable[..., Any]) -> Passed:
-    graph = _graph()
+    graph = graph_of()
     left, ticks = graph.add_variable(INT, (), "left"), graph.add_variable(INT, (), "ticks")
     for name, tensor in (("left", left), ("ticks", ticks)):
         graph.set_tile_mapping(tensor, 0)
         graph.create_host_write(f"write {name}", tensor)
         graph.create_host_read(f"read {name}", tensor)
     tried = "a countdown"
-    program = _program(answer, tried, graph, left, ticks)
+    program = program_of(answer, tried, graph, left, ticks)
     _guard(graph, program)
-    engine = _loaded(graph, program, tried)
+    engine = loaded(graph, program, tried)
     rounds = [0]
 
     def tick(_: Any) -> None:
@@ -374,7 +341,7 @@ def _countdown(answer: Callable[..., Any]) -> Passed:
             wrong.append((start, MOST_ROUNDS + 1 if rounds[0] > MOST_ROUNDS else done, rest))
     if wrong:
         raise _counted_wrongly(wrong, starts, program)
-    if not any(isinstance(p, (RepeatWhileTrue, RepeatWhileFalse)) for p in _all_of(program)):
+    if not any(isinstance(p, (RepeatWhileTrue, RepeatWhileFalse)) for p in all_of(program)):
         why = "nothing in the program repeats for as long as the device says: the most rounds were fixed when it was written."
         advice = "let the device look: RepeatWhileTrue(condition, left, round)."
         raise NotYet(tried, "right numbers, from a program with an end of its own", "a loop that decides", why, advice)
@@ -386,7 +353,7 @@ def _guard(graph: Graph, program: Program) -> None:
     """Let every loop whose end the device decides report its rounds, so that an endless one can be stopped."""
     pulse = graph.add_constant(INT, (1,), [0], "check of 02.4")
     graph.set_tile_mapping(pulse, 0)
-    for number_, loop in enumerate([p for p in _all_of(program) if isinstance(p, (RepeatWhileTrue, RepeatWhileFalse))]):
+    for number_, loop in enumerate([p for p in all_of(program) if isinstance(p, (RepeatWhileTrue, RepeatWhileFalse))]):
         loop.body = Sequence(loop.body, Copy(pulse, graph.add_device_to_host_fifo(f"check of 02.4, loop {number_}", INT, 1)))
 
 
@@ -399,7 +366,7 @@ def _counted_wrongly(wrong: list[tuple[int, int, int]], starts: tuple[int, ...],
     )
     expected = f"{counted(start, 'tick')}, and 0 left"
     why, advice = "", "follow a countdown from 1 by hand."
-    if any(isinstance(p, Repeat) for p in _all_of(program)) and len({done for _, done, _ in wrong}) == 1:
+    if any(isinstance(p, Repeat) for p in all_of(program)) and len({done for _, done, _ in wrong}) == 1:
         why = f"it ticks {ticks} times whatever it is given: the number of rounds was fixed when the program was written."
         advice = "let the device look: RepeatWhileTrue(condition, left, round)."
     elif start == 0 and len(wrong) == 1 and rest < 0:
@@ -411,7 +378,7 @@ def _counted_wrongly(wrong: list[tuple[int, int, int]], starts: tuple[int, ...],
         why, advice = "left goes down, and nobody counts.", "add 1 to ticks in every round."
     elif rest == start and ticks == 0:
         why, advice = "nothing was done at all: the round does not come to pass.", "put the round into the body of the loop."
-        if any(isinstance(p, RepeatWhileFalse) for p in _all_of(program)):
+        if any(isinstance(p, RepeatWhileFalse) for p in all_of(program)):
             why, advice = "RepeatWhileFalse goes on while left is 0, and here it is not.", "use RepeatWhileTrue."
     elif len(wrong) == 1 and start == max(starts):
         why = f"the smaller ones are right. A countdown from {start} needs more rounds than were written down."
@@ -453,13 +420,13 @@ def _faults(answer: Callable[..., Any]) -> Passed:
 
 def _fired(answer: Callable[..., Any], mapped: bool, written: bool, tried: str) -> Exception | None:
     """The error of compiling and running the program, or None. The values must be right if there is none."""
-    graph = _graph()
+    graph = graph_of()
     values, later = np.random.default_rng(205).normal(size=(2, 7)).astype(np.float32)
     source, target = graph.add_variable(FLOAT, 7, "source"), graph.add_variable(FLOAT, 7, "target")
     graph.create_host_read("check target", target)
     graph.create_host_write("check source", source)
     try:
-        program = _program(answer, tried, graph, source, target, values, mapped, written)
+        program = program_of(answer, tried, graph, source, target, values, mapped, written)
     except Broken as broken:
         if isinstance(broken.error, tuple(kind for kind, _ in FAULTS.values())):
             why = "this error comes from your function itself. The machine is to find the fault, in a program that has it."
@@ -467,7 +434,7 @@ def _fired(answer: Callable[..., Any], mapped: bool, written: bool, tried: str) 
             raise NotYet(tried, said_by(broken.error), "a program", why, advice) from None
         raise
     try:
-        engine = _loaded(graph, program, tried)
+        engine = loaded(graph, program, tried)
         with answering(tried):
             engine.run()
     except Broken as broken:

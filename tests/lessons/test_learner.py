@@ -266,6 +266,24 @@ def test_every_exercise_is_in_its_lesson_once(lesson: Any) -> None:
     assert [item.name for item in lesson.items] == sorted(item.name for item in lesson.items)
 
 
+@pytest.mark.parametrize("lesson", catalogue(), ids=lambda lesson: lesson.number)
+def test_the_minutes_are_those_of_what_there_is_to_do(lesson: Any) -> None:
+    """Words at 200 a minute, exercises at 5 to 12, mostly 8, and a minute for each prediction."""
+    (path,) = (solved for solved, _ in PAIRS if solved.stem.startswith(lesson.number))
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    reading = sum(len(source_of(cell).split()) for cell in cells if cell["cell_type"] == "markdown") / 200
+    exercises = sum(isinstance(item, Exercise) for item in lesson.items)
+    assert reading + 5 * exercises <= lesson.minutes <= reading + 12 * exercises
+    assert abs(lesson.minutes - (reading + 8 * exercises + len(lesson.items) - exercises)) <= 5
+
+
+@pytest.mark.parametrize("path", [solved for solved, _ in PAIRS], ids=lambda path: path.stem)
+def test_formulas_are_plain_text_that_reads_offline(path: Path) -> None:
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        if cell["cell_type"] == "markdown":
+            assert not re.search(r"\$|\\\(|\\\[|\\[a-z]+\{", source_of(cell)), cell["id"]
+
+
 def names_of_answers(call: str) -> set[str]:
     tree = ast.parse(call)
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - {"check"}

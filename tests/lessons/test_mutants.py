@@ -28,6 +28,8 @@ HARMLESS = {
     # Another tile is as good.
     "02.2": {"graph.set_tile_mapping(number, 1)", "graph.set_tile_mapping(total, 1)"},
     "02.5": {"graph.set_tile_mapping(target, 2)", "graph.set_tile_mapping(source, 1)"},
+    # The same number in every place of a row makes no difference to softmax.
+    "07.1": {"powers = np.exp(scores + scores.max(axis=1, keepdims=True))"},
 }
 
 
@@ -94,4 +96,4 @@ def test_damage_does_not_pass(exercise: Exercise, names_of: Callable[[str], Name
         if check(exercise.name, *answers):
             survived.add(line)
     assert survived == HARMLESS.get(exercise.name, set())
-    assert tried >= 2 or exercise.name == "02.3"  # which is one line
+    assert tried >= 2 or exercise.name in ("02.3", "07.2", "07.5")  # which have hardly anything of these kinds
