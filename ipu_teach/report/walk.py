@@ -58,12 +58,10 @@ class Walk:
 
     The steps say which way an If, a Switch or a while loop went. Where two ways begin with the same step, the first is taken.
     `spans`, with `most`: every execution of every place, up to that step of the run; or, with `keep`, of those places for
-    which it says true, given also the place around. Without both only sums are made.
+    which it says true. Without both only sums are made.
     """
 
-    def __init__(
-        self, report: Report, most: int | None = None, keep: Callable[[Place, Place | None], bool] | None = None
-    ) -> None:
+    def __init__(self, report: Report, most: int | None = None, keep: Callable[[Place], bool] | None = None) -> None:
         self.report = report
         own = _own_steps(report.profile)
         self.roots = tuple(_place(node, 0, own) for node in report.profile.programs)
@@ -72,8 +70,7 @@ class Walk:
         self._numbers = report.step_numbers
         self._steps = [own.get(n, n) for n in self._numbers.tolist()] if own else self._numbers
         places = [place for root in self.roots for place in root.walk()]
-        around = {child: place for place in places for child in place.children}
-        self._kept = {p for p in places if (most is not None if keep is None else keep(p, around.get(p)))}
+        self._kept = {p for p in places if (most is not None if keep is None else keep(p))}
         # Where nothing is kept, a part of known length is passed over in one stride.
         self._entered = {p for p in places if self._varies or any(below in self._kept for below in p.walk())}
         self._at, self._end = 0, 0

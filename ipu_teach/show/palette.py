@@ -105,7 +105,6 @@ FILL = (
     Code("over the limit", "!", "#b3261e", "#ff8a80", "x"),
 )
 
-LOST = Code("blocks lost", "O", "#b3261e", "#ff8a80", "x")
 STEADY = Code("always live", "A", "#bfc5cb", "#69717b", "")
 PARTS = Code("program of several parts", "P", "#bfc5cb", "#69717b", "")
 FIRST = Code("first report", "a", "#7cc4ee", "#2f7aa8", "")
