@@ -23,7 +23,7 @@ BUDGETS = {
     GROUND: 2400,
     "graph": 3050,
     ENGINE: 7200,
-    "cost": 2600,
+    "cost": 2660,
     "report": 2950,
     "poplibs": 6000,
     "show": 4000,
