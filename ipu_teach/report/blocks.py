@@ -127,12 +127,12 @@ class _Timeline:
     """When one tile is done with its share of each step of a run. `cut`: the step at which the order ends too early, or -1."""
 
     def __init__(self, report: Report, tile: int) -> None:
-        order = report.step_numbers
-        cycles, done = np.zeros(len(report.profile.steps)), np.zeros(len(report.profile.steps))
+        order, ipu = report.step_numbers, tile // report.target.tiles_per_ipu
+        done = np.zeros(len(report.profile.steps))
         for number in np.unique(order).tolist():
-            cycles[number], done[number] = report.step_cost(number).cycles, _done(report.phases(number), tile)
-        self._starts = np.concatenate(([0.0], np.cumsum(cycles[order])))
-        self._ends = self._starts[:-1] + done[order]
+            done[number] = _done(report.phases(number, ipu), tile)
+        self._starts = report.overlap.starts(0, len(order), slice(ipu, ipu + 1))[:, 0]
+        self._ends = self._starts + done[order]
         self._begins = {run.first for run in report.runs} | {0}
         self.cut = len(order) if report.steps_not_kept else -1
 

@@ -335,11 +335,12 @@ class Compilation:
 
 @dataclass(frozen=True, eq=False)
 class IpuStep:
-    """What one IPU does in a step: `cycles` (modelled) from its start to its end; `cycles_by_tile` (int64[tiles of the IPU]):
-    in how many of them each tile computes or exchanges."""
+    """What one IPU does in a step: `cycles` (modelled) from its start to its end, 0 if it has no part in it; `cycles_by_tile`
+    (int64[tiles of the IPU]): in how many of them each tile computes or exchanges; `start`: when it comes to it."""
 
     cycles: int
     cycles_by_tile: Array
+    start: int
 
 
 class Steps(Lazily):
