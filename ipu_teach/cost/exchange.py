@@ -81,11 +81,16 @@ class Traffic:
             self.sources * target.exchange_setup_instructions + self.sends,
         )
 
-    def duration(self, target: Target) -> int:
-        """Cycles of the phase: until every tile is done, and the last word of every sender has arrived."""
+    def done(self, target: Target) -> Array:
+        """int64[tiles]: cycles until each tile is done, and the last word that it sent has arrived."""
         sending = exchange_cycles(_effective(self.sent, self.together_sent, target), target)
         arrived = np.where(self.sent > 0, sending + target.exchange_latency_cycles, 0)
-        return int(max(self.tile_cycles(target).max(initial=0), arrived.max(initial=0)))
+        found: Array = np.maximum(self.tile_cycles(target), arrived)
+        return found
+
+    def duration(self, target: Target) -> int:
+        """Cycles of the phase: until every tile is done."""
+        return int(self.done(target).max(initial=0))
 
     def copy_cycles(self, target: Target) -> tuple[Array, Array]:
         """int64[tiles] each: (tile cycles, worker cycles) of what tiles move within their memory."""

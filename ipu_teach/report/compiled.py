@@ -24,7 +24,6 @@ from ipu_teach.cost.memory import MemoryLedger
 from ipu_teach.cost.transfers import Transfers, transfers
 from ipu_teach.graph.source import in_words
 from ipu_teach.graph.vertex import Vertex
-from ipu_teach.program import SyncType
 from ipu_teach.report.profile import (
     EXTERNAL,
     INTERNAL,
@@ -102,22 +101,21 @@ class CompiledProfile(Profile):
 
     @cached_property
     def steps(self) -> tuple[StepFacts, ...]:
-        return tuple(self._facts(step) for step in self._compiled.steps)
+        return tuple(self._facts(number, step) for number, step in enumerate(self._compiled.steps))
 
-    def _facts(self, step: p.Step) -> StepFacts:
+    def _facts(self, number: int, step: p.Step) -> StepFacts:
         transfer = with_host(step)
         return StepFacts(
             step.compute_set if isinstance(step, p.ExecuteStep) else -1,
-            self._sync(step),
+            self._sync(number, step),
             None if transfer is None else transfer[1],
             in_words(*list(dict.fromkeys(copy.line for copy in p.copies(step)))[:3]),
         )
 
-    def _sync(self, step: p.Step) -> int:
+    def _sync(self, number: int, step: p.Step) -> int:
         if isinstance(step, (p.UndefStep, p.AbortStep, p.StampStep)):
             return NO_SYNC
-        external = step.sync_type is not SyncType.INTERNAL if isinstance(step, p.SyncStep) else self.target.num_ipus > 1
-        return EXTERNAL if external else INTERNAL
+        return EXTERNAL if self.model.external(step, self.model.exchange(number)) else INTERNAL
 
     @cached_property
     def programs(self) -> tuple[ProgramNode, ...]:
@@ -146,13 +144,13 @@ class CompiledProfile(Profile):
         if not isinstance(step, p.ExecuteStep):
             return None
         measured = step.cycles if isinstance(step, p.MeasuredStep) else None
-        cycles, tiles, alone, _ = self._cost.vertex_cycles(self._compiled.graph.compute_sets[step.compute_set], measured)
+        cycles, tiles, alone, _ = self.model.vertex_cycles(self._compiled.graph.compute_sets[step.compute_set], measured)
         np.add.at(count, tiles, 1)
         np.maximum.at(longest, tiles, cycles)
         return count, longest, np.isin(np.arange(len(count)), tiles[alone])
 
     def line_on(self, number: int, tile: int) -> str:
-        compute_set = self._cost.compute_set(number)
+        compute_set = self.model.compute_set(number)
         found = Counter(
             table.line(row)
             for table in (() if compute_set is None else compute_set.tables)

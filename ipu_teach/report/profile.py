@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated
 
+import numpy as np
+
 from ipu_teach.cost import StepCost
 from ipu_teach.cost.memory import MemoryLedger
 from ipu_teach.cost.transfers import Transfers
@@ -177,6 +179,18 @@ class Profile(ABC):
         for part in self.compute_sets[which].parts if which >= 0 else ():
             found[self.codelets[part.codelet].name] += part.vertices
         return dict(found)
+
+    @cached_property
+    def external(self) -> Array:
+        """bool[steps]: in which of them all IPUs take part together."""
+        return np.array([step.sync == EXTERNAL for step in self.steps], bool)
+
+    def by_ipu(self, number: int) -> Array:
+        """int64[ipus]: how long one execution of step `number` keeps each IPU, 0 for one that has no part in it."""
+        which = self.steps[number].compute_set
+        runs = [run for part in self.compute_sets[which].parts for run in part.tiles] if which >= 0 else []
+        tiles = [np.arange(first, first + count) for first, count in runs]
+        return self.cost(number).by_ipu(bool(self.external[number]), tiles, self.target)
 
     @abstractmethod
     def cost(self, number: int) -> StepCost:

@@ -17,13 +17,13 @@ from ipu_teach.errors import InvalidOptionError, counted, did_you_mean, shown
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.report import Report
 from ipu_teach.show.facts import model_of, vertices
-from ipu_teach.show.palette import COMPUTE, HUES, LOST, Code
+from ipu_teach.show.palette import CHOSEN, COMPUTE, HUES, Code
 from ipu_teach.show.scene import Scene, Still, Tree, label, number
 from ipu_teach.show.view import View
 from ipu_teach.target import BY_HAND, COMPILED, Target
 from ipu_teach.types import Array
 
-LINE, WORST = COMPUTE.lettered("L", "line"), LOST.lettered("M", "line that takes most")
+LINE, WORST = COMPUTE.lettered("L", "line"), CHOSEN.lettered("M", "line that takes most")
 START, PART = HUES[2].lettered("S", "start of vertices"), HUES[6].lettered("P", "part of a line, or the whole")
 CODES = (LINE, WORST, START, PART)
 # What the cycles of a line go to.

@@ -105,8 +105,8 @@ FILL = (
     Code("over the limit", "!", "#b3261e", "#ff8a80", "x"),
 )
 
+CHOSEN = Code("the one in question", "!", "#b3261e", "#ff8a80", "x")
 CAUSE = Code("a cause in the chain", "*", "#000000", "#ffffff", "")
-LOST = Code("blocks lost", "O", "#b3261e", "#ff8a80", "x")
 STEADY = Code("always live", "A", "#bfc5cb", "#69717b", "")
 PARTS = Code("program of several parts", "P", "#bfc5cb", "#69717b", "")
 FIRST = Code("first report", "a", "#7cc4ee", "#2f7aa8", "")

@@ -30,15 +30,14 @@ MOST_STEPS = 3000  # of a run
 MOST_LANES = 64
 MOST_ROWS = 12  # of nested programs
 X, WIDTH, PITCH = 64.0, 640.0, 17.0
-WHICH = ("block_filter", "program_filter", "stream_copies", "buffer_bytes", "implicit_flush")
+WHICH = ("block_filter", "program_filter")
 
 
 def timeline(report: Report, blocks: int | Sequence[int] | None = None, **which: Any) -> View:
     """The run in `report` on the axis of modelled time, with the programs above it and the tiles below.
 
     `blocks`: a tile, or up to eight: their blocks take the place of the programs, as lightweight profiling has them. `which`
-    picks them as in `report.execution.blocks`: `block_filter`, `program_filter`, `stream_copies`, `buffer_bytes` and
-    `implicit_flush`.
+    picks them as in `report.execution.blocks`: `block_filter` and `program_filter`.
 
     Up to 3,000 supersteps are shown, and fewer of a run whose scene would be larger than 150 kB; more than 64 tiles share 64
     lanes, in each phase sorted by their time, of which a lane shows a mean; programs nested more than 12 deep are shown up to

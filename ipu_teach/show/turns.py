@@ -9,12 +9,12 @@ from ipu_teach.engine.scalar.observe import observe
 from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.graph.vertex import Vertex, unknown_field
 from ipu_teach.show.code import Row, rows_scene, tree
-from ipu_teach.show.palette import COMPUTE, LOST
+from ipu_teach.show.palette import CHOSEN, COMPUTE
 from ipu_teach.show.scene import number
 from ipu_teach.show.view import View
 from ipu_teach.target import Target
 
-CODES = (COMPUTE.lettered("T", "turn of a loop"), LOST.lettered("W", "turn that wrote it"))
+CODES = (COMPUTE.lettered("T", "turn of a loop"), CHOSEN.lettered("W", "turn that wrote it"))
 MOST_ROWS = 60
 
 
