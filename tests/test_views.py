@@ -421,7 +421,7 @@ def test_scripts_travel_as_their_sources_compressed() -> None:
     tape, tree = code.pop("tape"), code.pop("tree")
     for view in ("bsp", "balance"):
         code[view] = tape + code[view]
-    for view in ("program", "code", "turns"):
+    for view in ("program", "code", "turns", "tile"):
         code[view] = tree + code[view]
     for view, lines in code.items():
         assert gzip.decompress(compressed(view)).decode("utf-8").splitlines() == shared + lines

@@ -17,6 +17,7 @@ from ipu_teach.show.liveness import liveness
 from ipu_teach.show.memory import memory
 from ipu_teach.show.plot import Picture, images, picture
 from ipu_teach.show.program import program
+from ipu_teach.show.tile import tile
 from ipu_teach.show.tiles import tiles
 from ipu_teach.show.timeline import timeline
 from ipu_teach.show.turns import turns
@@ -36,6 +37,7 @@ __all__ = [
     "memory",
     "picture",
     "program",
+    "tile",
     "tiles",
     "timeline",
     "turns",
