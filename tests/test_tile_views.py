@@ -401,7 +401,7 @@ def lanes_of(made: View, which: int) -> list[list[tuple[int, int, int]]]:
     drawing, lanes = made.scene.drawings[still.lanes["workers"][0]], list[list[tuple[int, int, int]]]()
     first = len(BASE)
     for worker in range(len(still.values["busy"])):
-        bars = [tuple(int(np.broadcast_to(v, 6)[worker]) for v in (b.start, b.length, b.code)) for b in drawing.bars[3:]]
+        bars = [tuple(int(np.broadcast_to(v, 6)[worker]) for v in (b.start, b.length, b.code)) for b in drawing.bars[1:]]
         lanes.append([bar for bar in bars if bar[1] and bar[2] >= first])  # type: ignore[misc]
     return lanes
 
@@ -495,7 +495,7 @@ def test_a_tile_without_work_waits_and_holds() -> None:
     made = show.tile(report, 1)
     duration = max(report.step_cost(n).compute_duration for n in report.step_numbers.tolist())
     assert repr(made).startswith(
-        f"In mixed on tile 1: 0 modelled cycles; 0 vertices on 6 workers; it waits {duration:,} for tile "
+        f"In mixed on tile 1: it takes 0 modelled cycles; 0 vertices on 6 workers; it waits {duration:,} for tile "
     )
     assert made.data == [] and not any(lanes_of(made, 0)) and not any(isinstance(m, Tree) for m in made.scene.marks)
 

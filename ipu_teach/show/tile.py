@@ -29,7 +29,7 @@ from ipu_teach.types import Array
 IDLE, MOVES = palette.REST.lettered("I", "no vertex: the slot idles"), palette.EXCHANGE.lettered("X", "moving edges into place")
 BASE = (*CODES, IDLE, palette.WAIT, MOVES, palette.VARIABLES, *palette.MEMORY.values(), palette.GAPS)
 HUES = [palette.HUES[i] for i in (1, 3, 4, 0, 5)]  # of codelets, as far as they go
-SAY = "worker {i}: {vertices} vertices, at work {busy} modelled cycles of the tile"
+SAY = "worker {i} runs {vertices} of the vertices, and is at work {busy} modelled cycles of the tile"
 MOST_STEPS, MOST_BLOCKS, MOST_CODELETS = 24, 12, 3
 
 
@@ -142,8 +142,8 @@ def _scene(report: Report, model: CostModel, tile: int, taken: list[int], first:
 def _drawing(cost: StepCost, tile: int, by_worker: list[list[Held]], used: list[Any], target: Target) -> Drawing:
     """The slots of the workers until the slowest tile is done: the first vertices of all, the second ones, and so on."""
     (before, after), own, span = _moves(cost, tile, target), int(cost.compute_cycles[tile]), cost.compute_duration
-    bars, moves = [Bar(BASE.index(IDLE), 0, own, span, BASE.index(palette.WAIT))], BASE.index(MOVES)
-    bars += [Bar(moves, 0, before, 0), Bar(moves, own - after, after, 0)]
+    bars = [Bar(BASE.index(IDLE), 0, own, span, BASE.index(palette.WAIT) if own < span else -1)]
+    bars += [Bar(BASE.index(MOVES), start, length, 0) for start, length in ((0, before), (own - after, after)) if length]
     for k in range(max(map(len, by_worker))):
         kth = [lane[k] if k < len(lane) else None for lane in by_worker]
         shade = [len(BASE) + 2 * used.index(one.group.table.codelet) + k % 2 * (one.worker >= 0) if one else 0 for one in kth]
@@ -160,7 +160,9 @@ def _cause(cost: StepCost, tile: int, held: list[Held], by_worker: list[list[Hel
     parts = [f"{workers} x {each:,}, its busiest worker"] * bool(each)
     parts += [f"{alone:,} of vertices that have it to themselves"] * bool(alone)
     parts += [f"{moves:,} of moving edges into place"] * bool(moves)
-    text = f"{own:,} modelled cycles{' = ' * bool(parts)}{' + '.join(parts)}; {counted(len(held), 'vertex', 'vertices')}"
+    text = (
+        f"it takes {own:,} modelled cycles{' = ' * bool(parts)}{' + '.join(parts)}; {counted(len(held), 'vertex', 'vertices')}"
+    )
     text += f" on {counted(workers, 'worker')}"
     free, missing = sum(not lane for lane in by_worker), sum(one.cycles < 0 for one in held)
     text += f", {free} of them without one: {free} more of up to {each:,} cycles would take no longer" if each and free else ""
@@ -189,5 +191,8 @@ def _code(model: CostModel, used: list[Any], held: list[Held]) -> list[Row]:
         codelet, lines = one.group.table.codelet, line_cycles(one.group, one.row, model.target)
         total = max(0, one.cycles) // (1 if one.worker < 0 else model.target.num_worker_contexts)
         rows.append(row(0, f"{codelet.__name__}, vertex {one.number}", 1, total, total, PART))
-        rows += [*line_rows(lines, start_of(codelet, model.target), total)] or [row(1, why(codelet), None, total, total, PART)]
+        counted_ = [
+            each for each in line_rows(lines, start_of(codelet, model.target), total) if each[0] < 2
+        ]  # show.code has more
+        rows += counted_ or [row(1, why(codelet), None, total, total, PART)]
     return rows
