@@ -92,10 +92,9 @@ def values(rows: int, width: int) -> Array:
     return np.random.default_rng(rows).random((rows, width)).astype(np.float32)
 
 
-def ran(
-    tiles: int = 13, rows: int = 26, width: int = 9, prices: str = PRICES[0], every: int = 1, name: str = "mixed"
-) -> Report:
+def ran(prices: str = PRICES[0], every: int = 1, name: str = "mixed") -> Report:
     """Rows of two lengths on every so many tiles: `Mixed` twice, then `Large`, and some that have the tile to themselves."""
+    tiles, rows, width = 13, 26, 9
     device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
     graph = Graph(device.target)
     matrix, weights = graph.add_variable(FLOAT, (rows, width), "matrix"), graph.add_variable(FLOAT, (width,), "weights")

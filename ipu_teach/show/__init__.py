@@ -3,9 +3,9 @@
 `bsp(report)` is a run as an animation of its supersteps, `bsp(report, other)` two runs on one axis, `timeline(report)` a run on
 the axis of time, to zoom into, `program(report)` its program tree with counts and cycles, `exchange(report)` who sends what to
 whom, `balance(report)` why tiles wait. `memory(report)` says what each tile holds, `liveness(report)` what is live when,
-`tiles(tensor)` where each element lives. `code(report, Codelet)` has the lines of a codelet with their cycles,
-`turns(Codelet, element, …)` what the loops of one vertex did, turn by turn. `explore(build, …)` puts sliders to any of them.
-`picture` and `images` are ordinary plots.
+`tiles(tensor)` where each element lives. `tile(report, tile)` opens a tile, `code(report, Codelet)` has the lines of a codelet
+with their cycles, `turns(Codelet, element, …)` what the loops of one vertex did, turn by turn. `explore(build, …)` puts sliders
+to any of them. `picture` and `images` are ordinary plots.
 """
 
 from ipu_teach.show.balance import balance

@@ -55,7 +55,7 @@ EXTRA.tree = (kit) => {
         pen.fillStyle = line;
         if (row % 2) { pen.globalAlpha = 0.18; pen.fillRect(mark.x - 4, top, mark.width + 8, mark.pitch); pen.globalAlpha = 1; }
         if (inner[i]) kit.text(pen, open[i] ? "\u2212" : "+", x, base, 13, "left", soft);
-        kit.fitted(mark.labels[i], x + 14, base, place(0) - (tight ? 30 : 50) - x, 12, kit.ink.ink);
+        kit.fitted(mark.labels[i], x + 14, base, place(0) - 52 - x, 12, kit.ink.ink);
         shown.forEach((c, k) => kit.text(pen, mark.cells[i * columns + c], place(k), base, 12, "right", kit.ink.ink));
         if (share[i]) {
           pen.fillStyle = kit.brushes[code[i]];
