@@ -16,9 +16,10 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 SHARED = ("layout.js", "player.js")  # what every page has
 ALONE = ("widget.js",)
-# By file: who needs it.
-TREES = ("program.js", "code.js", "turns.js", "tile.js")
-ALSO = {"tape.js": ("bsp.js", "balance.js"), "tree.js": TREES}
+ALSO = {
+    "tape.js": ("bsp.js", "balance.js"),
+    "tree.js": ("program.js", "code.js", "turns.js", "tile.js"),
+}  # by file: who needs it
 
 
 def stripped(name: str) -> str:
