@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,14 +33,18 @@ from ipu_teach import (
 )
 from ipu_teach.errors import IPUTeachError
 from ipu_teach.poplibs import poplin
-from ipu_teach.program import Execute, Repeat, Sequence
-from ipu_teach.show.code import CODES
+from ipu_teach.program import Copy, Execute, Repeat, Sequence
+from ipu_teach.show import palette
+from ipu_teach.show.code import CODES, WORST
 from ipu_teach.show.paint import paint
-from ipu_teach.show.scene import Tree
+from ipu_teach.show.scene import Lanes, Tree
 from ipu_teach.show.shapes import Boxes, Words
+from ipu_teach.show.svg import svg
+from ipu_teach.show.tile import BASE
 from ipu_teach.show.view import View
 from ipu_teach.target import PRICES
 from ipu_teach.types import Array
+from tests.test_views import ROOT, Tags, contrast
 
 
 class Mixed(Vertex):
@@ -83,8 +92,9 @@ def values(rows: int, width: int) -> Array:
     return np.random.default_rng(rows).random((rows, width)).astype(np.float32)
 
 
-def ran(tiles: int = 13, rows: int = 26, width: int = 9, prices: str = PRICES[0], every: int = 1) -> Report:
+def ran(prices: str = PRICES[0], every: int = 1, name: str = "mixed") -> Report:
     """Rows of two lengths on every so many tiles: `Mixed` twice, then `Large`, and some that have the tile to themselves."""
+    tiles, rows, width = 13, 26, 9
     device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
     graph = Graph(device.target)
     matrix, weights = graph.add_variable(FLOAT, (rows, width), "matrix"), graph.add_variable(FLOAT, (width,), "weights")
@@ -92,7 +102,7 @@ def ran(tiles: int = 13, rows: int = 26, width: int = 9, prices: str = PRICES[0]
     graph.set_tile_mapping(weights, 0)
     graph.set_initial_value(matrix, values(rows, width))
     graph.set_initial_value(weights, 1.0)
-    mixed, large, whole = (graph.add_compute_set(name) for name in ("mixed", "large", "whole"))
+    mixed, large, whole = (graph.add_compute_set(name) for name in (name, "large", "whole"))
     for row in range(rows):
         tile = row * tiles // rows // every * every
         for part in (matrix[row], half[row], out[row], count[row]):
@@ -347,3 +357,251 @@ def test_what_turns_does_not_take() -> None:
         "show.turns() was given 3, which is no vertex class.\n"
         "  next:  give a class and values of its fields, or what observe() returned."
     )
+
+
+# --- tile -------------------------------------------------------------------------------------------------------------
+
+
+def work(tiles: int, vertices: int, of: int = 0) -> tuple[Report, list[tuple[int, int]]]:
+    """Sums of rows of uneven lengths, all on a few tiles; the tile and the cycles of each vertex, as `observe` counts them."""
+    device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
+    graph = Graph(device.target)
+    rng = np.random.default_rng(vertices)
+    lengths = rng.integers(1, 40, vertices)
+    rows = [graph.add_variable(FLOAT, (int(n),), f"row{i}") for i, n in enumerate(lengths)]
+    out, compute_set, placed = graph.add_variable(FLOAT, (vertices,), "out"), graph.add_compute_set("sums"), []
+    for i, row in enumerate(rows):
+        tile = int(rng.integers(0, of or tiles))
+        for part in (row, out[i]):
+            graph.set_tile_mapping(part, tile)
+        graph.set_initial_value(row, 1.0)
+        graph.set_tile_mapping(graph.add_vertex(compute_set, Added, x=row, out=out[i]), tile)
+        placed.append((tile, observe(Added, x=np.ones(int(lengths[i]))).cycles))
+    engine = Engine(graph, Execute(compute_set))
+    engine.load(device)
+    engine.run()
+    return engine.report, placed
+
+
+class Added(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        total = 0.0
+        for i in range(len(self.x)):
+            total += self.x[i]
+        self.out = total
+
+
+def lanes_of(made: View, which: int) -> list[list[tuple[int, int, int]]]:
+    """By worker, (start, cycles, code) of what its lane shows of vertices, as drawn."""
+    still = made.scene.stills[which]
+    drawing, lanes = made.scene.drawings[still.lanes["workers"][0]], list[list[tuple[int, int, int]]]()
+    first = len(BASE)
+    for worker in range(len(still.values["busy"])):
+        bars = [tuple(int(np.broadcast_to(v, 6)[worker]) for v in (b.start, b.length, b.code)) for b in drawing.bars[1:]]
+        lanes.append([bar for bar in bars if bar[1] and bar[2] >= first])  # type: ignore[misc]
+    return lanes
+
+
+@pytest.mark.parametrize(("tiles", "vertices", "of"), [(1, 1, 0), (1, 400, 0), (13, 60, 0), (64, 90, 7), (1472, 40, 3)])
+def test_workers_run_what_the_plain_schedule_says(tiles: int, vertices: int, of: int) -> None:
+    report, placed = work(tiles, vertices, of)
+    slowest = int(np.argmax(report.compute_cycles_per_tile))
+    for tile in {slowest, placed[0][0]}:
+        made = show.tile(report, None if tile == slowest else tile)
+        free, expected = [0] * 6, [list[tuple[int, int]]() for _ in range(6)]
+        for cycles_ in [c for t, c in placed if t == tile]:  # each on the worker that is free first
+            worker = free.index(min(free))
+            expected[worker].append((6 * free[worker], 6 * cycles_))
+            free[worker] += cycles_
+        assert [[bar[:2] for bar in lane] for lane in lanes_of(made, 0)] == expected
+        codes = [[bar[2] for bar in lane] for lane in lanes_of(made, 0)]
+        assert all(a != b for lane in codes for a, b in zip(lane, lane[1:], strict=False))  # neighbours are told apart
+        assert 6 * max(free) == report.compute_cycles_per_tile[tile] == made.scene.drawings[1].bars[0].length
+        still = made.scene.stills[0]
+        assert still.values["busy"].tolist() == [6 * f for f in free]
+        assert still.values["vertices"].tolist() == [len(lane) for lane in expected]
+        told_of = sorted((int(row["worker"]), int(row["start"].replace(",", "")), cycles(row["cycles"])) for row in made.data)
+        assert told_of == sorted((w, *bar) for w, lane in enumerate(expected) for bar in lane)
+        text, idle = repr(made), sum(not lane for lane in expected)
+        assert f"{6 * max(free):,} modelled cycles = 6 x {max(free):,}, its busiest worker" in text
+        assert (f"{idle} of them without one: {idle} more of up to {max(free):,} cycles" in text) == bool(idle)
+        waits = int(report.compute_cycles_per_tile.max()) - 6 * max(free)
+        assert (f"it waits {waits:,} for tile {slowest}" in text) == bool(waits)
+        assert len(made._repr_html_()) < (60_000 if vertices > 100 else 40_000)
+
+
+def test_the_picture_of_a_tile_has_the_widths_of_its_cycles() -> None:
+    made = show.tile(work(13, 60)[0])
+    workers, lanes = made.scene.marks[0], lanes_of(made, 0)
+    assert isinstance(workers, Lanes)
+    scale, drawn = workers.width / made.scene.drawings[1].span, Counter[int]()
+    for shape in paint(made.scene, made.scene.poster, whole=True):
+        if isinstance(shape, Boxes) and shape.code >= len(BASE):
+            for _, _, width, high in shape.boxes.tolist():
+                drawn[shape.code] += width * round(high / (workers.height / 6) + 0.16)
+    expected = Counter[int]()
+    for lane in lanes:
+        for _, length, code in lane:
+            expected[code] += length * scale  # type: ignore[assignment]
+    assert drawn.keys() == expected.keys() and all(drawn[c] == pytest.approx(expected[c], abs=0.5) for c in drawn)
+
+
+@pytest.mark.parametrize("tile", [0, 12])
+def test_its_memory_is_the_ledgers(tile: int) -> None:
+    report = ran()
+    made = show.tile(report, tile)
+    memory = made.scene.mark("memory")
+    assert isinstance(memory, Lanes)
+    [bar] = made.scene.drawings[0].bars
+    sizes = {name.rsplit(" ", 1)[0]: int(size) for name, size in zip(memory.labels, np.asarray(bar.length), strict=True)}
+    held = report.memory.by_category(tile)
+    assert sum(sizes.values()) == report.memory.held_per_tile[tile] and f"{sum(sizes.values()):,} of 638,976" in memory.heading
+    assert sizes["stacks"] == held["Stacks"] and sizes["vertex code"] == held["Vertex code"]
+    assert sizes["matrix"] == 4 * 9 * 2 and sizes["half"] == 2 * 2 and sizes.get("weights") == (4 * 9 if tile == 0 else None)
+    assert [int(name.rsplit(" ", 1)[1].replace(",", "")) for name in memory.labels] == list(sizes.values())
+
+
+def test_steps_and_vertices_that_have_the_tile_to_themselves() -> None:
+    report = ran()
+    made = show.tile(report, 0)
+    steps = [s.label for s in made.scene.stills]
+    assert steps == ["mixed on tile 0", "large on tile 0", "whole on tile 0"]
+    assert [s.cycles for s in made.scene.stills] == [
+        report.step_cost(n).compute_duration for n in dict.fromkeys(report.step_numbers.tolist())
+    ]
+    assert made.scene.stills[int(made.scene.frames[made.scene.poster])].label == "mixed on tile 0"
+    thirds, alone = (observe(c, report.target, x=np.ones(11)).cycles for c in (Thirds, Alone))
+    whole = [row for row in made.data if row["step"] == "whole on tile 0"]
+    assert [(row["worker"], row["codelet"], cycles(row["start"]), cycles(row["cycles"])) for row in whole] == [
+        ("all", "Thirds", 0, thirds), ("all", "Alone", thirds, alone)]  # fmt: skip
+    lanes = lanes_of(made, 2)
+    assert all([bar[:2] for bar in lane] == [(0, thirds), (thirds, alone)] for lane in lanes)
+    assert f"{thirds + alone:,} modelled cycles = {thirds + alone:,} of vertices that have it to themselves" in repr(
+        show.tile(report, 0, "whole")
+    )
+    assert "it waits" in repr(show.tile(report, 12, "whole")) and "for tile 0" in repr(show.tile(report, 12, "whole"))
+    given = next(row for row in show.tile(report, 0, "mixed").data if row["vertex"] == "1")
+    assert cycles(given["cycles"]) == 6 * 1000  # its estimate
+    [tree] = [m for m in made.scene.marks if isinstance(m, Tree)]
+    assert tree.labels[0] == "Mixed, vertex 1" and tree.labels[1] == "given or decided by data, not by lines"
+
+
+def test_a_tile_without_work_waits_and_holds() -> None:
+    report = ran(every=4)
+    made = show.tile(report, 1)
+    duration = max(report.step_cost(n).compute_duration for n in report.step_numbers.tolist())
+    assert repr(made).startswith(
+        f"In mixed on tile 1: it takes 0 modelled cycles; 0 vertices on 6 workers; it waits {duration:,} for tile "
+    )
+    assert made.data == [] and not any(lanes_of(made, 0)) and not any(isinstance(m, Tree) for m in made.scene.marks)
+
+
+def test_moving_edges_into_place_is_a_part_of_the_tiles_time() -> None:
+    device = IPUModel("ipu2", tiles_per_ipu=2).create_device()
+    graph = Graph(device.target)
+    matrix, out = graph.add_variable(FLOAT, (8, 8), "matrix"), graph.add_variable(FLOAT, (8,), "out")
+    for part in (matrix, out):
+        graph.set_tile_mapping(part, 0)
+    graph.set_initial_value(matrix, 1.0)
+    compute_set = graph.add_compute_set("columns")
+    for i in range(8):
+        graph.set_tile_mapping(graph.add_vertex(compute_set, Added, x=matrix[:, i], out=out[i]), 0)
+    engine = Engine(graph, Execute(compute_set))
+    engine.load(device)
+    engine.run()
+    report, one = engine.report, observe(Added, x=np.ones(8)).cycles
+    made = show.tile(report)
+    # docs/model.md: 64 pieces of 4 bytes on six workers: 36 to start, 44.5 a piece, one for 8 bytes.
+    moves = 6 * int(np.ceil(36 + 44.5 * 11 + 256 / 8 / 6))
+    assert report.compute_cycles_per_tile[0] == moves + 6 * 2 * one
+    assert f"= 6 x {2 * one}, its busiest worker + {moves:,} of moving edges into place; 8 vertices" in repr(made)
+    assert [lane[0][0] for lane in lanes_of(made, 0)] == [moves] * 6
+    besides = show.code(report).data[-1]
+    assert besides["line"].startswith("besides: moving edges") and cycles(besides["compiled"]) == np.ceil(
+        36 * 6 + 44.5 * 64 + 32
+    )
+
+
+def test_its_code_is_that_of_show_code() -> None:
+    report, _ = work(13, 26)
+    made = show.tile(report)
+    [tree] = [m for m in made.scene.marks if isinstance(m, Tree)]
+    longest = max(made.data, key=lambda row: cycles(row["cycles"]))
+    assert tree.labels[0] == f"Added, vertex {longest['vertex']}" and cycles(tree.cells[1]) == cycles(longest["cycles"]) / 6
+    total = sum(cycles(tree.cells[3 * i + 1]) for i, depth in enumerate(tree.depth.tolist()) if depth == 1)
+    assert total == cycles(tree.cells[1])
+    assert any(code == CODES.index(WORST) for code in tree.code.tolist())
+
+
+def test_what_tile_does_not_take() -> None:
+    report = ran()
+    assert told(show.tile, 3) == "show.tile() was given 3, which is no report.\n  next:  give it engine.report."
+    assert told(show.tile, report, 99) == "There is no tile 99.\n  next:  there are 13 tiles, from 0."
+    assert told(show.tile, report, 0, "mixd") == (
+        "show.tile() was asked for 'mixd', which no step of the run is.\n"
+        "  next:  did you mean 'mixed'? there are mixed, large, whole."
+    )
+    assert told(show.tile, Report.sample("products"), 0).startswith("show.tile() was given a report from a file, which holds")
+    device = IPUModel("ipu2", tiles_per_ipu=2).create_device()
+    graph = Graph(device.target)
+    a, b = (graph.add_variable(FLOAT, (4,), name) for name in "ab")
+    for i, variable in enumerate((a, b)):
+        graph.set_tile_mapping(variable, i)
+    graph.set_initial_value(a, 1.0)
+    engine = Engine(graph, Copy(a, b))
+    engine.load(device)
+    assert told(show.tile, engine.report).startswith("show.tile() was given a report in which nothing has run.")
+    engine.run()
+    assert told(show.tile, engine.report) == "show.tile() was given a run without vertices.\n  next:  execute a compute set."
+    assert told(show.code, engine.report).endswith(", of which no vertex ran.\n  next:  execute a compute set.")
+
+
+# --- the contract -----------------------------------------------------------------------------------------------------
+
+
+def made_views(name: str = "mixed") -> list[View]:
+    report = ran(name=name)
+    return [show.tile(report), show.code(report), show.code(observe(Mixed, a=[1, 2], b=[3, 4])),
+            show.turns(Prefix, 1, x=[1, 2, 3], y=3)]  # fmt: skip
+
+
+def hashes() -> list[str]:
+    return [hashlib.sha256((v._repr_html_() + repr(v)).encode()).hexdigest() for v in made_views()]
+
+
+def test_a_view_is_a_picture_a_table_and_a_player(tmp_path: Path) -> None:
+    for made in made_views():
+        found = Tags(made._repr_html_())
+        [image] = found.tags["img"]
+        assert (
+            image["alt"] == made.alt
+            and "\n" not in made.alt
+            and "modelled" in made.alt
+            and len(re.findall(r"\d", made.alt)) >= 3
+        )
+        assert len(found.tags["tr"]) == min(24, len(made.data)) + 1 and len(made._repr_html_()) < 40_000
+        assert "http" not in made._repr_html_() and len(found.tags["script"]) == 1
+        assert made.save(tmp_path / "a.png", dark=True).read_bytes()[:4] == b"\x89PNG"
+        codes = [made.scene.codes[i] for i in made.scene.legend]
+        assert len({code.letter for code in codes}) == len(codes)
+        for code in codes:
+            for colour in (code.light, code.dark):
+                assert contrast(palette.ink_on(colour), colour) >= 4.5
+
+
+@pytest.mark.parametrize("name", ["</script><script>alert(1)</script>", "😀\n\x00", "long " * 2_000])
+def test_any_name_is_text(name: str) -> None:
+    for made in made_views(name):
+        page = made._repr_html_()
+        assert len(Tags(page).tags["script"]) == 1 and "<script>alert" not in page and len(page) < 60_000
+        assert "<script>" not in svg(made.scene)
+
+
+def test_the_same_bytes_in_another_process() -> None:
+    code = "from tests.test_tile_views import hashes\nprint(*hashes())"
+    env = {**os.environ, "PYTHONHASHSEED": "7"}
+    there = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, env=env)
+    assert there.stdout.split() == hashes()

@@ -419,7 +419,7 @@ def test_scripts_travel_as_their_sources_compressed() -> None:
     shared = code.pop("layout") + code.pop("link") + code.pop("player")
     assert words_of(player()) == shared
     assert words_of(own_script("widget")) == code.pop("widget") and own_script("tiles") == ""
-    for also, views in {"tape": ("bsp", "balance"), "board": ("run",), "tree": ("program", "code", "turns")}.items():
+    for also, views in {"tape": ("bsp", "balance"), "board": ("run",), "tree": ("program", "code", "turns", "tile")}.items():
         part = code.pop(also)
         for view in views:
             code[view] = part + code[view]

@@ -2,11 +2,12 @@
 
 `bsp(report)` is a run as an animation of its supersteps, `bsp(report, other)` two runs on one axis, `run(recording)` a run with
 its numbers, which travel and change, `timeline(report)` a run on the axis of time, to zoom into, `program(report)` its program
-tree with counts and cycles, `exchange(report)` who sends what to whom, `balance(report)` why tiles wait. `memory(report)` says
-what each tile holds, `liveness(report)` what is live when, `tiles(tensor)` where each element lives. `code(report, Codelet)`
-has the lines of a codelet with their cycles, `turns(Codelet, element, …)` what the loops of one vertex did, turn by turn.
-Views of one report on a page follow each other. `explore(build, …)` puts sliders to any of them. `picture` and `images` are
-ordinary plots.
+tree with counts and cycles, `exchange(report)` who sends what to whom, `balance(report)` why tiles wait, `host(report)` the
+host beside the device. `tile(report, tile)` opens a tile, `code(report, Codelet)` has the lines of a codelet with its prices,
+`turns(Codelet, element, …)` what the loops of one vertex did, turn by turn. `memory(report)` says what each tile holds,
+`liveness(report)` what is live when, `tiles(tensor)` where each element lives. `sweep(found)` sets runs side by side.
+`numbers(FLOAT, HALF)` are number lines, `machine(device)` is a zoom from a tile to 64 IPUs. Views of one report on a page
+follow each other. `explore(build, …)` puts sliders to any of them. `picture` and `images` are ordinary plots.
 """
 
 from ipu_teach.show.balance import balance
@@ -19,6 +20,7 @@ from ipu_teach.show.memory import memory
 from ipu_teach.show.plot import Picture, images, picture
 from ipu_teach.show.program import program
 from ipu_teach.show.run import run
+from ipu_teach.show.tile import tile
 from ipu_teach.show.tiles import tiles
 from ipu_teach.show.timeline import timeline
 from ipu_teach.show.turns import turns
@@ -39,6 +41,7 @@ __all__ = [
     "picture",
     "program",
     "run",
+    "tile",
     "tiles",
     "timeline",
     "turns",

@@ -74,7 +74,7 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
     if not isinstance(chosen, type) or chosen not in found:
         asked = getattr(codelet, "__name__", codelet)
         raise InvalidOptionError(f"""show.code() was asked for {shown(asked)}, of which no vertex ran.
-            next:  {did_you_mean(asked, named)}{f"those of {', '.join(named)} did." if named else "run one."}""")
+            next:  {did_you_mean(asked, named)}{f"those of {', '.join(named)} did." if named else "execute a compute set."}""")
     name, total, ran, target = chosen.__name__, spent[chosen], found[chosen], model.target
     start, lines = _priced(ran, target)
     if not lines and not of_library(chosen):
@@ -158,7 +158,7 @@ def line_rows(lines: Lines, start: float, total: float, others: tuple[float, Lin
         text = f"{line.number}: {line.text}" if line.method == main else f"{line.method} {line.number}: {line.text}"
         yield row(1, text, times, cycles, total, WORST if cycles == worst else LINE, *[spent.get(line, 0)] * bool(others))
         for name, part in lines.parts[line].items() if len(lines.parts[line]) > 1 else ():
-            again = [there.parts[line].get(name, 0)] * bool(others)
+            again = [there.parts.get(line, {}).get(name, 0)] * bool(others)
             yield row(2, NAMED[name], None, part, total, PART, *again)
 
 

@@ -17,7 +17,7 @@ from ipu_teach.show.view import View, own_script, player
 
 Setting = Sequence[Any]
 # What a widget can show.
-VIEWS = ("balance", "bsp", "code", "exchange", "liveness", "memory", "program", "tiles", "timeline", "turns")
+VIEWS = ("balance", "bsp", "code", "exchange", "liveness", "memory", "program", "tile", "tiles", "timeline", "turns")
 
 
 class Explore:

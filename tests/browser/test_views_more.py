@@ -14,6 +14,7 @@ import pytest
 from ipu_teach import show
 from ipu_teach.show.scene import Curve, Flame, Lanes, Matrix, Stack, Tape, Tree, number
 from ipu_teach.show.view import View
+from tests.test_tile_views import Mixed, Prefix, ran
 
 from . import programs
 from .conftest import Lab, violations
@@ -457,3 +458,71 @@ def test_names_are_text_and_axe_finds_nothing(page: Any, tmp_path: Path, dark: b
         press(page, "End", "ArrowDown")
         assert page.evaluate("typeof hacked") == "undefined"
         assert violations(page) == [], name
+
+
+# --- a tile, lines and turns ------------------------------------------------------------------------------------------
+
+
+def test_a_tile_plays_through_its_steps(page: Any, opened: Opener) -> None:
+    report = ran()
+    made = show.tile(report, 0)
+    scene = made.scene
+    canvas = opened(made)
+    assert place(page) == scene.poster + 1
+    for still in scene.stills[scene.poster :]:
+        assert status(page).split(". ", 1)[1] == f"{still.label}, {still.cycles:,} modelled cycles; {still.note}."
+        press(page, "ArrowRight")
+    press(page, "Home")
+    assert page.evaluate("document.querySelector('.ipu-live').ipuPlayer.at") == 0
+    press(page, " ")
+    page.wait_for_function("(() => { const p = document.querySelector('.ipu-live').ipuPlayer; return p.at > 0.1; })()")
+    press(page, " ", "Home", "ArrowRight", "ArrowDown")
+    still = scene.stills[0]
+    assert said(page) == f"worker 0 runs {still.values['vertices'][0]} of the vertices, and is at work " + (
+        f"{still.values['busy'][0]:,} modelled cycles of the tile"
+    )
+    memory = scene.mark("memory")
+    assert isinstance(memory, Lanes)
+    point(canvas, memory.x + 5, memory.y + memory.height / memory.count / 2)
+    assert said(page) == f"{memory.labels[0]} bytes"
+    tree = next(m for m in scene.marks if isinstance(m, Tree))
+    point(canvas, tree.x + 40, tree.y + tree.pitch / 2, "click")  # folds the first codelet
+    assert said(page).endswith("; folded, 1 below.")
+    assert words(page).count(tree.labels[1]) == tree.labels.count(tree.labels[1]) - 1
+
+
+@pytest.mark.parametrize("width", [380, 1280])
+def test_lines_and_turns_by_keys(page: Any, opened: Opener, width: int) -> None:
+    made = show.code(ran(), Mixed)
+    opened(made)
+    page.set_viewport_size({"width": width, "height": 1400})
+    for number_of, row in enumerate(made.data[:5]):
+        press(page, "ArrowDown")
+        told = said(page)
+        assert told.startswith(f"{' '.join(row['line'].split())}, level ") and f"compiled {row['compiled']}" in told, number_of
+    drawn = words(page)
+    assert {row["share"] for row in made.data} <= set(drawn) and ("52" in drawn) == (width == 1280)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    press(page, "ArrowUp", "ArrowLeft", "ArrowLeft")
+    assert said(page).startswith("Mixed, level 1")
+    opened(show.turns(Prefix, 2, x=[1, 2, 3, 4], y=4))
+    press(page, "w")
+    assert said(page) == "3: total = 6.0; i = 2; stores y[2], level 1: line 3, cycles 6."
+    page.get_by_role("button", name="Next that wrote it").click()
+    assert said(page).startswith("3: total")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_axe_finds_nothing_in_a_tile_and_its_code(page: Any, tmp_path: Path, dark: bool) -> None:
+    if "IPU_TEACH_AXE" not in os.environ:
+        pytest.skip("IPU_TEACH_AXE is unset: it names axe-core's axe.min.js")
+    page.emulate_media(color_scheme="dark" if dark else "light", reduced_motion="reduce")
+    report = ran(name=HOSTILE)
+    for made in (show.tile(report), show.code(report, Mixed), show.turns(Prefix, 2, x=[1, 2, 3, 4], y=4)):
+        page.goto(made.save(tmp_path / "a.html").as_uri())
+        page.locator(".ipu-live").wait_for()
+        page.locator("summary").click()
+        page.locator(".ipu-live").focus()
+        press(page, "End", "ArrowDown")
+        assert page.evaluate("typeof hacked") == "undefined"
+        assert violations(page) == [], made.scene.view

@@ -45,16 +45,18 @@ EXTRA.tree = (kit) => {
   const draw = {
     tree(mark) {
       const tight = mark.width < 560, lit = kit.chosen && kit.chosen.mark === mark ? kit.chosen.i : -1, long = tight ? 30 : BAR, right = mark.x + mark.width, { soft, line } = kit.ink;
-      const place = (k) => right - long - 12 - (tight ? Math.min(62, mark.column) : mark.column) * (columns - 1 - k);
-      kit.text(pen, mark.heading, mark.x, mark.y - 8, 12, "left", soft);
-      mark.columns.forEach((name, k) => kit.text(pen, tight ? name.split(" ").pop() : name, place(k), mark.y - 8, 12, "right", soft));
+      // On a narrow page narrow columns make room for the words: the second and the last stay.
+      const shown = tight && mark.column < 100 && columns > 2 ? [1, columns - 1] : [...mark.columns.keys()];
+      const place = (k) => right - long - 12 - (tight ? Math.min(62, mark.column) : mark.column) * (shown.length - 1 - k);
+      kit.fitted(mark.heading, mark.x, mark.y - 8, place(0) - (tight ? 50 : 70) - mark.x, 12, soft);
+      shown.forEach((c, k) => kit.text(pen, tight ? mark.columns[c].split(" ").pop() : mark.columns[c], place(k), mark.y - 8, 12, "right", soft));
       rows.forEach((i, row) => {
         const top = mark.y + row * mark.pitch, base = top + mark.pitch * 0.7, x = mark.x + (tight ? 8 : 14) * depth[i];
         pen.fillStyle = line;
         if (row % 2) { pen.globalAlpha = 0.18; pen.fillRect(mark.x - 4, top, mark.width + 8, mark.pitch); pen.globalAlpha = 1; }
         if (inner[i]) kit.text(pen, open[i] ? "\u2212" : "+", x, base, 13, "left", soft);
-        kit.fitted(mark.labels[i], x + 14, base, place(0) - (tight ? 30 : 50) - x, 12, kit.ink.ink);
-        for (let k = 0; k < columns; k++) kit.text(pen, mark.cells[i * columns + k], place(k), base, 12, "right", kit.ink.ink);
+        kit.fitted(mark.labels[i], x + 14, base, place(0) - 52 - x, 12, kit.ink.ink);
+        shown.forEach((c, k) => kit.text(pen, mark.cells[i * columns + c], place(k), base, 12, "right", kit.ink.ink));
         if (share[i]) {
           pen.fillStyle = kit.brushes[code[i]];
           pen.fillRect(right - long, top + mark.pitch * 0.2, Math.max(1, long * share[i] / 1000), mark.pitch * 0.6);
@@ -74,7 +76,7 @@ EXTRA.tree = (kit) => {
   }
   function about(mark, i) {
     if (mark !== tree) return "";
-    const cells = mark.columns.map((name, k) => `${name} ${mark.cells[i * columns + k]}`).join(", ");
+    const cells = mark.columns.map((name, k) => [name, mark.cells[i * columns + k]]).filter(([, cell]) => cell).map((pair) => pair.join(" ")).join(", ");
     let below = 1;
     while (i + below < mark.count && depth[i + below] > depth[i]) below++;
     const folded = inner[i] ? `; ${open[i] ? "unfolded" : "folded"}, ${words(below - 1)} below` : "";

@@ -7,8 +7,9 @@ EXTRA.turns = (kit) => {
     tree.choose(wrote.find((i) => i > after) ?? wrote[0]);
   }
   if (!wrote.length) return tree;
+  tree.nodes[0].append(kit.button("Next that wrote it", next));
   return {
-    ...tree, nodes: [...tree.nodes, kit.make("div", { className: "row" }, kit.button("Next that wrote it", next))],
+    ...tree,
     help: `${tree.help} W goes to the next turn that wrote it.`, keys: { ...tree.keys, w: next },
   };
 };
