@@ -184,12 +184,15 @@ class Series:
 
 @dataclass(frozen=True, eq=False)
 class Curve(Box):
-    """Values frame by frame, as steps; `top` is what the whole height stands for, and `limit`, if not 0, gets a line."""
+    """Values frame by frame, as steps; `top` is what the whole height stands for, and `limit`, if not 0, gets a line.
+
+    With `named` the labels of frames stand below it, as far as there is room."""
 
     top: float
     unit: str
     series: tuple[Series, ...]
     limit: float = 0
+    named: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,16 +212,15 @@ class Stack(Box):
 class Tree(Rows):
     """Rows that fold: row i stands `depth[i]` deep under the nearest row above that is less deep.
 
-    `columns` are headings, `cells` the texts below them, row by row; `share` (0 to 1,000) is the length of the row's bar, in
-    the colour of `code`. `open` says which rows show what is under them at first.
+    `columns` are headings, `cells` the texts below them, row by row; `parts` are the pieces of the rows' bars from left to
+    right, thousandths of the longest by the number of their code. `open` says which rows show what is under them at first.
     """
 
     depth: Array
     labels: tuple[str, ...]
     columns: tuple[str, ...]
     cells: tuple[str, ...]
-    share: Array
-    code: Array
+    parts: Mapping[str, Array]
     open: Array
     say: str = ""
     values: Mapping[str, Array] = field(default_factory=dict)
@@ -306,8 +308,8 @@ class Scene:
     """A picture. `sentence` says in words what it shows, with its numbers; `table` says it in full: (headings, rows).
 
     `poster` is the frame that stands for the whole. `notes` say what was left out or put together. `group` is what a
-    sequence of frames up to the next `first` one is called. `sources` are texts of several lines, shown below. `link` says
-    by what views of one report follow each other, see `facts.linked` and static/link.js.
+    sequence of frames up to the next `first` one is called. `sources` are texts of several lines, shown below. `data` is
+    what the scripts of a view need besides, by name: "link" says by what views of one report follow each other.
     """
 
     view: str
@@ -324,7 +326,7 @@ class Scene:
     notes: tuple[str, ...] = ()
     group: str = "superstep"
     sources: tuple[str, ...] = ()
-    link: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
     def legend(self) -> list[int]:
@@ -337,7 +339,8 @@ class Scene:
             found |= {bar.rest, *np.unique(bar.code).tolist()}
         for mark in self.marks:
             found |= {s.code for s in mark.series} if isinstance(mark, Curve) else set()
-            found |= set(mark.code.tolist()) if isinstance(mark, (Flame, Tree)) else set()
+            found |= set(mark.code.tolist()) if isinstance(mark, Flame) else set()
+            found |= {int(code) for code in mark.parts} if isinstance(mark, Tree) else set()
         return [i for i, code in enumerate(self.codes) if i in found and (code.letter or code.listed)]
 
     def json(self) -> str:
@@ -357,7 +360,9 @@ class Scene:
             "group": self.group,
             "legend": self.legend,
         }
-        data |= {name: value for name, value in (("sources", self.sources), ("link", self.link)) if value}
+        if self.sources:
+            data["sources"] = self.sources
+        data |= self.data
         text = json.dumps(data, separators=(",", ":"))
         return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

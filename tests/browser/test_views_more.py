@@ -276,6 +276,26 @@ def test_liveness_goes_step_by_step(page: Any, opened: Opener) -> None:
     assert f"{int(curve.top):,} bytes" in words(page)
 
 
+def test_the_list_below_has_what_is_live_at_the_pointed_step(page: Any, opened: Opener) -> None:
+    report = programs.uneven()
+    view = show.liveness(report)
+    canvas = opened(view)
+    curve, pre = view.scene.marks[0], page.locator(".ipu-live pre")
+    assert isinstance(curve, Curve)
+
+    def listed(step: int) -> list[str]:
+        rows = sorted((v for v in report.variables.live_at(step) if v.bytes), key=lambda v: -v.bytes)
+        return [f"{v.bytes:,} {v.name}{', always' * v.always_live}" for v in rows]
+
+    for step in range(3):
+        point(canvas, curve.x + (step + 0.5) * curve.width / 3, curve.y + 20)
+        head, *lines = pre.inner_text().splitlines()
+        assert head == f"Live at step {step + 1}, bytes:"
+        assert [" ".join(line.split()) for line in lines] == listed(step)
+    press(page, "Escape", "Home", "ArrowRight", "ArrowRight")
+    assert pre.inner_text().startswith("Live at step 2, bytes:")
+
+
 def test_two_reports_have_no_button_for_what_is_always_live(page: Any, opened: Opener) -> None:
     report = programs.uneven()
     opened(show.liveness(report, programs.uneven(rows=39)))

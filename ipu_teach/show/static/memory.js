@@ -15,6 +15,23 @@ EXTRA.memory = (kit) => {
     return [button, toggle];
   }
   const [limit, toggleLimit] = switchOf("limit", "Scale to the limit"), [gaps, toggleGaps] = switchOf("gaps", "Include gaps");
+  // The variables of the chosen tile, else of the fullest, at its fullest moment.
+  const [names, kinds, packed] = scene.held, cells = scene.marks[0], kind = array(scene.held, "kind", packed, cells.count);
+  const held = kit.make("pre", { tabIndex: 0 });
+  held.style.maxHeight = "12em";
+  held.setAttribute("role", "group");
+  held.setAttribute("aria-label", "Variables of a tile");
+  function say(s) {
+    const value = (name, i) => of(array(s.values, name, s.values[name], cells.count), i), { chosen } = kit;
+    let at = 0;
+    for (let i = 1; i < cells.count; i++) if (value("total", i) > value("total", at)) at = i;
+    if (chosen && (chosen.mark === cells || chosen.mark.key !== undefined && chosen.mark === stack)) at = chosen.i;
+    const listed = [...kinds[of(kind, at)]], line = (size, name) => `${words(size).padStart(13)}  ${name}`;
+    const all = listed.pop(), few = listed.pop(), lines = [];
+    for (let i = 0; i < listed.length; i += 2) lines.push(line(listed[i + 1], names[listed[i]]));
+    if (few) lines.push(line(all, `in ${few} smaller`));
+    held.textContent = [`Variables of tile ${value("tile", at)} at its fullest moment, bytes:`, ...lines].join("\n");
+  }
   const lengthOf = (bar, i) => of(array(bar, 2, bar[2], stack.count), i);
   const bars = scene.drawings[kit.still(0).lanes[stack.name][0]][2];
 
@@ -70,7 +87,7 @@ EXTRA.memory = (kit) => {
     return inside ? Math.floor((x - mark.x) / mark.width * mark.count) : -1;
   }
   return {
-    draw, hit, nodes: [kit.make("div", { className: "row" }, limit, ...(GAPS < 0 ? [] : [gaps]))],
+    draw, hit, say, nodes: [kit.make("div", { className: "row" }, limit, ...(GAPS < 0 ? [] : [gaps])), held],
     help: `M scales the bars to the limit and back${GAPS < 0 ? "" : ", G leaves out the gaps and brings them back"}.`,
     keys: { m: toggleLimit, ...(GAPS >= 0 && { g: toggleGaps }) },
   };
