@@ -21,6 +21,7 @@ from ipu_teach.report.walk import Walk
 from ipu_teach.show import palette
 from ipu_teach.show.exchange import pattern
 from ipu_teach.show.facts import sources
+from ipu_teach.show.pack import unpack
 from ipu_teach.show.paint import BAR, COLUMN, caption, paint
 from ipu_teach.show.scene import Cells, Curve, Flame, Lanes, Matrix, Stack, Tape, Tree
 from ipu_teach.show.shapes import Boxes, Line, Raster, Words
@@ -221,6 +222,27 @@ def test_the_memory_adds_up(tiles: int) -> None:
     passing = {"variables that come and go", "exchange buffers", "host buffers", "gaps"}
     steady = sum(v for n, v in held.items() if n not in passing)
     assert np.asarray(steady).tolist() == ledger.always_live_bytes_per_tile.tolist()
+
+
+@pytest.mark.parametrize("tiles", [1, 13, 1472])
+def test_the_variables_of_a_tile_are_listed(tiles: int) -> None:
+    report = programs.uneven(tiles=tiles, rows=2 * tiles)
+    names, kinds, packed, fullest = show.memory(report).scene.data["held"]
+    assert fullest == int(report.memory.held_per_tile.argmax())
+    for tile, kind in enumerate(unpack(packed, tiles).tolist()):
+        *listed, few, left = kinds[kind]
+        expected = report.memory.at_fullest(tile)
+        assert {names[i]: size for i, size in zip(listed[::2], listed[1::2], strict=True)} == expected
+        assert (few, left) == (0, 0)
+
+
+def test_of_many_variables_on_a_tile_the_largest_are_listed() -> None:
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device().target)
+    for i in range(20):
+        graph.set_tile_mapping(graph.add_variable(FLOAT, (100 + i,), f"part {i}"), 0)
+    names, kinds, _, _ = show.memory(Engine(graph, Sequence()).report).scene.data["held"]
+    assert names == [f"part {i}" for i in range(19, 3, -1)]
+    assert kinds[0][-2:] == [4, 4 * (100 + 101 + 102 + 103)] and kinds[1] == [0, 0]
 
 
 def test_the_memory_names_the_fullest_tile_and_the_limit() -> None:

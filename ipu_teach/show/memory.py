@@ -161,8 +161,8 @@ def _scene(report: Report, most_named: int) -> Scene:
 
 
 def _variables(report: Report, shown: Array, most: int) -> list[object]:
-    """[names, the different lists of (name, bytes) by turns with what is left, which of them each cell has]: the largest
-    variables of each tile at its fullest moment."""
+    """[names, the different lists of (name, bytes) by turns with what is left, which of them each cell has, the fullest cell]:
+    the largest variables of each tile at its fullest moment."""
     names: dict[str, int] = {}
     kinds: dict[tuple[int, ...], int] = {}
     of = []
@@ -171,7 +171,8 @@ def _variables(report: Report, shown: Array, most: int) -> list[object]:
         listed = [part for name, size in here[:most] for part in (names.setdefault(label(name, 40), len(names)), size)]
         left = here[most:]
         of.append(kinds.setdefault((*listed, len(left), sum(size for _, size in left)), len(kinds)))
-    return [list(names), [list(kind) for kind in kinds], pack(np.array(of))]
+    fullest = int(np.argmax(report.memory.held_per_tile[shown]))
+    return [list(names), [list(kind) for kind in kinds], pack(np.array(of)), fullest]
 
 
 def _fullest_of(total: Array, each: int, tiles_per_ipu: int) -> Array:

@@ -188,6 +188,22 @@ def test_the_memory_says_every_tile(page: Any, opened: Opener) -> None:
     assert not any(w.startswith("limit ") for w in words(page))
 
 
+def test_the_variables_of_the_chosen_tile_stand_below(page: Any, opened: Opener) -> None:
+    report = programs.uneven()
+    opened(show.memory(report))
+    pre = page.locator(".ipu-live pre")
+
+    def listed() -> tuple[str, dict[str, int]]:
+        head, *lines = pre.inner_text().splitlines()
+        return head, {name: int(size.replace(",", "")) for size, name in (line.split(maxsplit=1) for line in lines)}
+
+    fullest = int(report.memory.held_per_tile.argmax())
+    assert listed() == (f"Variables of tile {fullest} at its fullest moment, bytes:", report.memory.at_fullest(fullest))
+    for tile in range(13):
+        press(page, "ArrowDown")
+        assert listed() == (f"Variables of tile {tile} at its fullest moment, bytes:", report.memory.at_fullest(tile))
+
+
 def calls(page: Any, name: str) -> list[list[float]]:
     """The arguments of every call of one of the canvas's functions in one drawing of it."""
     script = """name => {
