@@ -26,7 +26,7 @@ BUDGETS = {
     "cost": 2745,
     "report": 2950,
     "poplibs": 6000,
-    "show": 4700,
+    "show": 4800,
     JAVASCRIPT: 2800,
     "lessons": 4500,
     "golden": 1160,

@@ -21,6 +21,7 @@ from ipu_teach.report.walk import Walk
 from ipu_teach.show import palette
 from ipu_teach.show.exchange import pattern
 from ipu_teach.show.facts import sources
+from ipu_teach.show.pack import unpack
 from ipu_teach.show.paint import BAR, caption, paint
 from ipu_teach.show.scene import Cells, Curve, Flame, Lanes, Matrix, Stack, Tape, Tree
 from ipu_teach.show.shapes import Boxes, Line, Raster, Words
@@ -223,6 +224,27 @@ def test_the_memory_adds_up(tiles: int) -> None:
     assert np.asarray(steady).tolist() == ledger.always_live_bytes_per_tile.tolist()
 
 
+@pytest.mark.parametrize("tiles", [1, 13, 1472])
+def test_the_variables_of_a_tile_are_listed(tiles: int) -> None:
+    report = programs.uneven(tiles=tiles, rows=2 * tiles)
+    names, kinds, packed, fullest = show.memory(report).scene.data["held"]
+    assert fullest == int(report.memory.held_per_tile.argmax())
+    for tile, kind in enumerate(unpack(packed, tiles).tolist()):
+        *listed, few, left = kinds[kind]
+        expected = report.memory.at_fullest(tile)
+        assert {names[i]: size for i, size in zip(listed[::2], listed[1::2], strict=True)} == expected
+        assert (few, left) == (0, 0)
+
+
+def test_of_many_variables_on_a_tile_the_largest_are_listed() -> None:
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device().target)
+    for i in range(20):
+        graph.set_tile_mapping(graph.add_variable(FLOAT, (100 + i,), f"part {i}"), 0)
+    names, kinds, _, _ = show.memory(Engine(graph, Sequence()).report).scene.data["held"]
+    assert names == [f"part {i}" for i in range(19, 3, -1)]
+    assert kinds[0][-2:] == [4, 4 * (100 + 101 + 102 + 103)] and kinds[1] == [0, 0]
+
+
 def test_the_memory_names_the_fullest_tile_and_the_limit() -> None:
     report = programs.uneven()
     used = report.memory.bytes_per_tile + report.memory.gaps_per_tile
@@ -385,6 +407,49 @@ def test_long_programs_share_places() -> None:
     assert len(show.liveness(report).data) == 2_500
 
 
+def listed_by_hand(report: Report, place: int) -> dict[str, int]:
+    """The live variables of a step with their bytes, from the report's table."""
+    return {v.name: v.bytes for v in report.variables.live_at(place) if v.bytes}
+
+
+@pytest.mark.parametrize("which", ["uneven", "chain"])
+def test_the_list_of_live_variables_is_the_reports(which: str) -> None:
+    report = programs.uneven() if which == "uneven" else programs.branching()[0]
+    scene = show.liveness(report).scene
+    [[title, rows, less]] = scene.data["live"]
+    assert title == "Live" and not less
+    for place in range(len(scene.frames)):
+        here = {name.removesuffix(", always"): size for name, size, parts in rows if any(a <= place < b for a, b in parts)}
+        assert here == listed_by_hand(report, place)
+    sizes = [size for _, size, _ in rows]
+    assert sizes == sorted(sizes, reverse=True)
+    two = show.liveness(report, report).scene.data["live"]
+    assert [name for name, *_ in two] == ["First report, live", "Second report, live"]
+
+
+def test_of_many_variables_the_smaller_ones_are_summed() -> None:
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device().target)
+    parts = [graph.add_variable(FLOAT, (100 + i,), f"part {i}") for i in range(60)]
+    for part in parts:
+        graph.set_tile_mapping(part, 0)
+        graph.set_initial_value(part, 0.0)
+    report = Engine(graph, Sequence(Copy(parts[0][:9], parts[1][:9]))).report
+    [[_, rows, less]] = show.liveness(report).scene.data["live"]
+    assert len(rows) == 40 and rows[0][:2] == ["part 59, always", 4 * 159]
+    assert less == {0: [20, 4 * sum(100 + i for i in range(20))]}
+
+
+def test_steps_have_names_on_the_axis() -> None:
+    scene = show.liveness(programs.uneven()).scene
+    words = [s for s in paint(scene, 0) if isinstance(s, Words)]
+    assert [w.text for w in words if w.text[:2] in ("1 ", "2 ", "3 ")] == [
+        "1 rows to 'matrix'",
+        "2 total",
+        "3 everywhere",
+        "3 steps",
+    ]
+
+
 # --- program ----------------------------------------------------------------------------------------------------------
 
 
@@ -400,10 +465,43 @@ def test_the_tree_says_runs_cycles_and_shares() -> None:
         "runs": "3",
         "modelled cycles": f"{cycles:,.0f}",
         "share": f"{100 * cycles / report.total_cycles:.1f} %",
+        **{
+            kind: f"{3 * sum(p.cycles for p in report.phases(step.step) if p.kind == kind):,}"
+            for step in report.steps()[1:2]
+            for kind in ("sync", "exchange", "compute", "host exchange")
+        },
     }
     assert rows["Repeat 3"]["runs"] == "1" and [r["depth"] for r in view_.data] == ["0", "1", "1", "2", "3", "3"]
     everywhere = next(c for c in report.compute_sets if c.name == "everywhere")
     assert f"{3 * everywhere.cycles:,} in 3 runs" in repr(view_)
+
+
+def test_bars_of_the_tree_are_split_by_what_takes_the_time() -> None:
+    report = programs.uneven()
+    scene = show.program(report).scene
+    tree = scene.marks[0]
+    assert isinstance(tree, Tree)
+    boxes = {s.code: s.boxes for s in paint(scene, 0) if isinstance(s, Boxes)}
+    assert {scene.codes[code].name for code in boxes} == {"sync", "exchange", "compute", "host exchange"}
+    for row, title in enumerate(tree.labels):
+        steps = [s for s in report.steps() if title.startswith(("Sequence", "Repeat")) or s.name in title]
+        steps = steps[1:] if row in (2, 3) else steps  # the loop begins after the stream's copy
+        for code, drawn in boxes.items():
+            cycles = sum(p.cycles for s in steps for p in report.phases(s.step) if p.kind == scene.codes[code].name)
+            here = drawn[np.isclose(drawn[:, 1], tree.y + (row + 0.2) * tree.pitch)]
+            assert here[:, 2].sum() / BAR == pytest.approx(cycles / report.total_cycles, abs=0.001)
+
+
+def test_where_cycles_depend_on_data_the_split_is_what_was_measured() -> None:
+    report, _ = programs.branching()
+    tree = show.program(report).scene.marks[0]
+    assert isinstance(tree, Tree)
+    spent: dict[str, float] = {}
+    for number in report.step_numbers.tolist():
+        for phase in report.phases(number):
+            spent[phase.kind] = spent.get(phase.kind, 0) + 1000 * phase.cycles / report.total_cycles
+    names = [code.name for code in show.program(report).scene.codes]
+    assert {names[int(code)]: part[0] for code, part in tree.parts.items()} == pytest.approx(spent, abs=1)
 
 
 def test_a_program_that_has_not_run_is_a_tree_all_the_same() -> None:
@@ -694,7 +792,7 @@ def test_captions_are_whole() -> None:
 
 def test_words_can_be_read_on_everything_and_no_two_parts_look_alike() -> None:
     codes = [*palette.MEMORY.values(), palette.VARIABLES, palette.COMING, palette.GAPS]
-    for code in (*codes, *palette.FILL, palette.STEADY, palette.PARTS, palette.FIRST, palette.SECOND):
+    for code in (*codes, *palette.FILL, palette.STEADY, palette.FIRST, palette.SECOND):
         for colour in (code.light, code.dark):
             assert contrast(palette.ink_on(colour), colour) >= 4.5, code.name
     assert len({(c.light, c.pattern) for c in codes}) == len({c.name for c in codes}) == len(codes)

@@ -200,10 +200,11 @@ def test_the_words_and_the_picture_say_the_same() -> None:
     [tree] = made.scene.marks
     assert isinstance(tree, Tree)
     worst = next(i for i, row in enumerate(made.data) if "acc +=" in row["line"])
-    assert [i for i, code in enumerate(tree.code.tolist()) if CODES[code].letter == "M"] == [worst]
+    (chosen,) = (part for code, part in tree.parts.items() if CODES[int(code)].letter == "M")
+    assert np.flatnonzero(chosen).tolist() == [worst]
     bars = [box for shape in paint(made.scene, 0) if isinstance(shape, Boxes) for box in shape.boxes.tolist()]
     widths = sorted(round(box[2] / 90, 3) for box in bars)
-    shares = sorted(max(1 / 90, round(s / 1000, 3)) for s in tree.share.tolist() if s)
+    shares = sorted(s / 1000 for part in tree.parts.values() for s in part.tolist() if s)
     assert widths == pytest.approx(shares, abs=0.002)
 
 

@@ -10,7 +10,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, show
+from ipu_teach import FLOAT, HALF, QUARTER, Engine, Graph, IPUModel, QuarterFormat, Report, show
 from ipu_teach.bench.browser import Total, find_chromium
 from ipu_teach.poplibs import poplin, poputil
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
@@ -84,6 +84,9 @@ VIEWS = {
     "liveness.svg": lambda: show.liveness(products(13)),
     "liveness_two.svg": lambda: show.liveness(products(13), products(13, keep=True)),
     "tiles.svg": a_matrix_and_its_transpose,
+    "sweep.svg": lambda: show.sweep({f"{n} tiles": products(n) for n in (2, 4, 8, 13, 26, 52)}),
+    "numbers.svg": lambda: show.numbers(FLOAT, HALF, QUARTER[QuarterFormat.F143, 0], QUARTER[QuarterFormat.F152, 0], value=0.1),
+    "machine.svg": lambda: show.machine(IPUModel("ipu2").create_device()),
 }
 
 

@@ -15,11 +15,15 @@ from ipu_teach.show.bsp import bsp
 from ipu_teach.show.code import code
 from ipu_teach.show.exchange import exchange
 from ipu_teach.show.explore import Explore, explore
+from ipu_teach.show.host import host
 from ipu_teach.show.liveness import liveness
+from ipu_teach.show.machine import machine
 from ipu_teach.show.memory import memory
+from ipu_teach.show.numbers import numbers
 from ipu_teach.show.plot import Picture, images, picture
 from ipu_teach.show.program import program
 from ipu_teach.show.run import run
+from ipu_teach.show.sweep import sweep
 from ipu_teach.show.tile import tile
 from ipu_teach.show.tiles import tiles
 from ipu_teach.show.timeline import timeline
@@ -35,12 +39,16 @@ __all__ = [
     "code",
     "exchange",
     "explore",
+    "host",
     "images",
     "liveness",
+    "machine",
     "memory",
+    "numbers",
     "picture",
     "program",
     "run",
+    "sweep",
     "tile",
     "tiles",
     "timeline",

@@ -167,7 +167,8 @@ def tree(heading: str, columns: tuple[str, ...], rows: list[Row], y: float) -> T
     depth, texts, cells, shares, codes = zip(*rows, strict=True)
     inner, share = np.append(np.diff(depth) > 0, False).astype(np.int64), np.round(1000 * np.array(shares)).astype(np.int64)
     words, shown_cells = tuple(map(label, texts)), tuple(cell for each in cells for cell in each)
-    places = (np.array(depth), words, columns, shown_cells, share, np.array(codes), inner)
+    parts = {f"{code}": np.where(np.array(codes) == code, share, 0) for code in sorted(set(codes))}
+    places = (np.array(depth), words, columns, shown_cells, parts, inner)
     return Tree("tree", heading, 16, y, 688, 20, len(rows), *places, column=68)
 
 

@@ -49,7 +49,7 @@ def linked(scene: Scene, report: Report, tiles: tuple[str, ...] = (), parts: Map
         starts = np.cumsum([0, *(report.step_cost(n).cycles for n in order)])
         known = [(start, own[n]) for start, n in zip(starts.tolist(), order, strict=False) if own[n] >= 0]
         link["moments"] = [len(known), *(pack(np.array([pair[i] for pair in known], np.int64)) for i in (0, 1))]
-    return replace(scene, link=link)
+    return replace(scene, data={**scene.data, "link": link})
 
 
 def because(view: View, report: Report, why: Why | None) -> View:

@@ -7,7 +7,7 @@ each once, however often it runs. Every number is modelled.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 import numpy as np
@@ -33,6 +33,7 @@ ONE, TWO = 3, 4
 
 MOST_STEPS = 2000  # of the programs; more are shown several to a place
 MOST_LANES = 12  # variables
+MOST_LISTED = 40  # variables below the picture
 MOST_NAMED = 4  # variables in the words for a step
 LEFT, RIGHT = 150.0, 704.0
 HIGH = 104.0  # of a curve
@@ -124,6 +125,21 @@ class _Run:
         order = [i for i in np.argsort(-size, kind="stable")[:width].tolist() if size[i]]
         return [(label(memory.names[i], 20), int(size[i]), _runs(live[:, i])) for i in order]
 
+    def listed(self, each: int) -> tuple[list[list[object]], dict[int, list[int]]]:
+        """([name, bytes, the places from .. up to which it is live] of the largest variables, how many smaller ones are live
+        at a place, with their bytes). `each` steps share a place."""
+        rows, less = list[list[object]](), dict[int, list[int]]()
+        for row in (v for v in self.report.variables.largest("bytes", len(self.report.variables)) if v.bytes):
+            parts = ((0, self.places),) if row.always_live else row.ranges
+            places = [(first // each, -(-last // each)) for first, last in parts]
+            if parts and len(rows) < MOST_LISTED:
+                rows.append([label(row.name, 40) + ", always" * row.always_live, row.bytes, places])
+                continue
+            for place in {place for first, last in places for place in range(first, last)}:
+                few, size = less.get(place, (0, 0))
+                less[place] = [few + 1, size + row.bytes]
+        return rows, less
+
 
 def _runs(flags: Array) -> list[tuple[int, int]]:
     edges = np.flatnonzero(np.diff(np.concatenate(([False], flags, [False])).astype(np.int8)))
@@ -149,7 +165,7 @@ def _scene(runs: list[_Run], most: int) -> Scene:
         _curve("fullest tile", _heading(runs), 34 + HIGH + 36, runs, 1, each, count),
     ]
     drawings: tuple[Drawing, ...] = ()
-    top = 34 + 2 * (HIGH + 36)
+    top = 34 + 2 * (HIGH + 36) + 10
     if lanes:
         values = {"bytes": np.array([size for _, size, *_ in lanes], np.int64)}
         say = "{label}: {bytes} bytes on all tiles together"
@@ -176,6 +192,8 @@ def _scene(runs: list[_Run], most: int) -> Scene:
         tuple(notes),
         "step",
     )
+    titles = ["Live"] if len(runs) == 1 else ["First report, live", "Second report, live"]
+    scene = replace(scene, data={"live": [[title, *run.listed(each)] for title, run in zip(titles, runs, strict=True)]})
     places = enumerate(runs[0].report.memory.liveness.places)
     return scene if len(runs) > 1 else linked(scene, runs[0].report, parts={node.step: i // each for i, node in places})
 
@@ -208,7 +226,7 @@ def _curve(name: str, heading: str, y: float, runs: list[_Run], which: int, each
         top = max(int(t.max()) for t in totals)
     if which == 1:
         limit = runs[0].report.target.bytes_per_tile
-    return Curve(name, heading, LEFT, y, RIGHT - LEFT, HIGH, count, max(1, top), "bytes", tuple(series), limit)
+    return Curve(name, heading, LEFT, y, RIGHT - LEFT, HIGH, count, max(1, top), "bytes", tuple(series), limit, which == 1)
 
 
 def _heading(runs: list[_Run]) -> str:

@@ -13,14 +13,16 @@ from ipu_teach.errors import counted
 from ipu_teach.report import Report, Why
 from ipu_teach.show import palette
 from ipu_teach.show.facts import because, checked, linked
+from ipu_teach.show.pack import pack
 from ipu_teach.show.palette import Code
 from ipu_teach.show.scene import GAP, Bar, Cells, Drawing, Lanes, Scene, Stack, Still, label, means, number
 from ipu_teach.show.shapes import MOST_RECTANGLES
-from ipu_teach.show.view import View
+from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
 MOST_CELLS = 4096  # more tiles are drawn several to a cell
 MOST_STACKS = 172  # more tiles are sorted, and share them
+MOST_NAMED = 16  # variables of a tile, and fewer of a scene that would be larger than 150 kB
 SIDE = 246.0  # of the square that holds the tiles
 WIDE = 688.0  # of all stacks together, at most
 RIGHT = 430.0  # where the lanes beside it begin
@@ -33,8 +35,9 @@ def memory(report: Report, *, why: Why | None = None) -> View:
     machine of more than 4,096 tiles each cell stands for several, and shows the fullest of them. `why`: a chain of causes,
     `report.why("memory")`, whose tiles get one colour. Raises `InvalidOptionError` for something that is no report.
     """
-    scene = linked(_scene(checked(report, "memory", ran=False)), report, ("tiles", "stack"))
-    return because(View(scene), report, why)
+    checked(report, "memory", ran=False)
+    view = fitting(lambda most: linked(_scene(report, most), report, ("tiles", "stack")), MOST_NAMED, 2)
+    return because(view, report, why)
 
 
 def parts(report: Report) -> list[tuple[Code, Array]]:
@@ -50,7 +53,7 @@ def parts(report: Report) -> list[tuple[Code, Array]]:
     return [(code, here) for code, here in (*found, (palette.GAPS, ledger.gaps_per_tile)) if here.any()]
 
 
-def _scene(report: Report) -> Scene:
+def _scene(report: Report, most_named: int) -> Scene:
     target, limit = report.target, report.target.bytes_per_tile
     held = parts(report)
     total = np.sum([here for _, here in held], axis=0).astype(np.int64)
@@ -153,7 +156,23 @@ def _scene(report: Report) -> Scene:
             Drawing(max(1, round(most * 1.05)), tuple(Bar(i, 0, stacks[f"part{i}"], 0) for i in range(len(held))), "bytes"),
         ),
         notes=tuple(_notes(each, stacked, report.target.num_tiles)),
+        data={"held": _variables(report, shown, most_named)},
     )
+
+
+def _variables(report: Report, shown: Array, most: int) -> list[object]:
+    """[names, the different lists of (name, bytes) by turns with what is left, which of them each cell has, the fullest cell]:
+    the largest variables of each tile at its fullest moment."""
+    names: dict[str, int] = {}
+    kinds: dict[tuple[int, ...], int] = {}
+    of = []
+    for tile in shown.tolist():
+        here = list(report.memory.at_fullest(tile).items())
+        listed = [part for name, size in here[:most] for part in (names.setdefault(label(name, 40), len(names)), size)]
+        left = here[most:]
+        of.append(kinds.setdefault((*listed, len(left), sum(size for _, size in left)), len(kinds)))
+    fullest = int(np.argmax(report.memory.held_per_tile[shown]))
+    return [list(names), [list(kind) for kind in kinds], pack(np.array(of)), fullest]
 
 
 def _fullest_of(total: Array, each: int, tiles_per_ipu: int) -> Array:

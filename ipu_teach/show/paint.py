@@ -37,6 +37,7 @@ from ipu_teach.types import Array
 
 MOST_PIECES = 900  # of a tape, drawn one by one
 STRIP = (172, 16)  # columns and rows of the raster of a long run
+TICK = 92.0  # for the name of a step
 COLUMNS = 320  # of the raster of a tape
 STACKED = 96  # rows of the raster of many stacks
 MOST_SPOKES = 24  # of a message to many; beyond that each receiver gets a dot
@@ -66,7 +67,7 @@ def paint(scene: Scene, frame: int, progress: float | None = None, whole: bool =
             case Tape():
                 yield from _tape(scene, mark, frame, progress)
             case Curve():
-                yield from _curve(mark, frame, len(scene.frames) > 1)
+                yield from _curve(scene, mark, frame)
             case Stack():
                 yield from _stack(scene, mark, still)
             case Tree():
@@ -414,7 +415,7 @@ def _steps(mark: Curve, values: Array) -> Array:
     return np.stack((x, np.repeat(mark.y + mark.height * (1 - values / (mark.top or 1)), 2)), axis=1)
 
 
-def _curve(mark: Curve, frame: int, moving: bool) -> Iterator[Shape]:
+def _curve(scene: Scene, mark: Curve, frame: int) -> Iterator[Shape]:
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
     yield Words(mark.x - 5, mark.y + 9, f"{number(mark.top)} {mark.unit}", 11, "end", "soft")
     yield Words(mark.x - 5, mark.y + mark.height, f"0 {mark.unit}", 11, "end", "soft")
@@ -429,7 +430,12 @@ def _curve(mark: Curve, frame: int, moving: bool) -> Iterator[Shape]:
         yield Line(((mark.x, y), (mark.x + mark.width, y)), 1.5)
     bottom = mark.y + mark.height
     yield Line(((mark.x, bottom), (mark.x + mark.width, bottom)), 1, "line")
-    if moving:
+    ticks = min(mark.count, int(mark.width / TICK)) if mark.named else 0
+    for i in (mark.count * k // ticks for k in range(ticks)):
+        name = scene.stills[int(scene.frames[i])].label.split(" ", 1)[-1]
+        text = label(f"{i + 1} {name}", int(mark.width / ticks / 6.2))
+        yield Words(mark.x + i * mark.width / mark.count, bottom + 12, text, 11, ink="soft")
+    if len(scene.frames) > 1:
         x = mark.x + (frame + 0.5) * mark.width / mark.count
         yield Line(((x, mark.y - 3), (x, bottom + 3)), 1.5)
 
@@ -512,15 +518,12 @@ def _tree(mark: Tree) -> Iterator[Shape]:
         yield Words(x + 14, top + mark.pitch * 0.7, label(mark.labels[i], room), 12)
         for k, start in enumerate(starts):
             yield Words(start, top + mark.pitch * 0.7, mark.cells[i * len(starts) + k], 12, "end")
-    for code in np.unique(mark.code[rows]):
-        at = [(row, i) for row, i in enumerate(rows) if mark.code[i] == code and mark.share[i]]
-        if at:
-            high = mark.pitch * 0.6
-            boxes = [
-                (right - BAR, mark.y + row * mark.pitch + mark.pitch * 0.2, max(1.0, BAR * mark.share[i] / 1000), high)
-                for row, i in at
-            ]
-            yield Boxes(int(code), np.array(boxes))
+    left, upper = np.full(len(rows), right - BAR), mark.y + (np.arange(len(rows)) + 0.2) * mark.pitch
+    for code, part in mark.parts.items():
+        wide = BAR * part[rows] / 1000
+        boxes = np.stack((left, upper, wide, np.full(len(rows), mark.pitch * 0.6)), axis=1)
+        yield Boxes(int(code), boxes[wide > 0])
+        left = left + wide
 
 
 def colours_of(shapes: list[Shape]) -> tuple[set[int], set[int]]:

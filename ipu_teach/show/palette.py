@@ -108,7 +108,6 @@ FILL = (
 CHOSEN = Code("the one in question", "!", "#b3261e", "#ff8a80", "x")
 CAUSE = Code("a cause in the chain", "*", "#000000", "#ffffff", "")
 STEADY = Code("always live", "A", "#bfc5cb", "#69717b", "")
-PARTS = Code("program of several parts", "P", "#bfc5cb", "#69717b", "")
 FIRST = Code("first report", "a", "#7cc4ee", "#2f7aa8", "")
 SECOND = Code("second report", "b", "#d55e00", "#e8792b", "")
 NOWHERE = Code("on no tile", "?", "#ffffff", "#5a626c", "x")

@@ -5,9 +5,10 @@ A part folds and unfolds; what is folded keeps the sums of what is under it. Eve
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 
-from ipu_teach.cost.phases import COMPUTE, EXCHANGE, HOST, LINKS, SYNC
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Report
 from ipu_teach.report.walk import Place, Walk
@@ -18,14 +19,12 @@ from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
 CODES = (
-    palette.PARTS,
     palette.SYNC,
     palette.EXCHANGE,
     palette.COMPUTE,
     palette.LINKS,
     palette.HOST,
 )
-CODE = {kind: [c.name for c in CODES].index(kind) for kind in (SYNC, EXCHANGE, COMPUTE, LINKS, HOST)}
 MOST_ROWS = 1000
 FIRST_ROWS = 28  # that are unfolded at first
 PITCH = 20.0
@@ -57,6 +56,8 @@ def _scene(report: Report, walk: Walk, all_places: list[Place]) -> Scene:
     depth = np.array([place.depth for place in places])
     counts = np.array([sum(1 for _ in place.walk()) - 1 for place in places])
     opened = _opened(depth, counts)
+    kinds = _kinds(report, walk)
+    named = [code.name for code in CODES if any(kinds[id(place)][code.name] for place in places)]
     tree = Tree(
         "tree",
         "program",
@@ -69,8 +70,7 @@ def _scene(report: Report, walk: Walk, all_places: list[Place]) -> Scene:
         tuple(label(title, 60) for title in titles),
         ("runs", "modelled cycles", "share"),
         tuple(cells),
-        np.array([round(1000 * part) for part in share]),
-        np.array([_code(report, place) for place in places]),
+        _pieces([kinds[id(place)] for place in places], total),
         opened,
         "{label}: {runs} runs, {cycles} modelled cycles, {below} parts below",
         {"runs": np.array([p.runs for p in places]), "below": counts},
@@ -91,9 +91,9 @@ def _scene(report: Report, walk: Walk, all_places: list[Place]) -> Scene:
         (Still(f"{counted(len(walk.roots), 'program')}", note, 0, 0, True),),
         np.zeros(1, np.int64),
         (
-            ("part", "depth", "runs", "modelled cycles", "share"),
+            ("part", "depth", "runs", "modelled cycles", "share", *named),
             tuple(
-                (label(t, 60), f"{p.depth}", *cells[3 * i : 3 * i + 3])
+                (label(t, 60), f"{p.depth}", *cells[3 * i : 3 * i + 3], *(number(kinds[id(p)][name]) for name in named))
                 for i, (t, p) in enumerate(zip(titles, places, strict=True))
             ),
         ),
@@ -110,10 +110,28 @@ def _opened(depth: Array, counts: Array) -> Array:
     return opened
 
 
-def _code(report: Report, place: Place) -> int:
-    """The colour of a part: of a step that of its longest phase."""
-    phases = report.phases(place.node.step) if place.node.step >= 0 else ()
-    return CODE[max(phases, key=lambda p: p.cycles).kind] if phases else 0
+def _kinds(report: Report, walk: Walk) -> dict[int, Counter[str]]:
+    """By the id of a place: the cycles of each kind of phase in it. Where the cycles of a step depend on data, and the step
+    stands at several places, each gets of every kind what it has of all."""
+    ran, steps = report.executions.tolist() if report.num_steps else [], dict[int, Counter[str]]()
+    for step, times in enumerate(ran):
+        for phase in report.phases(step) if times else ():
+            steps.setdefault(report.profile.leaf(step).step, Counter())[phase.kind] += times * phase.cycles
+    found: dict[int, Counter[str]] = {}
+    for place in reversed([place for root in walk.roots for place in root.walk()]):  # those within come first
+        whole = steps.get(place.node.step, Counter())
+        part = place.cycles / (whole.total() or 1)
+        found[id(place)] = Counter({kind: round(part * cycles) for kind, cycles in whole.items()})
+        for child in place.children:
+            found[id(place)].update(found[id(child)])
+    return found
+
+
+def _pieces(kinds: list[Counter[str]], total: float) -> dict[str, Array]:
+    """The thousandths of the run that each row spends on each kind of phase, by its code; rounding keeps their sum."""
+    ends = np.cumsum([[row[code.name] for code in CODES] for row in kinds], axis=1)
+    parts = np.diff(np.round(1000 * ends / (total or 1)).astype(np.int64), axis=1, prepend=0)
+    return {f"{code}": parts[:, code] for code in np.flatnonzero(parts.any(axis=0)).tolist()}
 
 
 def _sentence(walk: Walk, places: list[Place], total: float) -> str:

@@ -186,12 +186,15 @@ class Series:
 
 @dataclass(frozen=True, eq=False)
 class Curve(Box):
-    """Values frame by frame, as steps; `top` is what the whole height stands for, and `limit`, if not 0, gets a line."""
+    """Values frame by frame, as steps; `top` is what the whole height stands for, and `limit`, if not 0, gets a line.
+
+    With `named` the labels of frames stand below it, as far as there is room."""
 
     top: float
     unit: str
     series: tuple[Series, ...]
     limit: float = 0
+    named: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,16 +214,16 @@ class Stack(Box):
 class Tree(Rows):
     """Rows that fold: row i stands `depth[i]` deep under the nearest row above that is less deep.
 
-    `columns` are headings, `cells` the texts below them, row by row; `share` (0 to 1,000) is the length of the row's bar, in
-    the colour of `code`. `open` says which rows show what is under them at first; columns are `column` wide.
+    `columns` are headings, `cells` the texts below them, row by row; `parts` are the pieces of the rows' bars from left to
+    right, thousandths of the longest by the number of their code. `open` says which rows show what is under them at first;
+    columns are `column` wide.
     """
 
     depth: Array
     labels: tuple[str, ...]
     columns: tuple[str, ...]
     cells: tuple[str, ...]
-    share: Array
-    code: Array
+    parts: Mapping[str, Array]
     open: Array
     say: str = ""
     values: Mapping[str, Array] = field(default_factory=dict)
@@ -406,8 +409,8 @@ class Scene:
     """A picture. `sentence` says in words what it shows, with its numbers; `table` says it in full: (headings, rows).
 
     `poster` is the frame that stands for the whole. `notes` say what was left out or put together. `group` is what a
-    sequence of frames up to the next `first` one is called. `sources` are texts of several lines, shown below. `link` says
-    by what views of one report follow each other, see `facts.linked` and static/link.js.
+    sequence of frames up to the next `first` one is called. `sources` are texts of several lines, shown below. `data` is
+    what the scripts of a view need besides, by name: "link" says by what views of one report follow each other.
     """
 
     view: str
@@ -424,7 +427,7 @@ class Scene:
     notes: tuple[str, ...] = ()
     group: str = "superstep"
     sources: tuple[str, ...] = ()
-    link: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)
     numbers: Mapping[str, Numbers] = field(default_factory=dict)
 
     @cached_property
@@ -438,7 +441,8 @@ class Scene:
             found |= {bar.rest, *np.unique(bar.code).tolist()}
         for mark in self.marks:
             found |= {s.code for s in mark.series} if isinstance(mark, Curve) else set()
-            found |= set(mark.code.tolist()) if isinstance(mark, (Flame, Tree)) else set()
+            found |= set(mark.code.tolist()) if isinstance(mark, Flame) else set()
+            found |= {int(code) for code in mark.parts} if isinstance(mark, Tree) else set()
             if isinstance(mark, Board):
                 found |= {*mark.rims, mark.unwritten, *range(mark.steps, mark.steps + len(mark.bounds) + 1)}
                 nan = any(text == "nan" for text in self.numbers[mark.name].texts)
@@ -462,12 +466,14 @@ class Scene:
             "group": self.group,
             "legend": self.legend,
         }
-        data |= {name: value for name, value in (("sources", self.sources), ("link", self.link)) if value}
+        if self.sources:
+            data["sources"] = self.sources
         if self.numbers:
             data["numbers"] = {
                 k: [n.texts, pack(n.first), len(n.cell), pack(n.frame), pack(n.cell), pack(n.value)]
                 for k, n in self.numbers.items()
             }
+        data |= self.data
         text = json.dumps(data, separators=(",", ":"))
         return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 

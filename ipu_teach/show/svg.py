@@ -147,14 +147,19 @@ def _line(words: list[Words]) -> str:
 
 
 def _boxes(shape: Boxes) -> str:
-    """The middles of boxes as a path, each from the end of the one before it where that is shorter to say."""
-    path, pen = "", (0.0, 0.0)
+    """The middles of boxes as a path, each from that end, and said from there or from the last, that is shorter."""
+    path, pen, stroke = "", (0.0, 0.0), "v" if shape.upright else "h"
     for x, y, w, h in np.round(shape.boxes, 1).tolist():
-        start, length = ((x + w / 2, y), h) if shape.upright else ((x, y + h / 2), w)
-        there = round(start[0], 1), round(start[1], 1)
-        moves = f"M{_n(there[0])} {_n(there[1])}", f"m{_n(there[0] - pen[0])} {_n(there[1] - pen[1])}"
-        path += min(moves, key=len) + f"{'v' if shape.upright else 'h'}{_n(length)}"
-        pen = (there[0], there[1] + length) if shape.upright else (there[0] + length, there[1])
+        (u, v), length = ((x + w / 2, y), h) if shape.upright else ((x, y + h / 2), w)
+        u, v = round(u, 1), round(v, 1)
+        ends = (u, v), (u, v + length) if shape.upright else (u + length, v)
+        ways = []
+        for (a, b), end, along in ((*ends, length), (*ends[::-1], -length)):
+            across, down = _n(a - pen[0]), _n(b - pen[1])
+            for move in (f"M{_n(a)} {_n(b)}", f"m{across} {down}".replace(" -", "-")):
+                ways.append((f"{move}{stroke}{_n(along)}", end))
+        way, pen = min(ways, key=lambda one: len(one[0]))
+        path += way
     return path
 
 
@@ -197,5 +202,5 @@ def raster_png(pixels: Array, codes: Sequence[Code], dark: bool) -> bytes:
 
 def _n(value: float) -> str:
     """A length with at most one digit after the point."""
-    text = f"{value:.1f}"
+    text = f"{value:.1f}".replace("-0.0", "0.0")
     return text[:-2] if text.endswith(".0") else text

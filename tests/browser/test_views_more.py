@@ -189,6 +189,22 @@ def test_the_memory_says_every_tile(page: Any, opened: Opener) -> None:
     assert not any(w.startswith("limit ") for w in words(page))
 
 
+def test_the_variables_of_the_chosen_tile_stand_below(page: Any, opened: Opener) -> None:
+    report = programs.uneven()
+    opened(show.memory(report))
+    pre = page.locator(".ipu-live pre")
+
+    def listed() -> tuple[str, dict[str, int]]:
+        head, *lines = pre.inner_text().splitlines()
+        return head, {name: int(size.replace(",", "")) for size, name in (line.split(maxsplit=1) for line in lines)}
+
+    fullest = int(report.memory.held_per_tile.argmax())
+    assert listed() == (f"Variables of tile {fullest} at its fullest moment, bytes:", report.memory.at_fullest(fullest))
+    for tile in range(13):
+        press(page, "ArrowDown")
+        assert listed() == (f"Variables of tile {tile} at its fullest moment, bytes:", report.memory.at_fullest(tile))
+
+
 def calls(page: Any, name: str) -> list[list[float]]:
     """The arguments of every call of one of the canvas's functions in one drawing of it."""
     script = """name => {
@@ -275,6 +291,26 @@ def test_liveness_goes_step_by_step(page: Any, opened: Opener) -> None:
     assert f"{most:,} bytes" in words(page) and f"{int(curve.top):,} bytes" not in words(page)
     page.get_by_role("button", name="Leave out what is always live").click()
     assert f"{int(curve.top):,} bytes" in words(page)
+
+
+def test_the_list_below_has_what_is_live_at_the_pointed_step(page: Any, opened: Opener) -> None:
+    report = programs.uneven()
+    view = show.liveness(report)
+    canvas = opened(view)
+    curve, pre = view.scene.marks[0], page.locator(".ipu-live pre")
+    assert isinstance(curve, Curve)
+
+    def listed(step: int) -> list[str]:
+        rows = sorted((v for v in report.variables.live_at(step) if v.bytes), key=lambda v: -v.bytes)
+        return [f"{v.bytes:,} {v.name}{', always' * v.always_live}" for v in rows]
+
+    for step in range(3):
+        point(canvas, curve.x + (step + 0.5) * curve.width / 3, curve.y + 20)
+        head, *lines = pre.inner_text().splitlines()
+        assert head == f"Live at step {step + 1}, bytes:"
+        assert [" ".join(line.split()) for line in lines] == listed(step)
+    press(page, "Escape", "Home", "ArrowRight", "ArrowRight")
+    assert pre.inner_text().startswith("Live at step 2, bytes:")
 
 
 def test_two_reports_have_no_button_for_what_is_always_live(page: Any, opened: Opener) -> None:

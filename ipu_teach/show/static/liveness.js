@@ -2,6 +2,7 @@
 EXTRA.liveness = (kit) => {
   const { scene, pen, array, of } = kit;
   const ALWAYS = 0;  // the code of what is always live
+  const TICK = 92;  // as in paint.py
   let steady = true;  // whether that counts
   const upper = (mark, k) => array(mark.series[k], "upper", mark.series[k][2], mark.count);
   const lower = (mark, k) => array(mark.series[k], "lower", mark.series[k][3], mark.count);
@@ -27,7 +28,7 @@ EXTRA.liveness = (kit) => {
     curve(mark, s, progress, frame) {
       const most = top(mark), wide = mark.width / mark.count, bottom = mark.y + mark.height;
       const height = (value) => bottom - mark.height * value / most;
-      kit.text(pen, mark.heading, mark.x, mark.y - 8, 12, "left", kit.ink.soft);
+      kit.fitted(mark.heading, mark.x, mark.y - 8, mark.width, 12, kit.ink.soft);
       kit.text(pen, `${words(most)} ${mark.unit}`, mark.x - 5, mark.y + 9, 11, "right", kit.ink.soft);
       kit.text(pen, `0 ${mark.unit}`, mark.x - 5, bottom, 11, "right", kit.ink.soft);
       const steps = (path, values, from, by) => {
@@ -49,6 +50,12 @@ EXTRA.liveness = (kit) => {
       pen.fillRect(mark.x, bottom - 0.5, mark.width, 1);
       pen.fillStyle = kit.ink.ink;
       if (steady && mark.limit && mark.limit <= most) pen.fillRect(mark.x, height(mark.limit) - 0.75, mark.width, 1.5);
+      const ticks = mark.named ? Math.min(mark.count, Math.floor(mark.width / TICK)) : 0;
+      for (let k = 0; k < ticks; k++) {
+        const i = Math.floor(mark.count * k / ticks), name = kit.still(i).label.replace(/^\S+ /, "");
+        kit.fitted(`${i + 1} ${name}`, mark.x + i * wide, bottom + 12, mark.width / ticks - 6, 11, kit.ink.soft);
+      }
+      pen.fillStyle = kit.ink.ink;
       if (kit.moving) pen.fillRect(mark.x + (frame + 0.5) * wide - 0.75, mark.y - 3, 1.5, mark.height + 6);
       if (kit.chosen && kit.chosen.mark === mark) {
         pen.strokeStyle = kit.ink.ink;
@@ -70,12 +77,26 @@ EXTRA.liveness = (kit) => {
     });
     return `Step ${words(i + 1)}, ${kit.still(i).label}, ${mark.heading}: ${parts.join(", ")}. Press Enter or click to go there.`;
   }
+  // What is live at the step that is pointed at, else at the one where the view stands, the largest first.
+  const list = kit.make("pre", { tabIndex: 0 });
+  list.style.maxHeight = "12em";
+  list.setAttribute("role", "group");
+  list.setAttribute("aria-label", "Live variables");
+  function say() {
+    const at = kit.chosen && kit.chosen.mark.kind === "curve" ? kit.chosen.i : kit.frameAt();
+    list.textContent = scene.live.map(([title, rows, less]) => {
+      const here = rows.filter(([, , from]) => from.some(([a, b]) => a <= at && at < b));
+      const lines = here.map(([name, size]) => `${words(size).padStart(13)}  ${name}`), [few, all] = less[at] || [0, 0];
+      if (few) lines.push(`${words(all).padStart(13)}  in ${few} smaller`);
+      return [`${title} at step ${at + 1}, bytes:`, ...lines].join("\n");
+    }).join("\n");
+  }
   const there = () => {
     if (kit.chosen && kit.chosen.mark.kind === "curve") { kit.pause(); kit.go(kit.chosen.i + 1); }
   };
   kit.canvas.addEventListener("click", there);
   return {
-    draw, hit, about, nodes: parted ? [kit.make("div", { className: "row" }, button)] : [],
+    draw, hit, about, say, nodes: [parted ? kit.make("div", { className: "row" }, button) : "", list],
     help: parted ? "A leaves out what is always live." : " ",
     keys: { a: toggle, Enter: there },
   };

@@ -1,6 +1,6 @@
 // Upright stacks of bytes, to the scale of the fullest tile or of what a tile has.
 EXTRA.memory = (kit) => {
-  const { scene, pen, array, of } = kit;
+  const { scene, pen, array, of, make } = kit;
   const stack = scene.marks.find((m) => m.kind === "stack");
   const shows = { limit: false, gaps: true };  // whether the height stands for all that a tile has; whether gaps are drawn
   const GAPS = scene.codes.findIndex(([name]) => name === "gaps");
@@ -15,6 +15,20 @@ EXTRA.memory = (kit) => {
     return [button, toggle];
   }
   const [limit, toggleLimit] = switchOf("limit", "Scale to the limit"), [gaps, toggleGaps] = switchOf("gaps", "Include gaps");
+  // The variables of the chosen tile, else of the fullest, at its fullest moment.
+  const [names, kinds, packed, fullest] = scene.held, cells = scene.marks[0], kind = array(scene.held, "kind", packed, cells.count);
+  const held = make("pre", { tabIndex: 0, role: "group", ariaLabel: "Variables" });
+  held.style.maxHeight = "12em";
+  function say({ values }) {
+    const { mark, i } = kit.chosen || {}, at = mark === cells || mark === stack && "key" in mark ? i : fullest;
+    const listed = kinds[of(kind, at)], tile = of(array(values, "tile", values.tile, cells.count), at);
+    let text = `Variables of tile ${tile} at its fullest moment, bytes:`;
+    for (let k = 0; k < listed.length; k += 2) {
+      const last = k + 2 === listed.length, [what, size] = listed.slice(k);
+      if (!last || what) text += `\n${words(size).padStart(13)}  ${last ? `in ${what} smaller` : names[what]}`;
+    }
+    held.textContent = text;
+  }
   const lengthOf = (bar, i) => of(array(bar, 2, bar[2], stack.count), i);
   const bars = scene.drawings[kit.still(0).lanes[stack.name][0]][2];
 
@@ -70,7 +84,7 @@ EXTRA.memory = (kit) => {
     return inside ? Math.floor((x - mark.x) / mark.width * mark.count) : -1;
   }
   return {
-    draw, hit, nodes: [kit.make("div", { className: "row" }, limit, ...(GAPS < 0 ? [] : [gaps]))],
+    draw, hit, say, nodes: [make("div", { className: "row" }, limit, ...(GAPS < 0 ? [] : [gaps])), held],
     help: `M scales the bars to the limit and back${GAPS < 0 ? "" : ", G leaves out the gaps and brings them back"}.`,
     keys: { m: toggleLimit, ...(GAPS >= 0 && { g: toggleGaps }) },
   };

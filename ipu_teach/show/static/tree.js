@@ -3,7 +3,8 @@ EXTRA.tree = (kit) => {
   const { pen, make, button, array } = kit;
   const tree = kit.readable.find((mark) => mark.kind === "tree");
   const whole = (name) => { const found = array(tree, name, tree[name], tree.count); return typeof found === "number" ? Array(tree.count).fill(found) : [...found]; };
-  const depth = whole("depth"), share = whole("share"), code = whole("code"), open = whole("open").map(Boolean);
+  const depth = whole("depth"), open = whole("open").map(Boolean);
+  const parts = Object.entries(tree.parts).map(([code, packed]) => [+code, array(tree.parts, code, packed, tree.count)]);
   const inner = depth.map((d, i) => depth[i + 1] > d);
   const BAR = 90, columns = tree.columns.length;  // as in paint.py
   let rows = [];
@@ -57,9 +58,11 @@ EXTRA.tree = (kit) => {
         if (inner[i]) kit.text(pen, open[i] ? "\u2212" : "+", x, base, 13, "left", soft);
         kit.fitted(mark.labels[i], x + 14, base, place(0) - 52 - x, 12, kit.ink.ink);
         shown.forEach((c, k) => kit.text(pen, mark.cells[i * columns + c], place(k), base, 12, "right", kit.ink.ink));
-        if (share[i]) {
-          pen.fillStyle = kit.brushes[code[i]];
-          pen.fillRect(right - long, top + mark.pitch * 0.2, Math.max(1, long * share[i] / 1000), mark.pitch * 0.6);
+        let left = right - long;
+        for (const [code, part] of parts) {
+          pen.fillStyle = kit.brushes[code];
+          pen.fillRect(left, top + mark.pitch * 0.2, long * kit.of(part, i) / 1000, mark.pitch * 0.6);
+          left += long * kit.of(part, i) / 1000;
         }
         if (lit === i) {
           pen.strokeStyle = kit.ink.ink;
@@ -77,10 +80,12 @@ EXTRA.tree = (kit) => {
   function about(mark, i) {
     if (mark !== tree) return "";
     const cells = mark.columns.map((name, k) => [name, mark.cells[i * columns + k]]).filter(([, cell]) => cell).map((pair) => pair.join(" ")).join(", ");
+    const shown = parts.filter(([, part]) => kit.of(part, i)), one = ([code, part]) => `${kit.scene.codes[code][0]} ${words(kit.of(part, i) / 10)} %`;
+    const split = shown.length > 1 ? `, of which ${shown.map(one).join(", ")}` : "";
     let below = 1;
     while (i + below < mark.count && depth[i + below] > depth[i]) below++;
     const folded = inner[i] ? `; ${open[i] ? "unfolded" : "folded"}, ${words(below - 1)} below` : "";
-    return `${mark.labels[i]}, level ${depth[i] + 1}: ${cells}${folded}.`;
+    return `${mark.labels[i]}, level ${depth[i] + 1}: ${cells}${split}${folded}.`;
   }
   kit.canvas.addEventListener("click", () => { if (here()) toggle(); });
   return {

@@ -1,0 +1,240 @@
+"""The views sweep, host, numbers and machine: their figures by hand, by brute force, and from the report."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from ipu_teach import FLOAT, HALF, INT, Engine, Graph, IPUModel, Report, show
+from ipu_teach.engine import sweep
+from ipu_teach.program import Copy, Sequence
+from ipu_teach.report.host_trace import HostTrace
+from ipu_teach.show.machine import pipes, rate
+from ipu_teach.show.numbers import _line
+from ipu_teach.show.scene import Lanes
+from ipu_teach.types import QUARTER, QuarterFormat, QuarterMetadata, from_quarter
+from tests.browser import programs
+from tests.test_views import told
+
+F143, F152 = QUARTER[QuarterFormat.F143, 0], QUARTER[QuarterFormat.F152, -3]
+
+# --- sweep ------------------------------------------------------------------------------------------------------------
+
+
+def lengths(scene: Any, drawing: int) -> dict[str, list[int]]:
+    """By the name of its code, how long each bar of a drawing is, lane by lane; several of one code are summed."""
+    mark = [m for m in scene.marks if isinstance(m, Lanes)][drawing]
+    found: dict[str, Any] = {}
+    for bar in scene.drawings[drawing].bars:
+        for lane, (code, length) in enumerate(
+            zip(*(np.broadcast_to(v, mark.count) for v in (bar.code, bar.length)), strict=True)
+        ):
+            row = found.setdefault(scene.codes[int(code)].name, [0] * mark.count)
+            row[lane] += int(length)
+    return found
+
+
+def test_a_sweep_is_a_bar_for_each_report() -> None:
+    reports = {f"{n} rows": programs.uneven(rows=n) for n in (13, 65, 39)}
+    view = show.sweep(reports)
+    drawn = lengths(view.scene, 0)
+    for i, report in enumerate(reports.values()):
+        for name, share in report.proportions.items():
+            if name in drawn:
+                assert drawn[name][i] == pytest.approx(share * report.total_cycles, abs=1)
+        assert sum(row[i] for row in drawn.values()) == report.total_cycles
+    lanes = view.scene.marks[0]
+    assert isinstance(lanes, Lanes) and lanes.labels == ("13 rows, quickest", "65 rows, slowest", "39 rows")
+    totals = [r.total_cycles for r in reports.values()]
+    assert lanes.limit == min(totals) and view.scene.drawings[0].span == max(totals)
+    assert repr(view) == (
+        f"3 runs side by side: quickest 13 rows, {totals[0]:,} modelled cycles; slowest 65 rows, {totals[1]:,}, "
+        f"{totals[1] / totals[0]:.2f} times as long."
+    )
+    assert [row["modelled cycles"] for row in view.data] == [f"{t:,}" for t in totals]
+
+
+def test_a_sweep_of_tiles_says_what_does_not_fit() -> None:
+    def build(device: Any) -> Any:
+        graph = Graph(device)
+        a, b = graph.add_variable(FLOAT, (200_000,), "a"), graph.add_variable(FLOAT, (200_000,), "b")
+        graph.set_initial_value(a, 0.0)
+        for tensor in (a, b):
+            for tile in range(device.target.num_tiles):
+                part = 200_000 // device.target.num_tiles
+                graph.set_tile_mapping(
+                    tensor[tile * part : 200_000 if tile + 1 == device.target.num_tiles else (tile + 1) * part], tile
+                )
+        return graph, Copy(a, b)
+
+    found = sweep(build, num_tiles=[1, 4, 8], progress=False)
+    view = show.sweep(found)
+    lanes = view.scene.marks[0]
+    assert isinstance(lanes, Lanes) and lanes.labels[0] == "1 tile, does not fit"
+    assert view.data[0] == {"run": "1 tile, does not fit"} | dict.fromkeys(list(view.data[0])[1:], "")
+    assert np.asarray(lanes.values["all"]).tolist() == [0, *(r.total_cycles for r in found.reports[1:])]
+
+
+def test_machines_of_different_clocks_are_compared_in_time() -> None:
+    report = programs.uneven()
+    quick = report.what_if(tile_clock_frequency=2 * report.target.tile_clock_frequency)
+    view = show.sweep({"ipu2": report, "twice the clock": quick})
+    assert list(view.data[0])[1] == "modelled ns"
+    assert [int(r["modelled ns"].replace(",", "")) for r in view.data] == [
+        round(1e9 * r.total_seconds) for r in (report, quick)
+    ]
+
+
+# --- host -------------------------------------------------------------------------------------------------------------
+
+
+def test_the_host_stands_beside_the_device() -> None:
+    report = programs.uneven()
+    view = show.host(report)
+    device, host = (m for m in view.scene.marks if isinstance(m, Lanes))
+    assert device.labels == ("device", "to device: rows") and host.labels == ("run 0", "rows: StreamCopy")
+    drawn = lengths(view.scene, 0)
+    spent: dict[str, int] = {}
+    for number in report.step_numbers.tolist():
+        for phase in report.phases(number):
+            spent[phase.kind] = spent.get(phase.kind, 0) + phase.cycles
+    assert {name: row[0] for name, row in drawn.items() if row[0]} == spent
+    assert drawn["host exchange"] == [report.host_exchange_cycles] * 2 and view.scene.drawings[0].span == report.total_cycles
+    assert repr(view).startswith(
+        f"The host beside the device: 6,656 bytes cross the link in {report.host_exchange_cycles:,} of "
+        f"{report.total_cycles:,} modelled cycles, {100 * report.host_exchange_cycles / report.total_cycles:.1f} %. 4 events of"
+    )
+    assert view.data == [
+        {"stream": "to device: rows", "transfers": "1", "bytes": "6,656", "modelled cycles": f"{report.host_exchange_cycles:,}"}
+    ]
+    events = {e.name: e for e in report.host.events}
+    measured = lengths(view.scene, 1)
+    for code, name, lane in (("the host runs a program", "run 0", 0), ("host exchange", "rows: StreamCopy", 1)):
+        assert measured[code][lane] == pytest.approx(1e6 * events[name].duration, abs=1)
+
+
+def test_a_report_without_the_hosts_times_shows_the_device_alone() -> None:
+    report = programs.uneven()
+    scene = show.host(Report.deserialize(report.serialize(host=False))).scene
+    assert [m.name for m in scene.marks if isinstance(m, Lanes)] == ["device"]
+    assert scene.notes == ("The report has no times of the host.",)
+    assert isinstance(report.host, HostTrace) and not scene.sentence.endswith("measured")
+
+
+# --- numbers ----------------------------------------------------------------------------------------------------------
+
+
+def every(dtype: Any) -> Any:
+    """All finite numbers of a narrow dtype, by their bits."""
+    if dtype is HALF:
+        values = np.arange(65536, dtype=np.uint16).view(np.float16).astype(float)
+    else:
+        values = from_quarter(np.arange(256, dtype=np.uint8), dtype.metadata).astype(float)
+    return np.unique(values[np.isfinite(values)])
+
+
+@settings(max_examples=60)
+@given(st.sampled_from([HALF, F143, F152]), st.floats(-70_000, 70_000), st.floats(0, 3))
+def test_a_number_line_has_the_numbers_that_there_are(dtype: Any, value: float, wide: float) -> None:
+    line, known = _line(dtype, value), every(dtype)
+    positive = known[known > 0]
+    assert (line.smallest, line.largest) == (positive[0], positive[-1])
+    gaps = np.diff(positive)
+    assert line.normal == positive[np.flatnonzero(gaps > gaps[0])[0]] / 2  # where spacing doubles first
+    if np.isfinite(line.lands):
+        assert line.lands in known and abs(line.lands - value) == np.abs(known - value).min()
+    half = wide * line.spacing(value)
+    window = value - half, value + half
+    inside = known[(known >= window[0]) & (known <= window[1])]
+    assert line.within(window, 99) == inside.tolist()
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False, width=32))
+def test_the_spacing_of_singles_is_numpys(value: float) -> None:
+    line, held = _line(FLOAT, value), np.float32(abs(value))
+    assert line.lands == value
+    if 0 < held < np.finfo(np.float32).max:
+        assert line.spacing(value) == float(np.nextafter(held, np.float32(np.inf))) - float(held)
+
+
+def test_where_a_value_lands() -> None:
+    view = show.numbers(FLOAT, HALF, F143, value=0.1)
+    assert "HALF holds 0.0999755859, off by 2.44e-05, 0.0244 %; the next number is 6.1e-05 further" in repr(view)
+    assert "QUARTER[F143, 0] holds 0.1015625, off by 0.00156, 1.56 %" in repr(view)
+    assert [row["lands"] for row in view.data] == ["0.100000001", "0.0999755859", "0.1015625"]
+    reach = lengths(view.scene, 0)
+    assert reach["evenly spaced, about zero"] == [23, 10, 3]  # mantissa bits
+    assert reach["spacing grows with the number"] == [
+        254,
+        30,
+        15,
+    ]  # in powers of two
+    assert "F143, 0] cannot hold it, its largest is 240" in repr(show.numbers(F143, value=1000))
+    assert "FLOAT holds 0, exactly" in repr(show.numbers(FLOAT, value=0))
+    assert "HALF holds -0.0999755859, off by 2.44e-05" in repr(show.numbers(HALF, value=-0.1))
+
+
+# --- machine ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_machine_is_as_wide_as_its_figures() -> None:
+    target = IPUModel("ipu2").create_device().target
+    assert pipes(target, 0) == [8 * 1_330_000_000, 4 * 1_330_000_000, 0, 0]
+    assert pipes(target, 4) == [
+        4 * 1472 * 8 * 1_330_000_000, 4 * 1472 * 4 * 1_330_000_000, round(4 * 61.2 * 1.33e9), 8_000_000_000,
+    ]  # fmt: skip
+    view = show.machine(target)
+    assert "an IPU: 897.0 MiB of memory, modelled memory 15.7 TB/s, exchange 7.83 TB/s, host 8 GB/s" in repr(view)
+    rows = {(row["machine"], row["pipe"]): row for row in view.data}
+    assert len(rows) == 2 + 3 + 3 * 4 and rows["16 IPUs", "links"]["bandwidth"] == rate(16 * 61.2 * 1.33e9) == "1.3 TB/s"
+    assert rows["a tile", "exchange"]["figure"] == "4 bytes a cycle and tile, each way"
+    assert rows["a tile", "exchange"]["source"].startswith("derived from tut6")
+    drawn = lengths(view.scene, 1)  # an IPU
+    assert drawn["memory of the tiles"][0] == 2 * drawn["exchange between tiles"][1] == 15_662_080
+    assert drawn["link to the host"][3] == 8000
+
+
+def test_a_machine_of_another_size_is_among_them() -> None:
+    device = IPUModel("ipu1", num_ipus=2, tiles_per_ipu=10).create_device()
+    view = show.machine(device)
+    assert {"a tile", "an IPU", "2 IPUs", "4 IPUs", "16 IPUs", "64 IPUs"} == {row["machine"] for row in view.data}
+    assert view.scene.stills[0].note.startswith("2 IPUs: 5.0 MiB of memory")
+
+
+# --- bad input --------------------------------------------------------------------------------------------------------
+
+
+def test_errors() -> None:
+    empty = Engine(Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device().target), Sequence()).report
+    assert told(lambda: show.sweep({})) == "show.sweep() was given nothing that has run.\n  next:  give it a report at least."
+    assert told(lambda: show.sweep({3: empty})) == (
+        "show.sweep() was given a report in which nothing has run.\n  next:  engine.run(), then engine.report."
+    )
+    assert told(lambda: show.sweep([1])) == (  # type: ignore[arg-type]
+        "show.sweep() was given [1], which is no sweep.\n"
+        '  next:  give it sweep(build, num_tiles=[…]), or reports by name: {"16 rows": a, "32 rows": b}.'
+    )
+    assert told(lambda: show.host(programs.some_wait(3))) == (
+        "show.host() was given a run in which nothing goes between host and device.\n"
+        "  next:  show.timeline(report) shows the device alone; a Copy from or to a stream involves the host."
+    )
+    assert told(lambda: show.host(empty)).startswith("show.host() was given a report in which nothing has run.")
+    assert told(lambda: show.numbers()) == (
+        "show.numbers() was given no dtype.\n  next:  give dtypes and a finite number: show.numbers(FLOAT, HALF, value=0.1)."
+    )
+    for wrong in (float("nan"), float("inf"), "0.1", True, None):
+        assert told(lambda wrong=wrong: show.numbers(FLOAT, value=wrong)).startswith(
+            f"show.numbers() was given the value {wrong!r}.\n  next:  give dtypes and a finite number"
+        )
+    for wrong in (INT, QUARTER, 3, QuarterMetadata()):
+        assert re.match(
+            r"show\.numbers\(\) was given .*, which has no number line of powers of two\.\n  next:  give FLOAT, HALF, or",
+            told(lambda wrong=wrong: show.numbers(FLOAT, wrong)),
+        )
+    assert told(lambda: show.machine("ipu2")) == (  # type: ignore[arg-type]
+        "show.machine() was given 'ipu2', which is no machine.\n  next:  give a target or a device: show.machine(device)."
+    )
