@@ -89,10 +89,12 @@ def execution_profile(report: Report) -> dict[str, Any]:
             next:  use report.save(path), or run fewer steps.""")
     steps = []
     for step in report.steps_between():
-        start = step.start
-        for phase in report.phases(step.step):
-            steps.append({"program": step.index, "name": step.name, **_phase(report, step.step, phase, start)})
-            start += phase.cycles
+        for ipu, start in step.shares:
+            for phase in report.phases(step.step, ipu):
+                where = {} if ipu is None else {"ipu": ipu}
+                found = _phase(report, step.step, phase, start)
+                steps.append({"program": step.index, "name": step.name, **where, **found})
+                start += phase.cycles
     return {
         "modelled": True,
         "profilerMode": "IPU_MODEL",

@@ -32,12 +32,25 @@ def titled(report: Report, what: str) -> str:
     return f"{names}: {what}" if names else what
 
 
-def sorted_lanes(lanes: int, tiles: int) -> str:
+def sorted_lanes(lanes: int, tiles: int, ipus: int = 1) -> str:
     """What lanes are that stand for more tiles than there are lanes."""
+    where = "" if ipus == 1 else "of each IPU "
     return (
-        f"The {lanes} lanes are the tiles sorted by time, in each phase anew, {number(tiles / lanes)} to a lane, which shows "
-        "their mean. A lane is no tile; the shares of time are those of all tiles."
+        f"The {lanes} lanes are the tiles {where}sorted by time, in each phase anew, {number(tiles / lanes)} to a lane, which "
+        "shows their mean. A lane is no tile; the shares of time are those of all tiles."
     )
+
+
+def ipus_at_work(report: Report, most: int = 8) -> str:
+    """How much of a run each of several IPUs is at work, and whose steps hold up the others."""
+    rows = report.ipus
+    shares = ", ".join(f"IPU {row.ipu} {100 * row.busy:.1f} %" for row in rows[:most])
+    held = rows.largest("held_cycles", 1)[0]
+    more = f", and {len(rows) - most:,} more" if len(rows) > most else ""
+    if not held.held_cycles:
+        return f"At work are {shares}{more}: none waits for another."
+    by = f"IPU {held.ipu}, while it is in {label(held.held_by, 40)}" if held.held_by else f"IPU {held.ipu}"
+    return f"At work are {shares}{more}; the others wait longest for {by}."
 
 
 def sources(report: Report, number: int) -> tuple[tuple[str, str], ...]:
