@@ -459,7 +459,7 @@ class ErrorProgram(Program):
 class CycleStamp(Program):
     """Write the modelled cycles since load, less those in `since` if given, as (low word, high word) into `tensor`.
 
-    Made by `cycle_count` and `cycle_stamp`.
+    Of several IPUs the clock of the one is read on which `tensor` lies. Made by `cycle_count` and `cycle_stamp`.
     """
 
     def __init__(self, tensor: Tensor, since: Tensor | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from random import Random
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from ipu_teach import FLOAT, INT, Engine, Graph, InOut, IPUModel, Report, Tensor, Vertex
+from ipu_teach import FLOAT, INT, Engine, Graph, InOut, IPUModel, Report, Tensor, Vertex, show
 from ipu_teach.cost.overlap import Overlap
 from ipu_teach.program import (
     Block,
@@ -27,6 +28,10 @@ from ipu_teach.program import (
     WriteUndef,
     cycle_stamp,
 )
+from ipu_teach.report import chrome_trace
+from ipu_teach.report.summary import summary_text
+from ipu_teach.show.paint import pieces as pieces_of
+from ipu_teach.show.scene import Flame, Tape
 
 INSIDE, TOGETHER = 100, 700  # cycles of a sync: of one IPU, and of two
 
@@ -276,6 +281,148 @@ def test_the_phases_of_an_ipu_are_its_share_of_a_step() -> None:
             external = bool(report.profile.external[step.step])
             assert external or all(p.busy is None or not p.busy.reshape(2, 2)[1 - ipu].any() for p in found)
     assert [p.cycles for p in report.phases(0, 1)] == [100, 30] and [p.cycles for p in report.phases(0)] == [100, 120]
+
+
+# --- what reports and pictures say of it ------------------------------------------------------------------------------
+
+
+def uneven() -> Report:
+    """160 cycles on IPU 0 and 400 on IPU 1, a copy of 773 across, and 220 on IPU 0 beside 130 on IPU 1; twice."""
+    m = Machine()
+    body = Sequence(
+        m.work("quick", t0=10), m.work("slow", t2=50), Copy(m.numbers[0], m.numbers[2]), m.work("both", t1=20, t3=5)
+    )
+    return m.run(Repeat(2, body))
+
+
+def test_a_summary_says_how_much_each_ipu_is_at_work_and_who_holds_up_the_others() -> None:
+    report = uneven()
+    # Between the copies "both" and "quick" take 380 cycles on IPU 0, "both" and "slow" 530 on IPU 1.
+    assert report.total_cycles == 400 + 773 + 530 + 773 + 220
+    found = [(r.ipu, r.busy_cycles, r.waiting_cycles, r.waits_for, r.held_cycles, r.held_by) for r in report.ipus]
+    assert found == [(0, 2306, 390, 1, 90, "both"), (1, 2606, 90, 0, 390, "slow")]
+    assert [row.busy for row in report.ipus] == [2306 / 2696, 2606 / 2696] and report.data["IPUs"] == report.ipus.records()
+    text = summary_text(report, ["Execution"])
+    assert (
+        """
+  IPU 0 is at work:                                     2,306 (85.5% of total; waits longest for IPU 1)
+  IPU 1 is at work:                                     2,606 (96.7% of total; waits longest for IPU 0)
+  The others wait longest for:                          IPU 1, 390 cycles of them all; longest is its 'slow'
+"""
+        in text
+    )
+    (insight,) = [i for i in report.insights() if i.kind == "IPUs"]
+    assert (insight.name, insight.figure, insight.unit, insight.advice) == ("IPU 1", 390, "cycles", "")
+    assert insight.text == (
+        "IPU 1 holds up the others: they wait for it 7.2 % of the time of all IPUs, longest while it is in 'slow'. "
+        "At work are IPU 1 97 %, IPU 0 86 % of the run."
+    )
+    m = Machine()
+    slow = m.run(m.work("slow", t2=50))
+    assert "IPU 0 is at work:                                     0 (0.0% of total; waits longest for IPU 1)" in summary_text(
+        slow
+    )
+    (insight,) = [i for i in slow.insights() if i.kind == "IPUs"]
+    assert insight.advice.startswith("give each IPU as much to do") and insight.lesson
+    even = Machine()
+    told = summary_text(even.run(even.work("even", t0=5, t2=5)))
+    assert "(100.0% of total; waits for no other IPU)" in told and "none, no IPU waits" in told
+    many = Machine(18)
+    assert "… and 2 more IPUs, see report.ipus" in summary_text(many.run(many.work("a", t0=5)))
+    alone = Machine(1)
+    one = alone.run(alone.work("a", t0=5))
+    assert "IPU 0" not in summary_text(one) and "IPUs" not in one.data and one.ipus[0].busy == 1
+    assert not [i for i in one.insights() if i.kind == "IPUs"]
+
+
+def test_a_trace_has_the_clock_of_each_ipu() -> None:
+    report = uneven()
+    events = json.loads(chrome_trace(report))["traceEvents"]
+    rows = {e["tid"]: e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
+    spans: dict[str, list[tuple[str, int, int]]] = {}
+    for e in events:
+        if e["ph"] == "X":  # at 1 GHz a cycle is a nanosecond, and a trace counts in microseconds
+            spans.setdefault(rows[e["tid"]], []).append((e["name"], round(e["ts"] * 1000), round(e["dur"] * 1000)))
+    copy = "a view of 'numbers' to a view of 'numbers'"
+    assert spans["steps of IPU 0"][:4] == [("quick", 0, 160), (copy, 400, 773), ("both", 1173, 220), ("quick", 1393, 160)]
+    assert spans["steps of IPU 1"][:4] == [("slow", 0, 400), (copy, 400, 773), ("both", 1173, 130), ("slow", 1303, 400)]
+    assert spans["phases of IPU 1"][:2] == [("sync", 0, 100), ("compute", 100, 300)]
+    assert spans["tile 2"][0] == ("compute", 100, 300) and spans["tile 1"] == [("compute", 1273, 120), ("compute", 2576, 120)]
+    assert all(b[1] >= a[1] + a[2] for row in spans.values() for a, b in zip(row, row[1:], strict=False))
+
+
+def test_the_timeline_has_a_row_for_each_ipu() -> None:
+    report = uneven()
+    scene = show.timeline(report).scene
+    flame, tape = scene.mark("programs"), scene.mark("tiles")
+    assert isinstance(flame, Flame) and isinstance(tape, Tape) and flame.timed
+    boxes = list(zip(flame.depth.tolist(), (flame.names[t] for t in flame.title), flame.first.tolist(), flame.last.tolist(),
+                     strict=True))  # fmt: skip
+    assert [box for box in boxes if box[0] == 0][:4] == [
+        (0, "IPU 0: quick", 0, 160), (0, "IPU 0 waits for IPU 1", 160, 400),
+        (0, "IPU 0: a view of 'numbers' to a view of 'number…", 400, 1173), (0, "IPU 0: both", 1173, 1393),
+    ]  # fmt: skip
+    assert (1, "IPU 1 waits for IPU 0", 2606, 2696) in boxes and max(box[3] for box in boxes) == report.total_cycles
+    # What is chosen are stretches, each as long as the IPU that takes longest in it.
+    assert scene.group == "stretch" and [scene.stills[i].cycles for i in scene.frames] == [400, 773, 530, 773, 220]
+    told = scene.stills[int(scene.frames[2])]
+    assert told.note == "at work are IPU 0 380, IPU 1 530; the last is IPU 1, longest with slow"
+    assert told.values["compute"].tolist() == [60, 120, 300, 30]
+    # Every lane is filled from the beginning to the end of each stretch, and nothing is drawn over something else.
+    for still in scene.stills:
+        drawing = scene.drawings[still.lanes["tiles"][0]]
+        for lane in range(4):
+            pieces = []
+            for bar in drawing.bars:
+                start, length = (int(v[lane]) if isinstance(v, np.ndarray) else int(v) for v in (bar.start, bar.length))
+                pieces += [(start, start + length)] if length else []
+                pieces += [(start + length, int(bar.end))] if bar.rest >= 0 and bar.end > start + length else []
+            pieces.sort()
+            assert [a for a, _ in pieces] == [0, *(b for _, b in pieces[:-1])] and pieces[-1][1] == still.cycles
+    assert "IPU 0 85.5 %, IPU 1 96.7 %; the others wait longest for IPU 1, while it is in slow" in scene.sentence
+    codes, cycles = pieces_of(scene)
+    assert cycles.sum() == report.total_cycles and len(codes) == len(cycles)
+
+
+def test_the_lanes_of_many_tiles_are_sorted_within_each_ipu() -> None:
+    device = IPUModel(num_ipus=2, tiles_per_ipu=50).create_device()
+    graph = Graph(device)
+    x = graph.add_variable(FLOAT, (100,), "x")
+    graph.set_initial_value(x, 1)
+    cs = graph.add_compute_set("all")
+    for tile in range(100):
+        graph.set_tile_mapping(x[tile], tile)
+        v = graph.add_vertex(cs, Busy, x=x[tile])
+        graph.set_tile_mapping(v, tile)
+        graph.set_perf_estimate(v, 10 if tile < 50 else 20 + tile)
+    engine = Engine(graph, Execute(cs))
+    engine.load_and_run(device)
+    scene = show.timeline(engine.report).scene
+    (still,) = scene.stills
+    lanes = still.values["compute"]
+    assert len(lanes) == 64 and set(lanes[:32].tolist()) == {60} and np.all(np.diff(lanes[32:]) <= 0)
+    assert lanes.sum() / 64 == pytest.approx(engine.report.compute_cycles_per_tile.mean(), abs=0.1)
+    tape = scene.mark("tiles")
+    assert isinstance(tape, Tape) and tape.ends == ("IPU 0", "IPU 1") and any("of each IPU" in note for note in scene.notes)
+
+
+def test_a_frame_of_the_animation_is_what_one_ipu_does() -> None:
+    report = uneven()
+    view = show.bsp(report)
+    rows = [(row["name"], row["runs"], row["compute cycles"], row["slowest tile"]) for row in view.data]
+    assert ("IPU 0: both", "2", "120", "1") in rows and ("IPU 1: both", "2", "30", "3") in rows
+    slow = next(s for s in view.scene.stills if s.label == "compute: IPU 1: slow")
+    code, until, then = slow.cells["tiles"]
+    assert isinstance(code, np.ndarray) and isinstance(until, np.ndarray)
+    assert len({*code[:2].tolist()}) == 1 and code[0] != code[2] and until.tolist() == [300, 300, 300, 0]
+    assert view.scene.codes[then].name == "waiting" and slow.note.startswith(
+        "tile 2 is the slowest, 300 modelled cycles; 50.0 %"
+    )
+    assert any("add up to more than the 2,696 cycles of the run" in note for note in view.scene.notes)
+    two = show.bsp(report, report.what_if(global_sync_cycles=0)).scene
+    assert [two.stills[i].cycles for i in two.frames] == [400, 773, 530, 773, 220, 400, 173, 530, 173, 220]
+    for other in (show.balance(report), show.program(report)):
+        assert any("the run takes 2,696 modelled cycles" in note for note in other.scene.notes)
 
 
 # --- random rows ------------------------------------------------------------------------------------------------------

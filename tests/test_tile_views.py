@@ -301,7 +301,7 @@ class Prefix(Vertex):
 def marked(made: View) -> list[int]:
     [tree] = made.scene.marks
     assert isinstance(tree, Tree)
-    return [i for i, code in enumerate(tree.code.tolist()) if made.scene.codes[code].letter == "W"]
+    return [i for code, part in tree.parts.items() if made.scene.codes[int(code)].letter == "W" for i in np.flatnonzero(part)]
 
 
 def test_turns_are_those_of_a_plain_loop() -> None:
@@ -534,7 +534,7 @@ def test_its_code_is_that_of_show_code() -> None:
     assert tree.labels[0] == f"Added, vertex {longest['vertex']}" and cycles(tree.cells[1]) == cycles(longest["cycles"]) / 6
     total = sum(cycles(tree.cells[3 * i + 1]) for i, depth in enumerate(tree.depth.tolist()) if depth == 1)
     assert total == cycles(tree.cells[1])
-    assert any(code == CODES.index(WORST) for code in tree.code.tolist())
+    assert f"{CODES.index(WORST)}" in tree.parts
 
 
 def test_what_tile_does_not_take() -> None:

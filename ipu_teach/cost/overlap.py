@@ -27,9 +27,11 @@ class Overlap:
 
     def __init__(self, order: Array, lasts: Array, external: Array, joints: Iterable[int] = ()) -> None:
         self.order, self.lasts = order, lasts
-        alone = np.flatnonzero(external[order]) if lasts.shape[1] > 1 else np.zeros(0, np.int64)
-        cuts = np.unique(np.concatenate(([0], np.fromiter(joints, np.int64), alone, alone + 1)).astype(np.int64))
-        self.cuts: Array = cuts[cuts < len(order)]  # the first step of each stretch
+        meet = np.zeros(len(order) + 1, bool)  # before which of them all IPUs do
+        meet[np.append(0, np.minimum(np.fromiter(joints, np.int64), len(order)))] = True
+        meet[:-1] |= external[order]
+        meet[1:] |= external[order]
+        self.cuts: Array = np.flatnonzero(meet[:-1])  # the first step of each stretch
         longest = np.max([self._work(ipu) for ipu in range(lasts.shape[1])], axis=0)
         self.begins: Array = np.append(0, np.cumsum(longest))  # of each stretch, and the end of the last
         self.total = int(self.begins[-1])
@@ -60,8 +62,7 @@ class Overlap:
 
     def least(self, executions: Array) -> int:
         """The least that executions (int64[steps]) beyond those in `order` may take: each IPU does its own without waiting."""
-        more = executions - np.bincount(self.order, minlength=len(self.lasts))
-        return int((more @ self.lasts).max(initial=0))
+        return int(((executions - np.bincount(self.order, minlength=len(self.lasts))) @ self.lasts).max(initial=0))
 
     @cached_property
     def _last(self) -> Array:
@@ -71,18 +72,15 @@ class Overlap:
             found[self._work(ipu) == np.diff(self.begins)] = ipu
         return found
 
-    def _idle(self, ipu: int) -> Array:
-        """int64[stretches]: how long an IPU waits at the end of each."""
-        return np.subtract(np.diff(self.begins), self._work(ipu))
-
     @cached_property
     def waits(self) -> Array:
         """int64[ipus, ipus]: for how long an IPU (first axis) waits for another one, the last to end a stretch."""
-        ipus = self.lasts.shape[1]
-        return np.array([np.bincount(self._last, self._idle(ipu), ipus) for ipu in range(ipus)]).astype(np.int64)
+        lasts, ipus = np.diff(self.begins), self.lasts.shape[1]
+        return np.array([np.bincount(self._last, lasts - self._work(ipu), ipus) for ipu in range(ipus)]).astype(np.int64)
 
     def holding(self, ipu: int) -> Array:
         """int64[steps]: how long the steps of one IPU take, by number, in those stretches in which others wait for it."""
-        held = (self._last == ipu) & (np.max([self._idle(other) for other in range(self.lasts.shape[1])], axis=0) > 0)
+        least = np.min([self._work(other) for other in range(self.lasts.shape[1])], axis=0)
+        held = (self._last == ipu) & (least < np.diff(self.begins))
         inside = np.repeat(held, np.diff(np.append(self.cuts, len(self.order))))
         return np.multiply(np.bincount(self.order[inside], minlength=len(self.lasts)), self.lasts[:, ipu])

@@ -15,7 +15,7 @@ from ipu_teach.errors import counted
 from ipu_teach.report.table import Table
 
 if TYPE_CHECKING:
-    from ipu_teach.report.report import Report
+    from ipu_teach.report.report import ComputeSetProfile, Report
 
 FULLEST = 5
 # From which share of the run, or of the memory, a rule speaks.
@@ -41,7 +41,8 @@ def insights(report: Report) -> Table[Insight]:
     """The findings about a report: memory first, then what ran."""
     found = [*_fit(report), *_fullest(report), *_skew(report), *_always_live(report)]
     if report.num_steps:
-        found += [*_balance(report), *_rearrangement(report), *_pieces(report), *_shares(report), *_unknown(report)]
+        found += [*_balance(report), *_rearrangement(report), *_pieces(report), *_shares(report), *_ipus(report)]
+        found += _unknown(report)
     return Table(found)
 
 
@@ -103,8 +104,8 @@ def _balance(report: Report) -> Iterator[Insight]:
     ran = [c for c in report.compute_sets if c.executions and c.cost.compute_duration]
     if not ran:
         return
-    worst = max(ran, key=lambda c: c.executions * c.cost.compute_duration * (1 - c.balance))
-    lost = worst.executions * worst.cost.compute_duration * (1 - worst.balance)
+    worst = max(ran, key=lambda c: _lost(c, report.target.num_ipus))
+    lost = _lost(worst, report.target.num_ipus)
     share = lost / report.total_cycles
     text = (
         f"The tiles wait longest for each other in {worst.name!r}: its balance is {100 * worst.balance:.0f} %, and the waiting"
@@ -115,6 +116,12 @@ def _balance(report: Report) -> Iterator[Insight]:
         "give each tile as much work: spread its vertices evenly." if share > WAITING else "",
         SUPERSTEPS if share > WAITING else "",
     )  # fmt: skip
+
+
+def _lost(ran: ComputeSetProfile, ipus: int) -> float:
+    """Cycles of a run that an average tile waits in a compute set for the slowest tile of its IPU."""
+    each = [(int(tiles.max()), float(tiles.mean())) for tiles in ran.cost.compute_cycles.reshape(ipus, -1)]
+    return float(np.mean([ran.executions * most * (1 - mean / most) if most else 0.0 for most, mean in each]))
 
 
 def _rearrangement(report: Report) -> Iterator[Insight]:
@@ -160,6 +167,23 @@ def _shares(report: Report) -> Iterator[Insight]:
     elif shares["sync and waiting"] > SYNCING:
         advice, lesson = "most of the run is sync and waiting: do more in each superstep, and balance it.", SUPERSTEPS
     yield Insight("proportions", most, shares[most], "of the run", f"The average tile's time: {words}.", advice, lesson)
+
+
+def _ipus(report: Report) -> Iterator[Insight]:
+    """The IPU that the others wait for longest."""
+    for row in report.ipus.largest("held_cycles", 1) if report.target.num_ipus > 1 else ():
+        share = row.held_cycles / (sum(r.busy_cycles + r.waiting_cycles for r in report.ipus) or 1)
+        waiting = (
+            f"IPU {row.ipu} holds up the others: they wait for it {100 * share:.1f} % of the time of all IPUs, longest while "
+            f"it is in {row.held_by!r}."
+        )
+        busy = ", ".join(f"IPU {r.ipu} {100 * r.busy:.0f} %" for r in report.ipus.largest("busy_cycles", FULLEST))
+        yield Insight(
+            "IPUs", f"IPU {row.ipu}", row.held_cycles, "cycles",
+            f"{waiting if row.held_cycles else 'No IPU waits for another.'} At work are {busy} of the run.",
+            "give each IPU as much to do between two transfers of all, or let them meet less often." if share > WAITING else "",
+            SUPERSTEPS if share > WAITING else "",
+        )  # fmt: skip
 
 
 def _unknown(report: Report) -> Iterator[Insight]:

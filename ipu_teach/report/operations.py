@@ -2,7 +2,8 @@
 
 The steps of a compute set `layer1/mul/reduce` belong to the operation `layer1/mul`; those of one without a scope to an
 operation of its name. Copies and the host's transfers belong to the nearest named program around them, else to `copies`,
-`host exchange` or `control`. Every step is in one operation, so columns add up to the report's totals.
+`host exchange` or `control`. Every step is in one operation, so columns add up to the report's totals; but for the cycles of
+several IPUs, which work at the same time: those add up to the sum of all steps.
 """
 
 from __future__ import annotations

@@ -190,6 +190,35 @@ def exchanges(report: Report) -> Table[ExchangeRow]:
     return Table(rows)
 
 
+@dataclass(frozen=True)
+class IpuRow:
+    """One IPU in a run, in modelled cycles: how long it is at work, in steps of its own and of all, and how long it waits for
+    other IPUs, for which one longest (-1: none). `held_cycles`: how long others wait for it, all together, and `held_by` is
+    the step of it that takes longest meanwhile. Of the steps whose order was kept."""
+
+    ipu: int
+    busy_cycles: int
+    waiting_cycles: int
+    waits_for: int
+    held_cycles: int
+    held_by: str
+
+    @property
+    def busy(self) -> float:
+        """The share of the run in which it is at work, 0 to 1."""
+        return self.busy_cycles / ((self.busy_cycles + self.waiting_cycles) or 1)
+
+
+def ipus(report: Report) -> Table[IpuRow]:
+    """The IPUs of a run."""
+    found, rows = report.overlap, []
+    for ipu, (waits, held) in enumerate(zip(found.waits, found.waits.sum(axis=0).tolist(), strict=True)):
+        idle, most = int(waits.sum()), int(waits.argmax())
+        by = report.step_cost(int(found.holding(ipu).argmax())).name if held else ""
+        rows.append(IpuRow(ipu, found.total - idle, idle, most if idle else -1, held, by))
+    return Table(rows)
+
+
 class Lazily(Sequence[Any]):
     """A sequence whose items are made when they are asked for."""
 

@@ -37,7 +37,17 @@ from ipu_teach.report.insights import Insight, insights
 from ipu_teach.report.log import ProgramRun, Ran
 from ipu_teach.report.operations import Operation, operations
 from ipu_teach.report.profile import EXTERNAL, Profile, ProgramNode
-from ipu_teach.report.query import Compilation, ExchangeRow, Execution, IpuStep, VariableTable, exchanges, variables
+from ipu_teach.report.query import (
+    Compilation,
+    ExchangeRow,
+    Execution,
+    IpuRow,
+    IpuStep,
+    VariableTable,
+    exchanges,
+    ipus,
+    variables,
+)
 from ipu_teach.report.settings import InstrumentationSettings, PoplarVersion
 from ipu_teach.report.stored import read
 from ipu_teach.report.table import Table
@@ -48,7 +58,7 @@ from ipu_teach.target import Target, changed
 from ipu_teach.types import Array
 
 # Fields of a machine that decide what is compiled, and not only how long it takes.
-CHUNK = 4096  # steps whose times are worked out at once
+EVERY, CHUNK = 2**12, 2**16  # steps of one IPU that are summed up together; steps whose times are worked out at once
 COMPILED_FOR = ("num_ipus", "num_tiles", "tiles_per_ipu", "exchange_send_words", "host_packet_bytes")
 
 
@@ -129,6 +139,13 @@ class StepRun:
         each = self.cycles_by_tile.reshape(self.profile.target.num_ipus, -1)
         lasts = self.profile.by_ipu(self.step).tolist()
         return tuple(IpuStep(*step) for step in zip(lasts, each, self._starts, strict=True))
+
+    @property
+    def shares(self) -> tuple[tuple[int | None, int], ...]:
+        """(IPU, start) of each IPU that does it by itself; (None, start) where there is one, or all do it together."""
+        if len(self._starts) == 1 or self.profile.external[self.step]:
+            return ((None, self.start),)
+        return tuple((number, ipu.start) for number, ipu in enumerate(self.ipus) if ipu.cycles)
 
     @property
     def all_cycles(self) -> int:
@@ -352,6 +369,11 @@ class Report:
         """What each compiled step moves between tiles: bytes, cycles, and on demand by tile and by message."""
         return exchanges(self)
 
+    @cached_property
+    def ipus(self) -> Table[IpuRow]:
+        """How long each IPU is at work, for which others it waits, and with which steps it holds them up."""
+        return ipus(self)
+
     @property
     def compilation(self) -> Compilation:
         """What was compiled: `report.compilation.tiles[3].memory.total.including_gaps`, `.programs`, `.compute_sets`."""
@@ -396,6 +418,8 @@ class Report:
                 "Exchanges": self.exchanges,
                 "Steps": Table(self.execution.steps),
             }
+        if self.num_steps and self.target.num_ipus > 1:
+            tables["IPUs"] = self.ipus
         return {name: table.records() for name, table in tables.items()}
 
     def operations(self, depth: int | None = None) -> Table[Operation]:
@@ -432,8 +456,9 @@ class Report:
         lasts = np.zeros((len(self.profile.steps), self.target.num_ipus), np.int64)
         for number in np.flatnonzero(self.executions).tolist():
             lasts[number] = self.profile.by_ipu(number)
-        several = self.target.num_ipus > 1
-        return Overlap(self._ran.order, lasts, self.profile.external, joints(self) if several else ())
+        order, several = self._ran.order, self.target.num_ipus > 1
+        # One IPU waits for no other, so that a stretch may begin anywhere.
+        return Overlap(order, lasts, self.profile.external, joints(self) if several else range(0, len(order), EVERY))
 
     @cached_property
     def total_cycles(self) -> int:

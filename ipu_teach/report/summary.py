@@ -9,8 +9,9 @@ from typing import TextIO
 import numpy as np
 
 from ipu_teach.errors import InvalidOptionError, did_you_mean, shown
+from ipu_teach.report.query import IpuRow
 from ipu_teach.report.report import Report
-from ipu_teach.report.table import plain
+from ipu_teach.report.table import Table, plain
 
 KIB = 1024
 
@@ -112,10 +113,26 @@ def _execution(report: Report) -> list[str]:
         line("Tile average global exchange cycles:", float(report.global_exchange_cycles)),
         line("Tile average host exchange cycles:", report.host_exchange_cycles),
         line("Tile average sync cycles:", float(report.sync_cycles_per_tile.mean())),
+        *_ipus(report),
         f"{'Codelets of your own are priced:':<54}{report.target.codelet_prices}",
         f"{'These cycles rest on:':<54}" + ", ".join(f"{name} {100 * share:.1f}%" for name, share in report.grounds.items()),
         *_unrecorded(report),
     ]
+
+
+def _ipus(report: Report, most: int = 16) -> list[str]:
+    """How long each of several IPUs is at work, and whose steps hold up the others."""
+    rows = report.ipus if report.target.num_ipus > 1 else Table[IpuRow]()
+    lines = [
+        f"{f'IPU {row.ipu} is at work:':<54}{row.busy_cycles:,} ({100 * row.busy:.1f}% of total"
+        + (f"; waits longest for IPU {row.waits_for})" if row.waiting_cycles else "; waits for no other IPU)")
+        for row in rows[:most]
+    ]
+    lines += [f"… and {len(rows) - most:,} more IPUs, see report.ipus"] if len(rows) > most else []
+    for row in rows.largest("held_cycles", 1):
+        text = f"IPU {row.ipu}, {row.held_cycles:,} cycles of them all; longest is its {row.held_by!r}"
+        lines.append(f"{'The others wait longest for:':<54}{text if row.held_cycles else 'none, no IPU waits'}")
+    return lines
 
 
 def _vertex_types(report: Report) -> list[str]:

@@ -1,7 +1,8 @@
 """A run in the form of Chrome's trace events, which Perfetto (ui.perfetto.dev) and chrome://tracing open, and as CSV.
 
-One row shows the steps, one their phases, and below them each chosen tile has a row for when it computes and when it
-exchanges, and one for its blocks. Times are modelled; a trace's microseconds are those of the modelled clock.
+One row shows the steps, one their phases, of several IPUs two for each, and below them each chosen tile has a row for when
+it computes and when it exchanges, and one for its blocks. Times are modelled; a trace's microseconds are those of the modelled
+clock.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from ipu_teach.report.trace_events import host_events
 MOST_EVENTS = 500_000
 MOST_TILES = 16  # with rows of their own, if nobody says which
 DEVICE = 1  # the number of its process; the host's is 0
-STEPS, PHASES, FIRST_TILE = 1, 2, 10  # rows; Perfetto takes 0 for the row whose number is the process's
+STEPS, PHASES = 1, 2  # rows, two for each IPU; Perfetto takes 0 for the row whose number is the process's
 _Event = dict[str, Any]
 
 
@@ -38,10 +39,15 @@ def chrome_trace(
     chosen, marked = _chosen(report, tiles), _chosen(report, blocks)
     microseconds = 1e6 / report.target.tile_clock_frequency
     events: list[_Event] = [_name("process_name", DEVICE, 0, f"{report.target.ipu_version}, modelled")]
-    events += [_name("thread_name", DEVICE, STEPS, "steps"), _name("thread_name", DEVICE, PHASES, "phases")]
-    events += [_name("thread_name", DEVICE, FIRST_TILE + tile, f"tile {tile}") for tile in chosen]
+    ipus, tile_row = range(report.target.num_ipus), _tile_row(report)
+    for ipu in ipus:
+        of = f" of IPU {ipu}" if len(ipus) > 1 else ""
+        events += [
+            _name("thread_name", DEVICE, row + 2 * ipu, name + of) for row, name in ((STEPS, "steps"), (PHASES, "phases"))
+        ]
+    events += [_name("thread_name", DEVICE, tile_row + tile, f"tile {tile}") for tile in chosen]
     for tile in marked:
-        row = FIRST_TILE + report.target.num_tiles + tile
+        row = tile_row + report.target.num_tiles + tile
         events.append(_name("thread_name", DEVICE, row, f"blocks of tile {tile}"))
         ran = report.execution.blocks(tile)[: most_events // 2 // len(marked)]
         events += [_block(one, row, microseconds) for one in ran]
@@ -94,18 +100,27 @@ def _chosen(report: Report, tiles: Iterable[int] | None) -> list[int]:
 
 
 def _events(report: Report, step: StepRun, tiles: list[int], scale: float) -> Iterator[_Event]:
-    details = {"cycles": step.cycles, "kind": step.kind, "bytes received": step.bytes_received}
-    yield _span(step.name or step.kind, "step", STEPS, step.start, step.cycles, scale, details)
-    start = step.start
-    for phase in report.phases(step.step):
-        yield _span(phase.kind, phase.kind, PHASES, start, phase.cycles, scale, {"step": step.name})
-        for tile in tiles if phase.busy is not None else ():
-            assert phase.busy is not None
-            if phase.busy[tile]:
-                yield _span(
-                    phase.kind, phase.kind, FIRST_TILE + tile, start, float(phase.busy[tile]), scale, {"step": step.name}
-                )
-        start += phase.cycles
+    row = _tile_row(report)
+    for number, start in step.shares:
+        phases = report.phases(step.step, number)
+        lasts, at = sum(p.cycles for p in phases), range(report.target.num_ipus) if number is None else (number,)
+        details = {"cycles": lasts, "kind": step.kind, "bytes received": step.bytes_received}
+        for ipu in at:
+            yield _span(step.name or step.kind, "step", STEPS + 2 * ipu, start, lasts, scale, details)
+        for phase in phases:
+            named = {"step": step.name}
+            for ipu in at:
+                yield _span(phase.kind, phase.kind, PHASES + 2 * ipu, start, phase.cycles, scale, named)
+            for tile in tiles if phase.busy is not None else ():
+                assert phase.busy is not None
+                if phase.busy[tile]:
+                    yield _span(phase.kind, phase.kind, row + tile, start, float(phase.busy[tile]), scale, named)
+            start += phase.cycles
+
+
+def _tile_row(report: Report) -> int:
+    """The row of tile 0."""
+    return max(10, STEPS + 2 * report.target.num_ipus)
 
 
 def _block(one: BlockRun, row: int, scale: float) -> _Event:

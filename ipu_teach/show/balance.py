@@ -2,6 +2,8 @@
 
 Above the whole run, in each phase with its tiles sorted by their time, so that the grey area is the time that is lost. Below
 the chosen superstep the same way, how many tiles take how long, and where on the machine those are that wait.
+
+Of several IPUs each superstep is shown for itself, as if they all did it together; the view says so.
 """
 
 from __future__ import annotations
@@ -33,6 +35,10 @@ MOST_LANES = 64
 BINS = 24
 NO_LIMIT = 2**53
 SIDE = 110.0
+TOGETHER = (
+    "Each superstep is drawn as if all IPUs did it together, one superstep after the other. They do not wait for each other in "
+    "every one, and the run takes {} modelled cycles: show.timeline(report) has it by time, with what IPUs wait for."
+)
 
 
 def balance(report: Report, other: Report | None = None, *, why: Why | None = None) -> View:
@@ -46,7 +52,7 @@ def balance(report: Report, other: Report | None = None, *, why: Why | None = No
     runs = [_Run(checked(report, "balance"), "first report")]
     if other is not None:
         runs.append(_Run(checked(other, "balance"), "second report"))
-    if not all(run.report.total_cycles for run in runs):
+    if not all(run.cycles for run in runs):
         raise InvalidOptionError("""show.balance() was given a run that takes no modelled time.
             next:  run a program that copies or computes.""")
     scene_of = partial(_scene, runs) if other else lambda most: linked(_scene(runs, most), report, ("tiles of run",))
@@ -65,9 +71,14 @@ class _Run:
         return list(zip(numbers.tolist(), runs.tolist(), strict=True))
 
     @property
+    def cycles(self) -> int:
+        """Cycles of all supersteps: those of the run, on one IPU."""
+        return sum(runs * self.report.step_cost(step).cycles for step, runs in self.steps)
+
+    @property
     def waiting(self) -> float:
-        """The share of the tiles' time that is waiting."""
-        return sum(runs * lost_in(self.report, step) for step, runs in self.steps) / self.report.total_cycles
+        """The share of the tiles' time in all supersteps that is waiting."""
+        return sum(runs * lost_in(self.report, step) for step, runs in self.steps) / self.cycles
 
     def slowest(self, step: int) -> str:
         """The tile for which most time is lost in a superstep, "" if none is."""
@@ -101,7 +112,7 @@ class _Run:
 
 
 def _scene(runs: list[_Run], most: int) -> Scene:
-    span, count = max(run.report.total_cycles for run in runs), min(MOST_LANES, *(run.report.target.num_tiles for run in runs))
+    span, count = max(run.cycles for run in runs), min(MOST_LANES, *(run.report.target.num_tiles for run in runs))
     stills: list[Still] = []
     drawings: list[Drawing] = []
     frames: list[int] = []
@@ -131,7 +142,9 @@ def _scene(runs: list[_Run], most: int) -> Scene:
         frames += [of[step] for step in taken]
         if len(taken) < report.num_steps:
             notes.append(f"Of the {run.name} the picture shows the first {len(taken):,} of {report.num_steps:,} supersteps.")
-        heading = f"{counted(tiles, 'tile')}, {number(report.total_cycles)} modelled cycles, {100 * run.waiting:.1f} % waiting"
+        heading = f"{counted(tiles, 'tile')}, {number(run.cycles)} modelled cycles, {100 * run.waiting:.1f} % waiting"
+        if report.target.num_ipus > 1:
+            notes.append(TOGETHER.format(number(report.total_cycles)))
         text = f"{name}: {heading}" if len(runs) > 1 else titled(report, heading)
         tapes.append(Tape(name, text, 64, y, 640, 100, count, (), span, ("slowest", "fastest")))
         y += 136
@@ -217,8 +230,9 @@ def _sentence(runs: list[_Run]) -> str:
         cost = run.report.step_cost(worst)
         head = f"{run.name[0].upper()}{run.name[1:]}, " if len(runs) > 1 else ""
         tiles = counted(run.report.target.num_tiles, "tile")
+        of = "in supersteps, each for itself, " if run.report.target.num_ipus > 1 else ""
         said.append(
-            f"{head}{number(run.report.total_cycles)} modelled cycles on {tiles}: {100 * run.waiting:.1f} % of their time is "
+            f"{head}{number(run.cycles)} modelled cycles {of}on {tiles}: {100 * run.waiting:.1f} % of their time is "
             f"waiting. Most is lost in {label(f'{cost.kind} {cost.name}'.strip(), 48)}: {run.told(worst)}."
         )
     return " ".join(said)

@@ -3,6 +3,8 @@
 On the left the tiles, on the right a lane for each of them with what it does in the current superstep and how long it
 waits, below the whole run. Of more than 64 tiles the lanes are quantiles: in each phase the tiles are sorted by their time,
 so that shares of time are kept. An arrow is a message that was sent, or several of one sender to the same receivers.
+
+Of several IPUs a frame shows what one of them does in a superstep by itself, or what all do together.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Report, Why
 from ipu_teach.show import palette
-from ipu_teach.show.facts import because, checked, linked, sorted_lanes, titled, waited_for
+from ipu_teach.show.facts import because, checked, ipus_at_work, linked, sorted_lanes, titled, waited_for
 from ipu_teach.show.scene import (
     GAP,
     Bar,
@@ -32,13 +34,13 @@ from ipu_teach.show.scene import (
     Track,
     label,
     number,
-    quantiles,
 )
+from ipu_teach.show.stretches import LanesOf, Part, Stretch, parts, stretches
 from ipu_teach.show.view import MOST_BYTES, View
 from ipu_teach.types import Array
 
 CODES = (palette.REST, palette.SYNC, palette.WAIT, palette.EXCHANGE, palette.COMPUTE, palette.LINKS, palette.HOST)
-WAIT = CODES.index(palette.WAIT)
+REST, WAIT = CODES.index(palette.REST), CODES.index(palette.WAIT)
 CODE = {kind: [c.name for c in CODES].index(kind) for kind in (SYNC, EXCHANGE, COMPUTE, LINKS, HOST)}
 
 MOST_CELLS = 4096  # more tiles are drawn several to a cell
@@ -46,9 +48,14 @@ MOST_FRAMES = 3000  # of a run
 MOST_OF_TWO = 500  # supersteps of each of two runs
 MOST_LANES = 64  # more tiles are sorted
 MOST_MESSAGES = 128  # of one exchange, drawn one by one
+MOST_TOLD = 16  # phases, or IPUs, in the words of one frame of two runs
 MOST_OF_ONE = 64  # of the messages of one tile, drawn where there are more
 SIDE = 264.0  # of the square that holds the tiles
 LANES_X = 340.0
+OVERLAP = (
+    "IPUs work at the same time: between transfers of all each goes through its own supersteps, which stand here one after the "
+    "other, so that their times add up to more than the {:,} cycles of the run. show.timeline(report) has them by time."
+)
 NO_TIME = """show.bsp() was given a run that takes no modelled time.
     next:  run a program that copies or computes."""
 
@@ -74,7 +81,7 @@ def bsp(report: Report, other: Report | None = None, *, why: Why | None = None) 
 def _made(report: Report, each: int) -> _Maker:
     checked(report, "bsp")
     numbers, runs = np.unique(report.step_numbers, return_counts=True)
-    steps = {n: _step(report, n, r) for n, r in zip(numbers.tolist(), runs.tolist(), strict=True)}
+    steps = [_step(report, part, r) for n, r in zip(numbers.tolist(), runs.tolist(), strict=True) for part in parts(report, n)]
     return _Maker(report, steps, each)
 
 
@@ -87,44 +94,50 @@ def _two(makers: list[_Maker]) -> Scene:
     marks, notes, rows, y = [], [], [], 34.0
     for which, maker in enumerate(makers):
         name, report = ("first report", "second report")[which], maker.report
-        here: dict[int, int] = {}
-        for number_, step in maker.steps.items():
-            here[number_] = len(stills)
-            busy = [p.busy for p in step.phases if p.kind == COMPUTE and p.busy is not None]
+        first_still, run = len(stills), min(MOST_OF_TWO, len(report.step_numbers))
+        found, which_stretch = stretches(report, run)
+        for stretch in found:
+            phases = [phase for part in stretch.parts for phase in report.phases(part.step, part.ipu)]
+            busy = [p.busy for p in phases if p.kind == COMPUTE and p.busy is not None]
             values = {"busy": maker.in_lanes(np.sum(busy, axis=0))} if busy else {}
+            group = "superstep" if len(stretch.parts) == 1 else "stretch"
             say = f"{maker.lane_name} {{i}} of the {name}" + (
-                ": {busy} modelled cycles of compute in this superstep" * bool(busy)
+                f": {{busy}} modelled cycles of compute in this {group}" * bool(busy)
             )
-            note = ", ".join(f"{p.kind} {number(p.cycles)}" for p in step.phases)
-            code = CODE[max(step.phases, key=lambda p: p.cycles).kind] if step.phases else 0
-            lanes = {name: (len(drawings), 0.0, step.cycles)}
-            text = label(f"{name}: {step.kind} {step.name}", 60)
+            note = ", ".join(f"{p.kind} {number(p.cycles)}" for p in phases)
+            code = CODE[max(phases, key=lambda p: p.cycles).kind] if phases else 0
+            lanes = {name: (len(drawings), 0.0, stretch.cycles)}
+            text = f"{counted(len(stretch.parts), 'part')}, each IPU by itself"
+            if len(stretch.parts) == 1:
+                step = _step(report, stretch.parts[0], 1)
+                text = f"{step.kind} {step.name}"
+            elif len(phases) > MOST_TOLD:
+                note = ", ".join(f"IPU {ipu} {number(end)}" for ipu, end in enumerate(stretch.ends[:MOST_TOLD]))
             stills.append(
                 Still(
-                    text,
+                    label(f"{name}: {text}", 60),
                     note,
                     code,
-                    step.cycles,
+                    stretch.cycles,
                     True,
                     lanes=lanes,
                     about={name: (say, values)},
                     say=f"{maker.lane_name} {{i}}",
                 )
             )
-            drawings.append(maker.drawing(step))
-        run = report.step_numbers[:MOST_OF_TWO].tolist()
-        frames += [here[n] for n in run]
-        if len(run) < report.num_steps:
-            notes.append(f"Of the {name} the picture shows the first {len(run):,} of {report.num_steps:,} supersteps.")
+            drawings.append(maker.by_tile.drawing(report, stretch, CODE, WAIT))
+        frames += (first_still + which_stretch).tolist()
+        if run < report.num_steps:
+            notes.append(f"Of the {name} the picture shows the first {run:,} of {report.num_steps:,} supersteps.")
         heading = (
             f"{name}: {titled(report, counted(report.target.num_tiles, 'tile'))}, {number(report.total_cycles)} modelled cycles"
         )
         high = max(80.0, min(180.0, 14.0 * maker.lanes))
-        labels, ends = ((), ("slowest", "fastest")) if maker.is_sorted else (tuple(f"{t}" for t in range(maker.lanes)), ())
+        labels, ends = ((), maker.ends) if maker.is_sorted else (tuple(f"{t}" for t in range(maker.lanes)), ())
         marks.append(Tape(name, heading, 64, y, 640, high, maker.lanes, labels, span, ends))
         y += high + 36
         if maker.is_sorted:
-            notes.append(sorted_lanes(maker.lanes, report.target.num_tiles))
+            notes.append(sorted_lanes(maker.lanes, report.target.num_tiles, report.target.num_ipus))
         rows += [(name, *row) for row in maker.table(list(CODE))[1]]
     if not any(still.cycles for still in stills):
         raise InvalidOptionError(NO_TIME)
@@ -151,8 +164,10 @@ def _two(makers: list[_Maker]) -> Scene:
 
 @dataclass(frozen=True, eq=False)
 class _Step:
-    """One compiled step that ran: its phases, its exchanges and their messages, and how often it ran."""
+    """One compiled step that ran, as the IPU `ipu` did it, or (None) all together: its phases, its exchanges and their
+    messages, and how often it ran."""
 
+    part: Part
     name: str
     kind: str
     phases: tuple[Phase, ...]
@@ -162,36 +177,38 @@ class _Step:
     runs: int
 
 
-def _step(report: Report, number: int, runs: int) -> _Step:
-    cost = report.step_cost(number)
-    name = label(cost.name, 48)
-    return _Step(name, cost.kind, report.phases(number), cost.exchange, report.transfers(number), cost.cycles, runs)
+def _step(report: Report, part: Part, runs: int) -> _Step:
+    cost, phases = report.step_cost(part.step), report.phases(part.step, part.ipu)
+    name = label(cost.name if part.ipu is None else f"IPU {part.ipu}: {cost.name}", 48)
+    return _Step(part, name, cost.kind, phases, cost.exchange, report.transfers(part.step), part.cycles, runs)
 
 
 class _Maker:
     """Makes the scene, with `each` tiles to a cell."""
 
-    def __init__(self, report: Report, steps: dict[int, _Step], each: int) -> None:
+    def __init__(self, report: Report, steps: list[_Step], each: int) -> None:
         self.report, self.steps, self.each = report, steps, each
         target = report.target
+        self.several = target.num_ipus > 1
+        self.by_tile = LanesOf(report, MOST_LANES)
         self.per_ipu = -(-target.tiles_per_ipu // each)
         self.count = self.per_ipu * target.num_ipus
         tiles = np.arange(target.num_tiles)
         self.cell = tiles // target.tiles_per_ipu * self.per_ipu + tiles % target.tiles_per_ipu // each
         self.one = "tile" if each == 1 else f"group of {each} tiles"
-        self.lanes = min(MOST_LANES, target.num_tiles)
-        self.is_sorted = self.lanes < target.num_tiles
+        self.lanes, self.is_sorted = self.by_tile.count, self.by_tile.is_sorted
+        self.ends = ("IPU 0", f"IPU {target.num_ipus - 1}") if self.several else ("slowest", "fastest")
         self.lane_name = "lane" if self.is_sorted else "tile"
-        self.host = 24 * any(p.kind == HOST for s in steps.values() for p in s.phases)  # the height of its lane
+        self.host = 24 * any(p.kind == HOST for s in steps for p in s.phases)  # the height of its lane
         self.moved: dict[int, int] = {}  # by still: the bytes that its messages move
 
     def scene(self) -> Scene:
         stills: list[Still] = []
         drawings: list[Drawing] = []
         stills_of: dict[int, list[int]] = {}
-        for which, step in self.steps.items():
+        for step in self.steps:
             if step.phases:
-                stills_of[which] = list(range(len(stills), len(stills) + len(step.phases)))
+                stills_of.setdefault(step.part.step, []).extend(range(len(stills), len(stills) + len(step.phases)))
                 stills += self._stills(step, len(drawings), len(stills))
                 drawings.append(self.drawing(step))
                 if self.host:
@@ -202,7 +219,9 @@ class _Maker:
         if self.each > 1:
             notes.append(f"A cell stands for up to {self.each} tiles: their longest time, and the sum of their bytes.")
         if self.is_sorted:
-            notes.append(sorted_lanes(self.lanes, self.report.target.num_tiles))
+            notes.append(sorted_lanes(self.lanes, self.report.target.num_tiles, self.report.target.num_ipus))
+        if self.several:
+            notes.append(OVERLAP.format(self.report.total_cycles))
         notes.append("Each phase plays equally long, and lanes fill the width in each superstep; the strip below is to scale.")
         poster = max(
             set(frames.tolist()), key=lambda i: (self.moved.get(i, 0), stills[i].code == CODE[COMPUTE], stills[i].cycles)
@@ -218,7 +237,7 @@ class _Maker:
             self._marks(),
             tuple(stills),
             frames,
-            self.table([k for k in CODE if any(p.kind == k for s in self.steps.values() for p in s.phases)]),
+            self.table([k for k in CODE if any(p.kind == k for s in self.steps for p in s.phases)]),
             tuple(drawings),
             int(np.flatnonzero(frames == poster)[0]),
             tuple(notes),
@@ -245,14 +264,14 @@ class _Maker:
         each = not self.is_sorted
         lanes = Lanes(
             "lanes",
-            "the superstep, tile by tile" if each else "the superstep, slowest tiles first",
+            "the superstep, tile by tile" if each else "the superstep, slowest tiles first" + ", IPU by IPU" * self.several,
             LANES_X,
             34,
             704 - LANES_X,
             SIDE,
             self.lanes,
             np.arange(self.count) if each else None,
-            ends=() if each else ("slowest", "fastest"),
+            ends=() if each else self.ends,
         )
         host = Lanes("host", "", LANES_X, 34 + SIDE + 6, 704 - LANES_X, 16, 1, labels=("host",), say="the host")
         return (
@@ -265,30 +284,39 @@ class _Maker:
 
     def _stills(self, step: _Step, drawing: int, first: int) -> list[Still]:
         found, start = [], 0.0
+        own = self.own(step.part.ipu)
         for place, phase in enumerate(step.phases):
             code, values = CODE[phase.kind], dict[str, Array]()
             messages: tuple[Message, ...] = ()
             say, note = f"{self.one} {{i}}: {phase.kind}", ""
-            channel: tuple[int, float | Array, int] = (code, phase.cycles, code)
+            channel: tuple[int | Array, float | Array, int] = (code, phase.cycles, code)
             about: dict[str, tuple[str, dict[str, Array]]] = {}
             at = 1.0
             if phase.busy is not None:
                 values["busy"] = self._longest(phase.busy)
-                say += ", {busy} modelled cycles, then waits {-busy}"
-                note = waited_for(phase)
+                told = ", {busy} modelled cycles" + (
+                    ", then waits {-busy}" if own.all() else f" in what IPU {step.part.ipu} does"
+                )
+                say += told
+                note = waited_for(phase, own)
                 channel = (code, values["busy"], WAIT)
                 if self.is_sorted:
-                    lane = "lane {i} of the sorted tiles: " + f"{phase.kind}, {{busy}} modelled cycles, then waits {{-busy}}"
+                    lane = "lane {i} of the sorted tiles: " + f"{phase.kind}{told}"
                     about["lanes"] = (lane, {"busy": self.in_lanes(phase.busy)})
             if phase.exchange >= 0:
                 traffic = step.exchange[phase.exchange]
-                values |= {"received": self._sum(traffic.received), "sent": self._sum(traffic.sent)}
+                values |= {"received": self._sum(traffic.received * own), "sent": self._sum(traffic.sent * own)}
                 say += "; receives {received} bytes, sends {sent}"
-                messages, how = self._messages(step.transfers[phase.exchange], values["busy"])
-                note = f"{traffic.total:,} bytes arrive; {how}; {note}"
+                messages, how = self._messages(step.transfers[phase.exchange], values["busy"], own)
+                total = int(values["received"].sum())
+                note = f"{total:,} bytes arrive; {how}; {note}"
                 if messages:  # a picture of it is taken while all that take part are at it
                     at = int(values["busy"][values["busy"] > 0].min()) / 2 / phase.cycles
-                    self.moved[first + place] = traffic.total
+                    self.moved[first + place] = total
+            if not own.all():  # other IPUs are at other things meanwhile
+                here = self._longest(own.astype(np.int64)) > 0
+                channel = (np.where(here, code, REST), np.where(here, channel[1], phase.cycles), WAIT)
+                say += f" of IPU {step.part.ipu}" * (phase.busy is None)
             found.append(
                 Still(
                     f"{phase.kind}: {step.name}" if step.name else phase.kind,
@@ -311,19 +339,21 @@ class _Maker:
             start += phase.cycles
         return found
 
+    def own(self, ipu: int | None) -> Array:
+        """bool[tiles]: those of an IPU, or of all."""
+        target = self.report.target
+        return (
+            np.arange(target.num_tiles) // target.tiles_per_ipu == ipu if ipu is not None else np.ones(target.num_tiles, bool)
+        )
+
     def drawing(self, step: _Step) -> Drawing:
         """The phases of a superstep, lane by lane."""
-        bars, start = [], 0.0
-        for phase in step.phases:
-            end = start + phase.cycles
-            length = phase.cycles if phase.busy is None else self.in_lanes(phase.busy)
-            bars.append(Bar(CODE[phase.kind], start, length, end, -1 if phase.busy is None else WAIT))
-            start = end
-        return Drawing(start, tuple(bars), "modelled cycles")
+        alone = Stretch((step.part,), (step.part.cycles,) * self.report.target.num_ipus)
+        return self.by_tile.drawing(self.report, alone, CODE, WAIT)
 
     def in_lanes(self, per_tile: Array) -> Array:
         """int64[lanes]: of each tile, or of many the quantiles."""
-        return quantiles(per_tile, self.lanes) if self.is_sorted else self._longest(per_tile)
+        return self.by_tile.of(per_tile)
 
     def _longest(self, per_tile: Array) -> Array:
         """int64[cells]: of each cell the longest time of its tiles."""
@@ -334,8 +364,13 @@ class _Maker:
     def _sum(self, per_tile: Array) -> Array:
         return np.bincount(self.cell, per_tile, self.count).astype(np.int64)
 
-    def _messages(self, transfers: Transfers, busy: Array) -> tuple[tuple[Message, ...], str]:
-        """(the messages between cells, what they are in words). Of too many, those of the slowest cell are drawn."""
+    def _messages(self, transfers: Transfers, busy: Array, own: Array) -> tuple[tuple[Message, ...], str]:
+        """(the messages between cells, what they are in words), of the tiles that are `own`. Of too many, those of the slowest
+        cell are drawn."""
+        if not own.all():
+            kept = np.flatnonzero(own[transfers.source])
+            receivers = tuple(transfers.receivers[i] for i in kept.tolist())
+            transfers = Transfers(transfers.source[kept], transfers.size[kept], receivers)
         sent: dict[tuple[int, bytes], int] = {}
         for source, size, to in zip(transfers.source.tolist(), transfers.size.tolist(), transfers.receivers, strict=True):
             here, there = int(self.cell[source]), np.unique(self.cell[to])
@@ -359,12 +394,17 @@ class _Maker:
         """What the run takes, phase by phase, and the tile that is waited for longest."""
         report = self.report
         total, target = report.total_cycles, report.target
+        if self.several:
+            return (
+                f"A run of {counted(report.num_steps, 'superstep')} on {counted(target.num_tiles, 'tile')} of "
+                f"{target.num_ipus} IPUs, {number(total)} modelled cycles. {ipus_at_work(report)}"
+            )
         spent: dict[str, float] = {}
-        for step in self.steps.values():
+        for step in self.steps:
             for phase in step.phases:
                 spent[phase.kind] = spent.get(phase.kind, 0.0) + step.runs * phase.cycles
         shares = ", ".join(f"{kind} {100 * cycles / total:.1f} %" for kind, cycles in spent.items())
-        computing = [s for s in self.steps.values() if any(p.kind == COMPUTE for p in s.phases)]
+        computing = [s for s in self.steps if any(p.kind == COMPUTE for p in s.phases)]
         worst = ""
         if computing:
             step = max(computing, key=lambda s: s.cycles)
@@ -378,11 +418,11 @@ class _Maker:
     def table(self, kinds: list[str]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
         """Every step, with its cycles in phases of these kinds."""
         rows = []
-        for step in self.steps.values():
+        for step in self.steps:
             cycles = [sum(p.cycles for p in step.phases if p.kind == k) for k in kinds]
             compute = [p for p in step.phases if p.kind == COMPUTE]
             slowest = f"{int(np.argmax(compute[0].busy))}" if compute and compute[0].busy is not None else ""
-            bytes_ = sum(t.total for t in step.exchange)
+            bytes_ = sum(int(t.received[self.own(step.part.ipu)].sum()) for t in step.exchange)
             rows.append((step.kind, step.name, f"{step.runs:,}", *map(number, cycles), f"{bytes_:,}", slowest))
         return ("kind", "name", "runs", *(f"{k} cycles" for k in kinds), "bytes received", "slowest tile"), tuple(rows)
 

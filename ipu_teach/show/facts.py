@@ -39,7 +39,9 @@ def checked(report: object, call: str, ran: bool = True) -> Report:
 def linked(scene: Scene, report: Report, tiles: tuple[str, ...] = (), parts: Mapping[int, int] | None = None) -> Scene:
     """The scene, to follow others of the same report on a page: by the tile in the marks `tiles`, as far as each of their
     parts is one, and by the cycle at which it stands. `parts`, where its frames are not those of the run: which frame, or
-    which row of its tree, shows a compiled step; then the first 500 supersteps are followed."""
+    which row of its tree, shows a compiled step; then the first 500 supersteps are followed. Several IPUs are at several
+    steps at a time: of them the tile alone is followed."""
+    parts = {} if report.target.num_ipus > 1 else parts
     marks = (m for m in scene.marks if isinstance(m, (Box, Cells)) and m.name in tiles)
     names = [m.name for m in marks if m.count == report.target.num_tiles and not getattr(m, "ends", ())]
     link: dict[str, object] = {"report": report.digest()[:16], "tiles": names}
@@ -108,22 +110,35 @@ def titled(report: Report, what: str) -> str:
     return f"{names}: {what}" if names else what
 
 
-def sorted_lanes(lanes: int, tiles: int) -> str:
+def sorted_lanes(lanes: int, tiles: int, ipus: int = 1) -> str:
     """What lanes are that stand for more tiles than there are lanes."""
+    where = "" if ipus == 1 else "of each IPU "
     return (
-        f"The {lanes} lanes are the tiles sorted by time, in each phase anew, {number(tiles / lanes)} to a lane, which shows "
-        "their mean. A lane is no tile; the shares of time are those of all tiles."
+        f"The {lanes} lanes are the tiles {where}sorted by time, in each phase anew, {number(tiles / lanes)} to a lane, which "
+        "shows their mean. A lane is no tile; the shares of time are those of all tiles."
     )
 
 
-def waited_for(phase: Phase) -> str:
-    """Which tile a phase waits for, and what share of the tiles' time is waiting."""
+def waited_for(phase: Phase, own: Array | slice = slice(None)) -> str:
+    """Which tile a phase waits for, and what share of the time of the tiles that take part is waiting."""
     assert phase.busy is not None
-    tile, waiting = int(np.argmax(phase.busy)), 1 - float(phase.busy.mean()) / phase.cycles
+    tile, waiting = int(np.argmax(phase.busy)), 1 - float(phase.busy[own].mean()) / phase.cycles
     if waiting < 0.0005:
         return "all tiles are equally fast"
     share = f"{100 * waiting:.1f} % of the tiles' time is waiting"
     return f"tile {tile} is the slowest, {number(phase.cycles)} modelled cycles; {share}"
+
+
+def ipus_at_work(report: Report, most: int = 8) -> str:
+    """How much of a run each of several IPUs is at work, and whose steps hold up the others."""
+    rows = report.ipus
+    shares = ", ".join(f"IPU {row.ipu} {100 * row.busy:.1f} %" for row in rows[:most])
+    held = rows.largest("held_cycles", 1)[0]
+    more = f", and {len(rows) - most:,} more" if len(rows) > most else ""
+    if not held.held_cycles:
+        return f"At work are {shares}{more}: none waits for another."
+    by = f"IPU {held.ipu}, while it is in {label(held.held_by, 40)}" if held.held_by else f"IPU {held.ipu}"
+    return f"At work are {shares}{more}; the others wait longest for {by}."
 
 
 def sources(report: Report, number: int) -> tuple[tuple[str, str], ...]:

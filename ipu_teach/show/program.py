@@ -80,6 +80,9 @@ def _scene(report: Report, walk: Walk, all_places: list[Place]) -> Scene:
         notes.append(f"The picture shows the first {len(places):,} of {len(all_places):,} parts.")
     if walk.unplaced:
         notes.append(f"{counted(walk.unplaced, 'step')} of the run belong to no program as it was compiled.")
+    if report.target.num_ipus > 1 and total:
+        took = number(report.total_cycles)
+        notes.append(f"IPUs work at the same time: the run takes {took} modelled cycles, its parts together more.")
     note = f"{counted(len(all_places), 'part')}, {number(total)} modelled cycles"
     return Scene(
         "program",

@@ -2,6 +2,9 @@
 
 Above, the programs as nested boxes, the outermost on top; below, a lane for each tile with what it does when; last the
 whole run, with the part that is shown. The words say what the chosen superstep is, and show the codelet that it executes.
+
+On several IPUs a row for each has its steps and what it waits for. What is chosen then is a stretch: all that the IPUs do until
+they wait for each other.
 """
 
 from __future__ import annotations
@@ -11,14 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.cost.phases import COMPUTE, EXCHANGE, HOST, LINKS, SYNC, Phase
+from ipu_teach.cost.phases import COMPUTE, EXCHANGE, HOST, LINKS, SYNC
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Report
 from ipu_teach.report.walk import Place, Span, Walk
 from ipu_teach.show import palette
 from ipu_teach.show.blocks import Blocks
-from ipu_teach.show.facts import checked, linked, numbered, sorted_lanes, sources, titled
-from ipu_teach.show.scene import Bar, Drawing, Flame, Scene, Still, Tape, Track, label, number, quantiles
+from ipu_teach.show.facts import checked, ipus_at_work, linked, numbered, sorted_lanes, sources, titled
+from ipu_teach.show.scene import Flame, Scene, Still, Tape, Track, label, number
+from ipu_teach.show.stretches import LanesOf, stretches
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
@@ -29,6 +33,7 @@ CODE = {kind: [c.name for c in CODES].index(kind) for kind in (SYNC, EXCHANGE, C
 MOST_STEPS = 3000  # of a run
 MOST_LANES = 64
 MOST_ROWS = 12  # of nested programs
+MOST_IPUS = 16  # with a row of their own
 X, WIDTH, PITCH = 64.0, 640.0, 17.0
 WHICH = ("block_filter", "program_filter")
 
@@ -38,6 +43,9 @@ def timeline(report: Report, blocks: int | Sequence[int] | None = None, **which:
 
     `blocks`: a tile, or up to eight: their blocks take the place of the programs, as lightweight profiling has them. `which`
     picks them as in `report.execution.blocks`: `block_filter` and `program_filter`.
+
+    Of several IPUs each has a row with its steps in place of the programs, up to 16 of them, and what is chosen is a stretch:
+    all that the IPUs do until they wait for each other.
 
     Up to 3,000 supersteps are shown, and fewer of a run whose scene would be larger than 150 kB; more than 64 tiles share 64
     lanes, in each phase sorted by their time, of which a lane shows a mean; programs nested more than 12 deep are shown up to
@@ -62,34 +70,35 @@ class _Maker:
     def __init__(self, report: Report, steps: int, tiles: object, which: dict[str, Any]) -> None:
         self.report, self.steps = report, steps
         self._tiles, self._which = tiles, which
-        tiles = report.target.num_tiles
-        self.count = min(tiles, MOST_LANES)
-        self.numbers, self.which = np.unique(report.step_numbers[:steps], return_inverse=True)
-        self.phases = [report.phases(n) for n in self.numbers.tolist()]
+        self.several = report.target.num_ipus > 1
+        self.lanes = LanesOf(report, MOST_LANES)
+        self.numbers = np.unique(report.step_numbers[:steps])
+        self.stretches, self.which = stretches(report, steps)
         self.walk = Walk(report, steps)
 
     def scene(self) -> Scene:
-        cycles = np.array([self.report.step_cost(n).cycles for n in self.numbers.tolist()])
+        cycles = np.array([stretch.cycles for stretch in self.stretches])
         if not cycles[self.which].any():
             raise InvalidOptionError("""show.timeline() was given a run that takes no modelled time.
                 next:  run a program that copies or computes.""")
         texts: dict[str, int] = {}
-        stills = tuple(self._still(place, texts) for place in range(len(self.numbers)))
+        stills = tuple(self._still(place, texts) for place in range(len(self.stretches)))
         total = cycles[self.which]
         blocks = None if self._tiles is None else Blocks(self.report, self._tiles, float(total.sum()), self._which)
         codes = CODES if blocks is None else tuple(dict.fromkeys((*CODES, *blocks.codes)))
-        if blocks is None:
+        if blocks is None and self.several:
+            flame = self._rows(np.append(0, np.cumsum(total)))
+        elif blocks is None:
             flame = self._flame([s for s in self.walk.spans if s.place.depth < MOST_ROWS])
         else:
             flame = blocks.flame(codes, X, 34, WIDTH, PITCH)
         rows = int(flame.depth.max(initial=0)) + 1
         top = 34 + rows * PITCH + 34
-        high = max(100.0, min(230.0, 15.0 * self.count))
-        each = self.count == self.report.target.num_tiles
-        labels = tuple(f"{t}" for t in range(self.count)) if each else ()
-        tape = Tape(
-            "tiles", self._heading(), X, top, WIDTH, high, self.count, labels, ends=() if each else ("slowest", "fastest")
-        )
+        count = self.lanes.count
+        high = max(100.0, min(230.0, 15.0 * count))
+        labels = () if self.lanes.is_sorted else tuple(f"{t}" for t in range(count))
+        ends = ("IPU 0", f"IPU {self.report.target.num_ipus - 1}") if self.several else ("slowest", "fastest")
+        tape = Tape("tiles", self._heading(), X, top, WIDTH, high, count, labels, ends=ends if self.lanes.is_sorted else ())
         return Scene(
             "timeline",
             titled(self.report, f"{counted(self.report.num_steps, 'superstep')} on the axis of time"),
@@ -100,10 +109,11 @@ class _Maker:
             stills,
             self.which.astype(np.int64),
             self._table() if blocks is None else blocks.table(),
-            tuple(self._drawing(phases) for phases in self.phases),
+            tuple(self.lanes.drawing(self.report, stretch, CODE, WAIT) for stretch in self.stretches),
             int(np.argmax(total * (1 + np.array([s.code == CODE[COMPUTE] for s in stills])[self.which] * (1 + total.sum())))),
             tuple(self._notes(blocks)),
-            sources=tuple(texts),
+            "stretch" if self.several else "superstep",
+            tuple(texts),
         )
 
     def _flame(self, spans: list[Span]) -> Flame:
@@ -118,14 +128,41 @@ class _Maker:
         heading = "the programs, nested"
         return Flame("programs", heading, X, 34, WIDTH, PITCH, len(spans), depth, first, last, title_, tuple(names), code)
 
-    def _code(self, step: int) -> int:
+    def _rows(self, begins: Array) -> Flame:
+        """A row for each IPU: its steps, and for which other IPU it waits. `begins`: of each stretch of the run, in order."""
+        ipus, names = min(MOST_IPUS, self.report.target.num_ipus), dict[str, int]()
+        boxes: list[tuple[int, float, float, int, int]] = []  # (row, from, to, title, code)
+        for begin, which in zip(begins.tolist(), self.which.tolist(), strict=False):
+            stretch = self.stretches[which]
+            for part in stretch.parts:
+                cost, code = self.report.step_cost(part.step), self._code(part.step, part.ipu)
+                for ipu in range(ipus) if part.ipu is None else (part.ipu,):
+                    title = label(f"IPU {ipu}: {cost.name or cost.kind}", 48)
+                    at = begin + part.start
+                    boxes += [(ipu, at, at + part.cycles, names.setdefault(title, len(names)), code)] * bool(part.cycles)
+            for ipu, end in enumerate(stretch.ends):
+                if end < stretch.cycles:
+                    title = f"IPU {ipu} waits for IPU {stretch.last}"
+                    boxes.append((ipu, begin + end, begin + stretch.cycles, names.setdefault(title, len(names)), WAIT))
+        columns = [np.array(column, np.int64) for column in zip(*(box for box in boxes if box[0] < ipus), strict=True)]
+        row, first, last, title_, code_ = columns
+        heading = "the IPUs, each with its steps"
+        return Flame(
+            "programs", heading, X, 34, WIDTH, PITCH, len(row), row, first, last, title_, tuple(names), code_, timed=True
+        )  # fmt: skip
+
+    def _code(self, step: int, ipu: int | None = None) -> int:
         """The colour of a step: that of its longest phase."""
-        phases = self.phases[int(np.searchsorted(self.numbers, step))]
+        phases = self.report.phases(step, ipu)
         return CODE[max(phases, key=lambda p: p.cycles).kind] if phases else REST
 
     def _still(self, place: int, texts: dict[str, int]) -> Still:
-        step = int(self.numbers[place])
-        cost, phases = self.report.step_cost(step), self.phases[place]
+        stretch = self.stretches[place]
+        if len(stretch.parts) != 1:
+            return self._meanwhile(place, texts)
+        (part,) = stretch.parts
+        step, own = part.step, "" if part.ipu is None else f"IPU {part.ipu}: "
+        cost, phases = self.report.step_cost(step), self.report.phases(step, part.ipu)
         methods = sources(self.report, step)
         text = "\n\n".join(numbered(name, source) for name, source in methods)
         values: dict[str, Array] = {}
@@ -133,49 +170,61 @@ class _Maker:
         for kind in (COMPUTE, EXCHANGE):
             busy = [p.busy for p in phases if p.kind == kind and p.busy is not None]
             if busy:
-                values[kind] = self._lanes(np.sum(busy, axis=0))
+                values[kind] = self.lanes.of(np.sum(busy, axis=0))
                 said.append(f"{{{kind}}} cycles of {kind}")
         note = ", ".join(f"{p.kind} {number(p.cycles)}" for p in phases)
         compute = next((p for p in phases if p.kind == COMPUTE and p.busy is not None), None)
         if compute is not None and compute.busy is not None:
-            tile, equal = int(np.argmax(compute.busy)), compute.busy.min() == compute.busy.max()
+            tile, equal = int(np.argmax(compute.busy)), not own and compute.busy.min() == compute.busy.max()
             note += "; all tiles compute equally long" if equal else f"; tile {tile} computes longest"
         if methods:
             note += f"; codelet {', '.join(dict.fromkeys(name for name, _ in methods))}"
         return Still(
-            label(f"{cost.kind} {cost.name}".strip(), 60),
+            label(f"{own}{cost.kind} {cost.name}".strip(), 60),
             note,
-            self._code(step),
-            cost.cycles,
+            self._code(step, part.ipu),
+            stretch.cycles,
             True,
-            lanes={"tiles": (place, 0, cost.cycles)},
+            lanes={"tiles": (place, 0, stretch.cycles)},
             values=values,
-            say=("tile {i}: " if self.count == self.report.target.num_tiles else "lane {i} of the sorted tiles: ")
-            + (", ".join(said) if said else "not at work")
-            + " in this superstep",
+            say=self._say(said, "superstep"),
             source=texts.setdefault(text, len(texts)) if text else -1,
         )
 
-    def _lanes(self, per_tile: Array) -> Array:
-        """int64[lanes]: of each tile, or of many the quantiles."""
-        return per_tile if len(per_tile) == self.count else quantiles(per_tile, self.count)
+    def _meanwhile(self, place: int, texts: dict[str, int]) -> Still:
+        """What several IPUs do in a stretch; the codelet that is shown is of the longest step of the last of them."""
+        stretch, values, said = self.stretches[place], dict[str, Array](), []
+        phases = [phase for part in stretch.parts for phase in self.report.phases(part.step, part.ipu)]
+        for kind in (COMPUTE, EXCHANGE):
+            busy = [p.busy for p in phases if p.kind == kind and p.busy is not None]
+            if busy:
+                values[kind] = self.lanes.of(np.sum(busy, axis=0))
+                said.append(f"{{{kind}}} cycles of {kind}")
+        own = [part for part in stretch.parts if part.ipu in (None, stretch.last)]
+        longest = max(own, key=lambda part: part.cycles, default=None)
+        note, text, code = "takes no time", "", REST
+        if longest is not None:
+            name = label(self.report.step_cost(longest.step).name, 40)
+            note = ", ".join(f"IPU {ipu} {number(end)}" for ipu, end in enumerate(stretch.ends[:MOST_IPUS]))
+            note = f"at work are {note}; the last is IPU {stretch.last}, longest with {name}"
+            methods = sources(self.report, longest.step)
+            text = "\n\n".join(numbered(name, source) for name, source in methods)
+            code = self._code(longest.step, longest.ipu)
+        title = f"{counted(len({part.step for part in stretch.parts}), 'step')}, each IPU by itself"
+        source = texts.setdefault(text, len(texts)) if text else -1
+        where = {"tiles": (place, 0, stretch.cycles)}
+        say = self._say(said, "stretch")
+        return Still(title, note, code, stretch.cycles, True, lanes=where, values=values, say=say, source=source)
 
-    def _drawing(self, phases: tuple[Phase, ...]) -> Drawing:
-        bars, start = [], 0.0
-        for phase in phases:
-            end = start + phase.cycles
-            length = phase.cycles if phase.busy is None else self._lanes(phase.busy)
-            bars.append(Bar(CODE[phase.kind], start, length, end, -1 if phase.busy is None else WAIT))
-            start = end
-        return Drawing(start, tuple(bars), "modelled cycles")
+    def _say(self, said: list[str], where: str) -> str:
+        lane = "lane {i} of the sorted tiles: " if self.lanes.is_sorted else "tile {i}: "
+        return f"{lane}{', '.join(said) if said else 'not at work'} in this {where}"
 
     def _heading(self) -> str:
-        tiles = self.report.target.num_tiles
-        return (
-            "the tiles, each by its number"
-            if self.count == tiles
-            else f"{tiles:,} tiles in {self.count} lanes, in each phase the slowest first"
-        )
+        if not self.lanes.is_sorted:
+            return "the tiles, each by its number"
+        of = "IPU by IPU, in" if self.several else "in"
+        return f"{self.lanes.tiles:,} tiles in {self.lanes.count} lanes, {of} each phase the slowest first"
 
     def _notes(self, blocks: Blocks | None) -> list[str]:
         notes = []
@@ -183,15 +232,24 @@ class _Maker:
             notes.append(f"{counted(blocks.missing, 'more block')} of these tiles are left out.")
         if self.steps < self.report.num_steps:
             notes.append(f"The picture shows the first {self.steps:,} of {self.report.num_steps:,} supersteps.")
-        tiles = self.report.target.num_tiles
-        if self.count < tiles:
-            notes.append(sorted_lanes(self.count, tiles))
-        if blocks is None and any(s.place.depth >= MOST_ROWS for s in self.walk.spans):
+        ipus = self.report.target.num_ipus
+        if self.lanes.is_sorted:
+            notes.append(sorted_lanes(self.lanes.count, self.lanes.tiles, ipus))
+        if self.several:
+            notes.append("The strip of the whole run shows in each stretch the IPU that takes longest; the rows show them all.")
+        if self.several and blocks is None and ipus > MOST_IPUS:
+            notes.append(f"The rows are those of the first {MOST_IPUS} of {ipus} IPUs.")
+        if blocks is None and not self.several and any(s.place.depth >= MOST_ROWS for s in self.walk.spans):
             notes.append(f"Programs nested more than {MOST_ROWS} deep are left out.")
         return notes
 
     def _sentence(self) -> str:
         report = self.report
+        if self.several:
+            return (
+                f"A run of {counted(report.num_steps, 'superstep')} on {counted(report.target.num_tiles, 'tile')} of "
+                f"{report.target.num_ipus} IPUs, {number(report.total_cycles)} modelled cycles. {ipus_at_work(report)}"
+            )
         runs = np.bincount(np.searchsorted(self.numbers, report.step_numbers[: self.steps]), minlength=len(self.numbers))
         spent = {
             n: r * report.step_cost(n).cycles for n, r in zip(self.numbers.tolist(), runs.tolist(), strict=True)

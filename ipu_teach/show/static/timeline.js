@@ -39,11 +39,11 @@ EXTRA.timeline = (kit) => {
     show(begin[f] - rim, begin[f + 1] + rim);
   }
   const buttons = make("div", { className: "row" }, button("Zoom in", () => zoom(0.5)), button("Zoom out", () => zoom(2)),
-    button("This superstep", one), whole);
+    button(`This ${scene.group}`, one), whole);
   const source = make("pre");
   source.tabIndex = 0;
   source.setAttribute("role", "region");
-  source.setAttribute("aria-label", "The codelet of the chosen superstep");
+  source.setAttribute("aria-label", `The codelet of the chosen ${scene.group}`);
 
   function clipped(mark, high, paint) {
     pen.save();
@@ -191,7 +191,7 @@ EXTRA.timeline = (kit) => {
 
   return {
     draw, hit, about, nodes: [buttons, source],
-    help: "Plus and minus, or the wheel with Ctrl, zoom; shift with left and right, or the mouse, moves; z shows one superstep, 0 the whole run.",
+    help: `Plus and minus, or the wheel with Ctrl, zoom; shift with left and right, or the mouse, moves; z shows one ${scene.group}, 0 the whole run.`,
     keys: {
       "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), "0": () => show(0, total), z: one,
       "Shift +": () => zoom(0.5), "Shift ArrowLeft": () => pan(-0.25), "Shift ArrowRight": () => pan(0.25),
