@@ -180,3 +180,9 @@ def test_an_output_in_pieces_needs_room_and_code() -> None:
         program.append(compile_graph(space.graph, Execute(compute_set)).report.memory.by_category(0))
     assert [m["Exchange buffers"] for m in program] == [0, 4 * 24]
     assert [m["Exchange code"] for m in program] == [0, 6 * 12]
+    # What copy vertices run is there once: for pieces, and for what lies side by side.
+    assert [m["Vertex code"] for m in program] == [440, 440 + 440]
+    row, column = Copy(x[3].tensor, x[4].tensor), Copy(x[5:8, 5].tensor, x[5:8, 6].tensor)
+    for copies, kinds in (([row, row], 1), ([column, column], 1), ([row, column, row], 2)):
+        memory = compile_graph(space.graph, Sequence(*copies), merge_copies=False).report.memory
+        assert memory.bytes_per_tile_by_category["Vertex code"][0] == 440 + 440 * kinds

@@ -285,10 +285,10 @@ def test_what_is_no_report(tmp_path: Path) -> None:
 
 def test_the_format_holds_what_the_model_has() -> None:
     """Another field of these needs another version of the format."""
-    assert REPORT.version == 3
+    assert REPORT.version == 4
     assert set(Traffic.__dataclass_fields__) == {
         "received", "sent", "together_received", "together_sent", "sources", "sends", "link_received", "link_sent", "links",
-        "stayed", "pieces",
+        "stayed", "pieces", "late", "far",
     }  # fmt: skip
     assert {"kind", "name", "step"} <= set(Node.__dataclass_fields__)
 

@@ -22,7 +22,6 @@ part takes the longer of the two; and a product and a sum are one instruction wh
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -79,11 +78,8 @@ def array_cycles(name: str, dtype: np.dtype[Any], elements: int, target: Target)
     return sum(rate.cycles * (-(-elements // rate.elements) if rate.elements else paths) for rate in rates) or paths
 
 
-class Tally:
-    """The instructions of a trace, by what they are.
-
-    `charges`: what each of its steps is charged, and on which counter: "scalar", "vector", "loads" or "stores".
-    """
+class _Tally:
+    """The instructions of a trace, by what they are."""
 
     def __init__(self, trace: Trace, target: Target) -> None:
         self.trace, self.target, self.by_hand = trace, target, target.codelet_prices == BY_HAND
@@ -186,14 +182,20 @@ class Tally:
         """Worker cycles of one vertex."""
         total = dict.fromkeys(("scalar", "vector", "loads", "stores"), 0.0)
         for counter, _, cycles in self.charges:
-            total[counter] += UNIT * cycles
-        single, *beside = total.values()
-        return int(VERTEX_OVERHEAD + np.ceil((single + together(beside, self.target)) / UNIT))
+            total[counter] += cycles
+        if not self.by_hand:
+            return int(VERTEX_OVERHEAD + np.ceil(sum(total.values())))
+        return int(VERTEX_OVERHEAD + np.ceil(total["scalar"] + max(total["vector"], total["loads"] / 2, total["stores"])))
 
 
 def trace_cycles(trace: Trace, target: Target) -> int:
     """Worker cycles of one vertex, counted from its trace."""
-    return Tally(trace, target).cycles
+    return _Tally(trace, target).cycles
+
+
+def charges(trace: Trace, target: Target) -> list[tuple[str, Op, float]]:
+    """What each step of a trace is charged, and on which counter: "scalar", "vector", "loads" or "stores"."""
+    return _Tally(trace, target).charges
 
 
 def store_cycles(dtype: np.dtype[Any]) -> int:
@@ -244,15 +246,9 @@ def single_cycles(name: str, dtype: np.dtype[Any], target: Target) -> float:
     return max(1.0, array_cycles(name, dtype, width, target) / width)
 
 
-UNIT = 16  # of a cycle: scalar loops count in these, so that 5.25 cycles are a whole number
-# What work on whole regions takes, as the texts of scalar loops say it: the one place where that stands.
+# How a scalar loop adds up what it counted of whole regions.
 TOGETHER = {COMPILED: "vec + loads + stores", BY_HAND: "max(vec, loads // 2, stores)"}
-_TOGETHER = {prices: compile(text, "together", "eval") for prices, text in TOGETHER.items()}
-
-
-def together(beside: Sequence[float], target: Target) -> float:
-    """What work on whole regions, its loads and its stores take: of each so many, in units of `UNIT`."""
-    return float(eval(_TOGETHER[target.codelet_prices], {}, dict(zip(("vec", "loads", "stores"), beside, strict=True))))
+UNIT = 16  # of a cycle: scalar loops count in these, so that 5.25 cycles are a whole number
 
 
 def piece_cycles(piece: Piece, target: Target) -> int:

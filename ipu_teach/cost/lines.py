@@ -25,11 +25,11 @@ from ipu_teach.compile.groups import Group
 from ipu_teach.compile.scalar import ScalarCode
 from ipu_teach.compile.scalar.writer import Spot
 from ipu_teach.compile.trace import Trace
-from ipu_teach.cost.codelets import UNIT, VERTEX_OVERHEAD, Tally, launch_cycles, piece_cycles, priced_for, together
+from ipu_teach.cost.codelets import UNIT, VERTEX_OVERHEAD, charges, launch_cycles, piece_cycles, priced_for, trace_cycles
 from ipu_teach.graph.codelets import said_cycles
 from ipu_teach.graph.source import file_name
 from ipu_teach.graph.vertex import Vertex
-from ipu_teach.target import Target
+from ipu_teach.target import BY_HAND, Target
 
 MOST_PRINTED = 20  # turns in a table
 PARTS = 32  # of a cycle: what lines are counted in
@@ -120,13 +120,13 @@ def line_cycles(group: Group, row: int, target: Target) -> list[LineCycles]:
 
 def lines_of_traces(codelet: type[Vertex], traces: list[Trace], target: Target) -> list[LineCycles]:
     """The same from the trace of the one worker, or of each: the slowest says how long all take."""
-    slowest = max((Tally(trace, target) for trace in traces), key=lambda tally: tally.cycles)
-    sites = Counter((op.site, op.kind) for op in slowest.trace.ops if op.kind not in ("region", "view", "local"))
+    cycles, slowest = max(((trace_cycles(trace, target), trace) for trace in traces), key=lambda pair: pair[0])
+    sites = Counter((op.site, op.kind) for op in slowest.ops if op.kind not in ("region", "view", "local"))
     times: dict[Spot, int] = {}
     for ((file, line, _), _), number in sites.items():
         times[file, line] = max(number, times.get((file, line), 0))
-    found = ((counter, op.site[:2], amount) for counter, op, amount in slowest.charges)
-    return listed(codelet, found, times, slowest.cycles, target)
+    found = ((counter, op.site[:2], amount) for counter, op, amount in charges(slowest, target))
+    return listed(codelet, found, times, cycles, target)
 
 
 def lines_of_pieces(
@@ -154,23 +154,20 @@ def listed(
     codelet: type[Vertex], found: Iterable[Charge], times: Mapping[Spot, int], cycles: int, target: Target
 ) -> list[LineCycles]:
     """What each line takes of the `cycles` of a worker; of a vertex that has the tile to itself, in cycles of the tile."""
-    factor = factor_of(codelet, target)
+    by_hand, factor = target.codelet_prices == BY_HAND, factor_of(codelet, target)
     counters: dict[str, Counter[Spot]] = {name: Counter() for name in ("scalar", "vector", "loads", "stores")}
     for counter, spot, amount in found:
-        counters[counter][spot] += UNIT * amount  # type: ignore[assignment]
+        counters[counter][spot] += amount / 2 if counter == "loads" and by_hand else amount  # type: ignore[assignment]
     single, *beside = counters.values()
-    total = [float(sum(counter.values())) for counter in beside]
-    alone = np.array([together(row, target) for row in np.diag(total).tolist()])
-    if together(total, target) < sum(alone):  # they go side by side, and the longest counts
-        alone[np.arange(len(alone)) != np.argmax(alone)] = 0
-    counted = [(single, 1.0), *zip(beside, alone / np.maximum(total, 1), strict=True)]
+    if by_hand:
+        beside = [max(beside, key=lambda counter: sum(counter.values()))]
     naming, ran, parts = naming_of(codelet), Counter[Line](), Counter[Line]()
     for spot, number in times.items():
         if number:
             ran[naming(spot)] = max(ran[naming(spot)], number)
-    for amounts, share in counted:
+    for amounts in (single, *beside):
         for spot, amount in amounts.items():
-            parts[naming(spot)] += floor(PARTS * amount * share / UNIT)
+            parts[naming(spot)] += floor(PARTS * amount)
     lines = sorted({*ran, *parts}, key=lambda line: (not line.method.endswith(".compute"), line))
     if parts:
         last = max(line for line in lines if parts[line])

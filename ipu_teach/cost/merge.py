@@ -99,10 +99,9 @@ class _Merger:
         first, number = run[0], self._number(tuple(part.step for part in run))
         if len(run) == 1:
             return replace(first, step=number)
-        if first.kind != "Execute":
-            return Node("Copy", several(len(run), first.name), tuple(replace(copy, step=-1) for copy in run), step=number)
-        name = f"{first.name}, with {counted(len(run) - 1, 'copy', 'copies')}"
-        return replace(first, name=name, children=tuple(replace(copy, step=-1) for copy in run[1:]), step=number)
+        parts = tuple(replace(part, step=-1) for part in run if part.kind == "Copy")
+        with_set = f"{first.name}, with {counted(len(parts), 'copy', 'copies')}"
+        return Node(first.kind, several(len(run), first.name) if len(run) == len(parts) else with_set, parts, step=number)
 
     def _touched(self, node: Node) -> tuple[tuple[Array, Array], ...]:
         """(start, stop) of the bytes that the compute set of a node reads, and of those that it writes; () if it has none."""
