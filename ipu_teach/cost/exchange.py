@@ -40,11 +40,12 @@ class Traffic:
     """One exchange. int64[tiles] unless it says otherwise.
 
     `received` and `sent`: bytes; `together_received` and `together_sent`: those of them that both tiles of a pair hear.
-    `sources`: how often a tile turns to another sender; `sends`: SEND instructions. `link_received` and `link_sent`
-    (int64[ipus]): bytes that its tiles get from other IPUs, and that they send there. `links` (int64[ipus, ipus], from and
-    to): bytes on their way, where what several tiles of an IPU want crosses once. `stayed`: bytes that their tile moves within
-    its memory, and `pieces` in how many pieces: see `rearrange`. `far`: bytes from the one sender that holds a tile up
-    longest, at the rate at which this was made, and `late`: how many cycles after a near one's its first word comes.
+    `sources`: how often a tile turns to another sender; `sends`: SEND instructions; `words`: of memory, that are sent.
+    `link_received` and `link_sent` (int64[ipus]): bytes that its tiles get from other IPUs, and that they send there. `links`
+    (int64[ipus, ipus], from and to): bytes on their way, where what several tiles of an IPU want crosses once. `stayed`: bytes
+    that their tile moves within its memory, and `pieces` in how many pieces: see `rearrange`. `far`: bytes from the one sender
+    that holds a tile up longest, at the rate at which this was made, and `late`: how many cycles after a near one's its first
+    word comes.
     """
 
     received: PerTile
@@ -60,11 +61,12 @@ class Traffic:
     pieces: Annotated[PerTile, since(3)] = None  # type: ignore[assignment]
     late: Annotated[PerTile, since(4)] = None  # type: ignore[assignment]
     far: Annotated[PerTile, since(4)] = None  # type: ignore[assignment]
+    words: Annotated[PerTile, since(4)] = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        for name in ("pieces", "late", "far"):
+        for name in ("pieces", "late", "far", "words"):
             if getattr(self, name) is None:  # in an older file
-                object.__setattr__(self, name, np.zeros_like(self.stayed))
+                object.__setattr__(self, name, -(-self.sent // WORD) if name == "words" else np.zeros_like(self.stayed))
 
     @property
     def total(self) -> int:
@@ -74,18 +76,21 @@ class Traffic:
     def tile_cycles(self, target: Target) -> Array:
         """int64[tiles]: cycles until each tile has sent and received its bytes. 0 for a tile that takes no part."""
         receiving = _effective(self.received, self.together_received, target)
-        sending = _effective(self.sent, self.together_sent, target)
         from_far = self.late + exchange_cycles(np.minimum(self.far, receiving), target)
-        moving = exchange_cycles(np.maximum(receiving, sending), target)
+        issuing = self.sources * target.exchange_setup_instructions + -(-self.words // target.exchange_send_words)
         waiting: Array = np.where(self.received > 0, arrival_cycles(target), 0)
-        busy: Array = np.maximum.reduce((moving, from_far, self.sources * target.exchange_setup_instructions + self.sends))
+        busy: Array = np.maximum.reduce((exchange_cycles(receiving, target), self._sending(target), from_far, issuing))
         return waiting + busy
 
     def duration(self, target: Target) -> int:
         """Cycles of the phase: until every tile is done, and the last word of every sender has arrived."""
-        sending = exchange_cycles(_effective(self.sent, self.together_sent, target), target)
-        arrived = np.where(self.sent > 0, sending + target.exchange_latency_cycles, 0)
+        arrived = np.where(self.sent > 0, self._sending(target) + target.exchange_latency_cycles, 0)
         return int(max(self.tile_cycles(target).max(initial=0), arrived.max(initial=0)))
+
+    def _sending(self, target: Target) -> Array:
+        """int64[tiles]: cycles to send, whole words."""
+        sent = _effective(np.maximum(self.sent, WORD * self.words), self.together_sent, target)
+        return exchange_cycles(sent, target)
 
     def copy_cycles(self, target: Target) -> tuple[Array, Array]:
         """int64[tiles] each: (tile cycles, worker cycles) of what tiles move within their memory."""
@@ -128,9 +133,10 @@ def lag(source: Array, destination: Array, target: Target) -> Array:
     end = np.where(destination % target.tiles_per_ipu % 2, np.where(d_half == d_side, 2, 4), np.where(d_half == d_side, 1, 5))
     along = np.abs(6 * (d_fold - s_fold - (s_half ^ s_side)) + end)
     turn = np.where(s_half == d_half, s_column % 8 + 1, 16 - s_column % 8)
-    rows = target.exchange_cycles_per_row * (s_row - d_row)
-    found: Array = 4 * (s_fold - d_fold) + 8 * s_half - d_column + turn + along + rows - 31
-    return found
+    found: Array = (
+        target.exchange_cycles_per_row * (s_row - d_row) + 4 * (s_fold - d_fold) + 8 * s_half - d_column + turn + along
+    )
+    return found - 31
 
 
 def _effective(total: Array, together: Array, target: Target) -> Array:
@@ -155,7 +161,7 @@ def traffic(tile_map: TileMap, target: Target, tile: Array, start: Array, stop: 
         sent=total_of(sender, s_end - s_begin, target.num_tiles),
         together_received=together_received,
         together_sent=together_sent,
-        sends=sends(tile_map, target, sender, s_begin, s_end),
+        **sends(tile_map, target, sender, s_begin, s_end),
         link_sent=total_of(exporter // target.tiles_per_ipu, e_end - e_begin, target.num_ipus),
         links=total_of(way, w_end - w_begin, target.num_ipus**2).reshape(target.num_ipus, -1),
     )
@@ -203,18 +209,20 @@ def _far(target: Target, way: Array, size: Array) -> tuple[Array, Array]:
     return late, far
 
 
-def sends(tile_map: TileMap, target: Target, sender: Array, begin: Array, end: Array) -> Array:
-    """int64[tiles]: SEND instructions for the bytes [begin, end), sorted by sender, then by address.
+def sends(tile_map: TileMap, target: Target, sender: Array, begin: Array, end: Array) -> dict[str, Array]:
+    """`sends` and `words` of a `Traffic`, for the bytes [begin, end), sorted by sender, then by address.
 
-    Pieces that are neighbours in the memory of their tile go in one, up to its limit of words.
+    Pieces that are neighbours in the memory of their tile go in one SEND, up to its limit of words.
     """
     place = local(tile_map, begin)
     whole = place[1:] == place[:-1] + (end - begin)[:-1]
-    first = np.flatnonzero(np.append(True, ~(whole & (sender[1:] == sender[:-1])))[: len(begin)])
-    if not len(first):
-        return np.zeros(target.num_tiles, np.int64)
-    run = np.add.reduceat(end - begin, first)
-    return total_of(sender[first], -(-run // (WORD * target.exchange_send_words)), target.num_tiles)
+    alike = sender[1:] == sender[:-1]
+    first = np.flatnonzero(np.append(True, ~(whole & alike))[: len(begin)])
+    run = np.add.reduceat(end - begin, first) if len(first) else begin
+    low, high = place // WORD, -(-(place + end - begin) // WORD)
+    low[1:] = np.where(alike, np.maximum(low[1:], high[:-1]), low[1:])  # a word goes once
+    issued = total_of(sender[first], -(-run // (WORD * target.exchange_send_words)), target.num_tiles)
+    return {"sends": issued, "words": total_of(sender, high - low, target.num_tiles)}
 
 
 def reads(graph: FrozenGraph, compute_set: FrozenComputeSet, copies: Sequence[tuple[Tensor, Tensor]] = ()) -> Traffic:

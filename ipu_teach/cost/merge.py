@@ -58,9 +58,8 @@ class _Merger:
             self._numbers[members] = len(self.kept)
             first = self.steps[members[0]]
             copies = tuple(step for step in map(self.steps.__getitem__, members) if isinstance(step, CopyStep))
-            if len(members) > 1:
-                first = replace(first, copies=copies) if isinstance(first, ExecuteStep) else MergedStep(copies)
-            self.kept.append(first)
+            alone = MergedStep(copies) if len(members) > 1 else first
+            self.kept.append(replace(first, copies=copies) if isinstance(first, ExecuteStep) else alone)
         return self._numbers[members]
 
     def _parts(self, children: Sequence[Node]) -> Iterator[Node]:
@@ -89,10 +88,9 @@ class _Merger:
 
     def _disturbing(self, read: Pieces, written: Pieces, around: Sequence[Node]) -> Array:
         """bool: which copies read what a compute set among the nodes writes, or write what it reads or writes."""
-        found = np.zeros(len(read[0]) - 1, bool)
-        for touched in filter(None, map(self._touched, around)):
-            found |= _meeting(read, *touched[1]) | _meeting(written, *touched[0]) | _meeting(written, *touched[1])
-        return found
+        sets = filter(None, map(self._touched, around))
+        met: Array = np.any([_meeting(read, *w) | _meeting(written, *r) | _meeting(written, *w) for r, w in sets], axis=0)
+        return met
 
     def _together(self, run: list[Node]) -> Node:
         """One step: of several copies, or of a compute set and the copies that go with it."""
