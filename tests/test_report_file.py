@@ -288,7 +288,7 @@ def test_the_format_holds_what_the_model_has() -> None:
     assert REPORT.version == 4
     assert set(Traffic.__dataclass_fields__) == {
         "received", "sent", "together_received", "together_sent", "sources", "sends", "link_received", "link_sent", "links",
-        "stayed", "pieces",
+        "stayed", "pieces", "late", "far", "words",
     }  # fmt: skip
     assert {"kind", "name", "step"} <= set(Node.__dataclass_fields__)
 
