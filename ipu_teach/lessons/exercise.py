@@ -15,6 +15,7 @@ from ipu_teach.lessons.double import Precision
 from ipu_teach.lessons.judging import Passed, plain
 from ipu_teach.lessons.panel import number
 
+REFUSALS = 3  # after which a puzzle is offered
 MOST = 1e15  # of a number that is predicted
 
 
@@ -25,7 +26,8 @@ class Exercise:
     `takes`: for each answer that check() is given, what it is: "a function", or words for a value. `judge` gets the
     answers. `hints` go from a nudge to nearly there; the last one leaves the writing to the learner. `thought`: what is
     said to who has solved it: one more thing to think about, or another way. `precision`: how precisely floats are asked for,
-    where whole numbers are not.
+    where whole numbers are not. `decoys`: lines of known wrong answers for the puzzle, each with the line of the reference that
+    it stands for; none where right answers have little in common.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Exercise:
     hints: tuple[str, ...]
     thought: str = ""
     precision: Precision | None = None
+    decoys: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -544,6 +544,13 @@ LESSON = Lesson(
                 "rounded up. The exchange ends with its slowest tile. Add the three.",
             ),
             "ask your function: how much longer may tile 4 work before the superstep takes longer? That much is free.",
+            decoys=(
+                ("return sync + exchange + sum(work)", "return sync + exchange + max(work)"),
+                (
+                    "exchange = max(-(-(came + went) // 4) for came, went in zip(bytes_in, bytes_out, strict=True))",
+                    "exchange = max(-(-max(came, went) // 4) for came, went in zip(bytes_in, bytes_out, strict=True))",
+                ),
+            ),
         ),
         Exercise(
             "01.2",
@@ -558,6 +565,10 @@ LESSON = Lesson(
             ),
             "longest first is never more than a third above the best (Graham, 1969). A heap finds the emptiest tile sooner "
             "than load.index(min(load)): heapq has one.",
+            decoys=(
+                ("for job in range(len(jobs)):", "for job in sorted(range(len(jobs)), key=lambda job: -jobs[job]):"),
+                ("load[tile] += 1", "load[tile] += jobs[job]"),
+            ),
         ),
         Question("01.3", "The last tile, and the share of waiting", (
             Part("tile", whole=True, low=0, high=TILES - 1),
@@ -575,6 +586,13 @@ LESSON = Lesson(
             ),
             "1 - mean(work) / max(work) is the same, and says it shorter: what is not average is waiting.",
             SHARE,
+            decoys=(
+                ("slowest = sum(work)", "slowest = max(work)"),
+                (
+                    "return sum(work) / (len(work) * slowest) if slowest else 0",
+                    "return 1 - sum(work) / (len(work) * slowest) if slowest else 0",
+                ),
+            ),
         ),
         Exercise(
             "01.4",
@@ -588,6 +606,16 @@ LESSON = Lesson(
             ),
             "flipped may stand in either compute set. Where would you put it if flipping took long? Beside what takes long "
             "too.",
+            decoys=(
+                (
+                    "place(graph, first, Pair, pairs, left=doubled, right=neighbours(doubled))",
+                    "place(graph, second, Pair, pairs, left=doubled, right=neighbours(doubled))",
+                ),
+                (
+                    "place(graph, second, Pair, pairs, left=readings, right=neighbours(readings))",
+                    "place(graph, second, Pair, pairs, left=doubled, right=neighbours(doubled))",
+                ),
+            ),
         ),
         Exercise(
             "01.5",

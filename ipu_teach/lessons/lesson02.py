@@ -519,6 +519,10 @@ LESSON = Lesson(
                 "the end must not pass tensor.num_elements. tensor.flatten()[begin:end] is the part to map.",
             ),
             "the library also keeps 128 bytes together on a tile. When does that help, and what does it cost a short variable?",
+            decoys=(
+                ("grains = tensor.num_elements // grain", "grains = -(-tensor.num_elements // grain)"),
+                ("begin = tile * grain", "begin = tile * grains // tiles * grain"),
+            ),
         ),
         Exercise(
             "02.2",
@@ -532,6 +536,11 @@ LESSON = Lesson(
                 "need a tile. Repeat(count, round) is what to return.",
             ),
             "each round waits for the host twice. What if it took 8 numbers at a time, and summed them on the device?",
+            decoys=(
+                ("one_round.add(Copy(number, sums))", "one_round.add(Copy(total, sums))"),
+                ("return Repeat(count + 1, one_round)", "return Repeat(count, one_round)"),
+                ("return one_round", "return Repeat(count, one_round)"),
+            ),
         ),
         Exercise(
             "02.3",
@@ -562,6 +571,10 @@ LESSON = Lesson(
             ),
             "RepeatWhileFalse would do too, with a test in its condition: popops.eq of left and 0. That is one more compute "
             "set in each round.",
+            decoys=(
+                ("popops.add_in_place(graph, left, 1, tick)", "popops.sub_in_place(graph, left, 1, tick)"),
+                ("return Repeat(10, tick)", "return RepeatWhileTrue(Sequence(), left, tick)"),
+            ),
         ),
         Exercise(
             "02.5",
@@ -575,6 +588,10 @@ LESSON = Lesson(
             ),
             "the first error needs no run: mappings are known when the engine is made. The second does. Which others come "
             "early?",
+            decoys=(
+                ("graph.set_initial_value(target, values)", "graph.set_initial_value(source, values)"),
+                ("return Copy(source.reverse(), target)", "return Copy(source, target)"),
+            ),
         ),
     ),
 )

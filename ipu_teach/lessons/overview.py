@@ -14,7 +14,7 @@ from ipu_teach.lessons.state import Record, learned
 HEADS = ("exercise", "about", "done", "attempts", "hints")
 OPEN = "–"
 PREDICTED = "✓ predicted"
-SIGNS = {"solved": "✓ solved", "given": "→ given", "not yet": "✗ not yet"}
+SIGNS = {"solved": "✓ solved", "with help": "✓ with help", "given": "→ given", "not yet": "✗ not yet"}
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,9 +56,10 @@ def progress(lesson: str | int | None = None) -> Overview:
         states += [] if isinstance(item, Question) else [state]
         counts = ("", "") if isinstance(item, Question) else (_count(record, "attempts"), _count(record, "hints"))
         rows.append((item.name, item.title, SIGNS.get(state, state), *counts))
-    solved, handed = states.count("solved"), states.count("given")
+    solved, helped, handed = (states.count(state) for state in ("solved", "with help", "given"))
     made, asked = sum(row[2] == PREDICTED for row in rows), len(rows) - len(states)
-    caption = f"{solved} of {counted(len(states), 'exercise')} solved" + (f", {handed} given" if handed else "")
+    caption = f"{solved} of {counted(len(states), 'exercise')} solved"
+    caption += (f", {helped} with help" if helped else "") + (f", {handed} given" if handed else "")
     caption += f"; {made} of {counted(asked, 'prediction')} made" if asked else ""
     return Overview(caption, tuple(rows))
 
