@@ -10,7 +10,7 @@ from typing import Any
 from ipu_teach.errors import AnswerKindError, LessonError
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.lessons import judging
-from ipu_teach.lessons.exercise import REFUSALS, Exercise, find_exercise, find_question, refuse_other_kinds
+from ipu_teach.lessons.exercise import REFUSALS, Exercise, Later, Question, find_exercise, find_question, refuse_other_kinds
 from ipu_teach.lessons.gaps import Reference, names_needed, reference
 from ipu_teach.lessons.judging import Kind, is_blank
 from ipu_teach.lessons.panel import Panel
@@ -183,15 +183,14 @@ _MISSING: Any = object()
 def predict(name: str, value: Any = _MISSING, *, actual: Any = _MISSING) -> Panel:
     """Say what will come before you run it: `predict("01.0", 250)`; afterwards compare: `predict("01.0", actual=cycles)`.
 
-    The first prediction is locked and stays. It is marked for being made, never for being right. Raises
-    `UnknownExerciseError`, and `AnswerKindError` for what is no prediction.
+    The first prediction is locked and stays. It is marked for being made, never for being right. One that an earlier lesson
+    asked comes back as `predict("01.0 again", …)`, with other numbers: what is asked is shown until it is answered, and then
+    the machine runs and answers too. Raises `UnknownExerciseError`, and `AnswerKindError` for what is no prediction.
     """
     question = find_question(name)
-    stored = learned().record(name).get("prediction")
-    try:
-        locked = question.values(stored)
-    except AnswerKindError:  # there is none, or the file was edited
-        locked = ()
+    if isinstance(question, Later):
+        return _asked_again(question, value, actual)
+    locked = _locked(question)
     head = f"{name} {question.title}"
     if actual is not _MISSING:
         if not locked:
@@ -210,6 +209,37 @@ def predict(name: str, value: Any = _MISSING, *, actual: Any = _MISSING) -> Pane
         return Panel(f"{head}: locked", "■", (("you guessed", question.said(locked)), ("kept", said)))
     learned().change(name, lambda record: record.setdefault("prediction", list(values)))
     return Panel(f"{head}: locked", "■", (("you guessed", question.said(values)), ("next", "now run it and see.")))
+
+
+def _locked(question: Question) -> tuple[Any, ...]:
+    """The prediction that was made; nothing if there is none, or the file was edited."""
+    try:
+        return question.values(learned().record(question.name).get("prediction"))
+    except AnswerKindError:
+        return ()
+
+
+def _asked_again(question: Later, value: Any, actual: Any) -> Panel:
+    """A prediction that came back: what is asked, or the guess beside what a run of the engine gives."""
+    drawn, locked, head = question.drawn(), _locked(question), f"{question.name}: {question.title}"
+    if actual is not _MISSING:
+        raise AnswerKindError(
+            f"Prediction {question.name} was given what it is.", next_step="leave actual out: here the machine answers."
+        )
+    if not locked and (value is _MISSING or is_blank(value)):
+        asks = " and ".join(f"{part.label or 'your guess'}: {part.asks()}" for part in question.parts)
+        return Panel(head, "○", (("asked", drawn.asks), ("next", f"put your guess in place of the dots ({asks}).")))
+    if not locked:
+        locked = question.values(value)
+        learned().change(question.name, lambda record: record.setdefault("prediction", list(locked)))
+    came = question.values(drawn.answer())
+    rows = (
+        ("asked", drawn.asks),
+        ("you guessed", question.said(locked)),
+        ("it is", question.said(came)),
+        ("why", question.why),
+    )
+    return Panel(f"{head}, {'as you guessed' if locked == came else 'compared'}", "=", rows)
 
 
 def given(name: str) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from ipu_teach import FLOAT, INT, DataStream, Engine, Graph, IPUModel, Tensor
 from ipu_teach.errors import InvalidTileMappingError, StreamConnectionError, UninitialisedReadError, counted, shown
 from ipu_teach.lessons.bound import Bound
-from ipu_teach.lessons.exercise import Exercise, Lesson, Part, Question
+from ipu_teach.lessons.exercise import Drawn, Exercise, Later, Lesson, Part, Question
 from ipu_teach.lessons.judging import (
     KEEP_WIDE,
     ROUNDED,
@@ -496,6 +496,42 @@ def _fired(answer: Callable[..., Any], mapped: bool, written: bool, tried: str) 
     return None
 
 
+# --- asked again ------------------------------------------------------------------------------------------------------
+
+
+def _transposed(draw: np.random.Generator) -> Drawn:
+    rows, columns = (int(n) for n in draw.choice(range(3, TILES), 2, replace=False))
+
+    def answer() -> tuple[int]:
+        graph = _graph()
+        a, b = graph.add_variable(FLOAT, (rows, columns), "a"), graph.add_variable(FLOAT, (columns, rows), "b")
+        for tensor in (a, b):
+            for row in range(len(tensor)):
+                graph.set_tile_mapping(tensor[row], row)
+        graph.set_initial_value(a, 1)
+        engine = _loaded(graph, Copy(a.transpose(), b), "the question")
+        engine.run()
+        received, _ = engine.report.exchange_bytes_per_tile
+        return (int(received.sum()),)
+
+    asks = (
+        f"a is a FLOAT matrix of {rows} rows and {columns} columns, with row i on tile i. b has {columns} rows and {rows} "
+        "columns, and its row i lies on tile i too. How many bytes travel between tiles in Copy(a.transpose(), b)?"
+    )
+    return Drawn(asks, answer)
+
+
+BYTES = (Part("", "bytes", whole=True),)
+LATER = (
+    Later(
+        "02.0 again",
+        "what a transpose moves, once it is copied",
+        BYTES,
+        "the view costs nothing, its use does: element (i, j) goes from tile i to tile j, and stays where i is j.",
+        _transposed,
+    ),
+)
+
 LESSON = Lesson(
     "02",
     "Variables, mapping, programs",
@@ -504,7 +540,7 @@ LESSON = Lesson(
         Question(
             "02.0",
             "What a transpose moves",
-            (Part("", "bytes", whole=True),),
+            BYTES,
             "a view says in which order to look at what lies there already. Nothing runs, so nothing is sent.",
         ),
         Exercise(
@@ -594,4 +630,5 @@ LESSON = Lesson(
             ),
         ),
     ),
+    LATER,
 )
