@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, Engine, Graph, IPUModel, Tensor, program
+from ipu_teach import FLOAT, Engine, Graph, IPUModel, Output, SupervisorVertex, Tensor, program
 from ipu_teach.errors import ComputeSetRaceError, UninitialisedReadError, counted, did_you_mean, shown
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.lessons.bound import Bound, least_cycles
 from ipu_teach.lessons.double import Precision
-from ipu_teach.lessons.exercise import Exercise, Lesson, Part, Question
+from ipu_teach.lessons.exercise import Drawn, Exercise, Later, Lesson, Part, Question
 from ipu_teach.lessons.judging import (
     Broken,
     NotAttempted,
@@ -521,6 +521,86 @@ def _wrong_pair(one: int, other: int, pair: list[int]) -> tuple[str, str]:
     return "these two write different elements.", "write down, for each vertex, where its range begins and ends."
 
 
+# --- asked again ------------------------------------------------------------------------------------------------------
+
+
+class Busy(SupervisorVertex):
+    """Works for as long as it is said to."""
+
+    out: Output[FLOAT]
+
+    def compute(self) -> None:
+        self.out = 1.0
+
+
+def _worked(*works: Row) -> Report:
+    """A run in which tile t works works[i][t] cycles in superstep i."""
+    device = IPUModel("ipu2", tiles_per_ipu=len(works[0])).create_device()
+    graph, steps = Graph(device), program.Sequence()
+    out = graph.add_variable(FLOAT, len(works[0]), "out")
+    for work in works:
+        busy = graph.add_compute_set("busy")
+        for tile, cycles in enumerate(work):
+            vertex = graph.add_vertex(busy, Busy, out=out[tile])
+            graph.set_perf_estimate(vertex, cycles)
+            graph.set_tile_mapping(vertex, tile)
+            graph.set_tile_mapping(out[tile], tile)
+        steps.add(program.Execute(busy))
+    engine = Engine(graph, steps)
+    engine.load(device)
+    engine.run()
+    return engine.report
+
+
+def _one_slow_tile(draw: np.random.Generator) -> Drawn:
+    tiles, cycles, times = int(draw.integers(20, 200)), 100 * int(draw.integers(2, 9)), int(draw.integers(3, 9))
+    even = [cycles] * tiles
+    uneven = [*even[1:], cycles * times]
+
+    def answer() -> tuple[float]:
+        one, other = (step.cost.compute_duration for step in _worked(even, uneven).steps())
+        return (round(other / one, 2),)
+
+    asks = (
+        f"{tiles} tiles work for {cycles} cycles each. Then one of them gets {times} times as much to do. How many times as "
+        "long does the work of the whole machine take?"
+    )
+    return Drawn(asks, answer)
+
+
+def _last_and_waiting(draw: np.random.Generator) -> Drawn:
+    work = [10 * n for n in _distinct(draw, 60, TILES)]
+
+    def answer() -> tuple[int, float]:
+        worked = _worked(work).compute_sets[0].cycles_per_tile
+        return int(worked.argmax()), round(1 - float(worked.mean() / worked.max()), 3)
+
+    asks = (
+        f"{TILES} tiles work for {', '.join(map(str, work))} cycles. Which of them finishes last, counted from 0, and which "
+        "share of all tile-time is waiting?"
+    )
+    return Drawn(asks, answer)
+
+
+SLOW_TILE = (Part("", "times as long"),)
+WAITING = (Part("tile", whole=True, low=0, high=TILES - 1), Part("waiting share", low=0, high=1))
+LATER = (
+    Later(
+        "01.0 again",
+        "one slow tile among many",
+        SLOW_TILE,
+        "how many tiles wait plays no part: the slowest rules.",
+        _one_slow_tile,
+    ),
+    Later(
+        "01.3 again",
+        "the last tile, and the share of waiting",
+        WAITING,
+        "1 - mean / max: what is not average is waiting.",
+        _last_and_waiting,
+    ),
+)
+
 LESSON = Lesson(
     "01",
     "Bulk synchronous parallel",
@@ -529,7 +609,7 @@ LESSON = Lesson(
         Question(
             "01.0",
             "One slow tile",
-            (Part("", "times as long"),),
+            SLOW_TILE,
             "the work is over when the slowest tile's is. The other twelve wait for it, and how little they had plays no part.",
         ),
         Exercise(
@@ -544,6 +624,13 @@ LESSON = Lesson(
                 "rounded up. The exchange ends with its slowest tile. Add the three.",
             ),
             "ask your function: how much longer may tile 4 work before the superstep takes longer? That much is free.",
+            decoys=(
+                ("return sync + exchange + sum(work)", "return sync + exchange + max(work)"),
+                (
+                    "exchange = max(-(-(came + went) // 4) for came, went in zip(bytes_in, bytes_out, strict=True))",
+                    "exchange = max(-(-max(came, went) // 4) for came, went in zip(bytes_in, bytes_out, strict=True))",
+                ),
+            ),
         ),
         Exercise(
             "01.2",
@@ -558,11 +645,17 @@ LESSON = Lesson(
             ),
             "longest first is never more than a third above the best (Graham, 1969). A heap finds the emptiest tile sooner "
             "than load.index(min(load)): heapq has one.",
+            decoys=(
+                ("for job in range(len(jobs)):", "for job in sorted(range(len(jobs)), key=lambda job: -jobs[job]):"),
+                ("load[tile] += 1", "load[tile] += jobs[job]"),
+            ),
         ),
-        Question("01.3", "The last tile, and the share of waiting", (
-            Part("tile", whole=True, low=0, high=TILES - 1),
-            Part("waiting share", low=0, high=1),
-        ), "the last tile is the one with the most work. Each other waits for what it has less than that one."),
+        Question(
+            "01.3",
+            "The last tile, and the share of waiting",
+            WAITING,
+            "the last tile is the one with the most work. Each other waits for what it has less than that one.",
+        ),
         Exercise(
             "01.3",
             "The share of waiting, worked out",
@@ -575,6 +668,13 @@ LESSON = Lesson(
             ),
             "1 - mean(work) / max(work) is the same, and says it shorter: what is not average is waiting.",
             SHARE,
+            decoys=(
+                ("slowest = sum(work)", "slowest = max(work)"),
+                (
+                    "return sum(work) / (len(work) * slowest) if slowest else 0",
+                    "return 1 - sum(work) / (len(work) * slowest) if slowest else 0",
+                ),
+            ),
         ),
         Exercise(
             "01.4",
@@ -588,6 +688,16 @@ LESSON = Lesson(
             ),
             "flipped may stand in either compute set. Where would you put it if flipping took long? Beside what takes long "
             "too.",
+            decoys=(
+                (
+                    "place(graph, first, Pair, pairs, left=doubled, right=neighbours(doubled))",
+                    "place(graph, second, Pair, pairs, left=doubled, right=neighbours(doubled))",
+                ),
+                (
+                    "place(graph, second, Pair, pairs, left=readings, right=neighbours(readings))",
+                    "place(graph, second, Pair, pairs, left=doubled, right=neighbours(doubled))",
+                ),
+            ),
         ),
         Exercise(
             "01.5",
@@ -604,4 +714,5 @@ LESSON = Lesson(
             "elements to one vertex. Which is the cheapest here?",
         ),
     ),
-)  # fmt: skip
+    LATER,
+)
