@@ -103,6 +103,16 @@ BYTES: tuple[Piece, ...] = (
         "only bytes_out was looked at. A tile that receives takes its time too.",
         "look at bytes_in as well.",
     ),
+    (
+        lambda i, o: sum(i),
+        "what all tiles receive was added up, and what they send was left out. They exchange at the same time.",
+        "take the largest number of both lists.",
+    ),
+    (
+        lambda i, o: sum(o),
+        "what all tiles send was added up, and what they receive was left out. They exchange at the same time.",
+        "take the largest number of both lists.",
+    ),
     (lambda i, o: 0, "the exchange is missing.", "add the slowest exchange: the largest number of bytes, at 4 a cycle."),
 )
 CYCLES: tuple[Piece, ...] = (
@@ -434,7 +444,7 @@ def _two_supersteps(answer: Callable[..., Any], values: Any) -> Report:
         if where:
             known = PAIRS if name == "pairs" else OTHERS
             found = ((like, why) for like, why in known if not difference(came, like(values), 0))
-            why = next((why for _, why in found), "")
+            why = next((why for _, why in found), "") or (_made_of(came, values) if name == "pairs" else "")
             if name == "readings":
                 why = "the readings were overwritten. They come from the sensors, and stay."
             elif blank.any():
@@ -445,6 +455,19 @@ def _two_supersteps(answer: Callable[..., Any], values: Any) -> Report:
         advice = "which of the three reads only what was there from the beginning?"
         raise NotYet(tried, f"{len(kinds)} supersteps: {', '.join(kinds)}", "2", why, advice, Bars(2, len(kinds), "supersteps"))
     return engine.report
+
+
+def _made_of(pairs: Any, readings: Any) -> str:
+    """What pairs is made of, if it is so many times each reading and its neighbours', in words."""
+    parts = {"reading": readings, "right neighbour's": np.roll(readings, -1), "left neighbour's": np.roll(readings, 1)}
+    columns = np.stack(list(parts.values()), axis=1).astype(float)
+    if len(readings) < 5 or np.isnan(pairs).any():
+        return ""
+    times = np.linalg.lstsq(columns, pairs.astype(float), rcond=None)[0].round()
+    if difference(pairs, columns @ times):
+        return ""
+    told = " and ".join(f"{number(n)} times the {name}" for n, name in zip(times, parts, strict=True) if n)
+    return f"as it is, it holds {told}. Asked is 2 times the reading and 2 times the right neighbour's." if told else ""
 
 
 def _explained(tried: str, broken: Broken) -> Exception:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach import FLOAT, INT, DataStream, Engine, Graph, Tensor
-from ipu_teach.errors import InvalidTileMappingError, StreamConnectionError, UninitialisedReadError, counted
+from ipu_teach.errors import DeviceValueError, InvalidTileMappingError, StreamConnectionError, UninitialisedReadError, counted
 from ipu_teach.lessons.bound import Bound
 from ipu_teach.lessons.exercise import Drawn, Exercise, Later, Lesson, Part, Question
 from ipu_teach.lessons.judging import (
@@ -199,12 +200,15 @@ def _wrong_sums(tried: str, program: Program, values: Any, came: Any, again: Cal
             )
         elif not fetched:
             why, advice = "nothing in the program fetches a number.", "begin a round with Copy(numbers, number)."
-        elif not loops and len(came) == 1:
+        elif not loops and len(came) == 1 and came[0] == right[0]:
             why = "the program does one round, and nothing in it repeats: somebody would have to call run again and again."
             advice = "put the round into Repeat(count, …)."
         elif len(came) == 1 and came[0] == right[-1]:
             why = "only the last sum came: the Copy into sums stands after the loop, and not in it."
             advice = "put it into the round, after the addition."
+            if not loops:
+                why = "only the last sum came: a Python loop wrote the rounds down, and the Copy into sums stands after it."
+                advice = "write one round down, with its Copy into sums, and say Repeat(count, round)."
         elif len(came) == count - 1 and not difference(came, right[:-1]):
             why, advice = "what came is right, and the last round is missing.", "repeat it count times."
         return NotYet(tried, f"{len(came)} of {counted(count, 'sum')}", why=why, next_step=advice)
@@ -312,7 +316,17 @@ def _countdown(answer: Callable[..., Any]) -> Passed:
         graph.create_host_write(f"write {name}", tensor)
         graph.create_host_read(f"read {name}", tensor)
     tried = "a countdown"
-    program = program_of(answer, tried, graph, left, ticks)
+    try:
+        program = program_of(answer, tried, graph, left, ticks)
+    except Broken as broken:
+        device = isinstance(broken.error, DeviceValueError)
+        looked = device and re.search(r"in (a condition|tensor [!=<>]=?)[: ]", " ".join(str(broken.error).split()))
+        if not looked:
+            raise
+        why = "Python would look once, while the program is written. left gets its number later, and only the device sees it."
+        advice = "let the device look before each round: RepeatWhileTrue(condition, left, round)."
+        line = dict(broken.rows).get("line", "")
+        raise NotYet(tried, f"left was looked at by Python, in {line}" if line else "", "", why, advice) from None
     _guard(graph, program)
     engine = loaded(graph, program, tried)
     rounds = [0]

@@ -10,7 +10,7 @@ import pytest
 
 from .conftest import ROOT, Lab, violations
 
-LESSONS = ("01_bulk_synchronous_parallel", "02_variables_mapping_programs")
+LESSONS = ("01_bulk_synchronous_parallel", "02_variables_mapping_programs", "07_mnist_logistic_regression")
 WRONG = "    graph.set_tile_mapping(tensor, 0)"
 RIGHT = """    tiles, flat = graph.target.num_tiles, tensor.flatten()
     grains = -(-tensor.num_elements // grain)
