@@ -527,6 +527,18 @@ def test_a_tile_plays_through_its_steps(page: Any, opened: Opener) -> None:
     assert words(page).count(tree.labels[1]) == tree.labels.count(tree.labels[1]) - 1
 
 
+def test_lanes_in_pairs_say_whose_they_are(page: Any, opened: Opener) -> None:
+    made = show.bsp(programs.uneven(repeats=1), programs.uneven(repeats=2), paired=True)
+    canvas = opened(made)
+    tape = made.scene.marks[0]
+    assert isinstance(tape, Tape)
+    busy = made.scene.stills[-1].about["first report"][1]["busy"].tolist()
+    for lane in (6, 7):  # the last superstep is one of the second run
+        point(canvas, tape.x + 20, tape.y + (lane + 0.5) * tape.height / tape.count)
+        spent = f"{busy[lane]:,}" if lane % 2 else "none"
+        assert said(page) == f"tile 3 {'ab'[lane % 2]}: {spent} modelled cycles of compute in this superstep"
+
+
 @pytest.mark.parametrize("width", [380, 1280])
 def test_lines_and_turns_by_keys(page: Any, opened: Opener, width: int) -> None:
     made = show.code(ran(), Mixed)
