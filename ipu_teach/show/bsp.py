@@ -54,7 +54,7 @@ SIDE = 264.0  # of the square that holds the tiles
 LANES_X = 340.0
 OVERLAP = (
     "IPUs work at the same time: between transfers of all each goes through its own supersteps, which stand here one after the "
-    "other, so that their times add up to more than the {:,} cycles of the run. show.timeline(report) has them by time."
+    "other, so that all of them together take more than the {:,} cycles of the run. show.timeline(report) has them by time."
 )
 NO_TIME = """show.bsp() was given a run that takes no modelled time.
     next:  run a program that copies or computes."""
