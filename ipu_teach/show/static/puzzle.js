@@ -17,7 +17,7 @@ export default {
       return made;
     };
     const lines = model.get("lines");
-    const OUT = -1; // the border: what stands below it is left out
+    const OUT = -1;  // the border: what stands below it is left out
     let order = [OUT, ...lines.keys()];
     let at = 1;
     let tries = 0;
