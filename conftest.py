@@ -28,6 +28,7 @@ os.environ["IPYTHONDIR"] = str(STATE / "ipython")  # the user's start-up files a
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Where nbval is missing or switched off, its options in pyproject.toml do nothing, and the other tests run."""
+    parser.addoption("--browser-all", action="store_true", help="every view on every page, not a spread: see tests/browser")
     parser.addoption("--stand-in", action="store_true", help="run every engine on tests/fake_cupy.py, as on a GPU")
     if not pluginmanager.hasplugin("nbval"):
         for name in ("--nbval", "--nbval-current-env"):

@@ -3,7 +3,7 @@
   (no job)    open the first lesson in JupyterLab
   lab 03      open lesson 03
   mnist       train lesson 07 headless (--data mnist, --html FILE)
-  test        run every test (further arguments go to pytest)
+  test        run every test (further arguments go to pytest; --browser-all: every view on every page, and nothing else)
   doctor      say what is here and what is missing
   fuzz        run random programs on every way, against a judge (--minutes N, --seed S)
   mutants     damage the lessons' answers in small ways, and see that no check lets one pass (mutants 01.2)
@@ -222,7 +222,9 @@ def command_of(words):
     """The words after run.py as the command that runs in .venv."""
     job, rest = (words[0], words[1:]) if words else ("lab", [])
     if job == "test":
-        return [PYTHON, "-m", "pytest"] + rest
+        # The whole matrix of views and pages is a job of its own; with anything else it is an option of pytest.
+        views = [os.path.join("tests", "browser", "test_every_view.py")] if rest == ["--browser-all"] else []
+        return [PYTHON, "-m", "pytest"] + rest + views
     scripts = {"size": ["size.py"], "fuzz": ["fuzz"], "mutants": ["lessons", "mutants.py"]}
     if job in scripts:
         return [PYTHON, os.path.join(ROOT, "tests", *scripts[job])] + rest

@@ -135,6 +135,13 @@ def test_the_rooms_can_be_measured(run_py: ModuleType) -> None:
     assert run_py.command_of(["mutants", "01.1"])[1:] == [str(ROOT / "tests" / "lessons" / "mutants.py"), "01.1"]
 
 
+def test_all_views_in_a_browser_are_a_command_of_their_own(run_py: ModuleType) -> None:
+    words = run_py.command_of(["test", "--browser-all"])
+    assert words[1:] == ["-m", "pytest", "--browser-all", os.path.join("tests", "browser", "test_every_view.py")]
+    assert (ROOT / words[-1]).is_file()
+    assert run_py.command_of(["test", "--browser-all", "tests/browser"])[-1] == "tests/browser"
+
+
 # A uv that notes what it was asked and makes a Python that says what it runs.
 UV = r"""#!/bin/sh
 echo "$@" >> "$LOG"
