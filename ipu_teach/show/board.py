@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from decimal import ROUND_HALF_UP, Context
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from ipu_teach.types import Array
 # The same numbers stand in static/board.js.
 HEAD, ROW, FOOT, BETWEEN = 20.0, 18.0, 22.0, 6.0  # of a box: its name, the cells of a tensor, what arrives; between boxes
 CELL, WIDEST, DIGITS = 14.0, 44.0, 24.0  # height of a cell; its most width, and the least that has digits
+ROUND = {digits: Context(digits, ROUND_HALF_UP) for digits in (1, 2, 3, 4)}  # as browsers do
 LINE, OF_LETTER = 17.0, 6.3  # of the list; the width of a digit
 
 
@@ -27,7 +29,11 @@ def short(text: str, room: float) -> str:
     most = int(room / OF_LETTER)
     if text == "?" or len(text) <= most and not set(text) & set(".e"):
         return text if most else ""
-    tries = [text, text[:1]] if text in ("True", "False") else [f"{value(text):.{digits}g}" for digits in (4, 3, 2, 1)]
+    tries = (
+        [text, text[:1]]
+        if text in ("True", "False")
+        else [f"{float(ROUND[digits].create_decimal(value(text))):g}" for digits in (4, 3, 2, 1)]
+    )
     return next((said for said in tries if len(said) <= most), "")
 
 

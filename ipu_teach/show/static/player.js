@@ -24,7 +24,7 @@ const STYLE = `
 .ipu-live button,.ipu-live select{font:inherit;padding:2px 9px;color:var(--ink);background:var(--paper);border:1px solid var(--soft);border-radius:4px;cursor:pointer}
 .ipu-live ul.key{display:flex;flex-wrap:wrap;gap:4px 14px;list-style:none;margin:6px 16px;padding:0;color:var(--ink)}
 .ipu-live li{display:flex;gap:5px;align-items:center;margin:0}
-.ipu-live pre{font:12px/1.45 ui-monospace,monospace;margin:6px 16px;padding:6px 8px;overflow:auto;color:var(--ink);border-left:3px solid var(--line)}
+.ipu-live pre{font:12px/1.45 ui-monospace,monospace;margin:6px 16px;padding:6px 8px;white-space:pre-wrap;color:var(--ink);border-left:3px solid var(--line)}
 .ipu-live li canvas{width:16px;height:16px;border-radius:2px}
 `;
 

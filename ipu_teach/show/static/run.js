@@ -102,11 +102,13 @@ EXTRA.run = (kit) => {
     const tall = Math.ceil(board.tiles.length / board.across) * (board.high + 6) - 6, grown = tall - board.height;
     board.height = tall;
     if (grown) for (const m of scene.marks) if (m.y > board.y + (narrow ? 0 : 99)) m.y += grown;
+    // Room for the longest text, so that nothing moves.
+    happens.style.minHeight = narrow ? "8.4em" : "2.8em";
+    source.style.minHeight = "";
+    source.style.minHeight = `${Math.max(0, ...(scene.sources || []).map((text) => { source.textContent = text; return Math.ceil(source.getBoundingClientRect().height - 11); }))}px`;
     kit.resize(high + grown);
   }
   const controls = make("div", { className: "row" }, when, limit, kit.button("Last change", () => seek(-1)), kit.button("Next change", () => seek(1)));
-  happens.style.minHeight = "4.2em";
-  source.style.minHeight = `${1.45 * Math.max(0, ...(scene.sources || []).map((t) => t.split("\n").length))}em`;
   return {
     draw: shown.draw, hit: shown.hit, about, say, lay, nodes: [controls, happens, source],
     help: "B and N go to the last and the next change of the chosen cell, R to the next round, brackets to another tile.",
