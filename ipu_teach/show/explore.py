@@ -16,7 +16,7 @@ from ipu_teach.errors import InvalidOptionError, IPUTeachError, shown
 from ipu_teach.show.view import View, own_script, player
 
 Setting = Sequence[Any]
-VIEWS = ("balance", "bsp", "exchange", "liveness", "memory", "program", "tiles", "timeline")  # that a widget can show
+VIEWS = ("balance", "bsp", "exchange", "liveness", "memory", "program", "run", "tiles", "timeline")  # that a widget can show
 
 
 class Explore:
