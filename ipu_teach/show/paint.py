@@ -132,12 +132,10 @@ def _cell_labels(scene: Scene, mark: Cells, codes: Array) -> Iterator[Shape]:
         fits, size = 6.4 * len(name) < mark.side, 12 if tall else 11
         both = bool(tall and letter and fits)
         text = name if fits and (both or not letter) else letter
-        middle = float(x[i] + mark.side * 0.47)
-        lines.append(
-            Words(middle, float(y[i] + mark.side * (0.42 if both else 0.47 + 4 / mark.side)), text, size, "middle", code)
-        )
+        middle, part = float(x[i] + mark.side * 0.47), 0.42 if both else 0.6 if tall else 0.47 + 4 / mark.side
+        lines.append(Words(middle, float(y[i] + mark.side * part), text, size, "middle", code))
         if both:
-            lines.append(Words(middle, float(y[i] + mark.side * 0.8), letter, size, "middle", code))
+            lines.append(Words(middle, float(y[i] + mark.side * 0.78), letter, size, "middle", code))
     yield from sorted(lines, key=lambda w: (str(w.ink), w.size, w.y))
 
 

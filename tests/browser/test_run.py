@@ -56,6 +56,10 @@ def story(page: Any) -> str:
     return str(page.locator(".ipu-live .row ~ p:not(.soft)").last.inner_text())
 
 
+def watched(page: Any) -> str:
+    return str(page.locator(".ipu-live .row ~ p:not(.soft)").nth(-2).inner_text())
+
+
 def shown(value: float) -> str:
     """At most four digits; half of the last one is rounded up."""
     return "?" if value != value else f"{float(Context(4, ROUND_HALF_UP).create_decimal(value)):g}"
@@ -127,7 +131,7 @@ def test_it_plays_stops_where_it_is_told_and_goes_anywhere(page: Any, tmp_path: 
     frames = len(stops) - 1
     press(page, "ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown")
     assert said(page).startswith("u[4] on tile 1: 3.0")
-    page.get_by_label("Stop when the chosen cell, or any").select_option("it is below")
+    page.get_by_label("Stop when the watched cell, or any").select_option("it is below")
     page.get_by_label("Number to compare with").fill("1.2")
     expected = next(step for step, (u, _) in enumerate(by_hand(4)) if u[4] < 1.2)
     page.locator(".ipu-live").focus()
@@ -135,7 +139,7 @@ def test_it_plays_stops_where_it_is_told_and_goes_anywhere(page: Any, tmp_path: 
     page.wait_for_function("!document.querySelector('.ipu-live').ipuPlayer.playing", timeout=60_000)
     assert status(page).startswith(f"Superstep {expected + 1} of 8, ") and "change: Copy" in status(page)
     assert float(said(page).split(": ")[1].split(",")[0]) == by_hand(4)[expected][0][4] < 1.2
-    page.get_by_label("Stop when the chosen cell, or any").select_option("never")
+    page.get_by_label("Stop when the watched cell, or any").select_option("never")
     page.get_by_role("button", name="Last change").click()
     assert status(page).startswith("Superstep 2 of 8, ")
     page.get_by_role("button", name="Next change").click()
@@ -155,14 +159,22 @@ def test_it_plays_stops_where_it_is_told_and_goes_anywhere(page: Any, tmp_path: 
     assert min(abs(place(page) - stop) for stop in stops) < 1e-4  # from still to still: messages stand half way
     press(page, " ")
     page.emulate_media(reduced_motion="no-preference")
-    press(page, "Home")
+    press(page, "Home", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown")
     trail = page.evaluate("document.querySelector('.ipu-live').ipuPlayer.marks.trail")
     canvas = page.locator(".ipu-live > canvas")
     canvas.click(position={"x": trail["x"] + trail["width"] - 3, "y": trail["y"] + 10})
-    assert status(page).startswith("Superstep 8 of 8, ")  # the last time it changed
+    assert status(page).startswith("Superstep 8 of 8, ")  # where u[4] changed last
     box = page.evaluate("document.querySelector('.ipu-live').ipuPlayer.marks.board")
     canvas.hover(position={"x": box["x"] + 10, "y": box["y"] + 20 + 7})
     assert said(page).startswith("u[0] on tile 0: ")
+    canvas.hover(position={"x": trail["x"], "y": trail["y"]})
+    assert watched(page).startswith("Watching u[4] on tile 1: ")  # what was reached by keys stays
+    canvas.click(position={"x": box["x"] + 10, "y": box["y"] + 20 + 7})
+    canvas.hover(position={"x": trail["x"], "y": trail["y"]})
+    assert watched(page).startswith("Watching u[0] on tile 0: ")
+    page.locator(".ipu-live").focus()
+    press(page, "Escape")
+    assert not watched(page).startswith("Watching")
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (380, True)])

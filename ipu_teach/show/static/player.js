@@ -313,7 +313,7 @@ function live(root, scene) {
       const size = tall ? 12 : 11, ground = colours[codes[i]];
       const [x, y] = place(mark, i).map((v) => v + mark.side * 0.47), write = (what, part) =>
         text(pen, what, x, y + mark.side * (part - 0.47), size, "center", inkOn(ground), ground);
-      write(fits && (both || !letter) ? name : letter, both ? 0.42 : 0.47 + 4 / mark.side);
+      write(fits && (both || !letter) ? name : letter, both ? 0.42 : tall ? 0.6 : 0.47 + 4 / mark.side);
       if (both) write(letter, 0.78);
     }
   }
