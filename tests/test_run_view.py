@@ -81,7 +81,7 @@ def test_the_table_tells_every_change() -> None:
     told = [(int(r["superstep"]), int(r["tile"]), r["element"], r["old"], r["new"]) for r in view.data]
     assert told == rows
     assert repr(view).startswith("The numbers of u and v in 10 supersteps on 4 tiles, ")
-    assert f": {len(rows)} changes of 24 elements. Values go from 0.0 to 3.0." in repr(view)
+    assert f" The picture has {len(rows)} changes of 24 elements. Values go from 0.0 to 3.0." in repr(view)
 
 
 class Sums(Vertex):
@@ -300,4 +300,8 @@ def test_cells_stand_in_their_boxes() -> None:
         )
     assert len({(round(x, 3), round(y, 3)) for x, y, *_ in rows.tolist()}) == board.count
     text = svg(scene)
-    assert "tile 0 holds" in text and "font-size:11px" in text and "font-size:10" not in text
+    assert (
+        f"tile {board.tiles[int(board.box[board.focus])]} holds" in text
+        and "font-size:11px" in text
+        and "font-size:10" not in text
+    )

@@ -658,6 +658,16 @@ def test_the_gallery_is_what_its_script_makes(name: str) -> None:
         assert len(alt) > 20 and (folder / target).is_file()
 
 
+def test_the_readme_opens_with_a_run_that_moves() -> None:
+    from PIL import Image
+
+    alt, target = re.findall(r"!\[(.*?)\]\((.*?)\)", (ROOT / "README.md").read_text(encoding="utf-8"))[0]
+    path = ROOT / target
+    assert len(alt) > 60 and path.stat().st_size < 1_000_000
+    with Image.open(path) as picture:
+        assert picture.width == 720 and getattr(picture, "n_frames", 1) > 20
+
+
 # --- bad input --------------------------------------------------------------------------------------------------------
 
 

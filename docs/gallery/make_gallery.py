@@ -1,14 +1,17 @@
-"""Makes the pictures of the gallery: python docs/gallery/make_gallery.py [--lessons]
+"""Makes the pictures of the gallery: python docs/gallery/make_gallery.py [--moving] [--lessons]
 
-The views are SVG files and come out the same everywhere; a test compares them. `--lessons` photographs both lessons in
-Chromium, light and dark, for which Playwright (the extra `e2e`) and Chromium are needed.
+The views are SVG files and come out the same everywhere; a test compares them. `--moving` makes the picture at the top of the
+README, the run of its own program. `--lessons` photographs both lessons in Chromium, light and dark, for which Playwright (the
+extra `e2e`) and Chromium are needed.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from ipu_teach import FLOAT, HALF, QUARTER, Engine, Graph, IPUModel, QuarterFormat, Report, show
 from ipu_teach.bench.browser import Total, find_chromium
@@ -62,6 +65,17 @@ def products(tiles: int, *, keep: bool = False) -> Report:
     return engine.report
 
 
+def readme_run() -> View:
+    """The README's own program, recorded."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    source = next(block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "engine.run()" in block)
+    names: dict[str, Any] = {"__name__": "readme"}
+    exec(source.split("engine.run()")[0], names)
+    recording = names["engine"].record(*(names[name] for name in ("matrix", "vector", "result")))
+    names["engine"].run()
+    return show.run(recording)
+
+
 def a_matrix_and_its_transpose() -> View:
     """One variable in two views, two rows to a tile."""
     graph = Graph(IPUModel("ipu2", tiles_per_ipu=13).create_device().target)
@@ -74,6 +88,7 @@ def a_matrix_and_its_transpose() -> View:
 VIEWS = {
     "bsp.svg": lambda: show.bsp(rows_of_different_lengths(13)),
     "bsp_chip.svg": lambda: show.bsp(rows_of_different_lengths(1472)),
+    "run.svg": readme_run,
     "bsp_two.svg": lambda: show.bsp(rows_of_different_lengths(13), rows_of_different_lengths(13, 5)),
     "balance.svg": lambda: show.balance(rows_of_different_lengths(1472)),
     "exchange.svg": lambda: show.exchange(rows_of_different_lengths(13)),
@@ -116,9 +131,11 @@ def photograph_lessons() -> None:
 
 
 def main() -> None:
-    """Make the views, and with `--lessons` the photographs too."""
+    """Make the views, and with `--moving` and `--lessons` those pictures too."""
     for name, make in VIEWS.items():
         make().save(HERE / name)
+    if "--moving" in sys.argv[1:]:
+        readme_run().save(HERE / "run.gif")
     if "--lessons" in sys.argv[1:]:
         photograph_lessons()
 

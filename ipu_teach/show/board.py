@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from decimal import ROUND_HALF_UP, Context
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from ipu_teach.types import Array
 # The same numbers stand in static/board.js.
 HEAD, ROW, FOOT, BETWEEN = 20.0, 18.0, 22.0, 6.0  # of a box: its name, the cells of a tensor, what arrives; between boxes
 CELL, WIDEST, DIGITS = 14.0, 44.0, 24.0  # height of a cell; its most width, and the least that has digits
+NARROW = 10.0  # a cell narrower than this is underlined where others have a rim
+ROUND = {digits: Context(digits, ROUND_HALF_UP) for digits in (1, 2, 3, 4)}  # as browsers do
 LINE, OF_LETTER = 17.0, 6.3  # of the list; the width of a digit
 
 
@@ -27,7 +30,11 @@ def short(text: str, room: float) -> str:
     most = int(room / OF_LETTER)
     if text == "?" or len(text) <= most and not set(text) & set(".e"):
         return text if most else ""
-    tries = [text, text[:1]] if text in ("True", "False") else [f"{value(text):.{digits}g}" for digits in (4, 3, 2, 1)]
+    tries = (
+        [text, text[:1]]
+        if text in ("True", "False")
+        else [f"{float(ROUND[digits].create_decimal(value(text))):g}" for digits in (4, 3, 2, 1)]
+    )
     return next((said for said in tries if len(said) <= most), "")
 
 
@@ -37,8 +44,8 @@ class Places:
     def __init__(self, board: Board) -> None:
         self.board = board
         self.wide = (board.width - (board.across - 1) * BETWEEN) / board.across
-        room = self.wide - 8 - (24 if board.left.any() else 0)
-        self.cell = min(WIDEST, room / board.per)
+        room = self.wide - 8 - 32 * np.reshape(board.left, (-1, len(board.per))).any(axis=0)
+        self.pitch = np.minimum(WIDEST, room / np.array(board.per))  # of the cells of each row
 
     def corner(self, box: int) -> tuple[float, float]:
         """The upper left corner of a box."""
@@ -48,9 +55,9 @@ class Places:
     def cells(self) -> Array:
         """float[count, 4]: x, y, width and height of the cells."""
         corner = np.array([self.corner(b) for b in range(len(self.board.tiles))])[self.board.box]
-        x, y = corner[:, 0] + 4 + self.board.place * self.cell, corner[:, 1] + HEAD + self.board.row * ROW
-        size = np.full(len(x), 1.0)
-        return np.stack((x, y, size * max(self.cell - 1, 0.5), size * CELL), axis=1)
+        pitch = self.pitch[self.board.row]
+        x, y = corner[:, 0] + 4 + self.board.place * pitch, corner[:, 1] + HEAD + self.board.row * ROW
+        return np.stack((x, y, np.maximum(pitch - 1, 0.5), np.full(len(x), CELL)), axis=1)
 
 
 def value_codes(board: Board, texts: list[str]) -> Array:
@@ -99,20 +106,24 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
         for box in range(len(board.tiles)):
             here = cells[(board.box == box) & (board.row == row)]
             if len(here):
-                yield Outline(rim_code, outline(here[0, 0], here[0, 1], places.cell * len(here) - 1, CELL), False, 1.5)
+                yield Outline(rim_code, outline(here[0, 0], here[0, 1], places.pitch[row] * len(here) - 1, CELL), False, 1.5)
                 if left := int(board.left[box, row]):
                     more.append(
-                        Words(float(here[-1, 0]) + places.cell + 1, float(here[0, 1]) + 11, f"+{left:,}", 11, ink="soft")
+                        Words(float(here[-1, 0] + places.pitch[row]) + 1, float(here[0, 1]) + 11, f"+{left:,}", 11, ink="soft")
                     )
     yield from more
     reads, writes = still.touches.get(board.name, (np.zeros(0, np.int64), np.zeros(0, np.int64)))
     for some, width in ((reads, 1.0), (writes, 2.5)):
         for x, y, wide, high in cells[some].tolist():
-            yield from _rim(x, y, wide, high, width, "ink")
-    if places.cell >= DIGITS:
-        digits = zip(cells.tolist(), texts, shown.tolist(), strict=True)
-        words = [Words(x + wide / 2, y + 11, short(text, wide), 11, "middle", one) for (x, y, wide, _), text, one in digits]
-        yield from sorted(words, key=lambda w: (w.ink, w.y))
+            if wide < NARROW:
+                yield Line(((x, y + high + 1), (x + wide + 1, y + high + 1)), width)
+            else:
+                yield from _rim(x, y, wide, high, width, "ink")
+    x, y, wide, high = cells[board.focus].tolist()
+    yield from _rim(x - 2, y - 2, wide + 4, high + 4, 3, "ink")
+    digits = zip(cells.tolist(), texts, shown.tolist(), strict=True)
+    words = [Words(x + w / 2, y + 11, short(t, w), 11, "middle", one) for (x, y, w, _), t, one in digits if w >= DIGITS]
+    yield from sorted(words, key=lambda w: (w.ink, w.y))
 
 
 def under_way(scene: Scene, frame: int, progress: float, name: str) -> tuple[tuple[Message, ...], float]:
@@ -138,7 +149,7 @@ def paint_packets(scene: Scene, name: str, board: Board, frame: int, progress: f
     for message in messages:
         assert message.cells is not None
         cell = int(message.cells[0])
-        text = short((after if message.after else before)[cell], 44) if len(message.cells) == 1 else f"{message.size:,} B"
+        text = short((after if message.after else before)[cell], 44) if message.count == 1 else f"{message.size:,} B"
         wide, ends = OF_LETTER * len(text) + 8, list[tuple[float, float]]()
         for box in (message.source, int(message.receivers[0])):
             x, y = (board.x + board.width / 2, board.y - 12) if box < 0 else places.corner(box)
@@ -195,7 +206,9 @@ def paint_trail(scene: Scene, mark: Trail, edges: Array) -> Iterator[Shape]:
     changes = f"{int(at.sum()):,} change{'' if at.sum() == 1 else 's'}"
     yield Words(mark.x, mark.y - 8, f"{name} on tile {board.tiles[int(board.box[cell])]} over the run: {changes}", ink="soft")
     if len(finite):
-        yield Words(mark.x + mark.width, mark.y - 8, f"{low:.4g} to {high:.4g}", anchor="end", ink="soft")
+        yield Words(
+            mark.x + mark.width, mark.y - 8, f"{short(str(low), 60)} to {short(str(high), 60)}", anchor="end", ink="soft"
+        )
     x = mark.x + mark.width * np.append(0.0, edges[numbers.frame[at]])
     y = mark.y + mark.height * (1 - (values - low) / ((high - low) or 1))
     for i, (left, right) in enumerate(zip(x.tolist(), (*x[1:].tolist(), mark.x + mark.width), strict=True)):

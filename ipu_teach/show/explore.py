@@ -17,7 +17,10 @@ from ipu_teach.show.view import View, own_script, player
 
 Setting = Sequence[Any]
 # What a widget can show.
-VIEWS = ("balance", "bsp", "code", "exchange", "liveness", "memory", "program", "tile", "tiles", "timeline", "turns")
+VIEWS = (
+    "balance", "bsp", "code", "exchange", "host", "liveness", "machine", "memory", "numbers", "program", "run", "sweep", "tile",
+    "tiles", "timeline", "turns",
+)  # fmt: skip
 
 
 class Explore:

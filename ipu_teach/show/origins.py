@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -63,11 +62,11 @@ NONE: Array = np.zeros(0, np.int64)
 
 
 class Elements:
-    """Some elements, by the byte `address` of each: `tile` says where they lie."""
+    """Some elements, by the byte `address` of each: `tile` says where they lie. Of what crosses, that between tiles `seen`."""
 
-    def __init__(self, compiled: Compiled, address: Array, names: Names) -> None:
+    def __init__(self, compiled: Compiled, address: Array, names: Names, seen: Array) -> None:
         self.compiled, self.graph, self.names = compiled, compiled.graph, names
-        self.address, self.tile = address, self.graph.tile_map.at(address).astype(np.int64)
+        self.address, self.tile, self.seen = address, self.graph.tile_map.at(address).astype(np.int64), seen
         self._order = np.argsort(address, kind="stable")
         self._sorted = address[self._order]
 
@@ -115,7 +114,9 @@ class Elements:
                     found = self.graph.touched(table, name)
                     which, cell = self.within(found.start, found.stop)
                     reads.append(cell)
-                    comes.append((self.tile[cell], table.tiles[found.row[which]].astype(np.int64), cell))
+                    tile = table.tiles[found.row[which]].astype(np.int64)
+                    far = np.isin(tile, self.seen) & (tile != self.tile[cell])
+                    comes.append((self.tile[cell][far], tile[far], cell[far]))
                 if field.kind in ("output", "inout"):
                     found = self.graph.intervals(table, name)
                     which, cell = self.within(found.start, found.stop)
@@ -161,9 +162,7 @@ def _origins(how: str, element: bool, cell: Array, name: Array, index: Array, ti
 
 def _crossing(found: list[tuple[Array, Array, Array]]) -> dict[Pair, Array]:
     """By (from, to) the elements that go from one tile to another, each once."""
-    source, to, cell = (np.concatenate(column) for column in zip(*found, strict=True))
-    apart = source != to
-    cells: defaultdict[Pair, set[int]] = defaultdict(set)
-    for one, other, element in zip(source[apart].tolist(), to[apart].tolist(), cell[apart].tolist(), strict=True):
-        cells[one, other].add(element)
-    return {pair: np.array(sorted(some), np.int64) for pair, some in sorted(cells.items())}
+    source, to, element = (np.concatenate(column) for column in zip(*found, strict=True))
+    rows = np.unique(np.stack((source, to, element), axis=1)[source != to], axis=0)
+    first = np.flatnonzero(np.append(True, np.any(rows[1:, :2] != rows[:-1, :2], axis=1))[: len(rows)])
+    return {(int(some[0, 0]), int(some[0, 1])): some[:, 2] for some in np.split(rows, first[1:]) if len(some)}

@@ -130,11 +130,12 @@ def _cell_labels(scene: Scene, mark: Cells, codes: Array) -> Iterator[Shape]:
     lines: list[Words] = []
     for i, code in enumerate(codes.tolist()):
         letter, name = scene.codes[code].letter, mark.labels[i] if mark.labels else f"{i}"
-        text = name if tall or not letter else letter
-        size = min(12.0, mark.side * 0.42, 1.5 * mark.side / max(1, len(text)))
-        middle = float(x[i] + mark.side * 0.47)
-        lines.append(Words(middle, float(y[i] + mark.side * (0.42 if tall and letter else 0.6)), text, size, "middle", code))
-        if tall and letter:
+        fits, size = 6.4 * len(name) < mark.side, 12 if tall else 11
+        both = bool(tall and letter and fits)
+        text = name if fits and (both or not letter) else letter
+        middle, part = float(x[i] + mark.side * 0.47), 0.42 if both else 0.6 if tall else 0.47 + 4 / mark.side
+        lines.append(Words(middle, float(y[i] + mark.side * part), text, size, "middle", code))
+        if both:
             lines.append(Words(middle, float(y[i] + mark.side * 0.78), letter, size, "middle", code))
     yield from sorted(lines, key=lambda w: (str(w.ink), w.size, w.y))
 
@@ -166,7 +167,7 @@ def _lane_labels(mark: Lanes | Tape) -> Iterator[Shape]:
     if pitch >= SMALLEST_LABEL * 0.7:
         for i in range(mark.count):
             words = mark.labels[i] if mark.labels else f"{i}"
-            yield Words(mark.x - 5, mark.y + (i + 0.72) * pitch, words, min(11.0, pitch * 0.8), "end", "soft")
+            yield Words(mark.x - 5, mark.y + (i + 0.72) * pitch, words, 11, "end", "soft")
 
 
 def _layers(drawing: Drawing, count: int) -> Iterator[tuple[bool, Array, Array, Array]]:

@@ -7,6 +7,8 @@ receiver has all that it waits for.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -21,7 +23,7 @@ from ipu_teach.show import palette
 from ipu_teach.show.board import BETWEEN, FOOT, HEAD, LINE, ROW, value
 from ipu_teach.show.facts import numbered, sources, titled, waited_for
 from ipu_teach.show.origins import Elements, Names, Step
-from ipu_teach.show.scene import Board, Detail, Flows, Message, Numbers, Scene, Still, Track, Trail, label, number
+from ipu_teach.show.scene import Board, Detail, Flows, Message, Numbers, Origins, Scene, Still, Track, Trail, label, number
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
@@ -35,8 +37,9 @@ STEPS = UNWRITTEN + 2  # the first code of the values
 MOST_TILES = 64
 MOST_CELLS = 512
 MOST_TENSORS = 6
-# (cells of a tensor on a tile, frames), until the scene is small enough.
-SIZES = ((16, 3000), (8, 3000), (8, 1000), (4, 1000), (4, 400), (2, 400), (2, 200), (2, 100), (1, 50))
+MOST_FRAMES = 3000
+# (cells of a tensor on a tile, changes), until the scene is small enough.
+SIZES = ((16, 8000), (16, 5000), (8, 5000), (8, 3000), (4, 3000), (4, 1500), (2, 1500), (1, 700))
 MOST_BYTES = 70_000  # of a scene: the page with the script and the picture has then less than 150 kB
 
 
@@ -57,8 +60,8 @@ def run(recording: Recording, *tensors: Tensor) -> View:
     if len(tracks) > MOST_TENSORS:
         raise InvalidOptionError(f"""show.run() was asked for {len(tracks)} tensors.
             next:  name at most {MOST_TENSORS} of them: show.run(recording, a, b).""")
-    for per, frames in SIZES:
-        scene = _Maker(recording, tracks, per).scene(frames)
+    for per, changes in SIZES:
+        scene = _Maker(recording, tracks, per).scene(changes)
         if len(scene.json()) <= MOST_BYTES:
             break
     return View(scene)
@@ -76,29 +79,32 @@ class _Maker:
         counts = np.array([[np.count_nonzero(t == tile) for t in tiles] for tile in self.tiles.tolist()])  # by box and row
         while np.minimum(counts, per).sum() > MOST_CELLS and per > 1:
             per //= 2
-        self.per = min(per, int(counts.max()))
+        self.per = np.minimum(per, counts.max(axis=0))
         self.left = np.maximum(counts - self.per, 0)
         self.own: list[Array] = []  # of each tensor the elements that are drawn, tile by tile
-        box, row, place, address = [], [], [], []
-        for which, (track, tile) in enumerate(zip(tracks, tiles, strict=True)):
+        box, row, place = [], [], []
+        for which, tile in enumerate(tiles):
             order = np.argsort(tile, kind="stable")
             order = order[np.isin(tile[order], self.tiles)]
             within = np.arange(len(order)) - np.searchsorted(tile[order], tile[order])
-            kept = order[within < self.per]
+            kept = order[within < per]
             self.own.append(kept)
             box.append(np.searchsorted(self.tiles, tile[kept]))
             row.append(np.full(len(kept), which))
-            place.append(within[within < self.per])
-            address.append(track.address[kept])
+            place.append(within[within < per])
         self.box, self.row, self.place = (np.concatenate(parts) for parts in (box, row, place))
-        self.elements = Elements(recording.compiled, np.concatenate(address), self.names)
-        self.named, self.index = self.elements.named(self.elements.address)
+        self.elements = Elements(recording.compiled, np.concatenate([t.address for t in tracks]), self.names, self.tiles)
+        before = np.cumsum([0, *(len(track.address) for track in tracks)])
+        drawn = np.concatenate([first + own for first, own in zip(before, self.own, strict=False)])
+        self.cell = np.full(before[-1], -1)  # of every element: where it is drawn, or -1
+        self.cell[drawn] = np.arange(len(drawn))
+        self.named, self.index = self.elements.named(self.elements.address[drawn])
         self.rows = [self.named[self.row == which] for which in range(len(tracks))]
         self.titles = [" and ".join(self.names.names[i] for i in np.unique(row).tolist()) for row in self.rows]
-        self.size = np.array([track.tensor.dtype.size for track in tracks], np.int64)[self.row]
+        self.size = np.repeat([track.tensor.dtype.size for track in tracks], np.diff(before))
         self.stills: list[Still] = []
         self.sources: dict[str, int] = {}
-        self.moved: dict[int, int] = {}  # by still: bytes of its messages
+        self.moved: dict[int, tuple[bool, int]] = {}  # by still: whether tiles send to tiles in it, and bytes of its messages
         # What the host wrote before the first step stands there when it begins.
         self.begins = int(recording.steps[0] == BY_HOST)
 
@@ -107,8 +113,9 @@ class _Maker:
         numbers = self._numbers(changed_in)
         bounds, ramp = _ramp(numbers.texts)
         middle = len(frames) // 2  # of beats that move as much, the one nearest to it
-        poster = max(range(len(frames)), key=lambda f: (self.moved.get(int(frames[f]), 0), -abs(f - middle)))
-        focus = int(np.argmax(np.bincount(numbers.cell, minlength=len(self.box))))
+        poster = max(range(len(frames)), key=lambda f: (*self.moved.get(int(frames[f]), (False, 0)), -abs(f - middle)))
+        often = np.bincount(numbers.cell, minlength=len(self.box))
+        focus = int(np.flatnonzero(often == often.max())[-1])
         across = min(len(self.tiles), 2 if len(self.tiles) <= 4 else 4 if len(self.tiles) <= 16 else 8)
         high = HEAD + ROW * len(self.tracks) + FOOT
         tall = -(-len(self.tiles) // across) * (high + BETWEEN) - BETWEEN
@@ -119,7 +126,8 @@ class _Maker:
         codes = (*PHASES, palette.UNWRITTEN, palette.NOT_A_NUMBER, *ramp, *rims)
         board = Board(
             "board", counted(len(self.tiles), "tile"), 16, 34, 440, tall, len(self.box), tuple(self.tiles.tolist()), across,
-            high, self.per, self.box, self.row, self.place, self.named, self.index, self.names.names, self.names.shapes,
+            high, tuple(self.per.tolist()), self.box, self.row, self.place, self.named, self.index, self.names.names,
+            self.names.shapes,
             tuple(range(len(codes) - len(rims), len(codes))), self.left, bounds, STEPS, UNWRITTEN, focus,
         )  # fmt: skip
         bottom = 34 + max(tall, 200.0)
@@ -149,9 +157,17 @@ class _Maker:
     # Frames
 
     def _frames(self, most: int) -> tuple[Array, dict[int, int], int]:
-        """(the still of each beat; by the place of a step in the recording, the frame of its change; supersteps shown)."""
-        drawn = zip(self.own, self.tracks, strict=True)
-        changing = {place for own, track in drawn for place, at, *_ in track.changes if np.isin(at, own).any()}
+        """(the still of each beat, by the place of a step in the recording the frame of its change, supersteps shown).
+
+        As many supersteps as change at most so many cells.
+        """
+        changing: Counter[int] = Counter()  # by the place of a step, how many cells it changes
+        for own, track in zip(self.own, self.tracks, strict=True):
+            drawn = np.zeros(len(track.address), bool)
+            drawn[own] = True
+            upto = bisect_left(track.changes, self.begins + MOST_FRAMES, key=lambda change: change[0])
+            for place, at, *_ in track.changes[:upto]:
+                changing[place] += int(np.count_nonzero(drawn[at]))
         kinds: dict[int, tuple[list[int], int]] = {}
         frames: list[int] = []
         changed_in: dict[int, int] = {}
@@ -160,10 +176,11 @@ class _Maker:
             if step not in kinds:
                 kinds[step] = self._kind(step)
             phases, change = kinds[step]
-            if len(frames) + len(phases) + 1 > most:
+            most -= changing[place]
+            if frames and (most < 0 or len(frames) + len(phases) + 1 > MOST_FRAMES):
                 break
             frames += phases
-            if place in changing or not phases:
+            if changing[place] or not phases:
                 changed_in[place] = len(frames)
                 frames.append(change)
             whole += step != BY_HOST
@@ -184,7 +201,7 @@ class _Maker:
             if phase.exchange >= 0:
                 note = f"{cost.exchange[phase.exchange].total:,} bytes arrive; {note}"
             messages = tuple(self._messages(phase, does))
-            self.moved[len(self.stills)] = sum(m.size for m in messages)
+            self.moved[len(self.stills)] = phase.kind == EXCHANGE and bool(messages), sum(m.size for m in messages)
             busy = phase.cycles if phase.busy is None else phase.busy[self.tiles]
             self.stills.append(
                 Still(
@@ -193,15 +210,15 @@ class _Maker:
                     flows={"messages": messages} if messages else {},
                     source=source,
                     at=0.5 if messages else 1,
-                    touches={"board": (does.reads, does.writes)} if phase.kind == COMPUTE else {},
+                    touches={"board": (self._drawn(does.reads), self._drawn(does.writes))} if phase.kind == COMPUTE else {},
                 )
             )  # fmt: skip
         last = len(self.stills)
         self.stills.append(
             Still(
                 f"change: {name}", "what was written is there", CHANGE, 0, last == first, {"board": (0, 1, 0)}, source=source,
-                touches={"board": (np.zeros(0, np.int64), does.writes)},
-                origins={} if does.origins is None else {"board": does.origins},
+                touches={"board": (np.zeros(0, np.int64), self._drawn(does.writes))},
+                origins=self._origins(does.origins),
             )
         )  # fmt: skip
         return list(range(first, last)), last
@@ -216,10 +233,23 @@ class _Maker:
             return
         boxes = {tile: box for box, tile in enumerate(self.tiles.tolist())} | {BY_HOST: BY_HOST}
         for (source, to), cells in crossing.items():
-            if source in boxes and to in boxes:
+            seen = self._drawn(cells)
+            if source in boxes and to in boxes and len(seen):
                 end = phase.cycles if phase.busy is None else int(phase.busy[to])
                 size = int(self.size[cells].sum())
-                yield Message(boxes[source], np.array([boxes[to]]), size, 0, end, cells, after)
+                yield Message(boxes[source], np.array([boxes[to]]), size, 0, end, seen, len(cells), after)
+
+    def _drawn(self, elements: Array) -> Array:
+        """The cells of those elements that are drawn."""
+        cells = self.cell[elements]
+        return cells[cells >= 0]
+
+    def _origins(self, found: Origins | None) -> dict[str, Origins]:
+        seen = () if found is None else np.flatnonzero(self.cell[found.cell] >= 0)
+        if found is None or not len(seen):
+            return {}
+        columns = {name: getattr(found, name)[seen] for name in ("name", "index", "tile")}
+        return {"board": replace(found, cell=self.cell[found.cell[seen]], **columns)}
 
     def _source(self, step: int) -> int:
         """The number of the text beside a step: the learner's line, and the codelets that it runs."""
@@ -244,7 +274,10 @@ class _Maker:
             cell = np.full(len(track.address), -1)
             cell[own] = base + np.arange(len(own))
             start, start_written = track.first.copy(), track.first_written.copy()
+            last = max(changed_in, default=-1)
             for place, at, values, written in track.changes:
+                if place > last >= self.begins:
+                    break
                 if place < self.begins:
                     start[at], start_written[at] = values, written
                 elif place in changed_in and (here := cell[at] >= 0).any():
@@ -281,10 +314,11 @@ class _Maker:
         span = f" Values go from {known[0][1]} to {known[-1][1]}." if known else ""
         ran = len(self.recording.steps) - self.recording.steps.count(BY_HOST)
         changes, elements = counted(len(numbers.cell), "change"), counted(len(self.box), "element")
-        cycles = sum(self.report.step_cost(step).cycles for step in self.recording.steps if step != BY_HOST)
+        often = Counter(self.recording.steps)
+        cycles = sum(n * self.report.step_cost(step).cycles for step, n in often.items() if step != BY_HOST)
         return (
             f"The numbers of {tensors} in {counted(ran, 'superstep')} on {counted(self.report.target.num_tiles, 'tile')}, "
-            f"{number(cycles)} modelled cycles: {changes} of {elements}.{span}"
+            f"{number(cycles)} modelled cycles. The picture has {changes} of {elements}.{span}"
         )
 
     def _table(self, board: Board, numbers: Numbers, frames: Array) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
@@ -308,7 +342,7 @@ def _ramp(texts: tuple[str, ...]) -> tuple[tuple[float, ...], tuple[palette.Code
         edges = low + (high - low) * np.arange(1, 4) / 4
         colours = (*palette.NEAR_ZERO, *palette.ABOVE) if low >= 0 else (*palette.BELOW, *palette.NEAR_ZERO)
     bounds = tuple(dict.fromkeys(float(f"{edge:.3g}") for edge in edges.tolist())) if low < high else ()
-    words = [f"{bound:.3g}" for bound in bounds]
+    words = [f"{bound:,.10g}" for bound in bounds]
     names = [f"from {a} to {b}" for a, b in zip(words, words[1:], strict=False)]
     names = [f"below {words[0]}", *names, f"{words[-1]} and more"] if words else [f"{low:.6g}"]
     return bounds, tuple(replace(colour, name=name) for colour, name in zip(colours, names, strict=False))

@@ -273,7 +273,7 @@ class Board(Box):
     """Tiles as boxes, `across` to a row and `high` each, and in them `count` cells with numbers.
 
     Box b is tile `tiles[b]`. Cell i stands in box `box[i]`, in its row `row[i]` (of one tensor, whose rim has the code
-    `rims[row]`), at place `place[i]` of at most `per`, and is element `index[i]` of `names[named[i]]`, flat in its `shapes`.
+    `rims[row]`), at place `place[i]` of at most `per[row]`. It is element `index[i]` of `names[named[i]]`, flat in `shapes`.
     `left` (boxes x rows): elements of a row that are not drawn. A value has the code `steps` + how many of `bounds` are not
     above it; what is not written has the code `unwritten`, and NaN the one after. `focus`: the cell that is meant if none
     is chosen.
@@ -282,7 +282,7 @@ class Board(Box):
     tiles: tuple[int, ...]
     across: int
     high: float
-    per: int
+    per: tuple[int, ...]
     box: Array
     row: Array
     place: Array
@@ -328,8 +328,8 @@ Mark = Cells | Lanes | Flows | Track | Flame | Tape | Curve | Stack | Tree | Mat
 class Message:
     """`size` bytes from one cell to `receivers`; on a board these are boxes, and -1 is the host.
 
-    It is under way from cycle `begin` to `end` of its still, and carries the numbers of `cells`: those of the frame, or with
-    `after` those that the group of frames ends with. Without an end it is there all the time.
+    On a board it is under way from cycle `begin` to `end` of its still, and carries `count` numbers, those of `cells` among
+    them: as they are in the frame, or with `after` as they are when the group of frames ends.
     """
 
     source: int
@@ -338,6 +338,7 @@ class Message:
     begin: float = 0
     end: float = 0
     cells: Array | None = None
+    count: int = 0
     after: bool = False
 
 
@@ -566,7 +567,7 @@ def _still(still: Still) -> dict[str, Any]:
 def _message(m: Message) -> list[Any]:
     """Source, size, receivers; of one that carries numbers also begin, end, its cells, and whether they are those after."""
     found = [m.source, m.size, _listed(m.receivers)]
-    return found if m.cells is None else [*found, _numbers(m.begin), _numbers(m.end), _listed(m.cells), int(m.after)]
+    return found if m.cells is None else [*found, _numbers(m.begin), _numbers(m.end), _listed(m.cells), int(m.after), m.count]
 
 
 def _listed(some: Array) -> Any:

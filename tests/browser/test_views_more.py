@@ -437,12 +437,26 @@ def test_the_matrix_says_who_sends_to_whom(page: Any, opened: Opener) -> None:
 # --- everywhere -------------------------------------------------------------------------------------------------------
 
 
+SMALLEST = """() => {
+    const pen = document.querySelector('.ipu-live > canvas').getContext('2d'), old = pen.fillText, found = [];
+    pen.fillText = function (text, ...rest) {
+        if (text.trim()) found.push([parseFloat(pen.font), text]);
+        return old.call(this, text, ...rest);
+    };
+    document.querySelector('.ipu-live').ipuPlayer.draw();
+    delete pen.fillText;
+    return found.sort((a, b) => a[0] - b[0])[0];
+}"""
+
+
 @pytest.mark.parametrize("width", [380, 600, 1280])
 def test_words_are_legible_at_any_width_and_panels_apart(page: Any, tmp_path: Path, width: int) -> None:
-    """A unit of the drawing is a pixel, and nothing hangs over the edge."""
-    report = programs.uneven()
+    """A unit of the drawing is a pixel, no word is smaller than 11 of them, and nothing hangs over the edge."""
+    report, larger, matrix = programs.uneven(), programs.uneven(tiles=64, rows=128), programs.by_rows()
     page.set_viewport_size({"width": width, "height": 1400})
-    for made in (show.bsp(report), show.memory(report), show.exchange(report), show.timeline(report)):
+    views = [getattr(show, name)(report) for name in (*NAMES, "bsp", "exchange")]
+    views += [show.tiles(matrix, matrix.transpose()), show.bsp(larger), show.memory(larger), show.balance(larger)]
+    for made in views:
         page.goto(made.save(tmp_path / "view.html").as_uri())
         canvas = page.locator(".ipu-live > canvas")
         canvas.wait_for()
@@ -452,6 +466,8 @@ def test_words_are_legible_at_any_width_and_panels_apart(page: Any, tmp_path: Pa
         assert (rim["width"], rim["height"]) == pytest.approx((wide, high), abs=1.5)
         assert wide == pytest.approx(min(1100, width - 16), abs=1)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        size, word = page.evaluate(SMALLEST)
+        assert size >= 11, (made.scene.title, word)
         places = page.evaluate(
             "Object.values(document.querySelector('.ipu-live').ipuPlayer.marks).map(m => [m.x, m.y, m.width, m.height])"
         )

@@ -11,8 +11,9 @@ EXTRA.board = (kit) => {
     const found = array(board, name, board[name], n);
     return (i) => of(found, i);
   });
-  const left = array(board, "left", board.left, board.tiles.length * board.rims.length);
-  const value = (t) => (t === "True" ? 1 : t === "False" ? 0 : t === "?" || t === "nan" ? NaN : t === "inf" ? Infinity : t === "-inf" ? -Infinity : +t);
+  const rows = board.per.length, left = array(board, "left", board.left, board.tiles.length * rows);
+  const SAID = { True: 1, False: 0, inf: Infinity, "-inf": -Infinity };  // what + does not read; "?" is NaN
+  const value = (t) => (t in SAID ? SAID[t] : +t), write = (...what) => kit.text(pen, ...what);
   const list = (packed) => (typeof packed === "number" ? [packed] : Array.from(unpack(packed[1], packed[0])));
 
   // --- replay ---
@@ -28,7 +29,7 @@ EXTRA.board = (kit) => {
   let last = [-2];
   function at(frame) {
     if (last[0] === frame) return last[1];
-    const key = Math.floor((frame + 1) / EVERY), now = whole[key].slice();
+    const key = (frame + 1) / EVERY | 0, now = whole[key].slice();
     for (let k = upTo[key]; k < changes && frameOf[k] <= frame; k++) now[cellOf[k]] = textOf[k];
     last = [frame, now];
     return now;
@@ -41,10 +42,11 @@ EXTRA.board = (kit) => {
   };
   const cellName = (i) => element(named(i), index(i));
   const tileOf = (i) => board.tiles[box(i)];
+  const brief = (v) => (v && !(Math.abs(v) >= 1e-4 && Math.abs(v) < 1e6) ? v.toExponential() : `${v}`);
   function short(t, room) {
     const most = Math.floor(room / LETTER);
     if (t === "?" || (t.length <= most && !/[.e]/.test(t))) return most ? t : "";
-    const tries = /^[TF]/.test(t) ? [t, t[0]] : /n/.test(t) ? [t] : [4, 3, 2, 1].map((d) => `${+value(t).toPrecision(d)}`);
+    const tries = /^[TF]/.test(t) ? [t, t[0]] : /n/.test(t) ? [t] : [4, 3, 2, 1].map((d) => brief(+value(t).toPrecision(d)));
     return tries.find((said) => said.length <= most) || "";
   }
   function codeOf(t) {
@@ -55,11 +57,12 @@ EXTRA.board = (kit) => {
 
   // --- places ---
   const wide = () => (board.width - (board.across - 1) * BETWEEN) / board.across;
-  const some = typeof left === "number" ? left > 0 : left.some((v) => v);
-  const cellWidth = () => Math.min(WIDEST, (wide() - 8 - (some ? 24 : 0)) / board.per);
-  const corner = (b) => [board.x + b % board.across * (wide() + BETWEEN), board.y + Math.floor(b / board.across) * (board.high + BETWEEN)];
+  // Of each row whether something is left out, and the distance of its cells.
+  const some = board.per.map((_, r) => board.tiles.some((_, b) => of(left, b * rows + r)));
+  const pitch = (r) => Math.min(WIDEST, (wide() - 8 - (some[r] ? 32 : 0)) / board.per[r]);
+  const corner = (b) => [board.x + b % board.across * (wide() + BETWEEN), board.y + (b / board.across | 0) * (board.high + BETWEEN)];
   function cellAt(i) {
-    const [x, y] = corner(box(i)), w = cellWidth();
+    const [x, y] = corner(box(i)), w = pitch(row(i));
     return [x + 4 + place(i) * w, y + HEAD + row(i) * ROW, Math.max(w - 1, 0.5), CELL];
   }
   const focus = () => (kit.chosen && kit.chosen.mark === board ? kit.chosen.i : board.focus);
@@ -81,41 +84,43 @@ EXTRA.board = (kit) => {
 
   const draw = {
     board(mark, s, progress, frame) {
-      const { ink, soft, line: thin } = kit.ink, now = at(before(frame)), w = cellWidth(), channel = s.cells && s.cells.board;
-      kit.text(pen, mark.heading, mark.x, mark.y - 8, 12, "left", soft);
+      const { ink, soft, line: thin } = kit.ink, now = at(before(frame)), channel = s.cells && s.cells.board;
+      write(mark.heading, mark.x, mark.y - 8, 12, "left", soft);
       const [codes, until] = channel ? [0, 1].map((k) => array(channel, k, channel[k], mark.tiles.length)) : [0, 1];
       mark.tiles.forEach((tile, b) => {
         const [x, y] = corner(b), code = of(until, b) >= progress * s.cycles ? of(codes, b) : channel ? channel[2] : 0;
         pen.strokeStyle = focus() >= 0 && box(focus()) === b ? soft : thin;
         pen.lineWidth = 1;
         pen.strokeRect(x, y, wide(), mark.high);
-        kit.text(pen, wide() > 70 ? `tile ${tile}` : `${tile}`, x + 4, y + 14, 11, "left", soft);
+        write(wide() > 70 ? `tile ${tile}` : `${tile}`, x + 4, y + 14, 11, "left", soft);
         if (!scene.codes[code][1]) return;
         pen.fillStyle = kit.brushes[code];
         pen.fillRect(x + wide() - 18, y + 3, 14, 14);
-        kit.text(pen, scene.codes[code][1], x + wide() - 11, y + 14, 11, "center", inkOn(kit.colours[code]), kit.colours[code]);
+        write(scene.codes[code][1], x + wide() - 11, y + 14, 11, "center", inkOn(kit.colours[code]), kit.colours[code]);
       });
       const ends = new Map();  // of each row in a box where its last cell ends
       for (let i = 0; i < n; i++) {
-        const [x, y, wideOf, high] = cellAt(i), t = texts[now[i]], code = codeOf(t);
+        const [x, y, w, h] = cellAt(i), t = texts[now[i]], code = codeOf(t);
         pen.fillStyle = kit.brushes[code];
-        pen.fillRect(x, y, wideOf, high);
-        if (w >= DIGITS) kit.text(pen, short(t, w), x + wideOf / 2, y + 11, 11, "center", inkOn(kit.colours[code]), kit.colours[code]);
-        const key = box(i) * mark.rims.length + row(i);
-        ends.set(key, [Math.min(x, (ends.get(key) || [x])[0]), x + w, y]);
+        pen.fillRect(x, y, w, h);
+        if (w >= DIGITS) write(short(t, w), x + w / 2, y + 11, 11, "center", inkOn(kit.colours[code]), kit.colours[code]);
+        const key = box(i) * rows + row(i);
+        ends.set(key, [Math.min(x, (ends.get(key) || [x])[0]), x + w + 1, y]);
       }
       pen.lineWidth = 1.5;
       for (const [key, [x, end, y]] of ends) {
-        pen.strokeStyle = kit.colours[mark.rims[key % mark.rims.length]];
+        pen.strokeStyle = kit.colours[mark.rims[key % rows]];
         pen.strokeRect(x, y, end - x - 1, CELL);
-        if (of(left, key)) kit.text(pen, `+${words(of(left, key))}`, end + 1, y + 11, 11, "left", soft);
+        if (of(left, key)) write(`+${words(of(left, key))}`, end + 1, y + 11, 11, "left", soft);
       }
       pen.strokeStyle = ink;
       (s.touches ? s.touches.board.map(list) : []).forEach((cells, writes) => {
         pen.lineWidth = writes ? 2.5 : 1;
-        for (const i of cells) pen.strokeRect(...cellAt(i));
+        for (const i of cells) {
+          const [x, y, w, h] = cellAt(i);
+          if (w < 10) line(x, y + h + 1, x + w + 1, y + h + 1); else pen.strokeRect(x, y, w, h);
+        }
       });
-      if (!kit.chosen) return;
       pen.lineWidth = 3;
       const [x, y, u, v] = cellAt(focus());
       pen.strokeRect(x - 2, y - 2, u + 4, v + 4);
@@ -123,14 +128,14 @@ EXTRA.board = (kit) => {
 
     flows(mark, s, progress, frame) {
       const [messages, now] = underWay(frame, progress), landed = {}, here = at(before(frame)), then = at(lastOf(frame));
-      for (const [source, size, to, start, end, packedCells, after] of messages) {
-        const cells = list(packedCells), cell = cells[0], t = texts[(after ? then : here)[cell]];
-        const said = cells.length === 1 ? short(t, 44) : `${words(size)} B`, w = LETTER * said.length + 8;
+      for (const [source, size, to, start, end, some, after, held] of messages) {
+        const [cell] = list(some), t = texts[(after ? then : here)[cell]];
+        const said = held === 1 ? short(t, 44) : `${words(size)} B`, w = LETTER * said.length + 8;
         const [[x, y], [u, v]] = [source, to].map((b, k) => {
           if (b < 0) return [board.x + board.width / 2, board.y - 12];
           const [cx, cy, cw, ch] = cellAt(cell);
           if (box(cell) === b) return [cx + cw / 2, cy + ch / 2];
-          const [bx, by] = corner(b), fit = Math.max(1, Math.floor((wide() - 4) / 48)), slot = (landed[b] || 0) % fit;
+          const [bx, by] = corner(b), fit = Math.max(1, (wide() - 4) / 48 | 0), slot = (landed[b] || 0) % fit;
           if (k) landed[b] = (landed[b] || 0) + 1;
           return [bx + 4 + w / 2 + (k ? 48 * slot : 0), by + board.high - 11];
         });
@@ -143,35 +148,35 @@ EXTRA.board = (kit) => {
         pen.roundRect(px - w / 2, py - 8, w, 16, 4);
         pen.fill();
         pen.stroke();
-        kit.text(pen, said, px, py + 4, 11, "center", inkOn(kit.colours[code]));
+        write(said, px, py + 4, 11, "center", inkOn(kit.colours[code]));
       }
     },
 
     detail(mark, s, progress, frame) {
       const { ink, soft } = kit.ink, b = box(focus()), now = at(before(frame)), old = s.cycles ? now : at(frame - 1);
-      kit.text(pen, `tile ${board.tiles[b]} holds`, mark.x, mark.y - 8, 12, "left", soft);
-      const cells = [...Array(n).keys()].filter((i) => box(i) === b), fit = Math.floor(mark.height / LINE);
+      write(`tile ${board.tiles[b]} holds`, mark.x, mark.y - 8, 12, "left", soft);
+      const cells = [...Array(n).keys()].filter((i) => box(i) === b), fit = mark.height / LINE | 0;
       const shown = cells.length <= fit ? cells : cells.slice(0, fit - 1), right = mark.x + mark.width;
       shown.forEach((i, k) => {
         const y = mark.y + 12 + LINE * k;
-        kit.text(pen, cellName(i), mark.x, y, 12, "left", kit.chosen && i === focus() ? ink : soft);
-        kit.text(pen, short(texts[now[i]], 60), right, y, 12, "right", ink);
+        write(cellName(i), mark.x, y, 12, "left", i === focus() ? ink : soft);
+        write(short(texts[now[i]], 60), right, y, 12, "right", ink);
         if (kit.at <= 0 || old[i] === now[i]) return;
         const was = short(texts[old[i]], 60);
-        kit.text(pen, was, right - 70, y, 12, "right", soft);
+        write(was, right - 70, y, 12, "right", soft);
         pen.strokeStyle = soft;
         pen.lineWidth = 1;
         line(right - 70 - pen.measureText(was).width, y - 4, right - 70, y - 4);
       });
-      if (shown.length < cells.length) kit.text(pen, `and ${words(cells.length - shown.length)} more`, mark.x, mark.y + 12 + LINE * shown.length, 12, "left", soft);
+      if (shown.length < cells.length) write(`and ${words(cells.length - shown.length)} more`, mark.x, mark.y + 12 + LINE * shown.length, 12, "left", soft);
     },
 
     trail(mark, s, progress, frame) {
       const { ink, soft, line: thin } = kit.ink, i = focus(), mine = changesOf(i);
       const values = [unpack(first, n)[i], ...mine.map((k) => textOf[k])].map((t) => value(texts[t])), real = values.filter(Number.isFinite);
       const low = Math.min(...real), high = Math.max(...real), bottom = mark.y + mark.height;
-      const span = real.length ? `${+low.toPrecision(4)} to ${+high.toPrecision(4)}` : "";
-      kit.text(pen, span, mark.x + mark.width, mark.y - 8, 12, "right", soft);
+      const span = real.length ? `${brief(+low.toPrecision(4))} to ${brief(+high.toPrecision(4))}` : "";
+      write(span, mark.x + mark.width, mark.y - 8, 12, "right", soft);
       kit.fitted(`${cellName(i)} on tile ${tileOf(i)} over the run: ${words(mine.length)} change${mine.length === 1 ? "" : "s"}`,
         mark.x, mark.y - 8, mark.width - pen.measureText(span).width - 12, 12, soft);
       pen.strokeStyle = thin;
@@ -191,12 +196,7 @@ EXTRA.board = (kit) => {
     },
   };
   const whenOf = (k, mark) => mark.x + begin[frameOf[k]] / total * mark.width;
-  function changesOf(i) {
-    const found = [];
-    for (let k = 0; k < changes; k++) if (cellOf[k] === i) found.push(k);
-    return found;
-  }
-
+  const changesOf = (i) => [...cellOf.keys()].filter((k) => cellOf[k] === i);
   function hit(mark, x, y) {
     if (mark !== board) return kit.hit(mark, x, y);
     for (let i = 0; i < n; i++) {

@@ -24,7 +24,7 @@ const STYLE = `
 .ipu-live button,.ipu-live select{font:inherit;padding:2px 9px;color:var(--ink);background:var(--paper);border:1px solid var(--soft);border-radius:4px;cursor:pointer}
 .ipu-live ul.key{display:flex;flex-wrap:wrap;gap:4px 14px;list-style:none;margin:6px 16px;padding:0;color:var(--ink)}
 .ipu-live li{display:flex;gap:5px;align-items:center;margin:0}
-.ipu-live pre{font:12px/1.45 ui-monospace,monospace;margin:6px 16px;padding:6px 8px;overflow:auto;color:var(--ink);border-left:3px solid var(--line)}
+.ipu-live pre{font:12px/1.45 ui-monospace,monospace;margin:6px 16px;padding:6px 8px;white-space:pre-wrap;color:var(--ink);border-left:3px solid var(--line)}
 .ipu-live li canvas{width:16px;height:16px;border-radius:2px}
 `;
 
@@ -309,12 +309,12 @@ function live(root, scene) {
     if (!s.cells || !s.cells[mark.name]) return;
     const codes = codesOf(mark, s, progress), tall = mark.side >= 26;
     for (let i = 0; i < mark.count; i++) {
-      const letter = scene.codes[codes[i]][1], name = nameOf(mark, i), shown = tall || !letter ? name : letter;
-      const size = Math.min(12, mark.side * 0.42, 1.5 * mark.side / Math.max(1, shown.length)), ground = colours[codes[i]];
+      const letter = scene.codes[codes[i]][1], name = nameOf(mark, i), fits = name.length * 6.4 < mark.side, both = tall && letter && fits;
+      const size = tall ? 12 : 11, ground = colours[codes[i]];
       const [x, y] = place(mark, i).map((v) => v + mark.side * 0.47), write = (what, part) =>
         text(pen, what, x, y + mark.side * (part - 0.47), size, "center", inkOn(ground), ground);
-      write(shown, tall && letter ? 0.42 : 0.6);
-      if (tall && letter) write(letter, 0.78);
+      write(fits && (both || !letter) ? name : letter, both ? 0.42 : tall ? 0.6 : 0.47 + 4 / mark.side);
+      if (both) write(letter, 0.78);
     }
   }
 
@@ -322,7 +322,7 @@ function live(root, scene) {
     const pitch = mark.height / mark.count;
     (mark.ends || []).forEach((what, k) => text(pen, what, mark.x - 5, mark.y + (k ? mark.height - 1 : 9), 11, "right", ink.soft));
     for (let i = 0; i < mark.count && pitch >= 9 && !mark.ends; i++) {
-      text(pen, nameOf(mark, i), mark.x - 5, mark.y + (i + 0.72) * pitch, Math.min(11, pitch * 0.8), "right", ink.soft);
+      text(pen, nameOf(mark, i), mark.x - 5, mark.y + (i + 0.72) * pitch, 11, "right", ink.soft);
     }
   }
 

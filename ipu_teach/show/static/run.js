@@ -5,7 +5,7 @@ EXTRA.run = (kit) => {
     whenOf, changes, frameOf, cellOf, textOf } = shown, n = board.count;
 
   // --- words ---
-  const source = make("pre"), happens = make("p");
+  const source = make("pre"), happens = make("p"), watched = make("p");
   // Where the number of a cell comes from that it got in a frame.
   function origin(i, frame) {
     const o = still(frame).origins && still(frame).origins.board;
@@ -34,7 +34,7 @@ EXTRA.run = (kit) => {
       const what = told.map((m) => {
         const c = list(m[5]), t = texts[(m[6] ? at(lastOf(frame)) : now)[c[0]]], to = m[2] < 0 ? "the host" : `tile ${board.tiles[m[2]]}`;
         const from = m[0] < 0 ? "the host" : `tile ${board.tiles[m[0]]}`;
-        return `${cellName(c[0])} = ${t}${c.length > 1 ? ` and ${words(c.length - 1)} more` : ""} ${m[6] ? "comes" : "goes"} from ${from} to ${to}`;
+        return `${cellName(c[0])} = ${t}${m[7] > 1 ? ` and ${words(m[7] - 1)} more` : ""} ${m[6] ? "comes" : "goes"} from ${from} to ${to}`;
       });
       return `${round}${what.join("; ")}${all.length > told.length ? `; ${words(all.length - told.length)} more messages` : ""}.`;
     }
@@ -52,14 +52,22 @@ EXTRA.run = (kit) => {
   const when = make("select", {}, ...Object.keys(CONDITIONS).map((name) => new Option(`Stop when ${name}`, name)));
   const limit = make("input", { type: "number", value: 0, step: "any" });
   when.options[0].text = "Stop nowhere";
-  when.setAttribute("aria-label", "Stop when the chosen cell, or any");
+  when.setAttribute("aria-label", "Stop when the watched cell, or any");
   limit.setAttribute("aria-label", "Number to compare with");
   limit.style.cssText = "flex:none;width:6em;font:inherit";
-  const meets = (k) => (!kit.chosen || cellOf[k] === focus()) && CONDITIONS[when.value](value(texts[textOf[k]]), texts[textOf[k]], +limit.value);
-  let seen = -1;
+  const meets = (k) => (!watching || cellOf[k] === board.focus) && CONDITIONS[when.value](value(texts[textOf[k]]), texts[textOf[k]], +limit.value);
+  // What is pointed at is chosen until the pointer goes on; what was clicked, or reached by keys, is watched from then on.
+  const usual = board.focus;
+  let seen = -1, pointed = -1, watching = false;
+  function watch(i) {
+    watching = i >= 0;
+    board.focus = watching ? i : usual;
+  }
   function say(s) {
     const frame = kit.frameAt();
+    if (kit.chosen && kit.chosen.i !== pointed) watch(kit.chosen.i);
     happens.textContent = story(frame, s);
+    watched.textContent = `${watching ? "Watching " : ""}${about(board, focus())}`;
     source.textContent = (s.source ?? -1) < 0 ? "" : scene.sources[s.source];
     if (seen === frame) return;
     seen = frame;
@@ -69,7 +77,7 @@ EXTRA.run = (kit) => {
   function seek(by) {
     const here = kit.frameAt(), some = [];
     for (let k = 0; k < changes; k++) {
-      if ((by > 0 ? frameOf[k] > here : frameOf[k] < here) && (when.value === "never" ? !kit.chosen || cellOf[k] === focus() : meets(k))) some.push(k);
+      if ((by > 0 ? frameOf[k] > here : frameOf[k] < here) && (when.value === "never" ? !watching || cellOf[k] === board.focus : meets(k))) some.push(k);
     }
     kit.pause();
     if (some.length) kit.go(frameOf[by > 0 ? some[0] : some[some.length - 1]] + 1);
@@ -85,6 +93,10 @@ EXTRA.run = (kit) => {
     if (i !== undefined) kit.choose(board, i);
   }
   kit.canvas.addEventListener("click", (event) => {
+    if (kit.chosen) {
+      watch(kit.chosen.i);
+      return kit.refresh();
+    }
     const rim = kit.canvas.getBoundingClientRect(), x = event.clientX - rim.left, y = event.clientY - rim.top;
     if (y < trail.y - 4 || y > trail.y + trail.height + 8) return;
     const near = changesOf(focus()).sort((a, b) => Math.abs(whenOf(a, trail) - x) - Math.abs(whenOf(b, trail) - x))[0];
@@ -102,14 +114,16 @@ EXTRA.run = (kit) => {
     const tall = Math.ceil(board.tiles.length / board.across) * (board.high + 6) - 6, grown = tall - board.height;
     board.height = tall;
     if (grown) for (const m of scene.marks) if (m.y > board.y + (narrow ? 0 : 99)) m.y += grown;
+    // Room for the longest text, so that nothing moves.
+    happens.style.minHeight = watched.style.minHeight = narrow ? "8.4em" : "2.8em";
+    source.style.minHeight = "";
+    source.style.minHeight = `${Math.max(0, ...(scene.sources || []).map((text) => { source.textContent = text; return Math.ceil(source.getBoundingClientRect().height - 11); }))}px`;
     kit.resize(high + grown);
   }
   const controls = make("div", { className: "row" }, when, limit, kit.button("Last change", () => seek(-1)), kit.button("Next change", () => seek(1)));
-  happens.style.minHeight = "4.2em";
-  source.style.minHeight = `${1.45 * Math.max(0, ...(scene.sources || []).map((t) => t.split("\n").length))}em`;
   return {
-    draw: shown.draw, hit: shown.hit, about, say, lay, nodes: [controls, happens, source],
-    help: "B and N go to the last and the next change of the chosen cell, R to the next round, brackets to another tile.",
-    keys: { b: () => seek(-1), n: () => seek(1), r: () => round(1), R: () => round(-1), "[": () => tile(-1), "]": () => tile(1) },
+    draw: shown.draw, hit: (mark, x, y) => (pointed = shown.hit(mark, x, y)), about, say, lay, nodes: [controls, watched, happens, source],
+    help: "A click, or up and down, watches a cell; B and N go to its last and its next change, R to the next round, brackets to another tile.",
+    keys: { Escape: () => { watch(-1); kit.choose(null); }, b: () => seek(-1), n: () => seek(1), r: () => round(1), R: () => round(-1), "[": () => tile(-1), "]": () => tile(1) },
   };
 };

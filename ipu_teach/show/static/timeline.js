@@ -117,7 +117,7 @@ EXTRA.timeline = (kit) => {
       const rough = (to - from) / 6, power = 10 ** Math.floor(Math.log10(rough)), tick = power * [1, 2, 5, 10].find((n) => n * power >= rough);
       for (let c = Math.ceil(from / tick) * tick; c <= to; c += tick) {
         pen.fillRect(placeOf(c) - 0.5, mark.y + mark.height, 1, 4);
-        kit.text(pen, words(c), placeOf(c), mark.y + mark.height + 15, 10, "center", kit.ink.soft);
+        kit.text(pen, words(c), placeOf(c), mark.y + mark.height + 16, 11, "center", kit.ink.soft);
         pen.fillStyle = kit.ink.ink;
       }
       if (kit.chosen && kit.chosen.mark === mark) {
