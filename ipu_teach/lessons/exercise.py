@@ -104,9 +104,9 @@ class Lesson:
 @cache
 def catalogue() -> tuple[Lesson, ...]:
     """Every lesson that has exercises, in order."""
-    from ipu_teach.lessons import lesson01, lesson02
+    from ipu_teach.lessons import lesson01, lesson02, lesson04
 
-    return (lesson01.LESSON, lesson02.LESSON)
+    return (lesson01.LESSON, lesson02.LESSON, lesson04.LESSON)
 
 
 def _named(name: object, kind: type[Any], what: str, call: str) -> Any:

@@ -22,13 +22,19 @@ def fresh_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def names_of() -> Callable[[str], Names]:
+def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops over elements stay in CPython: a hundred answers in one process would make it compile within a check's seconds."""
+    monkeypatch.setenv("IPU_TEACH_NUMBA", "0")
+
+
+@pytest.fixture
+def names_of(interpreted: None) -> Callable[[str], Names]:
     """The definitions of a solved lesson, as a dict of one's own."""
     return lambda lesson: dict(definitions(lesson))
 
 
 @pytest.fixture
-def solution() -> Callable[[str], tuple[Any, ...]]:
+def solution(interpreted: None) -> Callable[[str], tuple[Any, ...]]:
     """The reference answers of an exercise, run among its lesson's definitions."""
 
     def answers(exercise: str) -> tuple[Any, ...]:

@@ -237,10 +237,10 @@ def test_elements_of_a_check_are_distinct() -> None:
 REFUSED = [
     (lambda: check("1.1", right), UnknownExerciseError, """\
 There is no exercise '1.1'.
-  next:  did you mean '01.1'? Names are text, as '01.1'; there are some for the lessons 01, 02."""),
+  next:  did you mean '01.1'? Names are text, as '01.1'; there are some for the lessons 01, 02, 04."""),
     (lambda: check(1.1, right), UnknownExerciseError, """\
 There is no exercise 1.1.
-  next:  did you mean '01.1'? Names are text, as '01.1'; there are some for the lessons 01, 02."""),  # type: ignore[arg-type]
+  next:  did you mean '01.1'? Names are text, as '01.1'; there are some for the lessons 01, 02, 04."""),  # type: ignore[arg-type]
     (lambda: hint("01.9"), UnknownExerciseError, "There is no exercise '01.9'."),
     (lambda: given(None), UnknownExerciseError, "There is no exercise None."),  # type: ignore[arg-type]
     (lambda: check("01.0", 5), UnknownExerciseError, """\
@@ -267,7 +267,7 @@ Prediction 01.3 was given 5.
     (lambda: predict("01.3", (5, 40)), AnswerKindError, "Prediction 01.3 was given (5, 40)."),
     (lambda: progress("09"), UnknownExerciseError, """\
 There are no exercises for the lesson '09'.
-  next:  there are some for the lessons 01, 02."""),
+  next:  there are some for the lessons 01, 02, 04."""),
 ]  # fmt: skip
 
 

@@ -1,0 +1,48 @@
+"""What checks of programs share: a machine, the answer's program, a loaded engine, and a walk through the program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from ipu_teach import Engine, Graph, IPUModel
+from ipu_teach.errors import shown
+from ipu_teach.lessons.judging import NotAttempted, NotYet, answering
+from ipu_teach.program import Program
+
+TILES = 13
+
+
+def graph_of(tiles: int = TILES) -> Graph:
+    """An empty graph for a machine of so many tiles."""
+    return Graph(IPUModel("ipu2", tiles_per_ipu=tiles).create_device())
+
+
+def loaded(graph: Graph, program: Any, tried: str) -> Engine:
+    """The engine of a program that an answer made, loaded. What it raises is the answer's."""
+    with answering(tried):
+        engine = Engine(graph, program)
+        engine.load(IPUModel("ipu2", tiles_per_ipu=graph.target.num_tiles).create_device())
+    return engine
+
+
+def program_of(answer: Callable[..., Any], tried: str, *arguments: Any) -> Program:
+    """The program that an answer builds."""
+    with answering(tried):
+        made = answer(*arguments)
+    if made is ...:
+        raise NotAttempted
+    if not isinstance(made, Program):
+        came = "nothing: is there a `return`?" if made is None else shown(made)
+        raise NotYet(tried, came, "a program", next_step="return the program: a Repeat, a Sequence, …")
+    return made
+
+
+def all_of(program: Program, around: tuple[Program, ...] = ()) -> Iterator[Program]:
+    """A program and every program inside it. One that contains itself is `NotYet`."""
+    if any(program is outer for outer in around):
+        why = "such a program would never end, and nobody could write it down."
+        raise NotYet("your program", f"a {type(program).__name__} that contains itself", why=why, next_step="make a new one.")
+    yield program
+    for child in program.children():
+        yield from all_of(child, (*around, program))
