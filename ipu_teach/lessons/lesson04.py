@@ -144,72 +144,44 @@ def _only_new(rows: Any) -> Any:
 
 
 PREFIX_MISTAKES: tuple[Mistake, ...] = (
-    (
-        _remembering(-np.inf, lambda row, line: -np.inf),
-        "each row begins anew: what was largest in the rows before is forgotten.",
-        "begin with self.best, and see that self.best holds the largest when the row is over.",
-    ),
-    (
-        _remembering(-np.inf, lambda row, line: row[-1]),
-        "what it keeps for the next row is the last number, and not the largest.",
-        "put the largest so far into self.best.",
-    ),
-    (
-        _one_by_one(lambda x: accumulate(x[::-1])[::-1]),
-        "this looks at what comes after: the largest from each place to the end, the suffix maximum.",
-        "go through x from the front.",
-    ),
-    (
-        _one_long(lambda x: np.append(np.float32(-np.inf), accumulate(x)[:-1])),
-        "each place holds the largest of those before it, without its own number: it is stored a line too early.",
-        "compare first, then store.",
-    ),
-    (
-        _only_new,
-        "something is stored only where a new largest comes. The places between get nothing.",
-        "store in every turn of the loop: the line stands outside the if.",
-    ),
-    (
-        lambda rows: np.full_like(rows, -np.inf),
-        "the largest so far never changes: no number is ever taken for larger.",
-        "which way round is the comparison?",
-    ),
+    (_remembering(-np.inf, lambda row, line: -np.inf),
+     "each row begins anew: what was largest in the rows before is forgotten.",
+     "begin with self.best, and see that self.best holds the largest when the row is over."),
+    (_remembering(-np.inf, lambda row, line: row[-1]),
+     "what it keeps for the next row is the last number, and not the largest.", "put the largest so far into self.best."),
+    (_one_by_one(lambda x: accumulate(x[::-1])[::-1]),
+     "this looks at what comes after: the largest from each place to the end, the suffix maximum.",
+     "go through x from the front."),
+    (_one_long(lambda x: np.append(np.float32(-np.inf), accumulate(x)[:-1])),
+     "each place holds the largest of those before it, without its own number: it is stored a line too early.",
+     "compare first, then store."),
+    (_only_new, "something is stored only where a new largest comes. The places between get nothing.",
+     "store in every turn of the loop: the line stands outside the if."),
+    (lambda rows: np.full_like(rows, -np.inf),
+     "the largest so far never changes: no number is ever taken for larger.", "which way round is the comparison?"),
     (_one_long(np.minimum.accumulate), "these are the smallest so far.", "turn the comparison round."),
-    (
-        _one_by_one(lambda x: np.full_like(x, x.max())),
-        "every place holds the largest of the whole row, as if it knew what comes.",
-        "store within the loop, while the largest is still growing.",
-    ),
+    (_one_by_one(lambda x: np.full_like(x, x.max())),
+     "every place holds the largest of the whole row, as if it knew what comes.",
+     "store within the loop, while the largest is still growing."),
     (lambda rows: rows, "out is x, as it came.", "store the largest so far, and not the number itself."),
-    (
-        _one_by_one(lambda x: np.maximum(x, np.append(x[0], x[:-1]))),
-        "each number is compared with its neighbour alone.",
-        "compare it with the largest of all before it: keep that in a variable.",
-    ),
-    (
-        _one_long(lambda x: accumulate(np.trunc(x))),
-        "the fractions are cut off on the way.",
-        "keep the number as it is: best is a FLOAT, and int() is not needed.",
-    ),
+    (_one_by_one(lambda x: np.maximum(x, np.append(x[0], x[:-1]))), "each number is compared with its neighbour alone.",
+     "compare it with the largest of all before it: keep that in a variable."),
+    (_one_long(lambda x: accumulate(np.trunc(x))),
+     "the fractions are cut off on the way.", "keep the number as it is: best is a FLOAT, and int() is not needed."),
     (_one_long(np.cumsum), "the numbers are added up, as in RunningSum.", "keep the larger of the two instead of the sum."),
-)
+)  # fmt: skip
 
 
 def _beginning(first: float) -> tuple[Mistake, ...]:
     """What goes wrong when the largest so far begins at `first`."""
     words = f"it begins at {number(first)}, as if there had been a {number(first)} before"
     return (
-        (
-            _remembering(first, lambda row, line: line[-1]),
-            f"{words}: numbers below it never count.",
-            "let best begin below every number: -np.inf.",
-        ),
-        (
-            _remembering(first, lambda row, line: first),
-            f"{words}, and that in each row. What the rows before had is forgotten, too.",
-            "let best begin at -np.inf, and keep the largest in it.",
-        ),
-    )
+        (_remembering(first, lambda row, line: line[-1]),
+         f"{words}: numbers below it never count.", "let best begin below every number: -np.inf."),
+        (_remembering(first, lambda row, line: first),
+         f"{words}, and that in each row. What the rows before had is forgotten, too.",
+         "let best begin at -np.inf, and keep the largest in it."),
+    )  # fmt: skip
 
 
 def _prefix_max(answer: Any) -> Passed:
@@ -277,42 +249,27 @@ def _pieced(cut: list[int], begins: Callable[[Any, int], float]) -> Callable[[An
 
 def _six_mistakes(length: int) -> Iterator[Mistake]:
     for cut in _cuts(length):
-        yield (
-            _pieced(cut, lambda most, k: -np.inf),
-            "each piece begins anew, as if nothing had come before it: the merge is missing.",
-            "give each piece the largest numbers of all pieces before it: before=most[:k].",
-        )
-        yield (
-            _pieced(cut, lambda most, k: most[k - 1] if k else -np.inf),
-            "each piece knows of the piece before it, and of none before that.",
-            "the largest may have come much earlier: before=most[:k] has all of them.",
-        )
-        yield (
-            _pieced(cut, lambda most, k: most[: k + 1].max()),
-            "a piece begins with its own largest number, which it has not met yet.",
-            "leave its own out: most[:k] ends before piece k.",
-        )
-        yield (
-            _pieced(cut, lambda most, k: most.max()),
-            "every piece begins with the largest of all pieces, those after it too.",
-            "piece k needs what came before it: most[:k].",
-        )
-        yield (
-            _pieced(cut, lambda most, k: most[: max(k - 1, 0)].max(initial=-np.inf)),
-            "each piece leaves out the piece just before it.",
-            "most[:k] holds the pieces 0 to k - 1.",
-        )
+        yield (_pieced(cut, lambda most, k: -np.inf),
+               "each piece begins anew, as if nothing had come before it: the merge is missing.",
+               "give each piece the largest numbers of all pieces before it: before=most[:k].")  # fmt: skip
+        yield (_pieced(cut, lambda most, k: most[k - 1] if k else -np.inf),
+               "each piece knows of the piece before it, and of none before that.",
+               "the largest may have come much earlier: before=most[:k] has all of them.")  # fmt: skip
+        yield (_pieced(cut, lambda most, k: most[: k + 1].max()),
+               "a piece begins with its own largest number, which it has not met yet.",
+               "leave its own out: most[:k] ends before piece k.")  # fmt: skip
+        yield (_pieced(cut, lambda most, k: most.max()),
+               "every piece begins with the largest of all pieces, those after it too.",
+               "piece k needs what came before it: most[:k].")  # fmt: skip
+        yield (_pieced(cut, lambda most, k: most[: max(k - 1, 0)].max(initial=-np.inf)),
+               "each piece leaves out the piece just before it.", "most[:k] holds the pieces 0 to k - 1.")  # fmt: skip
     share = length // WORKERS
-    yield (
-        _pieced([k * share for k in range(WORKERS + 1)], lambda most, k: most[:k].max(initial=-np.inf)),
-        "the last numbers belong to no piece: dividing with // drops what does not come out even.",
-        "let piece k begin at k * n // 6; then the last one ends at n.",
-    )
-    yield (
-        _one_long(accumulate),
-        "the second run goes on where the first one ended. State lives from run to run, and these are two different rows.",
-        "use codelets without state here.",
-    )
+    yield (_pieced([k * share for k in range(WORKERS + 1)], lambda most, k: most[:k].max(initial=-np.inf)),
+           "the last numbers belong to no piece: dividing with // drops what does not come out even.",
+           "let piece k begin at k * n // 6; then the last one ends at n.")  # fmt: skip
+    yield (_one_long(accumulate),
+           "the second run goes on where the first one ended. State lives from run to run, and these are two different rows.",
+           "use codelets without state here.")  # fmt: skip
 
 
 def _in_six(answer: Callable[..., Any]) -> Passed:
@@ -408,33 +365,22 @@ def _twice(one: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 SMOOTH_MISTAKES: tuple[Mistake, ...] = (
     (_twice(lambda x: x), "a is as it was: the new numbers did not get there.", "end with a Copy into a."),
-    (
-        _twice(lambda x: _smoothed(x, [*range(0, len(x) - 1, 2), *range(1, len(x) - 1, 2)])),
-        "the even places come first, so that the odd ones are averaged with neighbours that are new already.",
-        "every place needs its neighbour's old number: keep a copy of the old ones.",
-    ),
-    (
-        _twice(lambda x: _smoothed(x, [*range(1, len(x) - 1, 2), *range(0, len(x) - 1, 2)])),
-        "the odd places come first, so that the even ones are averaged with neighbours that are new already.",
-        "every place needs its neighbour's old number: keep a copy of the old ones.",
-    ),
-    (
-        _twice(lambda x: _smoothed(x, reversed(range(len(x) - 1)))),
-        "from the last place to the first, each is averaged with a neighbour that is new already.",
-        "every place needs its neighbour's old number: keep a copy of the old ones.",
-    ),
-    (
-        _twice(lambda x: np.append(x[:1], (x[1:] + x[:-1]) / 2)),
-        "each is averaged with its left neighbour, and not with its right one.",
-        "the neighbour of place i is i + 1.",
-    ),
-    (
-        _twice(lambda x: (x + np.roll(x, -1)) / 2),
-        "the last number was averaged with the first. It has no right neighbour, and stays.",
-        "there is one vertex less than there are numbers.",
-    ),
+    (_twice(lambda x: _smoothed(x, [*range(0, len(x) - 1, 2), *range(1, len(x) - 1, 2)])),
+     "the even places come first, so that the odd ones are averaged with neighbours that are new already.",
+     "every place needs its neighbour's old number: keep a copy of the old ones."),
+    (_twice(lambda x: _smoothed(x, [*range(1, len(x) - 1, 2), *range(0, len(x) - 1, 2)])),
+     "the odd places come first, so that the even ones are averaged with neighbours that are new already.",
+     "every place needs its neighbour's old number: keep a copy of the old ones."),
+    (_twice(lambda x: _smoothed(x, reversed(range(len(x) - 1)))),
+     "from the last place to the first, each is averaged with a neighbour that is new already.",
+     "every place needs its neighbour's old number: keep a copy of the old ones."),
+    (_twice(lambda x: np.append(x[:1], (x[1:] + x[:-1]) / 2)),
+     "each is averaged with its left neighbour, and not with its right one.", "the neighbour of place i is i + 1."),
+    (_twice(lambda x: (x + np.roll(x, -1)) / 2),
+     "the last number was averaged with the first. It has no right neighbour, and stays.",
+     "there is one vertex less than there are numbers."),
     (_twice(lambda x: _smoothed(_smoothed(x))), "it was smoothed twice.", "execute the compute set once."),
-)
+)  # fmt: skip
 
 
 def _repaired(answer: Callable[..., Any]) -> Passed:
@@ -577,32 +523,14 @@ class WholeNumbers(RightLoop):
 
 
 MUTANTS: tuple[tuple[type[Vertex], str, str], ...] = (
-    (
-        FromZero,
-        "begins at 0 instead of the first number.",
-        "is there a row among yours in which every number is below 0?",
-    ),
-    (
-        WholeNumbers,
-        "holds its largest in a whole number, so that fractions are cut off.",
-        "use numbers with fractions.",
-    ),
-    (
-        LastIgnored,
-        "never looks at the last number.",
-        "that shows only where the last number is the largest.",
-    ),
-    (
-        OffByOne,
-        "is one place late: each place lacks its own number.",
-        "compare every place, in a row that rises somewhere in the middle.",
-    ),
-    (
-        InPlace,
-        "gives the right out, and changes x on the way.",
-        'x is an input, and others read it too: look at what run_one gives back as "x".',
-    ),
-)
+    (FromZero, "begins at 0 instead of the first number.", "is there a row among yours in which every number is below 0?"),
+    (WholeNumbers, "holds its largest in a whole number, so that fractions are cut off.", "use numbers with fractions."),
+    (LastIgnored, "never looks at the last number.", "that shows only where the last number is the largest."),
+    (OffByOne, "is one place late: each place lacks its own number.",
+     "compare every place, in a row that rises somewhere in the middle."),
+    (InPlace, "gives the right out, and changes x on the way.",
+     'x is an input, and others read it too: look at what run_one gives back as "x".'),
+)  # fmt: skip
 
 
 def _accepts(answer: Callable[..., Any], codelet: type[Vertex]) -> bool:
@@ -722,78 +650,39 @@ def _misjudged(came: Any, right: Any) -> tuple[str, str]:
     return "", "what do the lines cost in observe, for a row of 1 and for a row of 2?"
 
 
-LESSON = Lesson(
-    "04",
-    "Vertices, codelets, compute sets",
-    75,
-    (
-        Question(
-            "04.0",
-            "Seven vertices on a tile",
-            (Part("", "times as long"),),
-            "six workers take turns, and each has a turn in six whether the others work or not. So one vertex takes as long as "
-            "six, and the seventh has to wait until a worker is free.",
-        ),
-        Exercise(
-            "04.1",
-            "Prefix maximum",
-            ("a codelet",),
-            _prefix_max,
-            (
-                "RunningSum does nearly the same: it keeps a sum and stores it in every turn. Keep the largest number instead.",
-                "State begins with what the class says: best: FLOAT = … What is a good largest number before there was any?",
-                "In each turn: if self.x[i] is larger than self.best, it becomes self.best. Then, in every case, self.best "
-                "goes into out at place i.",
-            ),
-        ),
-        Exercise(
-            "04.2",
-            "Six workers on one row",
-            ("a function",),
-            _in_six,
-            (
-                "Two things have to be done, and the second needs what the first has found. So: two compute sets.",
-                "You need a variable of six numbers for the largest of each piece, on tile 0. Piece k goes from k * n // 6 "
-                "up to (k + 1) * n // 6.",
-                "For each k, one Largest into most[k] in the first compute set, and one PrefixFrom in the second, with "
-                "before=most[:k] and the same piece of x and of out. Map all twelve vertices, and return a Sequence of both.",
-            ),
-        ),
-        Exercise(
-            "04.3",
-            "Repair a race",
-            ("a function",),
-            _repaired,
-            (
-                "Who reads what somebody else writes? The vertex of place i reads a[i + 1], and its neighbour writes it.",
-                "If the vertices read from a second variable that nobody changes, the order plays no part.",
-                "graph.clone(a) makes a variable of the same shape on the same tiles. Before the compute set runs, Copy the "
-                "old numbers into it; right= takes its elements instead of a's.",
-            ),
-        ),
-        Exercise(
-            "04.4",
-            "A test that finds faults",
-            ("a function",),
-            _kills,
-            (
-                "A test runs the codelet on rows of your choosing and compares what came with what should have come.",
-                "What should have come: for place i, max(row[: i + 1]). And whatever the codelet does, x should be as it was.",
-                "One row is not enough. Think of rows with fractions; with numbers that are all below 0; whose last number is "
-                "the largest. run_one gives a dict, and list(after[\"out\"]) == … compares all places at once.",
-            ),
-        ),
-        Exercise(
-            "04.5",
-            "An estimate of cycles",
-            ("a function", "a codelet"),
-            _estimate,
-            (
-                "Try observe(Peaks, x=…, out=…) on rows of 1, 2 and 3 numbers. What grows, and what stays?",
-                "Three kinds of cycles: once in a vertex, in every turn, and only where a new largest is found.",
-                "The once: the start, and the lines outside the loop. Every turn: the lines of the if and of the store. Now "
-                "and then: the line inside the if, `new` times.",
-            ),
-        ),
-    ),
-)  # fmt: skip
+LESSON = Lesson("04", "Vertices, codelets, compute sets", 75, (
+    Question("04.0", "Seven vertices on a tile", (Part("", "times as long"),),
+        "six workers take turns, and each has a turn in six whether the others work or not. So one vertex takes as long as "
+        "six, and the seventh has to wait until a worker is free."),
+    Exercise("04.1", "Prefix maximum", ("a codelet",), _prefix_max, (
+        "RunningSum does nearly the same: it keeps a sum and stores it in every turn. Keep the largest number instead.",
+        "State begins with what the class says: best: FLOAT = … What is a good largest number before there was any?",
+        "In each turn: if self.x[i] is larger than self.best, it becomes self.best. Then, in every case, self.best "
+        "goes into out at place i.",
+    )),
+    Exercise("04.2", "Six workers on one row", ("a function",), _in_six, (
+        "Two things have to be done, and the second needs what the first has found. So: two compute sets.",
+        "You need a variable of six numbers for the largest of each piece, on tile 0. Piece k goes from k * n // 6 "
+        "up to (k + 1) * n // 6.",
+        "For each k, one Largest into most[k] in the first compute set, and one PrefixFrom in the second, with "
+        "before=most[:k] and the same piece of x and of out. Map all twelve vertices, and return a Sequence of both.",
+    )),
+    Exercise("04.3", "Repair a race", ("a function",), _repaired, (
+        "Who reads what somebody else writes? The vertex of place i reads a[i + 1], and its neighbour writes it.",
+        "If the vertices read from a second variable that nobody changes, the order plays no part.",
+        "graph.clone(a) makes a variable of the same shape on the same tiles. Before the compute set runs, Copy the "
+        "old numbers into it; right= takes its elements instead of a's.",
+    )),
+    Exercise("04.4", "A test that finds faults", ("a function",), _kills, (
+        "A test runs the codelet on rows of your choosing and compares what came with what should have come.",
+        "What should have come: for place i, max(row[: i + 1]). And whatever the codelet does, x should be as it was.",
+        "One row is not enough. Think of rows with fractions; with numbers that are all below 0; whose last number is "
+        "the largest. run_one gives a dict, and list(after[\"out\"]) == … compares all places at once.",
+    )),
+    Exercise("04.5", "An estimate of cycles", ("a function", "a codelet"), _estimate, (
+        "Try observe(Peaks, x=…, out=…) on rows of 1, 2 and 3 numbers. What grows, and what stays?",
+        "Three kinds of cycles: once in a vertex, in every turn, and only where a new largest is found.",
+        "The once: the start, and the lines outside the loop. Every turn: the lines of the if and of the store. Now "
+        "and then: the line inside the if, `new` times.",
+    )),
+))  # fmt: skip
