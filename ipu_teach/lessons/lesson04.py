@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -186,6 +187,11 @@ def _beginning(first: float) -> tuple[Mistake, ...]:
 
 def _prefix_max(answer: Any) -> Passed:
     codelet = _codelet(answer, 'check("04.1")')
+    for name, value in vars(codelet).items():
+        if plain(value) is not None:
+            why = "without a dtype it is a constant of the class, and no field: a vertex has no memory for it."
+            advice = f"declare it as state: {name}: FLOAT = {value}"
+            raise NotYet("the fields of your codelet", f"{name} = {value}", f"{name}: FLOAT = {value}", why, advice)
     cases = _rows_of_readings()
     for special, rows in cases.items():
         tried = f"{len(rows)} rows of {counted(rows.shape[1], 'number')}, a run for each; the first row is {quoted(rows[0])}"
@@ -224,12 +230,13 @@ def six_workers_cycles(length: int) -> int:
 
 
 def _cuts(length: int) -> Iterator[list[int]]:
-    """Where people cut a row into six."""
+    """Where people cut a row into six; the last one drops the tail."""
     share = length // WORKERS
     yield [k * length // WORKERS for k in range(WORKERS + 1)]
     yield [min(k * -(-length // WORKERS), length) for k in range(WORKERS + 1)]
     yield [*(k * share for k in range(WORKERS)), length]
     yield [k * share + min(k, length % WORKERS) for k in range(WORKERS + 1)]
+    yield [k * share for k in range(WORKERS + 1)]
 
 
 def _pieced(cut: list[int], begins: Callable[[Any, int], float]) -> Callable[[Any], Any]:
@@ -247,33 +254,35 @@ def _pieced(cut: list[int], begins: Callable[[Any, int], float]) -> Callable[[An
     return like
 
 
+PIECE_MISTAKES: tuple[tuple[Callable[[Any, int], float], str, str], ...] = (
+    (lambda most, k: -np.inf, "each piece begins anew, as if nothing had come before it: the merge is missing.",
+     "give each piece the largest numbers of all pieces before it: before=most[:k]."),
+    (lambda most, k: most[k - 1] if k else -np.inf, "each piece knows of the piece before it, and of none before that.",
+     "the largest may have come much earlier: before=most[:k] has all of them."),
+    (lambda most, k: most[: k + 1].max(), "a piece begins with its own largest number, which it has not met yet.",
+     "leave its own out: most[:k] ends before piece k."),
+    (lambda most, k: most.max(), "every piece begins with the largest of all pieces, those after it too.",
+     "piece k needs what came before it: most[:k]."),
+    (lambda most, k: most[: max(k - 1, 0)].max(initial=-np.inf), "each piece leaves out the piece just before it.",
+     "most[:k] holds the pieces 0 to k - 1."),
+)  # fmt: skip
+
+
 def _six_mistakes(length: int) -> Iterator[Mistake]:
-    for cut in _cuts(length):
-        yield (_pieced(cut, lambda most, k: -np.inf),
-               "each piece begins anew, as if nothing had come before it: the merge is missing.",
-               "give each piece the largest numbers of all pieces before it: before=most[:k].")  # fmt: skip
-        yield (_pieced(cut, lambda most, k: most[k - 1] if k else -np.inf),
-               "each piece knows of the piece before it, and of none before that.",
-               "the largest may have come much earlier: before=most[:k] has all of them.")  # fmt: skip
-        yield (_pieced(cut, lambda most, k: most[: k + 1].max()),
-               "a piece begins with its own largest number, which it has not met yet.",
-               "leave its own out: most[:k] ends before piece k.")  # fmt: skip
-        yield (_pieced(cut, lambda most, k: most.max()),
-               "every piece begins with the largest of all pieces, those after it too.",
-               "piece k needs what came before it: most[:k].")  # fmt: skip
-        yield (_pieced(cut, lambda most, k: most[: max(k - 1, 0)].max(initial=-np.inf)),
-               "each piece leaves out the piece just before it.", "most[:k] holds the pieces 0 to k - 1.")  # fmt: skip
-    share = length // WORKERS
-    yield (_pieced([k * share for k in range(WORKERS + 1)], lambda most, k: most[:k].max(initial=-np.inf)),
-           "the last numbers belong to no piece: dividing with // drops what does not come out even.",
-           "let piece k begin at k * n // 6; then the last one ends at n.")  # fmt: skip
-    yield (_one_long(accumulate),
-           "the second run goes on where the first one ended. State lives from run to run, and these are two different rows.",
-           "use codelets without state here.")  # fmt: skip
+    """Each mistake about how a piece begins, by every cut; the tail that was dropped; the state that was kept."""
+    dropped = "the last numbers belong to no piece: dividing with // drops what does not come out even."
+    cuts = list(_cuts(length))
+    for cut in cuts:
+        for begins, why, advice in PIECE_MISTAKES:
+            yield _pieced(cut, begins), why if cut[-1] == length else f"{why} And {dropped}", advice
+    right = _pieced(cuts[-1], lambda most, k: most[:k].max(initial=-np.inf))
+    yield right, dropped, "let piece k begin at k * n // 6; then the last one ends at n."
+    why = "the second run goes on where the first one ended. State lives from run to run, and these are two different rows."
+    yield _one_long(accumulate), why, "use codelets without state here."
 
 
 def _in_six(answer: Callable[..., Any]) -> Passed:
-    draw = np.random.default_rng(402)
+    draw = np.random.default_rng(4591)  # the largest of the sixths of 97 rise and fall, so that no two mistakes give the same
     lengths = (97, 30, 7, 6, 5, 1)
     for length in lengths:
         rows = _drawn(draw, 2, length)
@@ -283,7 +292,7 @@ def _in_six(answer: Callable[..., Any]) -> Passed:
         right = _one_by_one(accumulate)(rows)
         if not np.array_equal(came, right):
             run = int(np.argmax((came != right).any(axis=1)))
-            why, advice = _known(_six_mistakes(length), rows, came)
+            why, advice = _known(_six_mistakes(length), rows[: run + 1], came[: run + 1])
             if not why and length < WORKERS:
                 why = f"longer rows are right. What is special here: {counted(length, 'number')} for six workers."
             raise NotYet(tried, f"in run {run + 1}, {_where(came[run], right[run])[1]}", "", why, advice)
@@ -441,7 +450,7 @@ def _smooth_runs(
         advice = "let the vertices read from somewhere that none of them writes: a copy of the old numbers."
         if "twice" in error.tried:
             why, advice = "two vertices write the same number.", "give each number to one vertex."
-        raise NotYet(tried, f"ComputeSetRaceError: {error.tried}", error.where, why, advice) from None
+        raise NotYet(tried, f"ComputeSetRaceError: {error.tried} {error.where}", "", why, advice) from None
 
 
 # --- 04.4 -------------------------------------------------------------------------------------------------------------
@@ -585,6 +594,7 @@ def _survives(answer: Callable[..., Any], codelet: type[Vertex]) -> bool:
 LENGTHS = ((30, 4), (101, 5), (1000, 9), (64, 64), (40, 1), (7, 2), (2, 2), (1, 1))  # numbers, and new largest among them
 
 
+@cache
 def _measured(codelet: type[Vertex], length: int, new: int) -> float:
     """Worker cycles of one vertex in an engine, for a row with so many new largest numbers."""
     tried = f"the codelet on {counted(length, 'number')}"
