@@ -504,7 +504,7 @@ ENGINE = [
     Row(
         "pva::ExecutionReport::blocks",
         "report.query.Execution.blocks",
-        "the filters may be given here too; a chip's buffer only with `buffer_bytes=1000`",
+        "the filters may be given here too; no buffer fills, so there is neither overflow nor flush",
         "engine.report.execution.blocks(0, program_filter='.')",
     ),
     Row(

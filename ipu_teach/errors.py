@@ -174,6 +174,14 @@ class GraphMemoryAllocationError(PoplarError):
     bytes_per_tile: object = None
     report: Any = None
 
+    def why(self) -> Any:
+        """The chain of causes: `report.why(error)`. Raises `InvalidOptionError` where compiling did not come to a report."""
+        if self.report is None:
+            raise InvalidOptionError(
+                "This error has no report: it stopped the compiler.", next_step="read its text: print(error)."
+            )
+        return self.report.why(self)
+
 
 class InvalidMachineModelError(PoplarError):
     """An IPUModel was given a field it does not have, or a value that no machine has."""
@@ -273,8 +281,8 @@ class WithoutValue:
         """The learner's line."""
         raise NotImplementedError
 
-    def _refuse(self, what: str, advice: str) -> NoReturn:
-        raise DeviceValueError(f"""A tensor was used as if it were a number, in {what}. It is a name for memory on the device,
+    def _refuse(self, what: str, advice: str, like: str = "a number") -> NoReturn:
+        raise DeviceValueError(f"""A tensor was used as if it were {like}, in {what}. It is a name for memory on the device,
             and has no value while the program is written.
             where: {self!r}
             line:  {self._line()}
@@ -296,6 +304,7 @@ class WithoutValue:
 
 _READ = "to see its value: graph.create_host_read(handle, tensor), then engine.read_tensor(handle) after a run."
 _LOOK = "let the device look: If(tensor, …) and RepeatWhileTrue(condition, tensor, body) take a tensor as it is."
+_PARTS = "name its parts by number, for i in range(len(tensor)): tensor[i]. Each is a view, and has no value either."
 _COMPARED = {"lt": ("<", "lt"), "le": ("<=", "lteq"), "gt": (">", "gt"), "ge": (">=", "gteq")}
 _COUNTED = {
     "add": ("+", "popops.add"), "sub": ("-", "popops.sub"), "mul": ("*", "popops.mul"), "truediv": ("/", "popops.div"),
@@ -311,9 +320,9 @@ def _compared_by(call: str) -> str:
     return f"let the device compare: popops.{call}(graph, a, b, program) gives a tensor for If. Or {_READ}"
 
 
-def _refusing(what: str, advice: str) -> Callable[..., NoReturn]:
+def _refusing(what: str, advice: str, like: str = "a number") -> Callable[..., NoReturn]:
     def refuse(self: WithoutValue, *others: object) -> NoReturn:
-        self._refuse(what.format(*map(shown, others)), advice)
+        self._refuse(what.format(*map(shown, others)), advice, like)
 
     return refuse
 
@@ -323,6 +332,8 @@ def _refuse_numbers() -> None:
         setattr(WithoutValue, f"__{name}__", _refusing(what, advice))
 
     add("bool", "a condition: if, while, and, or, not, bool()", _LOOK)
+    for name in ("iter", "reversed", "contains"):
+        setattr(WithoutValue, f"__{name}__", _refusing("a for, in, list(), or a, b = tensor", _PARTS, "a list"))
     for name in ("int", "float", "complex", "index", "round"):
         add(name, f"{name}()" if name != "index" else "place of a whole number", _READ)
     for name, (sign, call) in _COMPARED.items():

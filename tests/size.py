@@ -23,17 +23,17 @@ BUDGETS = {
     GROUND: 2400,
     "graph": 3050,
     ENGINE: 7200,
-    "cost": 2600,
+    "cost": 2745,
     "report": 2950,
     "poplibs": 6000,
-    "show": 4000,
+    "show": 4700,
     JAVASCRIPT: 2800,
     "lessons": 4500,
     "golden": 1160,
 }
 # Rooms that are not within their budgets yet, and how large they may be until then: only ever made less, or in a commit of its
 # own that says why.
-STILL = {ENGINE: 8924, "report": 3276, "bench": 1969}
+STILL = {ENGINE: 8953, "report": 3391, "bench": 1969}
 QUIET = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 

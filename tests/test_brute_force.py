@@ -22,7 +22,7 @@ from ipu_teach import BOOL, FLOAT, HALF, INT, Device, Engine, IPUModel, Report, 
 from ipu_teach.compile import compile_graph
 from ipu_teach.cost import CostModel, StepCost
 from ipu_teach.cost.exchange import Traffic
-from ipu_teach.cost.schedule import busiest_worker, even_tile_cycles
+from ipu_teach.cost.schedule import busiest_worker, even_tile_cycles, shared_out
 from ipu_teach.cost.transfers import Transfers, transfers
 from ipu_teach.errors import ComputeSetRaceError, ControlProgramError, GraphMemoryAllocationError
 from ipu_teach.program import Copy, Execute, Program, Repeat
@@ -362,6 +362,11 @@ def test_workers_take_vertices_in_order(vertices: list[tuple[int, int]], workers
     tiles, cycles = (np.array([v[i] for v in vertices], np.int64) for i in (0, 1))
     expected = [busiest([c for t, c in vertices if t == tile], workers) for tile in range(5)]
     assert busiest_worker(cycles, tiles, 5, workers).tolist() == expected
+    free, told = [0] * workers, []
+    for cost in cycles.tolist():  # as if all were on one tile
+        told.append((free.index(min(free)), min(free)))
+        free[told[-1][0]] += cost
+    assert list(zip(*(part.tolist() for part in shared_out(cycles, workers)), strict=True)) == told
 
 
 @settings(RANDOMLY, max_examples=200)
@@ -427,7 +432,9 @@ def test_a_report_adds_up(rng: Random) -> None:
     device = some_device(rng, relative_sync_delay=rng.choice(["AUTO", "NO_DELAY"]))
     target = device.target
     space = some_space(rng, device)
-    leaves: list[Any] = [Execute(random_superstep(rng, space, costed=True).compute_set) for _ in range(rng.randint(1, 3))]
+    sets = [random_superstep(rng, space, costed=True) for _ in range(rng.randint(1, 3))]
+    leaves: list[Any] = [Execute(step.compute_set) for step in sets]
+    vertices = {id(leaf): {v.tile for v in step.vertices} for leaf, step in zip(leaves, sets, strict=True)}
     leaves += [random_copy(rng, space)[0] for _ in range(rng.randrange(3))]
     length = rng.randint(1, 9)
     into = random_vector(rng, space, FLOAT, length, frozenset())
@@ -444,20 +451,35 @@ def test_a_report_adds_up(rng: Random) -> None:
     ran = flattened(program)
     assert report.num_steps == len(ran)
 
-    clock = 0
+    ipus, each = target.num_ipus, target.tiles_per_ipu
+    clocks = [0] * ipus
     steps = report.steps()
     for i, (step, leaf) in enumerate(zip(steps, ran, strict=True)):
-        cost = costs[id(leaf)]
-        sync = (100 if target.relative_sync_delay == "AUTO" else 0) + (target.global_sync_cycles if target.num_ipus > 1 else 0)
-        arrived = [max([54 - (-n // 4) for n in t.sent.tolist() if n], default=0) for t in cost.exchange]
-        busy = [max(tile_cycles(t, n, target) for n in range(target.num_tiles)) for t in cost.exchange]
-        exchange = sum(map(max, busy, arrived))
+        cost, transfers = costs[id(leaf)], leaf.__class__ is Copy and leaf.source is stream
+        host = [4 * sum(space.tile[e] // each == ipu for e in into.elements if transfers) for ipu in range(ipus)]
         links = sum(t.link_cycles(target) for t in cost.exchange)
-        host = math.ceil(4 * length / target.host_bytes_per_cycle) if leaf.__class__ is Copy and leaf.source is stream else 0
-        duration = sync + exchange + links + max(cost.compute_cycles.tolist()) + host
+        together = ipus > 1 and (transfers or links > 0)
+        sync = (100 if target.relative_sync_delay == "AUTO" else 0) + (target.global_sync_cycles if together else 0)
+
+        def longest(mine: Sequence[int], cost: StepCost = cost) -> int:
+            arrived = [max([54 - (-int(t.sent[n]) // 4) for n in mine if t.sent[n]], default=0) for t in cost.exchange]
+            busy = [max(tile_cycles(t, n, target) for n in mine) for t in cost.exchange]
+            return sum(map(max, busy, arrived)) + max(int(cost.compute_cycles[n]) for n in mine)
+
+        whole = sync + longest(range(target.num_tiles)) + links + math.ceil(max(host) / target.host_bytes_per_cycle)
+        own = [range(ipu * each, ipu * each + each) for ipu in range(ipus)]
+        at = {n for n in range(target.num_tiles) for t in cost.exchange if t.received[n] or t.sent[n] or t.stayed[n]}
+        at |= vertices.get(id(leaf), set())
+        shares = [
+            whole if together or ipus == 1 else (sync + longest(mine)) * (not at or not at.isdisjoint(mine)) for mine in own
+        ]
+        clocks = [max(clocks)] * ipus if together else clocks
         assert step.index == i
-        assert (step.start, step.cycles) == (clock, duration) and type(step.cycles) is int
-        clock += duration
+        assert (step.start, step.cycles) == (min([c for c, n in zip(clocks, shares, strict=True) if n] or clocks), whole)
+        assert type(step.start) is type(step.end) is type(step.cycles) is int
+        assert [(part.start, part.cycles) for part in step.ipus] == list(zip(clocks, shares, strict=True))
+        clocks = [clock + n for clock, n in zip(clocks, shares, strict=True)]
+    clock = max(clocks)
     assert report.total_cycles == clock
     assert sum(report.grounds.values()) == pytest.approx(1 if clock else 0)
     assert report.total_seconds == pytest.approx(clock / target.tile_clock_frequency)

@@ -586,6 +586,10 @@ VIEWS: list[Case] = [
         A tensor was used as if it were a number, in np.float32(2.0) * tensor. It is a name for memory on the device, and has no value while the program is written.
           where: Tensor('v', FLOAT, shape (3,))
           next:  let the device do it: popops.mul(graph, a, b, program) returns a tensor."""),  # noqa: E501
+    ("gone through", lambda w: list(w.x), DeviceValueError, r"""
+        A tensor was used as if it were a list, in a for, in, list(), or a, b = tensor. It is a name for memory on the device, and has no value while the program is written.
+          where: Tensor('x', FLOAT, shape (4, 3))
+          next:  name its parts by number, for i in range(len(tensor)): tensor[i]. Each is a view, and has no value either."""),  # noqa: E501
     ("slice()", lambda w: w.x.slice(2, 5), PoplarIndexError, r"""
         slice(2, 5) does not fit dimension 0, which has 4 elements.
           where: Tensor('x', FLOAT, shape (4, 3))
@@ -823,7 +827,7 @@ TILE_MAPPING: list[Case] = [
           where: vertex 0 (Bump, no tile)
           next:  graph.set_tile_mapping(vertex, tile)."""),
     ("unmapped vertices",
-     lambda w: (w.add(Bump, x=w.v), [w.graph.add_vertex(w.cs, Bump, x=row) for row in w.y], w.compile()),
+     lambda w: (w.add(Bump, x=w.v), [w.graph.add_vertex(w.cs, Bump, x=w.y[i]) for i in range(4)], w.compile()),
      InvalidTileMappingError, r"""
         4 of the 5 vertices of Bump in compute set 'cs' are on no tile.
           where: vertex 1 (Bump, no tile)

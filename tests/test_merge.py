@@ -1,20 +1,22 @@
-"""Copies that do not disturb each other are one superstep: which are, what it costs, and what is said of it."""
+"""Copies that do not disturb each other are one superstep, and a compute set that they leave alone takes them along."""
 
 from __future__ import annotations
 
 import re
+from itertools import groupby
 from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
-from graphs import random_copy
-from hypothesis import given, strategies as st
-from test_brute_force import RANDOMLY, figures, moved, some_device, some_space
+from codelets import Sum
+from graphs import Placed, Space, Superstep, View, add, random_copy, random_superstep
+from hypothesis import given, settings, strategies as st
+from test_brute_force import RANDOMLY, figures, moved, some_device, some_space, touched_by_tile
 
-from ipu_teach import FLOAT, Engine, Executable, Graph, IPUModel, Report, compile_graph, show
+from ipu_teach import BOOL, FLOAT, Engine, Executable, Graph, IPUModel, Report, compile_graph, show
 from ipu_teach.errors import UninitialisedReadError
-from ipu_teach.program import Copy, Program, Repeat, Sequence, WriteUndef
+from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence, WriteUndef
 
 
 def runs_of(program: Program, graph: Graph) -> list[int]:
@@ -64,6 +66,149 @@ def test_what_is_no_copy_on_one_ipu_ends_a_run() -> None:
     graph, (a, b, _) = variables(tiles=2, num_ipus=2)  # elements 0, 1, 4 and 5 on the first
     within, across = [Copy(a[i], b[i]) for i in (0, 2)], Copy(a[4], b[3])
     assert runs_of(Sequence(*within), graph) == [2] and runs_of(Sequence(within[0], across, within[1]), graph) == [1, 1, 1]
+
+
+def summing(tiles: int = 4) -> tuple[Space, Execute, Execute, list[View]]:
+    """A compute set that sums a in the first of b, one that sums b in the first of c, and a to e, ten numbers on each tile."""
+    space = Space(IPUModel(tiles_per_ipu=tiles).create_device(), Random(0))
+    made = [space.variable(FLOAT, (10,)) for _ in range(5)]
+    sets = []
+    for tile, view in enumerate(made):
+        space.map(view, tile % tiles)
+    for number in range(2):
+        sets.append(space.graph.add_compute_set(f"sum{number}"))
+        add(space, sets[-1], Placed(Sum, number + 1, {"x": [made[number]], "out": [made[number + 1][0]]}))
+    return space, Execute(sets[0]), Execute(sets[1]), made
+
+
+def test_a_copy_goes_with_the_compute_set_before_it_if_it_disturbs_none_on_either_side() -> None:
+    space, first, second, made = summing()
+    a, b, c, d, e = [view.tensor for view in made]
+
+    def kinds(*parts: Program) -> list[tuple[str, int]]:
+        executable = compile_graph(space.graph, Sequence(*parts), strict=False)
+        return [(leaf.kind, len(leaf.children)) for leaf in executable.compiled.programs[0].leaves()]
+
+    assert kinds(first, Copy(d, e)) == [("Execute", 1)]
+    assert kinds(first, Copy(a, e), Copy(b[1:], d[1:])) == [("Execute", 2)]  # both read a; of b only the first is written
+    assert kinds(first, Copy(b, e)) == kinds(first, Copy(e, b)) == kinds(first, Copy(e, a)) == [("Execute", 0), ("Copy", 0)]
+    assert kinds(first, Copy(d, e), second) == [("Execute", 1), ("Execute", 0)]
+    assert kinds(first, Copy(e[1:], b[1:]), second) == [("Execute", 0), ("Copy", 0), ("Execute", 0)]  # for the one behind it
+    assert kinds(first, Copy(c, d), second) == [("Execute", 0), ("Copy", 0), ("Execute", 0)]
+    # One that stays where it is holds up no other, but what it writes is not read before.
+    assert kinds(first, Copy(b, e), Copy(c, d)) == [("Execute", 1), ("Copy", 0)]
+    assert kinds(first, Copy(b, e), Copy(e, d)) == [("Execute", 0), ("Copy", 0), ("Copy", 0)]
+    assert kinds(first, Copy(d, e), Copy(e, c)) == [("Execute", 1), ("Copy", 0)]
+    # Nothing in front of it, or something else.
+    assert kinds(Copy(d, e), first) == kinds(WriteUndef(c), Copy(d, e), first)[1:] == [("Copy", 0), ("Execute", 0)]
+    assert kinds(first, Sequence(Copy(d, e))) == kinds(first, Repeat(1, Copy(d, e))) == [("Execute", 0), ("Copy", 0)]
+    assert kinds(Repeat(3, Sequence(first, Copy(d, e))), first) == [("Execute", 1), ("Execute", 0)]
+
+
+def test_the_answer_of_a_compute_set_is_written_by_it() -> None:
+    space, first, _, made = summing()
+    flag, copied = space.variable(BOOL, ()), space.variable(BOOL, ())
+    program = Sequence(Execute(first.compute_set, flag.tensor), Copy(flag.tensor, copied.tensor))
+    assert runs_of(program, space.graph) == [1, 1]
+
+
+def test_what_a_copy_brings_comes_with_the_exchange_of_the_compute_set() -> None:
+    """Tile 0 sends its ten numbers to tile 1, and tile 3 ten to tile 0: 54 and 56 cycles until the first word, and 10.
+
+    Apart the copy takes a sync of 100 and its own 64. It lands where it stays: only a's numbers pass through a buffer.
+    """
+    space, first, _, made = summing()
+    program = Sequence(first, Copy(made[3].tensor, made[4].tensor))
+    one, apart = (compile_graph(space.graph, program, merge_copies=merge) for merge in (True, False))
+    compute = 6 * (5 + 10 * 2 + 1)  # a vertex starts; a load and a sum for each number, and a store
+    assert [apart.cost.step(n).cycles for n in (0, 1)] == [100 + 64 + compute, 100 + 64]
+    cost = one.cost.step(0)
+    assert (cost.cycles, cost.kind, cost.name) == (100 + 64 + compute, "Execute", "sum0")
+    assert cost.exchange[0].received.tolist() == [40, 40, 0, 0]
+    assert [one.report.memory.by_category(tile)["Exchange buffers"] for tile in range(4)] == [0, 40, 0, 0]
+    assert [sorted(r.tolist() for r in t.receivers) for t in one.report.profile.transfers(0)] == [[[0], [1]], []]
+
+
+def test_a_report_shows_a_compute_set_with_its_copies() -> None:
+    space, first, _, made = summing()
+    engine = Engine(space.graph, Repeat(3, Sequence(first, Copy(made[3].tensor, made[4].tensor))))
+    engine.load(space.device)
+    engine.run()
+    for report in (engine.report, Report.deserialize(engine.report.serialize())):
+        assert [(s.kind, s.name) for s in report.steps()] == [("Execute", "sum0")] * 3
+        (leaf,) = report.profile.programs[0].leaves()
+        assert (leaf.name, [(p.kind, p.name, p.step) for p in leaf.children]) == (
+            "sum0, with 1 copy", [("Copy", "'t3' to 't4'", -1)]
+        )  # fmt: skip
+        assert "test_merge.py" in report.profile.steps[0].line
+        assert "Execute sum0, with 1 copy</summary><ul><li>Copy &#x27;t3&#x27; to" in report._repr_html_()
+        assert [row[2] for row in show.program(report).scene.table[1][-2:]] == ["3", "3"]
+
+
+def test_an_error_names_the_copy_that_went_with_a_compute_set() -> None:
+    space, first, _, made = summing()
+    new = space.variable(FLOAT, (10,), values=False)
+    engine = Engine(space.graph, Sequence(first, Copy(made[3].tensor, made[4].tensor), Copy(new.tensor, made[2].tensor)))
+    assert len(engine.executable.compiled.steps) == 1
+    engine.load(space.device)
+    with pytest.raises(UninitialisedReadError, match="^Copy to 't2' reads element .0. of 't5', which nothing has written."):
+        engine.run()
+
+
+@settings(RANDOMLY, max_examples=40)
+@given(st.randoms(use_true_random=False))
+def test_random_copies_go_with_the_compute_sets_that_they_leave_alone(rng: Random) -> None:
+    """Element by element, and no value depends on it."""
+    device = IPUModel(tiles_per_ipu=rng.randint(1, 5)).create_device()
+    space = some_space(rng, device)
+    sets = [random_superstep(rng, space, most=2) for _ in range(rng.randint(1, 3))]
+    parts: list[Any] = [random_copy(rng, space) for _ in range(rng.randint(2, 9))]
+    for _ in range(rng.randint(1, 4)):
+        parts.insert(rng.randrange(len(parts)), rng.choice(sets))
+
+    def disturbs(copy: Any, step: Superstep) -> bool:
+        read, written = (
+            set().union(*(fields for vertex in step.vertices for fields in vertex.touched(kinds)))
+            for kinds in (("input", "inout"), ("output", "inout"))
+        )
+        return bool(copy[1].elements & written or copy[2].elements & (read | written))
+
+    expected: list[list[Any]] = []  # a compute set and its copies, or copies
+    for alone, found in groupby(enumerate(parts), lambda numbered: isinstance(numbered[1], Superstep)):
+        group = list(found)
+        if alone:
+            expected += [[step] for _, step in group]
+            continue
+        around = [parts[n] for n in (group[0][0] - 1, group[-1][0] + 1) if 0 <= n < len(parts)]
+        runs: list[list[Any]] = [[]]
+        for _, copy in group:
+            _, source, destination = copy
+            reads, writes = (set().union(*(other[side].elements for other in runs[-1])) for side in (1, 2))
+            if source.elements & writes or destination.elements & (reads | writes):
+                runs.append([])
+            runs[-1].append(copy)
+        if group[0][0]:
+            expected[-1] += [copy for copy in runs[0] if not any(disturbs(copy, step) for step in around)]
+            runs[0] = [copy for copy in runs[0] if any(disturbs(copy, step) for step in around)]
+        expected += [run for run in runs if run]
+    program = Sequence(*(Execute(p.compute_set) if isinstance(p, Superstep) else p[0] for p in parts))
+    engines = [Engine(space.graph, program, merge_copies=merge, strict=False) for merge in (True, False)]
+    steps = list(engines[0].executable.compiled.programs[0].leaves())
+    assert [len(step.children) + (step.kind == "Execute") or 1 for step in steps] == [len(group) for group in expected]
+    for group, step in zip(expected, steps, strict=True):
+        wanted: list[set[int]] = [set() for _ in range(space.tiles)]
+        if isinstance(group[0], Superstep):
+            wanted = touched_by_tile(space, group[0], ("input", "inout"))
+        for _, source, destination in group[isinstance(group[0], Superstep) :]:
+            for there, here in zip(source.ids.reshape(-1).tolist(), destination.ids.reshape(-1).tolist(), strict=True):
+                wanted[space.tile[here]].add(there)
+        assert figures(engines[0].executable.cost.step(step.step).exchange[0]) == moved(space, wanted, space.tiles)
+    for engine in engines:
+        engine.load(device)
+        engine.run()
+    memories = [engine._machine.memory.bytes.tobytes() for engine in engines if engine._machine is not None]
+    assert memories[0] == memories[1]
+    assert engines[0].report.total_cycles <= engines[1].report.total_cycles
 
 
 @RANDOMLY

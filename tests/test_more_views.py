@@ -21,7 +21,7 @@ from ipu_teach.report.walk import Walk
 from ipu_teach.show import palette
 from ipu_teach.show.exchange import pattern
 from ipu_teach.show.facts import sources
-from ipu_teach.show.paint import BAR, COLUMN, caption, paint
+from ipu_teach.show.paint import BAR, caption, paint
 from ipu_teach.show.scene import Cells, Curve, Flame, Lanes, Matrix, Stack, Tape, Tree
 from ipu_teach.show.shapes import Boxes, Line, Raster, Words
 from ipu_teach.show.svg import svg
@@ -427,7 +427,7 @@ def test_large_trees_are_folded_and_cut() -> None:
 
 
 def test_the_player_lays_out_trees_as_the_poster_does() -> None:
-    assert f"const BAR = {BAR:.0f}, COLUMN = {COLUMN:.0f}," in own_script("program")
+    assert f"const BAR={BAR:.0f},columns" in own_script("program")
 
 
 # --- exchange ---------------------------------------------------------------------------------------------------------

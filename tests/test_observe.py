@@ -117,8 +117,12 @@ def test_values_and_sums_are_those_of_an_engine(name: str) -> None:
 
 def test_the_walk_says_of_traced_codelets_what_their_traces_say() -> None:
     checked = 0
-    for name in [*CASES, "Stencil", "Halved"]:
-        codelet, values = (vars(sys.modules[__name__])[name], WHOLE) if name not in CASES else values_of(name, 3, 7)
+    for name in [*CASES, "Stencil", "Halved", "Kinds"]:
+        codelet, values = (
+            (vars(sys.modules[__name__])[name], HALVES if name == "Kinds" else WHOLE)
+            if name not in CASES
+            else values_of(name, 3, 7)
+        )
         found, code = observed(codelet, regions_of(codelet, values, 0), TARGET), scalar_code(codelet)
         if isinstance(code, str) or codelet.context != "worker":
             continue
@@ -127,6 +131,8 @@ def test_the_walk_says_of_traced_codelets_what_their_traces_say() -> None:
         assert watch.cycles == found.cycles and {line: cycles for line, _, cycles in costly} == {
             line: cycles for line, cycles in walked.items() if cycles
         }
+        seen_parts = watch.by_line(TARGET).parts
+        assert {line: seen_parts[line] for line, *_ in costly} == {line: found.lines.parts[line] for line, *_ in costly}
         checked += 1
     assert checked > 40
 
@@ -153,6 +159,7 @@ class Halved(Vertex):
         self.y[0] = np.sum(self.x)
 
 
+HALVES = {"x": np.arange(8.0)[None], "h": np.zeros((1, 3)), "y": np.zeros((1, 8))}
 WHOLE = {"x": np.arange(10.0)[None], "y": np.zeros((1, 10))}
 
 
@@ -328,3 +335,25 @@ def test_what_nobody_counts_has_no_lines() -> None:
     assert (said.cycles, said.lines, [turn.values for turn in said.turns]) == (77, [], [{"i": 0}, {"i": 1}])
     grows = observe(Grows, x=[1, 2, 3])
     assert (grows.cycles, grows.lines, grows.turns, grows.result) == (-1, [], [], 2) and str(grows) == "Grows: no estimate"
+
+
+class Kinds(Vertex):
+    x: Input[Vector[FLOAT]]
+    h: Output[Vector[HALF]]
+    y: Output[Vector[FLOAT]]
+
+    def compute(self):
+        self.y = self.x * 2
+        for i in range(len(self.h)):
+            self.h[i] = self.x[i]
+
+
+@pytest.mark.parametrize("prices", PRICES)
+def test_what_the_cycles_of_a_line_go_to(prices: str) -> None:
+    """By the prices of docs/model.md: eight numbers are four data paths; a store of half a word reads the rest first."""
+    lines = observe(Kinds, make_target(codelet_prices=prices), x=np.arange(8), h=3, y=8).lines
+    parts = {line.text: part for line, part in lines.parts.items()}
+    assert parts["self.h[i] = self.x[i]"] == {"scalar": 3 * 2, "rest of words": 3 * 2}
+    whole = {"vector": 4, "loads": 4, "stores": 4, "loop starts": 6}
+    assert parts["self.y = self.x * 2"] == (whole if prices == COMPILED else {"vector": 4})
+    assert all(sum(lines.parts[line].values()) == cycles for line, _, cycles in lines)

@@ -98,7 +98,7 @@ def test_blocks_begin_and_end_when_the_tile_has_done_its_share(opened: bool) -> 
     ]  # fmt: skip
     outer, inner, *_ = found = report.execution.blocks(1)
     assert outer.blocks == (inner,) and inner.blocks == () and outer.program.name == "outer"
-    assert {(b.type, b.program.type, b.is_common, b.is_stream_copy) for b in found} == {("Block", "Block", True, False)}
+    assert {(b.type, b.program.type) for b in found} == {("Block", "Block")}
     assert found.columns == ("name", "type", "depth", "cycles_from", "cycles_to", "cycles", "tile")
     assert {b.tile for b in found} == {1}
     assert found.records()[1]["cycles"] == inner.cycles == 130
@@ -154,62 +154,20 @@ def test_a_pattern_in_a_file_is_never_run() -> None:
     assert [b.name for b in report.execution.blocks()] == ["a" * 40]
 
 
-def test_a_buffer_overflows_and_a_flush_empties_it() -> None:
-    """Example 3a of graphcore/examples, lightweight_profiling: an operation a hundred times, with the figures of its text."""
-    m = Machine()
-    report = m.run(Repeat(100, m.work("operation", 600, 1)))
-    every = report.execution.blocks(0, "", "operation")
-    assert len(every) == 100 and all(b.is_common for b in every)
-    found = report.execution.blocks(0, "", "operation", buffer_bytes=1000, implicit_flush=False)
-    assert len(found) == 43 and sum(b.is_common for b in found) == 42 and sum(b.is_overflow for b in found) == 1
-    lost = found[-1]
-    assert lost.is_overflow and (lost.type, lost.name) == ("Overflow", "")
-    assert (lost.cycles_from, lost.cycles_to) == (every[42].cycles_from, every[99].cycles_to)
-    assert [(b.cycles_from, b.cycles_to) for b in found[:42]] == [(b.cycles_from, b.cycles_to) for b in every[:42]]
-    found = report.execution.blocks(0, "", "operation", True, buffer_bytes=1000)
-    assert (sum(b.is_common for b in found), sum(b.is_block_flush for b in found)) == (100, 300)
-    assert sum(b.is_stream_copy for b in found) == 6 and not any(b.is_overflow for b in found) and len(found) == 406
-    assert [b.type for b in found[:3]] == ["StreamCopyBegin", "StreamCopyMid", "StreamCopyEnd"]
-    assert [b.cycles_from for b in found] == sorted(b.cycles_from for b in found)
-    # Without stream copies among the blocks the flushes still happen.
-    assert [b.is_common for b in report.execution.blocks(0, "", "operation", buffer_bytes=1000)] == [True] * 100
-    assert [b.type for b in report.execution.blocks(0, "", "operation", buffer_bytes=0)] == ["Overflow"]
-    # An open block holds the flush back.
-    m = Machine()
-    held = m.run(Block(Repeat(100, m.work("operation", 600, 1)), "all"))
-    found = held.execution.blocks(0, "all", "operation", buffer_bytes=1000)
-    # 83 records: that of the outer block's beginning, and of 41 operations two each.
-    assert sum(b.is_overflow for b in found) == 1 and found[0].name == "all" and len(found) == 1 + 41 + 1
-    for wrong in (-1, 1.5, "all"):
-        with pytest.raises(InvalidOptionError, match=r"^blocks\(\) was given buffer_bytes="):
-            held.execution.blocks(0, buffer_bytes=wrong)  # type: ignore[arg-type]
-
-
-def test_stream_copies_in_three_parts() -> None:
+def test_a_block_around_stream_copies_begins_and_ends_with_them() -> None:
     m = Machine()
     x = m.graph.add_variable(FLOAT, 8, "x")
     m.graph.set_tile_mapping(x, 1)
     into = m.graph.add_host_to_device_fifo("into", FLOAT, 8)
     out = m.graph.add_device_to_host_fifo("out", FLOAT, 8)
-    engine = Engine(m.graph, Block(Sequence(Copy(into, x), m.work("a", 10, 20), Copy(x, out)), "all"))
+    engine = Engine(m.graph, Sequence(Block(Copy(into, x), "in"), m.work("a", 10, 20), Block(Copy(x, out), "out")))
     engine.load(m.device)
     engine.connect_stream("into", np.arange(8.0))
     engine.connect_stream("out", [])
     engine.run()
-    report = engine.report
-    assert [b.name for b in report.execution.blocks(1)] == ["all"]
-    whole, *parts = report.execution.blocks(1, stream_copies=True)
-    assert [b.type for b in parts] == ["StreamCopyBegin", "StreamCopyMid", "StreamCopyEnd"] * 2
-    assert whole.blocks == tuple(parts) and all(b.is_stream_copy and b.depth == 1 for b in parts)
-    assert [b.cycles for b in parts if b.type == "StreamCopyMid"] == [8.0, 8.0]  # 32 bytes at 4 a cycle
-    for first in (0, 3):
-        begin, middle, end = parts[first : first + 3]
-        assert begin.cycles_to == middle.cycles_from and middle.cycles_to == end.cycles_from
-    assert parts[0].cycles_from == 0 and parts[5].cycles_to == whole.cycles_to == report.total_cycles
-    names = {b.name for b in parts}
-    assert len(names) == 2
-    some = report.execution.blocks(1, block_filter="^$", stream_copies=True).named("out")
-    assert [(b.type, b.depth) for b in some] == [("StreamCopyBegin", 0), ("StreamCopyMid", 0), ("StreamCopyEnd", 0)]
+    # 32 bytes at 4 a cycle, which keep both tiles until they are over, as every sync of 100 does.
+    assert told(engine.report, 1) == [("in", 0, 0, 108), ("out", 0, 108 + 100 + 120, 108 + 220 + 108)]
+    assert told(engine.report, 0) == [("in", 0, 0, 108), ("out", 0, 108 + 100 + 60, 108 + 220 + 108)]
 
 
 def growth(times: int) -> Report:
@@ -302,29 +260,19 @@ def test_blocks_on_the_axis_of_time() -> None:
     assert repr(view).endswith(
         "8 blocks on tiles 0, 1; longest in all is again: 970 modelled cycles in 4 times."
     ) and sum(b.cycles for b in both if b.name == "again") == 970  # fmt: skip
-    picked = show.timeline(report, blocks=0, block_filter="inner", program_filter="^a$", stream_copies=False)
+    picked = show.timeline(report, blocks=0, block_filter="inner", program_filter="^a$")
     assert [row["block"] for row in picked.data] == [b.name for b in report.execution.blocks(0, "inner", "^a$")]
     assert show.timeline(Report.deserialize(report.serialize()), blocks=[0, 1]).html() == view.html()
-
-
-def test_lost_blocks_have_a_colour_of_their_own() -> None:
-    m = Machine()
-    report = m.run(Repeat(100, m.work("operation", 600, 1)))
-    scene = show.timeline(report, 0, program_filter="operation", buffer_bytes=1000, implicit_flush=False).scene
-    flame = scene.mark("blocks")
-    assert isinstance(flame, Flame)
-    assert scene.codes[int(flame.code[-1])].name == "blocks lost" and flame.names[int(flame.title[-1])] == "Overflow"
-    assert [scene.codes[i].letter for i in scene.legend][-1] == "O" and len(flame.code) == 43
 
 
 def test_what_timeline_does_not_take() -> None:
     _, report = nested()
     none = "give one tile, or from 1 to 8 of them: blocks=[0, 3]."
-    kinds = "say whose blocks, blocks=0, and pick them with block_filter, program_filter, stream_copies, buffer_bytes, "
+    kinds = "say whose blocks, blocks=0, and pick them with block_filter, program_filter."
     for how, text in (
         ({"blocks": []}, f"show.timeline() was asked for the blocks of 0 tiles.\n  next:  {none}"),
-        ({"block_filter": "a"}, f"show.timeline() was given block_filter.\n  next:  {kinds}implicit_flush."),
-        ({"blocks": 0, "odd": 1}, f"show.timeline() was given odd.\n  next:  {kinds}implicit_flush."),
+        ({"block_filter": "a"}, f"show.timeline() was given block_filter.\n  next:  {kinds}"),
+        ({"blocks": 0, "odd": 1}, f"show.timeline() was given odd.\n  next:  {kinds}"),
         ({"blocks": 0, "block_filter": "z"}, "show.timeline() was asked for the blocks of tile 0, and there are none.\n"
          "  next:  put Block around parts of the program, or name programs with program_filter: '.' takes all."),
     ):  # fmt: skip

@@ -190,8 +190,6 @@ def test_on_the_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
     assert json.loads(Path("run.ipureport.json").read_text())["otherData"]["steps"] == 4
     assert main(["report", "run.ipureport", "--csv", "tiles"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 3
-    assert main(["report", "run.ipureport", "--json", "execution"]) == 0
-    assert json.loads(capsys.readouterr().out)["simulation"]["cycles"] == engine.report.total_cycles
     assert main(["report", "run.ipureport", "--insights"]) == 0
     assert capsys.readouterr().out.startswith("It fits: the fullest tile, 0, holds ")
     assert main(["report", "gone.ipureport"]) == 1

@@ -285,7 +285,7 @@ def test_what_is_no_report(tmp_path: Path) -> None:
 
 def test_the_format_holds_what_the_model_has() -> None:
     """Another field of these needs another version of the format."""
-    assert REPORT.version == 3
+    assert REPORT.version == 4
     assert set(Traffic.__dataclass_fields__) == {
         "received", "sent", "together_received", "together_sent", "sources", "sends", "link_received", "link_sent", "links",
         "stayed", "pieces",
@@ -306,6 +306,17 @@ def test_files_of_older_versions_are_read() -> None:
     assert (event.name, event.duration, event.bytes, event.direction, old.host.dropped) == ("compile", 0.5, 0, "", 3)
     assert (value.name, value.unit, value.time, value.value, value.series) == ("loss", "nats", 1.0, 2.5, "")
     assert Report.deserialize(old.serialize()).serialize() == old.serialize()
+
+
+def test_a_file_of_version_3_keeps_its_times() -> None:
+    """It is of two IPUs, which waited for each other before every step: its steps follow each other, and end as they did."""
+    report = Report.open(Path(__file__).parent / "data" / "report_3.ipureport")
+    starts = [0, 763, 1523, 2463, 3403, 4589, 5529, 6715, 7655, 8841]
+    assert report.target.num_ipus == 2 and report.num_steps == 10 and report.total_cycles == 9619
+    assert [(s.start, s.end) for s in report.steps()] == list(zip(starts, [*starts[1:], 9619], strict=True))
+    assert report.host_bytes == 32 and report.instrumentation_settings.program_filter == "both"
+    assert report.digest() == "c61e44c40d1901310c84753260fe4489f39ac3f8bd299b46c79c20e092e5f5f2"
+    assert answers(Report.deserialize(report.serialize())) == answers(report)
 
 
 def test_truncated_files() -> None:

@@ -289,7 +289,7 @@ def test_clone_n() -> None:
     graph.set_tile_mapping(x[1], 3)
     copies = graph.clone_n(x, 4, "copies")
     assert copies.shape == (4, 2, 3) and not copies.intersects_with(x) and not copies.contains_aliases()
-    assert [tile_of_each(graph, c).tolist() for c in copies] == [[[1] * 3, [3] * 3]] * 4
+    assert [tile_of_each(graph, copies[i]).tolist() for i in range(4)] == [[[1] * 3, [3] * 3]] * 4
 
 
 # --- views cost nothing -----------------------------------------------------------------------------------------------

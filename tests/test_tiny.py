@@ -3,7 +3,9 @@
 # No `from __future__ import annotations` here: the classes below take their fields' types from the module they are given.
 
 import ast
+import json
 import random
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -390,6 +392,19 @@ def test_an_input_cannot_be_written() -> None:
 
     with pytest.raises(ValueError, match="read-only"):
         build_tiny(make)
+
+
+def test_the_notebook_that_reads_it_shows_its_own_lines_in_their_order() -> None:
+    notebook = json.loads((Path(__file__).parents[1] / "notebooks" / "solutions" / "tiny.ipynb").read_text(encoding="utf-8"))
+    texts = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "markdown"]
+    blocks = [block for text in texts for block in re.findall(r"```python\n(.*?)\n```", text, re.DOTALL)]
+    lines = [line.strip() for line in Path(tiny.__file__).read_text(encoding="utf-8").splitlines()]
+    lines = [line for line in lines if line and not line.startswith("# fmt")]
+    shown = [[line.strip() for line in block.splitlines() if line.strip()] for block in blocks]
+    places = [[k for k in range(len(lines)) if lines[k : k + len(block)] == block] for block in shown]
+    assert all(places), [block[0] for block, at in zip(shown, places, strict=True) if not at]
+    assert sum(map(len, shown)) > len(lines) / 2
+    assert [at[0] for at in places[:5]] == sorted(at[0] for at in places[:5])  # then the engine, as its stops follow each other
 
 
 def test_it_is_one_short_file_over_numpy_alone() -> None:

@@ -64,7 +64,7 @@ def test_pack_takes_the_shortest_form() -> None:
 def test_the_player_unpacks_what_python_packed() -> None:
     rng = np.random.default_rng(1)
     cases = [rng.integers(-(2**30), 2**45, 50), np.arange(9) * 3, np.array([5, 5, 5, 2]), rng.integers(0, 2, 99), np.full(3, 8)]
-    source = player().split("// --- the player ---")[0].split("function inkOn")[0]
+    source = player().split("function inkOn")[0]
     script = (
         f"{source};console.log(JSON.stringify({json.dumps([[pack(c), len(c)] for c in cases])}.map(([t,n])=>[...unpack(t,n)])))"
     )
@@ -118,7 +118,7 @@ def test_no_two_meanings_share_a_letter_or_both_colour_and_pattern() -> None:
 def test_the_player_has_the_inks_of_the_palette() -> None:
     source = player()
     for theme in (palette.LIGHT, palette.DARK):
-        assert ", ".join(f'{name}: "{colour}"' for name, colour in theme.items()) in source
+        assert ",".join(f'{name}:"{colour}"' for name, colour in theme.items()) in source
 
 
 # --- the view of a run ------------------------------------------------------------------------------------------------
@@ -413,16 +413,38 @@ def test_scripts_travel_as_their_sources_compressed() -> None:
     code = {}
     for path in STATIC.glob("*.js"):
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines()]
-        code[path.stem] = [line for line in lines if line and not line.startswith("//")]
-        assert len("\n".join(code[path.stem]).encode()) <= (25_000 if path.stem == "player" else 10_000), path.name
-    shared = code.pop("layout") + code.pop("player")
-    assert player().splitlines() == shared
-    assert own_script("widget").splitlines() == code.pop("widget") and own_script("tiles") == ""
-    tape = code.pop("tape")
-    for view in ("bsp", "balance"):
-        code[view] = tape + code[view]
+        lines = [line for line in lines if line and not line.startswith("//")]
+        assert len("\n".join(lines).encode()) <= (25_000 if path.stem == "player" else 10_000), path.name
+        code[path.stem] = words_of("\n".join(re.sub(r"  // .*", "", line) for line in lines))
+    shared = code.pop("layout") + code.pop("link") + code.pop("player")
+    assert words_of(player()) == shared
+    assert words_of(own_script("widget")) == code.pop("widget") and own_script("tiles") == ""
+    for also, views in {"tape": ("bsp", "balance"), "board": ("run",), "tree": ("program", "code", "turns")}.items():
+        part = code.pop(also)
+        for view in views:
+            code[view] = part + code[view]
     for view, lines in code.items():
-        assert gzip.decompress(compressed(view)).decode("utf-8").splitlines() == shared + lines
+        assert words_of(gzip.decompress(compressed(view)).decode("utf-8")) == shared + lines
+
+
+def words_of(script: str) -> str:
+    """What is left of a script without spaces."""
+    return "".join(script.split())
+
+
+def test_scripts_lose_comments_and_spaces_and_no_text() -> None:
+    spec = importlib.util.spec_from_file_location("make_scripts", STATIC / "make_scripts.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for text, short in (
+        ("let a = { b: 1 };  // one , two", "let a={b:1};"),
+        ('  say("a , b", c - 1);\n\n  // a `word`\n', 'say("a , b",c - 1);'),
+        ("const t = `a , ${x ? `b , c` : { d: 1 } } = e`;", "const t=`a , ${x?`b , c`:{d:1}} = e`;"),
+        ("s.replace(/[/ ,] = (\\w+)/g, (_, w) => w / 2 / c)", "s.replace(/[/ ,] = (\\w+)/g,(_,w)=>w / 2 / c)"),
+        ("`one ,\n  two`\n+ ++ b", "`one ,\n  two`\n+ ++ b"),
+    ):
+        assert module.squeezed(text) == short
 
 
 # --- the view of tiles ------------------------------------------------------------------------------------------------

@@ -77,7 +77,8 @@ def test_nothing_changed_is_the_same_report(rng: Random) -> None:
 @given(st.randoms(use_true_random=False))
 def test_the_phases_of_every_tile_are_the_total(rng: Random) -> None:
     report = random_engine(rng).report
-    assert report.total_cycles == pytest.approx(sum(step.cycles for step in report.steps()))
+    total = sum(step.cycles for step in report.steps())
+    assert report.total_cycles == total if report.target.num_ipus == 1 else report.total_cycles <= total
     for step in report.steps():
         cost = step.cost
         device = cost.sync_cycles + cost.exchange_duration + cost.global_exchange_cycles + cost.compute_duration

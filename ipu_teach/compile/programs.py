@@ -19,10 +19,11 @@ from ipu_teach.types import Array
 
 @dataclass(frozen=True, eq=False)
 class ExecuteStep:
-    """Run compute set `compute_set`; `out` receives whether all vertices returned true."""
+    """Run compute set `compute_set`; `out` receives whether all vertices returned true. `copies` go with it: see `merge`."""
 
     compute_set: int
     out: Tensor | None = None
+    copies: tuple[CopyStep, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +80,7 @@ Step = ExecuteStep | CopyStep | MergedStep | RemoteCopyStep | PrintStep | UndefS
 
 def copies(step: Step) -> tuple[CopyStep, ...]:
     """The copies in a step: itself, or those merged in it; none in another step."""
-    return step.copies if isinstance(step, MergedStep) else (step,) if isinstance(step, CopyStep) else ()
+    return step.copies if isinstance(step, (MergedStep, ExecuteStep)) else (step,) if isinstance(step, CopyStep) else ()
 
 
 def moves(step: Step) -> list[tuple[Tensor, Tensor]]:

@@ -22,6 +22,7 @@ part takes the longer of the two; and a product and a sum are one instruction wh
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,7 +32,7 @@ from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.scalar.writer import AGAIN, BEYOND, FUSED, LOOP, OF_PRODUCT, PRODUCT, Piece, Rate
 from ipu_teach.compile.trace import Op, Ref, Trace
-from ipu_teach.cost.vertices.parts import SUPERVISOR_OVERHEAD
+from ipu_teach.cost.vertices.parts import COUNTERS, STARTS, SUPERVISOR_OVERHEAD, WORDS
 from ipu_teach.cost.vertices.rates import BINARY, UNARY
 from ipu_teach.graph.codelets import said_cycles
 from ipu_teach.graph.vertex import Vertex
@@ -78,8 +79,11 @@ def array_cycles(name: str, dtype: np.dtype[Any], elements: int, target: Target)
     return sum(rate.cycles * (-(-elements // rate.elements) if rate.elements else paths) for rate in rates) or paths
 
 
-class _Tally:
-    """The instructions of a trace, by what they are."""
+class Tally:
+    """The instructions of a trace, by what they are.
+
+    `charges`: what each of its steps is charged, and on which of the `COUNTERS`.
+    """
 
     def __init__(self, trace: Trace, target: Target) -> None:
         self.trace, self.target, self.by_hand = trace, target, target.codelet_prices == BY_HAND
@@ -103,7 +107,8 @@ class _Tally:
         elif op.kind == "store":
             into, value = op.args
             if samples[into.id].ndim == 0:
-                self._charge("scalar", op, store_cycles(samples[into.id].dtype))
+                self._charge("scalar", op, 1)
+                self._charge(WORDS, op, store_cycles(samples[into.id].dtype) - 1)
                 return
             if isinstance(value, Ref) and not self.by_hand:
                 self._charge("loads", op, self._load(value, op))
@@ -155,7 +160,7 @@ class _Tally:
         self.loops += times
         self.loaded.clear()
         if not self.by_hand:
-            self._charge("scalar", op, LOOP_START * times)
+            self._charge(STARTS, op, LOOP_START * times)
 
     def _charge(self, counter: str, op: Op, cycles: float) -> None:
         if cycles:
@@ -180,22 +185,16 @@ class _Tally:
     @property
     def cycles(self) -> int:
         """Worker cycles of one vertex."""
-        total = dict.fromkeys(("scalar", "vector", "loads", "stores"), 0.0)
+        total = dict.fromkeys(COUNTERS, 0.0)
         for counter, _, cycles in self.charges:
-            total[counter] += cycles
-        if not self.by_hand:
-            return int(VERTEX_OVERHEAD + np.ceil(sum(total.values())))
-        return int(VERTEX_OVERHEAD + np.ceil(total["scalar"] + max(total["vector"], total["loads"] / 2, total["stores"])))
+            total[counter] += UNIT * cycles
+        *single, vector, loads, stores = total.values()
+        return int(VERTEX_OVERHEAD + np.ceil((sum(single) + together((vector, loads, stores), self.target)) / UNIT))
 
 
 def trace_cycles(trace: Trace, target: Target) -> int:
     """Worker cycles of one vertex, counted from its trace."""
-    return _Tally(trace, target).cycles
-
-
-def charges(trace: Trace, target: Target) -> list[tuple[str, Op, float]]:
-    """What each step of a trace is charged, and on which counter: "scalar", "vector", "loads" or "stores"."""
-    return _Tally(trace, target).charges
+    return Tally(trace, target).cycles
 
 
 def store_cycles(dtype: np.dtype[Any]) -> int:
@@ -246,9 +245,15 @@ def single_cycles(name: str, dtype: np.dtype[Any], target: Target) -> float:
     return max(1.0, array_cycles(name, dtype, width, target) / width)
 
 
-# How a scalar loop adds up what it counted of whole regions.
-TOGETHER = {COMPILED: "vec + loads + stores", BY_HAND: "max(vec, loads // 2, stores)"}
 UNIT = 16  # of a cycle: scalar loops count in these, so that 5.25 cycles are a whole number
+# What work on whole regions takes, as the texts of scalar loops say it: the one place where that stands.
+TOGETHER = {COMPILED: "vec + loads + stores", BY_HAND: "max(vec, loads // 2, stores)"}
+_TOGETHER = {prices: compile(text, "together", "eval") for prices, text in TOGETHER.items()}
+
+
+def together(beside: Sequence[float], target: Target) -> float:
+    """What work on whole regions, its loads and its stores take: of each so many, in units of `UNIT`."""
+    return float(eval(_TOGETHER[target.codelet_prices], {}, dict(zip(("vec", "loads", "stores"), beside, strict=True))))
 
 
 def piece_cycles(piece: Piece, target: Target) -> int:

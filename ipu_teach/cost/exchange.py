@@ -69,20 +69,28 @@ class Traffic:
 
     def tile_cycles(self, target: Target) -> Array:
         """int64[tiles]: cycles until each tile has sent and received its bytes. 0 for a tile that takes no part."""
-        moving = np.maximum(
-            exchange_cycles(_effective(self.received, self.together_received, target), target),
-            exchange_cycles(_effective(self.sent, self.together_sent, target), target),
-        )
-        issuing = self.sources * target.exchange_setup_instructions + self.sends
         waiting: Array = np.where(self.received > 0, arrival_cycles(target), 0)
-        busy: Array = np.maximum(moving, issuing)
+        busy: Array = np.maximum.reduce(self.bounds(target))
         return waiting + busy
 
-    def duration(self, target: Target) -> int:
-        """Cycles of the phase: until every tile is done, and the last word of every sender has arrived."""
+    def bounds(self, target: Target) -> tuple[Array, Array, Array]:
+        """int64[tiles] each: cycles to receive, to send, and to issue the instructions for both. The longest counts."""
+        return (
+            exchange_cycles(_effective(self.received, self.together_received, target), target),
+            exchange_cycles(_effective(self.sent, self.together_sent, target), target),
+            self.sources * target.exchange_setup_instructions + self.sends,
+        )
+
+    def done(self, target: Target) -> Array:
+        """int64[tiles]: cycles until each tile is done, and the last word that it sent has arrived."""
         sending = exchange_cycles(_effective(self.sent, self.together_sent, target), target)
         arrived = np.where(self.sent > 0, sending + target.exchange_latency_cycles, 0)
-        return int(max(self.tile_cycles(target).max(initial=0), arrived.max(initial=0)))
+        found: Array = np.maximum(self.tile_cycles(target), arrived)
+        return found
+
+    def duration(self, target: Target) -> int:
+        """Cycles of the phase: until every tile is done."""
+        return int(self.done(target).max(initial=0))
 
     def copy_cycles(self, target: Target) -> tuple[Array, Array]:
         """int64[tiles] each: (tile cycles, worker cycles) of what tiles move within their memory."""
@@ -177,11 +185,23 @@ def sends(tile_map: TileMap, target: Target, sender: Array, begin: Array, end: A
     return total_of(sender[first], -(-run // (WORD * target.exchange_send_words)), target.num_tiles)
 
 
-def reads(graph: FrozenGraph, compute_set: FrozenComputeSet) -> Traffic:
-    """What must arrive before a compute set may compute, and what tiles gather then."""
+def reads(graph: FrozenGraph, compute_set: FrozenComputeSet, copies: Sequence[tuple[Tensor, Tensor]] = ()) -> Traffic:
+    """What must arrive before a compute set may compute, and what tiles gather then; with the copies that go with it."""
     pieces, stayed = edges(graph, compute_set, "output")
-    found = traffic(graph.tile_map, graph.target, *edge_requests(graph, compute_set, "output"))
+    if copies:
+        pieces, stayed = np.add((pieces, stayed), copied(graph.tile_map, graph.target, *copied_runs(copies)))
+    found = traffic(graph.tile_map, graph.target, *read_requests(graph, compute_set, copies))
     return replace(found, pieces=pieces, stayed=stayed)
+
+
+def read_requests(
+    graph: FrozenGraph, compute_set: FrozenComputeSet, copies: Sequence[tuple[Tensor, Tensor]]
+) -> tuple[Array, Array, Array]:
+    """(tile, start, stop): the bytes that each tile wants for its vertices, and for the copies that go with them."""
+    found = edge_requests(graph, compute_set, "output")
+    if copies:
+        found = tuple(map(np.append, found, copy_requests(graph, copies)))  # type: ignore[assignment]
+    return found
 
 
 def writes(graph: FrozenGraph, compute_set: FrozenComputeSet) -> Traffic:

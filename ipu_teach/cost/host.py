@@ -104,9 +104,19 @@ def with_host(step: Step) -> tuple[Tensor, bool] | None:
     return None
 
 
-def host_cycles(num_bytes: int, target: Target) -> int:
-    """Cycles of `num_bytes` on the host link, or to or from streaming memory, which lies beyond it; rounded up, here alone.
+def host_links(graph: FrozenGraph, tensor: Tensor) -> tuple[int, ...]:
+    """Bytes of a transfer between `tensor` and the host, on the link of each IPU."""
+    if graph.target.num_ipus == 1:
+        return (tensor.num_elements * tensor.dtype.size,)
+    found = landing(graph, tensor)
+    ipu = found.owner // graph.target.tiles_per_ipu
+    return tuple(np.bincount(ipu, found.end - found.begin, graph.target.num_ipus).astype(np.int64).tolist())
+
+
+def host_cycles(links: tuple[int, ...], target: Target) -> int:
+    """Cycles of bytes on the host links, which work at the same time, or to or from streaming memory, which lies beyond them;
+    rounded up, here alone.
 
     For streaming memory that rate is assumed: none is published.
     """
-    return math.ceil(num_bytes / target.host_bytes_per_cycle)
+    return math.ceil(max(links, default=0) / target.host_bytes_per_cycle)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -23,16 +23,18 @@ import numpy as np
 
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.scalar import ScalarCode
-from ipu_teach.compile.scalar.writer import Spot
+from ipu_teach.compile.scalar.writer import LOOP, WORD, Spot
 from ipu_teach.compile.trace import Trace
-from ipu_teach.cost.codelets import UNIT, VERTEX_OVERHEAD, charges, launch_cycles, piece_cycles, priced_for, trace_cycles
+from ipu_teach.cost.codelets import UNIT, VERTEX_OVERHEAD, Tally, launch_cycles, piece_cycles, priced_for, together
+from ipu_teach.cost.vertices.parts import BESIDE, COUNTERS, STARTS, WORDS
 from ipu_teach.graph.codelets import said_cycles
 from ipu_teach.graph.source import file_name
 from ipu_teach.graph.vertex import Vertex
-from ipu_teach.target import BY_HAND, Target
+from ipu_teach.target import Target
 
 MOST_PRINTED = 20  # turns in a table
 PARTS = 32  # of a cycle: what lines are counted in
+ROUNDED = "rounding"  # what the whole is rounded up by
 Charge = tuple[str, Spot, float]  # which counter, where, and how many cycles
 
 
@@ -50,6 +52,14 @@ class LineCycles(NamedTuple):
     line: Line
     times: int
     cycles: float
+
+
+class Lines(list[LineCycles]):
+    """The lines of a vertex. `parts`: of each what its cycles go to, by name; together they are the line's."""
+
+    def __init__(self, lines: Iterable[LineCycles] = (), parts: Mapping[Line, Mapping[str, float]] | None = None) -> None:
+        super().__init__(lines)
+        self.parts = parts or {}
 
 
 @dataclass(eq=False)
@@ -81,7 +91,7 @@ class Observed:
     result: Any
     cycles: int
     start: int
-    lines: list[LineCycles]
+    lines: Lines
     turns: list[Turn]
     turned: int
     worker: int = 0
@@ -92,20 +102,20 @@ class Observed:
         return [turn for turn in self.turns if name in turn.stored and (not index or element in turn.stored[name])]
 
     def __str__(self) -> str:
-        rows = [(f"{n:,}", _shown(cycles), f"{line.method} {line.number}", line.text) for line, n, cycles in self.lines]
+        rows = [(f"{n:,}", in_cycles(cycles), f"{line.method} {line.number}", line.text) for line, n, cycles in self.lines]
         text = f"{self.codelet.__name__}: " + (f"{self.cycles:,} modelled cycles" if self.cycles >= 0 else "no estimate")
-        text += f", {self.start} of them to start\n{_table(('times', 'cycles', 'line', ''), rows)}" if rows else ""
+        text += f", {self.start} of them to start\n{listing(('times', 'cycles', 'line', ''), rows)}" if rows else ""
         if not self.turns:
             return text
         turns = [
-            (str(t.number), _shown(t.cycles), f"{'  ' * t.depth}{t.line.method} {t.line.number}", _said(t))
+            (str(t.number), in_cycles(t.cycles), f"{'  ' * t.depth}{t.line.method} {t.line.number}", told(t))
             for t in self.turns[:MOST_PRINTED]
         ]
         more = f"\n… {self.turned - len(turns):,} more" if self.turned > len(turns) else ""
-        return f"{text}\n\n{_table(('turn', 'cycles', 'loop', ''), turns)}{more}"
+        return f"{text}\n\n{listing(('turn', 'cycles', 'loop', ''), turns)}{more}"
 
 
-def line_cycles(group: Group, row: int, target: Target) -> list[LineCycles]:
+def line_cycles(group: Group, row: int, target: Target) -> Lines:
     """The lines of a vertex that was traced. Their cycles and the start add up to the vertex's.
 
     `row`: of the group's table. Empty where they were not counted: data decide them, or an estimate is given.
@@ -113,30 +123,34 @@ def line_cycles(group: Group, row: int, target: Target) -> list[LineCycles]:
     target = priced_for(group.table.codelet, target)
     said = said_cycles(group.table.codelet, group.estimator, group.shapes, target, "") if not group.trace.stopped else None
     if group.trace.stopped or said is not None or group.table.estimates[row] >= 0:
-        return []
+        return Lines()
     traces = [trace for _, trace in group.workers] or [group.trace]
     return lines_of_traces(group.table.codelet, traces, target)
 
 
-def lines_of_traces(codelet: type[Vertex], traces: list[Trace], target: Target) -> list[LineCycles]:
+def lines_of_traces(codelet: type[Vertex], traces: list[Trace], target: Target) -> Lines:
     """The same from the trace of the one worker, or of each: the slowest says how long all take."""
-    cycles, slowest = max(((trace_cycles(trace, target), trace) for trace in traces), key=lambda pair: pair[0])
-    sites = Counter((op.site, op.kind) for op in slowest.ops if op.kind not in ("region", "view", "local"))
+    slowest = max((Tally(trace, target) for trace in traces), key=lambda tally: tally.cycles)
+    sites = Counter((op.site, op.kind) for op in slowest.trace.ops if op.kind not in ("region", "view", "local"))
     times: dict[Spot, int] = {}
     for ((file, line, _), _), number in sites.items():
         times[file, line] = max(number, times.get((file, line), 0))
-    found = ((counter, op.site[:2], amount) for counter, op, amount in charges(slowest, target))
-    return listed(codelet, found, times, cycles, target)
+    found = ((counter, op.site[:2], amount) for counter, op, amount in slowest.charges)
+    return listed(codelet, found, times, slowest.cycles, target)
 
 
 def lines_of_pieces(
     code: ScalarCode, target: Target, cycles: int, pieces: list[int], times: list[int], beside: Mapping[tuple[str, int], int]
-) -> list[LineCycles]:
+) -> Lines:
     """The lines of a scalar loop. `pieces`, `times`: how often each piece and line of it ran; `beside`: work on regions."""
     found: list[Charge] = []
     for piece, ran in zip(code.pieces, pieces, strict=True):
-        found += [("scalar", price[0][2], ran * piece_cycles((price,), target) / UNIT) for price in piece if ran]
-    found += [(counter, code.rates[rate][2], amount / UNIT) for (counter, rate), amount in beside.items()]
+        for price in piece if ran else ():
+            (name, kind, spot), amount = price[0], ran * piece_cycles((price,), target) / UNIT
+            rest = amount * 2 / 3 if kind == WORD else 0.0
+            found += [(STARTS if name == LOOP else "scalar", spot, amount - rest), (WORDS, spot, rest)]
+    for (counter, rate), amount in beside.items():
+        found.append((STARTS if code.rates[rate][0] == LOOP else counter, code.rates[rate][2], amount / UNIT))
     return listed(code.codelet, found, dict(zip(code.lines, times, strict=True)), cycles, target)
 
 
@@ -150,29 +164,30 @@ def start_of(codelet: type[Vertex], target: Target) -> int:
     return factor_of(codelet, target) * VERTEX_OVERHEAD + launch_cycles(codelet)
 
 
-def listed(
-    codelet: type[Vertex], found: Iterable[Charge], times: Mapping[Spot, int], cycles: int, target: Target
-) -> list[LineCycles]:
+def listed(codelet: type[Vertex], found: Iterable[Charge], times: Mapping[Spot, int], cycles: int, target: Target) -> Lines:
     """What each line takes of the `cycles` of a worker; of a vertex that has the tile to itself, in cycles of the tile."""
-    by_hand, factor = target.codelet_prices == BY_HAND, factor_of(codelet, target)
-    counters: dict[str, Counter[Spot]] = {name: Counter() for name in ("scalar", "vector", "loads", "stores")}
+    factor = factor_of(codelet, target)
+    counters: dict[str, Counter[Spot]] = {name: Counter() for name in COUNTERS}
     for counter, spot, amount in found:
-        counters[counter][spot] += amount / 2 if counter == "loads" and by_hand else amount  # type: ignore[assignment]
-    single, *beside = counters.values()
-    if by_hand:
-        beside = [max(beside, key=lambda counter: sum(counter.values()))]
-    naming, ran, parts = naming_of(codelet), Counter[Line](), Counter[Line]()
+        counters[counter][spot] += UNIT * amount  # type: ignore[assignment]
+    total = [float(sum(counters[name].values())) for name in BESIDE]
+    alone = np.array([together(row, target) for row in np.diag(total).tolist()])
+    if together(total, target) < sum(alone):  # they go side by side, and the longest counts
+        alone[np.arange(len(alone)) != np.argmax(alone)] = 0
+    counted = dict.fromkeys(COUNTERS, 1.0) | dict(zip(BESIDE, (alone / np.maximum(total, 1)).tolist(), strict=True))
+    naming, ran, parts = naming_of(codelet), Counter[Line](), defaultdict[Line, Counter[str]](Counter)
     for spot, number in times.items():
         if number:
             ran[naming(spot)] = max(ran[naming(spot)], number)
-    for amounts in (single, *beside):
-        for spot, amount in amounts.items():
-            parts[naming(spot)] += floor(PARTS * amount)
+    for name, share in counted.items():
+        for spot, amount in counters[name].items():
+            parts[naming(spot)][name] += floor(PARTS * amount * share / UNIT)
     lines = sorted({*ran, *parts}, key=lambda line: (not line.method.endswith(".compute"), line))
     if parts:
-        last = max(line for line in lines if parts[line])
-        parts[last] += PARTS * (cycles - VERTEX_OVERHEAD) - sum(parts.values())
-    return [LineCycles(line, ran[line], factor * parts[line] / PARTS) for line in lines]
+        last = max(line for line in lines if parts[line].total())
+        parts[last][ROUNDED] += PARTS * (cycles - VERTEX_OVERHEAD) - sum(part.total() for part in parts.values())
+    shares = {line: {n: factor * part / PARTS for n, part in parts[line].items() if part} for line in lines}
+    return Lines((LineCycles(line, ran[line], sum(shares[line].values())) for line in lines), shares)
 
 
 def naming_of(codelet: type[Vertex]) -> Callable[[Spot], Line]:
@@ -208,19 +223,19 @@ def _statements(function: FunctionType) -> dict[int, tuple[int, str]]:
     return {n: (first, lines[first - 1].strip()) for n, first in found.items()}
 
 
-def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+def listing(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     """Rows below each other: two columns of numbers, and two of text."""
     whole = [head, *rows]
     n, cycles, line, _ = (max(map(len, column)) for column in zip(*whole, strict=True))
     return "\n".join(f"{r[0]:>{n}}  {r[1]:>{cycles}}  {r[2]:<{line}}  {r[3]}".rstrip() for r in whole)
 
 
-def _shown(cycles: float) -> str:
+def in_cycles(cycles: float) -> str:
     """Cycles as they are printed."""
     return f"{np.round(cycles, 2):,.10g}"
 
 
-def _said(turn: Turn) -> str:
+def told(turn: Turn) -> str:
     """A turn's variables and stores in words."""
     parts = [f"{name} = {value}" for name, value in turn.values.items()]
     for name, places in turn.stored.items():

@@ -108,8 +108,9 @@ class Accesses:
         return Access(self.touched(*sources), self._touched(start, stop), self._filled(start, stop))
 
     def _execute(self, step: ExecuteStep) -> Access:
-        written = [_bytes((step.out,))]
-        reads, writes = self.none(), self._touched(*written[0])
+        sources, destinations = zip(*moves(step), strict=True) if step.copies else ((), ())
+        written = [_bytes((step.out, *destinations))]
+        reads, writes = self.touched(*sources), self._touched(*written[0])
         for table in self.graph.compute_sets[step.compute_set].tables:
             for name, field in table.fields.items():
                 if field.kind != "state":

@@ -21,7 +21,7 @@ import numpy as np
 
 from ipu_teach.compile.freeze import FrozenGraph, FrozenTable, numbers_in
 from ipu_teach.compile.programs import ExecuteStep, Step
-from ipu_teach.cost.exchange import Traffic, total_of
+from ipu_teach.cost.exchange import Traffic, reads, total_of
 from ipu_teach.cost.host import landing, with_host
 from ipu_teach.cost.liveness import Liveness, liveness
 from ipu_teach.errors import GraphMemoryAllocationError, counted
@@ -289,8 +289,10 @@ def control_code_bytes(exchange: tuple[Traffic, ...], tiles: Sequence[Array], ev
 def _passing(graph: FrozenGraph, step: Step, exchange: tuple[Traffic, ...]) -> dict[str, Array]:
     """Category to int64[tiles]: what is there while a step runs, and no longer."""
     if isinstance(step, ExecuteStep):
-        reads, writes = exchange
-        return {BUFFERS: reads.received + reads.stayed + writes.sent + writes.stayed}
+        arriving, leaving = exchange
+        if step.copies:  # which put what they bring where it stays
+            arriving = reads(graph, graph.compute_sets[step.compute_set])
+        return {BUFFERS: arriving.received + arriving.stayed + leaving.sent + leaving.stayed}
     transfer = with_host(step)
     if transfer is None:
         return {}

@@ -3,6 +3,9 @@
 A run of copies that stand side by side in one Sequence is merged up to the first that reads or writes what one of them
 writes, or writes what one of them reads: that one begins a new run. So the order in which a program lists its copies matters,
 and values never depend on it. Only copies within one IPU take part; everything else ends a run.
+
+Of the first run after a compute set, those copies that disturb neither it nor a compute set that stands behind all of them go
+into its superstep: what they bring comes with the exchange before it computes.
 """
 
 from __future__ import annotations
@@ -16,7 +19,9 @@ import numpy as np
 from ipu_teach.compile import Compiled
 from ipu_teach.compile.checks import meet
 from ipu_teach.compile.freeze import FrozenGraph
-from ipu_teach.compile.programs import CopyStep, MergedStep, Node, Step, moves
+from ipu_teach.compile.programs import CopyStep, ExecuteStep, MergedStep, Node, Step, moves
+from ipu_teach.cost.exchange import edge_requests, joined
+from ipu_teach.errors import counted
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.types import Array
 
@@ -40,6 +45,7 @@ class _Merger:
         self.graph, self.steps = graph, steps
         self.kept: list[Step] = []
         self._numbers: dict[tuple[int, ...], int] = {}
+        self._bytes: dict[int, tuple[tuple[Array, Array], ...]] = {}
 
     def node(self, node: Node) -> Node:
         if node.step >= 0:
@@ -50,28 +56,66 @@ class _Merger:
     def _number(self, members: tuple[int, ...]) -> int:
         if members not in self._numbers:
             self._numbers[members] = len(self.kept)
+            first = self.steps[members[0]]
             copies = tuple(step for step in map(self.steps.__getitem__, members) if isinstance(step, CopyStep))
-            self.kept.append(MergedStep(copies) if len(members) > 1 else self.steps[members[0]])
+            if len(members) > 1:
+                first = replace(first, copies=copies) if isinstance(first, ExecuteStep) else MergedStep(copies)
+            self.kept.append(first)
         return self._numbers[members]
 
     def _parts(self, children: Sequence[Node]) -> Iterator[Node]:
         """The parts of a Sequence, runs of copies as one."""
+        before: list[Node] = []  # the compute set that stands there
+        done = 0
         for may, found in groupby(children, self._may_merge):
-            if not may:
-                yield from map(self.node, found)
-                continue
             copies = list(found)
+            done += len(copies)
+            if not may:
+                before = copies[-1:] if self._touched(copies[-1]) and done < len(children) else []
+                yield from map(self.node, copies[: len(copies) - len(before)])
+                continue
             sides = [moves(self.steps[copy.step])[0] for copy in copies]
             read, written = (_pieces([pair[side] for pair in sides]) for side in (0, 1))
             first = 0
             while first < len(copies):
                 count = _apart(read, written, first, len(copies))
                 run, first = copies[first : first + count], first + count
-                yield self._together(run) if count > 1 else self.node(run[0])
+                if before:
+                    stays = self._disturbing(read, written, (*before, *children[done : done + 1]))
+                    yield self._together([*before, *(copy for copy, its in zip(run, stays, strict=False) if not its)])
+                    before, run = [], [copy for copy, its in zip(run, stays, strict=False) if its]
+                if run:
+                    yield self._together(run)
+
+    def _disturbing(self, read: Pieces, written: Pieces, around: Sequence[Node]) -> Array:
+        """bool: which copies read what a compute set among the nodes writes, or write what it reads or writes."""
+        found = np.zeros(len(read[0]) - 1, bool)
+        for touched in filter(None, map(self._touched, around)):
+            found |= _meeting(read, *touched[1]) | _meeting(written, *touched[0]) | _meeting(written, *touched[1])
+        return found
 
     def _together(self, run: list[Node]) -> Node:
-        number = self._number(tuple(copy.step for copy in run))
-        return Node("Copy", several(len(run), run[0].name), tuple(replace(copy, step=-1) for copy in run), step=number)
+        """One step: of several copies, or of a compute set and the copies that go with it."""
+        first, number = run[0], self._number(tuple(part.step for part in run))
+        if len(run) == 1:
+            return replace(first, step=number)
+        if first.kind != "Execute":
+            return Node("Copy", several(len(run), first.name), tuple(replace(copy, step=-1) for copy in run), step=number)
+        name = f"{first.name}, with {counted(len(run) - 1, 'copy', 'copies')}"
+        return replace(first, name=name, children=tuple(replace(copy, step=-1) for copy in run[1:]), step=number)
+
+    def _touched(self, node: Node) -> tuple[tuple[Array, Array], ...]:
+        """(start, stop) of the bytes that the compute set of a node reads, and of those that it writes; () if it has none."""
+        step = self.steps[node.step] if node.step >= 0 else None
+        if not isinstance(step, ExecuteStep):
+            return ()
+        if node.step not in self._bytes:
+            compute_set = self.graph.compute_sets[step.compute_set]
+            (_, *read), (_, *written) = (edge_requests(self.graph, compute_set, kind) for kind in ("output", "input"))
+            if step.out is not None:
+                written = [np.append(one, more) for one, more in zip(written, step.out.byte_extent(), strict=True)]
+            self._bytes[node.step] = joined(*read), joined(*written)
+        return self._bytes[node.step]
 
     def _may_merge(self, node: Node) -> bool:
         """True for a copy whose two sides lie on one IPU."""
@@ -86,6 +130,13 @@ class _Merger:
 def _pieces(tensors: Sequence[Tensor]) -> Pieces:
     start, stop = zip(*(tensor.byte_extent() for tensor in tensors), strict=True)
     return np.cumsum([0, *map(len, start)]), np.concatenate(start), np.concatenate(stop)
+
+
+def _meeting(pieces: Pieces, start: Array, stop: Array) -> Array:
+    """bool: which tensors have a byte in common with one of the disjoint, ascending [start, stop)."""
+    at, low, high = pieces
+    met = np.cumsum(np.append(0, np.searchsorted(start, high) > np.searchsorted(stop, low, "right")))
+    return met[at[1:]] > met[at[:-1]]
 
 
 def _apart(read: Pieces, written: Pieces, first: int, end: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated
@@ -29,17 +29,23 @@ from ipu_teach.compile.programs import (
 )
 from ipu_teach.cost.codelets import UNKNOWN, column_of, depends_on_data, vertex_cycles
 from ipu_teach.cost.exchange import Traffic, copy_traffic, reads, total_of, writes
-from ipu_teach.cost.host import host_cycles, host_traffic, with_host
+from ipu_teach.cost.host import host_cycles, host_links, host_traffic, with_host
 from ipu_teach.cost.memory import MemoryLedger, check, ledger
 from ipu_teach.cost.merge import several
 from ipu_teach.cost.schedule import busiest_worker
 from ipu_teach.errors import InvalidMachineModelError, MissingPerfEstimateError
-from ipu_teach.graph import DataStream, Tensor
+from ipu_teach.graph import DataStream
 from ipu_teach.graph.source import in_words
 from ipu_teach.program import SyncType
-from ipu_teach.schema import PerTile, key, keyed, rounded_up
+from ipu_teach.schema import MOST, Codec, PerTile, key, keyed, numbers, rounded_up
 from ipu_teach.target import Target
 from ipu_teach.types import Array
+
+# In a file a list; a number where there is one IPU, and in older files, which do not say how it was shared.
+HOST_LINKS = Codec(
+    lambda v, _: v[0] if len(v) == 1 else list(v),
+    lambda part: numbers().read(part) if isinstance(part.value, list) else (part.whole(0, MOST),),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +54,8 @@ class StepCost:
 
     The step's phases follow each other: sync, exchange in, compute, exchange out; or sync, and the host's transfer with the
     exchange that rearranges it. Each lasts as long as its slowest tile; what another tile waits meanwhile counts as sync, as
-    Poplar's profile books it.
+    Poplar's profile books it. Of several IPUs this is what they take together; how long each is kept, `by_ipu` says.
+    `host_links`: bytes on the host link of each IPU; on one if that is all that is known.
     """
 
     kind: str
@@ -61,8 +68,13 @@ class StepCost:
     compute_cycles: Annotated[PerTile, key("compute")]
     active_cycles: Annotated[PerTile, key("active")]
     host_cycles: Annotated[int, rounded_up(), key("host")]
-    host_bytes: int
+    host_links: Annotated[tuple[int, ...], HOST_LINKS, key("host_bytes")]
     unknown: tuple[str, ...] = ()
+
+    @property
+    def host_bytes(self) -> int:
+        """Bytes between host and device."""
+        return sum(self.host_links)
 
     @property
     def compute_duration(self) -> int:
@@ -82,6 +94,22 @@ class StepCost:
         most = self.compute_duration
         return float(self.compute_cycles.mean() / most) if most else 0.0
 
+    def by_ipu(self, external: bool, vertices: Iterable[Array], target: Target) -> Array:
+        """int64[ipus]: how long one execution keeps each IPU, 0 for one that has no part in it.
+
+        An IPU takes part if a tile of it moves something or has one of the `vertices`, of which the tiles are given. What
+        concerns no tile, such as an internal sync, every IPU does for itself.
+        """
+        if external or target.num_ipus == 1:
+            return np.full(target.num_ipus, self.cycles)
+        busy = [self.compute_cycles, *(t.received + t.sent + t.stayed for t in self.exchange)]
+        here = np.any([part.reshape(target.num_ipus, -1).any(axis=1) for part in busy], axis=0)
+        for tiles in vertices:
+            here[tiles // target.tiles_per_ipu] = True
+        phases = [self.compute_cycles, *(t.done(target) for t in self.exchange)]
+        lasts = sum(part.reshape(target.num_ipus, -1).max(axis=1) for part in phases)
+        return np.where(here | ~here.any(), self.sync_cycles + lasts, 0)
+
     def at(self, target: Target, sync_cycles: int) -> StepCost:
         """The same step with another sync, and its exchanges and the host's transfer at the rates of `target`."""
         per_tile = [t.tile_cycles(target) for t in self.exchange]
@@ -91,7 +119,7 @@ class StepCost:
             exchange_cycles=np.sum(per_tile, axis=0) if per_tile else self.exchange_cycles,
             exchange_duration=sum(int(c.max(initial=0)) for c in per_tile),
             global_exchange_cycles=sum(t.link_cycles(target) for t in self.exchange),
-            host_cycles=host_cycles(self.host_bytes, target),
+            host_cycles=host_cycles(self.host_links, target),
         )
 
 
@@ -102,6 +130,7 @@ class CostModel:
         self.compiled = compiled
         self.target: Target = compiled.graph.target
         self._steps: dict[int, StepCost] = {}
+        self._by_ipu: dict[int, tuple[bool, Array]] = {}
         self._exchanges: dict[object, tuple[Traffic, ...]] = {}  # what moves, which no rate changes
 
     def at(self, target: Target) -> CostModel:
@@ -215,6 +244,7 @@ class CostModel:
         unknown = {g.table.codelet.__name__ for i, g in enumerate(self.compiled.groups[compute_set.id])
                    if g.trace.stopped and UNKNOWN in vertex_cycles(g, target, measured.get(i))}  # fmt: skip
         return self._cost(
+            step,
             "Execute",
             compute_set.name,
             exchange,
@@ -230,49 +260,63 @@ class CostModel:
             case CopyStep() | MergedStep():
                 return self._copy(step, exchange)
             case RemoteCopyStep():
-                return self._cost("RemoteCopy", step.buffer.handle, exchange, host_bytes=_size(step.tensor))
+                return self._cost(step, "RemoteCopy", step.buffer.handle, exchange)
             case PrintStep():
-                return self._cost("PrintTensor", step.title, exchange, host_bytes=_size(step.tensor))
+                return self._cost(step, "PrintTensor", step.title, exchange)
             case SyncStep():
-                sync = self._sync(step.sync_type is not SyncType.INTERNAL)
-                return self._cost("Sync", step.sync_type.value, exchange, sync=sync)
+                return self._cost(step, "Sync", step.sync_type.value, exchange)
             case UndefStep():
-                return self._cost("WriteUndef", step.tensor.graph.describe(step.tensor), exchange, sync=0)
+                return self._cost(step, "WriteUndef", step.tensor.graph.describe(step.tensor), exchange, sync=0)
             case AbortStep():
-                return self._cost("Abort", step.message, exchange, sync=0)
+                return self._cost(step, "Abort", step.message, exchange, sync=0)
             case StampStep():
-                return self._cost("CycleStamp", step.tensor.graph.describe(step.tensor), exchange, sync=0)
+                return self._cost(step, "CycleStamp", step.tensor.graph.describe(step.tensor), exchange, sync=0)
 
     def _sync(self, external: bool) -> int:
         """Cycles of one sync: of one IPU, or of all."""
         return self.target.internal_sync_cycles + (self.target.external_sync_cycles if external else 0)
 
+    def by_ipu(self, number: int) -> tuple[bool, Array]:
+        """(whether all IPUs take part in step `number` together; int64[ipus]: how long one execution keeps each)."""
+        if number not in self._by_ipu:
+            found, external = self.compute_set(number), self.external(self.compiled.steps[number], self.exchange(number))
+            tiles = [] if found is None else [table.tiles for table in found.tables]
+            self._by_ipu[number] = external, self.step(number).by_ipu(external, tiles, self.target)
+        return self._by_ipu[number]
+
+    def external(self, step: Step, exchange: tuple[Traffic, ...]) -> bool:
+        """Whether all IPUs take part in a step together."""
+        if isinstance(step, SyncStep):
+            return step.sync_type is not SyncType.INTERNAL
+        return self.target.num_ipus > 1 and (with_host(step) is not None or any(t.links.any() for t in exchange))
+
     def _copy(self, step: CopyStep | MergedStep, exchange: tuple[Traffic, ...]) -> StepCost:
         for side in (step.source, step.destination) if isinstance(step, CopyStep) else ():
             if isinstance(side, DataStream):
-                return self._cost("StreamCopy", side.handle, exchange, host_bytes=_size(side))
-        return self._cost("Copy", _name(step), exchange)
+                return self._cost(step, "StreamCopy", side.handle, exchange)
+        return self._cost(step, "Copy", _name(step), exchange)
 
     def exchange(self, number: int) -> tuple[Traffic, ...]:
         """What step `number` moves between tiles, found once for all rates."""
         step = self.compiled.steps[number]
-        key = step.compute_set if isinstance(step, ExecuteStep) else step
+        key = (step.compute_set, step.copies) if isinstance(step, ExecuteStep) else step
         if key not in self._exchanges:
             self._exchanges[key] = exchange_of(self.compiled.graph, step)
         return self._exchanges[key]
 
     def _cost(
         self,
+        step: Step,
         kind: str,
         name: str,
         exchange: tuple[Traffic, ...],
         compute: Array | None = None,
         active: Array | None = None,
-        host_bytes: int = 0,
         unknown: tuple[str, ...] = (),
         sync: int | None = None,
     ) -> StepCost:
-        target = self.target
+        target, transfer = self.target, with_host(step)
+        host = (0,) if transfer is None else host_links(self.compiled.graph, transfer[0])
         none = np.zeros(target.num_tiles, np.int64)
         per_tile = [t.tile_cycles(target) for t in exchange]
         copies = [t.copy_cycles(target) for t in exchange]  # within tiles
@@ -280,15 +324,15 @@ class CostModel:
         return StepCost(
             kind,
             name,
-            self._sync(target.num_ipus > 1) if sync is None else sync,
+            self._sync(self.external(step, exchange)) if sync is None else sync,
             exchange,
             np.sum(per_tile, axis=0) if per_tile else none,
             sum(t.duration(target) for t in exchange),
             sum(links),
             sum((busy for busy, _ in copies), none if compute is None else compute),
             sum((worked for _, worked in copies), none if active is None else active),
-            host_cycles(host_bytes, target),
-            host_bytes,
+            host_cycles(host, target),
+            host,
             unknown,
         )
 
@@ -322,17 +366,12 @@ def exchange_of(graph: FrozenGraph, step: Step) -> tuple[Traffic, ...]:
     """What a step moves between tiles: of a compute set what comes before it, and what leaves after."""
     if isinstance(step, ExecuteStep):
         compute_set = graph.compute_sets[step.compute_set]
-        return reads(graph, compute_set), writes(graph, compute_set)
+        return reads(graph, compute_set, moves(step)), writes(graph, compute_set)
     transfer = with_host(step)
     if transfer is not None:
         return (host_traffic(graph, *transfer),)
     copies = moves(step)
     return (copy_traffic(graph, copies),) if copies else ()
-
-
-def _size(data: Tensor | DataStream) -> int:
-    """Bytes of one transfer."""
-    return data.num_elements * data.dtype.size
 
 
 def _name(step: CopyStep | MergedStep) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from ipu_teach.cost.model import StepCost
 from ipu_teach.target import Target
 from ipu_teach.types import Array
@@ -22,17 +24,20 @@ class Phase:
     exchange: int = -1
 
 
-def phases(step: StepCost, target: Target, host_first: bool = False) -> tuple[Phase, ...]:
+def phases(step: StepCost, target: Target, host_first: bool = False, ipu: int | None = None) -> tuple[Phase, ...]:
     """The phases of `step` that take any time; together they last `step.cycles`.
 
     What is exchanged before the vertices or the copies of a step work comes first, what they leave behind after. With
-    `host_first` data comes from the host, and the exchange brings it to its place; else the host comes last.
+    `host_first` data comes from the host, and the exchange brings it to its place; else the host comes last. With `ipu` the
+    phases of that IPU alone, in which other tiles have no part: those of its row, for a step that is not external.
     """
-    busy = [t.tile_cycles(target) for t in step.exchange]
-    moves = [
-        Phase(EXCHANGE, t.duration(target), b, number) for number, (t, b) in enumerate(zip(step.exchange, busy, strict=True))
-    ]
-    work = Phase(COMPUTE, step.compute_duration, step.compute_cycles)
+    own = np.arange(target.num_tiles) // target.tiles_per_ipu == ipu if ipu is not None else np.array(True)
+
+    def phase(kind: str, done: Array, busy: Array, exchange: int = -1) -> Phase:
+        return Phase(kind, int(np.max(done, where=own, initial=0)), np.where(own, busy, 0), exchange)
+
+    moves = [phase(EXCHANGE, t.done(target), t.tile_cycles(target), number) for number, t in enumerate(step.exchange)]
+    work = phase(COMPUTE, step.compute_cycles, step.compute_cycles)
     host = Phase(HOST, step.host_cycles)
     before, after = ([host], []) if host_first else ([], [host])
     links = Phase(LINKS, step.global_exchange_cycles)

@@ -8,6 +8,8 @@ graphcore/examples plans with ceil(vertices / 6) x 6 x cycles; LBM's published p
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from ipu_teach.graph.tile_map import order_of
@@ -33,14 +35,31 @@ def busiest_worker(cycles: Array, tiles: Array, num_tiles: int, num_workers: int
     equal = low == high
     busiest[used[equal]] = -(-count[used[equal]] // num_workers) * low[equal]
     uneven = used[~equal]
-    # Uneven tiles advance together, one vertex of each at a time.
-    free = np.zeros((len(uneven), num_workers), np.int64)
-    for rank in range(int(count[uneven].max(initial=0))):
-        going = np.flatnonzero(count[uneven] > rank)
-        worker = np.argmin(free[going], axis=1)
-        free[going, worker] += cycles[first[uneven[going]] + rank]
-    busiest[uneven] = free.max(axis=1, initial=0)
+    for going, _, started, vertices in in_turn(cycles, first[uneven], count[uneven], num_workers):
+        busiest[uneven[going]] = np.maximum(busiest[uneven[going]], started + cycles[vertices])
     return busiest
+
+
+def in_turn(cycles: Array, first: Array, count: Array, num_workers: int) -> Iterator[tuple[Array, Array, Array, Array]]:
+    """Tiles advance together, one vertex of each at a time: (which tiles go on, the worker of each, the worker cycles after
+    which it starts, which vertex). Those of tile i are `cycles[first[i]:first[i] + count[i]]`."""
+    free = np.zeros((len(count), num_workers), np.int64)
+    for rank in range(int(count.max(initial=0))):
+        going = np.flatnonzero(count > rank)
+        worker, vertices = np.argmin(free[going], axis=1), first[going] + rank
+        yield going, worker, free[going, worker], vertices
+        free[going, worker] += cycles[vertices]
+
+
+def shared_out(cycles: Array, num_workers: int) -> tuple[Array, Array]:
+    """(worker, worker cycles after which it starts), int64 each, of every vertex of one tile, in the order in which they
+    start."""
+    turns = [
+        (worker[0], start[0])
+        for _, worker, start, _ in in_turn(cycles, np.zeros(1, np.int64), np.array([len(cycles)]), num_workers)
+    ]
+    found = np.array(turns, np.int64).reshape(-1, 2)
+    return found[:, 0], found[:, 1]
 
 
 def even_tile_cycles(num_vertices: int, cycles: int, num_workers: int) -> int:

@@ -86,8 +86,8 @@ class Access:
         self._stored: list[Bytes] = []
         if isinstance(step, p.ExecuteStep):
             self._execute(step)
-        else:
-            self._move(step)
+        for part in step.copies if isinstance(step, (p.ExecuteStep, p.MergedStep)) else (step,):
+            self._move(part)
         self.looks += [region for region, _ in self.reads]
         self.sources: frozenset[int] = frozenset().union(*(region.touches for region, _ in self.reads))
         self.stores = definedness.region(*self._stored)
@@ -102,9 +102,6 @@ class Access:
 
     def _move(self, step: p.Step | p.Node) -> None:
         match step:
-            case p.MergedStep():
-                for copy in step.copies:
-                    self._move(copy)
             case p.Node(predicate=Tensor() as predicate):
                 self._read(predicate, f"{step.kind} looks at")
             case p.CopyStep(source=source, destination=target):

@@ -33,8 +33,9 @@ from ipu_teach.errors import (
 )
 from ipu_teach.graph.graph import DataStream, Graph, HostAccess
 from ipu_teach.graph.layouts import is_whole
+from ipu_teach.graph.tensor import Tensor
 from ipu_teach.program import Program
-from ipu_teach.report import Profile, ProgramRun, Report, StepLog, print_profile_summary, tracepoint
+from ipu_teach.report import Profile, ProgramRun, Recording, Report, StepLog, print_profile_summary, tracepoint
 from ipu_teach.report.compiled import CompiledProfile
 from ipu_teach.report.host import ENGINE, TIMELINE
 from ipu_teach.report.settings import InstrumentationSettings
@@ -130,6 +131,7 @@ class Engine(WithoutSome):
         self._recording &= self._options["debug.computeInstrumentationLevel"] != "Off"
         self._log = StepLog()
         self._current: ProgramRun | None = None
+        self._values: Recording | None = None
         self._print_to: TextIO | None = None
         self._blas = one_blas_thread()
 
@@ -161,6 +163,8 @@ class Engine(WithoutSome):
             self._compiled, self._cost, self._feeds, self._drains, self._backend, self._how, behaviour, seed
         )
         self._machine.print_to = self._print_to
+        if self._values is not None:
+            self._machine.record(self._values)
         self._device = device
         self._ticket = device.program = object()
         self._log.forget()
@@ -237,6 +241,8 @@ class Engine(WithoutSome):
                 self._log.note(replace(self._current, last=self._log.total + len(ran)))
                 self._log.add(ran)
             self._current = None
+            if self._values is not None:
+                self._values.report = self.report
 
     def _refuse_while_running(self, call: str) -> None:
         if self._running:
@@ -354,6 +360,19 @@ class Engine(WithoutSome):
             self._machine.print_to = stream
 
     # The profile
+
+    def record(self, *tensors: Tensor, most: int = 100_000) -> Recording:
+        """Record the values of `tensors` from the next run on, for `show.run`: what they hold, and what each step changes.
+
+        The `Recording` that it returns grows as the engine runs, until it holds `most` steps and changed elements together;
+        it says how many steps came later. Recording anew replaces it, and `load` begins it anew. At most 65,536 elements.
+        A run that is recorded is slower; one that is not loses nothing. Raises `InvalidOptionError`.
+        """
+        self._refuse_while_running("record()")
+        self._values = Recording(self._compiled, tensors, most)
+        if self._machine is not None:
+            self._machine.record(self._values)
+        return self._values
 
     @property
     def report(self) -> Report:

@@ -37,8 +37,8 @@ from ipu_teach.graph.registers import Registers
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.program import PrintTensorFmt
-from ipu_teach.report.log import StepLog
-from ipu_teach.types import Array, from_quarter
+from ipu_teach.report.recording import HOST, Recording
+from ipu_teach.types import Array, from_quarter, poison
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Machine:
         self._latest: dict[int, tuple[int, list[Array]]] = {}  # by step: the number of its last execution, and its cycles
         self.memory = Memory(compiled.graph, backend)
         self.remote = StreamingMemory(compiled.remote_buffers, self.memory, how.reads)
-        self._ran: array[int] = array("i")
+        self.steps_run: array[int] = array("i")  # the number of every step of the run that is going on, in order
         self.print_to: TextIO | None = None
         self._feeds, self._drains = feeds, drains
         # A joined product would depend on how many threads share it.
@@ -93,47 +93,62 @@ class Machine:
         self._defined = Definedness(compiled, self.memory.poison) if how.reads else None
         # Where scalar loops mark what they store; without checks nobody looks.
         self._marks = np.zeros(compiled.graph.memory_bytes, bool) if self._defined is None else self._defined.defined
-        self._past = StepLog(0)  # the steps of earlier runs, by their counts
-        self._clock = (0, 0.0)  # steps summed up so far, and their modelled cycles
+        # Steps of earlier runs; the clock of each IPU, after so many steps of this run.
+        self._past, self._clock, self._told = 0, np.zeros(target.num_ipus, np.int64), 0
+        self._stamps = any(isinstance(step, p.StampStep) for step in compiled.steps)
         self._actions = [self._bind(number, step) for number, step in enumerate(compiled.steps)]
         self._programs: dict[int, Action] = {}
+        self._recording: Recording | None = None
+
+    def record(self, recording: Recording) -> None:
+        """Let `recording` see memory after every step from now on."""
+        self._recording = recording
+        self._programs.clear()  # their steps are built for nobody who looks
+        recording.begin(self.num_steps, self._look)
+
+    def _look(self, tensor: Tensor) -> tuple[Array, Array]:
+        """(the values of a tensor, which of its elements are written: without checks, those that do not hold the poison)."""
+        values = self.host_read(tensor)
+        if self._defined is not None:
+            return values, self._defined.defined[tensor.positions() * tensor.dtype.size]
+        bits = f"u{tensor.dtype.size}"
+        return values, values.view(bits) != np.array(poison(tensor.dtype), tensor.dtype.numpy).view(bits)
 
     def run(self, index: int) -> None:
         """Run program `index` from its start to its end."""
         if index not in self._programs:
             self._programs[index] = build(self.compiled.programs[index], self._leaf, self._predicate)
+        if self._recording is not None:
+            self._recording.note(HOST)
         try:
             self._programs[index]()
         finally:
             self._settle()
 
     def take_steps(self) -> array[int]:
-        """The steps of the run that is over. The machine goes on with their counts alone."""
+        """The steps of the run that is over."""
+        self._meet()
         ran = self.steps_run[:]
-        del self._ran[:]  # in place: every step has the list's own append
-        self._past.add(ran)
-        self._clock = (0, 0.0)
+        del self.steps_run[:]  # in place: every step has the list's own append
+        self._past, self._told = self._past + len(ran), 0
         return ran
 
     @property
     def num_steps(self) -> int:
         """Steps that ran since load."""
-        return self._past.total + len(self._ran)
+        return self._past + len(self.steps_run)
 
-    @property
-    def steps_run(self) -> array[int]:
-        """The number of every step of the run that is going on, in order."""
-        return self._ran
+    def cycles(self) -> Array:
+        """int64[ipus]: modelled cycles since load, by the clock of each IPU."""
+        new, self._told = self.steps_run[self._told :], len(self.steps_run)
+        for external, lasts in map(self.cost.by_ipu, new):
+            self._clock = (self._clock.max() if external else self._clock) + lasts
+        return self._clock
 
-    def cycles(self) -> float:
-        """Modelled cycles since load."""
-        done, total = self._clock
-        ran, cost = self.steps_run, self.cost
-        if not done:
-            total = sum(int(n) * cost.step(number).cycles for number, n in enumerate(self._past.more) if n)
-        total += sum(cost.step(step).cycles for step in ran[done:])
-        self._clock = (len(ran), total)
-        return total
+    def _meet(self) -> None:
+        """All IPUs wait for each other, which matters to stamps alone."""
+        if self._stamps:
+            self._clock[:] = self.cycles().max()
 
     @property
     def cost(self) -> CostModel:
@@ -145,7 +160,7 @@ class Machine:
 
     def _write_down(self, number: int) -> None:
         """Note an execution of step `number` whose cycles depend on data."""
-        self._ran.append(self._measure(number, self._cycles[number]))
+        self.steps_run.append(self._measure(number, self._cycles[number]))
 
     def _measure(self, number: int, cycles: dict[int, tuple[Array, Array]]) -> int:
         """The number under which an execution of step `number` stands, with these cycles of its vertices."""
@@ -159,7 +174,7 @@ class Machine:
             assert isinstance(step, p.ExecuteStep)
             copies = {group: array[np.argsort(order)].astype(np.int32) for group, (array, order) in cycles.items()}
             self._measured[key] = len(self.compiled.steps) + len(self._measured_steps)
-            self._measured_steps.append(p.MeasuredStep(step.compute_set, step.out, copies))
+            self._measured_steps.append(p.MeasuredStep(step.compute_set, step.out, step.copies, copies))
         self._latest[number] = self._measured[key], [array.copy() for array in now]
         return self._measured[key]
 
@@ -182,9 +197,10 @@ class Machine:
     def _leaf(self, number: int) -> Action:
         """Run a step and write its number down; the first time, check what it reads."""
         action = self._actions[number]
-        note = self._write_down if self._cycles.get(number) else self._ran.append
+        note = self._write_down if self._cycles.get(number) else self.steps_run.append
         defined = self._defined
         checked: set[int] = set() if defined is None else defined.checked
+        recording = self._recording
 
         def run() -> None:
             if defined is None or number in checked:
@@ -195,14 +211,21 @@ class Machine:
                 defined.after(number)
             note(number)
 
-        return run
+        if recording is None:
+            return run
+        return partial(run_all, [(run, ()), (lambda: recording.note(self.steps_run[-1]), ())])
 
     def _predicate(self, node: p.Node) -> Callable[[], int]:
         assert node.predicate is not None
-        read, defined = single(self.memory, node.predicate), self._defined
+        value, defined = single(self.memory, node.predicate), self._defined
+
+        def met() -> int:
+            self._meet()
+            return value()
+
+        read = met if self._stamps else value
         if defined is None:
             return read
-
         number = defined.add(node)
 
         def checked_read() -> int:
@@ -300,7 +323,7 @@ class Machine:
         out = step.out
         if out is not None:
             calls = [*calls, (lambda: self.memory.write(out, xp.all_of(answers)), ())]
-        return partial(run_all, calls), measured
+        return partial(run_all, [*calls, *((self._bind_copy(copy), ()) for copy in step.copies)]), measured
 
     def _site(self, group: Group, compute_set: str) -> Site:
         """Where `group` is bound, as numbers behave now."""
@@ -374,7 +397,8 @@ class Machine:
         return stop
 
     def _stamp(self, step: p.StampStep) -> None:
-        cycles = round(self.cycles())
+        tile = self.compiled.graph.tile_map.at(step.tensor.positions()[0] * step.tensor.dtype.size)
+        cycles = int(self.cycles()[tile // self.cost.target.tiles_per_ipu])
         if step.since is not None:
             low, high = self.memory.read(step.since).tolist()
             cycles -= low + (high << 32)

@@ -35,15 +35,17 @@ class Memory:
     def flat(self, dtype: type[DType]) -> Array:
         """The whole memory as elements of `dtype`."""
         if dtype not in self._flat:
-            whole = len(self.bytes) // dtype.size * dtype.size
-            self._flat[dtype] = self.bytes[:whole].view(dtype.numpy)
+            length = len(self.bytes) // dtype.size * dtype.numpy.itemsize
+            # float64 in place of FLOAT or HALF, which is longer, has a row of its own: see lessons/double.py
+            row = self.bytes if length <= len(self.bytes) else np.zeros(length, np.uint8)
+            self._flat[dtype] = row[:length].view(dtype.numpy)
         return self._flat[dtype]
 
     def view(self, dtype: type[DType], offset: int, layout: Layout) -> Array | None:
         """The elements of a layout in place, or None where they have no strides."""
         if layout.strides is None or layout.size == 0:
             return None
-        strides = tuple(s * dtype.size for s in layout.strides)
+        strides = tuple(s * dtype.numpy.itemsize for s in layout.strides)
         view: Array = self.backend.as_strided(self.flat(dtype)[offset:], layout.shape, strides)
         return view
 
@@ -59,8 +61,7 @@ class Memory:
     def read(self, tensor: Tensor) -> Array:
         """A copy of a tensor's elements, in its shape, as a numpy array."""
         view = self.view(tensor.dtype, tensor.offset, tensor.layout)
-        here = self.flat(tensor.dtype)[self.backend.array(tensor.positions())] if view is None else view
-        return self.backend.to_host(here)
+        return self.backend.to_host(self.flat(tensor.dtype)[self.backend.array(tensor.positions())] if view is None else view)
 
     def poison(self, tensor: Tensor) -> None:
         """Put what unwritten memory holds into a tensor."""

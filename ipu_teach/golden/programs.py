@@ -115,12 +115,6 @@ def growing(target: Target, times: int = 5) -> list[float]:
     return [block.cycles for block in engine.report.execution.blocks()]
 
 
-def buffered(target: Target) -> tuple[Report, dict[str, object]]:
-    """A hundred operations in a loop, and how to ask for the blocks that a buffer of 1,000 bytes keeps of them."""
-    graph, loop = operations(target, 1)
-    return profile(graph, Repeat(100, loop)), {"tile": 0, "program_filter": "^op1$", "buffer_bytes": 1000}
-
-
 # --- one vertex, run --------------------------------------------------------------------------------------------------
 
 

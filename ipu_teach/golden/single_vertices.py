@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from ipu_teach.compile import compile_graph
 from ipu_teach.cost import vertices
-from ipu_teach.cost.codelets import trace_cycles
 from ipu_teach.cost.vertices.parts import SUPERVISOR_OVERHEAD
-from ipu_teach.golden.programs import machine
+from ipu_teach.golden.programs import machine, one_vertex
 from ipu_teach.golden.row import MODEL, SILICON, Row, not_modelled
 from ipu_teach.golden.tut6 import DotProduct, dot_cycles
-from ipu_teach.graph import Graph, Vertex
-from ipu_teach.program import Execute
+from ipu_teach.graph import Vertex
 from ipu_teach.target import BY_HAND
-from ipu_teach.types import FLOAT, HALF
+from ipu_teach.types import HALF
 
 NOTEBOOK = "graphcore-research/tessellate-ipu, notebook IPU Peak Flops"
 TUTORIALS = "graphcore/examples, tutorials/poplar/tut5_matrix_vector and tut6_matrix_vector_opt"
@@ -38,15 +35,9 @@ def amp() -> list[Row]:
 
 
 def traced_cycles(codelet: type[Vertex], elements: int, prices: str = BY_HAND) -> int:
-    """Worker cycles of one vertex with vectors of `elements` FLOAT, counted from its trace."""
-    graph = Graph(machine("ipu2", codelet_prices=prices))
-    fields = {f.name: graph.add_variable(FLOAT, (elements,) * f.depth) for f in codelet.fields.values()}
-    compute_set = graph.add_compute_set("one")
-    graph.set_tile_mapping(graph.add_vertex(compute_set, codelet, fields), 0)
-    for tensor in fields.values():
-        graph.set_tile_mapping(tensor, 0)
-    (group,) = compile_graph(graph, [Execute(compute_set)]).groups[compute_set.id]
-    return trace_cycles(group.trace, graph.target)
+    """Worker cycles of one vertex with vectors of `elements` numbers, counted from its trace."""
+    shapes = {field.name: (elements,) * field.depth for field in codelet.fields.values()}
+    return one_vertex(codelet, shapes, codelet_prices=prices) // machine("ipu2").num_worker_contexts
 
 
 def guesses() -> list[Row]:

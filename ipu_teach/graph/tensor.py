@@ -9,7 +9,7 @@ Positions count elements of the tensor's own dtype in the one flat memory of the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO, overload
@@ -52,7 +52,8 @@ class Tensor(WithoutSome, WithoutValue):
     """A view of elements of one dtype. It holds no values: only Copy and Execute move data.
 
     `shape`: a tuple of ints; `element_type`: its dtype. Index and slice it as in numpy (integers, slices, `...`). `a == b` says
-    whether two tensors are the same view. What Python asks of a number raises `DeviceValueError`.
+    whether two tensors are the same view. What Python asks of a number or a list raises `DeviceValueError`: instead of a loop
+    over a tensor there is `tensor[i] for i in range(len(tensor))`.
     """
 
     __slots__ = ("offset", "form")
@@ -114,9 +115,6 @@ class Tensor(WithoutSome, WithoutValue):
                 where: {self!r}
                 next:  give it a dimension: tensor.reshape(1).""")
         return self.shape[0]
-
-    def __iter__(self) -> Iterator[Tensor]:
-        return (self[i] for i in range(len(self)))
 
     _line = staticmethod(lambda: in_words(caller()))
 

@@ -5,7 +5,7 @@
 `exercise` says what an exercise is, `lesson01` and its like hold those of a lesson, `judging` what all checks share.
 """
 
-from ipu_teach.lessons.desk import check, given, hint, predict
+from ipu_teach.lessons.desk import check, given, hint, predict, share, verify
 from ipu_teach.lessons.overview import progress
 
-__all__ = ["check", "given", "hint", "predict", "progress"]
+__all__ = ["check", "given", "hint", "predict", "progress", "share", "verify"]

@@ -14,15 +14,18 @@ from ipu_teach.lessons.exercise import Exercise, find_exercise, find_question, r
 from ipu_teach.lessons.gaps import names_needed, reference
 from ipu_teach.lessons.judging import Kind, is_blank
 from ipu_teach.lessons.panel import Panel
+from ipu_teach.lessons.shared import Shared, parsed
 from ipu_teach.lessons.state import Record, learned
 
 _passed: dict[str, Any] = {}  # the answers that passed in this kernel, by exercise
 _handed_out: dict[str, Any] = {}  # the reference answers that given() returned
+_shared: dict[str, Shared | None] = {}  # the lines of those that passed
 
 
 MOST_COUNTED = 10**6  # of attempts, so that the file stays small
 SIGNS = {Kind.PASSED: "✓", Kind.NOT_YET: "✗", Kind.NOT_ATTEMPTED: "○", Kind.ERROR: "!", Kind.UNJUDGED: "?"}
 
+WASH = "#1a985030"  # behind the heading of what passed: light enough for the words, dark page or light
 TINTS = {Kind.PASSED: "#1a9850", Kind.NOT_YET: "#d9830a", Kind.ERROR: "#d1495b"}  # seen on light pages and on dark ones
 
 
@@ -31,6 +34,7 @@ class Verdict(Panel):
     """What check() found. True if the answer passed."""
 
     kind: Kind = Kind.NOT_ATTEMPTED
+    shared: Shared | None = None
 
     def __bool__(self) -> bool:
         return self.kind is Kind.PASSED
@@ -38,6 +42,10 @@ class Verdict(Panel):
     @property
     def tint(self) -> str:
         return TINTS.get(self.kind, "")
+
+    @property
+    def wash(self) -> str:
+        return WASH if self else ""
 
 
 def check(name: str, *answers: Any) -> Verdict:
@@ -53,7 +61,7 @@ def check(name: str, *answers: Any) -> Verdict:
     given_out = name in _handed_out and bool(answers) and answers[0] is _handed_out[name]
     verdict = _judged(exercise, answers, given_out)
     if verdict and not given_out:
-        _passed[name] = answers[0]
+        _passed[name], _shared[name] = answers[0], verdict.shared
     if verdict.kind is not Kind.NOT_ATTEMPTED and not given_out:
         learned().change(name, lambda record: _count(record, verdict.kind))
     return verdict
@@ -77,13 +85,61 @@ def _judged(exercise: Exercise, answers: tuple[Any, ...], given_out: bool) -> Ve
         refuse_other_kinds(exercise, given)
         return exercise.judge(*given)
 
-    found = judging.judged(judge, answers)
+    found = judging.judged(judge, answers, exercise.name)
     kind, rows = found.kind, found.rows
     if kind is Kind.NOT_ATTEMPTED:
         rows = (("next", f'fill the gap; hint("{exercise.name}") helps.'),)
+    further = exercise.thought if kind is Kind.PASSED else ""
     said = f"{kind.value}, with the reference answer" if given_out and kind is Kind.PASSED else kind.value
-    filled = tuple((label, text) for label, text in rows if text)
-    return Verdict(f"{exercise.name} {exercise.title}: {said}", SIGNS[kind], filled, found.bars, kind)
+    filled = tuple((label, text) for label, text in (*rows, ("further", further)) if text)
+    return Verdict(f"{exercise.name} {exercise.title}: {said}", SIGNS[kind], filled, found.bars, kind, found.shared)
+
+
+def share(name: str) -> Panel:
+    """One line for your answer that passed: exercise, cost, what the check saw, and your code, the last two as short hashes.
+
+    Whoever has the line and your code can replay it: `verify(line, answer)`. Raises `UnknownExerciseError`.
+    """
+    exercise = find_exercise(name, "share")
+    if name not in _passed:
+        rows = (("next", f'check("{name}", …) with an answer of your own that passes; then share it.'),)
+        return Panel(f"{name} {exercise.title}: nothing to share yet", "○", rows)
+    line = _shared.get(name)
+    if line is None:
+        rows = (("next", "write your answer with def, in a cell or a file: then its code can be read."),)
+        return Panel(f"{name} {exercise.title}: the code of your answer cannot be read", "○", rows)
+    replay = (("line", f" {line}"), ("next", f"whoever has your code can replay it: verify(line, {_called(_passed[name])})."))
+    return Panel(f"{name} {exercise.title}: to share", "→", replay)
+
+
+def _called(answer: Any) -> str:
+    return judging.name_of(answer) if callable(answer) else "answer"
+
+
+def verify(line: str, *answers: Any) -> Panel:
+    """Replay an answer that somebody shared: whether it passes, costs that much, does the same and is the same code.
+
+    `answers` are as in `check`. Nothing is counted. Raises `LessonError` for what is no line of `share`.
+    """
+    claimed = parsed(line)
+    exercise = find_exercise(claimed.name, "verify")
+    head = f"{claimed.name} {exercise.title}"
+    verdict = _judged(exercise, answers, False)
+    if not verdict:
+        return Panel(
+            f"{head}: not verified", "✗", (("came", f"this answer does not pass: {verdict.kind.value}"), *verdict.rows)
+        )
+    came = verdict.shared
+    pairs = [] if came is None else [
+        ("cost", f"{claimed.figure} {claimed.unit}".strip(), f"{came.figure} {came.unit}".strip()),
+        ("what it does", claimed.digest, came.digest),
+        ("the code", claimed.code, came.code),
+    ]  # fmt: skip
+    rows = [(label, f"{said} was said, {is_} came") for label, said, is_ in pairs if said != is_]
+    if came is not None and not rows:
+        cost = f"{came.figure} {came.unit}, " if came.figure else ""
+        return Panel(f"{head}: verified", "✓", (("same", f"{cost}what it does, and the code"),))
+    return Panel(f"{head}: passes, and is not what was shared", "✗", tuple(rows) or (("code", "it cannot be read"),))
 
 
 def hint(name: str) -> Panel:

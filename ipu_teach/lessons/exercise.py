@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.errors import AnswerKindError, UnknownExerciseError, counted, did_you_mean, shown
+from ipu_teach.lessons.double import Precision
 from ipu_teach.lessons.judging import Passed, plain
 from ipu_teach.lessons.panel import number
 
@@ -22,7 +23,9 @@ class Exercise:
     """One exercise.
 
     `takes`: for each answer that check() is given, what it is: "a function", or words for a value. `judge` gets the
-    answers. `hints` go from a nudge to nearly there; the last one leaves the writing to the learner.
+    answers. `hints` go from a nudge to nearly there; the last one leaves the writing to the learner. `thought`: what is
+    said to who has solved it: one more thing to think about, or another way. `precision`: how precisely floats are asked for,
+    where whole numbers are not.
     """
 
     name: str
@@ -30,6 +33,8 @@ class Exercise:
     takes: tuple[str, ...]
     judge: Callable[..., Passed]
     hints: tuple[str, ...]
+    thought: str = ""
+    precision: Precision | None = None
 
 
 @dataclass(frozen=True)
@@ -104,9 +109,9 @@ class Lesson:
 @cache
 def catalogue() -> tuple[Lesson, ...]:
     """Every lesson that has exercises, in order."""
-    from ipu_teach.lessons import lesson01, lesson02, lesson04
+    from ipu_teach.lessons import lesson00, lesson01, lesson02, lesson04, lesson07
 
-    return (lesson01.LESSON, lesson02.LESSON, lesson04.LESSON)
+    return (lesson00.LESSON, lesson01.LESSON, lesson02.LESSON, lesson04.LESSON, lesson07.LESSON)
 
 
 def _named(name: object, kind: type[Any], what: str, call: str) -> Any:

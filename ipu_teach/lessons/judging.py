@@ -12,23 +12,29 @@ import sysconfig
 import traceback
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 from pathlib import Path
+from time import perf_counter
 from types import CodeType
 from typing import Any
 
 import numpy as np
 
+from ipu_teach.engine.scalar import run as scalar_run
 from ipu_teach.errors import LONGEST, AnswerKindError, IPUTeachError, counted, shown
 from ipu_teach.graph.source import in_words
+from ipu_teach.lessons.bound import Bound
+from ipu_teach.lessons.double import in_float64
 from ipu_teach.lessons.panel import Bars, number
+from ipu_teach.lessons.shared import Shared, line_for
 from ipu_teach.lessons.watching import TooLong, as_it_was, put_back, within
 
-TOLERANCE = 1e-6  # of the largest number of the right answer: 16 roundings to FLOAT, and a 500th of one to HALF
+TOLERANCE = 1e-6  # where none was derived, see double.py: of the largest number of the right answer
 LIMIT = 8.0  # seconds that an answer may take; what does not end at once is over within 10
 ORDINARY = "drawn"  # how the names of ordinary cases begin
+MODELLED = "modelled cycles"
 LONGEST_CALL = 96  # characters of a call as a verdict quotes it
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -50,19 +56,50 @@ Rows = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Found:
-    """How a check ended, in words."""
+    """How a check ended, in words. `shared`: of one that passed, the line that anybody can replay, if it can be made."""
 
     kind: Kind
     rows: Rows = ()
     bars: Bars | None = None
+    shared: Shared | None = None
 
 
 @dataclass(frozen=True)
 class Passed:
-    """An answer that is right: what was tried, and the cost beside its budget if there is one."""
+    """An answer that is right: what was tried, and what it costs.
+
+    `bars`: the cost beside its budget; `figure`: the cost where that is another or none: in the unit of `bound`, which is what
+    the machine can do at best, else in `unit`. `evidence`: what the check saw: numbers, arrays, reports.
+    """
 
     tried: str
     bars: Bars | None = None
+    evidence: Any = ()
+    figure: float | None = None
+    bound: Bound | None = None
+    unit: str = MODELLED
+
+    @property
+    def cost(self) -> tuple[float | None, str]:
+        """What it costs, and the unit."""
+        if self.figure is None and self.bars is not None:
+            return self.bars.yours, self.bars.unit
+        return self.figure, self.bound.unit if self.bound is not None else self.unit
+
+    def refuse_the_impossible(self) -> None:
+        """Raise `NotYet` for a cost below the bound: then it is no cost of what was asked for."""
+        yours, unit = self.cost
+        if self.bound is not None and yours is not None and self.bound.refuses(yours):
+            came = f"{number(yours)} {unit}, where the machine cannot do with less than {number(self.bound.least)}"
+            why = f"no program can be better than that ({self.bound.why}). So this is not the cost of what was asked for."
+            raise NotYet(self.tried, came, "", why, "leave what things cost to the model: no set_perf_estimate, for one.")
+
+    def rows(self) -> Rows:
+        """What is said of it."""
+        yours, unit = self.cost
+        said = self.bound.said(yours) if self.bound is not None and yours is not None else ""
+        cost = f"{number(self.figure)} {unit}" if self.figure is not None else ""
+        return (("tried", self.tried), ("cost", cost), ("machine", said))
 
 
 class NotYet(Exception):
@@ -149,14 +186,19 @@ class answering:
             raise Broken(self.tried, error) from error
 
 
-def judged(judge: Callable[..., Passed], answers: Sequence[Any]) -> Found:
+def judged(judge: Callable[..., Passed], answers: Sequence[Any], name: str = "") -> Found:
     """How the check of `answers` ends. Raises nothing but the learner's own interruption, and comes to an end.
 
     Every text is made in here, for even the repr of an answer may fail, or take for ever.
     """
+    _begun[0] = perf_counter()
+    chosen = scalar_run.CHOSEN
+    scalar_run.CHOSEN = (
+        chosen or "python"
+    )  # a compiler is not loaded in here: that may take the check's time, and stopped, break
     try:
         with as_it_was(), np.errstate():
-            return within(LIMIT, lambda: _judged(judge, answers))
+            return within(LIMIT, lambda: _judged(judge, answers, name))
     except TooLong:
         rows = (
             ("tried", "your answer, until it ends"),
@@ -164,11 +206,13 @@ def judged(judge: Callable[..., Passed], answers: Sequence[Any]) -> Found:
             ("next", "look for a loop that never ends, or for far more work than the exercise needs."),
         )
         return Found(Kind.NOT_YET, rows)
+    finally:
+        scalar_run.CHOSEN = chosen
 
 
-def _judged(judge: Callable[..., Passed], answers: Sequence[Any]) -> Found:
+def _judged(judge: Callable[..., Passed], answers: Sequence[Any], name: str) -> Found:
     try:
-        return _in_words(judge, answers)
+        return _in_words(judge, answers, name)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # an answer that is no plain value, or a mistake of ours
@@ -178,11 +222,12 @@ def _judged(judge: Callable[..., Passed], answers: Sequence[Any]) -> Found:
         return Found(Kind.UNJUDGED, (*rows, ("next", advice)))
 
 
-def _in_words(judge: Callable[..., Passed], answers: Sequence[Any]) -> Found:
+def _in_words(judge: Callable[..., Passed], answers: Sequence[Any], name: str) -> Found:
     try:
         if any(is_blank(answer) for answer in answers):
             return Found(Kind.NOT_ATTEMPTED)
         passed = judge(*answers)
+        passed.refuse_the_impossible()
     except NotAttempted:
         return Found(Kind.NOT_ATTEMPTED)
     except NotYet as found:
@@ -191,7 +236,10 @@ def _in_words(judge: Callable[..., Passed], answers: Sequence[Any]) -> Found:
         return Found(Kind.NOT_YET, (("tried", "nothing yet"), ("came", error.tried), ("next", error.next_step)))
     except Broken as found:
         return Found(Kind.ERROR, found.rows)
-    return Found(Kind.PASSED, (("tried", passed.tried),), passed.bars)
+    bars = passed.bars
+    if bars is not None and passed.bound is not None and bars.unit == passed.bound.unit:
+        bars = replace(bars, least=passed.bound.least)
+    return Found(Kind.PASSED, passed.rows(), bars, line_for(name, *passed.cost, passed.evidence, answers[0]))
 
 
 def is_blank(answer: object) -> bool:
@@ -267,8 +315,8 @@ def call(answer: Callable[..., Any], *arguments: Any) -> Any:
     return result
 
 
-def difference(got: object, expected: object) -> str:
-    """Where `got` is not `expected`, in words; nothing if it is. Floats may differ by rounding."""
+def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> str:
+    """Where `got` is not `expected`, in words; nothing if it is. Floats may differ by `tolerance` of the largest of them."""
     if isinstance(expected, (list, tuple, np.ndarray)):
         right = np.asarray(expected)
         try:
@@ -276,14 +324,14 @@ def difference(got: object, expected: object) -> str:
         except Exception:  # a ragged list, or something that refuses to be an array
             mine = np.asarray(None)
         if mine.dtype.kind not in "biuf":
-            return f"{shown(got)} is not a row of numbers"
+            return "nothing: is there a `return`?" if got is None else f"{shown(got)} is not a row of numbers"
         if mine.shape != right.shape:
             return f"{len(mine)} numbers, not {len(right)}" if mine.ndim == right.ndim == 1 else f"the shape {mine.shape}"
         if right.dtype.kind in "biu":
             close = mine == right
         else:
             with np.errstate(invalid="ignore"):  # inf - inf
-                close = np.abs(mine - right.astype(float)) <= TOLERANCE * float(np.abs(right).max(initial=0))
+                close = np.abs(mine - right.astype(float)) <= tolerance * float(np.abs(right).max(initial=0))
         if close.all():
             return ""
         first = tuple(int(i) for i in np.argwhere(~close)[0])
@@ -295,7 +343,7 @@ def difference(got: object, expected: object) -> str:
             return "nothing: is there a `return`?" if got is None else f"{shown(got)}, which is no number"
         try:
             whole = isinstance(expected, (int, np.integer))
-            near = value == expected if whole else abs(float(value) - float(expected)) <= TOLERANCE * abs(float(expected))
+            near = value == expected if whole else abs(float(value) - float(expected)) <= tolerance * abs(float(expected))
         except OverflowError:  # a whole number beyond all floats
             near = False
         return "" if near or value != value and expected != expected else precisely(value, expected)
@@ -330,6 +378,7 @@ def compare(
     cases: Mapping[str, tuple[Any, ...]],
     suspects: Iterable[Suspect] = (),
     next_step: str = "try that call in a cell of your own, and follow it by hand.",
+    tolerance: float = TOLERANCE,
 ) -> Passed:
     """Compare an answer with an independent computation on every case. A known mistake is called by its name.
 
@@ -337,12 +386,17 @@ def compare(
     wrong. An answer that is right on all of those has the special case named.
     """
     results = {name: call(answer, *case) for name, case in cases.items()}
-    wrong = {name: words for name, case in cases.items() if (words := difference(results[name], oracle(*case)))}
+    wrong = {name: words for name, case in cases.items() if (words := difference(results[name], oracle(*case), tolerance))}
     if not wrong:
-        return Passed(f"{name_of(answer)} on {len(cases)} sets of numbers, drawn at random")
+        return Passed(f"{name_of(answer)} on {len(cases)} sets of numbers, drawn at random", evidence=tuple(results.values()))
     told = next((name for name in wrong if name.startswith(ORDINARY)), next(iter(wrong)))
     case, pairs = cases[told], list(zip(cases.values(), results.values(), strict=True))
     known = next((s for s in suspects if _alike(s.like, pairs)), None) or _rounded(oracle, pairs)
+
+    def again() -> str:
+        wide = (tuple(_wider(part) for part in case) for case in cases.values())
+        return next((words for case in wide if (words := difference(call(answer, *case), oracle(*case), tolerance))), "")
+
     came, why = wrong[told], known.why if known else ""
     if came and results[told] is None and any(result is not None for result in results.values()):
         came, why = "None", "one way through the function ends without a `return`; elsewhere it returns something."
@@ -353,14 +407,47 @@ def compare(
         and None not in numbers
     ):
         why, next_step = "it gives the same whatever it is given.", "work it out from the arguments."
-    if not why and not any(name.startswith(ORDINARY) for name in wrong):
+    if not why and all(_floating(oracle(*case)) for case in cases.values()):
+        why = rounding_or_logic(again)
+        next_step = KEEP_WIDE if why == ROUNDED else next_step
+    if why in ("", NOT_ROUNDED) and not any(name.startswith(ORDINARY) for name in wrong):
         why = f"the other cases are right. What is special here: {told}."
     advice = known.next_step if known else next_step
     raise NotYet(call_text(answer, case), came=came, expected=quoted(oracle(*case)), why=why, next_step=advice)
 
 
+ROUNDED = "done once more in float64 it is right: the way is right, and what it loses is rounding."
+NOT_ROUNDED = "done once more in float64 it is wrong too: this is not rounding."
+KEEP_WIDE = "where do the numbers become narrow, as in HALF or float16? Add up and divide in FLOAT, and round last."
+
+
+def rounding_or_logic(again: Callable[[], str]) -> str:
+    """ROUNDED or NOT_ROUNDED, of an answer that misses its tolerance; nothing where that cannot be told, or not in time.
+
+    `again` tries the answer anew, with float64 wherever FLOAT or HALF is declared, and returns what differs then, in words.
+    """
+    if perf_counter() - _begun[0] > LIMIT / 3:
+        return ""
+    try:
+        with in_float64():
+            return NOT_ROUNDED if again() else ROUNDED
+    except Exception:  # what does not run in float64 stays unexplained
+        return ""
+
+
+_begun = [0.0]  # when the check that is going on began
+
+
+def _wider(value: Any) -> Any:
+    return value.astype(float) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else value
+
+
+def _floating(value: object) -> bool:
+    return isinstance(value, float) or isinstance(value, np.ndarray) and value.dtype.kind == "f"
+
+
 def _rounded(oracle: Callable[..., Any], pairs: Sequence[tuple[tuple[Any, ...], Any]]) -> Suspect | None:
-    """Whether every result is the right one, rounded to some number of digits or made in HALF."""
+    """Whether every result is the right one, rounded to some number of digits."""
     rights = [oracle(*case) for case, _ in pairs]
     values = [value for _, result in pairs if (value := plain(result)) is not None]
     mine = [float(value) for value in values if -1e300 < value < 1e300]
@@ -370,9 +457,6 @@ def _rounded(oracle: Callable[..., Any], pairs: Sequence[tuple[tuple[Any, ...], 
         if all(abs(m - round(right, digits)) < 1e-9 for m, right in zip(mine, rights, strict=True)):
             why = f"this is right, and then rounded to {counted(digits, 'digit')} after the point."
             return Suspect(oracle, why, "leave the rounding to whoever prints it.")
-    if all(abs(m - right) <= 2**-9 * max(abs(right), 1) for m, right in zip(mine, rights, strict=True)):
-        why = "this is near everywhere, 0.2 % off at most: that is how rounding on the way looks, and not another formula."
-        return Suspect(oracle, why, "keep to whole numbers and Python's own floats; divide last.")
     return None
 
 

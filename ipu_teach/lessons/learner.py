@@ -41,7 +41,7 @@ def as_text(notebook: Notebook) -> str:
 
 def pairs() -> list[tuple[Path, Path]]:
     """(solved, learner's) for every solved lesson; the second may not exist yet."""
-    solved = sorted((shelf.NOTEBOOKS / "solutions").glob("[0-9][0-9]_*.ipynb"))
+    solved = shelf.lessons_in(shelf.NOTEBOOKS / "solutions")
     return [(path, shelf.NOTEBOOKS / path.name) for path in solved]
 
 
@@ -60,7 +60,7 @@ def check() -> int:
     """Say where a learner's notebook is not what its solved one makes it; 1 if any is not, else 0."""
     faults = [fault for solved, target in pairs() for fault in differences(solved, target)]
     known = {solved.name for solved, _ in pairs()}
-    strays = [path.name for path in sorted(shelf.NOTEBOOKS.glob("[0-9][0-9]_*.ipynb")) if path.name not in known]
+    strays = [path.name for path in shelf.lessons_in(shelf.NOTEBOOKS) if path.name not in known]
     faults += [f"{name}: there is no solved notebook of this name" for name in strays]
     for fault in faults:
         print(fault, file=sys.stderr)

@@ -2,53 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, INT, DataStream, Engine, Graph, IPUModel, Tensor
-from ipu_teach.errors import InvalidTileMappingError, StreamConnectionError, UninitialisedReadError, counted, shown
+from ipu_teach import FLOAT, INT, DataStream, Engine, Graph, Tensor
+from ipu_teach.errors import InvalidTileMappingError, StreamConnectionError, UninitialisedReadError, counted
+from ipu_teach.lessons.bound import Bound
 from ipu_teach.lessons.exercise import Exercise, Lesson, Part, Question
-from ipu_teach.lessons.judging import Broken, NotAttempted, NotYet, Passed, answering, difference, quoted, said_by
+from ipu_teach.lessons.judging import (
+    KEEP_WIDE,
+    ROUNDED,
+    Broken,
+    NotAttempted,
+    NotYet,
+    Passed,
+    answering,
+    difference,
+    quoted,
+    rounding_or_logic,
+    said_by,
+)
 from ipu_teach.lessons.panel import Bars, number
+from ipu_teach.lessons.programs import TILES, all_of, graph_of, loaded, program_of
 from ipu_teach.program import Copy, Program, Repeat, RepeatWhileFalse, RepeatWhileTrue, Sequence
 
-TILES = 13
 MOST_ROUNDS = 1000  # of a loop whose end the device decides: then the check calls it endless
-
-
-def _graph(tiles: int = TILES) -> Graph:
-    return Graph(IPUModel("ipu2", tiles_per_ipu=tiles).create_device())
-
-
-def _loaded(graph: Graph, program: Any, tried: str) -> Engine:
-    with answering(tried):
-        engine = Engine(graph, program)
-        engine.load(IPUModel("ipu2", tiles_per_ipu=graph.target.num_tiles).create_device())
-    return engine
-
-
-def _program(answer: Callable[..., Any], tried: str, *arguments: Any) -> Program:
-    """The program that an answer builds."""
-    with answering(tried):
-        made = answer(*arguments)
-    if made is ...:
-        raise NotAttempted
-    if not isinstance(made, Program):
-        came = "nothing: is there a `return`?" if made is None else shown(made)
-        raise NotYet(tried, came, "a program", next_step="return the program: a Repeat, a Sequence, …")
-    return made
-
-
-def _all_of(program: Program, around: tuple[Program, ...] = ()) -> Iterator[Program]:
-    """A program and every program inside it. One that contains itself is `NotYet`."""
-    if any(program is outer for outer in around):
-        why = "such a program would never end, and nobody could write it down."
-        raise NotYet("your program", f"a {type(program).__name__} that contains itself", why=why, next_step="make a new one.")
-    yield program
-    for child in program.children():
-        yield from _all_of(child, (*around, program))
 
 
 # --- 02.1 -------------------------------------------------------------------------------------------------------------
@@ -61,8 +42,9 @@ def _linear(answer: Callable[..., Any]) -> Passed:
     cases += [((53,), 7, 4, "there are 4 tiles"), ((5,), 2, TILES, "there are fewer grains than tiles")]
     cases += [((1,), 4, TILES, "there is one element, less than a grain")]
     wrong: list[tuple[NotYet, str]] = []
+    mappings = []
     for shape, grain, tiles, special in cases:
-        graph = _graph(tiles)
+        graph = graph_of(tiles)
         tensor = graph.add_variable(FLOAT, shape, "data")
         tried = f"{counted(tensor.num_elements, 'element')} in grains of {grain}, on {tiles} tiles"
         try:
@@ -74,15 +56,16 @@ def _linear(answer: Callable[..., Any]) -> Passed:
             raise
         if result is ...:
             raise NotAttempted
+        mappings.append(graph.get_tile_mapping(tensor, require_complete=False))
         try:
-            _balanced_grains(tried, graph.get_tile_mapping(tensor, require_complete=False), tensor.num_elements, grain)
+            _balanced_grains(tried, mappings[-1], tensor.num_elements, grain)
         except NotYet as found:
             wrong.append((found, special))
     if wrong and wrong[0][1]:
         raise wrong[0][0].with_more(f"The ordinary cases are right; what is special here: {wrong[0][1]}.")
     if wrong:
         raise wrong[0][0]
-    return Passed(f"{len(cases)} variables of several shapes and grains")
+    return Passed(f"{len(cases)} variables of several shapes and grains", evidence=mappings)
 
 
 def _balanced_grains(tried: str, mapping: list[list[tuple[int, int]]], count: int, grain: int) -> None:
@@ -141,42 +124,51 @@ def _balanced_grains(tried: str, mapping: list[list[tuple[int, int]]], count: in
 
 
 def _sum_program(answer: Callable[..., Any], count: int) -> tuple[Graph, Program, str]:
-    graph = _graph()
+    graph = graph_of()
     numbers = graph.add_host_to_device_fifo("numbers", FLOAT, 1)
     sums = graph.add_device_to_host_fifo("sums", FLOAT, 1)
     tried = f"a program for {counted(count, 'number')}"
-    return graph, _program(answer, tried, graph, numbers, sums, count), tried
+    return graph, program_of(answer, tried, graph, numbers, sums, count), f"{tried}, and one engine.run()"
+
+
+def _sums(answer: Callable[..., Any], values: Any) -> tuple[Program, str, Any, Engine]:
+    """The program for these numbers, what was tried, the sums that came, and the engine after its run."""
+    graph, program, tried = _sum_program(answer, len(values))
+    engine = loaded(graph, program, tried)
+    received: list[Any] = []
+    with answering(tried):
+        engine.connect_stream("numbers", iter(values.astype(float).reshape(-1, 1)))  # an array would go round
+        engine.connect_stream("sums", received)
+    try:
+        with answering(tried):
+            engine.run()
+    except Broken as broken:
+        if not isinstance(broken.error, StreamConnectionError):
+            raise
+        came = np.array(received, float).reshape(-1)
+        asked = "Repeat asks for more rounds than there are numbers." if len(came) == len(values) else ""
+        why = asked or "the program takes more numbers than it sends sums."
+        advice = "repeat it count times." if asked else "each round takes one number and sends one sum."
+        said = f"{broken.error.tried} By then {counted(len(came), 'sum')} had come."
+        raise NotYet(tried, said, why=why, next_step=advice) from None
+    return program, tried, np.array(received, float).reshape(-1), engine
+
+
+def _off(answer: Callable[..., Any], values: Any) -> str:
+    return difference(_sums(answer, values)[2], np.cumsum(values))
 
 
 def _running_sum(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(202)
-    sizes = {count: sum(1 for _ in _all_of(_sum_program(answer, count)[1])) for count in (2, 23)}
+    sizes = {count: sum(1 for _ in all_of(_sum_program(answer, count)[1])) for count in (2, 23)}
+    reports = {}
     for count in (7, 23, 1):
-        graph, program, tried = _sum_program(answer, count)
-        tried = f"{tried}, and one engine.run()"
-        values = (draw.permutation(99)[:count] + 1).astype(np.float32)  # no two alike
+        values = draw.permutation(9999)[:count] + 1  # no two alike, whole, and their sums too large for HALF
         values[1::2] *= -1
-        received: list[Any] = []
-        engine = _loaded(graph, program, tried)
-        ran_dry = ""
-        with answering(tried):
-            engine.connect_stream("numbers", iter(values.reshape(-1, 1)))  # an array would go round
-            engine.connect_stream("sums", received)
-        try:
-            with answering(tried):
-                engine.run()
-        except Broken as broken:
-            if not isinstance(broken.error, StreamConnectionError):
-                raise
-            ran_dry = broken.error.tried
-        came = np.array(received, float).reshape(-1)
-        if ran_dry:
-            asked = "Repeat asks for more rounds than there are numbers." if len(came) == count else ""
-            why = asked or "the program takes more numbers than it sends sums."
-            advice = "repeat it count times." if asked else "each round takes one number and sends one sum."
-            raise NotYet(tried, f"{ran_dry} By then {counted(len(came), 'sum')} had come.", why=why, next_step=advice)
-        if difference(came, np.cumsum(values, dtype=float)):
-            raise _wrong_sums(tried, program, values.astype(float), came)
+        program, tried, came, engine = _sums(answer, values)
+        if difference(came, np.cumsum(values)):
+            raise _wrong_sums(tried, program, values, came, partial(_off, answer, values))
+        reports[count] = engine.report
     if sizes[23] > sizes[2]:
         raise NotYet(
             "how large the program is",
@@ -185,16 +177,18 @@ def _running_sum(answer: Callable[..., Any]) -> Passed:
             "a Python loop wrote every round down. On the machine, each of them would take memory for its code.",
             "write one round down, and say Repeat(count, round).",
         )
-    return Passed("7, 23 and 1 numbers, each list in one engine run, with a program that does not grow")
+    tried = "7, 23 and 1 numbers, each list in one engine run, with a program that does not grow"
+    cycles = reports[23].total_cycles
+    return Passed(tried, evidence=list(reports.values()), figure=cycles, unit="modelled cycles for 23 numbers")
 
 
-def _wrong_sums(tried: str, program: Program, values: Any, came: Any) -> NotYet:
-    """What is wrong with what came, where that can be told from it or from the program."""
+def _wrong_sums(tried: str, program: Program, values: Any, came: Any, again: Callable[[], str]) -> NotYet:
+    """What is wrong with what came, where that can be told from it, from the program, or from doing it `again`."""
     right, count = np.cumsum(values), len(values)
-    copies = [p for p in _all_of(program) if isinstance(p, Copy)]
+    copies = [p for p in all_of(program) if isinstance(p, Copy)]
     sent = [p.source for p in copies if isinstance(p.destination, DataStream)]
     fetched = [p.destination for p in copies if isinstance(p.source, DataStream)]
-    loops = any(isinstance(p, (Repeat, RepeatWhileTrue, RepeatWhileFalse)) for p in _all_of(program))
+    loops = any(isinstance(p, (Repeat, RepeatWhileTrue, RepeatWhileFalse)) for p in all_of(program))
     follow = "follow the first two rounds."
     if len(came) != count:
         why, advice = "", "send one sum in each round."
@@ -234,7 +228,8 @@ def _wrong_sums(tried: str, program: Program, values: Any, came: Any) -> NotYet:
     elif not difference(came, 2 * right):
         why, advice = "every sum is twice what it should be: each number is added twice.", "append the addition once."
     else:
-        why, advice = "", follow
+        why, advice = rounding_or_logic(again), follow
+        advice = KEEP_WIDE if why == ROUNDED else follow
     return NotYet(tried, difference(came, right), quoted(right), why, advice)
 
 
@@ -243,9 +238,9 @@ def _wrong_sums(tried: str, program: Program, values: Any, came: Any) -> NotYet:
 
 def _no_exchange(answer: Callable[..., Any]) -> Passed:
     draw = np.random.default_rng(203)
-    crossing = 0
+    crossing, reports = 0, []
     for rows, columns in ((TILES, 4), (7, 5), (1, 1), (3, 2), (29, 8)):
-        graph = _graph()
+        graph = graph_of()
         a = graph.add_variable(FLOAT, (rows, columns), "a")
         b = graph.add_variable(FLOAT, (columns, rows), "b")
         for row in range(rows):
@@ -262,15 +257,17 @@ def _no_exchange(answer: Callable[..., Any]) -> Passed:
         graph.create_host_read("check of 02.3", b)
         values = draw.normal(size=(rows, columns)).astype(np.float32)
         graph.set_initial_value(a, values)
-        engine = _loaded(graph, Copy(a.transpose(), b), tried)
+        engine = loaded(graph, Copy(a.transpose(), b), tried)
         engine.run()
         assert np.array_equal(engine.read_tensor("check of 02.3"), values.T)  # a mapping never changes a value
         received, _ = engine.report.exchange_bytes_per_tile
         crossing = max(crossing, int(received.sum()))
+        reports.append(engine.report)
         if crossing:
             came, why, advice = _why_crossing(graph, a, b)
             raise NotYet(tried, came, "", why, advice, Bars(0, crossing, "bytes exchanged"))
-    return Passed("5 matrices whose rows lie on tiles drawn at random", Bars(0, 0, "bytes exchanged"))
+    least = Bound(0, "bytes exchanged", "nothing is less than nothing")
+    return Passed("5 matrices whose rows lie on tiles drawn at random", Bars(0, 0, least.unit), reports, bound=least)
 
 
 def _tiles_of(graph: Graph, tensor: Tensor) -> Any:
@@ -308,16 +305,16 @@ class _Endless(Exception):
 
 
 def _countdown(answer: Callable[..., Any]) -> Passed:
-    graph = _graph()
+    graph = graph_of()
     left, ticks = graph.add_variable(INT, (), "left"), graph.add_variable(INT, (), "ticks")
     for name, tensor in (("left", left), ("ticks", ticks)):
         graph.set_tile_mapping(tensor, 0)
         graph.create_host_write(f"write {name}", tensor)
         graph.create_host_read(f"read {name}", tensor)
     tried = "a countdown"
-    program = _program(answer, tried, graph, left, ticks)
+    program = program_of(answer, tried, graph, left, ticks)
     _guard(graph, program)
-    engine = _loaded(graph, program, tried)
+    engine = loaded(graph, program, tried)
     rounds = [0]
 
     def tick(_: Any) -> None:
@@ -344,18 +341,19 @@ def _countdown(answer: Callable[..., Any]) -> Passed:
             wrong.append((start, MOST_ROUNDS + 1 if rounds[0] > MOST_ROUNDS else done, rest))
     if wrong:
         raise _counted_wrongly(wrong, starts, program)
-    if not any(isinstance(p, (RepeatWhileTrue, RepeatWhileFalse)) for p in _all_of(program)):
+    if not any(isinstance(p, (RepeatWhileTrue, RepeatWhileFalse)) for p in all_of(program)):
         why = "nothing in the program repeats for as long as the device says: the most rounds were fixed when it was written."
         advice = "let the device look: RepeatWhileTrue(condition, left, round)."
         raise NotYet(tried, "right numbers, from a program with an end of its own", "a loop that decides", why, advice)
-    return Passed(f"countdowns from {', '.join(map(str, starts))}, all with one compiled program")
+    tried = f"countdowns from {', '.join(map(str, starts))}, all with one compiled program"
+    return Passed(tried, evidence=engine.report)
 
 
 def _guard(graph: Graph, program: Program) -> None:
     """Let every loop whose end the device decides report its rounds, so that an endless one can be stopped."""
     pulse = graph.add_constant(INT, (1,), [0], "check of 02.4")
     graph.set_tile_mapping(pulse, 0)
-    for number_, loop in enumerate([p for p in _all_of(program) if isinstance(p, (RepeatWhileTrue, RepeatWhileFalse))]):
+    for number_, loop in enumerate([p for p in all_of(program) if isinstance(p, (RepeatWhileTrue, RepeatWhileFalse))]):
         loop.body = Sequence(loop.body, Copy(pulse, graph.add_device_to_host_fifo(f"check of 02.4, loop {number_}", INT, 1)))
 
 
@@ -368,7 +366,7 @@ def _counted_wrongly(wrong: list[tuple[int, int, int]], starts: tuple[int, ...],
     )
     expected = f"{counted(start, 'tick')}, and 0 left"
     why, advice = "", "follow a countdown from 1 by hand."
-    if any(isinstance(p, Repeat) for p in _all_of(program)) and len({done for _, done, _ in wrong}) == 1:
+    if any(isinstance(p, Repeat) for p in all_of(program)) and len({done for _, done, _ in wrong}) == 1:
         why = f"it ticks {ticks} times whatever it is given: the number of rounds was fixed when the program was written."
         advice = "let the device look: RepeatWhileTrue(condition, left, round)."
     elif start == 0 and len(wrong) == 1 and rest < 0:
@@ -380,7 +378,7 @@ def _counted_wrongly(wrong: list[tuple[int, int, int]], starts: tuple[int, ...],
         why, advice = "left goes down, and nobody counts.", "add 1 to ticks in every round."
     elif rest == start and ticks == 0:
         why, advice = "nothing was done at all: the round does not come to pass.", "put the round into the body of the loop."
-        if any(isinstance(p, RepeatWhileFalse) for p in _all_of(program)):
+        if any(isinstance(p, RepeatWhileFalse) for p in all_of(program)):
             why, advice = "RepeatWhileFalse goes on while left is 0, and here it is not.", "use RepeatWhileTrue."
     elif len(wrong) == 1 and start == max(starts):
         why = f"the smaller ones are right. A countdown from {start} needs more rounds than were written down."
@@ -417,18 +415,18 @@ def _faults(answer: Callable[..., Any]) -> Passed:
     if fired is not None:
         why = "with both done, neither error may come. One of the two lines is still missing."
         raise NotYet(tried, f"{type(fired).__name__}: {getattr(fired, 'tried', fired)}", "no error", why, "do both.")
-    return Passed("each error in turn, and then neither")
+    return Passed("each error in turn, and then neither", evidence=[kind.__name__ for kind, _ in FAULTS.values()])
 
 
 def _fired(answer: Callable[..., Any], mapped: bool, written: bool, tried: str) -> Exception | None:
     """The error of compiling and running the program, or None. The values must be right if there is none."""
-    graph = _graph()
+    graph = graph_of()
     values, later = np.random.default_rng(205).normal(size=(2, 7)).astype(np.float32)
     source, target = graph.add_variable(FLOAT, 7, "source"), graph.add_variable(FLOAT, 7, "target")
     graph.create_host_read("check target", target)
     graph.create_host_write("check source", source)
     try:
-        program = _program(answer, tried, graph, source, target, values, mapped, written)
+        program = program_of(answer, tried, graph, source, target, values, mapped, written)
     except Broken as broken:
         if isinstance(broken.error, tuple(kind for kind, _ in FAULTS.values())):
             why = "this error comes from your function itself. The machine is to find the fault, in a program that has it."
@@ -436,7 +434,7 @@ def _fired(answer: Callable[..., Any], mapped: bool, written: bool, tried: str) 
             raise NotYet(tried, said_by(broken.error), "a program", why, advice) from None
         raise
     try:
-        engine = _loaded(graph, program, tried)
+        engine = loaded(graph, program, tried)
         with answering(tried):
             engine.run()
     except Broken as broken:
@@ -446,17 +444,17 @@ def _fired(answer: Callable[..., Any], mapped: bool, written: bool, tried: str) 
                 raise NotYet(tried, said_by(broken.error), "an error about source", why, "do all of the rest.") from None
             return broken.error
         raise
-    where = difference(engine.read_tensor("check target"), values)
+    where = difference(engine.read_tensor("check target"), values, 0)
     if where:
         blank = np.isnan(engine.read_tensor("check target")).all()
-        turned = not difference(engine.read_tensor("check target"), values[::-1])
+        turned = not difference(engine.read_tensor("check target"), values[::-1], 0)
         why = "nothing was written into target." if blank else "the order is turned round." if turned else ""
         raise NotYet(tried, f"target: {where}", quoted(values), why, "copy source into target.")
     if written:
         with answering(tried):
             engine.write_tensor("check source", later)
             engine.run()
-        where = difference(engine.read_tensor("check target"), later)
+        where = difference(engine.read_tensor("check target"), later, 0)
         if where:
             why = "target holds the values, and not because of a copy: with other values in source it stays as it was."
             raise NotYet(
@@ -487,6 +485,7 @@ LESSON = Lesson(
                 "With n grains, tile t takes those from t * n // tiles up to (t + 1) * n // tiles. Times grain gives elements; "
                 "the end must not pass tensor.num_elements. tensor.flatten()[begin:end] is the part to map.",
             ),
+            "the library also keeps 128 bytes together on a tile. When does that help, and what does it cost a short variable?",
         ),
         Exercise(
             "02.2",
@@ -499,6 +498,7 @@ LESSON = Lesson(
                 "popops.add_in_place(graph, total, number, round) appends the addition to the program round. Both variables "
                 "need a tile. Repeat(count, round) is what to return.",
             ),
+            "each round waits for the host twice. What if it took 8 numbers at a time, and summed them on the device?",
         ),
         Exercise(
             "02.3",
@@ -511,6 +511,8 @@ LESSON = Lesson(
                 "graph.get_tile_mapping(a) is a list of intervals for each tile, and set_tile_mapping takes such a list too. "
                 "A mapping asked of one view may be given to another of the same shape.",
             ),
+            "what if b has to be mapped linearly for what comes next? Then the transpose pays once, or every later step a "
+            "little.",
         ),
         Exercise(
             "02.4",
@@ -525,6 +527,8 @@ LESSON = Lesson(
                 "Nothing has to be prepared before the look, so the condition is an empty Sequence(). The body takes 1 from "
                 "left and adds 1 to ticks: popops.sub_in_place and popops.add_in_place.",
             ),
+            "RepeatWhileFalse would do too, with a test in its condition: popops.eq of left and 0. That is one more compute "
+            "set in each round.",
         ),
         Exercise(
             "02.5",
@@ -536,6 +540,8 @@ LESSON = Lesson(
                 "if mapped: source gets a tile. if written: source gets its values. target gets a tile in any case.",
                 "graph.set_tile_mapping and graph.set_initial_value are the two lines to guard; the program is one Copy.",
             ),
+            "the first error needs no run: mappings are known when the engine is made. The second does. Which others come "
+            "early?",
         ),
     ),
 )

@@ -660,7 +660,7 @@ def _misjudged(came: Any, right: Any) -> tuple[str, str]:
     return "", "what do the lines cost in observe, for a row of 1 and for a row of 2?"
 
 
-LESSON = Lesson("04", "Vertices, codelets, compute sets", 75, (
+LESSON = Lesson("04", "Vertices, codelets, compute sets", 55, (
     Question("04.0", "Seven vertices on a tile", (Part("", "times as long"),),
         "six workers take turns, and each has a turn in six whether the others work or not. So one vertex takes as long as "
         "six, and the seventh has to wait until a worker is free."),

@@ -31,11 +31,12 @@ def _row(label: str, content: str) -> str:
 
 @dataclass(frozen=True)
 class Bars:
-    """A cost beside its budget, both in `unit`."""
+    """A cost beside its budget, both in `unit`, and beside the least that the machine can do if that is known."""
 
     budget: float
     yours: float
     unit: str
+    least: float | None = None
 
     def _lines(self) -> list[tuple[str, float, str]]:
         over = ""
@@ -43,24 +44,28 @@ class Bars:
             over = f", {number(round(100 * (self.yours / self.budget - 1), 1))} % over" if self.budget else ", over"
         elif self.yours < self.budget:
             over = f", {number(round(100 * (1 - self.yours / self.budget), 1))} % under"
-        return [("budget", self.budget, ""), ("yours", self.yours, over)]
+        least = [] if self.least is None else [("at least", self.least, "")]
+        return [("budget", self.budget, ""), ("yours", self.yours, over), *least]
 
     def _share(self, value: float) -> float:
         return value / max(self.budget, self.yours, 1e-300)
 
     def text(self) -> list[tuple[str, str]]:
-        """Two rows, each with its bar drawn in characters."""
+        """A row for each, with its bar drawn in characters."""
         return [
             (label, f"|{'#' * round(BAR * self._share(value)):{BAR}}| {number(value)} {self.unit}{over}")
             for label, value, over in self._lines()
         ]
 
-    def html(self) -> str:
-        """Two table rows. What the bars show stands beside them in words, so the bars themselves are not read out."""
+    def html(self, tint: str = "") -> str:
+        """Table rows, with `tint` for the bar that is yours.
+
+        What the bars show stands beside them in words, so the bars themselves are not read out.
+        """
         hatch = "repeating-linear-gradient(45deg,currentColor 0 2px,transparent 2px 5px)"
         rows = []
         for label, value, over in self._lines():
-            look = hatch if value > self.budget else "currentColor"
+            look = hatch if value > self.budget else tint if tint and label == "yours" else "currentColor"
             bar = f'<div style="width:{100 * self._share(value):.4g}%;height:100%;background:{look};opacity:.7"></div>'
             box = f'<div aria-hidden="true" style="width:16em;height:.8em;border:1px solid;margin:.2em 0">{bar}</div>'
             words = escape(f"{number(value)} {self.unit}{over}")
@@ -82,6 +87,11 @@ class Panel:
         """The colour of the frame's left edge, beside the sign that says the same; the page's own if there is none."""
         return ""
 
+    @property
+    def wash(self) -> str:
+        """A light colour behind the heading; none in most panels."""
+        return ""
+
     def __repr__(self) -> str:
         rows = list(self.rows) + (self.bars.text() if self.bars else [])
         width = max((len(label) for label, _ in rows), default=0) + 1
@@ -97,9 +107,10 @@ class Panel:
     def _repr_html_(self) -> str:
         sign = f'<span aria-hidden="true">{escape(self.mark)} </span>' if self.mark else ""
         rows = "".join(_row(label, escape(text)) for label, text in self.rows)
-        rows += self.bars.html() if self.bars else ""
+        rows += self.bars.html(self.wash and self.tint) if self.bars else ""
         table = f'<table style="border-collapse:collapse;margin:.3em 0 0;color:inherit">{rows}</table>' if rows else ""
         edge = f";border-left-color:{self.tint}" if self.tint else ""
+        edge += f";background:linear-gradient(90deg,{self.wash},transparent 70%)" if self.wash else ""
         return (
             f'<div class="ipu-view" role="group" aria-label="{escape(self.heading)}" style="{FRAME}{edge}">'
             f"<strong>{sign}{escape(self.heading)}</strong>{table}</div>"

@@ -17,6 +17,7 @@ from ipu_teach.errors import LessonError
 ROOT = Path(__file__).resolve().parents[2]
 NOTEBOOKS = ROOT / "notebooks"
 INDEX = "index.ipynb"  # the map of the lessons
+PATTERNS = ("[0-9][0-9]_*.ipynb", "tiny.ipynb")  # the numbered lessons, and the machine in one file
 ALIASES = {"mnist": "07"}
 
 
@@ -25,8 +26,13 @@ def lessons(solved: bool = False) -> list[Path]:
     folders = [NOTEBOOKS / "solutions", NOTEBOOKS]
     found: dict[str, Path] = {}
     for folder in reversed(folders) if solved else folders:
-        found.update((path.stem, path) for path in folder.glob("[0-9][0-9]_*.ipynb"))
+        found.update((path.stem, path) for path in lessons_in(folder))
     return [found[name] for name in sorted(found)]
+
+
+def lessons_in(folder: Path) -> list[Path]:
+    """The notebooks of a folder that are lessons, in order: the numbered ones, then the machine in one file."""
+    return sorted(path for pattern in PATTERNS for path in folder.glob(pattern))
 
 
 def find_lesson(word: str | None, solved: bool = False) -> Path:
@@ -43,7 +49,7 @@ def find_lesson(word: str | None, solved: bool = False) -> Path:
         return index
     wanted = ALIASES.get(word.lower(), word.lower())
     if wanted.isdecimal():
-        hits = [path for path in known if int(path.stem[:2]) == int(wanted)]
+        hits = [path for path in known if path.stem[:2].isdecimal() and int(path.stem[:2]) == int(wanted)]
     else:
         wanted = wanted.removesuffix(".ipynb")
         hits = [path for path in known if path.stem.lower().startswith(wanted) or path.stem[3:].startswith(wanted)]

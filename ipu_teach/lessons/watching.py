@@ -112,6 +112,9 @@ def within(seconds: float, work: Callable[[], T]) -> T:
         raise
 
 
+Meanwhile = Mapping[tuple[Any, str], Any]  # what is bound for a while instead: by module or class, and name
+
+
 @dataclass
 class _Names:
     """The names of a module or class: as they were, and as they are."""
@@ -124,10 +127,11 @@ class _Names:
     def changed(self) -> bool:
         return len(self.live) != len(self.were) or not all(map(_same, self.live.values(), self.were.values()))
 
-    def put_back(self) -> None:
+    def put_back(self, meanwhile: Meanwhile) -> None:
         for name in [name for name, value in self.live.items() if name not in self.were and _learners(value)]:
             delattr(self.owner, name)
         for name, value in self.were.items():
+            value = meanwhile.get((self.owner, name), value)
             if self.live.get(name, self) is not value:
                 setattr(self.owner, name, value)
 
@@ -145,7 +149,7 @@ class Bindings:
     """What the names of numpy, of this kit and of Python's builtins are bound to."""
 
     def __init__(self) -> None:
-        self.modules, self.names = 0, list[_Names]()
+        self.modules, self.names, self.meanwhile = 0, list[_Names](), dict[tuple[Any, str], Any]()
 
     def note(self) -> None:
         """Take down how things are now."""
@@ -164,8 +168,8 @@ class Bindings:
     def put_back(self, often: bool = False) -> None:
         """Bind every name as it was noted; with `often`, only those that the checks themselves use."""
         for held in self.names:
-            if (held.often or not often) and held.changed():
-                held.put_back()
+            if (held.often or not often) and (self.meanwhile or held.changed()):
+                held.put_back(self.meanwhile)
 
 
 _bindings = Bindings()
@@ -178,7 +182,18 @@ def as_it_was() -> Iterator[None]:
     try:
         yield
     finally:
+        _bindings.meanwhile = {}
         _bindings.put_back()
+
+
+@contextmanager
+def rebound(names: Meanwhile) -> Iterator[None]:
+    """Within a check: bind names otherwise for a while. What an answer rebinds is put back to that."""
+    _bindings.put_back()
+    with as_it_was():
+        _bindings.meanwhile = dict(names)
+        _bindings.put_back()
+        yield
 
 
 def put_back() -> None:

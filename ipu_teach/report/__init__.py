@@ -7,16 +7,17 @@ from ipu_teach.report.compiled import CompiledProfile
 from ipu_teach.report.host import Counter, counter, tracepoint
 from ipu_teach.report.host_trace import HostEvent, HostTrace
 from ipu_teach.report.log import ProgramRun, StepLog
-from ipu_teach.report.older import execution_profile, graph_profile
 from ipu_teach.report.profile import Profile
+from ipu_teach.report.recording import Recording
 from ipu_teach.report.report import ComputeSetProfile, Report, StepRun, open_report
 from ipu_teach.report.summary import print_profile_summary
 from ipu_teach.report.table import Table
 from ipu_teach.report.trace_events import open_trace
 from ipu_teach.report.trace_file import chrome_trace, steps_csv, tiles_csv
+from ipu_teach.report.why import Cause, Why
 
 __all__ = [
-    "BlockRun", "Change", "Comparison", "CompiledProfile", "ComputeSetProfile", "Counter", "HostEvent", "HostTrace", "Profile",
-    "ProgramRun", "Report", "StepLog", "StepRun", "Table", "chrome_trace", "compare", "counter", "execution_profile",
-    "graph_profile", "open_report", "open_trace", "print_profile_summary", "pvti", "steps_csv", "tiles_csv", "tracepoint",
+    "BlockRun", "Cause", "Change", "Comparison", "CompiledProfile", "ComputeSetProfile", "Counter", "HostEvent", "HostTrace",
+    "Profile", "ProgramRun", "Recording", "Report", "StepLog", "StepRun", "Table", "Why", "chrome_trace", "compare", "counter",
+    "open_report", "open_trace", "print_profile_summary", "pvti", "steps_csv", "tiles_csv", "tracepoint",
 ]  # fmt: skip

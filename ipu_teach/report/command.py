@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 
 from ipu_teach.archive import write_whole
 from ipu_teach.report.compare import compare
-from ipu_teach.report.older import execution_profile, graph_profile
 from ipu_teach.report.report import Report
 from ipu_teach.report.summary import print_profile_summary
 from ipu_teach.report.table import plain
@@ -31,9 +29,6 @@ def main(words: Sequence[str]) -> int:
         text = chrome_trace(report, arguments.tiles, host=arguments.host, blocks=arguments.blocks)
         write_whole(out, text.encode("utf-8"), "report trace", "trace")
         print(f"{out}: open it in ui.perfetto.dev or chrome://tracing")
-        return 0
-    if arguments.json:
-        print(json.dumps({"graph": graph_profile, "execution": execution_profile}[arguments.json](report)))
         return 0
     if arguments.insights:
         for one in report.insights():
@@ -77,6 +72,5 @@ def _parser(which: str) -> argparse.ArgumentParser:
     parser.add_argument("--steps", action="store_true", help="the steps of the run, the first hundred")
     parser.add_argument("--variables", action="store_true", help="the variables, the largest hundred")
     parser.add_argument("--insights", action="store_true", help="what stands out, and what one could try")
-    parser.add_argument("--json", choices=("graph", "execution"), help="the JSON that Poplar's SDK wrote up to version 2.1")
     parser.add_argument("--csv", choices=("steps", "tiles"), help="one of these tables, whole, as comma-separated text")
     return parser

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Mapping
 from functools import cached_property
 from textwrap import dedent
@@ -23,7 +24,6 @@ from ipu_teach.cost.memory import MemoryLedger
 from ipu_teach.cost.transfers import Transfers, transfers
 from ipu_teach.graph.source import in_words
 from ipu_teach.graph.vertex import Vertex
-from ipu_teach.program import SyncType
 from ipu_teach.report.profile import (
     EXTERNAL,
     INTERNAL,
@@ -43,10 +43,10 @@ WAYS = ("batch", "scalar", "loop")  # how a codelet runs, the slowest last; of s
 
 
 class CompiledProfile(Profile):
-    """The answers of a `CostModel`. `looped`: codelets that ran one by one after all, with the reason."""
+    """The answers of `model`. `looped`: codelets that ran one by one after all, with the reason."""
 
     def __init__(self, cost: CostModel, looped: Mapping[type[Vertex], str] | None = None) -> None:
-        self._cost = cost
+        self.model = cost
         self._looped = dict(looped or {})
         self._compiled = cost.compiled
         self.target = cost.target
@@ -101,22 +101,21 @@ class CompiledProfile(Profile):
 
     @cached_property
     def steps(self) -> tuple[StepFacts, ...]:
-        return tuple(self._facts(step) for step in self._compiled.steps)
+        return tuple(self._facts(number, step) for number, step in enumerate(self._compiled.steps))
 
-    def _facts(self, step: p.Step) -> StepFacts:
+    def _facts(self, number: int, step: p.Step) -> StepFacts:
         transfer = with_host(step)
         return StepFacts(
             step.compute_set if isinstance(step, p.ExecuteStep) else -1,
-            self._sync(step),
+            self._sync(number, step),
             None if transfer is None else transfer[1],
             in_words(*list(dict.fromkeys(copy.line for copy in p.copies(step)))[:3]),
         )
 
-    def _sync(self, step: p.Step) -> int:
+    def _sync(self, number: int, step: p.Step) -> int:
         if isinstance(step, (p.UndefStep, p.AbortStep, p.StampStep)):
             return NO_SYNC
-        external = step.sync_type is not SyncType.INTERNAL if isinstance(step, p.SyncStep) else self.target.num_ipus > 1
-        return EXTERNAL if external else INTERNAL
+        return EXTERNAL if self.model.external(step, self.model.exchange(number)) else INTERNAL
 
     @cached_property
     def programs(self) -> tuple[ProgramNode, ...]:
@@ -124,7 +123,7 @@ class CompiledProfile(Profile):
 
     @cached_property
     def memory(self) -> MemoryLedger:
-        return self._cost.memory
+        return self.model.memory
 
     @cached_property
     def edges(self) -> int:
@@ -132,16 +131,35 @@ class CompiledProfile(Profile):
         return sum(len(table) * sum(f.kind != "state" for f in table.fields.values()) for table in tables)
 
     def cost(self, number: int) -> StepCost:
-        return self._cost.step(number)
+        return self.model.step(number)
 
     def codelet_cycles(self, number: int) -> dict[str, int]:
-        return self._cost.codelet_cycles(number)
+        return self.model.codelet_cycles(number)
 
     def transfers(self, number: int) -> tuple[Transfers, ...]:
         return transfers(self._compiled.graph, self._compiled.steps[number])
 
+    def vertices_on(self, number: int) -> tuple[Array, Array, Array] | None:
+        step, count, longest = self._compiled.steps[number], *(np.zeros(self.target.num_tiles, np.int64) for _ in range(2))
+        if not isinstance(step, p.ExecuteStep):
+            return None
+        measured = step.cycles if isinstance(step, p.MeasuredStep) else None
+        cycles, tiles, alone, _ = self.model.vertex_cycles(self._compiled.graph.compute_sets[step.compute_set], measured)
+        np.add.at(count, tiles, 1)
+        np.maximum.at(longest, tiles, cycles)
+        return count, longest, np.isin(np.arange(len(count)), tiles[alone])
+
+    def line_on(self, number: int, tile: int) -> str:
+        compute_set = self.model.compute_set(number)
+        found = Counter(
+            table.line(row)
+            for table in (() if compute_set is None else compute_set.tables)
+            for row in np.flatnonzero(table.tiles == tile).tolist()
+        )
+        return in_words(found.most_common(1)[0][0]) if found else ""
+
     def at(self, target: Target) -> Profile:
-        return CompiledProfile(self._cost.at(target), self._looped)
+        return CompiledProfile(self.model.at(target), self._looped)
 
 
 def _node(node: p.Node) -> ProgramNode:

@@ -13,11 +13,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated
 
+import numpy as np
+
 from ipu_teach.cost import StepCost
 from ipu_teach.cost.memory import MemoryLedger
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.schema import NOTE, TEXT, checked, index, numbers, since, whole
 from ipu_teach.target import COUNTED, GROUNDS, Target
+from ipu_teach.types import Array
 
 LIBPVA = {"Execute": "on_tile_execute", "Copy": "do_exchange"}  # what libpva's visitors call a node of that kind
 NO_SYNC, INTERNAL, EXTERNAL = 0, 1, 2  # which tiles wait for each other before a step
@@ -177,6 +180,18 @@ class Profile(ABC):
             found[self.codelets[part.codelet].name] += part.vertices
         return dict(found)
 
+    @cached_property
+    def external(self) -> Array:
+        """bool[steps]: in which of them all IPUs take part together."""
+        return np.array([step.sync == EXTERNAL for step in self.steps], bool)
+
+    def by_ipu(self, number: int) -> Array:
+        """int64[ipus]: how long one execution of step `number` keeps each IPU, 0 for one that has no part in it."""
+        which = self.steps[number].compute_set
+        runs = [run for part in self.compute_sets[which].parts for run in part.tiles] if which >= 0 else []
+        tiles = [np.arange(first, first + count) for first, count in runs]
+        return self.cost(number).by_ipu(bool(self.external[number]), tiles, self.target)
+
     @abstractmethod
     def cost(self, number: int) -> StepCost:
         """One execution of step `number`."""
@@ -188,6 +203,15 @@ class Profile(ABC):
     @abstractmethod
     def transfers(self, number: int) -> tuple[Transfers, ...]:
         """Who sends what to whom in step `number`: one entry for each of its exchanges."""
+
+    def vertices_on(self, number: int) -> tuple[Array, Array, Array] | None:
+        """By tile, of the vertices that step `number` executes: how many, the cycles of the longest, whether one takes the
+        whole tile. None where that is not known, as in a file."""
+        return None
+
+    def line_on(self, number: int, tile: int) -> str:
+        """The line that added most of those vertices on a tile, in words; "" if that is not known."""
+        return ""
 
     @abstractmethod
     def at(self, target: Target) -> Profile:

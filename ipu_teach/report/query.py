@@ -335,11 +335,12 @@ class Compilation:
 
 @dataclass(frozen=True, eq=False)
 class IpuStep:
-    """What one IPU does in a step: `cycles` (modelled) from its start to its end; `cycles_by_tile` (int64[tiles of the IPU]):
-    in how many of them each tile computes or exchanges."""
+    """What one IPU does in a step: `cycles` (modelled) from its start to its end, 0 if it has no part in it; `cycles_by_tile`
+    (int64[tiles of the IPU]): in how many of them each tile computes or exchanges; `start`: when it comes to it."""
 
     cycles: int
     cycles_by_tile: Array
+    start: int
 
 
 class Steps(Lazily):
@@ -387,29 +388,18 @@ class Execution:
         tile: int | None = None,
         block_filter: str | None = None,
         program_filter: str | None = None,
-        stream_copies: bool | None = None,
-        *,
-        buffer_bytes: int | None = None,
-        implicit_flush: bool | None = None,
     ) -> Table[BlockRun]:
         """Every execution of a `Block` on `tile`, in the order in which they begin, an outer one before those inside.
 
         A block begins when the tile is done with its share of what came before, and ends when it is done with its share of
         the block; waiting for other tiles in between is a part of it. `block_filter`: a regular expression; of the blocks
         only those are given in whose name it is found. `program_filter`: another one; every program in whose name it is found
-        counts as a block. `stream_copies`: the transfers between host and device too, each as three: before, during and after
-        the host's transfer. Blocks without a step are left out, and those beyond the steps whose order was kept.
+        counts as a block. Blocks without a step are left out, and those beyond the steps whose order was kept.
 
-        `buffer_bytes`: only what a chip's profiler keeps in a buffer of so many bytes (a chip has 1,000), and an overflow block
-        for what it loses; with `implicit_flush` the buffer goes to the host at the end of each iteration of a loop, and with
-        `stream_copies` besides, those flushes and the two copies that begin a run are blocks too.
-
-        What is left out is what the engine's options `profiler.*` and `debug.instrumentExternalExchange` say: tile 0, all
-        blocks, no other program, no stream copies, no buffer. Raises `PoplarIndexError`, `InvalidOptionError` and
-        `ProfilingDisabledError`.
+        What is left out is what the engine's options `profiler.*` say: tile 0, all blocks, no other program. Raises
+        `PoplarIndexError`, `InvalidOptionError` and `ProfilingDisabledError`.
         """
-        how = (tile, block_filter, program_filter, stream_copies, buffer_bytes, implicit_flush)
-        return blocks(self._report, Wanted.of(self._report, *how))
+        return blocks(self._report, Wanted.of(self._report, tile, block_filter, program_filter))
 
     def ipus(self, step: StepRun) -> tuple[IpuStep, ...]:
         """What each IPU does in a step."""

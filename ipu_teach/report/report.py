@@ -16,6 +16,7 @@ from ipu_teach.archive import read_whole, write_whole
 from ipu_teach.cost import StepCost
 from ipu_teach.cost.grounds import shares
 from ipu_teach.cost.memory import STATE, MemoryLedger
+from ipu_teach.cost.overlap import Overlap
 from ipu_teach.cost.phases import Phase, phases
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import (
@@ -40,11 +41,14 @@ from ipu_teach.report.query import Compilation, ExchangeRow, Execution, IpuStep,
 from ipu_teach.report.settings import InstrumentationSettings, PoplarVersion
 from ipu_teach.report.stored import read
 from ipu_teach.report.table import Table
+from ipu_teach.report.walk import joints
+from ipu_teach.report.why import Why, why
 from ipu_teach.report.written import REPORT, Besides, digest, serialize
 from ipu_teach.target import Target, changed
 from ipu_teach.types import Array
 
 # Fields of a machine that decide what is compiled, and not only how long it takes.
+CHUNK = 4096  # steps whose times are worked out at once
 COMPILED_FOR = ("num_ipus", "num_tiles", "tiles_per_ipu", "exchange_send_words", "host_packet_bytes")
 
 
@@ -90,7 +94,8 @@ class ComputeSetProfile:
 class StepRun:
     """One step of the run: when it started and how long it took, in modelled cycles since the run began.
 
-    `cost` has its phases by tile; every execution of one step has the same. `step` is the number of the compiled step.
+    `cost` has its phases by tile; every execution of one step has the same. `step` is the number of the compiled step. On
+    several IPUs it starts with the first that takes part and ends with the last; `ipus` has the times of each.
     """
 
     COLUMNS: ClassVar = (
@@ -105,6 +110,8 @@ class StepRun:
     cost: StepCost = field(repr=False)
     step: int
     profile: Profile = field(repr=False, compare=False)
+    end: int = field(repr=False)
+    _starts: tuple[int, ...] = field(repr=False)
 
     @property
     def program(self) -> ProgramNode:
@@ -120,17 +127,13 @@ class StepRun:
     def ipus(self) -> tuple[IpuStep, ...]:
         """What each IPU does in it."""
         each = self.cycles_by_tile.reshape(self.profile.target.num_ipus, -1)
-        return tuple(IpuStep(self.cycles, row) for row in each)
+        lasts = self.profile.by_ipu(self.step).tolist()
+        return tuple(IpuStep(*step) for step in zip(lasts, each, self._starts, strict=True))
 
     @property
     def all_cycles(self) -> int:
         """`cycles`, by libpva's name."""
         return self.cycles
-
-    @property
-    def end(self) -> int:
-        """When it ended."""
-        return self.start + self.cycles
 
     @property
     def bytes_received(self) -> int:
@@ -207,7 +210,8 @@ class Report:
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Report:
         """Read a file that `save` wrote. It answers what the live report answers, except `what_if` of what would need the
-        vertices. Nothing in the file is run, and everything is checked. Raises `ReportLoadError`."""
+        vertices, and chains of `why` end before them. Nothing in the file is run, and everything is checked. Raises
+        `ReportLoadError`."""
         return cls.deserialize(read_whole(path, "open()", REPORT))
 
     @classmethod
@@ -305,12 +309,13 @@ class Report:
     def steps_between(self, first: int = 0, last: int | None = None) -> Iterator[StepRun]:
         """As `steps`, one after the other."""
         order = self._ran.order
-        before = np.bincount(order[:first], minlength=len(self.executions)).tolist()
-        start = sum(n * self.profile.cost(i).cycles for i, n in enumerate(before) if n)
-        for index in range(first, len(order) if last is None else min(last, len(order))):
-            step = self.profile.cost(int(order[index]))
-            yield StepRun(index, step.kind, step.name, start, step.cycles, step, int(order[index]), self.profile)
-            start += step.cycles
+        last = len(order) if last is None else min(last, len(order))
+        for begin in range(first, last, CHUNK):
+            until = min(last, begin + CHUNK)
+            spans = (part.tolist() for part in (order[begin:until], *self.overlap.spans(begin, until)))
+            for index, (number, starts, start, end) in enumerate(zip(*spans, strict=True), begin):
+                step = self.profile.cost(number)
+                yield StepRun(index, step.kind, step.name, start, step.cycles, step, number, self.profile, end, tuple(starts))
 
     @property
     def step_numbers(self) -> Array:
@@ -321,9 +326,15 @@ class Report:
         """The modelled cost of one execution of compiled step `number`."""
         return self.profile.cost(number)
 
-    def phases(self, number: int) -> tuple[Phase, ...]:
-        """The phases of one execution of compiled step `number`, in order; together they last its `cycles`."""
-        return phases(self.step_cost(number), self.target, host_first=bool(self.profile.steps[number].to_device))
+    def phases(self, number: int, ipu: int | None = None) -> tuple[Phase, ...]:
+        """The phases of one execution of compiled step `number`, in order; together they last its `cycles`.
+
+        With `ipu` those of one IPU, as long as the step keeps it; of a step in which it has no part there are none.
+        """
+        if ipu is not None and not self.overlap.lasts[number, ipu]:
+            return ()
+        own = None if self.target.num_ipus == 1 or self.profile.external[number] else ipu
+        return phases(self.step_cost(number), self.target, bool(self.profile.steps[number].to_device), own)
 
     def transfers(self, number: int) -> tuple[Transfers, ...]:
         """Who sends what to whom in compiled step `number`: one entry for each of its exchanges, as in `StepCost.exchange`."""
@@ -359,6 +370,16 @@ class Report:
     def insights(self) -> Table[Insight]:
         """What stands out: does it fit, which tiles are fullest, what costs most, and what one could try."""
         return insights(self)
+
+    def why(self, what: object = None, *, tile: int | None = None) -> Why:
+        """Why something takes so long, or is so full: a numbered chain of causes, down to a line of your program.
+
+        `what`: the number of a step of the run (from 0), a step of `report.steps()`, or the name of one: why it takes so
+        long; left out, why the run does. With `tile`: why that tile waits there. "waiting": why tiles wait at all. "memory",
+        or the `GraphMemoryAllocationError` that said so: why the fullest tile, or `tile`, is so full. Only causes that the
+        figures show are told, all of them modelled. Raises `InvalidOptionError` and `PoplarIndexError`.
+        """
+        return why(self, what, tile)
 
     @property
     def data(self) -> dict[str, list[dict[str, Any]]]:
@@ -405,10 +426,20 @@ class Report:
 
     # Sums over the run. "Average" is over the tiles.
 
-    @property
+    @cached_property
+    def overlap(self) -> Overlap:
+        """When each IPU comes to each of the steps whose order was kept, and who waits for whom."""
+        lasts = np.zeros((len(self.profile.steps), self.target.num_ipus), np.int64)
+        for number in np.flatnonzero(self.executions).tolist():
+            lasts[number] = self.profile.by_ipu(number)
+        several = self.target.num_ipus > 1
+        return Overlap(self._ran.order, lasts, self.profile.external, joints(self) if several else ())
+
+    @cached_property
     def total_cycles(self) -> int:
-        """Modelled cycles of everything that ran."""
-        return sum(n * step.cycles for n, step in self._costs)
+        """Modelled cycles of everything that ran: on one IPU the sum of its steps, on several what their clocks say at the
+        end. Of steps whose order was not kept, as if no IPU waited between external ones."""
+        return self.overlap.total + self.overlap.least(self.executions)
 
     @property
     def total_seconds(self) -> float:

@@ -58,9 +58,9 @@ class PoplarVersion:
 class InstrumentationSettings:
     """The options of an engine that decide what its reports show, by libpva's names where it has them.
 
-    `compute` is `debug.computeInstrumentationLevel`, "Off" without `debug.instrument`; `external_exchange`: whether stream
-    copies are among the blocks of lightweight profiling; `block_filter`, `program_filter`, `block_tile`, `block_buffer_bytes`
-    (None: without bound) and `block_implicit_flush` are the options `profiler.blocks.*` and `profiler.programs.filter`.
+    `compute` is `debug.computeInstrumentationLevel`, "Off" without `debug.instrument`; `external_exchange` is
+    `debug.instrumentExternalExchange`; `block_filter`, `block_tile` and `program_filter` are the options `profiler.blocks.*`
+    and `profiler.programs.filter`.
     `named`: of a report from a file which names the two filters found, since no pattern of a file is run.
     """
 
@@ -70,8 +70,6 @@ class InstrumentationSettings:
     block_filter: str = ".*"
     program_filter: str = ""
     block_tile: Annotated[int, whole(most=MOST)] = 0
-    block_buffer_bytes: Annotated[int, whole(most=MOST)] | None = None
-    block_implicit_flush: bool = True
     named: Named = field(default=None, repr=False, compare=False)
 
     @cached_property
@@ -101,8 +99,6 @@ class InstrumentationSettings:
             str(options["profiler.blocks.filter"]),
             str(options["profiler.programs.filter"]),
             int(options["profiler.blocks.tile"]),
-            options["profiler.blocks.bufferSize"],
-            bool(options["profiler.blocks.implicitFlush"]),
         )
 
     def written(self, names: Iterable[str]) -> InstrumentationSettings:

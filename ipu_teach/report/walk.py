@@ -12,6 +12,14 @@ if TYPE_CHECKING:
     from ipu_teach.report.report import Report
 
 
+def joints(report: Report) -> list[int]:
+    """Before which steps of a run all IPUs wait for each other, though no step says so: where a run begins, and where a
+    predicate is read."""
+    nodes = (node for program in report.profile.programs for _, node in program.walk())
+    begins = [run.first for run in report.runs]
+    return begins + Walk(report, keep=lambda _: False).read if any(node.predicate for node in nodes) else begins
+
+
 @dataclass(eq=False)
 class Place:
     """A node of a program: `length` steps in one execution (-1: that depends on data), `first` are those with which it can
@@ -58,12 +66,10 @@ class Walk:
 
     The steps say which way an If, a Switch or a while loop went. Where two ways begin with the same step, the first is taken.
     `spans`, with `most`: every execution of every place, up to that step of the run; or, with `keep`, of those places for
-    which it says true, given also the place around. Without both only sums are made.
+    which it says true. Without both only sums are made.
     """
 
-    def __init__(
-        self, report: Report, most: int | None = None, keep: Callable[[Place, Place | None], bool] | None = None
-    ) -> None:
+    def __init__(self, report: Report, most: int | None = None, keep: Callable[[Place], bool] | None = None) -> None:
         self.report = report
         own = _own_steps(report.profile)
         self.roots = tuple(_place(node, 0, own) for node in report.profile.programs)
@@ -72,13 +78,13 @@ class Walk:
         self._numbers = report.step_numbers
         self._steps = [own.get(n, n) for n in self._numbers.tolist()] if own else self._numbers
         places = [place for root in self.roots for place in root.walk()]
-        around = {child: place for place in places for child in place.children}
-        self._kept = {p for p in places if (most is not None if keep is None else keep(p, around.get(p)))}
+        self._kept = {p for p in places if (most is not None if keep is None else keep(p))}
         # Where nothing is kept, a part of known length is passed over in one stride.
         self._entered = {p for p in places if self._varies or any(below in self._kept for below in p.walk())}
         self._at, self._end = 0, 0
         last = len(self._steps) if most is None else min(most, len(self._steps))
         runs = [(run.program, run.first, run.last) for run in report.runs] or [(0, 0, last)]
+        self.read: list[int] = []  # before which steps of the run a predicate was read
         self.unplaced = 0  # steps that are no part of any program as it was compiled
         for program, start, stop in runs:
             self._at, self._end = start, last if stop is None else min(stop, last)
@@ -115,17 +121,20 @@ class Walk:
             else:
                 place.runs -= 1
         elif node.kind in ("If", "Switch"):
+            self.read.append(self._at)
             taken = self._taken(children)
             if taken is not None:
                 self._enter(taken)
         elif node.kind in ("RepeatWhileTrue", "RepeatWhileFalse"):
             condition, body = children
             self._enter(condition)
+            self.read.append(self._at)
             before = -1
             while before < self._at < self._end and self._steps[self._at] in body.first:
                 before = self._at
                 self._enter(body)
                 self._enter(condition)
+                self.read.append(self._at)
         else:
             for child in children:
                 self._enter(child, node.count if node.kind == "Repeat" else 1)

@@ -26,7 +26,7 @@ from ipu_teach.report.profile import CodeletFacts, ComputeSetFacts, Profile, Pro
 from ipu_teach.report.query import live_runs
 from ipu_teach.report.settings import InstrumentationSettings
 
-REPORT = Format("report", 3, "Report.save", ReportLoadError, ReportNotFoundError)
+REPORT = Format("report", 4, "Report.save", ReportLoadError, ReportNotFoundError)
 MOST_CELLS = 2**28  # places of the programs times tiles or variables: what a laptop can still sum up
 MOST_MESSAGES = 2**22  # of one exchange
 

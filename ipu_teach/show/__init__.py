@@ -1,22 +1,27 @@
 """Pictures for a notebook. Each says in words what it shows, for readers who do not see it.
 
-`bsp(report)` is a run as an animation of its supersteps, `bsp(report, other)` two runs on one axis, `timeline(report)` a run on
-the axis of time, to zoom into, `program(report)` its program tree with counts and cycles, `exchange(report)` who sends what to
-whom, `balance(report)` why tiles wait. `memory(report)` says what each tile holds, `liveness(report)`
-what is live when, `tiles(tensor)` where each element lives. `explore(build, …)` puts sliders to any of them. `picture` and
-`images` are ordinary plots.
+`bsp(report)` is a run as an animation of its supersteps, `bsp(report, other)` two runs on one axis, `run(recording)` a run with
+its numbers, which travel and change, `timeline(report)` a run on the axis of time, to zoom into, `program(report)` its program
+tree with counts and cycles, `exchange(report)` who sends what to whom, `balance(report)` why tiles wait. `memory(report)` says
+what each tile holds, `liveness(report)` what is live when, `tiles(tensor)` where each element lives. `code(report, Codelet)`
+has the lines of a codelet with their cycles, `turns(Codelet, element, …)` what the loops of one vertex did, turn by turn.
+Views of one report on a page follow each other. `explore(build, …)` puts sliders to any of them. `picture` and `images` are
+ordinary plots.
 """
 
 from ipu_teach.show.balance import balance
 from ipu_teach.show.bsp import bsp
+from ipu_teach.show.code import code
 from ipu_teach.show.exchange import exchange
 from ipu_teach.show.explore import Explore, explore
 from ipu_teach.show.liveness import liveness
 from ipu_teach.show.memory import memory
 from ipu_teach.show.plot import Picture, images, picture
 from ipu_teach.show.program import program
+from ipu_teach.show.run import run
 from ipu_teach.show.tiles import tiles
 from ipu_teach.show.timeline import timeline
+from ipu_teach.show.turns import turns
 from ipu_teach.show.view import View
 
 __all__ = [
@@ -25,6 +30,7 @@ __all__ = [
     "View",
     "balance",
     "bsp",
+    "code",
     "exchange",
     "explore",
     "images",
@@ -32,6 +38,8 @@ __all__ = [
     "memory",
     "picture",
     "program",
+    "run",
     "tiles",
     "timeline",
+    "turns",
 ]

@@ -13,9 +13,10 @@ import numpy as np
 
 from ipu_teach.cost.phases import COMPUTE, EXCHANGE, HOST, LINKS, SYNC, Phase
 from ipu_teach.errors import InvalidOptionError, counted
-from ipu_teach.report import Report
+from ipu_teach.report import Report, Why
+from ipu_teach.report.why import codelets_on, lost, lost_in
 from ipu_teach.show import palette
-from ipu_teach.show.facts import checked, sorted_lanes, titled
+from ipu_teach.show.facts import because, checked, linked, sorted_lanes, titled
 from ipu_teach.show.palette import Code
 from ipu_teach.show.scene import GAP, Bar, Cells, Drawing, Lanes, Scene, Stack, Still, Tape, label, number, quantiles
 from ipu_teach.show.view import View, fitting
@@ -34,11 +35,12 @@ NO_LIMIT = 2**53
 SIDE = 110.0
 
 
-def balance(report: Report, other: Report | None = None) -> View:
+def balance(report: Report, other: Report | None = None, *, why: Why | None = None) -> View:
     """Why tiles wait in the run of `report`; with `other`, in two runs above each other on one axis of time.
 
     Up to 500 supersteps of a run are shown, and fewer in a scene that would be larger than 150 kB; the view says so. What even
-    work would take is the mean of the tiles, phase by phase. Raises `InvalidOptionError` for something that is no report, or
+    work would take is the mean of the tiles, phase by phase. `why`: a chain of causes, `report.why(…)`, whose tiles get one
+    colour. Raises `InvalidOptionError` for something that is no report, or
     in which nothing has run that takes time.
     """
     runs = [_Run(checked(report, "balance"), "first report")]
@@ -47,7 +49,8 @@ def balance(report: Report, other: Report | None = None) -> View:
     if not all(run.report.total_cycles for run in runs):
         raise InvalidOptionError("""show.balance() was given a run that takes no modelled time.
             next:  run a program that copies or computes.""")
-    return fitting(partial(_scene, runs), MOST_STEPS)
+    scene_of = partial(_scene, runs) if other else lambda most: linked(_scene(runs, most), report, ("tiles of run",))
+    return because(fitting(scene_of, MOST_STEPS), report, why)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,32 +64,28 @@ class _Run:
         numbers, runs = np.unique(self.report.step_numbers, return_counts=True)
         return list(zip(numbers.tolist(), runs.tolist(), strict=True))
 
-    def lost(self, step: int) -> float:
-        """Cycles of a superstep that a tile waits, on average."""
-        return sum(_lost(phase) for phase in self.report.phases(step))
-
     @property
     def waiting(self) -> float:
         """The share of the tiles' time that is waiting."""
-        return sum(runs * self.lost(step) for step, runs in self.steps) / self.report.total_cycles
+        return sum(runs * lost_in(self.report, step) for step, runs in self.steps) / self.report.total_cycles
 
     def slowest(self, step: int) -> str:
         """The tile for which most time is lost in a superstep, "" if none is."""
-        worst = max(self.report.phases(step), key=_lost, default=None)
-        return f"{int(np.argmax(worst.busy))}" if worst is not None and worst.busy is not None and _lost(worst) else ""
+        worst = max(self.report.phases(step), key=lost, default=None)
+        return f"{int(np.argmax(worst.busy))}" if worst is not None and worst.busy is not None and lost(worst) else ""
 
     def told(self, step: int) -> str:
         """Whom the tiles of a superstep wait for, why, and what even work would take."""
         cost, phases = self.report.step_cost(step), self.report.phases(step)
-        worst = max(phases, key=_lost)
-        if worst.busy is None or _lost(worst) < 0.0005 * cost.cycles:
+        worst = max(phases, key=lost)
+        if worst.busy is None or lost(worst) < 0.0005 * cost.cycles:
             return "no tile waits for another"
         tile, middle = int(np.argmax(worst.busy)), float(np.median(worst.busy))
-        share = 100 * self.lost(step) / cost.cycles
+        share = 100 * lost_in(self.report, step) / cost.cycles
         return (
             f"{share:.1f} % of the tiles' time is waiting, most in {worst.kind}: tile {tile} takes {number(worst.cycles)}, "
             f"the median tile {number(middle)}{self._cause(step, worst, tile)}; shared evenly, the superstep would take "
-            f"{number(round(cost.cycles - self.lost(step)))} instead of {number(cost.cycles)}"
+            f"{number(round(cost.cycles - lost_in(self.report, step)))} instead of {number(cost.cycles)}"
         )
 
     def _cause(self, step: int, phase: Phase, tile: int) -> str:
@@ -97,15 +96,8 @@ class _Run:
                 f"{int(a[tile]):,} bytes, the median {int(np.median(a)):,}" for a in (traffic.received, traffic.sent)
             )
             return f"; it receives {received}, and sends {sent}"
-        profile = self.report.profile
-        parts = profile.compute_sets[profile.steps[step].compute_set].parts if profile.steps[step].compute_set >= 0 else ()
-        here = [p for p in parts if any(first <= tile < first + many for first, many in p.tiles)]
-        said = [f"{profile.codelets[p.codelet].name} on {sum(many for _, many in p.tiles):,}" for p in here[:2]]
+        said = [f"{name} on {many:,}" for name, many in codelets_on(self.report, step, tile)[:2]]
         return f"; it executes {' and '.join(said)} of {self.report.target.num_tiles:,} tiles" if said else ""
-
-
-def _lost(phase: Phase) -> float:
-    return 0.0 if phase.busy is None else phase.cycles - float(phase.busy.mean())
 
 
 def _scene(runs: list[_Run], most: int) -> Scene:
@@ -123,7 +115,7 @@ def _scene(runs: list[_Run], most: int) -> Scene:
             stills.append(_still(run, step, name, count, len(drawings)))
             drawings += [_drawing(report.phases(step), count), _histogram(report.phases(step))]
             cost = report.step_cost(step)
-            lost = 100 * run.lost(step) / cost.cycles if cost.cycles else 0.0
+            waits = 100 * lost_in(run.report, step) / cost.cycles if cost.cycles else 0.0
             rows.append(
                 (
                     run.name,
@@ -131,7 +123,7 @@ def _scene(runs: list[_Run], most: int) -> Scene:
                     label(cost.name, 48),
                     f"{times:,}",
                     number(cost.cycles),
-                    f"{lost:.1f} %",
+                    f"{waits:.1f} %",
                     run.slowest(step),
                 )
             )
@@ -150,7 +142,7 @@ def _scene(runs: list[_Run], most: int) -> Scene:
     zero = np.zeros(BINS, np.int64)
     bars = Stack("histogram", "tiles by their time at work", 464, y, 240, 84, BINS, None, NO_LIMIT, zero, ("0", "the slowest"))
     grids = [_map(name, report, 464 + 126 * i, y + 130) for i, (name, report) in enumerate(maps)]
-    waits = [sum(_lost(p) for p in run.report.phases(s)) for run in runs for s, _ in run.steps]
+    worst = [lost_in(run.report, s) for run in runs for s, _ in run.steps]
     return Scene(
         "balance",
         "Why tiles wait" + (", in two runs" if len(runs) > 1 else ""),
@@ -162,7 +154,7 @@ def _scene(runs: list[_Run], most: int) -> Scene:
         np.array(frames, np.int64),
         (("report", "kind", "name", "runs", "cycles", "waiting", "slowest tile"), tuple(rows)),
         tuple(drawings),
-        max(range(len(frames)), key=lambda f: waits[frames[f]]),
+        max(range(len(frames)), key=lambda f: worst[frames[f]]),
         tuple(dict.fromkeys(notes)),
     )
 
@@ -221,7 +213,7 @@ def _histogram(phases: tuple[Phase, ...]) -> Drawing:
 def _sentence(runs: list[_Run]) -> str:
     said = []
     for run in runs:
-        worst = max(run.steps, key=lambda one: one[1] * run.lost(one[0]))[0]
+        worst = max(run.steps, key=lambda one: one[1] * lost_in(run.report, one[0]))[0]
         cost = run.report.step_cost(worst)
         head = f"{run.name[0].upper()}{run.name[1:]}, " if len(runs) > 1 else ""
         tiles = counted(run.report.target.num_tiles, "tile")

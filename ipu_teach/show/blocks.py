@@ -36,11 +36,9 @@ class Blocks:
         if not self.all:
             raise InvalidOptionError(f"""show.timeline() was asked for the blocks of {self._where()}, and there are none.
                 next:  put Block around parts of the program, or name programs with program_filter: {shown(".")} takes all.""")
-        names = dict.fromkeys(one.name for one in self.all if one.is_common)
+        names = dict.fromkeys(one.name for one in self.all)
         hues = dict(zip(names, (palette.HUES[i % len(palette.HUES)] for i in range(len(names))), strict=True))
-        self._code = [
-            hues[one.name] if one.is_common else palette.LOST if one.is_overflow else palette.HOST for one in self.all
-        ]
+        self._code = [hues[one.name] for one in self.all]
 
     @property
     def codes(self) -> tuple[Code, ...]:
@@ -53,8 +51,7 @@ class Blocks:
         titles, rows, first = [], [], 0
         for tile, blocks in zip(self.tiles, self.by_tile, strict=True):
             for one in blocks:
-                name = one.name if one.is_common else f"{one.type} {one.name}".strip()
-                text = f"tile {tile}: {name}" if len(self.tiles) > 1 else name
+                text = f"tile {tile}: {one.name}" if len(self.tiles) > 1 else one.name
                 titles.append(names.setdefault(label(text, 48), len(names)))
                 rows.append(first + one.depth)
             first += 1 + max((one.depth for one in blocks), default=0)
@@ -68,7 +65,7 @@ class Blocks:
         """The blocks in a sentence."""
         spent: dict[str, list[float]] = {}
         for one in self.all:
-            spent.setdefault(one.name if one.is_common else one.type, []).append(one.cycles)
+            spent.setdefault(one.name, []).append(one.cycles)
         worst = max(spent, key=lambda name: sum(spent[name]))
         times = counted(len(spent[worst]), "time")
         return (

@@ -15,9 +15,9 @@ from ipu_teach.cost.exchange import Traffic
 from ipu_teach.cost.phases import COMPUTE, EXCHANGE, HOST, LINKS, SYNC, Phase
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import InvalidOptionError, counted
-from ipu_teach.report import Report
+from ipu_teach.report import Report, Why
 from ipu_teach.show import palette
-from ipu_teach.show.facts import checked, sorted_lanes, titled
+from ipu_teach.show.facts import because, checked, linked, sorted_lanes, titled, waited_for
 from ipu_teach.show.scene import (
     GAP,
     Bar,
@@ -53,20 +53,21 @@ NO_TIME = """show.bsp() was given a run that takes no modelled time.
     next:  run a program that copies or computes."""
 
 
-def bsp(report: Report, other: Report | None = None) -> View:
+def bsp(report: Report, other: Report | None = None, *, why: Why | None = None) -> View:
     """The run in `report` as an animation of its supersteps; with `other`, two runs above each other on one axis of time.
 
     Every number in it is modelled. A run of more than 3,000 phases, or of two runs more than 500 supersteps of each, is shown
     up to there, a machine of more than 4,096 tiles with several tiles to a cell, and so is one whose scene would be larger
-    than 150 kB; the view says so. Raises `InvalidOptionError` for something that is no report or has no step in it.
+    than 150 kB; the view says so. `why`: a chain of causes, `report.why(…)`, whose tiles get one colour. Raises
+    `InvalidOptionError` for something that is no report or has no step in it.
     """
     if other is not None:
-        return View(_two([_made(report, 1), _made(other, 1)]))
+        return because(View(_two([_made(report, 1), _made(other, 1)])), report, why)
     each = -(-checked(report, "bsp").target.num_tiles // MOST_CELLS)
     while True:
-        scene = _made(report, each).scene()
+        scene = linked(_made(report, each).scene(), report, ("tiles", "lanes"))
         if len(scene.json()) <= MOST_BYTES or each >= report.target.tiles_per_ipu:
-            return View(scene)
+            return because(View(scene), report, why)
         each *= 2
 
 
@@ -274,7 +275,7 @@ class _Maker:
             if phase.busy is not None:
                 values["busy"] = self._longest(phase.busy)
                 say += ", {busy} modelled cycles, then waits {-busy}"
-                note = _slowest(phase)
+                note = waited_for(phase)
                 channel = (code, values["busy"], WAIT)
                 if self.is_sorted:
                     lane = "lane {i} of the sorted tiles: " + f"{phase.kind}, {{busy}} modelled cycles, then waits {{-busy}}"
@@ -368,7 +369,7 @@ class _Maker:
         if computing:
             step = max(computing, key=lambda s: s.cycles)
             phase = next(p for p in step.phases if p.kind == COMPUTE)
-            worst = f" The longest that computes is {step.name}: {_slowest(phase)}."
+            worst = f" The longest that computes is {step.name}: {waited_for(phase)}."
         return (
             f"A run of {counted(report.num_steps, 'superstep')} on {counted(target.num_tiles, 'tile')}, "
             f"{number(total)} modelled cycles: {shares}.{worst}"
@@ -395,13 +396,3 @@ def _of_host(step: _Step) -> Drawing:
         if p.kind == HOST
     ]
     return Drawing(float(ends[-1]), tuple(bars), "modelled cycles")
-
-
-def _slowest(phase: Phase) -> str:
-    """Which tile a phase waits for, and what share of the tiles' time is waiting."""
-    assert phase.busy is not None
-    tile, waiting = int(np.argmax(phase.busy)), 1 - float(phase.busy.mean()) / phase.cycles
-    if waiting < 0.0005:
-        return "all tiles are equally fast"
-    share = f"{100 * waiting:.1f} % of the tiles' time is waiting"
-    return f"tile {tile} is the slowest, {number(phase.cycles)} modelled cycles; {share}"

@@ -16,7 +16,7 @@ from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Report
 from ipu_teach.show import palette
-from ipu_teach.show.facts import checked, titled
+from ipu_teach.show.facts import checked, linked, titled
 from ipu_teach.show.palette import Code
 from ipu_teach.show.scene import Bar, Drawing, Matrix, Partners, Scene, Still, label, number
 from ipu_teach.show.view import View, fitting
@@ -50,6 +50,7 @@ class Exchange:
     """One exchange of a compiled step that ran `runs` times: pairs of tiles, with bytes and the cycles it takes."""
 
     name: str
+    step: int
     runs: int
     cycles: float
     slowest: int
@@ -76,7 +77,7 @@ def _exchanges(report: Report) -> list[Exchange]:
                 source, size = np.repeat(transfers.source, heard), np.repeat(transfers.size, heard)
                 name, slowest = label(f"{cost.kind} {cost.name}".strip(), 48), int(np.argmax(phase.busy))
                 to = np.concatenate(transfers.receivers)
-                found.append(Exchange(name, times, phase.cycles, slowest, transfers, source, to, size))
+                found.append(Exchange(name, step, times, phase.cycles, slowest, transfers, source, to, size))
     return found
 
 
@@ -143,7 +144,7 @@ def _scene(report: Report, every: list[Exchange], most: int) -> Scene:
         )
     ticks = tuple(f"{each * (bins * i // 4):,}" for i in range(4)) if bins >= 8 else tuple(f"{i}" for i in range(bins))
     poster = max(range(len(shown)), key=lambda i: shown[i].cycles)
-    return Scene(
+    scene = Scene(
         "exchange",
         titled(report, f"Who sends to whom: {counted(len(every), 'exchange')} on {counted(tiles, 'tile')}"),
         _sentence(every, tiles),
@@ -161,6 +162,7 @@ def _scene(report: Report, every: list[Exchange], most: int) -> Scene:
         tuple(notes),
         "exchange",
     )
+    return linked(scene, report, parts={one.step: which for which, one in reversed(list(enumerate(shown)))})
 
 
 def _binned(one: Exchange, each: int, bins: int) -> tuple[Array, Array]:

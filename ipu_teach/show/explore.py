@@ -16,7 +16,8 @@ from ipu_teach.errors import InvalidOptionError, IPUTeachError, shown
 from ipu_teach.show.view import View, own_script, player
 
 Setting = Sequence[Any]
-VIEWS = ("balance", "bsp", "exchange", "liveness", "memory", "program", "tiles", "timeline")  # that a widget can show
+# What a widget can show.
+VIEWS = ("balance", "bsp", "code", "exchange", "liveness", "memory", "program", "tiles", "timeline", "turns")
 
 
 class Explore:

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from ipu_teach.errors import InvalidOptionError, shown
-from ipu_teach.report import Report
-from ipu_teach.show.scene import label, number
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
+import numpy as np
+
+from ipu_teach.compile.groups import Group
+from ipu_teach.compile.programs import MeasuredStep
+from ipu_teach.cost import CostModel
+from ipu_teach.cost.codelets import vertex_cycles
+from ipu_teach.cost.phases import Phase
+from ipu_teach.errors import InvalidOptionError, shown
+from ipu_teach.report import Report, Why
+from ipu_teach.report.compiled import CompiledProfile
+from ipu_teach.show.pack import pack
+from ipu_teach.show.palette import CAUSE
+from ipu_teach.show.scene import Box, Cells, Scene, label, number
+from ipu_teach.show.view import View
+from ipu_teach.types import Array
+
+MOST_MOMENTS = 500  # supersteps by which a view follows another
 LONGEST_SOURCE = 40  # lines of a method
 
 
@@ -18,6 +34,66 @@ def checked(report: object, call: str, ran: bool = True) -> Report:
         raise InvalidOptionError(f"""show.{call}() was given a report in which nothing has run.
             next:  engine.run(), then engine.report.""")
     return report
+
+
+def linked(scene: Scene, report: Report, tiles: tuple[str, ...] = (), parts: Mapping[int, int] | None = None) -> Scene:
+    """The scene, to follow others of the same report on a page: by the tile in the marks `tiles`, as far as each of their
+    parts is one, and by the cycle at which it stands. `parts`, where its frames are not those of the run: which frame, or
+    which row of its tree, shows a compiled step; then the first 500 supersteps are followed."""
+    marks = (m for m in scene.marks if isinstance(m, (Box, Cells)) and m.name in tiles)
+    names = [m.name for m in marks if m.count == report.target.num_tiles and not getattr(m, "ends", ())]
+    link: dict[str, object] = {"report": report.digest()[:16], "tiles": names}
+    if parts is not None:
+        own = [parts.get(n, parts.get(report.profile.leaf(n).step, -1)) for n in range(len(report.profile.steps))]
+        order = report.step_numbers[:MOST_MOMENTS].tolist()
+        starts = np.cumsum([0, *(report.step_cost(n).cycles for n in order)])
+        known = [(start, own[n]) for start, n in zip(starts.tolist(), order, strict=False) if own[n] >= 0]
+        link["moments"] = [len(known), *(pack(np.array([pair[i] for pair in known], np.int64)) for i in (0, 1))]
+    return replace(scene, link=link)
+
+
+def because(view: View, report: Report, why: Why | None) -> View:
+    """The view with the tiles of a chain of causes in one colour, at the step that it is about. Raises `InvalidOptionError`."""
+    if why is None:
+        return view
+    if not isinstance(why, Why):
+        raise InvalidOptionError(f"""show.{view.scene.view}() was given why={shown(why)}, which is no chain of causes.
+            next:  give report.why(…), of the same report.""")
+    scene, tiles = view.scene, report.target.num_tiles
+    members = np.isin(np.arange(tiles), why.tiles)
+    grids = {m.name for m in scene.marks if isinstance(m, Cells) and m.count == tiles}
+    stills = []
+    for still in scene.stills:
+        cells = dict(still.cells)
+        for name in grids & cells.keys():
+            code, until, then = cells[name]
+            cells[name] = np.where(members, len(scene.codes), code), np.where(members, still.cycles or 1, until), then
+        stills.append(replace(still, cells=cells))
+    poster = scene.poster
+    at = np.flatnonzero(report.step_numbers == why.step)
+    begins = np.append(np.flatnonzero([scene.stills[i].first for i in scene.frames.tolist()]), len(scene.frames))
+    if len(at) and at[0] + 1 < len(begins):  # the longest frame of its first superstep
+        poster = max(range(*begins[at[0] : at[0] + 2].tolist()), key=lambda f: scene.stills[int(scene.frames[f])].cycles)
+    said = " ".join([why.question, *(f"{i}. {cause.text}" for i, cause in enumerate(why.causes, 1))])
+    notes = (*scene.notes, label(said, 2000))
+    return View(replace(scene, codes=(*scene.codes, CAUSE), stills=tuple(stills), poster=poster, notes=notes))
+
+
+def model_of(report: object, call: str) -> CostModel:
+    """What a run has cost, vertex by vertex. Raises as `checked` does, and for a report that was read from a file."""
+    profile = checked(report, call).profile
+    if not isinstance(profile, CompiledProfile):
+        raise InvalidOptionError(f"""show.{call}() was given a report from a file, which holds tiles and no vertices.
+            next:  give it engine.report of the engine that ran.""")
+    return profile.model
+
+
+def vertices(model: CostModel, step: int) -> Iterator[tuple[Group, Array]]:
+    """(a group, int64 modelled cycles of its vertices, -1 if unknown) for all that a step executes."""
+    compiled, found = model.compiled.steps[step], model.compute_set(step)
+    measured = compiled.cycles if isinstance(compiled, MeasuredStep) else {}
+    for place, group in enumerate(model.compiled.groups[found.id] if found is not None else ()):
+        yield group, np.broadcast_to(vertex_cycles(group, model.target, measured.get(place)), len(group.rows))
 
 
 def run_names(report: Report, program: int | None = None) -> str:
@@ -38,6 +114,16 @@ def sorted_lanes(lanes: int, tiles: int) -> str:
         f"The {lanes} lanes are the tiles sorted by time, in each phase anew, {number(tiles / lanes)} to a lane, which shows "
         "their mean. A lane is no tile; the shares of time are those of all tiles."
     )
+
+
+def waited_for(phase: Phase) -> str:
+    """Which tile a phase waits for, and what share of the tiles' time is waiting."""
+    assert phase.busy is not None
+    tile, waiting = int(np.argmax(phase.busy)), 1 - float(phase.busy.mean()) / phase.cycles
+    if waiting < 0.0005:
+        return "all tiles are equally fast"
+    share = f"{100 * waiting:.1f} % of the tiles' time is waiting"
+    return f"tile {tile} is the slowest, {number(phase.cycles)} modelled cycles; {share}"
 
 
 def sources(report: Report, number: int) -> tuple[tuple[str, str], ...]:

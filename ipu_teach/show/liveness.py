@@ -16,7 +16,7 @@ from ipu_teach.cost.memory import BUFFERS
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Report
 from ipu_teach.show import palette
-from ipu_teach.show.facts import checked
+from ipu_teach.show.facts import checked, linked
 from ipu_teach.show.scene import Bar, Curve, Drawing, Lanes, Scene, Series, Still, label
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
@@ -161,7 +161,7 @@ def _scene(runs: list[_Run], most: int) -> Scene:
         top += high
     stills = tuple(_still(runs, place, each, bool(lanes)) for place in range(count))
     whole = np.max([_together(run.bytes[0].sum(axis=0), each, count).max(axis=1) for run in runs], axis=0)
-    return Scene(
+    scene = Scene(
         "liveness",
         "What is live, step by step" + (", in two reports" if len(runs) > 1 else ""),
         _sentence(runs),
@@ -176,6 +176,8 @@ def _scene(runs: list[_Run], most: int) -> Scene:
         tuple(notes),
         "step",
     )
+    places = enumerate(runs[0].report.memory.liveness.places)
+    return scene if len(runs) > 1 else linked(scene, runs[0].report, parts={node.step: i // each for i, node in places})
 
 
 def _together(values: Array, each: int, count: int) -> Array:

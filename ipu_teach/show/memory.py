@@ -10,9 +10,9 @@ import numpy as np
 
 from ipu_teach.cost.memory import BUFFERS, LANDING, VARIABLES
 from ipu_teach.errors import counted
-from ipu_teach.report import Report
+from ipu_teach.report import Report, Why
 from ipu_teach.show import palette
-from ipu_teach.show.facts import checked
+from ipu_teach.show.facts import because, checked, linked
 from ipu_teach.show.palette import Code
 from ipu_teach.show.scene import GAP, Bar, Cells, Drawing, Lanes, Scene, Stack, Still, label, means, number
 from ipu_teach.show.shapes import MOST_RECTANGLES
@@ -26,14 +26,15 @@ WIDE = 688.0  # of all stacks together, at most
 RIGHT = 430.0  # where the lanes beside it begin
 
 
-def memory(report: Report) -> View:
+def memory(report: Report, *, why: Why | None = None) -> View:
     """What every tile holds at its fullest moment, by category. Nothing need have run.
 
     The categories are those of `MemoryLedger`, gaps included; variables are told apart by whether they are always live. Of a
-    machine of more than 4,096 tiles each cell stands for several, and shows the fullest of them. Raises `InvalidOptionError`
-    for something that is no report.
+    machine of more than 4,096 tiles each cell stands for several, and shows the fullest of them. `why`: a chain of causes,
+    `report.why("memory")`, whose tiles get one colour. Raises `InvalidOptionError` for something that is no report.
     """
-    return View(_scene(checked(report, "memory", ran=False)))
+    scene = linked(_scene(checked(report, "memory", ran=False)), report, ("tiles", "stack"))
+    return because(View(scene), report, why)
 
 
 def parts(report: Report) -> list[tuple[Code, Array]]:

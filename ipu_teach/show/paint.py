@@ -7,11 +7,14 @@ from textwrap import wrap
 
 import numpy as np
 
+from ipu_teach.show.board import paint_board, paint_detail, paint_packets, paint_trail
 from ipu_teach.show.partners import paint_matrix, paint_partners
 from ipu_teach.show.scene import (
     WIDTH,
+    Board,
     Cells,
     Curve,
+    Detail,
     Drawing,
     Flame,
     Flows,
@@ -24,6 +27,7 @@ from ipu_teach.show.scene import (
     Still,
     Tape,
     Track,
+    Trail,
     Tree,
     label,
     number,
@@ -54,7 +58,7 @@ def paint(scene: Scene, frame: int, progress: float | None = None, whole: bool =
             case Lanes():
                 yield from _lanes(scene, mark, still, progress, whole)
             case Flows():
-                yield from _flows(scene, mark, still)
+                yield from _flows(scene, mark, still, frame, progress)
             case Track():
                 yield from _track(scene, mark, frame, progress)
             case Flame():
@@ -69,6 +73,12 @@ def paint(scene: Scene, frame: int, progress: float | None = None, whole: bool =
                 yield from _tree(mark)
             case Matrix():
                 yield from paint_matrix(scene, mark, still)
+            case Board():
+                yield from paint_board(scene, mark, frame, progress)
+            case Detail():
+                yield from paint_detail(scene, mark, frame)
+            case Trail():
+                yield from paint_trail(scene, mark, track_edges(scene))
             case Partners():
                 yield from paint_partners(scene, mark, still)
     for mark in scene.marks:  # above the arrows
@@ -210,8 +220,11 @@ def pixels_in_turn(spent: Array) -> Array:
     return pixels
 
 
-def _flows(scene: Scene, mark: Flows, still: Still) -> Iterator[Shape]:
+def _flows(scene: Scene, mark: Flows, still: Still, frame: int, progress: float) -> Iterator[Shape]:
     cells = scene.mark(mark.between)
+    if isinstance(cells, Board):
+        yield from paint_packets(scene, mark.name, cells, frame, progress)
+        return
     assert isinstance(cells, Cells)
     messages = still.flows.get(mark.name, ())
     largest = max((m.size for m in messages), default=1)
@@ -481,12 +494,11 @@ def stack_raster(mark: Stack, drawing: Drawing) -> Array:
 
 
 BAR = 90.0  # width of a tree's column of bars
-COLUMN = 112.0  # width of a tree's column of numbers
 
 
 def _tree(mark: Tree) -> Iterator[Shape]:
     right = mark.x + mark.width
-    starts = [right - BAR - 12 - COLUMN * (len(mark.columns) - 1 - i) for i in range(len(mark.columns))]
+    starts = [right - BAR - 12 - mark.column * (len(mark.columns) - 1 - i) for i in range(len(mark.columns))]
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
     for x, words in zip(starts, mark.columns, strict=True):
         yield Words(x, mark.y - 8, words, 12, "end", "soft")

@@ -105,7 +105,8 @@ FILL = (
     Code("over the limit", "!", "#b3261e", "#ff8a80", "x"),
 )
 
-LOST = Code("blocks lost", "O", "#b3261e", "#ff8a80", "x")
+CHOSEN = Code("the one in question", "!", "#b3261e", "#ff8a80", "x")
+CAUSE = Code("a cause in the chain", "*", "#000000", "#ffffff", "")
 STEADY = Code("always live", "A", "#bfc5cb", "#69717b", "")
 PARTS = Code("program of several parts", "P", "#bfc5cb", "#69717b", "")
 FIRST = Code("first report", "a", "#7cc4ee", "#2f7aa8", "")
@@ -113,6 +114,26 @@ SECOND = Code("second report", "b", "#d55e00", "#e8792b", "")
 NOWHERE = Code("on no tile", "?", "#ffffff", "#5a626c", "x")
 PAPER = Code("nothing", "", "#ffffff", "#14171a", "")
 BYTES = Code("bytes of the tiles, sorted", "", "#7fb6d9", "#2f7aa8", "", True)
+
+# Numbers from the lowest to the highest, and what is none. Those below zero are blue, those above orange.
+BELOW, NEAR_ZERO, ABOVE = (
+    tuple(Code("", "", light, dark, "", True) for light, dark in colours)
+    for colours in (
+        (("#2f7fc1", "#4fa3e3"), ("#8dbfe3", "#2c6593"), ("#cfe3f3", "#24394d")),
+        (("#f3f1ec", "#3a3d42"),),
+        (("#fbe0c6", "#4d3626"), ("#f2b27c", "#8f5527"), ("#d9752b", "#ea8f45")),
+    )
+)
+UNWRITTEN = Code("not written", "?", "#ffffff", "#14171a", "x")
+NOT_A_NUMBER = Code("not a number (NaN)", "N", "#b3261e", "#ff8a80", "/")
+CHANGE = Code("values change", "V", "#59636e", "#a4adb7", "x")
+RIMS = tuple(  # of tensors: none of these colours means anything else where their numbers are drawn
+    Code("", "", light, dark, "", True)
+    for light, dark in (
+        ("#009e73", "#1cb288"), ("#9a5fb4", "#bd8fd6"), ("#7a8b00", "#b7d36b"),
+        ("#0072b2", "#2a8fd0"), ("#c2507f", "#e58fb3"), ("#7d6a55", "#b39f88"),
+    )
+)  # fmt: skip
 
 # Paper, ink, soft ink and lines of each theme. Both inks have a contrast of more than 4.5 to 1 on their paper.
 LIGHT = {"paper": "#ffffff", "ink": "#1b1f24", "soft": "#59636e", "line": "#c4cbd3"}

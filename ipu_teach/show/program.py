@@ -12,7 +12,7 @@ from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Report
 from ipu_teach.report.walk import Place, Walk
 from ipu_teach.show import palette
-from ipu_teach.show.facts import checked, run_names, titled
+from ipu_teach.show.facts import checked, linked, run_names, titled
 from ipu_teach.show.scene import Scene, Still, Tree, label, number
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
@@ -41,7 +41,8 @@ def program(report: Report) -> View:
     places = [place for root in walk.roots for place in root.walk()]
     if not places:
         raise InvalidOptionError("show.program() was given a report without a program.", next_step="compile one with it.")
-    return View(_scene(report, walk, places))
+    rows = {place.node.step: row for row, place in reversed(list(enumerate(places[:MOST_ROWS]))) if place.node.step >= 0}
+    return View(linked(_scene(report, walk, places), report, parts=rows))
 
 
 def _scene(report: Report, walk: Walk, all_places: list[Place]) -> Scene:

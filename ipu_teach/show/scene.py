@@ -4,7 +4,9 @@ A `Scene` is drawn by three renderers: `svg` (posters and stills), `mpl` (png, g
 (live, in the notebook), to which a view may add marks and keys of its own in `static/<view>.js`. Marks are placed once.
 What changes from frame to frame are *channels*: the code (colour, letter, pattern) of each cell and how long it keeps it,
 the bars of each lane, the messages that fly, the words. A *still* is one such set of channels; a frame is the number of a
-still, so what a program repeats a thousand times is stored once.
+still, so what a program repeats a thousand times is stored once. What equal stills do not share, the values of a run, is
+`Numbers`: what stands there at first, and the changes frame by frame; who draws them keeps a whole set every few frames.
+A mark `of` another one shows more of what is chosen there.
 
 Lengths are in units of the drawing, 720 wide; a frame lasts `cycles` modelled cycles.
 """
@@ -210,7 +212,7 @@ class Tree(Rows):
     """Rows that fold: row i stands `depth[i]` deep under the nearest row above that is less deep.
 
     `columns` are headings, `cells` the texts below them, row by row; `share` (0 to 1,000) is the length of the row's bar, in
-    the colour of `code`. `open` says which rows show what is under them at first.
+    the colour of `code`. `open` says which rows show what is under them at first; columns are `column` wide.
     """
 
     depth: Array
@@ -222,6 +224,7 @@ class Tree(Rows):
     open: Array
     say: str = ""
     values: Mapping[str, Array] = field(default_factory=dict)
+    column: float = 112
 
     def visible(self) -> list[int]:
         """The rows that show at first."""
@@ -262,16 +265,110 @@ class Partners(Placed):
     of: str
 
 
-Mark = Cells | Lanes | Flows | Track | Flame | Tape | Curve | Stack | Tree | Matrix | Partners
+@dataclass(frozen=True, eq=False)
+class Board(Box):
+    """Tiles as boxes, `across` to a row and `high` each, and in them `count` cells with numbers.
+
+    Box b is tile `tiles[b]`. Cell i stands in box `box[i]`, in its row `row[i]` (of one tensor, whose rim has the code
+    `rims[row]`), at place `place[i]` of at most `per`, and is element `index[i]` of `names[named[i]]`, flat in its `shapes`.
+    `left` (boxes x rows): elements of a row that are not drawn. A value has the code `steps` + how many of `bounds` are not
+    above it; what is not written has the code `unwritten`, and NaN the one after. `focus`: the cell that is meant if none
+    is chosen.
+    """
+
+    tiles: tuple[int, ...]
+    across: int
+    high: float
+    per: int
+    box: Array
+    row: Array
+    place: Array
+    named: Array
+    index: Array
+    names: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    rims: tuple[int, ...]
+    left: Array
+    bounds: tuple[float, ...]
+    steps: int
+    unwritten: int
+    focus: int
+
+    def element(self, name: int, index: int) -> str:
+        """An element by its name: u[3, 4]."""
+        place = ", ".join(f"{i}" for i in np.unravel_index(index, self.shapes[name])) if self.shapes[name] else ""
+        return f"{self.names[name]}[{place}]" if place else self.names[name]
+
+
+@dataclass(frozen=True, eq=False)
+class Detail(Placed):
+    """The cells of the box of the board `of` in which the chosen cell stands, as a list with their numbers."""
+
+    width: float
+    height: float
+    of: str
+
+
+@dataclass(frozen=True, eq=False)
+class Trail(Placed):
+    """The number of the chosen cell of the board `of`, over all frames."""
+
+    width: float
+    height: float
+    of: str
+
+
+Mark = Cells | Lanes | Flows | Track | Flame | Tape | Curve | Stack | Tree | Matrix | Partners | Board | Detail | Trail
 
 
 @dataclass(frozen=True, eq=False)
 class Message:
-    """`size` bytes from one cell to `receivers`."""
+    """`size` bytes from one cell to `receivers`; on a board these are boxes, and -1 is the host.
+
+    It is under way from cycle `begin` to `end` of its still, and carries the numbers of `cells`: those of the frame, or with
+    `after` those that the group of frames ends with. Without an end it is there all the time.
+    """
 
     source: int
     receivers: Array
     size: int
+    begin: float = 0
+    end: float = 0
+    cells: Array | None = None
+    after: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """What the cells of a mark hold, as words: `texts[first[i]]` at first. From frame `frame[k]` on, which ascends, cell
+    `cell[k]` holds `texts[value[k]]`. A text is a number as Python writes it, True or False, or "?" for what is not written."""
+
+    texts: tuple[str, ...]
+    first: Array
+    frame: Array
+    cell: Array
+    value: Array
+
+    def at(self, frame: int) -> list[str]:
+        """The text of each cell in a frame."""
+        now, done = self.first.copy(), int(np.searchsorted(self.frame, frame, "right"))
+        now[self.cell[:done]] = self.value[:done]
+        return [self.texts[i] for i in now.tolist()]
+
+
+@dataclass(frozen=True, eq=False)
+class Origins:
+    """Where what is written into some cells of a board comes from: `how` quotes {name}, {index} and {tile}, one for each cell.
+
+    With `element` name and index are an element's, else they are quoted as they are.
+    """
+
+    how: str
+    element: bool
+    cell: Array
+    name: Array
+    index: Array
+    tile: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,7 +379,8 @@ class Still:
     values) in place of `say` and `values`.
 
     `cells`: for each group (code, how long in cycles, code afterwards), numbers or arrays. `lanes`: for each group (number
-    of its drawing, from, to): the part that appears during the frame. `flows`: for each group its messages. `values` are
+    of its drawing, from, to): the part that appears during the frame. `flows`: for each group its messages. `touches`: for
+    each board the cells that are read and those that are written. `origins`: where these come from. `values` are
     arrays that `say` quotes for one cell: "{i}" is its number, "{name}" its value, "{-name}" what is left of the cycles.
     """
 
@@ -299,6 +397,8 @@ class Still:
     source: int = -1
     at: float = 1
     about: Mapping[str, tuple[str, Mapping[str, Array]]] = field(default_factory=dict)
+    touches: Mapping[str, tuple[Array, Array]] = field(default_factory=dict)
+    origins: Mapping[str, Origins] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,7 +406,8 @@ class Scene:
     """A picture. `sentence` says in words what it shows, with its numbers; `table` says it in full: (headings, rows).
 
     `poster` is the frame that stands for the whole. `notes` say what was left out or put together. `group` is what a
-    sequence of frames up to the next `first` one is called. `sources` are texts of several lines, shown below.
+    sequence of frames up to the next `first` one is called. `sources` are texts of several lines, shown below. `link` says
+    by what views of one report follow each other, see `facts.linked` and static/link.js.
     """
 
     view: str
@@ -323,6 +424,8 @@ class Scene:
     notes: tuple[str, ...] = ()
     group: str = "superstep"
     sources: tuple[str, ...] = ()
+    link: Mapping[str, Any] = field(default_factory=dict)
+    numbers: Mapping[str, Numbers] = field(default_factory=dict)
 
     @cached_property
     def legend(self) -> list[int]:
@@ -336,6 +439,10 @@ class Scene:
         for mark in self.marks:
             found |= {s.code for s in mark.series} if isinstance(mark, Curve) else set()
             found |= set(mark.code.tolist()) if isinstance(mark, (Flame, Tree)) else set()
+            if isinstance(mark, Board):
+                found |= {*mark.rims, mark.unwritten, *range(mark.steps, mark.steps + len(mark.bounds) + 1)}
+                nan = any(text == "nan" for text in self.numbers[mark.name].texts)
+                found |= {mark.unwritten + 1} if nan else set()
         return [i for i, code in enumerate(self.codes) if i in found and (code.letter or code.listed)]
 
     def json(self) -> str:
@@ -355,8 +462,12 @@ class Scene:
             "group": self.group,
             "legend": self.legend,
         }
-        if self.sources:
-            data["sources"] = self.sources
+        data |= {name: value for name, value in (("sources", self.sources), ("link", self.link)) if value}
+        if self.numbers:
+            data["numbers"] = {
+                k: [n.texts, pack(n.first), len(n.cell), pack(n.frame), pack(n.cell), pack(n.value)]
+                for k, n in self.numbers.items()
+            }
         text = json.dumps(data, separators=(",", ":"))
         return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -434,14 +545,24 @@ def _still(still: Still) -> dict[str, Any]:
     channels: dict[str, Mapping[str, Any]] = {
         "cells": {k: [_numbers(code), _numbers(until), then] for k, (code, until, then) in still.cells.items()},
         "lanes": {k: [n, _numbers(start), _numbers(stop)] for k, (n, start, stop) in still.lanes.items()},
-        "flows": {k: [[m.source, m.size, _receivers(m)] for m in ms] for k, ms in still.flows.items()},
+        "flows": {k: [_message(m) for m in ms] for k, ms in still.flows.items()},
         "values": {k: pack(v) for k, v in still.values.items()},
         "about": {k: [say, {n: pack(v) for n, v in values.items()}] for k, (say, values) in still.about.items()},
+        "touches": {k: [_listed(some) for some in both] for k, both in still.touches.items()},
+        "origins": {
+            k: [o.how, int(o.element), len(o.cell), *(pack(v) for v in (o.cell, o.name, o.index, o.tile))]
+            for k, o in still.origins.items()
+        },
     }
     return found | {k: v for k, v in channels.items() if v}
 
 
-def _receivers(message: Message) -> Any:
-    """One cell as a number, several as [how many, packed]."""
-    to = message.receivers
-    return int(to[0]) if len(to) == 1 else [len(to), pack(to)]
+def _message(m: Message) -> list[Any]:
+    """Source, size, receivers; of one that carries numbers also begin, end, its cells, and whether they are those after."""
+    found = [m.source, m.size, _listed(m.receivers)]
+    return found if m.cells is None else [*found, _numbers(m.begin), _numbers(m.end), _listed(m.cells), int(m.after)]
+
+
+def _listed(some: Array) -> Any:
+    """One number as it is, several or none as [how many, packed]."""
+    return int(some[0]) if len(some) == 1 else [len(some), pack(some)]

@@ -106,6 +106,8 @@ def _kind(shape: Shape) -> object:
             return "boxes", shape.upright, _thick(shape)
         case Line():
             return shape.role, shape.width if len(shape.points) == 2 and not shape.arrow else id(shape)
+        case Outline() if not shape.filled:
+            return "outline", shape.code, shape.width
     return id(shape)
 
 
@@ -126,6 +128,9 @@ def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
     if isinstance(first, Line) and len(shapes) > 1:
         d = "".join(_straight(line) for line in shapes if isinstance(line, Line))
         return f'<path class="{STROKE[first.role]}" stroke-width="{_n(first.width)}" d="{d}"/>'
+    if isinstance(first, Outline) and not first.filled:
+        d = "".join(_path(one) for one in shapes if isinstance(one, Outline))
+        return f'<path class="b{first.code}" stroke-width="{_n(first.width)}" d="{d}"/>'
     if not isinstance(first, Words):
         return _shape(first, codes)
     role = {"ink": "i", "soft": "s"}.get(str(first.ink), f"t{first.ink}")
@@ -153,6 +158,10 @@ def _boxes(shape: Boxes) -> str:
     return path
 
 
+def _path(shape: Outline) -> str:
+    return "M" + "L".join(f"{_n(x)} {_n(y)}" for x, y in shape.points.tolist())
+
+
 def _straight(line: Line) -> str:
     (x, y), (to_x, to_y) = line.points
     return f"M{_n(x)} {_n(y)}" + (f"H{_n(to_x)}" if _n(y) == _n(to_y) else f"L{_n(to_x)} {_n(to_y)}")
@@ -161,12 +170,9 @@ def _straight(line: Line) -> str:
 def _shape(shape: Shape, codes: Sequence[Code]) -> str:
     match shape:
         case Outline():
-            d = "M" + "L".join(f"{_n(x)} {_n(y)}" for x, y in shape.points.tolist())
             pattern = codes[shape.code].pattern
-            if shape.filled:
-                paint = f'style="fill:url(#h{shape.code})"' if pattern else f'class="c{shape.code}"'
-                return f'<path {paint} d="{d}z"/>'
-            return f'<path class="b{shape.code}" stroke-width="{_n(shape.width)}" d="{d}"/>'
+            paint = f'style="fill:url(#h{shape.code})"' if pattern else f'class="c{shape.code}"'
+            return f'<path {paint} d="{_path(shape)}z"/>'
         case Raster():
             box = f'x="{_n(shape.x)}" y="{_n(shape.y)}" width="{_n(shape.width)}" height="{_n(shape.height)}"'
             keep = 'preserveAspectRatio="none" style="image-rendering:pixelated"'

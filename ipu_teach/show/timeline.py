@@ -17,7 +17,7 @@ from ipu_teach.report import Report
 from ipu_teach.report.walk import Place, Span, Walk
 from ipu_teach.show import palette
 from ipu_teach.show.blocks import Blocks
-from ipu_teach.show.facts import checked, numbered, sorted_lanes, sources, titled
+from ipu_teach.show.facts import checked, linked, numbered, sorted_lanes, sources, titled
 from ipu_teach.show.scene import Bar, Drawing, Flame, Scene, Still, Tape, Track, label, number, quantiles
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
@@ -30,15 +30,14 @@ MOST_STEPS = 3000  # of a run
 MOST_LANES = 64
 MOST_ROWS = 12  # of nested programs
 X, WIDTH, PITCH = 64.0, 640.0, 17.0
-WHICH = ("block_filter", "program_filter", "stream_copies", "buffer_bytes", "implicit_flush")
+WHICH = ("block_filter", "program_filter")
 
 
 def timeline(report: Report, blocks: int | Sequence[int] | None = None, **which: Any) -> View:
     """The run in `report` on the axis of modelled time, with the programs above it and the tiles below.
 
     `blocks`: a tile, or up to eight: their blocks take the place of the programs, as lightweight profiling has them. `which`
-    picks them as in `report.execution.blocks`: `block_filter`, `program_filter`, `stream_copies`, `buffer_bytes` and
-    `implicit_flush`.
+    picks them as in `report.execution.blocks`: `block_filter` and `program_filter`.
 
     Up to 3,000 supersteps are shown, and fewer of a run whose scene would be larger than 150 kB; more than 64 tiles share 64
     lanes, in each phase sorted by their time, of which a lane shows a mean; programs nested more than 12 deep are shown up to
@@ -49,7 +48,7 @@ def timeline(report: Report, blocks: int | Sequence[int] | None = None, **which:
         raise InvalidOptionError(f"""show.timeline() was given {", ".join(sorted(which))}.
             next:  say whose blocks, blocks=0, and pick them with {", ".join(WHICH)}.""")
     steps = min(MOST_STEPS, len(report.step_numbers))
-    return fitting(lambda most: _Maker(report, most, blocks, which).scene(), steps)
+    return fitting(lambda most: linked(_Maker(report, most, blocks, which).scene(), report, ("tiles",)), steps)
 
 
 def _short(place: Place) -> str:

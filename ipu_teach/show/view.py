@@ -33,13 +33,16 @@ def fitting(scene_of: Callable[[int], Scene], most: int, least: int = 16) -> Vie
 
 
 class View:
-    """A picture of a program or a run. A notebook shows it as the last value of a cell; `repr` says it in a sentence."""
+    """A picture of a program or a run. A notebook shows it as the last value of a cell; `repr` says it in a sentence.
 
-    def __init__(self, scene: Scene) -> None:
+    `text`: what `repr` says instead."""
+
+    def __init__(self, scene: Scene, text: str = "") -> None:
         self.scene = scene
+        self._text = text or scene.sentence
 
     def __repr__(self) -> str:
-        return self.scene.sentence
+        return self._text
 
     @property
     def alt(self) -> str:

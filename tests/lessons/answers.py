@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ipu_teach.lessons.exercise import Exercise, catalogue
-from ipu_teach.lessons.gaps import read_notebook, reference, source_of
+from ipu_teach.lessons.gaps import names_needed, read_notebook, reference, source_of
 from ipu_teach.lessons.learner import learners_form
 
 SOLUTIONS = Path(__file__).resolve().parents[2] / "notebooks" / "solutions"
@@ -31,12 +31,14 @@ def blank_cell(exercise: str) -> str:
 
 @cache
 def definitions(lesson: str) -> Names:
-    """What the cells of a solved lesson define, without those that only show or check something."""
+    """What the cells of a solved lesson define, without those that show or check something, or build on what such made."""
     (path,) = SOLUTIONS.glob(f"{lesson}_*.ipynb")
     names: Names = {"__name__": "__main__"}
     for number, cell in enumerate(json.loads(path.read_text(encoding="utf-8"))["cells"]):
         source = source_of(cell)
-        if cell["cell_type"] == "code" and not any(word in source for word in SHOWING):
+        if cell["cell_type"] != "code" or any(word in source for word in SHOWING):
+            continue
+        if not names_needed(source) - names.keys():
             file = f"<cell {number} of {lesson}>"
             linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
             with redirect_stdout(io.StringIO()):

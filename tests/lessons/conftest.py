@@ -18,23 +18,18 @@ def fresh_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path / "work"))
     monkeypatch.setattr(desk, "_passed", {})
     monkeypatch.setattr(desk, "_handed_out", {})
+    monkeypatch.setattr(desk, "_shared", {})
     return tmp_path / "work"
 
 
 @pytest.fixture
-def interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loops over elements stay in CPython: a hundred answers in one process would make it compile within a check's seconds."""
-    monkeypatch.setenv("IPU_TEACH_NUMBA", "0")
-
-
-@pytest.fixture
-def names_of(interpreted: None) -> Callable[[str], Names]:
+def names_of() -> Callable[[str], Names]:
     """The definitions of a solved lesson, as a dict of one's own."""
     return lambda lesson: dict(definitions(lesson))
 
 
 @pytest.fixture
-def solution(interpreted: None) -> Callable[[str], tuple[Any, ...]]:
+def solution() -> Callable[[str], tuple[Any, ...]]:
     """The reference answers of an exercise, run among its lesson's definitions."""
 
     def answers(exercise: str) -> tuple[Any, ...]:

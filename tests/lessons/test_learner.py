@@ -233,7 +233,9 @@ def test_the_map_shows_every_lesson_and_what_a_newcomer_has_done(tmp_path: Path)
     stored = nbformat.read(path, as_version=4)
     assert executed(path, tmp_path).cells[-1].outputs == stored.cells[-1].outputs
     text = stored.cells[0].source
-    assert re.findall(r"\]\((\d\d_\w+\.ipynb)\)", text) == [target.name for _, target in PAIRS]
+    rows = re.findall(r"^\| \[.*?\]\((\w+\.ipynb)\) \|", text, re.MULTILINE)
+    assert sorted(rows) == [target.name for _, target in PAIRS]
+    assert [name for name in rows if name != "tiny.ipynb"] == sorted(name for name in rows if name != "tiny.ipynb")
     for lesson in catalogue():
         assert re.search(rf"\[{lesson.number} {lesson.title}\]\(\S+\) \| {lesson.minutes} \|", text)
 
@@ -262,6 +264,24 @@ def test_every_exercise_is_in_its_lesson_once(lesson: Any) -> None:
     known = {item.name for item in lesson.items}
     assert {gap.exercise for source in code for gap in gaps_in(source)} <= known
     assert [item.name for item in lesson.items] == sorted(item.name for item in lesson.items)
+
+
+@pytest.mark.parametrize("lesson", catalogue(), ids=lambda lesson: lesson.number)
+def test_the_minutes_are_those_of_what_there_is_to_do(lesson: Any) -> None:
+    """Words at 200 a minute, exercises at 5 to 12, mostly 8, and a minute for each prediction."""
+    (path,) = (solved for solved, _ in PAIRS if solved.stem.startswith(lesson.number))
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    reading = sum(len(source_of(cell).split()) for cell in cells if cell["cell_type"] == "markdown") / 200
+    exercises = sum(isinstance(item, Exercise) for item in lesson.items)
+    assert reading + 5 * exercises <= lesson.minutes <= reading + 12 * exercises
+    assert abs(lesson.minutes - (reading + 8 * exercises + len(lesson.items) - exercises)) <= 5
+
+
+@pytest.mark.parametrize("path", [solved for solved, _ in PAIRS], ids=lambda path: path.stem)
+def test_formulas_are_plain_text_that_reads_offline(path: Path) -> None:
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        if cell["cell_type"] == "markdown":
+            assert not re.search(r"\$|\\\(|\\\[|\\[a-z]+\{", source_of(cell)), cell["id"]
 
 
 def names_of_answers(call: str) -> set[str]:

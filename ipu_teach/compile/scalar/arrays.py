@@ -12,7 +12,7 @@ from ipu_teach.compile.scalar.arithmetic import BINARY, POWERS
 from ipu_teach.compile.scalar.kinds import CODES, FLOATS, INTS, SAMPLES, SLOT, ZERO, dtype_of, is_number, kind_of, numpys, reach
 from ipu_teach.compile.scalar.values import LENGTH, Arr, Const, Num, Table, Vec
 from ipu_teach.compile.scalar.variables import Variables
-from ipu_teach.compile.scalar.writer import AGAIN, BEYOND, FUSED, LOOP, OF_PRODUCT, PRODUCT, Make
+from ipu_teach.compile.scalar.writer import AGAIN, BEYOND, FUSED, LOOP, OF_PRODUCT, PRODUCT, WORD, Make
 from ipu_teach.compile.trace import ELEMENTWISE, REDUCTIONS
 from ipu_teach.graph.vector_layout import VectorLayout
 from ipu_teach.graph.vertex import Field
@@ -156,7 +156,7 @@ class Arrays(Variables):
         key = ("][" if array.box else ", ").join(k.py for k in keys) or "()"
         cut = t[0] == "u" and not array.local and FLOATS & value.alts.keys()
         self.emit(None, f"{array.py}[{key}] = {f'to_unsigned({value.py}, {array.py}.dtype)' if cut else value.py}")
-        self.spend(times=1 if array.box or int(array.type[1]) >= 4 else 3)  # memory is written by the word
+        self.spend("", *(("", 1) if array.box or int(array.type[1]) >= 4 else (WORD, 3)))  # memory is written by the word
         if array.box:
             self.boxes[array.box] |= set(value.alts)
             for slot, text in {SLOT[t]: text for t, text in value.alts.items()}.items():

@@ -25,6 +25,7 @@ Spot = tuple[str, int]  # file and line of a statement of the learner's
 Price = tuple[str, str, Spot]
 Piece = tuple[tuple[Price, int], ...]
 Rate = tuple[str, str, Spot]  # an operation on whole regions; no name: one data path a cycle
+WORD = "word"  # in place of its type: an instruction of a store of less than a word
 # What is none of numpy's operations, and priced by who wrote the instructions: a sum that may be one with a product; the start
 # of a loop over vectors; what is loaded once more in one loop, or beside a product; products of a @ b; what of an array that
 # lasts the registers cannot hold.

@@ -20,6 +20,11 @@ Size: TypeAlias = int | Array
 
 # Cycles of a tile's supervisor around a 1-D vertex: popops/PerformanceEstimation.cpp, basicOpSupervisorOverhead.
 SUPERVISOR_OVERHEAD = 11
+# What is counted: work on single elements, the start of loops over vectors, what a store of less than a word reads of it first;
+# and side by side, work on vectors, its loads and its stores.
+STARTS, WORDS = "loop starts", "rest of words"
+BESIDE = ("vector", "loads", "stores")
+COUNTERS = ("scalar", STARTS, WORDS, *BESIDE)
 
 
 def ceil_div(a: Size, b: Size) -> Size:

@@ -22,15 +22,15 @@ import numpy as np
 
 from ipu_teach.compile.scalar import ScalarCode, scalar_code
 from ipu_teach.compile.tracer import trace_codelet
-from ipu_teach.cost.codelets import UNIT, UNKNOWN, launch_cycles, priced_for, trace_cycles
-from ipu_teach.cost.lines import LineCycles, Observed, Turn, factor_of, lines_of_pieces, lines_of_traces, naming_of, start_of
+from ipu_teach.cost.codelets import UNIT, UNKNOWN, launch_cycles, priced_for, together, trace_cycles
+from ipu_teach.cost.lines import Lines, Observed, Turn, factor_of, lines_of_pieces, lines_of_traces, naming_of, start_of
 from ipu_teach.engine.scalar.count import beside
 from ipu_teach.engine.scalar.fields import index_of, parts_of
 from ipu_teach.engine.scalar.program import FOREVER
 from ipu_teach.engine.scalar.text import python_text
 from ipu_teach.graph.codelets import said_cycles
 from ipu_teach.graph.vertex import Vertex, regions_of, run_on, workers
-from ipu_teach.target import BY_HAND, Target, make_target
+from ipu_teach.target import Target, make_target
 from ipu_teach.types import Array
 
 MOST_TURNS = 10_000  # that are kept of a vertex; all are counted
@@ -57,7 +57,7 @@ def observed(codelet: type[Vertex], regions: Mapping[str, Any], target: Target) 
     result, slowest = run_on(codelet, regions), max(watches, key=lambda watch: watch.cycles, default=None)
     said = said_cycles(codelet, None, shapes, target, codelet.__name__)
     traced = None if any(trace.stopped for trace in traces) else max(trace_cycles(trace, target) for trace in traces)
-    cycles, lines, launch = UNKNOWN, list[LineCycles](), launch_cycles(codelet)
+    cycles, lines, launch = UNKNOWN, Lines(), launch_cycles(codelet)
     if said is not None:
         cycles = int(said)
     elif traced is not None:
@@ -94,7 +94,7 @@ class Watch:
 
     def __init__(self, code: ScalarCode, regions: Mapping[str, Any], target: Target) -> None:
         self.code, self.regions, self.factor = code, regions, factor_of(code.codelet, target)
-        self.by_hand = target.codelet_prices == BY_HAND
+        self.target = target
         self.pieces, self.lines, self.cycles = [0] * len(code.pieces), [0] * len(code.lines), 0
         self.amounts: Counter[tuple[str, int]] = Counter()  # of work on whole regions, by counter and rate
         self.turns: list[Turn] = []
@@ -104,7 +104,7 @@ class Watch:
         name = naming_of(code.codelet)
         self.heads = [(name(spot), prefix) for spot, prefix in code.heads]
 
-    def by_line(self, target: Target) -> list[LineCycles]:
+    def by_line(self, target: Target) -> Lines:
         return lines_of_pieces(self.code, target, self.cycles, self.pieces, self.lines, self.amounts)
 
     def beside(self, counter: str, rate: int, amount: int) -> int:
@@ -159,7 +159,7 @@ class Watch:
     def _so_far(self, names: Mapping[str, Any]) -> int:
         """Units of cycles that a text has counted."""
         vec, loads, stores = (int(names.get(counter, 0)) for counter in ("vec", "loads", "stores"))
-        return int(names["cyc"]) + (max(vec, loads // 2, stores) if self.by_hand else vec + loads + stores)
+        return int(names["cyc"] + together((vec, loads, stores), self.target))
 
     def noted(self, name: str, region: Any) -> Any:
         """A field such that it is noted what is stored in it."""

@@ -1,8 +1,9 @@
 """Makes the scripts as they travel: python ipu_teach/show/static/make_scripts.py [--check]
 
-NAME.js.gz is what the page of a view NAME needs: layout.js, player.js, what it shares with few others and its own NAME.js,
-without comments and indentation, compressed together. Views without a script of their own take player.js.gz, the widget's own
-part is widget.js.gz. Compressors differ from build to build, so what they made is kept: equal views are equal bytes everywhere.
+NAME.js.gz is what the page of a view NAME needs: layout.js, link.js, player.js, what it shares with few others and its own
+NAME.js, without comments and needless spaces, compressed together. Views without a script of their own take player.js.gz, the
+widget's own part is widget.js.gz. Compressors differ from build to build, so what they made is kept: equal views are equal
+bytes everywhere.
 With `--check` nothing is written, and the exit status is 1 if one is old.
 """
 
@@ -14,15 +15,51 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-SHARED = ("layout.js", "player.js")  # what every page has
+SHARED = ("layout.js", "link.js", "player.js")  # what every page has
 ALONE = ("widget.js",)
-ALSO = {"tape.js": ("bsp.js", "balance.js")}  # by file: who needs it
+ALSO = {  # by file: who needs it
+    "tape.js": ("bsp.js", "balance.js"),
+    "board.js": ("run.js",),
+    "tree.js": ("program.js", "code.js", "turns.js", "tile.js"),
+}
+
+
+PIECE = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|[^"/`{}]+|.')
+REGEX = re.compile(r"/(?:[^/\\\n\[]|\\.|\[[^\]\n]*\])+/")
+TEMPLATE = re.compile(r"(?:[^`\\$]|\\.|\$(?!\{))*(?:`|\$\{)")  # up to its end, or to what is put into it
+PARTING = r"[{}()\[\];,<>=*?:|&!]"  # what parts words without a space
 
 
 def stripped(name: str) -> str:
-    """A script without lines of comment, blank lines and indentation."""
-    lines = (line.strip() for line in (HERE / name).read_text(encoding="utf-8").splitlines())
-    return re.sub(r"\n+", "\n", "\n".join(line for line in lines if not line.startswith("//"))).strip()
+    """A script without comments, blank lines, and spaces beside what parts words anyway."""
+    return squeezed((HERE / name).read_text(encoding="utf-8"))
+
+
+def squeezed(text: str) -> str:
+    """As `stripped`. Strings, templates and regular expressions stay as they are."""
+    code, kept, at = "", list[str](), 0
+    braces: list[int] = []  # that are open in each of the parts that stand in templates around here
+    while at < len(text):
+        found = REGEX.match(text, at) if code.rstrip()[-1:] in ("(", ",", "=") else None
+        found = found or PIECE.match(text, at)
+        assert found
+        piece, at = found[0], found.end()
+        back = piece == "}" and braces[-1:] == [0]
+        if back:
+            braces.pop()
+        elif piece in "{}" and braces:
+            braces[-1] += 1 if piece == "{" else -1
+        if piece == "`" or back:
+            found = TEMPLATE.match(text, at)
+            assert found, "a template has no end"
+            piece, at = piece + found[0], found.end()
+            braces += [0] * piece.endswith("${")
+        if piece[0] in '`/"' or back:
+            kept.append("" if piece.startswith("//") else piece)
+            piece = f"\0{len(kept) - 1}\0" if kept[-1] else ""
+        code += piece
+    lines = (re.sub(rf" *({PARTING}) *", r"\1", line.strip()) for line in code.splitlines())
+    return re.sub("\0(\\d+)\0", lambda m: kept[int(m[1])], "\n".join(filter(None, lines)))
 
 
 def scripts() -> dict[str, str]:

@@ -426,6 +426,7 @@ function live(root, scene) {
   const extra = scene.view in EXTRA ? EXTRA[scene.view](kit) : {};
   const help = extra.help || "";
   Object.assign(DRAW, extra.draw);
+  const tell = link(kit);
   const [buttons = "", ...more] = extra.nodes || [];
   status.before(buttons);
   said.after(...more);
@@ -439,7 +440,8 @@ function live(root, scene) {
     scrub.value = at ? frame + 1 : 0;
     scrub.setAttribute("aria-valuetext", status.textContent.split(". ")[0]);
     said.textContent = chosen ? about(s, chosen) : "Point at a part of the picture, or press up and down, for its numbers. " + help;
-    if (extra.say) extra.say(s);
+    extra.say?.(s);
+    tell();
   }
   function told(frame, s) {
     if (moving) {
@@ -462,7 +464,7 @@ function live(root, scene) {
     say();
   }
   function about(s, { mark, i }) {
-    const own = extra.about && extra.about(mark, i);
+    const own = extra.about?.(mark, i);
     if (own) return own;
     const other = s.about && s.about[mark.name], { say, values = {} } = other ? { say: other[0], values: other[1] } : mark.say ? mark : s;
     const value = (name) => of(array(values, name, values[name], mark.count), i);
@@ -604,7 +606,7 @@ function live(root, scene) {
     room = box.clientWidth;
     [width, height] = layout(scene, room);
     theme();
-    if (extra.lay) extra.lay();
+    extra.lay?.();
     reserve();
     draw();
   }

@@ -1,0 +1,854 @@
+"""The exercises of lesson 07, MNIST logistic regression: what is asked, what is right, and known mistakes by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ipu_teach import FLOAT, INT, UNSIGNED_INT, DataStream, Engine, Graph, StreamCallback, datasets
+from ipu_teach.errors import StreamConnectionError, UninitialisedReadError, counted, shown
+from ipu_teach.lessons.exercise import Exercise, Lesson, Part, Question
+from ipu_teach.lessons.judging import (
+    Broken,
+    NotAttempted,
+    NotYet,
+    Passed,
+    answering,
+    call,
+    difference,
+    name_of,
+    plain,
+    quoted,
+    said_by,
+)
+from ipu_teach.lessons.panel import Bars, number
+from ipu_teach.lessons.programs import all_of, graph_of, loaded, program_of
+from ipu_teach.poplibs import poplin, popnn, popops, poputil
+from ipu_teach.program import Copy, Program, Repeat, Sequence
+from ipu_teach.types import Array
+
+BATCH, PIXELS, CLASSES, RATE = 50, 28 * 28, 10, 0.1
+
+# --- 07.1 -------------------------------------------------------------------------------------------------------------
+
+STEP = 1e-5  # of a weight: the differences below are then off by 1e-9 of the slope at most
+Batch = tuple[Array, Array, Array, Array]  # images, labels, weights, bias
+Slopes = tuple[Array, Array]
+
+
+def _scores(images: Array, weights: Array, bias: Array) -> Array:
+    scores: Array = images @ weights + bias
+    return scores
+
+
+def _softmax(scores: Array, axis: int = 1) -> Array:
+    powers = np.exp(scores - scores.max(axis=axis, keepdims=True))
+    probabilities: Array = powers / powers.sum(axis=axis, keepdims=True)
+    return probabilities
+
+
+def _mean_loss(images: Array, labels: Array, weights: Array, bias: Array) -> float:
+    right = _softmax(_scores(images, weights, bias))[np.arange(len(labels)), labels]
+    return float(-np.log(right).mean())
+
+
+@cache
+def _batches() -> dict[str, tuple[Batch, Slopes]]:
+    """Batches of several shapes, with their slopes by differences of the loss alone: no formula for a slope is trusted."""
+    draw = np.random.default_rng(701)
+    cases = {}
+    shapes = {"drawn": (6, 5, 3), "drawn, 11": (11, 7, 13), "drawn, 20": (20, 16, 10), "there is one image": (1, 6, 10)}
+    for name, (count, pixels, classes) in shapes.items():
+        images, weights, bias = (draw.normal(size=shape) for shape in ((count, pixels), (pixels, classes), (classes,)))
+        labels = draw.integers(classes, size=count)
+        slopes = []
+        for array in (weights, bias):
+            slope = np.zeros_like(array)
+            for place in np.ndindex(array.shape):
+                here = array[place]
+                array[place] = here + STEP
+                above = _mean_loss(images, labels, weights, bias)
+                array[place] = here - STEP
+                slope[place] = (above - _mean_loss(images, labels, weights, bias)) / (2 * STEP)
+                array[place] = here
+            slopes.append(slope)
+        cases[name] = ((images, labels, weights, bias), (slopes[0], slopes[1]))
+    return cases
+
+
+Divisor = Callable[[int, int], float]  # of the numbers of images and of classes
+
+
+def _by_images(images: int, classes: int) -> float:
+    return images
+
+
+def _by_one(images: int, classes: int) -> float:
+    return 1
+
+
+def _from_errors(
+    errors: Callable[[Array, Array], Array], of_weights: Divisor = _by_images, of_bias: Divisor = _by_images
+) -> Callable[..., Slopes]:
+    """Slopes made of errors(scores, one-hot labels), each divided by something."""
+
+    def slopes(images: Array, labels: Array, weights: Array, bias: Array) -> Slopes:
+        wrong, sizes = errors(_scores(images, weights, bias), np.eye(len(bias))[labels]), (len(labels), len(bias))
+        return images.T @ wrong / of_weights(*sizes), wrong.sum(axis=0) / of_bias(*sizes)
+
+    return slopes
+
+
+def _right_errors(scores: Array, hot: Array) -> Array:
+    return _softmax(scores) - hot
+
+
+def _less_every_label(scores: Array, hot: Array) -> Array:
+    return _softmax(scores) - hot.any(axis=0)
+
+
+DIVIDE = "divide by the number of images, len(labels)."
+SLOPE_MISTAKES: tuple[tuple[Callable[..., Slopes], str, str], ...] = (
+    (
+        _from_errors(_right_errors, _by_one, _by_one),
+        "these are the slopes of the sum of the losses: the 1/batch is missing.",
+        DIVIDE,
+    ),
+    (
+        _from_errors(_right_errors, of_bias=_by_one),
+        "the slope of weights is right, and that of bias is not divided by the batch.",
+        DIVIDE,
+    ),
+    (
+        _from_errors(_right_errors, of_weights=_by_one),
+        "the slope of bias is right, and that of weights is not divided by the batch.",
+        DIVIDE,
+    ),
+    (
+        _from_errors(_right_errors, lambda n, k: BATCH, lambda n, k: BATCH),
+        f"it was divided by {BATCH}, the batch of the lesson. The check's batches have other sizes.",
+        DIVIDE,
+    ),
+    (
+        _from_errors(_right_errors, lambda n, k: n * k, lambda n, k: n * k),
+        "it was divided by the number of classes too: mean() without an axis divides by all there is.",
+        DIVIDE,
+    ),
+    (
+        _from_errors(lambda z, y: y - _softmax(z)),
+        "every sign is turned round: these point downhill, and a slope points uphill.",
+        "probabilities less the right answer, and not the other way round.",
+    ),
+    (
+        _from_errors(lambda z, y: _softmax(z)),
+        "the labels play no part in it.",
+        "take 1 from the probability of the right digit.",
+    ),
+    (
+        _from_errors(_less_every_label),
+        "1 was taken from every digit that is anybody's label, in every row: p[:, labels] means all rows.",
+        "p[range(len(labels)), labels] is one place in each row.",
+    ),
+    (
+        _from_errors(lambda z, y: z - y),
+        "the scores were taken for probabilities: softmax is missing.",
+        "turn each row of scores into probabilities first.",
+    ),
+    (
+        _from_errors(lambda z, y: np.exp(z) - y),
+        "exp was taken, and not divided by the sum of its row.",
+        "divide each row by its sum: .sum(axis=1, keepdims=True).",
+    ),
+    (
+        _from_errors(lambda z, y: _softmax(z, axis=0) - y),
+        "the probabilities add up to 1 over the images: each row should, over the digits.",
+        "sum with axis=1, keepdims=True.",
+    ),
+    (
+        _from_errors(lambda z, y: np.exp(z) / np.exp(z).sum() - y),
+        "all probabilities together add up to 1: each row should.",
+        "sum with axis=1, keepdims=True.",
+    ),
+    (
+        _from_errors(lambda z, y: 1 / (1 + np.exp(-z)) - y),
+        "each score went through a sigmoid of its own, as if the digits did not exclude each other.",
+        "use softmax: exp, divided by the sum of the row.",
+    ),
+    (
+        _from_errors(lambda z, y: 2 * (_softmax(z) - y)),
+        "everything is twice what it should be. There is no square in the loss, and so no 2.",
+        "leave the 2 out.",
+    ),
+    (
+        _from_errors(lambda z, y: RATE * (_softmax(z) - y)),
+        "it was multiplied by the rate already. Asked is the slope, and not the step.",
+        "leave the rate to the update.",
+    ),
+)
+
+
+def _slopes(answer: Callable[..., Any]) -> Passed:
+    cases = _batches()
+    results = {name: call(answer, *batch) for name, (batch, _) in cases.items()}
+    wrong = {name: where for name, (_, right) in cases.items() if (where := _apart(results[name], right))}
+    if not wrong:
+        return Passed(f"{name_of(answer)} on {len(cases)} batches, beside differences of the loss")
+    told = next(iter(wrong))
+    batch, right = cases[told]
+    why, advice = "", "take one image, and follow the three lines of the formula by hand."
+    for like, said, next_step in SLOPE_MISTAKES:
+        if all(not _apart(results[name], like(*each)) for name, (each, _) in cases.items()):
+            why, advice = said, next_step
+    shapes = _shapes_of(results[told])
+    pixels, classes = batch[2].shape
+    if shapes and shapes[0] == (classes, pixels) and pixels != classes:
+        why, advice = "the slopes of weights lie on their side: rows are pixels, as in weights.", "images.T @ errors, or .T."
+    elif shapes and shapes[1] == (len(batch[1]),):
+        why, advice = "bias was summed over the digits, and not over the images.", "sum with axis=0."
+    elif len(wrong) == 1 and not told.startswith("drawn"):
+        why = f"the other batches are right. What is special here: {told}."
+    raise NotYet(_batch_text(answer, batch), wrong[told], "", why, advice)
+
+
+def _batch_text(answer: object, batch: Batch) -> str:
+    count, (pixels, classes) = len(batch[1]), batch[2].shape
+    return f"{name_of(answer)} on {counted(count, 'image')} of {pixels} pixels, in {classes} classes"
+
+
+def _shapes_of(found: Any) -> tuple[tuple[int, ...], ...]:
+    try:
+        first, second = found
+        return np.shape(first), np.shape(second)
+    except Exception:  # no pair, or something that is no array
+        return ()
+
+
+def _apart(found: Any, right: Slopes) -> str:
+    """Where a pair of slopes is not the right one, in words."""
+    if found is None:
+        return "nothing: is there a `return`?"
+    if not isinstance(found, (tuple, list)) or len(found) != 2:
+        return f"{shown(found)}, and not a pair: the slopes of weights, and those of bias"
+    for name, mine, should in zip(("weights", "bias"), found, right, strict=True):
+        if where := difference(mine, should):
+            shape = f", not {should.shape}" if where.startswith("the shape") else ""
+            return f"the slopes of {name}: {where}{shape}"
+    return ""
+
+
+# --- 07.2 -------------------------------------------------------------------------------------------------------------
+
+STREAMS = ("images", "labels", "loss")
+
+
+@dataclass
+class _Small:
+    """A program that learns nothing but counts: each loss tells its image, its label and the round."""
+
+    graph: Graph
+    program: Program
+    tried: str
+
+
+def _small(answer: Callable[..., Any], steps: int) -> _Small:
+    graph = graph_of()
+    images, labels = graph.add_variable(FLOAT, (4, 3), "images"), graph.add_variable(UNSIGNED_INT, (4,), "labels")
+    loss, rounds = graph.add_variable(FLOAT, (4,), "loss"), graph.add_variable(FLOAT, (4,), "rounds")
+    one = graph.add_constant(FLOAT, (4,), 1, "one")
+    for tile, tensor in enumerate((images, labels, loss, rounds, one)):
+        graph.set_tile_mapping(tensor, tile)
+    graph.set_initial_value(rounds, 0)
+    learn = Sequence()
+    popops.add_in_place(graph, rounds, one, learn)
+    told = popops.cast(graph, labels, FLOAT, learn)
+    popops.scaled_add_to(graph, told, images[:, 2], 10, learn)
+    popops.scaled_add_to(graph, told, rounds, 10_000, learn)
+    learn.add(Copy(told, loss))
+    tried = f"an epoch of {counted(steps, 'step')}"
+    return _Small(graph, program_of(answer, tried, graph, images, labels, loss, learn, steps), tried)
+
+
+def _epoch(answer: Callable[..., Any]) -> Passed:
+    draw = np.random.default_rng(702)
+    sizes = {steps: sum(1 for _ in all_of(_small(answer, steps).program)) for steps in (2, 23)}
+    for steps in (5, 23, 1):
+        made = _small(answer, steps)
+        tried = f"{made.tried}, in one engine.run()"
+        pixels = draw.permutation(steps * 12).astype(np.float32)
+        labels = draw.integers(1, CLASSES, steps * 4)
+        engine = loaded(made.graph, made.program, tried)
+        known = {stream.handle for stream in engine.list_streams()}
+        if missing := [name for name in STREAMS if name not in known]:
+            came = f"the streams {', '.join(map(repr, sorted(known)))}" if known else "no stream"
+            raise NotYet(tried, came, f"a stream {missing[0]!r}", next_step="make the three, with the names of the exercise.")
+        sent: list[Any] = []
+        ran_dry = ""
+        with answering(tried):
+            engine.connect_stream("images", iter(pixels.reshape(steps, 12)))  # an array would go round
+            engine.connect_stream("labels", iter(labels.reshape(steps, 4).astype(np.uint32)))
+            engine.connect_stream("loss", sent)
+        try:
+            with answering(tried):
+                engine.run()
+        except Broken as broken:
+            if isinstance(broken.error, UninitialisedReadError):
+                raise _too_early(tried, broken.error) from None
+            if not isinstance(broken.error, StreamConnectionError):
+                raise
+            ran_dry = broken.error.tried
+        losses = np.array(sent, float).reshape(-1, 4)
+        right = labels.reshape(steps, 4) + 10.0 * pixels.reshape(steps, 4, 3)[:, :, 2]
+        right += 10_000.0 * np.arange(1, steps + 1)[:, None]
+        if ran_dry:
+            why = (
+                "it takes more batches than there are steps." if len(losses) >= steps else "a round takes more than one batch."
+            )
+            raise NotYet(tried, ran_dry, why=why, next_step="repeat it `steps` times, with one batch from each stream.")
+        if len(losses) != steps:
+            raise _lost_steps(tried, made.program, len(losses), steps)
+        if where := difference(losses, right):
+            why, advice = _wrong_losses(losses, right)
+            raise NotYet(tried, f"the losses: {where}", "", why, advice)
+    if sizes[23] > sizes[2]:
+        raise NotYet(
+            "how large the program is",
+            f"{sizes[2]} steps written down for 2 batches and {sizes[23]} for 23",
+            "as many for 23 as for 2",
+            "a Python loop wrote every step down, and each would take memory for its code.",
+            "write one step down, and say Repeat(steps, step).",
+        )
+    return Passed("5, 23 and 1 batches, each epoch in one engine run, with a program that does not grow")
+
+
+def _lost_steps(tried: str, program: Program, came: int, steps: int) -> NotYet:
+    why, advice = "", "each round sends the losses of its batch."
+    loops = [p for p in all_of(program) if isinstance(p, Repeat)]
+    if not came:
+        why = "nothing in the program sends the losses."
+        advice = "end a round with a Copy of loss into its stream."
+    elif not loops and came == 1:
+        why = "the program does one step, and nothing in it repeats: the host would have to call run for every batch."
+        advice = "put the step into Repeat(steps, …)."
+    elif came == 1:
+        why = "the losses are sent once: the Copy into the stream stands behind the loop, and not in it."
+        advice = "put it into the round, after learn."
+    elif came < steps:
+        why, advice = "there are fewer rounds than steps.", "repeat it `steps` times."
+    else:
+        why = "a round sends them more than once."
+    return NotYet(tried, f"the losses of {counted(came, 'batch', 'batches')}", f"of {steps}", why, advice)
+
+
+def _too_early(tried: str, error: UninitialisedReadError) -> NotYet:
+    """What was read before anything was written, in the words of this exercise."""
+    came = said_by(error)
+    for name in ("images", "labels", "loss"):
+        if f"'{name}'" in error.tried or f"{name}[" in error.tried:
+            why = f"{name} was read and nothing had been put there: no stream is copied into it before that."
+            advice = f"copy the stream into {name} before learn."
+            if name == "loss":
+                why, advice = "loss was sent before learn had made it.", "learn first, and then send."
+            return NotYet(tried, came, "", why, advice)
+    return NotYet(tried, came, next_step=error.next_step)
+
+
+def _wrong_losses(came: Any, right: Any) -> tuple[str, str]:
+    """Why the losses that came are not the right ones, as far as they show it; and what to do."""
+    rounds = np.floor(came[:, 0] / 10_000)
+    steps = np.arange(1, len(came) + 1)
+    if (rounds == 2 * steps).all():
+        return "learn ran twice in each round.", "put it into the round once."
+    if (rounds == rounds[0]).all() and len(came) > 1:
+        return f"all of them are those of step {int(rounds[0])}: learn stands outside of the loop.", "put learn into the round."
+    known = came - 10_000 * steps[:, None]
+    for name, part in (("images", known // 10), ("labels", known % 10)):
+        if len(came) > 1 and (part == part[0]).all():
+            return f"every step had the same {name}: they were fetched once.", f"fetch {name} in each round."
+    if not difference(came[1:], right[:-1]):
+        return "the losses come a round late: they are sent before learn.", "learn first, and then send."
+    told = right - 10_000 * steps[:, None]
+    if not difference(known[1:] // 10, told[:-1] // 10):
+        return "learn saw the batch before: it ran before the images were fetched.", "fetch, and then learn."
+    return "", "follow the first two rounds."
+
+
+# --- 07.3 -------------------------------------------------------------------------------------------------------------
+
+LOW, HIGH = 0.04, 0.02  # about what plain numpy reaches: the order of the batches moved it by -0.03 to 0.007 in 100 drawn ones
+LEAK = 0.1  # of turned labels read right: an honest answer stays below 0.03 in any of those orders
+TURNED = 3
+EPOCHS = 12
+
+
+@cache
+def _digits(turned: bool) -> datasets.Dataset:
+    """750 of the digits in an order of our own; `turned`: with test labels of which no honest answer can know anything."""
+    whole = datasets.digits()
+    order = np.random.default_rng(703).permutation(len(whole.train_labels))[:750]
+    images, labels = whole.train_images[order], whole.train_labels[order]
+    tests = whole.test_labels
+    if turned:
+        tests = ((tests + TURNED) % CLASSES).astype(tests.dtype)
+    return replace(whole, train_images=images, train_labels=labels, test_labels=tests)
+
+
+def _pixels(images: Array) -> Array:
+    return images.reshape(-1, PIXELS) / 255.0
+
+
+@cache
+def _reached() -> float:
+    """The share of test images read right after `EPOCHS` epochs of plain numpy in double precision."""
+    data = _digits(False)
+    weights, bias = np.zeros((PIXELS, CLASSES)), np.zeros(CLASSES)
+    batches = list(zip(np.split(_pixels(data.train_images), 15), np.split(data.train_labels, 15), strict=True))
+    for images, labels in EPOCHS * batches:
+        errors = _right_errors(_scores(images, weights, bias), np.eye(CLASSES)[labels])
+        weights -= RATE / BATCH * images.T @ errors
+        bias -= RATE / BATCH * errors.sum(axis=0)
+    return _right(weights, bias, data.test_images, data.test_labels) / len(data.test_labels)
+
+
+def _right(weights: Array, bias: Array, images: Array, labels: Array) -> int:
+    """How many of these images the weights read right, in numpy."""
+    return int((_scores(_pixels(images), weights, bias).argmax(axis=1) == labels).sum())
+
+
+def _trainer(data: datasets.Dataset) -> Engine:
+    """An engine with the lesson's two programs: an epoch, and the test."""
+    graph = graph_of()
+    images, labels = graph.add_variable(FLOAT, (BATCH, PIXELS), "images"), graph.add_variable(UNSIGNED_INT, BATCH, "labels")
+    weights, bias = graph.add_variable(FLOAT, (PIXELS, CLASSES), "weights"), graph.add_variable(FLOAT, CLASSES, "bias")
+    loss, deltas = graph.add_variable(FLOAT, BATCH, "loss"), graph.add_variable(FLOAT, (BATCH, CLASSES), "deltas")
+    hits = graph.add_variable(INT, (), "num_correct")
+    for tensor in (images, labels, weights, bias, loss, deltas, hits):
+        poputil.map_tensor_linearly(graph, tensor)
+    for tensor in (weights, bias, hits):
+        graph.set_initial_value(tensor, 0)
+    for name, tensor in (("weights", weights), ("bias", bias), ("num_correct", hits)):
+        graph.create_host_read(name, tensor)
+    size = images.num_elements
+    streams = {
+        name: (graph.add_host_to_device_fifo(f"{name}images", FLOAT, size),
+               graph.add_host_to_device_fifo(f"{name}labels", UNSIGNED_INT, BATCH))
+        for name in ("", "test_")
+    }  # fmt: skip
+    forward, learn, test = Sequence(), Sequence(), Sequence()
+    scores = popops.add(graph, poplin.mat_mul(graph, images, weights, forward), bias, forward)
+    popnn.calc_loss(graph, popnn.softmax(graph, scores, forward), labels, loss, deltas, learn)
+    slopes = poplin.mat_mul(graph, images.transpose(), deltas, learn), popops.reduce(graph, deltas, [0], learn)
+    for tensor, slope in zip((weights, bias), slopes, strict=True):
+        popops.scaled_add_to(graph, tensor, slope, -RATE / BATCH, learn, "update")
+    learn.add(Copy(loss, graph.add_device_to_host_fifo("loss", FLOAT, BATCH)))
+    popnn.calc_accuracy(graph, scores, labels, hits, test)
+    reset = Sequence()
+    popops.fill(graph, hits, reset, 0)
+    fetch = {name: Sequence(Copy(pair[0], images), Copy(pair[1], labels)) for name, pair in streams.items()}
+    epoch = Repeat(len(data.train_labels) // BATCH, Sequence(fetch[""], forward, learn))
+    tests = Repeat(-(-len(data.test_labels) // BATCH), Sequence(fetch["test_"], forward, test))
+    return loaded(graph, [epoch, Sequence(reset, tests)], "the lesson's program")
+
+
+@dataclass(frozen=True)
+class _Trained:
+    """What an answer did and said: the share, the epochs that ran, and the weights that it left."""
+
+    tried: str
+    share: float
+    ran: int
+    weights: Array
+    bias: Array
+
+
+def _train(answer: Callable[..., Any]) -> Passed:
+    engine = _trainer(_digits(False))
+    runs = []
+    for epochs, turned in ((EPOCHS, False), (3, False), (EPOCHS, True)):
+        tried = f"{epochs} epochs of 750 digits, and 297 to test on"
+        with answering(tried):
+            engine.load()
+            result = answer(engine, _digits(turned), epochs)
+        if result is ...:
+            raise NotAttempted
+        share = _share_of(tried, result)
+        updates = next(p.executions for p in engine.report.compute_sets if p.name == "update")
+        learnt = engine.read_tensor("weights"), engine.read_tensor("bias")
+        runs.append(_Trained(tried, share, updates // 15, *learnt))
+    whole, short, turned_round = runs
+    for run, epochs in ((whole, EPOCHS), (short, 3)):
+        _ran(run, epochs, constant=0 < run.share < 1 and len({each.share for each in runs}) == 1)
+    _seen_nothing(turned_round)
+    for run in (whole, short):
+        _counted(run)
+    reached = _reached()
+    if not reached - LOW <= whole.share <= reached + HIGH:
+        expected = f"{reached - LOW:.3f} to {reached + HIGH:.3f}, about what plain numpy reaches"
+        why = "these weights do read as many right. They learnt from other images or labels than those of the training half."
+        advice = "connect the pixels as numbers from 0 to 1, each batch beside its labels."
+        raise NotYet(whole.tried, f"{whole.share:.4g}", expected, why, advice)
+    return Passed(f"3 and {EPOCHS} epochs of 750 digits, beside plain numpy; and test labels that say nothing")
+
+
+def _ran(run: _Trained, epochs: int, constant: bool) -> None:
+    """`NotYet` unless so many epochs ran, and the answer says something of them."""
+    data, came = _digits(False), f"{run.share:.4g}"
+    if constant:
+        raise NotYet(run.tried, came, "", "it gives the same whatever is trained, and on what.", "work it out from the hits.")
+    if run.ran and abs(run.share - float((data.test_labels == 0).mean())) < 1e-6:
+        why = "weights of 0 read as many right: they call everything a 0. It was counted before anything was learnt."
+        raise NotYet(run.tried, came, "", why, "first the epochs, engine.run(0), and then the test, engine.run(1).")
+    if run.ran != epochs:
+        why = f"program 0, which is an epoch, ran {counted(run.ran, 'time')}."
+        why += "" if run.ran else " The weights are still 0: nothing was learnt."
+        raise NotYet(run.tried, came, "", why, "run program 0 `epochs` times.")
+    trained = _right(run.weights, run.bias, data.train_images, data.train_labels) / len(data.train_labels)
+    tests = _right(run.weights, run.bias, data.test_images, data.test_labels) / len(data.test_labels)
+    if abs(run.share - trained) < 1e-6 < abs(trained - tests):
+        raise NotYet(run.tried, came, "", "this is the share of the training images.", "count on data.test_images.")
+
+
+def _seen_nothing(run: _Trained) -> None:
+    """`NotYet` if test labels that are all wrong were read right: by weights or by images that know them."""
+    if run.share <= LEAK:
+        return
+    data = _digits(True)
+    why = f"each test label had {TURNED} added, so that whoever never saw them reads next to none right."
+    if _right(run.weights, run.bias, data.test_images, data.test_labels) > LEAK * len(data.test_labels):
+        why, advice = f"{why} These weights were trained on them.", "train on data.train_images and data.train_labels alone."
+    else:
+        why += " The weights know nothing of them: they came in with what was tested."
+        advice = "leave the labels out of the images."
+    came = f"{100 * run.share:.0f} % of them read right"
+    raise NotYet(f"{EPOCHS} epochs, and test labels that are all wrong", came, "", why, advice)
+
+
+def _counted(run: _Trained) -> None:
+    """`NotYet` unless the share is that which the weights read right; of one image the rounding may decide."""
+    data = _digits(False)
+    tests, count = _right(run.weights, run.bias, data.test_images, data.test_labels), len(data.test_labels)
+    whole = abs(run.share * count - round(run.share * count)) < 1e-3
+    if whole and abs(run.share - tests / count) < 1.5 / count:
+        return
+    padded = -(-count // BATCH) * BATCH
+    why, advice = f"these weights read {tests} of {count} test images right.", "test once, after the training, on all of them."
+    if not run.share:
+        why, advice = "no hit was counted: the test program did not run after the training.", "engine.run(1), and then read."
+    elif abs(run.share - tests / padded) < 1e-6:
+        why = f"the hits were divided by {padded}: the blank images that fill the last batch were counted too."
+        advice = "divide by len(data.test_labels)."
+    raise NotYet(run.tried, f"{run.share:.4g}", f"{tests / count:.4g}", why, advice)
+
+
+def _share_of(tried: str, result: Any) -> float:
+    """The answer's share as a number from 0 to 1."""
+    share = plain(result)
+    if share is None:
+        came = "nothing: is there a `return`?" if result is None else f"{shown(result)}, which is no number"
+        raise NotYet(tried, came, "a share, from 0 to 1", next_step="return the number of hits, divided by the tests.")
+    if not 0 <= share <= 1:
+        why = ""
+        if isinstance(share, int) and 1 < share <= 297:
+            why = "this may be the number of images read right. Asked is their share."
+        elif 1 < share <= 100:
+            why = "this looks like per cent. Asked is a share."
+        raise NotYet(tried, quoted(result), "a share, from 0 to 1", why, "divide by the number of test images.")
+    return float(share)
+
+
+# --- 07.4 -------------------------------------------------------------------------------------------------------------
+
+LEVEL = 1 / 510  # half of a grey level: what is nearer than that is the right one
+
+
+def _bytes(answer: Callable[..., Any]) -> Passed:
+    draw = np.random.default_rng(704)
+    worst = 0.0
+    for rows, columns in ((7, 37), (BATCH, PIXELS), (1, 1)):
+        graph = graph_of()
+        images = graph.add_variable(FLOAT, (rows, columns), "images")
+        poputil.map_tensor_linearly(graph, images)
+        graph.create_host_read("check images", images)
+        tried = f"a batch of {counted(rows, 'image')}, {counted(columns, 'pixel')} each"
+        program = program_of(answer, tried, graph, images)
+        engine = loaded(graph, program, tried)
+        streams = [stream for stream in engine.list_streams() if stream.to_device]
+        if [stream.handle for stream in streams] != ["images"]:
+            came = ", ".join(repr(stream.handle) for stream in streams) or "none"
+            advice = 'graph.add_host_to_device_fifo("images", …).'
+            raise NotYet(tried, f"streams to the device: {came}", "one, named 'images'", next_step=advice)
+        for _ in range(2):  # twice, for nothing may be left of the first
+            sent = (draw.permutation(rows * columns) % 256).astype(np.uint8).reshape(rows, columns)
+            sent.flat[-1] = 255
+            _fetch_once(engine, program, streams[0], sent, tried)
+        worst = max(worst, engine.report.host_bytes / 2 / images.num_elements)
+    bars = Bars(1, worst, "B a pixel")
+    if worst > 1:
+        why = f"a pixel travels as {streams[0].dtype.__name__}, which has {counted(streams[0].dtype.size, 'byte')}."
+        if streams[0].dtype.size == 1:
+            why = "more is sent than the pixels of one batch."
+        raise NotYet(
+            tried, f"{number(worst)} B a pixel from the host", "", why, "send UNSIGNED_CHAR; turn it on the tile.", bars
+        )
+    return Passed("3 sizes of batches, two of each, every grey level", bars)
+
+
+def _fetch_once(engine: Engine, program: Program, stream: DataStream, sent: Array, tried: str) -> None:
+    """Run the program with these bytes; `NotYet` unless `images` holds them as numbers from 0 to 1."""
+    transfers: list[int] = []
+
+    def feed() -> Array:
+        transfers.append(1)
+        if stream.num_elements != sent.size:
+            why = "a transfer is a whole batch: as many elements as images has."
+            came = f"a stream of {stream.num_elements} elements"
+            raise NotYet(tried, came, f"{sent.size}", why, "give the stream images.num_elements.")
+        return sent.reshape(-1).astype(stream.dtype.numpy)
+
+    try:
+        with answering(tried):
+            engine.connect_stream_to_callback("images", feed)
+            engine.run()
+    except Broken as broken:
+        inner = broken.error.__cause__
+        if isinstance(inner, NotYet):
+            raise inner from None
+        raise
+    came, right = engine.read_tensor("check images"), sent / 255.0
+    if not (np.abs(came - right) > LEVEL).any() and not np.isnan(came).any():
+        return
+    why, advice = "", "follow one pixel: 51 is to become 0.2."
+    if not transfers:
+        why, advice = "nothing in the program fetches from the stream.", "begin with a Copy of the stream."
+    elif np.isnan(came).all():
+        why, advice = "the program writes nothing into images.", "cast into images: popops.cast_with_output, or a Copy."
+    else:
+        for like, said, next_step in PIXEL_MISTAKES:
+            if np.allclose(came, like(sent.astype(float)), rtol=1e-3, atol=1e-3):
+                why, advice = said, next_step
+    place = tuple(int(i) for i in np.argwhere(~(np.abs(came - right) <= LEVEL))[0])
+    was = f"a pixel of {sent[place]} became {quoted(float(came[place]))}"
+    raise NotYet(tried, was, number(float(right[place])), why, advice)
+
+
+PIXEL_MISTAKES: tuple[tuple[Callable[[Any], Any], str, str], ...] = (
+    (lambda x: x, "the numbers still run from 0 to 255.", "multiply by 1 / 255 on the tile, after the cast."),
+    (lambda x: x / 256, "it was divided by 256. There are 256 levels, and the last of them is 255.", "divide by 255."),
+    (lambda x: np.floor(x / 255), "only 0 and 1 are left: whole numbers were divided.", "cast to FLOAT first."),
+    (lambda x: (x > 127).astype(float), "only black and white are left.", "keep the grey levels."),
+    (lambda x: x / 255 / 255, "it was divided by 255 twice.", "divide once."),
+    (lambda x: 1 - x / 255, "black and white are exchanged.", "0 stays 0, and 255 becomes 1."),
+    (lambda x: ((x + 128) % 256 - 128) / 255, "what is above 127 became negative: a byte with a sign.", "take UNSIGNED_CHAR."),
+    (lambda x: x * 0, "images holds zeros, whatever was sent.", "look at the order: fetch, cast, scale."),
+)  # fmt: skip
+
+
+# --- 07.5 -------------------------------------------------------------------------------------------------------------
+
+EXPOSED = 0.05  # of the time that the device may wait
+MOST_READY = 16  # transfers, so that the host's memory lasts
+READERS = ((8, 4), (8, 7), (16, 11), (12, 3))  # (batches that a read gives, steps that the next takes)
+
+
+@dataclass(frozen=True)
+class Reader:
+    """What an answer is given: as the lesson's own, without its clock."""
+
+    at_once: int
+    steps: int
+    ready: Callable[[], bool]
+    next_batch: Callable[[], Array]
+
+
+class _Clock:
+    """The time of a reader, in training steps: it has `at_once` batches, and needs `steps` for more, once they are gone."""
+
+    def __init__(self, batches: Array, at_once: int, steps: int) -> None:
+        self.batches, self.at_once, self.steps = batches, at_once, steps
+        self.now = self.waited = self.taken = self.there_at = 0
+        self.reader = Reader(at_once, steps, lambda: self.now >= self.there_at, self.next_batch)
+
+    def next_batch(self) -> Array:
+        self.waited += max(0, self.there_at - self.now)
+        self.there_at = min(self.there_at, self.now)  # it was waited for
+        batch: Array = self.batches[self.taken % len(self.batches)].copy()
+        self.taken += 1
+        if self.taken % self.at_once == 0:
+            self.there_at = self.now + self.steps
+        return batch
+
+
+def _read_ahead(answer: Callable[..., Any]) -> Passed:
+    size, count, worst = 12, 96, (0.0, 0, 0)
+    for at_once, steps in READERS:
+        tried = f"{count} steps, with a reader that takes {steps} of them for {at_once} batches"
+        batches = (np.random.default_rng(705).permutation(count * size) % 251).astype(np.float32).reshape(count, size)
+        clock = _Clock(batches, at_once, steps)
+        graph = graph_of()
+        batch = graph.add_variable(FLOAT, (size,), "batch")
+        graph.set_tile_mapping(batch, 0)
+        stream, callback = _pair(tried, call_made(answer, tried, graph, clock.reader, size), graph, size)
+        seen: list[Array] = []
+
+        def step(values: Array, seen: list[Array] = seen, clock: _Clock = clock) -> None:
+            seen.append(values.copy())
+            clock.now += 1
+
+        done = graph.add_device_to_host_fifo("check of 07.5", FLOAT, size)
+        engine = loaded(graph, Repeat(count, Sequence(Copy(stream, batch), Copy(batch, done))), tried)
+        engine.connect_stream_to_callback("check of 07.5", step)
+        with answering(tried):
+            engine.connect_stream_to_callback(stream.handle, callback)
+            engine.run()
+        _in_order(tried, np.array(seen), batches, clock)
+        share = clock.waited / (count + clock.waited)
+        if share >= worst[0]:
+            worst = share, at_once, steps
+            wide, was = stream.buffering_depth, tried
+    bars = Bars(100 * EXPOSED, 100 * worst[0], "% of the time, waiting for the reader")
+    if worst[0] <= EXPOSED:
+        return Passed(f"{len(READERS)} readers, {count} steps each; below, the longest wait", bars)
+    asked = type(callback).prefetch is StreamCallback.prefetch
+    why = f"{counted(wide, 'transfer')} may be ready ahead, and a read takes {worst[2]} steps: they run out."
+    advice = "the depth must last for as long as a read takes: reader.steps."
+    if asked:
+        why, advice = "the callback has no prefetch, so each batch is fetched when it is wanted.", "write prefetch."
+    elif wide >= worst[2]:
+        why = "there is room for enough of them, and yet the reader was asked for batches that it did not have."
+        advice = "prefetch asks reader.ready(), and takes what is there."
+    raise NotYet(was, f"the device waits {100 * worst[0]:.0f} % of the time", "", why, advice, bars)
+
+
+def call_made(answer: Callable[..., Any], tried: str, *arguments: Any) -> Any:
+    """What an answer makes of a graph, which cannot be copied as other arguments are."""
+    with answering(tried):
+        made = answer(*arguments)
+    if made is ...:
+        raise NotAttempted
+    return made
+
+
+def _pair(tried: str, made: Any, graph: Graph, size: int) -> tuple[DataStream, StreamCallback]:
+    """A stream and its callback, or `NotYet`."""
+    expected = "a stream, and the StreamCallback that feeds it"
+    if not isinstance(made, (tuple, list)) or len(made) != 2:
+        came = "nothing: is there a `return`?" if made is None else shown(made)
+        raise NotYet(tried, came, expected, next_step="return both: return stream, Ahead().")
+    stream, callback = made
+    if isinstance(callback, type):
+        raise NotYet(tried, f"the class {callback.__name__}", expected, "a class is not yet an object.", "call it: Ahead().")
+    if not isinstance(stream, DataStream) or not isinstance(callback, StreamCallback):
+        raise NotYet(tried, shown(made), expected, next_step="in this order.")
+    if not stream.to_device or stream.num_elements != size or stream.dtype is not FLOAT:
+        raise NotYet(tried, shown(stream), f"a stream to the device of {size} FLOATs", next_step="FLOAT, and size elements.")
+    if stream.buffering_depth > MOST_READY:
+        why = f"that many would have to fit into the host's memory; there is room for {MOST_READY}."
+        raise NotYet(tried, f"{stream.buffering_depth} transfers ready ahead", "", why, "take as many as a read takes steps.")
+    return stream, callback
+
+
+def _in_order(tried: str, seen: Array, batches: Array, clock: _Clock) -> None:
+    """`NotYet` unless every step saw its batch."""
+    if np.array_equal(seen, batches):
+        return
+    step = int(np.argmax((seen != batches).any(axis=1)))
+    which = next((n for n, batch in enumerate(batches) if np.array_equal(batch, seen[step])), -1)
+    came = f"in step {step} the machine saw batch {which}" if which >= 0 else f"step {step} saw {quoted(seen[step])}"
+    why, advice = "", "each batch of the reader is for one step, in their order."
+    if not seen[step].any():
+        why = "that is an empty array: it was never filled. `array = …` gives the name another array."
+        advice = "fill the one you are given: array[:] = reader.next_batch()."
+    elif which > step:
+        why = "a batch was taken from the reader and given to nobody."
+        advice = "what is taken is put into the array, and the call says SUCCESS."
+    elif which >= 0:
+        why = "a batch came twice."
+        advice = "ask the reader for one batch each time."
+    raise NotYet(tried, came, f"batch {step}", why, advice)
+
+
+LESSON = Lesson(
+    "07",
+    "MNIST logistic regression",
+    55,
+    (
+        Question(
+            "07.0",
+            "How many it reads right",
+            (Part("", "of 100", low=0, high=100),),
+            "most digits are told apart by where their ink lies, and weighing pixels sees that. What it cannot see is shape: "
+            "it has one weight for a pixel, whatever the others show.",
+        ),
+        Exercise(
+            "07.1",
+            "The slopes of the loss",
+            ("a function",),
+            _slopes,
+            (
+                "One image first. Its errors are its ten probabilities, with 1 taken from the one of the right digit.",
+                "p[range(n), labels] is one place in each row. Subtracting 1 there gives the errors of the whole batch.",
+                "Pixel i pushes score j by x[i] for each unit of its weight. So the slope of weight [i, j] is the sum over "
+                "the images of pixel i times error j: a product of two matrices. The loss is a mean: divide by n.",
+            ),
+        ),
+        Exercise(
+            "07.2",
+            "An epoch in one run",
+            ("a function",),
+            _epoch,
+            (
+                "Write one step down first: two batches come in, learn, the losses go out.",
+                "A stream is made once, before the loop: graph.add_host_to_device_fifo(handle, dtype, elements). "
+                "images.num_elements is how many a batch of images has.",
+                "A step is Sequence(Copy(…), Copy(…), learn, Copy(…)). Repeat(steps, step) is the epoch.",
+            ),
+        ),
+        Exercise(
+            "07.3",
+            "Train, and count",
+            ("a function",),
+            _train,
+            (
+                "Three things follow each other: connect, train, test.",
+                "The engine's program 0 is one epoch, so it is run in a loop. Its program 1 counts the hits, once, at the end.",
+                'engine.read_tensor("num_correct") is how many were hit. Of how many? The blank images are none.',
+            ),
+        ),
+        Exercise(
+            "07.4",
+            "Pixels as bytes",
+            ("a function",),
+            _bytes,
+            (
+                "The stream and a variable beside images are of UNSIGNED_CHAR. The tiles turn them into FLOATs.",
+                "The new variable needs tiles. If it lies where images lies, the cast sends nothing: "
+                "graph.get_tile_mapping(images) says where.",
+                "popops.cast_with_output(graph, raw, images, program) turns raw into images. popops.mul_in_place(graph, "
+                "images, factor, program) scales what is there.",
+            ),
+        ),
+        Exercise(
+            "07.5",
+            "Read ahead",
+            ("a function",),
+            _read_ahead,
+            (
+                "prefetch is called after each transfer, until as many are ready as the stream's buffering_depth. It may say "
+                "that there is nothing yet.",
+                "If reader.ready(), fill the array and say SUCCESS; if not, say NOT_AVAILABLE. fetch has no choice: it waits.",
+                "While the reader reads, the machine lives on what is ready. So the depth is at least the steps that a read "
+                "takes: add_host_to_device_fifo(…, buffering_depth=reader.steps).",
+            ),
+        ),
+        Question(
+            "07.6",
+            "1,472 tiles for 13",
+            (Part("", "times as fast"),),
+            "only what the tiles do among themselves is shared out. The host's link is as wide as before, and the syncs of a "
+            "small step become a larger part of it.",
+        ),
+    ),
+)

@@ -1,0 +1,254 @@
+"""Why a step takes so long, why tiles wait, why a tile is full: a chain of causes, down to a line of the learner's program.
+
+Every cause is read off the report's figures, and a chain ends where they end: nothing is guessed. A report that was read
+from a file has no vertices, so that its chains may be shorter. Cycles and bytes are modelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from html import escape
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ipu_teach.cost.exchange import arrival_cycles
+from ipu_teach.cost.memory import CONSTANTS, VARIABLES
+from ipu_teach.cost.phases import COMPUTE, HOST, LINKS, SYNC, Phase
+from ipu_teach.errors import GraphMemoryAllocationError, InvalidOptionError, PoplarIndexError, counted, did_you_mean, shown
+from ipu_teach.graph.layouts import is_whole
+from ipu_teach.report.table import plain
+
+if TYPE_CHECKING:
+    from ipu_teach.report.report import Report
+
+MEMORY, WAITING = "memory", "waiting"  # what one can ask for besides steps and tiles
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One link of a chain: `text` says it, `tiles` are those it speaks of, `line` is the learner's, "" if it names none."""
+
+    text: str
+    tiles: tuple[int, ...] = ()
+    line: str = ""
+
+
+@dataclass(frozen=True, repr=False)
+class Why:
+    """A chain of causes: each holds because of the next. `step`: number of the compiled step in question, -1 for memory.
+
+    Views draw its `tiles` in one colour: `show.balance(report, why=chain)`.
+    """
+
+    question: str
+    causes: tuple[Cause, ...]
+    step: int = -1
+
+    @property
+    def tiles(self) -> tuple[int, ...]:
+        """The tiles that the causes speak of, ascending."""
+        return tuple(sorted({tile for cause in self.causes for tile in cause.tiles}))
+
+    def __repr__(self) -> str:
+        return "\n".join([self.question, *(f"  {i}. {plain(cause.text)}" for i, cause in enumerate(self.causes, 1))])
+
+    def _repr_html_(self) -> str:
+        causes = "".join(f"<li>{escape(plain(cause.text))}</li>" for cause in self.causes)
+        return f'<div class="ipu-view why"><p>{escape(plain(self.question))}</p><ol>{causes}</ol></div>'
+
+
+def why(report: Report, what: object = None, tile: int | None = None) -> Why:
+    """See `Report.why`."""
+    tiles = report.target.num_tiles
+    if tile is not None and not (is_whole(tile) and 0 <= tile < tiles):
+        raise PoplarIndexError(f"why() was asked of tile {shown(tile)}.", next_step=f"give a tile from 0 to {tiles - 1:,}.")
+    if isinstance(what, GraphMemoryAllocationError) or isinstance(what, str) and what == MEMORY:
+        full = int(np.argmax(report.memory.held_per_tile)) if tile is None else int(tile)
+        return Why(f"Why tile {full} is as full as it is:", tuple(_memory(report, full)))
+    if not report.num_steps:
+        raise InvalidOptionError(f"""why() was asked of a report in which nothing has run.
+            next:  engine.run(), then engine.report; of memory one can ask before: report.why({MEMORY!r}).""")
+    ran = {n: times for n, times in enumerate(report.executions.tolist()) if times}
+    chosen = None if what is None or isinstance(what, str) and what == WAITING else _step(report, what)
+    among = ran if chosen is None else {chosen: 1}
+    if tile is not None:
+        said, question = partial(_tile, report, tile=int(tile)), f"Why tile {tile} waits:"
+        number = max(among, key=lambda n: (ran[n] * _waits(report, n, tile), ran[n] * report.step_cost(n).cycles))
+    elif what is not None and chosen is None:
+        said, question = partial(_waiting, report), "Why tiles wait:"
+        number = max(ran, key=lambda n: ran[n] * lost_in(report, n))
+    else:
+        number = max(among, key=lambda n: ran[n] * report.step_cost(n).cycles)
+        about = "the run" if chosen is None else f"step {what}" if is_whole(what) else _name(report, number)
+        said, question = partial(_long, report), f"Why {about} takes so long:"
+    return Why(question, tuple(said(among, number)), number)
+
+
+def lost(phase: Phase) -> float:
+    """Cycles of a phase that a tile waits, on average."""
+    return 0.0 if phase.busy is None else phase.cycles - float(phase.busy.mean())
+
+
+def lost_in(report: Report, number: int) -> float:
+    """Cycles of one execution of a compiled step that a tile waits, on average."""
+    return sum(map(lost, report.phases(number)))
+
+
+def codelets_on(report: Report, number: int, tile: int) -> list[tuple[str, int]]:
+    """(codelet, on how many tiles it is) of those that a compiled step executes on a tile."""
+    profile = report.profile
+    which = profile.steps[number].compute_set
+    parts = profile.compute_sets[which].parts if which >= 0 else ()
+    here = (p for p in parts if any(first <= tile < first + many for first, many in p.tiles))
+    return [(profile.codelets[p.codelet].name, sum(many for _, many in p.tiles)) for p in here]
+
+
+def _n(value: float) -> str:
+    return f"{float(value):,.15g}"
+
+
+def _name(report: Report, number: int, times: int = 1) -> str:
+    cost = report.step_cost(number)
+    return f"{cost.kind} {cost.name!r}".removesuffix(" ''") + (f", which ran {times:,} times" if times > 1 else "")
+
+
+def _step(report: Report, what: object) -> int:
+    """The number of the compiled step that is meant."""
+    order = report.step_numbers
+    if is_whole(what):
+        if not 0 <= what < len(order):
+            raise PoplarIndexError(f"why() was asked of step {what}.", next_step=f"give one from 0 to {len(order) - 1:,}.")
+        return int(order[what])
+    named = {report.step_cost(n).name: n for n in sorted(set(order.tolist()), key=lambda n: report.step_cost(n).cycles)}
+    number = named.get(what) if isinstance(what, str) else getattr(what, "step", None)  # of a StepRun
+    if not is_whole(number) or number not in order:
+        raise InvalidOptionError(f"""why() was given {shown(what)}.
+            next:  {did_you_mean(what, named)}give the number of a step, its name, a step of report.steps(), {WAITING!r},
+            {MEMORY!r}, or the error that said that memory is full.""")
+    return number
+
+
+def _long(report: Report, among: dict[int, int], number: int) -> Iterator[Cause]:
+    cost, phases = report.step_cost(number), report.phases(number)
+    if len(among) > 1:
+        share = f"{_n(among[number] * cost.cycles)} of them go to {_name(report, number, among[number])}"
+        yield Cause(f"The run takes {_n(report.total_cycles)} modelled cycles: {share}.")
+    longest = max(phases, key=lambda p: p.cycles, default=Phase("nothing", 0))
+    long = f"{longest.kind} is {_n(longest.cycles)} of them"
+    yield Cause(f"{_name(report, number)} takes {_n(cost.cycles)} modelled cycles: {long}.")
+    if phases:
+        yield from _slowest(report, number, longest)
+
+
+def _waiting(report: Report, among: dict[int, int], number: int) -> Iterator[Cause]:
+    waits, total = {n: times * lost_in(report, n) for n, times in among.items()}, report.total_cycles or 1
+    share, most = (f"{100 * cycles / total:.1f} %" for cycles in (sum(waits.values()), waits[number]))
+    yield Cause(f"{share} of the tiles' modelled time is waiting for other tiles.")
+    if waits[number]:
+        yield Cause(f"Most of it, {most} of all time, is in {_name(report, number, among[number])}.")
+        yield from _slowest(report, number, max(report.phases(number), key=lost))
+
+
+def _waits(report: Report, number: int, tile: int) -> int:
+    return sum(p.cycles - int(p.busy[tile]) for p in report.phases(number) if p.busy is not None)
+
+
+def _tile(report: Report, among: dict[int, int], number: int, tile: int) -> Iterator[Cause]:
+    waits = {n: times * _waits(report, n, tile) for n, times in among.items()}
+    whole = sum(n * report.step_cost(i).cycles for i, n in among.items())
+    yield Cause(f"Tile {tile} waits {_n(sum(waits.values()))} of {_n(whole)} modelled cycles for others.", (tile,))
+    if waits[number]:
+        shared = ((p, p.busy) for p in report.phases(number) if p.busy is not None)
+        phase, busy = max(shared, key=lambda one: one[0].cycles - int(one[1][tile]))
+        where = f"It waits longest in {_name(report, number, among[number])}"
+        yield Cause(f"{where}: there its {phase.kind} is over after {_n(busy[tile])} cycles.", (tile,))
+        yield from _slowest(report, number, phase)
+
+
+def _slowest(report: Report, number: int, phase: Phase) -> Iterator[Cause]:
+    """Why a phase lasts as long as it does."""
+    cost, line, busy = report.step_cost(number), report.profile.steps[number].line, phase.busy
+    if busy is None:
+        across = sum(int(t.links.sum()) for t in cost.exchange)
+        moved = {HOST: f"{cost.host_bytes:,} bytes cross the link to the host", LINKS: f"{across:,} bytes leave their IPU"}
+        yield Cause(f"{moved.get(phase.kind, 'A sync takes as long whatever is done before it')}, and all tiles wait.")
+    else:
+        tile, middle = int(np.argmax(busy)), _n(float(np.median(busy)))
+        slow = f"It lasts until its slowest tile is done: tile {tile} takes {_n(phase.cycles)}, the median tile {middle}."
+        same = f"All tiles are at it for {middle} cycles; what holds for tile {tile} holds for them."
+        yield Cause(same if busy.min() == busy.max() else slow, (tile,))
+        yield from (_moved if phase.exchange >= 0 else _computed)(report, number, phase, tile)
+        line = line or report.profile.line_on(number, tile)
+    if line and phase.kind != SYNC:
+        yield Cause(f"{'That work is given to it' if phase.kind == COMPUTE else 'What moves is named'} in {line}.", (), line)
+
+
+def _computed(report: Report, number: int, phase: Phase, tile: int) -> Iterator[Cause]:
+    """What the figures show of why a tile computes longest."""
+    cost, target, found = report.step_cost(number), report.target, report.profile.vertices_on(number)
+    names, cycles = codelets_on(report, number, tile), int(cost.compute_cycles[tile])
+    gathered = sum(int(t.copy_cycles(target)[0][tile]) for t in cost.exchange)
+    if 2 * gathered > cycles:
+        pieces, size = (sum(int(getattr(t, name)[tile]) for t in cost.exchange) for name in ("pieces", "stayed"))
+        text = f"It takes {_n(gathered)} of them to move {pieces:,} pieces, {size:,} bytes, within its memory."
+    elif found is None:
+        said = (f"{name}, which is on {many:,} of {counted(target.num_tiles, 'tile')}" for name, many in names[:2])
+        text = f"Tile {tile} executes {' and '.join(said)}."
+    else:
+        count, longest = found[:2]
+        text = f"Tile {tile} executes {counted(int(count[tile]), 'vertex', 'vertices')} of {names[0][0]}"
+        if count[tile] > np.median(count):
+            text += f"; the median tile has {_n(np.median(count))}"
+        if longest[tile] > np.median(longest[count > 0]):
+            text += f"; its longest takes {_n(longest[tile])}, that of the median tile {_n(np.median(longest[count > 0]))}"
+        text += "."
+    yield Cause(text, (tile,))
+    if found is not None and 2 * gathered <= cycles and not found[2][tile]:
+        workers = target.num_worker_contexts
+        work = _n((cycles - gathered) // workers)
+        yield Cause(f"{workers} workers share them, each with every {workers}th cycle: the busiest has {work} to do.", (tile,))
+
+
+def _moved(report: Report, number: int, phase: Phase, tile: int) -> Iterator[Cause]:
+    """What the figures show of why a tile exchanges longest."""
+    traffic, target = report.step_cost(number).exchange[phase.exchange], report.target
+    into, out, way = (
+        int(traffic.received[tile]),
+        int(traffic.sent[tile]),
+        int(arrival_cycles(target)[tile]) * (traffic.received[tile] > 0),
+    )
+    receiving, sending, issuing = (int(b[tile]) for b in traffic.bounds(target))
+    parts = f"{counted(int(traffic.sources[tile]), 'sender')} and {counted(int(traffic.sends[tile]), 'piece')} to send"
+    found, sizes = report.transfers(number)[phase.exchange], np.zeros(target.num_tiles, np.int64)
+    for source, size, to in zip(found.source.tolist(), found.size.tolist(), found.receivers, strict=True):
+        sizes[source] += size * bool((to == tile).any())
+    most = int(np.argmax(sizes))
+    text = {
+        way: f"It receives {into:,} bytes, and the first of them needs {way} cycles to arrive.",
+        issuing: f"It has {parts}, and to issue the instructions takes {issuing:,} cycles.",
+        sending: f"It sends {out:,} bytes, the median tile {_n(np.median(traffic.sent))}.",
+        receiving: f"It receives {into:,} bytes, the median tile {_n(np.median(traffic.received))}; most of them, "
+        f"{int(sizes[most]):,}, come from tile {most}.",
+    }[max(way, receiving, sending, issuing)]
+    yield Cause(text, (tile, most) if "come from" in text else (tile,))
+
+
+def _memory(report: Report, tile: int) -> Iterator[Cause]:
+    memory, limit, tiles = report.memory, report.target.bytes_per_tile, counted(report.target.num_tiles, "tile")
+    held, usual = int(memory.held_per_tile[tile]), _n(np.median(memory.held_per_tile))
+    over = f", {held - limit:,} more than it has" if held > limit else ""
+    yield Cause(f"Tile {tile} holds {held:,} of {limit:,} bytes{over}; the median tile holds {usual}.", (tile,))
+    category, size = max(memory.by_category(tile).items(), key=lambda item: item[1])
+    if category not in (VARIABLES, CONSTANTS):
+        yield Cause(f"Most of it is for {category.lower()}: {size:,} bytes.", (tile,))
+        return
+    name, size = next(iter(memory.at_fullest(tile).items()))
+    row = max((v for v in report.variables if v.name == name), key=lambda v: v.bytes)
+    yield Cause(f"Most of it is {name!r}: {size:,} bytes, of {row.bytes:,} that lie on {row.tiles:,} of {tiles}.", (tile,))
+    steps = "from the first step to the last" if row.always_live else f"from step {row.first + 1} to step {row.last + 1}"
+    yield Cause(f"It is live {steps} of the programs.")
+    if row.line:
+        yield Cause(f"It is made in {row.line}.", (), row.line)

@@ -1,0 +1,206 @@
+"""Boxes with numbers in them, what travels between them, and the list and the line of one: as shapes, for stills."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import numpy as np
+
+from ipu_teach.show.scene import Board, Detail, Message, Scene, Trail
+from ipu_teach.show.shapes import Boxes, Line, Outline, Shape, Words
+from ipu_teach.types import Array
+
+# The same numbers stand in static/board.js.
+HEAD, ROW, FOOT, BETWEEN = 20.0, 18.0, 22.0, 6.0  # of a box: its name, the cells of a tensor, what arrives; between boxes
+CELL, WIDEST, DIGITS = 14.0, 44.0, 24.0  # height of a cell; its most width, and the least that has digits
+LINE, OF_LETTER = 17.0, 6.3  # of the list; the width of a digit
+
+
+def value(text: str) -> float:
+    """A number's text as a number: True is 1, and what is not written NaN."""
+    return float(text == "True") if text in ("True", "False") else float("nan" if text == "?" else text)
+
+
+def short(text: str, room: float) -> str:
+    """A number in at most four significant digits, fewer where there is no room, "" where there is none at all."""
+    most = int(room / OF_LETTER)
+    if text == "?" or len(text) <= most and not set(text) & set(".e"):
+        return text if most else ""
+    tries = [text, text[:1]] if text in ("True", "False") else [f"{value(text):.{digits}g}" for digits in (4, 3, 2, 1)]
+    return next((said for said in tries if len(said) <= most), "")
+
+
+class Places:
+    """Where the boxes and cells of a board are."""
+
+    def __init__(self, board: Board) -> None:
+        self.board = board
+        self.wide = (board.width - (board.across - 1) * BETWEEN) / board.across
+        room = self.wide - 8 - (24 if board.left.any() else 0)
+        self.cell = min(WIDEST, room / board.per)
+
+    def corner(self, box: int) -> tuple[float, float]:
+        """The upper left corner of a box."""
+        down, along = divmod(box, self.board.across)
+        return self.board.x + along * (self.wide + BETWEEN), self.board.y + down * (self.board.high + BETWEEN)
+
+    def cells(self) -> Array:
+        """float[count, 4]: x, y, width and height of the cells."""
+        corner = np.array([self.corner(b) for b in range(len(self.board.tiles))])[self.board.box]
+        x, y = corner[:, 0] + 4 + self.board.place * self.cell, corner[:, 1] + HEAD + self.board.row * ROW
+        size = np.full(len(x), 1.0)
+        return np.stack((x, y, size * max(self.cell - 1, 0.5), size * CELL), axis=1)
+
+
+def value_codes(board: Board, texts: list[str]) -> Array:
+    """int[count]: the code of each cell's number."""
+    codes = np.full(len(texts), board.unwritten)
+    known = np.array([text != "?" for text in texts], bool)
+    values = np.array([value(text) for text in texts if text != "?"])
+    steps = np.where(np.isnan(values), board.unwritten + 1, board.steps + np.searchsorted(board.bounds, values, "right"))
+    codes[known] = steps
+    return codes
+
+
+def outline(x: float, y: float, width: float, height: float) -> Array:
+    """The rim of a box, as points."""
+    return np.array([(x, y), (x + width, y), (x + width, y + height), (x, y + height), (x, y)])
+
+
+def _rim(x: float, y: float, width: float, height: float, thick: float, role: str) -> Iterator[Shape]:
+    points = outline(x, y, width, height).tolist()
+    return (Line(((a, b), (c, d)), thick, role) for (a, b), (c, d) in zip(points, points[1:], strict=False))
+
+
+def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iterator[Shape]:
+    """The boxes with what their tiles do, and the cells with their numbers."""
+    still, places = scene.stills[int(scene.frames[frame])], Places(board)
+    texts, cells = scene.numbers[board.name].at(frame), places.cells()
+    yield Words(board.x, board.y - 8, board.heading, ink="soft")
+    code, until, then = still.cells.get(board.name, (0, 1, 0))
+    busy = np.broadcast_to(np.asarray(until), len(board.tiles)) >= progress * still.cycles
+    state = np.where(busy, np.broadcast_to(np.asarray(code), len(board.tiles)), then)
+    corners = np.array([places.corner(box) for box in range(len(board.tiles))])
+    for x, y in corners.tolist():
+        yield from _rim(x, y, places.wide, board.high, 1, "line")
+    for (x, y), tile in zip(corners.tolist(), board.tiles, strict=True):
+        yield Words(x + 4, y + 14, f"tile {tile}" if places.wide > 70 else f"{tile}", 11, ink="soft")
+    for one in np.unique(state).tolist():
+        if scene.codes[one].letter:
+            x, y = corners[state == one].T + np.array([[places.wide - 18], [3]])
+            yield Boxes(one, np.stack((x, y, np.full(len(x), 14.0), np.full(len(x), 14.0)), axis=1))
+            yield from (Words(a + 7, b + 11, scene.codes[one].letter, 11, "middle", one) for a, b in zip(x, y, strict=True))
+    shown = value_codes(board, texts)
+    for one in np.unique(shown):
+        yield Boxes(int(one), cells[shown == one])
+    more = []
+    for row, rim_code in enumerate(board.rims):
+        for box in range(len(board.tiles)):
+            here = cells[(board.box == box) & (board.row == row)]
+            if len(here):
+                yield Outline(rim_code, outline(here[0, 0], here[0, 1], places.cell * len(here) - 1, CELL), False, 1.5)
+                if left := int(board.left[box, row]):
+                    more.append(
+                        Words(float(here[-1, 0]) + places.cell + 1, float(here[0, 1]) + 11, f"+{left:,}", 11, ink="soft")
+                    )
+    yield from more
+    reads, writes = still.touches.get(board.name, (np.zeros(0, np.int64), np.zeros(0, np.int64)))
+    for some, width in ((reads, 1.0), (writes, 2.5)):
+        for x, y, wide, high in cells[some].tolist():
+            yield from _rim(x, y, wide, high, width, "ink")
+    if places.cell >= DIGITS:
+        digits = zip(cells.tolist(), texts, shown.tolist(), strict=True)
+        words = [Words(x + wide / 2, y + 11, short(text, wide), 11, "middle", one) for (x, y, wide, _), text, one in digits]
+        yield from sorted(words, key=lambda w: (w.ink, w.y))
+
+
+def under_way(scene: Scene, frame: int, progress: float, name: str) -> tuple[tuple[Message, ...], float]:
+    """(the messages of a frame, how much of their time is over): what arrived stays until the superstep changes something."""
+    for back in range(frame, -1, -1):
+        still = scene.stills[int(scene.frames[back])]
+        if still.flows.get(name):
+            return still.flows[name], progress * still.cycles if back == frame else np.inf
+        if still.first or not still.cycles:
+            break
+    return (), 0.0
+
+
+def paint_packets(scene: Scene, name: str, board: Board, frame: int, progress: float) -> Iterator[Shape]:
+    """The messages between the boxes of a board, each with the number that it carries, or with its bytes."""
+    places, (messages, now) = Places(board), under_way(scene, frame, progress, name)
+    cells = places.cells()
+    end = next((f for f in range(frame + 1, len(scene.frames)) if scene.stills[int(scene.frames[f])].first), len(scene.frames))
+    before, after = (scene.numbers[board.name].at(f) for f in (frame, end - 1))
+    landed: Counter[int] = Counter()
+    boxes: dict[int, list[tuple[float, float, float, float]]] = {}
+    words = []
+    for message in messages:
+        assert message.cells is not None
+        cell = int(message.cells[0])
+        text = short((after if message.after else before)[cell], 44) if len(message.cells) == 1 else f"{message.size:,} B"
+        wide, ends = OF_LETTER * len(text) + 8, list[tuple[float, float]]()
+        for box in (message.source, int(message.receivers[0])):
+            x, y = (board.x + board.width / 2, board.y - 12) if box < 0 else places.corner(box)
+            if box >= 0 and board.box[cell] == box:
+                x, y = float(cells[cell, 0] + cells[cell, 2] / 2), float(cells[cell, 1] + CELL / 2)
+            elif box >= 0:
+                fit = max(1, int((places.wide - 4) // 48))
+                x, y = x + 4 + wide / 2 + 48 * (landed[box] % fit if ends else 0), y + board.high - 11
+                landed[box] += bool(ends)
+            ends.append((x, y))
+        part = min(1.0, max(0.0, (now - message.begin) / ((message.end - message.begin) or 1)))
+        (x, y), (u, v) = ends
+        x, y, code = x + part * (u - x), y + part * (v - y), board.rims[int(board.row[cell])]
+        boxes.setdefault(code, []).append((x - wide / 2, y - 8, wide, 16.0))
+        words.append(Words(x, y + 4, text, 11, "middle", code))
+    yield from (Boxes(code, np.array(some)) for code, some in boxes.items())
+    yield from sorted(words, key=lambda w: w.ink)
+
+
+def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
+    """The cells of the focus' box as a list, with what they held before beside what has just changed."""
+    board = scene.mark(mark.of)
+    assert isinstance(board, Board)
+    box = int(board.box[board.focus])
+    yield Words(mark.x, mark.y - 8, f"tile {board.tiles[box]} holds", ink="soft")
+    now, before = (scene.numbers[board.name].at(f) for f in (frame, frame - 1))
+    here = np.flatnonzero(board.box == box).tolist()
+    fit = int(mark.height // LINE)
+    shown = here if len(here) <= fit else here[: fit - 1]
+    for line, cell in enumerate(shown):
+        y = mark.y + 12 + LINE * line
+        yield Words(mark.x, y, board.element(int(board.named[cell]), int(board.index[cell])), 12, ink="soft")
+        right = mark.x + mark.width
+        yield Words(right, y, short(now[cell], 60), 12, "end")
+        if now[cell] != before[cell] and frame:
+            old = short(before[cell], 60)
+            yield Words(right - 70, y, old, 12, "end", "soft")
+            yield Line(((right - 70 - OF_LETTER * len(old), y - 4), (right - 70, y - 4)), 1)
+    if len(shown) < len(here):
+        yield Words(mark.x, mark.y + 12 + LINE * len(shown), f"and {len(here) - len(shown):,} more", 12, ink="soft")
+
+
+def paint_trail(scene: Scene, mark: Trail, edges: Array) -> Iterator[Shape]:
+    """The focus' number over the run: `edges` (0 to 1) says when frames begin."""
+    board = scene.mark(mark.of)
+    assert isinstance(board, Board)
+    numbers, cell = scene.numbers[board.name], board.focus
+    name = board.element(int(board.named[cell]), int(board.index[cell]))
+    at = numbers.cell == cell
+    texts = [numbers.texts[i] for i in (int(numbers.first[cell]), *numbers.value[at].tolist())]
+    values = np.array([value(text) for text in texts])
+    finite = values[np.isfinite(values)]
+    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
+    changes = f"{int(at.sum()):,} change{'' if at.sum() == 1 else 's'}"
+    yield Words(mark.x, mark.y - 8, f"{name} on tile {board.tiles[int(board.box[cell])]} over the run: {changes}", ink="soft")
+    if len(finite):
+        yield Words(mark.x + mark.width, mark.y - 8, f"{low:.4g} to {high:.4g}", anchor="end", ink="soft")
+    x = mark.x + mark.width * np.append(0.0, edges[numbers.frame[at]])
+    y = mark.y + mark.height * (1 - (values - low) / ((high - low) or 1))
+    for i, (left, right) in enumerate(zip(x.tolist(), (*x[1:].tolist(), mark.x + mark.width), strict=True)):
+        if np.isfinite(values[i]):
+            yield Line(((left, float(y[i])), (right, float(y[i]))), 1.5)
+        if i:
+            yield Line(((left, mark.y + mark.height), (left, mark.y + mark.height + 5)), 1.5)
+    yield Line(((mark.x, mark.y + mark.height), (mark.x + mark.width, mark.y + mark.height)), 1, "line")

@@ -1,0 +1,169 @@
+"""Of some elements of a compiled program: which of them a step reads and writes, where from, and which cross between tiles."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ipu_teach.compile import Compiled, programs as p
+from ipu_teach.compile.freeze import FrozenTable
+from ipu_teach.graph.graph import DataStream
+from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph.tile_map import expand
+from ipu_teach.show.scene import Origins
+from ipu_teach.types import Array
+
+HOST = -1  # in the place of a tile
+
+Pair = tuple[int, int]  # from a tile to a tile
+
+
+class Names:
+    """Variables, codelets and streams by number, in the order in which they come up; with the shapes of those that have one."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[str, tuple[int, ...]], int] = {}
+
+    def __call__(self, name: str, shape: tuple[int, ...] = ()) -> int:
+        """The number of a name."""
+        return self._numbers.setdefault((name, shape), len(self._numbers))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All of them."""
+        return tuple(name for name, _ in self._numbers)
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """() for what has none."""
+        return tuple(shape for _, shape in self._numbers)
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """What a step does to some elements, by their numbers.
+
+    `comes`: by (from, to) the elements that cross before it computes; `goes`: those that it makes and sends. With `after` what
+    comes are elements as they are when the step is over. `by_host`: the host sends or receives.
+    """
+
+    reads: Array
+    writes: Array
+    origins: Origins | None
+    comes: dict[Pair, Array]
+    goes: dict[Pair, Array]
+    after: bool = False
+    by_host: bool = False
+
+
+NONE: Array = np.zeros(0, np.int64)
+
+
+class Elements:
+    """Some elements, by the byte `address` of each: `tile` says where they lie."""
+
+    def __init__(self, compiled: Compiled, address: Array, names: Names) -> None:
+        self.compiled, self.graph, self.names = compiled, compiled.graph, names
+        self.address, self.tile = address, self.graph.tile_map.at(address).astype(np.int64)
+        self._order = np.argsort(address, kind="stable")
+        self._sorted = address[self._order]
+
+    @cached_property
+    def _starts(self) -> Array:
+        return np.array([v.start for v in self.graph.variables], np.int64)
+
+    def named(self, address: Array) -> tuple[Array, Array]:
+        """(number of the name, element) of bytes, as the learner calls them: an element of a variable."""
+        which = np.searchsorted(self._starts, address, "right") - 1
+        variables = self.graph.variables
+        size = np.array([v.dtype.size for v in variables], np.int64)
+        name = np.array([self.names(variables[i].name, tuple(variables[i].shape)) for i in which.tolist()], np.int64)
+        return name, (address - self._starts[which]) // size[which]
+
+    def within(self, start: Array, stop: Array) -> tuple[Array, Array]:
+        """(number of the interval, element) of every one of them in byte intervals."""
+        low, high = np.searchsorted(self._sorted, start), np.searchsorted(self._sorted, stop)
+        which, place = expand(low, high - low)
+        return which, self._order[place]
+
+    def step(self, number: int, compute_set: int) -> Step:
+        """What compiled step `number` does, which executes `compute_set`, or (-1) none."""
+        if compute_set >= 0:
+            return self._execute(self.graph.compute_sets[compute_set].tables)
+        step = self.compiled.steps[number]
+        sides: list[tuple[Tensor | DataStream, Tensor | DataStream]] = [(c.source, c.destination) for c in p.copies(step)]
+        if isinstance(step, p.RemoteCopyStep):
+            outside = self.compiled.remote_buffers[step.buffer.handle]
+            return self._outside(step.tensor, not step.store, outside.handle, "the remote buffer")
+        for source, destination in sides:
+            if isinstance(source, DataStream) and isinstance(destination, Tensor):
+                return self._outside(destination, True, source.handle, "the stream")
+            if isinstance(destination, DataStream) and isinstance(source, Tensor):
+                return self._outside(source, False, destination.handle, "the stream")
+        return self._copy([(a, b) for a, b in sides if isinstance(a, Tensor) and isinstance(b, Tensor)])
+
+    def _execute(self, tables: tuple[FrozenTable, ...]) -> Step:
+        reads, comes, goes = [NONE], [(NONE, NONE, NONE)], [(NONE, NONE, NONE)]
+        made = [(NONE, NONE, NONE, NONE)]
+        for table in tables:
+            codelet = self.names(table.codelet.__name__)
+            for name, field in table.fields.items():
+                if field.kind in ("input", "inout"):
+                    found = self.graph.touched(table, name)
+                    which, cell = self.within(found.start, found.stop)
+                    reads.append(cell)
+                    comes.append((self.tile[cell], table.tiles[found.row[which]].astype(np.int64), cell))
+                if field.kind in ("output", "inout"):
+                    found = self.graph.intervals(table, name)
+                    which, cell = self.within(found.start, found.stop)
+                    row = found.row[which]
+                    tile = table.tiles[row].astype(np.int64)
+                    made.append((cell, np.full(len(cell), codelet), table.order[row].astype(np.int64), tile))
+                    goes.append((tile, self.tile[cell], cell))
+        how = "written by vertex {index} of {name} on tile {tile}"
+        origins = _origins(how, False, *(np.concatenate(column) for column in zip(*made, strict=True)))
+        writes = NONE if origins is None else np.unique(origins.cell)
+        return Step(np.unique(np.concatenate(reads)), writes, origins, _crossing(comes), _crossing(goes))
+
+    def _copy(self, sides: list[tuple[Tensor, Tensor]]) -> Step:
+        made, comes, reads = [(NONE, NONE, NONE, NONE)], [(NONE, NONE, NONE)], [NONE]
+        for source, destination in sides:
+            there, here = (side.positions().reshape(-1) * side.dtype.size for side in (source, destination))
+            which, cell = self.within(here, here + 1)
+            name, index = self.named(there[which])
+            tile = self.graph.tile_map.at(there[which]).astype(np.int64)
+            made.append((cell, name, index, tile))
+            comes.append((tile, self.tile[cell], cell))
+            reads.append(self.within(there, there + 1)[1])
+        how = "copied from {name}[{index}] on tile {tile}"
+        origins = _origins(how, True, *(np.concatenate(column) for column in zip(*made, strict=True)))
+        writes = NONE if origins is None else np.unique(origins.cell)
+        return Step(np.unique(np.concatenate(reads)), writes, origins, _crossing(comes), {}, True)
+
+    def _outside(self, tensor: Tensor, into: bool, name: str, noun: str) -> Step:
+        """What comes from the host, or goes there."""
+        here = tensor.positions().reshape(-1) * tensor.dtype.size
+        which, cell = self.within(here, here + 1)
+        away = np.full(len(cell), HOST)
+        if not into:
+            return Step(np.unique(cell), NONE, None, {}, _crossing([(self.tile[cell], away, cell)]), by_host=True)
+        number = np.full(len(cell), self.names(name))
+        origins = _origins(f"element {{index}} of {noun} {{name}}", False, cell, number, which, away)
+        return Step(NONE, np.unique(cell), origins, _crossing([(away, self.tile[cell], cell)]), {}, True, True)
+
+
+def _origins(how: str, element: bool, cell: Array, name: Array, index: Array, tile: Array) -> Origins | None:
+    return Origins(how, element, cell, name, index, tile) if len(cell) else None
+
+
+def _crossing(found: list[tuple[Array, Array, Array]]) -> dict[Pair, Array]:
+    """By (from, to) the elements that go from one tile to another, each once."""
+    source, to, cell = (np.concatenate(column) for column in zip(*found, strict=True))
+    apart = source != to
+    cells: defaultdict[Pair, set[int]] = defaultdict(set)
+    for one, other, element in zip(source[apart].tolist(), to[apart].tolist(), cell[apart].tolist(), strict=True):
+        cells[one, other].add(element)
+    return {pair: np.array(sorted(some), np.int64) for pair, some in sorted(cells.items())}

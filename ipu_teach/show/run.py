@@ -1,0 +1,314 @@
+"""The view `run`: the numbers of a recorded run. They travel from tile to tile, vertices read and write them, they change.
+
+Every tile is a box with the elements that lie on it. A superstep plays in beats: sync, exchange, compute, and the change of
+what was written. What a message carries is what the step moves of the recorded elements; when it arrives is modelled: when its
+receiver has all that it waits for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from ipu_teach.cost.phases import COMPUTE, EXCHANGE, HOST, LINKS, SYNC, Phase
+from ipu_teach.errors import InvalidOptionError, counted, shown
+from ipu_teach.graph.tensor import Tensor
+from ipu_teach.report import Recording
+from ipu_teach.report.recording import HOST as BY_HOST, Track as Recorded
+from ipu_teach.show import palette
+from ipu_teach.show.board import BETWEEN, FOOT, HEAD, LINE, ROW, value
+from ipu_teach.show.facts import numbered, sources, titled, waited_for
+from ipu_teach.show.origins import Elements, Names, Step
+from ipu_teach.show.scene import Board, Detail, Flows, Message, Numbers, Scene, Still, Track, Trail, label, number
+from ipu_teach.show.view import View
+from ipu_teach.types import Array
+
+STATES = (palette.REST, palette.SYNC, palette.WAIT, palette.EXCHANGE, palette.COMPUTE, palette.LINKS, palette.HOST)
+PHASES = (*STATES, palette.CHANGE)
+WAIT, CHANGE = PHASES.index(palette.WAIT), PHASES.index(palette.CHANGE)
+CODE = {kind: [c.name for c in PHASES].index(kind) for kind in (SYNC, EXCHANGE, COMPUTE, LINKS, HOST)}
+UNWRITTEN = len(PHASES)
+STEPS = UNWRITTEN + 2  # the first code of the values
+
+MOST_TILES = 64
+MOST_CELLS = 512
+MOST_TENSORS = 6
+# (cells of a tensor on a tile, frames), until the scene is small enough.
+SIZES = ((16, 3000), (8, 3000), (8, 1000), (4, 1000), (4, 400), (2, 400), (2, 200), (2, 100), (1, 50))
+MOST_BYTES = 70_000  # of a scene: the page with the script and the picture has then less than 150 kB
+
+
+def run(recording: Recording, *tensors: Tensor) -> View:
+    """The recorded run with its numbers: what every tile holds, what travels, what each superstep changes.
+
+    `tensors`: those of the recording to show, else all. At most 64 tiles and 512 elements are drawn, and as many supersteps as
+    a scene of 70 kB holds; the view says what it leaves out. Cycles are modelled, values are those of the run. Raises
+    `InvalidOptionError` for something that is no recording, or in which nothing has run, or a tensor that is not in it.
+    """
+    if not isinstance(recording, Recording):
+        raise InvalidOptionError(f"""show.run() was given {shown(recording)}, which is no recording.
+            next:  recording = engine.record(tensor, …), then engine.run(), then show.run(recording).""")
+    if recording.report is None or not recording.steps:
+        raise InvalidOptionError("""show.run() was given a recording in which nothing has run.
+            next:  engine.run() after engine.record(…), then show.run(recording).""")
+    tracks = [recording.track(tensor, "show.run()") for tensor in tensors] or list(recording.tracks)
+    if len(tracks) > MOST_TENSORS:
+        raise InvalidOptionError(f"""show.run() was asked for {len(tracks)} tensors.
+            next:  name at most {MOST_TENSORS} of them: show.run(recording, a, b).""")
+    for per, frames in SIZES:
+        scene = _Maker(recording, tracks, per).scene(frames)
+        if len(scene.json()) <= MOST_BYTES:
+            break
+    return View(scene)
+
+
+class _Maker:
+    """Makes the scene, with at most `per` cells for a tensor on a tile."""
+
+    def __init__(self, recording: Recording, tracks: list[Recorded], per: int) -> None:
+        assert recording.report is not None
+        self.recording, self.report, self.tracks, self.names = recording, recording.report, tracks, Names()
+        tiles = [recording.compiled.graph.tile_map.at(track.address).astype(np.int64) for track in tracks]
+        self.held = np.unique(np.concatenate(tiles))
+        self.tiles = self.held[self.held >= 0][:MOST_TILES]
+        counts = np.array([[np.count_nonzero(t == tile) for t in tiles] for tile in self.tiles.tolist()])  # by box and row
+        while np.minimum(counts, per).sum() > MOST_CELLS and per > 1:
+            per //= 2
+        self.per = min(per, int(counts.max()))
+        self.left = np.maximum(counts - self.per, 0)
+        self.own: list[Array] = []  # of each tensor the elements that are drawn, tile by tile
+        box, row, place, address = [], [], [], []
+        for which, (track, tile) in enumerate(zip(tracks, tiles, strict=True)):
+            order = np.argsort(tile, kind="stable")
+            order = order[np.isin(tile[order], self.tiles)]
+            within = np.arange(len(order)) - np.searchsorted(tile[order], tile[order])
+            kept = order[within < self.per]
+            self.own.append(kept)
+            box.append(np.searchsorted(self.tiles, tile[kept]))
+            row.append(np.full(len(kept), which))
+            place.append(within[within < self.per])
+            address.append(track.address[kept])
+        self.box, self.row, self.place = (np.concatenate(parts) for parts in (box, row, place))
+        self.elements = Elements(recording.compiled, np.concatenate(address), self.names)
+        self.named, self.index = self.elements.named(self.elements.address)
+        self.rows = [self.named[self.row == which] for which in range(len(tracks))]
+        self.titles = [" and ".join(self.names.names[i] for i in np.unique(row).tolist()) for row in self.rows]
+        self.size = np.array([track.tensor.dtype.size for track in tracks], np.int64)[self.row]
+        self.stills: list[Still] = []
+        self.sources: dict[str, int] = {}
+        self.moved: dict[int, int] = {}  # by still: bytes of its messages
+        # What the host wrote before the first step stands there when it begins.
+        self.begins = int(recording.steps[0] == BY_HOST)
+
+    def scene(self, most: int) -> Scene:
+        frames, changed_in, whole = self._frames(most)
+        numbers = self._numbers(changed_in)
+        bounds, ramp = _ramp(numbers.texts)
+        middle = len(frames) // 2  # of beats that move as much, the one nearest to it
+        poster = max(range(len(frames)), key=lambda f: (self.moved.get(int(frames[f]), 0), -abs(f - middle)))
+        focus = int(np.argmax(np.bincount(numbers.cell, minlength=len(self.box))))
+        across = min(len(self.tiles), 2 if len(self.tiles) <= 4 else 4 if len(self.tiles) <= 16 else 8)
+        high = HEAD + ROW * len(self.tracks) + FOOT
+        tall = -(-len(self.tiles) // across) * (high + BETWEEN) - BETWEEN
+        tensors = " and ".join(dict.fromkeys(self.titles))
+        rims = tuple(
+            replace(rim, name=f"{label(name, 24)} (its rim)") for name, rim in zip(self.titles, palette.RIMS, strict=False)
+        )
+        codes = (*PHASES, palette.UNWRITTEN, palette.NOT_A_NUMBER, *ramp, *rims)
+        board = Board(
+            "board", counted(len(self.tiles), "tile"), 16, 34, 440, tall, len(self.box), tuple(self.tiles.tolist()), across,
+            high, self.per, self.box, self.row, self.place, self.named, self.index, self.names.names, self.names.shapes,
+            tuple(range(len(codes) - len(rims), len(codes))), self.left, bounds, STEPS, UNWRITTEN, focus,
+        )  # fmt: skip
+        bottom = 34 + max(tall, 200.0)
+        listed = min(bottom - 34, LINE * int(np.bincount(self.box).max()) + 4)
+        return Scene(
+            "run",
+            titled(self.report, f"The numbers of {label(tensors, 48)}, superstep by superstep"),
+            self._sentence(tensors, numbers),
+            bottom + 126,
+            codes,
+            (
+                board,
+                Detail("detail", "", 480, 34, 224, listed, "board"),
+                Flows("messages", "board"),
+                Trail("trail", "", 16, bottom + 32, 688, 34, "board"),
+                Track(16, bottom + 86, 688, 18),
+            ),
+            tuple(self.stills),
+            frames,
+            self._table(board, numbers, frames),
+            poster=poster,
+            notes=self._notes(whole),
+            sources=tuple(self.sources),
+            numbers={"board": numbers},
+        )
+
+    # Frames
+
+    def _frames(self, most: int) -> tuple[Array, dict[int, int], int]:
+        """(the still of each beat; by the place of a step in the recording, the frame of its change; supersteps shown)."""
+        drawn = zip(self.own, self.tracks, strict=True)
+        changing = {place for own, track in drawn for place, at, *_ in track.changes if np.isin(at, own).any()}
+        kinds: dict[int, tuple[list[int], int]] = {}
+        frames: list[int] = []
+        changed_in: dict[int, int] = {}
+        whole = 0
+        for place, step in enumerate(self.recording.steps[self.begins :], self.begins):
+            if step not in kinds:
+                kinds[step] = self._kind(step)
+            phases, change = kinds[step]
+            if len(frames) + len(phases) + 1 > most:
+                break
+            frames += phases
+            if place in changing or not phases:
+                changed_in[place] = len(frames)
+                frames.append(change)
+            whole += step != BY_HOST
+        return np.array(frames, np.int64), changed_in, whole
+
+    def _kind(self, step: int) -> tuple[list[int], int]:
+        """The stills of a step: of its phases, and of the change after them."""
+        first = len(self.stills)
+        if step == BY_HOST:
+            self.stills.append(Still("change: the host writes between two runs", "", CHANGE, 0, False))
+            return [], first
+        cost, does = self.report.step_cost(step), self.elements.step(step, self.report.profile.steps[step].compute_set)
+        name, source = label(f"{cost.kind} {cost.name}".strip(), 48), self._source(step)
+        for phase in self.report.phases(step):
+            note = "every tile waits for the last one" if phase.kind == SYNC else ""
+            if phase.busy is not None:
+                note = waited_for(phase)
+            if phase.exchange >= 0:
+                note = f"{cost.exchange[phase.exchange].total:,} bytes arrive; {note}"
+            messages = tuple(self._messages(phase, does))
+            self.moved[len(self.stills)] = sum(m.size for m in messages)
+            busy = phase.cycles if phase.busy is None else phase.busy[self.tiles]
+            self.stills.append(
+                Still(
+                    f"{phase.kind}: {name}", note, CODE[phase.kind], phase.cycles, len(self.stills) == first,
+                    {"board": (CODE[phase.kind], busy, WAIT)},
+                    flows={"messages": messages} if messages else {},
+                    source=source,
+                    at=0.5 if messages else 1,
+                    touches={"board": (does.reads, does.writes)} if phase.kind == COMPUTE else {},
+                )
+            )  # fmt: skip
+        last = len(self.stills)
+        self.stills.append(
+            Still(
+                f"change: {name}", "what was written is there", CHANGE, 0, last == first, {"board": (0, 1, 0)}, source=source,
+                touches={"board": (np.zeros(0, np.int64), does.writes)},
+                origins={} if does.origins is None else {"board": does.origins},
+            )
+        )  # fmt: skip
+        return list(range(first, last)), last
+
+    def _messages(self, phase: Phase, does: Step) -> Iterator[Message]:
+        """What is under way in a phase: a message for each pair of tiles, with the cells that it carries."""
+        if phase.kind == HOST:
+            crossing, after = does.comes or does.goes, does.after
+        elif phase.kind == EXCHANGE and not does.by_host:
+            crossing, after = (does.goes, True) if phase.exchange else (does.comes, does.after)
+        else:
+            return
+        boxes = {tile: box for box, tile in enumerate(self.tiles.tolist())} | {BY_HOST: BY_HOST}
+        for (source, to), cells in crossing.items():
+            if source in boxes and to in boxes:
+                end = phase.cycles if phase.busy is None else int(phase.busy[to])
+                size = int(self.size[cells].sum())
+                yield Message(boxes[source], np.array([boxes[to]]), size, 0, end, cells, after)
+
+    def _source(self, step: int) -> int:
+        """The number of the text beside a step: the learner's line, and the codelets that it runs."""
+        profile = self.report.profile
+        facts = profile.steps[step]
+        parts = profile.compute_sets[facts.compute_set].parts if facts.compute_set >= 0 else ()
+        lines = dict.fromkeys(line for line in (facts.line, *(part.line for part in parts)) if line)
+        text = "\n".join((*lines, *(numbered(*found) for found in sources(self.report, step))))
+        return self.sources.setdefault(text, len(self.sources)) if text else -1
+
+    # Numbers
+
+    def _numbers(self, changed_in: dict[int, int]) -> Numbers:
+        texts: dict[str, int] = {}
+        first, changes, base = [], [np.zeros((0, 3), np.int64)], 0
+        for own, track in zip(self.own, self.tracks, strict=True):
+
+            def of(values: Array, written: Array, track: Recorded = track) -> Array:
+                said = [str(v) if w else "?" for v, w in zip(track.readable(values), written.tolist(), strict=True)]
+                return np.array([texts.setdefault(text, len(texts)) for text in said], np.int64)
+
+            cell = np.full(len(track.address), -1)
+            cell[own] = base + np.arange(len(own))
+            start, start_written = track.first.copy(), track.first_written.copy()
+            for place, at, values, written in track.changes:
+                if place < self.begins:
+                    start[at], start_written[at] = values, written
+                elif place in changed_in and (here := cell[at] >= 0).any():
+                    number_of = of(values[here], written[here])
+                    frame = np.full(len(number_of), changed_in[place])
+                    changes.append(np.stack((frame, cell[at][here], number_of), axis=1))
+            first.append(of(start[own], start_written[own]))
+            base += len(own)
+        found = np.concatenate(changes)
+        frame, changed, value = found[np.lexsort((found[:, 1], found[:, 0]))].T
+        return Numbers(tuple(texts), np.concatenate(first), frame, changed, value)
+
+    # Words
+
+    def _notes(self, whole: int) -> tuple[str, ...]:
+        notes = ["Values are those of the run, cycles are modelled. Each beat plays equally long; the strip below is to scale."]
+        notes.append(
+            "A message is under way until its receiver has all that it waits for; the order of messages is not modelled."
+        )
+        ran = len(self.recording.steps) - self.recording.steps.count(BY_HOST) + self.recording.missed
+        if whole < ran:
+            notes.append(f"The picture shows the first {whole:,} of {counted(ran, 'superstep')} of the recorded run.")
+        if self.recording.first:
+            notes.append(f"{counted(self.recording.first, 'superstep')} ran before the recording began.")
+        drawn, tiles = len(self.box), int(np.count_nonzero(self.held >= 0))
+        if self.left.any():
+            notes.append(f"Of {drawn + int(self.left.sum()):,} elements on these tiles {drawn:,} are drawn.")
+        if tiles > len(self.tiles):
+            notes.append(f"Of {tiles:,} tiles that hold some of it the first {len(self.tiles):,} are drawn.")
+        return tuple(notes)
+
+    def _sentence(self, tensors: str, numbers: Numbers) -> str:
+        known = sorted((value(text), text) for text in numbers.texts if np.isfinite(value(text)))
+        span = f" Values go from {known[0][1]} to {known[-1][1]}." if known else ""
+        ran = len(self.recording.steps) - self.recording.steps.count(BY_HOST)
+        changes, elements = counted(len(numbers.cell), "change"), counted(len(self.box), "element")
+        cycles = sum(self.report.step_cost(step).cycles for step in self.recording.steps if step != BY_HOST)
+        return (
+            f"The numbers of {tensors} in {counted(ran, 'superstep')} on {counted(self.report.target.num_tiles, 'tile')}, "
+            f"{number(cycles)} modelled cycles: {changes} of {elements}.{span}"
+        )
+
+    def _table(self, board: Board, numbers: Numbers, frames: Array) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+        now, rows = [numbers.texts[i] for i in numbers.first.tolist()], []
+        superstep = np.cumsum([self.stills[i].first for i in frames.tolist()])
+        for frame, cell, text in zip(numbers.frame.tolist(), numbers.cell.tolist(), numbers.value.tolist(), strict=True):
+            old, now[cell] = now[cell], numbers.texts[text]
+            element = board.element(int(self.named[cell]), int(self.index[cell]))
+            rows.append((f"{superstep[frame]:,}", f"{self.tiles[self.box[cell]]}", element, old, now[cell]))
+        return ("superstep", "tile", "element", "old", "new"), tuple(rows)
+
+
+def _ramp(texts: tuple[str, ...]) -> tuple[tuple[float, ...], tuple[palette.Code, ...]]:
+    """(the bounds between the steps of values, a code for each step). With values on both sides of zero it is near white."""
+    known = [found for found in map(value, texts) if np.isfinite(found)]
+    low, high = min(known, default=0.0), max(known, default=0.0)
+    largest = max(-low, high)
+    if low < 0 < high:
+        edges, colours = largest * np.array([-5, -3, -1, 1, 3, 5]) / 7, (*palette.BELOW, *palette.NEAR_ZERO, *palette.ABOVE)
+    else:
+        edges = low + (high - low) * np.arange(1, 4) / 4
+        colours = (*palette.NEAR_ZERO, *palette.ABOVE) if low >= 0 else (*palette.BELOW, *palette.NEAR_ZERO)
+    bounds = tuple(dict.fromkeys(float(f"{edge:.3g}") for edge in edges.tolist())) if low < high else ()
+    words = [f"{bound:.3g}" for bound in bounds]
+    names = [f"from {a} to {b}" for a, b in zip(words, words[1:], strict=False)]
+    names = [f"below {words[0]}", *names, f"{words[-1]} and more"] if words else [f"{low:.6g}"]
+    return bounds, tuple(replace(colour, name=name) for colour, name in zip(colours, names, strict=False))

@@ -1,0 +1,212 @@
+// Boxes with numbers in them, messages that carry numbers, the list of a box and the line of a cell: for the views that name
+// this file in make_scripts.py. board.py draws the same. What a cell holds in a frame is replayed from the changes, of which
+// every 32nd frame keeps a whole set.
+EXTRA.board = (kit) => {
+  const { scene, pen, array, of, still, begin, count, total } = kit;
+  const board = scene.marks.find((m) => m.kind === "board");
+  const HEAD = 20, ROW = 18, BETWEEN = 6, CELL = 14, WIDEST = 44, DIGITS = 24, LINE = 17, LETTER = 6.3, EVERY = 32;
+  const [texts, first, changes, ...packed] = scene.numbers.board;
+  const [frameOf, cellOf, textOf] = packed.map((p) => unpack(p, changes)), n = board.count;
+  const [box, row, place, named, index] = ["box", "row", "place", "named", "index"].map((name) => {
+    const found = array(board, name, board[name], n);
+    return (i) => of(found, i);
+  });
+  const left = array(board, "left", board.left, board.tiles.length * board.rims.length);
+  const value = (t) => (t === "True" ? 1 : t === "False" ? 0 : t === "?" || t === "nan" ? NaN : t === "inf" ? Infinity : t === "-inf" ? -Infinity : +t);
+  const list = (packed) => (typeof packed === "number" ? [packed] : Array.from(unpack(packed[1], packed[0])));
+
+  // --- replay ---
+  const whole = [Uint32Array.from(unpack(first, n))], upTo = [0];  // every so many frames: the cells, and the changes so far
+  for (let f = 0, k = 0, now = whole[0].slice(); f < count; f++) {
+    while (k < changes && frameOf[k] <= f) now[cellOf[k]] = textOf[k++];
+    if (f % EVERY === EVERY - 1) {
+      whole.push(now.slice());
+      upTo.push(k);
+    }
+  }
+  // The texts of all cells in a frame; before the first one, what was there at first.
+  let last = [-2];
+  function at(frame) {
+    if (last[0] === frame) return last[1];
+    const key = Math.floor((frame + 1) / EVERY), now = whole[key].slice();
+    for (let k = upTo[key]; k < changes && frameOf[k] <= frame; k++) now[cellOf[k]] = textOf[k];
+    last = [frame, now];
+    return now;
+  }
+  const before = (frame) => (kit.at > 0 ? frame : -1);  // nothing has begun: not even the change of the first frame
+  const element = (name, i) => {
+    const shape = board.shapes[name], place = [];
+    for (let k = shape.length - 1; k >= 0; k--) { place.unshift(i % shape[k]); i = Math.floor(i / shape[k]); }
+    return board.names[name] + (place.length ? `[${place.join(", ")}]` : "");
+  };
+  const cellName = (i) => element(named(i), index(i));
+  const tileOf = (i) => board.tiles[box(i)];
+  function short(t, room) {
+    const most = Math.floor(room / LETTER);
+    if (t === "?" || (t.length <= most && !/[.e]/.test(t))) return most ? t : "";
+    const tries = /^[TF]/.test(t) ? [t, t[0]] : /n/.test(t) ? [t] : [4, 3, 2, 1].map((d) => `${+value(t).toPrecision(d)}`);
+    return tries.find((said) => said.length <= most) || "";
+  }
+  function codeOf(t) {
+    const v = value(t);
+    if (t === "?") return board.unwritten;
+    return Number.isNaN(v) ? board.unwritten + 1 : board.steps + (board.bounds || []).filter((bound) => bound <= v).length;
+  }
+
+  // --- places ---
+  const wide = () => (board.width - (board.across - 1) * BETWEEN) / board.across;
+  const some = typeof left === "number" ? left > 0 : left.some((v) => v);
+  const cellWidth = () => Math.min(WIDEST, (wide() - 8 - (some ? 24 : 0)) / board.per);
+  const corner = (b) => [board.x + b % board.across * (wide() + BETWEEN), board.y + Math.floor(b / board.across) * (board.high + BETWEEN)];
+  function cellAt(i) {
+    const [x, y] = corner(box(i)), w = cellWidth();
+    return [x + 4 + place(i) * w, y + HEAD + row(i) * ROW, Math.max(w - 1, 0.5), CELL];
+  }
+  const focus = () => (kit.chosen && kit.chosen.mark === board ? kit.chosen.i : board.focus);
+  const starts = [];
+  for (let f = 0; f < count; f++) if (still(f).first) starts.push(f);
+  const group = (frame) => starts.filter((f) => f <= frame).length - 1;
+  const lastOf = (frame) => (starts[group(frame) + 1] ?? count) - 1;
+
+  // [messages, cycles that are over]: what arrived stays until the superstep changes something.
+  function underWay(frame, progress) {
+    for (let f = frame; f >= 0; f--) {
+      const s = still(f);
+      if (s.flows) return [s.flows.messages, f === frame ? progress * s.cycles : Infinity, f];
+      if (s.first || !s.cycles) break;
+    }
+    return [[], 0, frame];
+  }
+  const line = (x, y, u, v) => { pen.beginPath(); pen.moveTo(x, y); pen.lineTo(u, v); pen.stroke(); };
+
+  const draw = {
+    board(mark, s, progress, frame) {
+      const { ink, soft, line: thin } = kit.ink, now = at(before(frame)), w = cellWidth(), channel = s.cells && s.cells.board;
+      kit.text(pen, mark.heading, mark.x, mark.y - 8, 12, "left", soft);
+      const [codes, until] = channel ? [0, 1].map((k) => array(channel, k, channel[k], mark.tiles.length)) : [0, 1];
+      mark.tiles.forEach((tile, b) => {
+        const [x, y] = corner(b), code = of(until, b) >= progress * s.cycles ? of(codes, b) : channel ? channel[2] : 0;
+        pen.strokeStyle = focus() >= 0 && box(focus()) === b ? soft : thin;
+        pen.lineWidth = 1;
+        pen.strokeRect(x, y, wide(), mark.high);
+        kit.text(pen, wide() > 70 ? `tile ${tile}` : `${tile}`, x + 4, y + 14, 11, "left", soft);
+        if (!scene.codes[code][1]) return;
+        pen.fillStyle = kit.brushes[code];
+        pen.fillRect(x + wide() - 18, y + 3, 14, 14);
+        kit.text(pen, scene.codes[code][1], x + wide() - 11, y + 14, 11, "center", inkOn(kit.colours[code]), kit.colours[code]);
+      });
+      const ends = new Map();  // of each row in a box where its last cell ends
+      for (let i = 0; i < n; i++) {
+        const [x, y, wideOf, high] = cellAt(i), t = texts[now[i]], code = codeOf(t);
+        pen.fillStyle = kit.brushes[code];
+        pen.fillRect(x, y, wideOf, high);
+        if (w >= DIGITS) kit.text(pen, short(t, w), x + wideOf / 2, y + 11, 11, "center", inkOn(kit.colours[code]), kit.colours[code]);
+        const key = box(i) * mark.rims.length + row(i);
+        ends.set(key, [Math.min(x, (ends.get(key) || [x])[0]), x + w, y]);
+      }
+      pen.lineWidth = 1.5;
+      for (const [key, [x, end, y]] of ends) {
+        pen.strokeStyle = kit.colours[mark.rims[key % mark.rims.length]];
+        pen.strokeRect(x, y, end - x - 1, CELL);
+        if (of(left, key)) kit.text(pen, `+${words(of(left, key))}`, end + 1, y + 11, 11, "left", soft);
+      }
+      pen.strokeStyle = ink;
+      (s.touches ? s.touches.board.map(list) : []).forEach((cells, writes) => {
+        pen.lineWidth = writes ? 2.5 : 1;
+        for (const i of cells) pen.strokeRect(...cellAt(i));
+      });
+      if (!kit.chosen) return;
+      pen.lineWidth = 3;
+      const [x, y, u, v] = cellAt(focus());
+      pen.strokeRect(x - 2, y - 2, u + 4, v + 4);
+    },
+
+    flows(mark, s, progress, frame) {
+      const [messages, now] = underWay(frame, progress), landed = {}, here = at(before(frame)), then = at(lastOf(frame));
+      for (const [source, size, to, start, end, packedCells, after] of messages) {
+        const cells = list(packedCells), cell = cells[0], t = texts[(after ? then : here)[cell]];
+        const said = cells.length === 1 ? short(t, 44) : `${words(size)} B`, w = LETTER * said.length + 8;
+        const [[x, y], [u, v]] = [source, to].map((b, k) => {
+          if (b < 0) return [board.x + board.width / 2, board.y - 12];
+          const [cx, cy, cw, ch] = cellAt(cell);
+          if (box(cell) === b) return [cx + cw / 2, cy + ch / 2];
+          const [bx, by] = corner(b), fit = Math.max(1, Math.floor((wide() - 4) / 48)), slot = (landed[b] || 0) % fit;
+          if (k) landed[b] = (landed[b] || 0) + 1;
+          return [bx + 4 + w / 2 + (k ? 48 * slot : 0), by + board.high - 11];
+        });
+        const part = Math.min(1, Math.max(0, (now - start) / (end - start || 1))), code = board.rims[row(cell)];
+        const px = x + part * (u - x), py = y + part * (v - y);
+        pen.fillStyle = kit.colours[code];
+        pen.strokeStyle = kit.ink.paper;
+        pen.lineWidth = 1;
+        pen.beginPath();
+        pen.roundRect(px - w / 2, py - 8, w, 16, 4);
+        pen.fill();
+        pen.stroke();
+        kit.text(pen, said, px, py + 4, 11, "center", inkOn(kit.colours[code]));
+      }
+    },
+
+    detail(mark, s, progress, frame) {
+      const { ink, soft } = kit.ink, b = box(focus()), now = at(before(frame)), old = s.cycles ? now : at(frame - 1);
+      kit.text(pen, `tile ${board.tiles[b]} holds`, mark.x, mark.y - 8, 12, "left", soft);
+      const cells = [...Array(n).keys()].filter((i) => box(i) === b), fit = Math.floor(mark.height / LINE);
+      const shown = cells.length <= fit ? cells : cells.slice(0, fit - 1), right = mark.x + mark.width;
+      shown.forEach((i, k) => {
+        const y = mark.y + 12 + LINE * k;
+        kit.text(pen, cellName(i), mark.x, y, 12, "left", kit.chosen && i === focus() ? ink : soft);
+        kit.text(pen, short(texts[now[i]], 60), right, y, 12, "right", ink);
+        if (kit.at <= 0 || old[i] === now[i]) return;
+        const was = short(texts[old[i]], 60);
+        kit.text(pen, was, right - 70, y, 12, "right", soft);
+        pen.strokeStyle = soft;
+        pen.lineWidth = 1;
+        line(right - 70 - pen.measureText(was).width, y - 4, right - 70, y - 4);
+      });
+      if (shown.length < cells.length) kit.text(pen, `and ${words(cells.length - shown.length)} more`, mark.x, mark.y + 12 + LINE * shown.length, 12, "left", soft);
+    },
+
+    trail(mark, s, progress, frame) {
+      const { ink, soft, line: thin } = kit.ink, i = focus(), mine = changesOf(i);
+      const values = [unpack(first, n)[i], ...mine.map((k) => textOf[k])].map((t) => value(texts[t])), real = values.filter(Number.isFinite);
+      const low = Math.min(...real), high = Math.max(...real), bottom = mark.y + mark.height;
+      const span = real.length ? `${+low.toPrecision(4)} to ${+high.toPrecision(4)}` : "";
+      kit.text(pen, span, mark.x + mark.width, mark.y - 8, 12, "right", soft);
+      kit.fitted(`${cellName(i)} on tile ${tileOf(i)} over the run: ${words(mine.length)} change${mine.length === 1 ? "" : "s"}`,
+        mark.x, mark.y - 8, mark.width - pen.measureText(span).width - 12, 12, soft);
+      pen.strokeStyle = thin;
+      pen.lineWidth = 1;
+      line(mark.x, bottom, mark.x + mark.width, bottom);
+      pen.strokeStyle = ink;
+      pen.lineWidth = 1.5;
+      const edges = [mark.x, ...mine.map((k) => whenOf(k, mark)), mark.x + mark.width];
+      values.forEach((v, k) => {
+        const y = bottom - mark.height * (v - low) / (high - low || 1);
+        if (Number.isFinite(v)) line(edges[k], y, edges[k + 1], y);
+        if (k) line(edges[k], bottom, edges[k], bottom + 5);
+      });
+      const x = mark.x + (begin[frame] + progress * s.cycles) / total * mark.width;
+      pen.lineWidth = 1;
+      line(x, mark.y - 3, x, bottom + 6);
+    },
+  };
+  const whenOf = (k, mark) => mark.x + begin[frameOf[k]] / total * mark.width;
+  function changesOf(i) {
+    const found = [];
+    for (let k = 0; k < changes; k++) if (cellOf[k] === i) found.push(k);
+    return found;
+  }
+
+  function hit(mark, x, y) {
+    if (mark !== board) return kit.hit(mark, x, y);
+    for (let i = 0; i < n; i++) {
+      const [a, b, w, h] = cellAt(i);
+      if (x >= a && x <= a + w && y >= b && y <= b + h) return i;
+    }
+    return -1;
+  }
+  return {
+    draw, hit, board, texts, value, list, at, before, element, cellName, tileOf, box, focus, starts, group, lastOf, underWay, changesOf,
+    whenOf, changes, frameOf, cellOf, textOf,
+  };
+};

@@ -1,0 +1,2 @@
+// The lines of a codelet as a tree.
+EXTRA.code = EXTRA.tree;

@@ -1,0 +1,95 @@
+// A tree whose parts fold and unfold, below all else: for the views that name this file in make_scripts.py.
+EXTRA.tree = (kit) => {
+  const { pen, make, button, array } = kit;
+  const tree = kit.readable.find((mark) => mark.kind === "tree");
+  const whole = (name) => { const found = array(tree, name, tree[name], tree.count); return typeof found === "number" ? Array(tree.count).fill(found) : [...found]; };
+  const depth = whole("depth"), share = whole("share"), code = whole("code"), open = whole("open").map(Boolean);
+  const inner = depth.map((d, i) => depth[i + 1] > d);
+  const BAR = 90, columns = tree.columns.length;  // as in paint.py
+  let rows = [];
+
+  function unfolded() {
+    let hidden = 0;
+    return depth.flatMap((d, i) => {
+      if (hidden && d >= hidden) return [];
+      hidden = open[i] ? 0 : d + 1;
+      return [i];
+    });
+  }
+  function lay() {
+    rows = unfolded();
+    kit.resize(tree.y + rows.length * tree.pitch + 10);
+  }
+  function fold(i, on) {
+    if (!inner[i] || open[i] === on) return;
+    open[i] = on;
+    lay();
+  }
+  function all(on) {
+    open.fill(on);
+    if (!on && here()) choose(0);
+    lay();
+  }
+  const choose = (i) => kit.choose(tree, i);
+  const here = () => kit.chosen && kit.chosen.mark === tree;
+  const at = () => (here() ? rows.indexOf(kit.chosen.i) : -1);
+  const move = (by) => choose(rows[Math.min(rows.length - 1, Math.max(0, at() + by))]);
+  const chosen = (act) => () => (here() ? act(kit.chosen.i) : choose(0));
+  function above(i) {
+    let k = i;
+    while (k > 0 && depth[k] >= depth[i]) k--;
+    return k;
+  }
+  const toggle = chosen((i) => { fold(i, !open[i]); kit.refresh(); });
+
+  const draw = {
+    tree(mark) {
+      const tight = mark.width < 560, lit = kit.chosen && kit.chosen.mark === mark ? kit.chosen.i : -1, long = tight ? 30 : BAR, right = mark.x + mark.width, { soft, line } = kit.ink;
+      const place = (k) => right - long - 12 - (tight ? Math.min(62, mark.column) : mark.column) * (columns - 1 - k);
+      kit.text(pen, mark.heading, mark.x, mark.y - 8, 12, "left", soft);
+      mark.columns.forEach((name, k) => kit.text(pen, tight ? name.split(" ").pop() : name, place(k), mark.y - 8, 12, "right", soft));
+      rows.forEach((i, row) => {
+        const top = mark.y + row * mark.pitch, base = top + mark.pitch * 0.7, x = mark.x + (tight ? 8 : 14) * depth[i];
+        pen.fillStyle = line;
+        if (row % 2) { pen.globalAlpha = 0.18; pen.fillRect(mark.x - 4, top, mark.width + 8, mark.pitch); pen.globalAlpha = 1; }
+        if (inner[i]) kit.text(pen, open[i] ? "\u2212" : "+", x, base, 13, "left", soft);
+        kit.fitted(mark.labels[i], x + 14, base, place(0) - (tight ? 30 : 50) - x, 12, kit.ink.ink);
+        for (let k = 0; k < columns; k++) kit.text(pen, mark.cells[i * columns + k], place(k), base, 12, "right", kit.ink.ink);
+        if (share[i]) {
+          pen.fillStyle = kit.brushes[code[i]];
+          pen.fillRect(right - long, top + mark.pitch * 0.2, Math.max(1, long * share[i] / 1000), mark.pitch * 0.6);
+        }
+        if (lit === i) {
+          pen.strokeStyle = kit.ink.ink;
+          pen.lineWidth = 1.5;
+          pen.strokeRect(mark.x - 4, top + 0.5, mark.width + 8, mark.pitch - 1);
+        }
+      });
+    },
+  };
+  function hit(mark, x, y) {
+    if (mark !== tree) return kit.hit(mark, x, y);
+    const row = Math.floor((y - mark.y) / mark.pitch);
+    return x > mark.x - 6 && x < mark.x + mark.width + 6 && row >= 0 && row < rows.length ? rows[row] : -1;
+  }
+  function about(mark, i) {
+    if (mark !== tree) return "";
+    const cells = mark.columns.map((name, k) => `${name} ${mark.cells[i * columns + k]}`).join(", ");
+    let below = 1;
+    while (i + below < mark.count && depth[i + below] > depth[i]) below++;
+    const folded = inner[i] ? `; ${open[i] ? "unfolded" : "folded"}, ${words(below - 1)} below` : "";
+    return `${mark.labels[i]}, level ${depth[i] + 1}: ${cells}${folded}.`;
+  }
+  kit.canvas.addEventListener("click", () => { if (here()) toggle(); });
+  return {
+    draw, hit, about, lay, choose, tree, rows: () => rows,
+    nodes: [make("div", { className: "row" }, button("Unfold all", () => all(true)), button("Fold all", () => all(false)))],
+    help: "Right unfolds a part, left folds it or goes to the one around it, Enter does either.",
+    keys: {
+      ArrowDown: () => move(1), ArrowUp: () => move(-1), Home: () => choose(rows[0]), End: () => choose(rows[rows.length - 1]),
+      ArrowRight: chosen((i) => { if (inner[i] && open[i]) choose(i + 1); else { fold(i, true); kit.refresh(); } }),
+      ArrowLeft: chosen((i) => { if (inner[i] && open[i]) { fold(i, false); kit.refresh(); } else choose(above(i)); }),
+      Enter: toggle, " ": toggle,
+    },
+  };
+};

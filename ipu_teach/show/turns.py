@@ -1,0 +1,84 @@
+"""The view `turns`: what the loops of one vertex did, turn by turn, and which turn wrote an element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ipu_teach.cost.lines import Observed, Turn, told
+from ipu_teach.engine.scalar.observe import observe
+from ipu_teach.errors import InvalidOptionError, counted, shown
+from ipu_teach.graph.vertex import Vertex, unknown_field
+from ipu_teach.show.code import Row, rows_scene, tree
+from ipu_teach.show.palette import CHOSEN, COMPUTE
+from ipu_teach.show.scene import number
+from ipu_teach.show.view import View
+from ipu_teach.target import Target
+
+CODES = (COMPUTE.lettered("T", "turn of a loop"), CHOSEN.lettered("W", "turn that wrote it"))
+MOST_ROWS = 60
+
+
+def turns(what: type[Vertex] | Observed, element: Any = None, target: Target | None = None, /, **values: Any) -> View:
+    """The turns of the loops of one vertex: the values of its variables at the end of each, what it stored, and its cycles.
+
+    `what`: a vertex class, which runs on `values` as in `observe` (`target`: the machine whose prices count), or what `observe`
+    returned. `element`: which turns wrote it is marked; the name of a field, (name, index, …), or an index in the one field
+    that is written. 60 turns are shown, those that wrote it among them; the view says so. Raises `InvalidOptionError` for what
+    has no turns and for an element that no turn wrote, `UnknownFieldError`, and what `observe` raises.
+    """
+    if not isinstance(what, Observed) and not (isinstance(what, type) and issubclass(what, Vertex)):
+        raise InvalidOptionError(f"""show.turns() was given {shown(what)}, which is no vertex class.
+            next:  give a class and values of its fields, or what observe() returned.""")
+    seen = what if isinstance(what, Observed) else observe(what, target, **values)
+    name = seen.codelet.__name__
+    if not seen.turns:
+        raise InvalidOptionError(f"""No loop of {name} was seen to turn.
+            next:  print(observe({name}, …)) says what its lines cost; turns are those of loops over elements.""")
+    place, wrote = ("", list[Turn]()) if element is None else _wrote(seen, element)
+    first = next((i for i, turn in enumerate(seen.turns) if turn in wrote), 0)
+    start = max(0, min(first - MOST_ROWS // 2, len(seen.turns) - MOST_ROWS))
+    longest = max(turn.cycles for turn in seen.turns)
+    rows = list[Row]()
+    for turn in seen.turns[start : start + MOST_ROWS]:
+        cells = (f"{turn.line.number}", number(turn.cycles))
+        rows.append((turn.depth, f"{turn.number}: {told(turn)}", cells, turn.cycles / (longest or 1), int(turn in wrote)))
+    cost = f"{number(seen.cycles)} modelled cycles" if seen.cycles >= 0 else "no estimate of its cycles"
+    sentence = f"One vertex of {name}, {cost}, {counted(seen.turned, 'turn')} of its loops."
+    if wrote:
+        turn = max(wrote, key=lambda one: one.depth)  # not the loops around it
+        sentence += (
+            f" Turn {turn.number:,} of line {turn.line.number}, {turn.line.text.rstrip(':')}, wrote {place}: {told(turn)}."
+        )
+    if len(rows) < seen.turned:
+        sentence += f" Shown are turns {start + 1:,} to {start + len(rows):,}, in the order in which they began."
+    places = {True: place, False: ""}
+    cells_of = (
+        (f"{t.number}", f"{t.line.method} {t.line.number}", number(t.cycles), told(t), places[t in wrote]) for t in seen.turns
+    )
+    table = (("turn", "line", "cycles", "names and stores", "wrote"), tuple(cells_of))
+    mark = tree(f"the turns of {name}, and what its names hold at the end of each", ("line", "cycles"), rows, 34)
+    return View(rows_scene("turns", f"{name}, turn by turn", sentence, CODES, mark, table))
+
+
+def _wrote(seen: Observed, element: Any) -> tuple[str, list[Turn]]:
+    """(the element in words, the turns that wrote it)."""
+    fields = [name for name, field in seen.codelet.fields.items() if field.written]
+    given = element if isinstance(element, tuple) else (element,)
+    if given and isinstance(given[0], str):
+        field, *index = given
+    elif len(fields) == 1:
+        field, index = fields[0], list(given)
+    else:
+        raise InvalidOptionError(f"""show.turns() was asked who wrote {shown(element)}, and {seen.codelet.__name__} has
+            {counted(len(fields), "field")} that it writes.
+            next:  say in which: ("NAME", {shown(element)}).""")
+    if field not in seen.codelet.fields:
+        raise unknown_field(seen.codelet, field)
+    place = field + (f"[{', '.join(map(str, index))}]" if index else "")
+    wrote = seen.wrote(field, *index)
+    if not wrote:
+        stored = dict.fromkeys(str(one) for turn in seen.turns for one in turn.stored.get(field, ()) if one != ())
+        those = f"those that were written are {', '.join([*stored][:8])}{', …' if len(stored) > 8 else ''}." if stored else ""
+        raise InvalidOptionError(f"""No turn of a loop of {seen.codelet.__name__} wrote {place}.
+            next:  {those or f"no turn wrote {field} at all: look at the lines outside of the loops."}""")
+    return place, wrote

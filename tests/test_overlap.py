@@ -1,0 +1,398 @@
+"""Several IPUs, each with a row of steps of its own: times by hand, and against a plain loop over clocks."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from ipu_teach import FLOAT, INT, Engine, Graph, InOut, IPUModel, Report, Tensor, Vertex
+from ipu_teach.cost.overlap import Overlap
+from ipu_teach.program import (
+    Block,
+    Copy,
+    Execute,
+    If,
+    PrintTensor,
+    Program,
+    Repeat,
+    RepeatWhileTrue,
+    Sequence,
+    Switch,
+    Sync,
+    SyncType,
+    WriteUndef,
+    cycle_stamp,
+)
+
+INSIDE, TOGETHER = 100, 700  # cycles of a sync: of one IPU, and of two
+
+
+class Busy(Vertex):
+    x: InOut[FLOAT]
+
+    def compute(self) -> None:
+        self.x = self.x + 1
+
+
+class Down(Vertex):
+    count: InOut[INT]
+
+    def compute(self) -> None:
+        self.count = self.count - 1
+
+
+class Machine:
+    """Two tiles an IPU, a number on each; a clock of 1 GHz, and host links of 4 bytes a cycle."""
+
+    def __init__(self, ipus: int = 2) -> None:
+        model = IPUModel(tiles_per_ipu=2, num_ipus=ipus, tile_clock_frequency=1e9, host_bytes_per_second=4e9)
+        self.device = model.create_device()
+        self.graph = Graph(self.device)
+        self.numbers = self.variable("numbers", *range(2 * ipus))
+        self.graph.set_initial_value(self.numbers, 1)
+
+    def variable(self, name: str, *tiles: int, each: int = 1, dtype: Any = FLOAT) -> Tensor:
+        """`each` elements on every one of the tiles."""
+        tensor = self.graph.add_variable(dtype, (len(tiles) * each,), name)
+        for i, tile in enumerate(tiles):
+            self.graph.set_tile_mapping(tensor[i * each : (i + 1) * each], tile)
+        return tensor
+
+    def work(self, name: str, **cycles: int) -> Execute:
+        """Vertices on tiles `t0`, `t1` and so on, each alone with these worker cycles: its tile takes six times as many."""
+        cs = self.graph.add_compute_set(name)
+        for key, count in cycles.items():
+            tile = int(key[1:])
+            v = self.graph.add_vertex(cs, Busy, x=self.numbers[tile])
+            self.graph.set_tile_mapping(v, tile)
+            self.graph.set_perf_estimate(v, count)
+        return Execute(cs)
+
+    def run(self, *programs: Program, runs: int = 1, **streams: Any) -> Report:
+        engine = Engine(self.graph, Sequence(*programs))
+        engine.load(self.device)
+        for name, values in streams.items():
+            engine.connect_stream(name, values)
+        for _ in range(runs):
+            engine.run()
+        opened = Report.deserialize(engine.report.serialize())
+        assert times(opened) == times(engine.report) and opened.digest() == engine.report.digest()
+        return engine.report
+
+
+def times(report: Report) -> list[tuple[Any, ...]]:
+    """The name of each step, and on each IPU that takes part in it (IPU, start, end)."""
+    return [(s.name, *((k, i.start, i.start + i.cycles) for k, i in enumerate(s.ipus) if i.cycles)) for s in report.steps()]
+
+
+def test_ipus_do_not_wait_for_each_other_inside() -> None:
+    m = Machine()
+    report = m.run(m.work("a", t0=10), m.work("b", t2=50), m.work("c", t1=20, t3=5))
+    assert times(report) == [
+        ("a", (0, 0, INSIDE + 60)),
+        ("b", (1, 0, INSIDE + 300)),
+        ("c", (0, 160, 160 + INSIDE + 120), (1, 400, 400 + INSIDE + 30)),
+    ]
+    assert report.total_cycles == 530 and [(s.start, s.end) for s in report.steps()] == [(0, 160), (0, 400), (160, 530)]
+    assert report.overlap.waits.tolist() == [[0, 150], [0, 0]]
+    # What a tile does not work it waits or syncs: 530 less 60, less 120, less 300, less 30.
+    assert report.sync_cycles_per_tile.tolist() == [470, 410, 230, 500]
+    assert [step.cycles for step in report.steps()] == [160, 400, 220]
+
+
+def test_a_copy_across_is_one_step_of_all() -> None:
+    m = Machine()
+    report = m.run(m.work("a", t0=10), Copy(m.numbers[0], m.numbers[2]), m.work("b", t2=50), m.work("c", t1=1))
+    # A word reaches row 0 in 54 cycles, and to turn to its sender takes 3; a link takes 15, which is 15 ns at 1 GHz, and 1 for
+    # 4 bytes.
+    across = TOGETHER + 54 + 3 + 15 + 1
+    assert times(report) == [
+        ("a", (0, 0, 160)),
+        ("a view of 'numbers' to a view of 'numbers'", (0, 160, 160 + across), (1, 160, 160 + across)),
+        ("b", (1, 160 + across, 560 + across)),
+        ("c", (0, 160 + across, 266 + across)),
+    ]  # fmt: skip
+    assert report.total_cycles == 560 + across
+    assert report.overlap.waits.tolist() == [[0, 294], [160, 0]]
+    assert report.global_exchange_cycles == 16
+
+
+def test_an_edge_across_holds_up_all() -> None:
+    m = Machine(3)
+    cs = m.graph.add_compute_set("far")
+    v = m.graph.add_vertex(cs, Busy, x=m.numbers[5])
+    m.graph.set_tile_mapping(v, 0)
+    m.graph.set_perf_estimate(v, 1)
+    report = m.run(m.work("a", t2=10), Execute(cs), m.work("b", t0=10, t4=20))
+    _, (_, *far), last = times(report)
+    assert [ipu for ipu, *_ in far] == [0, 1, 2] and {start for _, start, _ in far} == {160}
+    (end,) = {end for *_, end in far}
+    assert last == ("b", (0, end, end + 160), (2, end, end + 220)) and report.total_cycles == end + 220
+
+
+@pytest.mark.parametrize(("tiles", "busiest"), [((0, 2), 256), ((0, 0), 512), ((1, 2, 3), 512)])
+def test_each_ipu_has_a_host_link_of_its_own(tiles: tuple[int, ...], busiest: int) -> None:
+    """1,024 bytes, a packet, on each of some tiles, at 4 bytes a cycle: what one IPU gets goes over its own link."""
+    m = Machine()
+    x = m.graph.add_variable(FLOAT, (len(tiles) * 256,), "x")
+    for i, tile in enumerate(tiles):
+        m.graph.set_tile_mapping(x[i * 256 : (i + 1) * 256], tile)
+    m.graph.create_host_write("write", x)
+    stream = m.graph.add_host_to_device_fifo("in", FLOAT, len(tiles) * 256)
+    report = m.run(m.work("a", t3=10), Copy(stream, x), **{"in": np.zeros(len(tiles) * 256, np.float32)})
+    step = report.steps()[1]
+    assert (step.start, step.cycles) == (160, TOGETHER + busiest) and step.cost.host_bytes == len(tiles) * 1024
+    assert all(i.cycles == step.cycles for i in step.ipus)
+    halved = report.what_if(host_bytes_per_second=8e9)
+    assert halved.steps()[1].cycles == TOGETHER + busiest // 2
+    opened = Report.deserialize(report.serialize()).what_if(host_bytes_per_second=8e9)
+    assert times(opened) == times(halved) and opened.digest() == halved.digest()
+
+
+def test_an_if_tells_all_ipus() -> None:
+    m = Machine()
+    yes = m.graph.add_constant(INT, (1,), 1, "yes")
+    m.graph.set_tile_mapping(yes, 0)
+    slow, quick, last = m.work("slow", t2=50), m.work("quick", t0=10), m.work("last", t1=10)
+    assert times(m.run(slow, quick)) == [("slow", (1, 0, 400)), ("quick", (0, 0, 160))]
+    for branch in (If(yes[0], quick, last), Switch(yes[0], {1: quick}, last)):
+        assert times(m.run(slow, branch)) == [("slow", (1, 0, 400)), ("quick", (0, 400, 560))]
+    # It reads the predicate even where it then does nothing.
+    report = m.run(slow, If(yes[0], Sequence(), last), quick)
+    assert times(report) == [("slow", (1, 0, 400)), ("quick", (0, 400, 560))]
+    assert report.overlap.waits.tolist() == [[0, 400], [160, 0]]
+
+
+def test_a_while_tells_all_ipus_each_time_and_a_repeat_never() -> None:
+    m = Machine()
+    count = m.variable("count", 0, dtype=INT)
+    m.graph.set_initial_value(count, 2)
+    down = m.graph.add_compute_set("down")
+    v = m.graph.add_vertex(down, Down, count=count[0])
+    m.graph.set_tile_mapping(v, 0)
+    m.graph.set_perf_estimate(v, 5)
+    slow, quick = m.work("slow", t2=50), m.work("quick", t0=10)
+    # 100 + 30 on IPU 0, 400 on IPU 1 and 160 on IPU 0; the last decision waits for the last turn's body.
+    report = m.run(RepeatWhileTrue(Sequence(), count[0], Sequence(slow, quick, Execute(down))), quick)
+    assert times(report) == [
+        ("slow", (1, 0, 400)), ("quick", (0, 0, 160)), ("down", (0, 160, 290)),
+        ("slow", (1, 400, 800)), ("quick", (0, 400, 560)), ("down", (0, 560, 690)),
+        ("quick", (0, 800, 960)),
+    ]  # fmt: skip
+    m = Machine()
+    report = m.run(Repeat(3, Sequence(m.work("slow", t2=50), m.work("quick", t0=10))))
+    assert times(report)[4:] == [("slow", (1, 800, 1200)), ("quick", (0, 320, 480))]
+    assert report.total_cycles == 1200 and report.overlap.waits.tolist() == [[0, 720], [0, 0]]
+
+
+def test_syncs_inside_and_outside() -> None:
+    m = Machine()
+    a, b = m.work("a", t0=10), m.work("b", t2=50)
+    report = m.run(a, b, Sync(SyncType.INTERNAL), a)
+    assert times(report)[2:] == [("INTERNAL", (0, 160, 260), (1, 400, 500)), ("a", (0, 260, 420))]
+    for kind in (SyncType.EXTERNAL, SyncType.GLOBAL):
+        report = m.run(a, b, Sync(kind), a)
+        assert times(report)[2:] == [
+            (kind.value, (0, 400, 400 + TOGETHER), (1, 400, 400 + TOGETHER)), ("a", (0, 400 + TOGETHER, 560 + TOGETHER)),
+        ]  # fmt: skip
+
+
+def test_a_run_begins_on_all_ipus_at_once() -> None:
+    m = Machine()
+    report = m.run(m.work("a", t0=10), m.work("b", t2=50), runs=2)
+    assert times(report)[2:] == [("a", (0, 400, 560)), ("b", (1, 400, 800))] and report.total_cycles == 800
+
+
+def test_what_nobody_does_and_what_all_do() -> None:
+    m = Machine()
+    empty = Execute(m.graph.add_compute_set("empty"))
+    report = m.run(m.work("a", t0=10), WriteUndef(m.numbers[3]), empty)
+    assert [row[1:] for row in times(report)] == [((0, 0, 160),), (), ((0, 160, 260), (1, 0, 100))]
+    assert [(s.start, s.end, s.cycles) for s in report.steps()] == [(0, 160, 160), (0, 0, 0), (0, 260, 100)]
+    never = m.run(Repeat(0, empty))
+    assert never.total_cycles == 0 and never.steps() == [] and never.overlap.waits.tolist() == [[0, 0], [0, 0]]
+
+
+def test_a_stamp_reads_the_clock_of_its_ipu() -> None:
+    m = Machine()
+    yes = m.graph.add_constant(INT, (1,), 1, "yes")
+    m.graph.set_tile_mapping(yes, 0)
+    program = Sequence(m.work("a", t0=10), m.work("b", t2=50))
+    stamps = [cycle_stamp(m.graph, program, tile) for tile in (0, 2)]
+    program.add(If(yes[0], Sequence(), Sequence()))
+    stamps.append(cycle_stamp(m.graph, program, 1, SyncType.EXTERNAL))
+    for i, stamp in enumerate(stamps):
+        m.graph.create_host_read(f"stamp{i}", stamp)
+    engine = Engine(m.graph, program)
+    engine.load(m.device)
+    engine.run()
+    # Two internal syncs before the second stamp and the branch.
+    assert [engine.read_tensor(f"stamp{i}")[0] for i in range(3)] == [260, 600, 600 + TOGETHER]
+    engine.run()
+    assert [engine.read_tensor(f"stamp{i}")[0] - 600 - TOGETHER for i in range(3)] == [260, 600, 600 + TOGETHER]
+    assert engine.report.total_cycles == 2 * (600 + TOGETHER)
+
+
+def test_blocks_follow_the_clock_of_their_tile() -> None:
+    m = Machine()
+    a, b = m.work("a", t0=10, t1=5), m.work("b", t2=50)
+    report = m.run(Block(a, "first"), Block(b, "second"), Block(Sequence(a, b), "third"))
+    told = [[(x.name, x.cycles_from, x.cycles_to) for x in report.execution.blocks(tile)] for tile in (0, 1, 2)]
+    assert told[0] == [("first", 0, 160), ("second", 160, 160), ("third", 160, 320)]
+    assert told[1] == [("first", 0, 130), ("second", 130, 160), ("third", 160, 320)]
+    assert told[2] == [("first", 0, 0), ("second", 0, 400), ("third", 400, 800)]
+
+
+def test_the_first_of_four_ipus_takes_as_long_as_one_alone() -> None:
+    def run(ipus: int) -> Report:
+        m = Machine(ipus)
+        x, y = m.variable("x", 0, 1, each=50), m.variable("y", 1, 0, each=50)
+        m.graph.set_initial_value(x, 2)
+        m.graph.set_initial_value(y, 2)
+        body = Sequence(m.work("a", t0=7, t1=9), Copy(x, y), Copy(y[::2], x[:50]), m.work("b", t1=3), Sync(SyncType.INTERNAL))
+        return m.run(Repeat(3, body))
+
+    one, four = run(1), run(4)
+    assert one.total_cycles == four.total_cycles == sum(step.cycles for step in one.steps())
+    assert [(s.name, s.cycles, s.ipus[0].start, s.ipus[0].cycles) for s in four.steps()] == [
+        (s.name, s.cycles, s.start, s.cycles) for s in one.steps()
+    ]
+    assert one.overlap.waits.tolist() == [[0]]
+
+
+def test_the_phases_of_an_ipu_are_its_share_of_a_step() -> None:
+    m = Machine()
+    x, y = m.variable("x", 0, 2, 3, each=40), m.variable("y", 1, 3, 2, each=40)
+    m.graph.set_initial_value(x, 2)
+    report = m.run(m.work("c", t0=20, t1=9, t3=5), Copy(x, y), Copy(x[:40], y[40:80]))
+    for step in report.steps():
+        for ipu, share in enumerate(step.ipus):
+            found = report.phases(step.step, ipu)
+            assert sum(p.cycles for p in found) == share.cycles
+            external = bool(report.profile.external[step.step])
+            assert external or all(p.busy is None or not p.busy.reshape(2, 2)[1 - ipu].any() for p in found)
+    assert [p.cycles for p in report.phases(0, 1)] == [100, 30] and [p.cycles for p in report.phases(0)] == [100, 120]
+
+
+# --- random rows ------------------------------------------------------------------------------------------------------
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_clocks_are_those_of_a_plain_loop(rng: Random) -> None:
+    ipus, count, length = rng.randint(1, 5), rng.randint(1, 6), rng.choice([0, 1, 2, 30])
+    external = np.array([rng.random() < 0.3 for _ in range(count)])
+    lasts = np.array([[rng.choice([0, 0, 5, 30, rng.randint(1, 99)]) for _ in range(ipus)] for _ in range(count)])
+    lasts[external] = lasts[external].max(axis=1, keepdims=True)
+    order = np.array([rng.randrange(count) for _ in range(length)], np.int64)
+    joints = sorted(rng.choices(range(length + 2), k=rng.randrange(4)))
+    found = Overlap(order, lasts, external, joints)
+
+    clocks, waits, began = [0] * ipus, [[0] * ipus for _ in range(ipus)], []
+
+    def meet() -> None:
+        latest = max(clocks)
+        for ipu in range(ipus):
+            waits[ipu][clocks.index(latest)] += latest - clocks[ipu]
+        clocks[:] = [latest] * ipus
+
+    for place, step in enumerate(order.tolist()):
+        if external[step] or place in joints:
+            meet()
+        began.append(clocks[:])
+        for ipu in range(ipus):
+            clocks[ipu] += int(lasts[step, ipu])
+    meet()
+    assert found.total == clocks[0] and found.waits.tolist() == waits
+    first = rng.randint(0, length)
+    last = rng.randint(first, length)
+    assert found.starts(first, last).tolist() == began[first:last]
+    busy = lasts[order].sum(axis=0)
+    assert (busy + found.waits.sum(axis=1)).tolist() == [found.total] * ipus
+    for ipu in range(ipus):
+        held = sum(waits[other][ipu] for other in range(ipus))
+        assert bool(found.holding(ipu).sum()) == bool(held) and np.all(found.holding(ipu) <= lasts[order].sum(axis=0)[ipu])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_a_run_lasts_between_its_longest_chain_and_its_sum(rng: Random) -> None:
+    """Steps that need nothing of each other may overlap; those that do may not. A chain follows a number from tile to tile."""
+    ipus = rng.randint(1, 4)
+    m = Machine(ipus)
+    flag = [m.graph.add_constant(INT, (1,), value, f"flag{value}") for value in (0, 1)]
+    for constant in flag:
+        m.graph.set_tile_mapping(constant, 0)
+    leaves: dict[Program, dict[int, int]] = {}  # the tiles that a leaf touches, and their worker cycles
+
+    def leaf(number: int) -> Program:
+        kind = rng.random()
+        tiles = rng.sample(range(2 * ipus), rng.randint(1, 2 * ipus))
+        if kind < 0.6:
+            made: Program = m.work(f"work{number}", **{f"t{t}": rng.randint(1, 90) for t in tiles})
+        elif kind < 0.8 and len(tiles) > 1:
+            tiles = tiles[:2]
+            made = Copy(m.numbers[tiles[0]], m.numbers[tiles[1]])
+        elif kind < 0.9:
+            tiles, made = tiles[:1], PrintTensor(m.numbers[tiles[0]])
+        else:
+            tiles, made = [], Sync(rng.choice([SyncType.INTERNAL, SyncType.EXTERNAL]))
+        leaves[made] = dict.fromkeys(tiles, 0)
+        return made
+
+    def tree(depth: int) -> tuple[Program, list[Any]]:
+        """A program, and its leaves in the order in which they run; None stands for a predicate."""
+        kind = rng.random()
+        if depth == 0 or kind < 0.4:
+            made = [leaf(10 * depth + i + 100 * len(leaves)) for i in range(rng.randint(1, 4))]
+            return Sequence(*made), list(made)
+        body, ran = tree(depth - 1)
+        if kind < 0.6:
+            count = rng.randrange(4)
+            return Repeat(count, body), ran * count
+        other, others = tree(depth - 1)
+        if kind < 0.8:
+            which = rng.randrange(2)
+            return If(flag[which][0], body, other), [None, *(ran if which else others)]
+        return Sequence(body, other), [*ran, *others]
+
+    program, ran = tree(3)
+    engine = Engine(m.graph, program, merge_copies=False)
+    engine.load(m.device)
+    engine.run()
+    report = engine.report
+    steps, clocks = iter(report.steps()), [0] * ipus
+    chain, total = [0] * (2 * ipus), 0
+    for made in ran:
+        if made is None:
+            clocks = [max(clocks)] * ipus
+            continue
+        step = next(steps)
+        share = [i.cycles for i in step.ipus]
+        touched = leaves[made]
+        across = len({tile // 2 for tile in touched}) > 1 and isinstance(made, Copy)
+        together = ipus > 1 and (across or isinstance(made, PrintTensor)) or getattr(made, "sync_type", 0) is SyncType.EXTERNAL
+        if together:
+            clocks = [max(clocks)] * ipus
+            assert share == [step.cycles] * ipus
+        else:
+            assert {k for k, cycles in enumerate(share) if cycles} == ({t // 2 for t in touched} or set(range(ipus)))
+            assert max(share) <= step.cycles
+        assert [i.start for i in step.ipus] == clocks
+        clocks = [clock + cycles for clock, cycles in zip(clocks, share, strict=True)]
+        total += step.cycles
+        if across or len(touched) == 2 and isinstance(made, Copy):
+            source, into = touched
+            chain[source], chain[into] = chain[source] + step.cycles, max(chain[source], chain[into]) + step.cycles
+        else:
+            for t in touched:
+                chain[t] += share[t // 2]
+    assert next(steps, None) is None
+    assert report.total_cycles == max(clocks)
+    assert max(chain) <= report.total_cycles <= total
+    if ipus == 1:
+        assert report.total_cycles == total

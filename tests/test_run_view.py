@@ -1,0 +1,303 @@
+"""`show.run`: every number in it is that of a plain loop, and what travels and where it comes from is what the program says."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ipu_teach import FLOAT, INT, Engine, Graph, InOut, Input, IPUModel, Output, Report, Vector, Vertex, show
+from ipu_teach.errors import InvalidOptionError
+from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
+from ipu_teach.report import Recording
+from ipu_teach.show import board as drawn
+from ipu_teach.show.board import Places, short, value_codes
+from ipu_teach.show.pack import unpack
+from ipu_teach.show.scene import Board, Scene
+from ipu_teach.show.svg import svg
+from ipu_teach.types import Array
+from tests.test_recording import CELLS, TILES, by_hand, smoothing
+
+
+def smoothed(repeats: int = 5) -> Recording:
+    engine, u, v, device = smoothing(repeats)
+    recording = engine.record(u, v)
+    engine.load(device)
+    engine.run()
+    return recording
+
+
+def board_of(scene: Scene) -> Board:
+    found = scene.mark("board")
+    assert isinstance(found, Board)
+    return found
+
+
+def replayed(scene: Scene) -> list[tuple[int, dict[str, str]]]:
+    """(superstep, what its cells hold by name) at the end of every superstep, from what travels to the browser alone."""
+    data = json.loads(scene.json())
+    (board,) = (m for m in data["marks"] if m["kind"] == "board")
+    texts, first, count, *packed = data["numbers"]["board"]
+    frame, cell, text = (unpack(part, count).tolist() for part in packed)
+    now = unpack(first, board["count"]).tolist()
+    named, index = (unpack(board[key], board["count"]).tolist() for key in ("named", "index"))
+    frames, found, k, superstep = unpack(data["frames"][1], data["frames"][0]).tolist(), [], 0, 0
+    for f, still in enumerate(frames):
+        superstep += data["stills"][still]["first"]
+        while k < count and frame[k] == f:
+            now[cell[k]] = text[k]
+            k += 1
+        if f + 1 == len(frames) or data["stills"][frames[f + 1]]["first"]:
+            held = {f"{board['names'][n]}[{i}]": texts[t] for n, i, t in zip(named, index, now, strict=True)}
+            found.append((superstep, held))
+    assert k == count
+    return found
+
+
+def test_every_number_is_that_of_a_plain_loop() -> None:
+    scene = show.run(smoothed()).scene
+    steps = replayed(scene)
+    assert [number for number, _ in steps] == list(range(1, 11))
+    for (_, held), (u, v) in zip(steps, by_hand(5), strict=True):
+        for name, values in (("u", u), ("v", v)):
+            for i in range(CELLS):
+                assert np.float32(held[f"{name}[{i}]"]) == values[i]  # and the text is its shortest
+                assert held[f"{name}[{i}]"] == str(values[i])
+
+
+def test_the_table_tells_every_change() -> None:
+    view = show.run(smoothed())
+    before, rows = ([3.0 if i == 4 else 0.0 for i in range(CELLS)], [np.nan] * CELLS), []
+    for step, (u, v) in enumerate(by_hand(5), start=1):
+        for name, old, new in (("u", before[0], u), ("v", before[1], v)):
+            for i in range(CELLS):
+                if old[i] != new[i]:  # NaN is not equal to anything
+                    was = "?" if np.isnan(old[i]) else str(np.float32(old[i]))
+                    rows.append((step, i * TILES // CELLS, f"{name}[{i}]", was, str(new[i])))
+        before = (u.tolist(), v.tolist())
+    told = [(int(r["superstep"]), int(r["tile"]), r["element"], r["old"], r["new"]) for r in view.data]
+    assert told == rows
+    assert repr(view).startswith("The numbers of u and v in 10 supersteps on 4 tiles, ")
+    assert f": {len(rows)} changes of 24 elements. Values go from 0.0 to 3.0." in repr(view)
+
+
+class Sums(Vertex):
+    """Sums what it is given into an element on another tile, and counts."""
+
+    values: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+    count: InOut[INT]
+
+    def compute(self) -> None:
+        self.out = self.values[0] + self.values[1]
+        self.count += 1
+
+
+def halo() -> tuple[Recording, Report, dict[str, Any]]:
+    """0.75 goes by a Copy from tile 1 to tile 3; a vertex on tile 2 reads tiles 1 and 3 and writes on tile 0."""
+    device = IPUModel("ipu2", tiles_per_ipu=5).create_device()
+    graph = Graph(device.target)
+    made = {name: graph.add_variable(FLOAT, (2,), name) for name in ("a", "b")}
+    made |= {"sum": graph.add_variable(FLOAT, (), "sum"), "count": graph.add_variable(INT, (), "count")}
+    for name, tile in (("a", 1), ("b", 3), ("sum", 0), ("count", 2)):
+        graph.set_tile_mapping(made[name], tile)
+    graph.set_initial_value(made["count"], 7)
+    stream = graph.add_host_to_device_fifo("in", FLOAT, 2)
+    work = graph.add_compute_set("work")
+    from ipu_teach import concat
+
+    both = concat(made["a"][1].expand([0]), made["b"][0].expand([0]))
+    vertex = graph.add_vertex(work, Sums, values=both, out=made["sum"], count=made["count"])
+    graph.set_tile_mapping(vertex, 2)
+    program: Program = Sequence(Copy(stream, made["a"]), Copy(made["a"], made["b"]), Execute(work))
+    engine = Engine(graph, program)
+    recording = engine.record(*made.values())
+    engine.load(device)
+    engine.connect_stream("in", np.array([0.75, -2], np.float32))
+    engine.run()
+    return recording, engine.report, made
+
+
+def test_what_travels_and_where_it_comes_from() -> None:
+    recording, report, _ = halo()
+    scene = show.run(recording).scene
+    board, numbers = board_of(scene), scene.numbers["board"]
+    tiles = [*board.tiles, -1]
+    said, came = [], {}
+    for frame, number in enumerate(scene.frames.tolist()):
+        still = scene.stills[number]
+        last = max(f for f in range(len(scene.frames)) if sum(
+            scene.stills[n].first for n in scene.frames[: f + 1].tolist()) == sum(
+            scene.stills[n].first for n in scene.frames[: frame + 1].tolist()))  # fmt: skip
+        for message in still.flows.get("messages", ()):
+            assert message.cells is not None and 0 < message.end <= still.cycles
+            texts = numbers.at(last if message.after else frame)
+            carried = [f"{board.names[board.named[c]]}[{board.index[c]}]={texts[c]}" for c in message.cells.tolist()]
+            kind = still.label.split(":")[0]
+            said.append((kind, tiles[message.source], tiles[int(message.receivers[0])], message.size, *carried))
+        origins = still.origins.get("board")
+        if origins is not None:
+            for cell, name, index, tile in zip(origins.cell, origins.name, origins.index, origins.tile, strict=True):
+                key = f"{board.names[board.named[cell]]}[{board.index[cell]}]"
+                came[key] = origins.how.format(name=board.names[name], index=index, tile=tile)
+    assert said == [
+        ("host exchange", -1, 1, 8, "a[0]=0.75", "a[1]=-2.0"),
+        ("exchange", 1, 3, 8, "b[0]=0.75", "b[1]=-2.0"),
+        ("exchange", 1, 2, 4, "a[1]=-2.0"),
+        ("exchange", 3, 2, 4, "b[0]=0.75"),
+        ("exchange", 2, 0, 4, "sum[0]=-1.25"),
+    ]
+    assert came == {
+        "a[0]": "element 0 of the stream in", "a[1]": "element 1 of the stream in",
+        "b[0]": "copied from a[0] on tile 1", "b[1]": "copied from a[1] on tile 1",
+        "sum[0]": "written by vertex 0 of Sums on tile 2", "count[0]": "written by vertex 0 of Sums on tile 2",
+    }  # fmt: skip
+    names = {element(board, c): c for c in range(board.count)}
+    work = next(s for s in scene.stills if s.label.startswith("compute: Execute"))
+    assert [set(some.tolist()) for some in work.touches["board"]] == [
+        {names["a[1]"], names["b[0]"], names["count"]}, {names["sum"], names["count"]},
+    ]  # fmt: skip
+    assert sum(s.cycles for s in (scene.stills[i] for i in scene.frames.tolist())) == report.total_cycles
+    assert re.search(r"line \d+: program: Program = Sequence\(Copy\(stream", "\n".join(scene.sources))
+    assert (
+        "Sums.compute\n  1  def compute(self) -> None:\n  2      self.out = self.values[0] + self.values[1]"
+        in scene.sources[-1]
+    )
+
+
+def element(board: Board, cell: int) -> str:
+    return board.element(int(board.named[cell]), int(board.index[cell]))
+
+
+def test_one_tensor_of_several_and_what_is_refused() -> None:
+    recording, _, made = halo()
+    board = board_of(show.run(recording, made["b"], made["sum"]).scene)
+    assert [element(board, c) for c in range(board.count)] == ["b[0]", "b[1]", "sum"] and board.tiles == (0, 3)
+    engine, u, v, device = smoothing()
+    empty = engine.record(u)
+    for call, text in (
+        (lambda: show.run(engine.report), "show.run() was given Report(…), which is no recording"),  # type: ignore[arg-type]
+        (lambda: show.run(empty), "show.run() was given a recording in which nothing has run"),
+        (lambda: show.run(recording, u), "which is not recorded"),
+    ):
+        with pytest.raises(InvalidOptionError) as caught:
+            call()
+        assert text.replace("Report(…)", "") in str(caught.value).replace(repr(engine.report), "")
+        assert "\n  next:  " in str(caught.value)
+
+
+def test_seven_tensors_are_too_many() -> None:
+    device = IPUModel("ipu2", tiles_per_ipu=2).create_device()
+    graph = Graph(device.target)
+    parts = [graph.add_variable(FLOAT, (1,), f"t{i}") for i in range(7)]
+    for part in parts:
+        graph.set_tile_mapping(part, 0)
+        graph.set_initial_value(part, 1.0)
+    engine = Engine(graph, Copy(parts[0], parts[1]))
+    recording = engine.record(*parts)
+    engine.load(device)
+    engine.run()
+    with pytest.raises(InvalidOptionError, match="asked for 7 tensors.\n  next:  name at most 6 of them"):
+        show.run(recording)
+
+
+def test_what_the_host_writes_is_a_change_of_its_own() -> None:
+    engine, u, _, device = smoothing(1)
+    engine.load(device)
+    recording = engine.record(u)
+    engine.write_tensor("u", np.arange(CELLS))  # before the first step: it stands there from the beginning
+    engine.run()
+    engine.write_tensor("u", np.full(CELLS, 0.5))
+    engine.run()
+    scene = show.run(recording).scene
+    assert scene.numbers["board"].at(-1) == [str(float(i)) for i in range(CELLS)]
+    changes = [scene.stills[i].label for i in scene.frames.tolist() if not scene.stills[i].cycles]
+    assert changes == ["change: Copy 'v' to 'u'", "change: the host writes between two runs"]
+    assert scene.numbers["board"].at(len(scene.frames) - 1) == ["0.5"] * CELLS
+
+
+def large(tiles: int, cells: int, repeats: int) -> Recording:
+    """Every element becomes another number in every step."""
+    device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
+    graph = Graph(device.target)
+    a, b = (graph.add_variable(FLOAT, (cells,), name) for name in "ab")
+    graph.set_initial_value(a, np.random.default_rng(1).normal(size=cells))
+    graph.set_initial_value(b, np.random.default_rng(2).normal(size=cells))
+    each = -(-cells // tiles)
+    add = graph.add_compute_set("add")
+    for tile in range(tiles):
+        part = slice(tile * each, (tile + 1) * each)
+        graph.set_tile_mapping(a[part], tile)
+        graph.set_tile_mapping(b[part], (tile + 1) % tiles)
+        graph.set_tile_mapping(graph.add_vertex(add, Add, a=a[part], b=b[part]), tile)
+    engine = Engine(graph, Repeat(repeats, Execute(add)))
+    recording = engine.record(a, b, most=1_000_000)
+    engine.load(device)
+    engine.run()
+    return recording
+
+
+class Add(Vertex):
+    """Adds one vector to another."""
+
+    a: InOut[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        self.a[:] = self.a[:] + self.b[:]
+
+
+@pytest.mark.parametrize(("tiles", "cells", "repeats"), [(13, 26, 20), (130, 2600, 300)])
+def test_a_large_recording_shows_less_and_says_so(tiles: int, cells: int, repeats: int) -> None:
+    recording = large(tiles, cells, repeats)
+    view = show.run(recording)
+    board = board_of(view.scene)
+    size = len(view._repr_html_())
+    assert board.count <= 512 and len(board.tiles) <= 64
+    if tiles == 13:
+        assert size <= 60_000
+        return
+    assert size <= 150_000
+    notes = " ".join(view.scene.notes)
+    shown = re.search(r"the first (\d+) of 300 supersteps of the recorded run", notes)
+    assert shown and int(shown[1]) == sum(view.scene.stills[i].first for i in view.scene.frames.tolist()) < 300
+    assert "Of 130 tiles that hold some of it the first 64 are drawn." in notes
+    elements = re.search(r"Of ([\d,]+) elements on these tiles (\d+) are drawn", notes)
+    assert elements and int(elements[2]) == board.count
+    assert int(elements[1].replace(",", "")) == 64 * 20 + 64 * 20 == board.count + int(board.left.sum())
+
+
+def test_digits_and_colours() -> None:
+    assert [short("0.36254883", room) for room in (60, 38, 26, 20, 10)] == ["0.3625", "0.3625", "0.36", "0.4", ""]
+    assert [short(text, 44) for text in ("123456", "1234567890", "True", "?", "nan", "inf", "-0.5", "1e-08")] == [
+        "123456", "1e+09", "True", "?", "nan", "inf", "-0.5", "1e-08",
+    ]  # fmt: skip
+    assert short("False", 12) == "F"
+    board = board_of(show.run(smoothed()).scene)
+    assert board.bounds == (0.75, 1.5, 2.25)
+    texts = ["?", "nan", "0.0", "0.74", "0.75", "3.0", "inf", "-inf"]
+    first = board.steps
+    assert value_codes(board, texts).tolist() == [
+        board.unwritten, board.unwritten + 1, first, first, first + 1, first + 3, first + 3, first,
+    ]  # fmt: skip
+
+
+def test_cells_stand_in_their_boxes() -> None:
+    scene = show.run(large(20, 400, 2)).scene
+    board = board_of(scene)
+    places = Places(board)
+    rows: Array = places.cells()
+    for cell, (x, y, wide, high) in enumerate(rows.tolist()):
+        left, top = places.corner(int(board.box[cell]))
+        assert (
+            left < x
+            and x + wide <= left + places.wide
+            and top + drawn.HEAD <= y
+            and y + high <= top + board.high - drawn.FOOT + 4
+        )
+    assert len({(round(x, 3), round(y, 3)) for x, y, *_ in rows.tolist()}) == board.count
+    text = svg(scene)
+    assert "tile 0 holds" in text and "font-size:11px" in text and "font-size:10" not in text

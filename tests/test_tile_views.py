@@ -1,0 +1,349 @@
+"""The views code, turns and tile: their numbers are those of vertices run one by one, and of plain loops."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ipu_teach import (
+    FLOAT,
+    HALF,
+    Engine,
+    Graph,
+    InOut,
+    Input,
+    IPUModel,
+    MultiVertex,
+    Output,
+    Report,
+    SupervisorVertex,
+    Vector,
+    Vertex,
+    observe,
+    show,
+)
+from ipu_teach.errors import IPUTeachError
+from ipu_teach.poplibs import poplin
+from ipu_teach.program import Execute, Repeat, Sequence
+from ipu_teach.show.code import CODES
+from ipu_teach.show.paint import paint
+from ipu_teach.show.scene import Tree
+from ipu_teach.show.shapes import Boxes, Words
+from ipu_teach.show.view import View
+from ipu_teach.target import PRICES
+from ipu_teach.types import Array
+
+
+class Mixed(Vertex):
+    a: Input[Vector[FLOAT]]
+    b: Input[Vector[FLOAT]]
+    half: Output[HALF]
+    out: Output[FLOAT]
+
+    def compute(self):
+        acc = 0.0
+        for i in range(len(self.a)):
+            acc += self.a[i] * self.b[i]
+        self.out = acc + np.sum(self.a * self.b)
+        self.half = acc
+
+
+class Large(Vertex):
+    a: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        n = 0
+        for i in range(len(self.a)):
+            if self.a[i] > 0.5:
+                n += 1
+        self.out = n
+
+
+class Thirds(MultiVertex):
+    x: InOut[Vector[FLOAT]]
+
+    def compute(self, worker_id):
+        for i in range(worker_id, len(self.x), self.num_workers):
+            self.x[i] = self.x[i] * 3
+
+
+class Alone(SupervisorVertex):
+    x: InOut[Vector[FLOAT]]
+
+    def compute(self):
+        self.x += 1
+
+
+def values(rows: int, width: int) -> Array:
+    return np.random.default_rng(rows).random((rows, width)).astype(np.float32)
+
+
+def ran(tiles: int = 13, rows: int = 26, width: int = 9, prices: str = PRICES[0], every: int = 1) -> Report:
+    """Rows of two lengths on every so many tiles: `Mixed` twice, then `Large`, and some that have the tile to themselves."""
+    device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
+    graph = Graph(device.target)
+    matrix, weights = graph.add_variable(FLOAT, (rows, width), "matrix"), graph.add_variable(FLOAT, (width,), "weights")
+    half, out, count = (graph.add_variable(t, (rows,), name) for t, name in ((HALF, "half"), (FLOAT, "out"), (FLOAT, "count")))
+    graph.set_tile_mapping(weights, 0)
+    graph.set_initial_value(matrix, values(rows, width))
+    graph.set_initial_value(weights, 1.0)
+    mixed, large, whole = (graph.add_compute_set(name) for name in ("mixed", "large", "whole"))
+    for row in range(rows):
+        tile = row * tiles // rows // every * every
+        for part in (matrix[row], half[row], out[row], count[row]):
+            graph.set_tile_mapping(part, tile)
+        n = width - row % 2
+        vertex = graph.add_vertex(mixed, Mixed, a=matrix[row][:n], b=weights[:n], half=half[row], out=out[row])
+        graph.set_tile_mapping(vertex, tile)
+        if row == 1:
+            graph.set_perf_estimate(vertex, 1000)
+        graph.set_tile_mapping(graph.add_vertex(large, Large, a=matrix[row], out=count[row]), tile)
+    for tile, codelet in ((0, Thirds), (0, Alone), (tiles - 1, Alone)):
+        own = graph.add_variable(FLOAT, (11,), f"own{tile}{codelet.__name__}")
+        graph.set_initial_value(own, 1.0)
+        graph.set_tile_mapping(own, tile)
+        graph.set_tile_mapping(graph.add_vertex(whole, codelet, x=own), tile)
+    program = Sequence(Repeat(2, Execute(mixed)), Execute(large), Execute(whole))
+    engine = Engine(graph, program, options={"codelet_prices": prices})
+    engine.load(device)
+    engine.run()
+    return engine.report
+
+
+def told(call: Any, *args: Any, **given: Any) -> str:
+    with pytest.raises(IPUTeachError) as caught:
+        call(*args, **given)
+    return str(caught.value)
+
+
+def cycles(text: str) -> float:
+    return float(text.replace(",", "") or "nan")
+
+
+# --- code -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prices", PRICES)
+def test_lines_are_those_of_all_vertices_run_one_by_one(prices: str) -> None:
+    report, rows, width = ran(prices=prices), values(26, 9), 9
+    expected, times, start = Counter[str](), Counter[str](), 0
+    for number, row in enumerate(rows):
+        n = width - number % 2
+        seen = observe(Mixed, report.target, a=row[:n], b=np.ones(n))
+        for line, often, spent in seen.lines if number != 1 else ():  # that one's cycles are given
+            expected[line.text] += 2 * spent  # type: ignore[assignment]
+            times[line.text] += 2 * often
+        start += 2 * seen.start * (number != 1)
+    data = show.code(report, Mixed).data
+    found = {row["line"].split(": ", 1)[1]: row for row in data if re.match(r"  \d+: ", row["line"])}
+    assert {text: cycles(row[prices]) for text, row in found.items()} == dict(expected)
+    assert {text: int(row["times"].replace(",", "")) for text, row in found.items()} == dict(times)
+    assert cycles(data[0][prices]) == report.cycles_by_codelet()["Mixed"] == sum(expected.values()) + start + 2 * 1000
+    given = next(row for row in data if "given" in row["line"])
+    assert cycles(given[prices]) == 2000 and data[1]["line"] == "  start of vertices" and cycles(data[1][prices]) == start
+    for row in data:
+        assert row["share"] == f"{100 * cycles(row[prices]) / cycles(data[0][prices]):.1f} %"
+
+
+def test_the_other_price_is_that_of_a_run_at_that_price() -> None:
+    compiled, by_hand = (show.code(ran(prices=prices), Mixed).data for prices in PRICES)
+    lines = [{row["line"]: row for row in data} for data in (compiled, by_hand)]
+    both = lines[0].keys() & lines[1].keys()
+    assert len(both) >= 5
+    for line in both:
+        told_of = [[data[line][prices] for prices in PRICES] for data in lines]
+        assert told_of[0] == told_of[1] or "" in told_of[0] and "" in told_of[1], line  # what is given has one price
+
+
+def test_parts_of_a_line_add_up_to_it() -> None:
+    data, checked = show.code(ran(), Mixed).data, 0
+    for place, row in enumerate(data):
+        parts = []
+        while place + 1 < len(data) and data[place + 1]["line"].startswith("    "):
+            place += 1
+            parts.append(cycles(data[place]["compiled"]))
+        if re.match(r"  \d", row["line"]) and parts:
+            checked += 1
+            assert sum(parts) == cycles(row["compiled"])
+    assert checked == 2
+    vectors = {row["line"].strip(): cycles(row["compiled"]) for row in data}
+    # 25 vertices ran twice: 13 of 9 numbers, five data paths each, 12 of 8, four each. A product and a sum of all.
+    assert vectors["start of loops over vectors"] == 2 * 25 * 6
+    assert vectors["arithmetic on vectors"] == 2 * 2 * (13 * 5 + 12 * 4)
+    assert vectors["a store of half a word reads the rest first"] == 2 * 25 * 2
+
+
+def test_the_words_and_the_picture_say_the_same() -> None:
+    made = show.code(ran())  # the codelet that costs most
+    text = repr(made).splitlines()
+    assert text[0] == made.scene.sentence and text[0].startswith("52 vertices of Mixed ran, ") and "modelled" in text[0]
+    assert len(text) == 2 + len(made.data)
+    for line, row in zip(text[2:], made.data, strict=True):
+        assert line.endswith(f"  {row['line']}".rstrip()) and line.split()[-len(row["line"].split()) - 3] in row.values()
+    drawn = {shape.text for shape in paint(made.scene, 0) if isinstance(shape, Words)}
+    assert {row["compiled"] for row in made.data} | {row["share"] for row in made.data} <= drawn
+    [tree] = made.scene.marks
+    assert isinstance(tree, Tree)
+    worst = next(i for i, row in enumerate(made.data) if "acc +=" in row["line"])
+    assert [i for i, code in enumerate(tree.code.tolist()) if CODES[code].letter == "M"] == [worst]
+    bars = [box for shape in paint(made.scene, 0) if isinstance(shape, Boxes) for box in shape.boxes.tolist()]
+    widths = sorted(round(box[2] / 90, 3) for box in bars)
+    shares = sorted(max(1 / 90, round(s / 1000, 3)) for s in tree.share.tolist() if s)
+    assert widths == pytest.approx(shares, abs=0.002)
+
+
+@pytest.mark.parametrize("codelet", [Thirds, Alone])
+def test_vertices_that_have_the_tile_count_its_cycles(codelet: type[Vertex]) -> None:
+    report, count = ran(), 1 + (codelet is Alone)
+    data = show.code(report, codelet).data
+    seen = observe(codelet, report.target, x=np.ones(11))
+    assert cycles(data[0]["compiled"]) == count * seen.cycles == report.cycles_by_codelet()[codelet.__name__]
+    assert cycles(data[1]["compiled"]) == count * seen.start
+
+
+def test_a_vertex_that_was_looked_at_has_lines_where_data_decide() -> None:
+    seen = observe(Large, a=[0, 1, 2, 0.2, np.nan])
+    data = show.code(seen).data
+    lines = {row["line"].split(": ", 1)[1]: (row["times"], cycles(row["cycles"])) for row in data[2:]}
+    # A load, a comparison and a branch for each; an addition for two; a store.
+    assert lines == {"n = 0": ("1", 0), "for i in range(len(self.a)):": ("5", 0), "if self.a[i] > 0.5:": ("5", 15),
+                     "n += 1": ("2", 2), "self.out = n": ("1", 1)}  # fmt: skip
+    assert cycles(data[0]["cycles"]) == seen.cycles == 5 + 18
+    assert repr(show.code(seen)).startswith(
+        "One vertex of Large, 23 modelled cycles; most in line 4: if self.a[i] > 0.5, 65.2 %.\n"
+    )
+
+
+def test_a_formula_of_the_library_is_said_instead_of_lines() -> None:
+    device = IPUModel("ipu2", tiles_per_ipu=4).create_device()
+    graph, program = Graph(device.target), Sequence()
+    left, right = (graph.add_variable(FLOAT, (8, 8), name) for name in ("left", "right"))
+    for variable in (left, right):
+        graph.set_tile_mapping(variable, 0)
+        graph.set_initial_value(variable, 1.0)
+    poplin.mat_mul(graph, left, right, program)
+    engine = Engine(graph, program)
+    engine.load(device)
+    engine.run()
+    report = engine.report
+    name = max(report.cycles_by_codelet(), key=lambda one: report.cycles_by_codelet()[one])
+    made = show.code(report)
+    assert repr(made).splitlines()[0].endswith(" modelled cycles, by a formula of PopLibs, not by lines.")
+    assert [row["line"] for row in made.data[:2]] == [name, "  by a formula of PopLibs, not by lines"]
+    assert {cycles(row["cycles"]) for row in made.data[:2]} == {report.cycles_by_codelet()[name]}
+
+
+def test_what_code_does_not_take() -> None:
+    report = ran()
+    assert told(show.code, 3) == "show.code() was given 3, which is no report.\n  next:  give it engine.report."
+    assert told(show.code, report, "Mixd") == (
+        "show.code() was asked for 'Mixd', of which no vertex ran.\n"
+        "  next:  did you mean 'Mixed'? those of Mixed, Thirds, Alone, Large did."
+    )
+    assert told(show.code, report, Vertex).startswith(
+        "show.code() was asked for 'Vertex', of which no vertex ran.\n  next:  those"
+    )
+    for asked, advice in ((report, "show.code(observe(Large, …)) counts them for one vertex."),
+                          (observe(Given, x=1.0), "show.turns(Given, …) shows what its loops did.")):  # fmt: skip
+        name = advice.split("(")[-1].split(",")[0]
+        assert told(show.code, asked, Large) == (
+            f"The lines of {name} were not counted: its cycles are given as a whole, data decide them, or nothing can count "
+            f"them.\n  next:  {advice}"
+        )
+    stored = Report.sample("products")
+    assert told(show.code, stored) == (
+        "show.code() was given a report from a file, which holds tiles and no vertices.\n"
+        "  next:  give it engine.report of the engine that ran."
+    )
+
+
+class Given(Vertex):
+    x: InOut[FLOAT]
+
+    def compute(self):
+        self.x = self.x + 1
+
+    def cycles(self, target):
+        return 3
+
+
+# --- turns ------------------------------------------------------------------------------------------------------------
+
+
+class Prefix(Vertex):
+    x: Input[Vector[FLOAT]]
+    y: Output[Vector[FLOAT]]
+
+    def compute(self):
+        total = 0.0
+        for i in range(len(self.x)):
+            if self.x[i] > 0:
+                total += self.x[i]
+            self.y[i] = total
+
+
+def marked(made: View) -> list[int]:
+    [tree] = made.scene.marks
+    assert isinstance(tree, Tree)
+    return [i for i, code in enumerate(tree.code.tolist()) if made.scene.codes[code].letter == "W"]
+
+
+def test_turns_are_those_of_a_plain_loop() -> None:
+    x = np.array([1, 2, -1, np.nan, 5, 6, 7], np.float32)
+    made, total = show.turns(Prefix, 5, x=x, y=7), np.float32(0)
+    for i, (value, row) in enumerate(zip(x, made.data, strict=True)):
+        total = total + value if value > 0 else total
+        # Load, compare and branch; load and add; store.
+        spent = 3 + 2 * bool(value > 0) + 1
+        assert row["names and stores"] == f"total = {total}; i = {i}; stores y[{i}]" and row["cycles"] == f"{spent}"
+        assert row["turn"] == f"{i + 1}" and row["wrote"] == ("y[5]" if i == 5 else "")
+    assert marked(made) == [5]
+    assert repr(made).endswith("Turn 6 of line 3, for i in range(len(self.x)), wrote y[5]: total = 14.0; i = 5; stores y[5].")
+    assert marked(show.turns(observe(Prefix, x=x, y=7), ("y", 2))) == [2]
+    assert marked(show.turns(Prefix, "y", x=x, y=7)) == list(range(7)) and marked(show.turns(Prefix, x=x, y=7)) == []
+
+
+def test_of_many_turns_those_around_the_writer_are_shown() -> None:
+    made = show.turns(Prefix, 500, x=np.ones(700), y=700)
+    assert marked(made) == [30] and len(made.data) == 700 and len(made._repr_html_()) < 40_000
+    assert repr(made).endswith("Shown are turns 471 to 530, in the order in which they began.")
+    assert marked(show.turns(Prefix, 699, x=np.ones(700), y=700)) == [59]
+
+
+class Two(Vertex):
+    x: InOut[Vector[FLOAT]]
+    y: Output[Vector[FLOAT]]
+
+    def compute(self):
+        self.y[:] = 0
+        for i in range(2):
+            self.x[i] = i
+
+
+def test_what_turns_does_not_take() -> None:
+    one = {"x": [1, 2, 3], "y": 3}
+    assert told(show.turns, Two, ("x", 2), **one) == (
+        "No turn of a loop of Two wrote x[2].\n  next:  those that were written are 0, 1."
+    )
+    assert told(show.turns, Two, ("y", 1), **one) == (
+        "No turn of a loop of Two wrote y[1].\n  next:  no turn wrote y at all: look at the lines outside of the loops."
+    )
+    assert told(show.turns, Two, 1, **one) == (
+        'show.turns() was asked who wrote 1, and Two has 2 fields that it writes.\n  next:  say in which: ("NAME", 1).'
+    )
+    assert told(show.turns, Two, ("z", 1), **one) == (
+        "Two has no field 'z'.\n  next:  Its fields are x: InOut[Vector[FLOAT]], y: Output[Vector[FLOAT]]."
+    )
+    assert told(show.turns, Alone, x=[1, 2]) == (
+        "No loop of Alone was seen to turn.\n"
+        "  next:  print(observe(Alone, …)) says what its lines cost; turns are those of loops over elements."
+    )
+    assert told(show.turns, 3) == (
+        "show.turns() was given 3, which is no vertex class.\n"
+        "  next:  give a class and values of its fields, or what observe() returned."
+    )
