@@ -105,6 +105,7 @@ def it_plays(page: Any, stops: list[float]) -> None:
     press(page, " ")
     assert not page.evaluate("document.querySelector('.ipu-live').ipuPlayer.playing") and 0 < at(page) <= count
     page.emulate_media(reduced_motion="reduce")
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")  # the page has heard of it
     press(page, "Home", " ")
     page.wait_for_function("document.querySelector('.ipu-live').ipuPlayer.at > 0")
     assert np.abs(np.array(stops) - at(page)).min() < 1e-4  # from still to still
