@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 from fuzz import compare, loops, shrink, writer
-from fuzz.__main__ import one_codelet, one_program, run, smaller, tried
+from fuzz.__main__ import one_codelet, one_cost, one_program, run, smaller, tried
 
 from ipu_teach.compile.freeze import FrozenGraph
+from ipu_teach.cost.exchange import Traffic
 from ipu_teach.engine.machine import Machine
 from ipu_teach.engine.scalar.compiled import numba_is_here
 from ipu_teach.graph.layouts import Layout
@@ -40,6 +41,19 @@ def test_random_codelets_by_cpython_and_by_numba(compiled: bool, tmp_path: Path,
     for seed in range(2 if compiled else 60):
         _, wrong = one_codelet(seed, compiled)
         assert not wrong, (seed, wrong)
+
+
+def test_the_model_of_time_keeps_its_laws_on_random_programs_and_machines() -> None:
+    for seed in range(30):
+        assert not one_cost(seed, compiled=False)[1], seed
+
+
+def test_a_law_that_does_not_hold_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exchange that is faster by a cycle with each byte."""
+    monkeypatch.setattr(Traffic, "duration", lambda self, target: 100_000 - int(self.received.sum()))
+    assert {"a longer message", "a further receiver"} <= {
+        line.partition(":")[0] for seed in range(4) for line in one_cost(seed, compiled=False)[1].splitlines()
+    }
 
 
 def test_a_program_that_differs_is_made_small_and_printed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +124,7 @@ def test_smallest_leaves_out_all_that_can_go() -> None:
 
 
 def test_the_command_says_what_it_did() -> None:
-    for what, noun in (("--graphs", "programs"), ("--codelets", "codelets")):
+    for what, noun in (("--graphs", "programs"), ("--codelets", "codelets"), ("--costs", "programs")):
         said = subprocess.run(
             [sys.executable, str(FUZZ), "--seed", "5", what, "3"], capture_output=True, text=True, timeout=200
         )

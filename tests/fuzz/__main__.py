@@ -1,9 +1,11 @@
-"""python3 run.py fuzz [--minutes N] [--graphs N | --codelets N] [--seed S] [--compiled]
+"""python3 run.py fuzz [--minutes N] [--graphs N | --codelets N | --costs N] [--seed S] [--compiled]
 
 Random graphs, layouts, codelets and programs run on every way of the engine and on the judge: values, what is defined, races,
 bytes and cycles. Each tenth program is spoiled, and must end with an error of the kit. With --codelets loops over elements are
 drawn anew, and run by CPython (and by numba) and in the plain vertex loop. The first that differs is made smaller, line by
-line, and printed as code; the exit status is then 1. Ctrl-C ends it with what was done.
+line, and printed as code; the exit status is then 1. With --costs the laws of the model of time are tried on random programs
+and machines: sums, whole cycles, nothing besides makes a step faster, and merged copies change no value. Ctrl-C ends it with
+what was done.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fuzz import compare, loops, pool, shrink, writer
+from fuzz import compare, costs, loops, pool, shrink, writer
 
 One = Callable[[int], tuple[str, str]]  # from a seed: how it ended, and what is wrong in words, "" if nothing
 
@@ -74,6 +76,11 @@ def one_codelet(seed: int, compiled: bool) -> tuple[str, str]:
     return ended, "\n".join([*shrink.smallest(source.splitlines(), fails), f"# {wrong.text}"])
 
 
+def one_cost(seed: int, compiled: bool) -> tuple[str, str]:
+    """The laws of the model of time, on program and machine number `seed`."""
+    return "lawful", "\n".join(costs.broken(seed))
+
+
 def run(one: One, noun: str, first: int, most: float, seconds: float) -> int:
     """Let `one` have a seed after the other, from `first` on. Returns the exit status."""
     found: Counter[str] = Counter()
@@ -106,12 +113,14 @@ def main() -> int:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--graphs", type=int, default=None, help="run so many programs")
     what.add_argument("--codelets", type=int, default=None, help="run so many loops over elements instead")
+    what.add_argument("--costs", type=int, default=None, help="try the laws of the model of time on so many programs instead")
     parser.add_argument("--compiled", action="store_true", help="compile every loop too; the first time takes long")
     options = parser.parse_args()
     first = int(time.time()) * 1000 if options.seed is None else options.seed
-    most = options.graphs if options.codelets is None else options.codelets
+    most = next((n for n in (options.graphs, options.codelets, options.costs) if n is not None), None)
     seconds = inf if options.minutes is None and most is not None else 60 * (options.minutes or 1)
     one, noun = (one_program, "programs") if options.codelets is None else (one_codelet, "codelets")
+    one = one if options.costs is None else one_cost
     print(f"seed {first}", flush=True)
     with tempfile.TemporaryDirectory() as cache:
         if options.codelets is not None:

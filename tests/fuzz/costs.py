@@ -1,0 +1,157 @@
+"""Laws of the model of time, on a random program and a random machine.
+
+One IPU takes the sum of its steps; cycles are whole and not negative; nothing that is done besides, and no slower rate, makes
+a step faster; and copies that are merged change no value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import numpy as np
+from codelets import Increment, Sum
+from graphs import Placed, Space, View, add, random_copy, random_superstep
+
+from ipu_teach import BOOL, FLOAT, HALF, INT, Device, Engine, IPUModel, Report, compile_graph
+from ipu_teach.cost import StepCost
+from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
+
+QUICK: dict[str, Any] = {
+    "exchange_bytes_per_cycle": 16, "host_bytes_per_second": 50e9, "link_bytes_per_cycle": 1e6, "rail_bytes_per_cycle": 1e6,
+    "memcpy_bytes_per_cycle": 32, "min_ipu_sync_delay": 0, "auto_sync_delay": 0, "relative_sync_delay": "NO_DELAY",
+    "global_sync_cycles": 0, "exchange_latency_cycles": 0, "exchange_cycles_per_row": 0, "exchange_setup_instructions": 0,
+    "shared_bus_speedup": 4, "data_path_width": 256, "global_sync_seconds_per_hop": 0.0,
+}  # fmt: skip
+
+
+def some_machine(rng: Random) -> Device:
+    """One to three IPUs of up to 24 tiles, which stand in columns of as few as one row, at rates of their own."""
+    return IPUModel(
+        rng.choice(["ipu1", "ipu2"]),
+        tiles_per_ipu=rng.choice([1, 2, 3, 5, 8, 24]),
+        num_ipus=rng.choice([1, 1, 1, 2, 3]),
+        num_worker_contexts=rng.choice([6, 6, 1, 4]),
+        exchange_rows=rng.randint(1, 5),
+        exchange_bytes_per_cycle=rng.choice([4, 4, 1, 2, 8]),
+        exchange_setup_instructions=rng.choice([3, 3, 0, 7]),
+        auto_sync_delay=rng.randrange(200),
+        relative_sync_delay=rng.choice(["AUTO", "NO_DELAY"]),
+        codelet_prices=rng.choice(["compiled", "by hand"]),
+    ).create_device()
+
+
+def broken(seed: int) -> Iterator[str]:
+    """Which laws do not hold, in words."""
+    rng = Random(seed)
+    space = Space(some_machine(rng), rng)
+    for _ in range(rng.randint(1, 4)):
+        space.variable(
+            rng.choice([FLOAT, FLOAT, HALF, INT, BOOL]), [rng.choice([1, 2, 3, 5, 8, 13]) for _ in range(rng.randint(1, 3))]
+        )
+    sets = [random_superstep(rng, space, most=3) for _ in range(rng.randint(1, 2))]
+    parts: list[Program] = [random_copy(rng, space)[0] for _ in range(rng.randrange(6))]
+    for step in sets:
+        parts.insert(rng.randrange(len(parts) + 1), Execute(step.compute_set))
+    x, y = space.variable(FLOAT, (60,)), [space.variable(FLOAT, (60,)) for _ in range(3)]
+    pairs = [("a further vertex", *_without_last(space, step)) for step in sets]
+    pairs += [("a longer message", *_longer(rng, x, y[0], step)) for step in (1, 2, 3)]
+    pairs += [("a longer vector", *_longer_vector(rng, space, x)) for _ in range(2)]
+    pairs.append(("a further receiver", *_further_receiver(rng, x, y)))
+    yield from _slower(space, pairs)
+    yield from _ran(rng, space, parts)
+
+
+def _slower(space: Space, pairs: list[tuple[str, Program, Program]]) -> Iterator[str]:
+    """Of pairs of programs of one step each, the second with something besides: where that is faster."""
+    executable = compile_graph(space.graph, [program for _, *pair in pairs for program in pair], strict=False)
+    costs = [executable.cost.step(next(program.leaves()).step) for program in executable.compiled.programs]
+    for (what, *_), less, more in zip(pairs, costs[::2], costs[1::2], strict=True):
+        for name in ("cycles", "exchange_duration", "global_exchange_cycles", "compute_duration"):
+            if getattr(more, name) < getattr(less, name):
+                yield f"{what}: {name} from {getattr(less, name)} to {getattr(more, name)}"
+
+
+def _without_last(space: Space, step: Any) -> tuple[Program, Program]:
+    fewer = space.graph.add_compute_set()
+    for placed in step.vertices[:-1]:
+        add(space, fewer, placed, placed.cycles)
+    return Execute(fewer), Execute(step.compute_set)
+
+
+def _longer(rng: Random, x: View, y: View, step: int) -> tuple[Program, Program]:
+    a, b, n = rng.randrange(10), rng.randrange(10), rng.randint(1, 15)
+    both = (slice(a, a + step * size, step) for size in (n, n + rng.randint(1, 3)))
+    return tuple(  # type: ignore[return-value]
+        Copy(x[part].tensor, y[slice(b, b + part.stop - part.start, step)].tensor) for part in both
+    )
+
+
+def _longer_vector(rng: Random, space: Space, x: View) -> tuple[Program, Program]:
+    out, tile, codelet = space.variable(FLOAT, (1,)), rng.randrange(space.tiles), rng.choice([Sum, Increment])
+    first, step, n = rng.randrange(10), rng.choice([1, 2, 3]), rng.randint(1, 15)
+    made = []
+    for size in (n, n + 1):
+        made.append(space.graph.add_compute_set())
+        fields = {"x": [x[first : first + step * size : step]]} | ({"out": [out[0]]} if codelet is Sum else {})
+        add(space, made[-1], Placed(codelet, tile, fields))
+    return Execute(made[0]), Execute(made[1])
+
+
+def _further_receiver(rng: Random, x: View, y: list[View]) -> tuple[Program, Program]:
+    part = slice(rng.randrange(10), rng.randint(11, 60))
+    copies = [Copy(x[part].tensor, other[part].tensor) for other in y]
+    count = rng.randint(1, len(y) - 1)
+    return Sequence(*copies[:count]), Sequence(*copies[: count + 1])
+
+
+def _ran(rng: Random, space: Space, parts: list[Program]) -> Iterator[str]:
+    into = space.variable(FLOAT, (rng.randint(1, 9),))
+    stream = space.graph.add_host_to_device_fifo("in", FLOAT, into.tensor.num_elements)
+    program = Sequence(parts[0], Copy(stream, into.tensor), Repeat(rng.randint(1, 3), Sequence(*parts)))
+    memories, reports = [], []
+    for merge in (True, False):
+        engine = Engine(space.graph, program, merge_copies=merge, strict=False)
+        engine.load(space.device)
+        engine.connect_stream("in", np.ones(into.tensor.num_elements, np.float32))
+        engine.run()
+        memories.append({name: engine.read_tensor(name).tobytes() for name in space.variables})
+        reports.append(engine.report)
+    yield from (f"merging changes {name}" for name in memories[0] if memories[0][name] != memories[1][name])
+    merged, apart = reports
+    if merged.total_cycles > apart.total_cycles:
+        yield f"merging makes it slower: {apart.total_cycles} to {merged.total_cycles}"
+    for report in reports:
+        yield from _sums(report)
+    name = rng.choice(sorted(QUICK))
+    for before, after in zip(merged.steps(), _quicker(merged, name).steps(), strict=True):
+        if after.cycles > before.cycles:
+            yield f"{name} of {QUICK[name]} makes {before.name!r} slower: {before.cycles} to {after.cycles}"
+
+
+def _quicker(report: Report, name: str) -> Report:
+    now = getattr(report.target, name)
+    return report.what_if(**{name: QUICK[name] if isinstance(now, str) or QUICK[name] < now else max(now, QUICK[name])})
+
+
+def _sums(report: Report) -> Iterator[str]:
+    each = [step.cycles for step in report.steps()]
+    low, high = (sum(each), sum(each)) if report.target.num_ipus == 1 else (max(each, default=0), sum(each))
+    if not low <= report.total_cycles <= high:
+        yield f"a total of {report.total_cycles} for steps of {each}"
+    for step in report.steps():
+        yield from (f"{step.name!r} has {name} {value}" for name, value in _numbers(step.cost) if not _counts(value))
+
+
+def _numbers(cost: StepCost) -> Iterator[tuple[str, Any]]:
+    for name in ("sync_cycles", "exchange_duration", "global_exchange_cycles", "compute_duration", "host_cycles", "cycles",
+                 "exchange_cycles", "compute_cycles", "active_cycles", "host_bytes"):  # fmt: skip
+        yield name, getattr(cost, name)
+    for traffic in cost.exchange:
+        yield from vars(traffic).items()
+
+
+def _counts(value: Any) -> bool:
+    array = np.asarray(value)
+    return array.dtype.kind in "iu" and bool(np.all(array >= 0))
