@@ -14,7 +14,7 @@ import pytest
 from ipu_teach import cli
 from ipu_teach.errors import LessonSourceError
 from ipu_teach.lessons import shelf
-from ipu_teach.lessons.exercise import Exercise, catalogue
+from ipu_teach.lessons.exercise import Exercise, asked_again_in, catalogue
 from ipu_teach.lessons.gaps import blanked, gaps_in, names_needed, reference, source_of
 from ipu_teach.lessons.learner import as_text, differences, learners_form, pairs
 from ipu_teach.lessons.state import learned
@@ -261,6 +261,8 @@ def test_every_exercise_is_in_its_lesson_once(lesson: Any) -> None:
         if isinstance(item, Exercise):
             assert len(alone) == 1 and f"Exercise {item.name}" in prose
             assert names_of_answers(alone[0]) <= names_bound(reference(item.name).cell, code)
+    asked = [name for source in code for name in re.findall(r'^predict\("(.*? again)", \.\.\.\)$', source, re.MULTILINE)]
+    assert asked == [later.name for later in asked_again_in(lesson)]
     known = {item.name for item in lesson.items}
     assert {gap.exercise for source in code for gap in gaps_in(source)} <= known
     assert [item.name for item in lesson.items] == sorted(item.name for item in lesson.items)
