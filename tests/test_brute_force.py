@@ -406,10 +406,10 @@ def test_the_order_of_adding_counts_across_codelets() -> None:
 
 def tile_cycles(t: Traffic, tile: int, target: Target) -> int:
     """Cycles of one tile in one exchange: its longest stream of words, or its instructions, after the first word came."""
-    received, sent, turns, sends = (int(a[tile]) for a in (t.received, t.sent, t.sources, t.sends))
-    words = max(-(-total // 4) for total in (received, sent))
+    received, sent, turns = (int(a[tile]) for a in (t.received, t.words, t.sources))
+    words = max(-(-received // 4), sent)
     row = tile % target.tiles_per_ipu // 2  # of the first block, which is all that a few tiles fill
-    return max(words, 3 * turns + sends) + (54 + 2 * row if received else 0)
+    return max(words, 3 * turns + -(-sent // 64)) + (54 + 2 * row if received else 0)
 
 
 def flattened(program: Any) -> list[Any]:
@@ -449,7 +449,7 @@ def test_a_report_adds_up(rng: Random) -> None:
     for i, (step, leaf) in enumerate(zip(steps, ran, strict=True)):
         cost = costs[id(leaf)]
         sync = (100 if target.relative_sync_delay == "AUTO" else 0) + (target.global_sync_cycles if target.num_ipus > 1 else 0)
-        arrived = [max([54 - (-n // 4) for n in t.sent.tolist() if n], default=0) for t in cost.exchange]
+        arrived = [max([54 + n for n in t.words.tolist() if n], default=0) for t in cost.exchange]
         busy = [max(tile_cycles(t, n, target) for n in range(target.num_tiles)) for t in cost.exchange]
         exchange = sum(map(max, busy, arrived))
         links = sum(t.link_cycles(target) for t in cost.exchange)
