@@ -411,10 +411,10 @@ def test_the_order_of_adding_counts_across_codelets() -> None:
 
 def tile_cycles(t: Traffic, tile: int, target: Target) -> int:
     """Cycles of one tile in one exchange: its longest stream of words, or its instructions, after the first word came."""
-    received, sent, turns, sends = (int(a[tile]) for a in (t.received, t.sent, t.sources, t.sends))
-    words = max(-(-total // 4) for total in (received, sent))
+    received, sent, turns = (int(a[tile]) for a in (t.received, t.words, t.sources))
+    words = max(-(-received // 4), sent)
     row = tile % target.tiles_per_ipu // 2  # of the first block, which is all that a few tiles fill
-    return max(words, 3 * turns + sends) + (54 + 2 * row if received else 0)
+    return max(words, 3 * turns + -(-sent // 64)) + (54 + 2 * row if received else 0)
 
 
 def flattened(program: Any) -> list[Any]:
@@ -462,7 +462,7 @@ def test_a_report_adds_up(rng: Random) -> None:
         sync = (100 if target.relative_sync_delay == "AUTO" else 0) + (target.global_sync_cycles if together else 0)
 
         def longest(mine: Sequence[int], cost: StepCost = cost) -> int:
-            arrived = [max([54 - (-int(t.sent[n]) // 4) for n in mine if t.sent[n]], default=0) for t in cost.exchange]
+            arrived = [max([54 + int(t.words[n]) for n in mine if t.words[n]], default=0) for t in cost.exchange]
             busy = [max(tile_cycles(t, n, target) for n in mine) for t in cost.exchange]
             return sum(map(max, busy, arrived)) + max(int(cost.compute_cycles[n]) for n in mine)
 

@@ -120,6 +120,8 @@ def test_sends_and_turns_are_counted(rng: Random) -> None:
             end = address[e] + space.size[e]
             count += stretch <= space.size[e] or (stretch - space.size[e]) // 256 < (stretch - 1) // 256
         assert found.sends[tile] == count
+        size = sum(space.size[e] for e in sent)
+        assert -(-size // 4) <= found.words[tile] <= -(-size // 4) + 2 * len(sent)  # and parts of words at the ends
 
 
 def test_instructions_hold_up_a_tile_that_gathers_crumbs() -> None:

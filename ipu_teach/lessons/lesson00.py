@@ -236,7 +236,7 @@ def _largest(answer: Callable[..., Any]) -> Passed:
 LESSON = Lesson(
     "00",
     "Meet the machine",
-    40,
+    35,
     (
         Question(
             "00.0",
