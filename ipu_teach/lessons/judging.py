@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from ipu_teach.engine.scalar import run as scalar_run
 from ipu_teach.errors import LONGEST, AnswerKindError, IPUTeachError, counted, shown
 from ipu_teach.graph.source import in_words
 from ipu_teach.lessons.bound import Bound
@@ -191,6 +192,10 @@ def judged(judge: Callable[..., Passed], answers: Sequence[Any], name: str = "")
     Every text is made in here, for even the repr of an answer may fail, or take for ever.
     """
     _begun[0] = perf_counter()
+    chosen = scalar_run.CHOSEN
+    scalar_run.CHOSEN = (
+        chosen or "python"
+    )  # a compiler is not loaded in here: that may take the check's time, and stopped, break
     try:
         with as_it_was(), np.errstate():
             return within(LIMIT, lambda: _judged(judge, answers, name))
@@ -201,6 +206,8 @@ def judged(judge: Callable[..., Passed], answers: Sequence[Any], name: str = "")
             ("next", "look for a loop that never ends, or for far more work than the exercise needs."),
         )
         return Found(Kind.NOT_YET, rows)
+    finally:
+        scalar_run.CHOSEN = chosen
 
 
 def _judged(judge: Callable[..., Passed], answers: Sequence[Any], name: str) -> Found:

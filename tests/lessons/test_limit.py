@@ -68,3 +68,15 @@ def test_an_answer_that_comes_to_no_end_is_stopped(way: str, monkeypatch: pytest
     engine.write_tensor("turns", 7)
     engine.run()
     assert engine.read_tensor("n") == 7
+
+
+def test_no_check_loads_a_compiler() -> None:
+    """Stopped halfway it would stay half loaded, and every later loop of the kernel would fail."""
+    seen: list[str] = []
+
+    def answer(*numbers: Any) -> int:
+        seen.append(scalar_run.CHOSEN)
+        return 0
+
+    check("01.1", answer)
+    assert set(seen) == {"python"} and scalar_run.CHOSEN == ""

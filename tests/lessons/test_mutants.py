@@ -16,6 +16,7 @@ from ipu_teach.lessons.gaps import gaps_in, reference
 SWAPPED = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.FloorDiv: ast.Div, ast.Div: ast.Mult, ast.Mod: ast.FloorDiv,
 }  # fmt: skip
+TURNED = {ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
 
 # Damage that leaves a right answer, by exercise and damaged line.
 HARMLESS = {
@@ -28,6 +29,17 @@ HARMLESS = {
     # Another tile is as good.
     "02.2": {"graph.set_tile_mapping(number, 1)", "graph.set_tile_mapping(total, 1)"},
     "02.5": {"graph.set_tile_mapping(target, 2)", "graph.set_tile_mapping(source, 1)"},
+    # A number too many, and one that lies elsewhere: the vertices are on their tile.
+    "04.2": {"most = graph.add_variable(FLOAT, (7,), 'most')", "graph.set_tile_mapping(most, 1)"},
+    # Any tile will do.
+    "04.3": {"graph.set_tile_mapping(vertex, i // TILES)"},
+    # Other rows that find all faults.
+    "04.4": {
+        f"for row in ([0.5, {a}2.25, 0.75, 0.25, 3.5], [-7.5, {b}9.0, {c}3.25, {d}4.0]):"
+        for a, b, c, d in (("", "-", "-", "-"), ("-", "", "-", "-"), ("-", "-", "", "-"), ("-", "-", "-", ""))
+    },
+    # A cycle of twelve more, which is near enough.
+    "04.5": {"once = 6 + 1 + 1", "once = 5 + 2 + 1", "once = 5 + 1 + 2"},
     # The same number in every place of a row makes no difference to softmax.
     "07.1": {"powers = np.exp(scores + scores.max(axis=1, keepdims=True))"},
 }
@@ -61,6 +73,12 @@ class Damage(ast.NodeTransformer):
     def visit_Name(self, node: ast.Name) -> ast.AST:
         other = {"max": "min", "min": "max"}.get(node.id)
         return ast.Name(other, node.ctx) if other and self._here() else node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        self.generic_visit(node)
+        if type(node.ops[0]) in TURNED and self._here():
+            node.ops = [TURNED[type(node.ops[0])]()]
+        return node
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST:
         self.generic_visit(node)

@@ -35,7 +35,7 @@ FIRST_LOOK = 0.002  # seconds from which on the time of what is left can be told
 PATIENCE = 1.0  # how many times as long as compiling takes the short runs of a loop may have taken, all in all
 CHECK = 0.05  # seconds between two looks whether somebody interrupts
 PIECE = 1024  # vertices of a compiled loop that runs for a while at a time, to begin with
-CHOSEN = ""  # "python" or "compiled" instead of the clock, for tests
+CHOSEN = ""  # "python" or "compiled" instead of the clock, for tests and within checks
 
 
 class _Long(Exception):
