@@ -6,6 +6,7 @@
   test        run every test (further arguments go to pytest)
   doctor      say what is here and what is missing
   fuzz        run random programs on every way, against a judge (--minutes N, --seed S)
+  mutants     damage the lessons' answers in small ways, and see that no check lets one pass (mutants 01.2)
   size        count the lines of code of each room of the house (size COMMIT: and the change since then)
   OTHER       is handed to `ipu-teach OTHER`
 
@@ -222,8 +223,9 @@ def command_of(words):
     job, rest = (words[0], words[1:]) if words else ("lab", [])
     if job == "test":
         return [PYTHON, "-m", "pytest"] + rest
-    if job in ("size", "fuzz"):
-        return [PYTHON, os.path.join(ROOT, "tests", {"size": "size.py", "fuzz": "fuzz"}[job])] + rest
+    scripts = {"size": ["size.py"], "fuzz": ["fuzz"], "mutants": ["lessons", "mutants.py"]}
+    if job in scripts:
+        return [PYTHON, os.path.join(ROOT, "tests", *scripts[job])] + rest
     if job == "mnist":
         return [PYTHON, "-m", "ipu_teach", "run", "mnist"] + rest
     return [PYTHON, "-m", "ipu_teach", job] + rest

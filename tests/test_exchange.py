@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import groupby
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from ipu_teach import FLOAT, Device, Engine, Graph, IPUModel, Report, Target, pr
 from ipu_teach.compile import compile_graph
 from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.cost import CostModel
-from ipu_teach.cost.exchange import Traffic, arrival_cycles, moved
+from ipu_teach.cost.exchange import Traffic, arrival_cycles, lag, moved
 from ipu_teach.cost.host import host_traffic
 from ipu_teach.cost.links import link_cycles, route
 from ipu_teach.cost.merge import merged
@@ -140,6 +141,51 @@ def test_far_tiles_hear_later() -> None:
     assert (found.min(), found.max(), len(found)) == (54, 98, 1472)
     assert arrival_cycles(make_target("ipu1")).max() == 54 + 2 * 18
     assert arrival_cycles(make_target("ipu2", num_ipus=2, tiles_per_ipu=3)).tolist() == [54, 54, 56] * 2
+
+
+def test_the_way_from_a_sender_is_as_long_as_published() -> None:
+    """osmarks/ipu-stack's tests hold programs for four ways of 1,472 tiles: a sender waits 111 cycles less its way's."""
+    target = make_target("ipu2")
+    waits = {(0, 1286): 0x86, (736, 100): 0x3E, (1286, 1471): 0x7D, (32, 0): 0x6C}
+    assert {way: 111 - int(lag(*(np.array([tile]) for tile in way), target)[0]) for way in waits} == waits
+    every = np.arange(1472)
+    found = lag(np.repeat(every, 1472), np.tile(every, 1472), target)
+    assert (found.min(), found.max()) == (-78, 112)  # the farthest sender's word takes as long again as a near one's
+    assert np.all(lag(np.repeat(every[:13], 13), np.tile(every[:13], 13), target) < 0)  # the machine of the lessons
+
+
+def one_way(source: int, destination: int, **fields: Any) -> int:
+    """Cycles of a phase in which one tile of 1,472 sends a hundred numbers to another."""
+    space = Space(IPUModel("ipu2", **fields).create_device(), Random(0))
+    x, y = space.variable(FLOAT, (100,)), space.variable(FLOAT, (100,))
+    space.map(x, source)
+    space.map(y, destination)
+    return cost_of(space, Copy(x.tensor, y.tensor)).exchange_duration
+
+
+def test_a_far_sender_is_heard_later() -> None:
+    """Tile 736 stands on row 0 of the ninth column, which is folded beside the eighth, tile 100 on row 4 of the second.
+
+    So six columns of 4 cycles, 8 - 1 for the columns' halves, 16 for the turn from one to the other, |6 x (1 - 7 - 1) + 1|
+    along, 2 less for each row that the receiver is farther out, less 31.
+    """
+    assert 6 * 4 + 8 - 1 + 16 + 41 - 2 * 4 - 31 == 49
+    assert one_way(0, 1286) == 54 + 100  # the receiver turns to the sender before that has to send
+    assert one_way(736, 100) == 54 + 2 * 4 + 49 + 100
+    assert one_way(736, 100, exchange_cycles_per_row=0) == 54 + 57 + 100
+    assert one_way(45, 0) == 54 + (2 * 22 + 1 + 1 - 31) + 100 and one_way(0, 45) == 54 + 2 * 22 + 100  # a column's ends
+
+
+def test_what_is_near_comes_first() -> None:
+    """Tile 100 hears forty numbers from beside it; what comes from far off comes 49 cycles later, or when they are through."""
+    for far, cycles in ((1, 49 + 1), (30, 49 + 30), (5, 49 + 5), (100, 49 + 100)):
+        space = Space(IPUModel("ipu2").create_device(), Random(0))
+        x, y, into = (space.variable(FLOAT, (n,)) for n in (far, 40, 40 + far))
+        for view, tile in ((x, 736), (y, 101), (into, 100)):
+            space.map(view, tile)
+        copies = [Copy(y.tensor, into[:40].tensor), Copy(x.tensor, into[40:].tensor)]
+        cost = CostModel(merged(compile_graph(space.graph, [programs.Sequence(*copies)])))
+        assert cost.step(0).exchange_cycles[100] == 54 + 2 * 4 + cycles
 
 
 # --- the host's data --------------------------------------------------------------------------------------------------

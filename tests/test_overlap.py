@@ -418,7 +418,7 @@ def test_a_frame_of_the_animation_is_what_one_ipu_does() -> None:
     assert view.scene.codes[then].name == "waiting" and slow.note.startswith(
         "tile 2 is the slowest, 300 modelled cycles; 50.0 %"
     )
-    assert any("add up to more than the 2,696 cycles of the run" in note for note in view.scene.notes)
+    assert any("take more than the 2,696 cycles of the run" in note for note in view.scene.notes)
     two = show.bsp(report, report.what_if(global_sync_cycles=0)).scene
     assert [two.stills[i].cycles for i in two.frames] == [400, 773, 530, 773, 220, 400, 173, 530, 173, 220]
     for other in (show.balance(report), show.program(report)):

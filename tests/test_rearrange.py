@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import groupby
 from random import Random
 
 import numpy as np
@@ -14,7 +15,7 @@ from test_brute_force import RANDOMLY, cost_of, some_device, some_space
 from test_exchange import local_addresses
 
 from ipu_teach import FLOAT, Engine, IPUModel, Output, Vector, Vertex, compile_graph
-from ipu_teach.cost.rearrange import IN_PLACE, SHORT, copy_cycles
+from ipu_teach.cost.rearrange import IN_PLACE, copy_cycles
 from ipu_teach.program import Copy, Execute, Sequence
 from ipu_teach.target import make_target
 
@@ -60,8 +61,9 @@ def test_what_lies_on_the_tile_in_pieces_is_gathered(rng: Random) -> None:
                     continue
                 seen.add(key)
                 for vector in found:
-                    each = pieces(space, zip(vector), [at])
-                    if len(each) > 1 and {space.tile[e] for e in vector} == {vertex.tile}:
+                    runs = groupby(vector, lambda e, tile=vertex.tile: space.tile[e] == tile)
+                    each = [size for own, run in runs if own for size in pieces(space, zip(run), [at])]
+                    if len(each) > 1:
                         expected[0][vertex.tile] += len(each)
                         expected[1][vertex.tile] += sum(each)
         assert [exchange.pieces.tolist(), exchange.stayed.tolist()] == expected
@@ -80,7 +82,7 @@ def test_what_a_copy_moves_on_its_tile_and_puts_in_place(rng: Random) -> None:
         came = sorted((at[d], d) for s, d in pairs if space.tile[d] == tile != space.tile[s])
         stayed = pieces(space, here, [at, at])
         arrived = pieces(space, [(d,) for _, d in came], [at])
-        stayed += [size for size in arrived if size < SHORT] if len(arrived) > IN_PLACE else []
+        stayed += arrived if len(arrived) > IN_PLACE else []
         assert (exchange.pieces[tile], exchange.stayed[tile]) == (len(stayed), sum(stayed))
 
 
@@ -180,3 +182,9 @@ def test_an_output_in_pieces_needs_room_and_code() -> None:
         program.append(compile_graph(space.graph, Execute(compute_set)).report.memory.by_category(0))
     assert [m["Exchange buffers"] for m in program] == [0, 4 * 24]
     assert [m["Exchange code"] for m in program] == [0, 6 * 12]
+    # What copy vertices run is there once: for pieces, and for what lies side by side.
+    assert [m["Vertex code"] for m in program] == [440, 440 + 440]
+    row, column = Copy(x[3].tensor, x[4].tensor), Copy(x[5:8, 5].tensor, x[5:8, 6].tensor)
+    for copies, kinds in (([row, row], 1), ([column, column], 1), ([row, column, row], 2)):
+        memory = compile_graph(space.graph, Sequence(*copies), merge_copies=False).report.memory
+        assert memory.bytes_per_tile_by_category["Vertex code"][0] == 440 + 440 * kinds

@@ -288,7 +288,7 @@ def test_the_format_holds_what_the_model_has() -> None:
     assert REPORT.version == 4
     assert set(Traffic.__dataclass_fields__) == {
         "received", "sent", "together_received", "together_sent", "sources", "sends", "link_received", "link_sent", "links",
-        "stayed", "pieces",
+        "stayed", "pieces", "late", "far", "words",
     }  # fmt: skip
     assert {"kind", "name", "step"} <= set(Node.__dataclass_fields__)
 
@@ -327,13 +327,20 @@ def test_flipped_bits() -> None:
     survives_flips(small().serialize(), Report.deserialize, ReportLoadError, 5)
 
 
+def two_ipus() -> Report:
+    """What test_overlap runs by hand: steps of one IPU, of both, and a copy across."""
+    from test_overlap import uneven
+
+    return uneven()
+
+
 HOSTILE = [-1, 0, 1, 2, 10**6, 2**31, 2**40, 2**63, 2**70, None, True, "x", "=", "u1", [], {}, [1], 1.5, ["=", 3, 2**27]]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(5))
 def test_random_lies_are_refused_or_harmless(seed: int) -> None:
     rng = Random(seed)
-    header, arrays = parts(small().serialize())
+    header, arrays = parts((small() if seed < 4 else two_ipus()).serialize())
     for _ in range(100):
         changed = lied(header, HOSTILE, rng)
         try:

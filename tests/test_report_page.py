@@ -66,7 +66,7 @@ def test_the_page_is_the_same_every_time_and_from_a_file() -> None:
 
 def test_a_report_of_what_was_only_compiled() -> None:
     checker, text = checked(small_engine().report)
-    assert text.startswith('<div class="ipu-view report"><p>Nothing has run. The fullest of 2 tiles is tile 0, with 3,908 of ')
+    assert text.startswith('<div class="ipu-view report"><p>Nothing has run. The fullest of 2 tiles is tile 0, with 4,348 of ')
     assert "Steps:" not in text
 
 

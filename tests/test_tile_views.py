@@ -606,3 +606,19 @@ def test_the_same_bytes_in_another_process() -> None:
     env = {**os.environ, "PYTHONHASHSEED": "7"}
     there = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True, env=env)
     assert there.stdout.split() == hashes()
+
+
+def test_views_follow_what_if() -> None:
+    report, _ = work(13, 60)
+    by_hand = show.code(report.what_if(codelet_prices="by hand")).data
+    assert [row["by hand"] for row in by_hand if row["line"].strip()[0].isdigit()] == [
+        row["by hand"] for row in show.code(report).data if row["line"].strip()[0].isdigit()
+    ]
+    fewer = report.what_if(num_worker_contexts=4)
+    made = show.tile(fewer)
+    slowest = int(np.argmax(fewer.compute_cycles_per_tile))
+    held, free = [cycles(row["cycles"]) for row in show.tile(report, slowest).data], [0.0] * 4
+    for spent in (c / 6 * 4 for c in held):
+        free[free.index(min(free))] += spent
+    assert max(free) == fewer.compute_cycles_per_tile[slowest] and f"= 4 x {int(max(free)) // 4:,}, its" in repr(made)
+    assert len(made.scene.stills[0].values["busy"]) == 4

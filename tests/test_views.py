@@ -12,6 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections import defaultdict
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -342,6 +343,48 @@ def test_two_runs_share_one_axis() -> None:
     assert {row["report"] for row in view.data} == {"first report", "second report"}
 
 
+@pytest.mark.parametrize(("tiles", "repeats"), [(13, 1), (13, 40), (70, 2)])
+def test_lanes_of_two_runs_stand_in_pairs(tiles: int, repeats: int) -> None:
+    """What is drawn in lane 2k is tile k of one run, in lane 2k + 1 tile k of the other, as when they stand apart."""
+    both = programs.uneven(tiles, 2 * tiles, repeats), programs.uneven(tiles, 3 * tiles, repeats)
+    apart, paired = show.bsp(*both).scene, show.bsp(*both, paired=True).scene
+    spent = [drawn_in_lanes(scene) for scene in (apart, paired)]
+    lanes = min(64, tiles)
+    assert len(spent[0][0]) == lanes and len(spent[1][0]) == 2 * lanes
+    for which in range(2):
+        for k in range(lanes):
+            one, other = spent[0][which][k], spent[1][which][2 * k + which]
+            assert other == pytest.approx(one, abs=0.5) and not spent[1][which][2 * k + 1 - which]
+    first, second = (m for m in paired.marks if isinstance(m, Tape))
+    assert (first.x, first.y, first.height) == (second.x, second.y, second.height) and first.labels[:3] == ("0 a", "0 b", "1 a")
+    say, values = paired.stills[-1].about["first report"]
+    busy = [p.busy for p in both[1].phases(int(both[1].step_numbers[-1])) if p.kind == "compute"][0]
+    expected = quantiles(busy, lanes) if tiles > lanes else busy
+    assert values["busy"][1::2].tolist() == expected.tolist() and set(values["busy"][::2].tolist()) == {-1}
+    assert say.startswith("lane {label}: " if tiles > lanes else "tile {label}: ")
+    assert apart.table == paired.table and apart.sentence == paired.sentence
+
+
+def drawn_in_lanes(scene: Scene) -> list[list[dict[int, float]]]:
+    """By tape and lane, how wide each code is drawn, of all boxes and rasters."""
+    found = []
+    for tape in [m for m in scene.marks if isinstance(m, Tape)]:
+        alone = replace(scene, marks=(tape,))
+        pitch, spent = tape.height / tape.count, [defaultdict[int, float](float) for _ in range(tape.count)]
+        for shape in paint(alone, 0):
+            if isinstance(shape, Raster):
+                high = shape.height / len(shape.codes)
+                for row, codes in enumerate(shape.codes):
+                    for code in codes.tolist():
+                        lane = round((shape.y + row * high - tape.y) / pitch)
+                        spent[lane][code] += shape.width / len(codes)
+            for _, y, wide, high in shape.boxes.tolist() if isinstance(shape, Boxes) else ():
+                for lane in range(round((y - tape.y) / pitch), round((y + high - tape.y) / pitch)):
+                    spent[lane][shape.code] += wide  # type: ignore[union-attr]
+        found.append([dict(lane) for lane in spent])
+    return found
+
+
 def test_rasters_have_the_colours_of_both_themes() -> None:
     scene = show.bsp(programs.some_wait(1472)).scene
     light, dark = (raster_png(np.array([[0, 1, -1]]), scene.codes, dark) for dark in (False, True))
@@ -418,7 +461,7 @@ def test_scripts_travel_as_their_sources_compressed() -> None:
         code[path.stem] = words_of("\n".join(re.sub(r"  // .*", "", line) for line in lines))
     shared = code.pop("layout") + code.pop("link") + code.pop("player")
     assert words_of(player()) == shared
-    assert words_of(own_script("widget")) == code.pop("widget") and own_script("tiles") == ""
+    assert all(words_of(own_script(name)) == code.pop(name) for name in ("widget", "puzzle")) and own_script("tiles") == ""
     for also, views in {"tape": ("bsp", "balance"), "board": ("run",), "tree": ("program", "code", "turns", "tile")}.items():
         part = code.pop(also)
         for view in views:
@@ -641,6 +684,11 @@ def test_errors() -> None:
     assert told(lambda: show.tiles(programs.by_rows(), programs.by_rows())) == (
         "show.tiles() was given tensors of two graphs.\n  next:  show them in two pictures."
     )
+    for others in ((), (programs.uneven(tiles=2, rows=2),)):
+        assert told(lambda others=others: show.bsp(programs.uneven(), *others, paired=True)) == (
+            "show.bsp() was asked for lanes in pairs, without a second run on as many tiles.\n"
+            "  next:  give it two such runs, or leave out paired=True."
+        )
     assert told(lambda: view.save("a.doc")) == (
         "save() was given 'a.doc', whose ending says no format.\n  next:  End it with one of .html, .svg, .png, .pdf, .gif."
     )

@@ -6,13 +6,12 @@ tile sends and receives at the same time, `exchange_bytes_per_cycle` each way. T
 both of them hear at once come at twice the rate, if no tile outside such a pair listens too. Then a second receiver would make
 a broadcast faster and a third slower; so `shared_bus_speedup` is 1 unless it is asked for. A tile is also held up by
 its own instructions: a SEND moves at most `exchange_send_words`, and turning to another sender takes
-`exchange_setup_instructions`. The first word comes `exchange_latency_cycles` after the phase began, later on far rows, and the
-last word of a sender as long after it left. The phase lasts as long as its busiest tile or way. Rounding as in PopLibs'
-planner (lib/poplin/ExchangeEstimator.hpp): ceil(16 x bytes / round(16 x bytes a cycle)).
+`exchange_setup_instructions`. The first word comes `exchange_latency_cycles` after the phase began, later on far rows and from
+far senders (`lag`), and the last word of a sender as long after it left. The phase lasts as long as its busiest tile or way.
+Rounding as in PopLibs' planner (lib/poplin/ExchangeEstimator.hpp): ceil(16 x bytes / round(16 x bytes a cycle)).
 
-Not modelled: the columns of sender and receiver, which add up to some dozen cycles, and two senders that want one receiver at
-the same time. The schedule is taken to be perfect, so that data which is
-scattered a lot comes out too fast.
+Not modelled: two senders that want one receiver at the same time. The schedule is taken to be perfect, what is near filling the
+time until what is far is there, so that data which is scattered a lot comes out too fast.
 """
 
 from __future__ import annotations
@@ -33,6 +32,7 @@ from ipu_teach.target import Target
 from ipu_teach.types import Array
 
 WORD = 4  # bytes that an exchange bus carries at once
+COLUMNS = 16  # of tiles: four on each row of one
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,10 +40,12 @@ class Traffic:
     """One exchange. int64[tiles] unless it says otherwise.
 
     `received` and `sent`: bytes; `together_received` and `together_sent`: those of them that both tiles of a pair hear.
-    `sources`: how often a tile turns to another sender; `sends`: SEND instructions. `link_received` and `link_sent`
-    (int64[ipus]): bytes that its tiles get from other IPUs, and that they send there. `links` (int64[ipus, ipus], from and
-    to): bytes on their way, where what several tiles of an IPU want crosses once. `stayed`: bytes that their tile moves within
-    its memory, and `pieces` in how many pieces: see `rearrange`.
+    `sources`: how often a tile turns to another sender; `sends`: SEND instructions; `words`: of memory, that are sent.
+    `link_received` and `link_sent` (int64[ipus]): bytes that its tiles get from other IPUs, and that they send there. `links`
+    (int64[ipus, ipus], from and to): bytes on their way, where what several tiles of an IPU want crosses once. `stayed`: bytes
+    that their tile moves within its memory, and `pieces` in how many pieces: see `rearrange`. `far`: bytes from the one sender
+    that holds a tile up longest, at the rate at which this was made, and `late`: how many cycles after a near one's its first
+    word comes.
     """
 
     received: PerTile
@@ -57,10 +59,14 @@ class Traffic:
     links: Annotated[Array, column("ipus", "ipus")]
     stayed: PerTile
     pieces: Annotated[PerTile, since(3)] = None  # type: ignore[assignment]
+    late: Annotated[PerTile, since(4)] = None  # type: ignore[assignment]
+    far: Annotated[PerTile, since(4)] = None  # type: ignore[assignment]
+    words: Annotated[PerTile, since(4)] = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        if self.pieces is None:  # in an older file
-            object.__setattr__(self, "pieces", np.zeros_like(self.stayed))
+        for name in ("pieces", "late", "far", "words"):
+            if getattr(self, name) is None:  # in an older file
+                object.__setattr__(self, name, -(-self.sent // WORD) if name == "words" else np.zeros_like(self.stayed))
 
     @property
     def total(self) -> int:
@@ -75,22 +81,25 @@ class Traffic:
 
     def bounds(self, target: Target) -> tuple[Array, Array, Array]:
         """int64[tiles] each: cycles to receive, to send, and to issue the instructions for both. The longest counts."""
-        return (
-            exchange_cycles(_effective(self.received, self.together_received, target), target),
-            exchange_cycles(_effective(self.sent, self.together_sent, target), target),
-            self.sources * target.exchange_setup_instructions + self.sends,
-        )
+        receiving = _effective(self.received, self.together_received, target)
+        from_far = self.late + exchange_cycles(np.minimum(self.far, receiving), target)
+        issuing = self.sources * target.exchange_setup_instructions + -(-self.words // target.exchange_send_words)
+        return np.maximum(exchange_cycles(receiving, target), from_far), self._sending(target), issuing
 
     def done(self, target: Target) -> Array:
         """int64[tiles]: cycles until each tile is done, and the last word that it sent has arrived."""
-        sending = exchange_cycles(_effective(self.sent, self.together_sent, target), target)
-        arrived = np.where(self.sent > 0, sending + target.exchange_latency_cycles, 0)
+        arrived = np.where(self.sent > 0, self._sending(target) + target.exchange_latency_cycles, 0)
         found: Array = np.maximum(self.tile_cycles(target), arrived)
         return found
 
     def duration(self, target: Target) -> int:
         """Cycles of the phase: until every tile is done."""
         return int(self.done(target).max(initial=0))
+
+    def _sending(self, target: Target) -> Array:
+        """int64[tiles]: cycles to send, whole words."""
+        sent = _effective(np.maximum(self.sent, WORD * self.words), self.together_sent, target)
+        return exchange_cycles(sent, target)
 
     def copy_cycles(self, target: Target) -> tuple[Array, Array]:
         """int64[tiles] each: (tile cycles, worker cycles) of what tiles move within their memory."""
@@ -108,14 +117,35 @@ def exchange_cycles(num_bytes: int | Array, target: Target) -> Array:
 
 
 def arrival_cycles(target: Target) -> Array:
-    """int64[tiles]: cycles from the start of a phase to the first word that a tile can receive.
-
-    Pairs of tiles stand on rows, `exchange_rows` to a block, up one block and down the next (osmarks/ipu-stack, topology.rs).
-    """
-    block, row = np.divmod(np.arange(target.tiles_per_ipu) // 2, target.exchange_rows)
-    row = np.where(block % 2 == 1, target.exchange_rows - 1 - row, row)
+    """int64[tiles]: cycles from the start of a phase to the first word that a tile can receive: it has turned to a sender."""
+    row, *_ = _place(np.arange(target.num_tiles), target)
     first: Array = target.exchange_latency_cycles + target.exchange_cycles_per_row * row
-    return np.tile(first, target.num_ipus)
+    return first
+
+
+def _place(tile: Array, target: Target) -> tuple[Array, Array, Array]:
+    """(row, block of its column, column) of tiles. Pairs stand on rows, `exchange_rows` to a block, up one block and down the
+    next; two blocks are a column."""
+    block, row = np.divmod(tile % target.tiles_per_ipu // 2, target.exchange_rows)
+    return np.where(block % 2 == 1, target.exchange_rows - 1 - row, row), block % 2, block // 2 % COLUMNS
+
+
+def lag(source: Array, destination: Array, target: Target) -> Array:
+    """Cycles from a SEND of each source until the destination has to turn to it, for two tiles of an IPU; less than 0: before.
+
+    By the rows and columns of both, and the turn from one to the other, as osmarks/ipu-stack has it (topology.rs, of a C600;
+    its tests hold ways of Poplar's). The columns are folded, so that the last is beside the first.
+    """
+    (s_row, s_side, s_column), (d_row, d_side, d_column) = (_place(tile, target) for tile in (source, destination))
+    s_half, d_half = s_column // 8, d_column // 8
+    s_fold, d_fold = (np.minimum(column, COLUMNS - 1 - column) for column in (s_column, d_column))
+    end = np.where(destination % target.tiles_per_ipu % 2, np.where(d_half == d_side, 2, 4), np.where(d_half == d_side, 1, 5))
+    along = np.abs(6 * (d_fold - s_fold - (s_half ^ s_side)) + end)
+    turn = np.where(s_half == d_half, s_column % 8 + 1, 16 - s_column % 8)
+    found: Array = (
+        target.exchange_cycles_per_row * (s_row - d_row) + 4 * (s_fold - d_fold) + 8 * s_half - d_column + turn + along
+    )
+    return found - 31
 
 
 def _effective(total: Array, together: Array, target: Target) -> Array:
@@ -140,7 +170,7 @@ def traffic(tile_map: TileMap, target: Target, tile: Array, start: Array, stop: 
         sent=total_of(sender, s_end - s_begin, target.num_tiles),
         together_received=together_received,
         together_sent=together_sent,
-        sends=sends(tile_map, target, sender, s_begin, s_end),
+        **sends(tile_map, target, sender, s_begin, s_end),
         link_sent=total_of(exporter // target.tiles_per_ipu, e_end - e_begin, target.num_ipus),
         links=total_of(way, w_end - w_begin, target.num_ipus**2).reshape(target.num_ipus, -1),
     )
@@ -157,6 +187,8 @@ def moved(target: Target, source: Array, destination: Array, size: Array) -> Tra
     turns = np.flatnonzero(np.append(True, np.diff(destination[order]) | np.diff(source[order]))[: len(order)])
     ipus, home, away = target.num_ipus, source // target.tiles_per_ipu, destination // target.tiles_per_ipu
     links = total_of(home * ipus + away, np.where(home == away, 0, size), ipus**2).reshape(ipus, ipus)
+    way = (destination * target.num_tiles + source)[order][turns]
+    late, far = _far(target, way, np.add.reduceat(size[order], turns) if len(turns) else size[:0])
     return Traffic(
         received=total_of(destination, size, target.num_tiles),
         sent=sent,
@@ -168,21 +200,38 @@ def moved(target: Target, source: Array, destination: Array, size: Array) -> Tra
         link_sent=links.sum(1),
         links=links,
         stayed=none,
+        late=late,
+        far=far,
     )
 
 
-def sends(tile_map: TileMap, target: Target, sender: Array, begin: Array, end: Array) -> Array:
-    """int64[tiles]: SEND instructions for the bytes [begin, end), sorted by sender, then by address.
+def _far(target: Target, way: Array, size: Array) -> tuple[Array, Array]:
+    """`late` and `far` of a `Traffic`, of so many bytes on each way: destination x tiles + source."""
+    late, far = np.zeros((2, target.num_tiles), np.int64)
+    way, which = np.unique(way, return_inverse=True)
+    destination, source = np.divmod(way, target.num_tiles)
+    after = np.where(destination // target.tiles_per_ipu == source // target.tiles_per_ipu, lag(source, destination, target), 0)
+    size, after = total_of(which, size, len(way)), np.maximum(after, 0)
+    order = np.lexsort((after + exchange_cycles(size, target), destination))
+    longest = order[np.append(np.diff(destination) > 0, True)[: len(way)]]  # the last of each tile's
+    late[destination[longest]], far[destination[longest]] = after[longest], size[longest]
+    return late, far
 
-    Pieces that are neighbours in the memory of their tile go in one, up to its limit of words.
+
+def sends(tile_map: TileMap, target: Target, sender: Array, begin: Array, end: Array) -> dict[str, Array]:
+    """`sends` and `words` of a `Traffic`, for the bytes [begin, end), sorted by sender, then by address.
+
+    Pieces that are neighbours in the memory of their tile go in one SEND, up to its limit of words.
     """
     place = local(tile_map, begin)
     whole = place[1:] == place[:-1] + (end - begin)[:-1]
-    first = np.flatnonzero(np.append(True, ~(whole & (sender[1:] == sender[:-1])))[: len(begin)])
-    if not len(first):
-        return np.zeros(target.num_tiles, np.int64)
-    run = np.add.reduceat(end - begin, first)
-    return total_of(sender[first], -(-run // (WORD * target.exchange_send_words)), target.num_tiles)
+    alike = sender[1:] == sender[:-1]
+    first = np.flatnonzero(np.append(True, ~(whole & alike))[: len(begin)])
+    run = np.add.reduceat(end - begin, first) if len(first) else begin
+    low, high = place // WORD, -(-(place + end - begin) // WORD)
+    low[1:] = np.where(alike, np.maximum(low[1:], high[:-1]), low[1:])  # a word goes once
+    issued = total_of(sender[first], -(-run // (WORD * target.exchange_send_words)), target.num_tiles)
+    return {"sends": issued, "words": total_of(sender, high - low, target.num_tiles)}
 
 
 def reads(graph: FrozenGraph, compute_set: FrozenComputeSet, copies: Sequence[tuple[Tensor, Tensor]] = ()) -> Traffic:
@@ -190,18 +239,8 @@ def reads(graph: FrozenGraph, compute_set: FrozenComputeSet, copies: Sequence[tu
     pieces, stayed = edges(graph, compute_set, "output")
     if copies:
         pieces, stayed = np.add((pieces, stayed), copied(graph.tile_map, graph.target, *copied_runs(copies)))
-    found = traffic(graph.tile_map, graph.target, *read_requests(graph, compute_set, copies))
+    found = traffic(graph.tile_map, graph.target, *edge_requests(graph, compute_set, "output", copies))
     return replace(found, pieces=pieces, stayed=stayed)
-
-
-def read_requests(
-    graph: FrozenGraph, compute_set: FrozenComputeSet, copies: Sequence[tuple[Tensor, Tensor]]
-) -> tuple[Array, Array, Array]:
-    """(tile, start, stop): the bytes that each tile wants for its vertices, and for the copies that go with them."""
-    found = edge_requests(graph, compute_set, "output")
-    if copies:
-        found = tuple(map(np.append, found, copy_requests(graph, copies)))  # type: ignore[assignment]
-    return found
 
 
 def writes(graph: FrozenGraph, compute_set: FrozenComputeSet) -> Traffic:
@@ -213,10 +252,13 @@ def writes(graph: FrozenGraph, compute_set: FrozenComputeSet) -> Traffic:
     return replace(found, pieces=pieces, stayed=stayed)
 
 
-def edge_requests(graph: FrozenGraph, compute_set: FrozenComputeSet, without: str) -> tuple[Array, Array, Array]:
-    """(tile, start, stop) of the bytes behind the edges of a compute set, except the fields of the kind `without`."""
+def edge_requests(
+    graph: FrozenGraph, compute_set: FrozenComputeSet, without: str, copies: Sequence[tuple[Tensor, Tensor]] = ()
+) -> tuple[Array, Array, Array]:
+    """(tile, start, stop) of the bytes behind the edges of a compute set, except the fields of the kind `without`; and of those
+    that copies bring."""
     none: Array = np.zeros(0, np.int64)
-    tile, start, stop = [none], [none], [none]
+    tile, start, stop = ([part] for part in (copy_requests(graph, copies) if copies else (none, none, none)))
     for table in compute_set.tables:
         for name, field in table.fields.items():
             if field.kind not in ("state", without):

@@ -21,12 +21,8 @@ def vertex_flops(group: Group) -> int:
     """Operations of each vertex of `group`; -1 if its codelet could not be traced, so that nobody knows."""
     if group.trace.stopped:
         return -1
-    return sum(trace_flops(t) for t in ([trace for _, trace in group.workers] or [group.trace]))
-
-
-def trace_flops(trace: Trace) -> int:
-    """Operations of one vertex that was traced."""
-    return sum(_flops(trace, op) for op in trace.ops if op.kind not in _PLAIN)
+    traces = [trace for _, trace in group.workers] or [group.trace]
+    return sum(_flops(trace, op) for trace in traces for op in trace.ops if op.kind not in _PLAIN)
 
 
 def _flops(trace: Trace, op: Op) -> int:

@@ -17,7 +17,6 @@ from ipu_teach.cost.model import StepCost
 from ipu_teach.target import COUNTED, GIVEN, GRAPHCORE, GROUNDS, Target, ground
 
 _EXCHANGE = ("exchange_bytes_per_cycle", "exchange_latency_cycles", "exchange_cycles_per_row", "exchange_setup_instructions")
-_LINKS = ("link_bytes_per_cycle", "rail_bytes_per_cycle")
 
 
 def codelet_ground(groups: Iterable[Group]) -> str:
@@ -48,7 +47,7 @@ def step_grounds(
     sync = "auto_sync_delay" if target.relative_sync_delay == "AUTO" else "min_ipu_sync_delay"
     found[of(sync, *(["global_sync_cycles"] if external else []))] += step.sync_cycles
     found[of(*_EXCHANGE)] += step.exchange_duration
-    found[of(*_LINKS)] += step.global_exchange_cycles
+    found[of("link_bytes_per_cycle", "rail_bytes_per_cycle")] += step.global_exchange_cycles
     found[of("host_bytes_per_second")] += step.host_cycles
     whole, left = sum(codelets.values()), step.compute_duration
     for name, cycles in codelets.items() if whole else ():

@@ -87,7 +87,7 @@ def host_traffic(graph: FrozenGraph, tensor: Tensor, to_device: bool) -> Traffic
         return moved(graph.target, landed, owner, end - begin)
     order = np.lexsort((begin, owner))
     issued = sends(graph.tile_map, graph.target, owner[order], begin[order], end[order])
-    return replace(moved(graph.target, owner, landed, end - begin), sends=issued)
+    return replace(moved(graph.target, owner, landed, end - begin), **issued)
 
 
 def with_host(step: Step) -> tuple[Tensor, bool] | None:

@@ -9,6 +9,7 @@ writes all of its region. Where a program branches, what any branch needs is liv
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ from ipu_teach.compile.programs import (
     Step,
     SyncStep,
     UndefStep,
-    moves,
+    copies,
 )
 from ipu_teach.cost.exchange import covered, joined
 from ipu_teach.graph.tensor import Tensor
@@ -76,41 +77,36 @@ class Accesses:
             self._found[number] = self._access(self.compiled.steps[number])
         return self._found[number]
 
-    def touched(self, *tensors: Tensor | None) -> Array:
-        """The variables of which some element is in one of the tensors."""
+    def touched(self, *tensors: object) -> Array:
+        """The variables of which some element is in one of the tensors; what is no tensor lies elsewhere."""
         return self._touched(*_bytes(tensors))
 
     def _access(self, step: Step) -> Access:
         match step:
             case ExecuteStep():
                 return self._execute(step)
-            case CopyStep():
-                source = step.source if isinstance(step.source, Tensor) else None
-                return self._moved((source,), step.destination if isinstance(step.destination, Tensor) else None)
-            case MergedStep():
-                sources, destinations = zip(*moves(step), strict=True)
-                return self._moved(sources, *destinations)
+            case CopyStep() | MergedStep():
+                return self._moved(*zip(*((copy.source, copy.destination) for copy in copies(step)), strict=True))
             case RemoteCopyStep():
-                return self._moved((step.offset, step.tensor if step.store else None), None if step.store else step.tensor)
+                return self._moved((step.offset, step.tensor if step.store else None), (None if step.store else step.tensor,))
             case PrintStep():
-                return self._moved((step.tensor,), None)
+                return self._moved((step.tensor,))
             case UndefStep():
-                return self._moved((), step.tensor)
+                return self._moved((), (step.tensor,))
             case AbortStep():
-                return self._moved((step.predicate,), None)
+                return self._moved((step.predicate,))
             case StampStep():
-                return self._moved((step.since,), step.tensor)
+                return self._moved((step.since,), (step.tensor,))
             case SyncStep():
-                return self._moved((), None)
+                return self._moved()
 
-    def _moved(self, sources: tuple[Tensor | None, ...], *destinations: Tensor | None) -> Access:
+    def _moved(self, sources: Iterable[object] = (), destinations: Iterable[object] = ()) -> Access:
         start, stop = _bytes(destinations)
         return Access(self.touched(*sources), self._touched(start, stop), self._filled(start, stop))
 
     def _execute(self, step: ExecuteStep) -> Access:
-        sources, destinations = zip(*moves(step), strict=True) if step.copies else ((), ())
-        written = [_bytes((step.out, *destinations))]
-        reads, writes = self.touched(*sources), self._touched(*written[0])
+        written = [_bytes((step.out, *(copy.destination for copy in step.copies)))]
+        reads, writes = self.touched(*(copy.source for copy in step.copies)), self._touched(*written[0])
         for table in self.graph.compute_sets[step.compute_set].tables:
             for name, field in table.fields.items():
                 if field.kind != "state":
@@ -142,15 +138,10 @@ class Accesses:
         return filled
 
 
-def _bytes(tensors: tuple[Tensor | None, ...]) -> tuple[Array, Array]:
-    """(start, stop) of the bytes of some tensors."""
+def _bytes(tensors: Iterable[object]) -> tuple[Array, Array]:
+    """(start, stop) of the bytes of those that are tensors."""
     none: Array = np.zeros(0, np.int64)
-    start, stop = [none], [none]
-    for tensor in tensors:
-        if tensor is not None:
-            first, length = tensor.layout.extent
-            start.append((tensor.offset + first) * tensor.dtype.size)
-            stop.append((tensor.offset + first + length) * tensor.dtype.size)
+    start, stop = zip((none, none), *(t.byte_extent() for t in tensors if isinstance(t, Tensor)), strict=True)
     return np.concatenate(start), np.concatenate(stop)
 
 

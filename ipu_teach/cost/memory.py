@@ -246,9 +246,11 @@ def _always(compiled: Compiled, exchanges: list[tuple[Traffic, ...]], target: Ta
     for here in codelets.values():
         code += here * target.vertex_code_bytes
         stacks = np.maximum(stacks, here * target.num_worker_contexts * target.worker_stack_bytes)
+    copying = np.zeros((2, target.num_tiles), bool)  # Poplar has copy vertices for what lies side by side, and for pieces
     for step, exchange in zip(compiled.steps, exchanges, strict=True):
         for traffic in exchange:
             moving += exchange_code_bytes(traffic, target)
+            copying |= np.array((traffic.pieces == 1, traffic.pieces > 1))
         transfer = with_host(step)
         if transfer is not None:
             headers += landing(graph, transfer[0]).packets * target.host_packet_header_bytes
@@ -256,7 +258,7 @@ def _always(compiled: Compiled, exchanges: list[tuple[Traffic, ...]], target: Ta
         control += control_code_bytes(exchange, [table.tiles for table in tables], transfer is not None, target)
     return {
         POINTERS: pointers,
-        CODE: code,
+        CODE: code + copying.sum(0) * target.vertex_code_bytes,
         EXCHANGE_CODE: moving,
         CONTROL: control,
         STACKS: stacks + target.supervisor_stack_bytes,
@@ -266,9 +268,8 @@ def _always(compiled: Compiled, exchanges: list[tuple[Traffic, ...]], target: Ta
 
 def exchange_code_bytes(exchange: Traffic, target: Target) -> Array:
     """int64[tiles]: code that each tile needs for one exchange, and its copy vertices: two addresses and a count each."""
-    issued: Array = exchange.sends + target.exchange_setup_instructions * exchange.sources
-    vertices: Array = np.minimum(exchange.pieces, target.num_worker_contexts)
-    issued = issued * target.instruction_bytes + vertices * 3 * target.pointer_bytes
+    issued: Array = (exchange.sends + target.exchange_setup_instructions * exchange.sources) * target.instruction_bytes
+    issued += np.minimum(exchange.pieces, target.num_worker_contexts) * 3 * target.pointer_bytes
     return issued
 
 

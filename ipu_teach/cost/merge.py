@@ -58,9 +58,8 @@ class _Merger:
             self._numbers[members] = len(self.kept)
             first = self.steps[members[0]]
             copies = tuple(step for step in map(self.steps.__getitem__, members) if isinstance(step, CopyStep))
-            if len(members) > 1:
-                first = replace(first, copies=copies) if isinstance(first, ExecuteStep) else MergedStep(copies)
-            self.kept.append(first)
+            alone = MergedStep(copies) if len(members) > 1 else first
+            self.kept.append(replace(first, copies=copies) if isinstance(first, ExecuteStep) else alone)
         return self._numbers[members]
 
     def _parts(self, children: Sequence[Node]) -> Iterator[Node]:
@@ -89,20 +88,18 @@ class _Merger:
 
     def _disturbing(self, read: Pieces, written: Pieces, around: Sequence[Node]) -> Array:
         """bool: which copies read what a compute set among the nodes writes, or write what it reads or writes."""
-        found = np.zeros(len(read[0]) - 1, bool)
-        for touched in filter(None, map(self._touched, around)):
-            found |= _meeting(read, *touched[1]) | _meeting(written, *touched[0]) | _meeting(written, *touched[1])
-        return found
+        sets = filter(None, map(self._touched, around))
+        met: Array = np.any([_meeting(read, *w) | _meeting(written, *r) | _meeting(written, *w) for r, w in sets], axis=0)
+        return met
 
     def _together(self, run: list[Node]) -> Node:
         """One step: of several copies, or of a compute set and the copies that go with it."""
         first, number = run[0], self._number(tuple(part.step for part in run))
         if len(run) == 1:
             return replace(first, step=number)
-        if first.kind != "Execute":
-            return Node("Copy", several(len(run), first.name), tuple(replace(copy, step=-1) for copy in run), step=number)
-        name = f"{first.name}, with {counted(len(run) - 1, 'copy', 'copies')}"
-        return replace(first, name=name, children=tuple(replace(copy, step=-1) for copy in run[1:]), step=number)
+        parts = tuple(replace(part, step=-1) for part in run if part.kind == "Copy")
+        with_set = f"{first.name}, with {counted(len(parts), 'copy', 'copies')}"
+        return Node(first.kind, several(len(run), first.name) if len(run) == len(parts) else with_set, parts, step=number)
 
     def _touched(self, node: Node) -> tuple[tuple[Array, Array], ...]:
         """(start, stop) of the bytes that the compute set of a node reads, and of those that it writes; () if it has none."""

@@ -117,7 +117,7 @@ class StepCost:
             self,
             sync_cycles=sync_cycles,
             exchange_cycles=np.sum(per_tile, axis=0) if per_tile else self.exchange_cycles,
-            exchange_duration=sum(int(c.max(initial=0)) for c in per_tile),
+            exchange_duration=sum(t.duration(target) for t in self.exchange),
             global_exchange_cycles=sum(t.link_cycles(target) for t in self.exchange),
             host_cycles=host_cycles(self.host_links, target),
         )

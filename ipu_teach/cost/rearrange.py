@@ -2,8 +2,8 @@
 
 A vector of a vertex must lie side by side in the memory of its tile. One that lies there in several pieces is gathered before
 the vertices work, or scattered after; a copy within a tile moves all of its bytes. What comes from other tiles arrives in the
-order in which it is wanted, and a vector of which a part does is taken to come by the exchange as a whole: the published
-profile of tut6, whose tiles own parts of the vector that they read, has no room for copies. A Copy that brings many short
+order in which it is wanted, and of a vector that lies on several tiles one piece of the tile's own is taken to be free: the
+published profile of tut6, whose tiles own parts of the vector that they read, has no room for copies. A Copy that brings many
 pieces has them arrive in a row, and then put in their places.
 
 What it takes is from the published halo exchanges (thorbenlouw/lbm-graphcore, halo-exchange-approaches/results.txt): six
@@ -23,7 +23,7 @@ from ipu_teach.target import Target
 from ipu_teach.types import Array
 
 START, PIECE = 36, 44.5  # worker cycles of a copy vertex
-IN_PLACE, SHORT = 4, 256  # our choice: so many pieces are received in their places, and all that have as many bytes (a SEND's)
+IN_PLACE = 4  # our choice: so many pieces are received in their places
 
 Moves = tuple[Array, Array]  # int64[tiles] each: pieces that a tile moves within its memory, and their bytes together
 
@@ -54,9 +54,8 @@ def copied(tile_map: TileMap, target: Target, source: Array, destination: Array,
     pieces, total = _by_tile(moved[0], moved[1], target)
     order = np.lexsort((place[~here], tile[~here]))
     arrived = _joined(*(a[~here][order] for a in (tile, size, place)))
-    many = np.bincount(arrived[0], minlength=target.num_tiles) > IN_PLACE
-    short = many[arrived[0]] & (arrived[1] < SHORT)
-    scattered, more = _by_tile(arrived[0][short], arrived[1][short], target)
+    apart = (np.bincount(arrived[0], minlength=target.num_tiles) > IN_PLACE)[arrived[0]]
+    scattered, more = _by_tile(arrived[0][apart], arrived[1][apart], target)
     return pieces + scattered, total + more
 
 
@@ -127,8 +126,9 @@ def _pieces(tile_map: TileMap, table: FrozenTable, name: str, rows: Array, vecto
     key = number * (int(vector.max(initial=0)) + 1) + vector[which]
     place = local(tile_map, begin)
     key, total, owner, number = _joined(key, end - begin, place, keep=(owner, number))
-    apart = (np.bincount(key) > 1) & (np.bincount(key, owner != tile[number]) == 0)
-    return tile[number[apart[key]]], total[apart[key]]
+    own = owner == tile[number]
+    apart = own & (np.bincount(key, own) > 1)[key]
+    return tile[number[apart]], total[apart]
 
 
 def _joined(key: Array, size: Array, *places: Array, keep: tuple[Array, ...] = ()) -> tuple[Array, ...]:

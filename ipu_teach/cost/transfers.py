@@ -13,7 +13,7 @@ import numpy as np
 
 from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.compile.programs import ExecuteStep, Step, moves
-from ipu_teach.cost.exchange import copy_requests, crossing, edge_requests, read_requests
+from ipu_teach.cost.exchange import copy_requests, crossing, edge_requests
 from ipu_teach.cost.host import landing, with_host
 from ipu_teach.graph.tile_map import TileMap, expand
 from ipu_teach.types import Array
@@ -45,7 +45,7 @@ def transfers(graph: FrozenGraph, step: Step) -> tuple[Transfers, ...]:
     """The messages of each exchange of a step, in the order of `StepCost.exchange`: before and after what it computes."""
     if isinstance(step, ExecuteStep):
         compute_set = graph.compute_sets[step.compute_set]
-        arriving = _messages(graph.tile_map, *read_requests(graph, compute_set, moves(step)))
+        arriving = _messages(graph.tile_map, *edge_requests(graph, compute_set, "output", moves(step)))
         # What a vertex writes on another tile travels from the vertex's tile to the owner's.
         by, begin, end, to = crossing(graph.tile_map, *edge_requests(graph, compute_set, "input"))
         return arriving, _pairs(by, to, end - begin)

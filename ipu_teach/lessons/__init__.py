@@ -7,5 +7,6 @@
 
 from ipu_teach.lessons.desk import check, given, hint, predict, share, verify
 from ipu_teach.lessons.overview import progress
+from ipu_teach.lessons.puzzles import puzzle
 
-__all__ = ["check", "given", "hint", "predict", "progress", "share", "verify"]
+__all__ = ["check", "given", "hint", "predict", "progress", "puzzle", "share", "verify"]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import linecache
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ipu_teach.errors import AnswerKindError, LessonError
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.lessons import judging
-from ipu_teach.lessons.exercise import Exercise, find_exercise, find_question, refuse_other_kinds
-from ipu_teach.lessons.gaps import names_needed, reference
+from ipu_teach.lessons.exercise import REFUSALS, Exercise, Later, Question, find_exercise, find_question, refuse_other_kinds
+from ipu_teach.lessons.gaps import Reference, names_needed, reference
 from ipu_teach.lessons.judging import Kind, is_blank
 from ipu_teach.lessons.panel import Panel
 from ipu_teach.lessons.shared import Shared, parsed
@@ -22,6 +22,7 @@ _handed_out: dict[str, Any] = {}  # the reference answers that given() returned
 _shared: dict[str, Shared | None] = {}  # the lines of those that passed
 
 
+DONE = ("solved", "with help", "given")  # states that no further attempt takes back
 MOST_COUNTED = 10**6  # of attempts, so that the file stays small
 SIGNS = {Kind.PASSED: "✓", Kind.NOT_YET: "✗", Kind.NOT_ATTEMPTED: "○", Kind.ERROR: "!", Kind.UNJUDGED: "?"}
 
@@ -59,12 +60,27 @@ def check(name: str, *answers: Any) -> Verdict:
     """
     exercise = find_exercise(name, "check")
     given_out = name in _handed_out and bool(answers) and answers[0] is _handed_out[name]
-    verdict = _judged(exercise, answers, given_out)
+    verdict = judged(exercise, answers, given_out)
     if verdict and not given_out:
         _passed[name], _shared[name] = answers[0], verdict.shared
     if verdict.kind is not Kind.NOT_ATTEMPTED and not given_out:
         learned().change(name, lambda record: _count(record, verdict.kind))
+        return _with_a_way_out(exercise, verdict)
     return verdict
+
+
+def refusals(record: Record) -> int:
+    """How often an exercise was tried in vain."""
+    kinds = record.get("kinds")
+    return sum(_whole(kinds.get(kind.value)) for kind in (Kind.NOT_YET, Kind.ERROR)) if isinstance(kinds, dict) else 0
+
+
+def _with_a_way_out(exercise: Exercise, verdict: Verdict) -> Verdict:
+    """The verdict, which says where the puzzle is to whoever was refused often enough."""
+    if verdict or not exercise.decoys or refusals(learned().record(exercise.name)) < REFUSALS:
+        return verdict
+    text = f'puzzle("{exercise.name}") has the lines of a right answer, shuffled among a few wrong ones.'
+    return replace(verdict, rows=(*verdict.rows, ("or", text)))
 
 
 def _count(record: Record, kind: Kind) -> None:
@@ -72,7 +88,7 @@ def _count(record: Record, kind: Kind) -> None:
     before = record.get("kinds")
     kinds = {k.value: n for k in Kind if (n := _whole(before.get(k.value) if isinstance(before, dict) else 0))}
     record["kinds"] = kinds | {kind.value: min(kinds.get(kind.value, 0) + 1, MOST_COUNTED)}
-    if kind is Kind.PASSED or record.get("state") not in ("solved", "given"):
+    if kind is Kind.PASSED or record.get("state") not in DONE:
         record["state"] = "solved" if kind is Kind.PASSED else "not yet"
 
 
@@ -80,7 +96,9 @@ def _whole(value: object) -> int:
     return min(value, MOST_COUNTED) if is_whole(value) and value >= 0 else 0
 
 
-def _judged(exercise: Exercise, answers: tuple[Any, ...], given_out: bool) -> Verdict:
+def judged(exercise: Exercise, answers: tuple[Any, ...], given_out: bool = False) -> Verdict:
+    """The verdict on an answer, without counting it."""
+
     def judge(*given: Any) -> judging.Passed:
         refuse_other_kinds(exercise, given)
         return exercise.judge(*given)
@@ -124,7 +142,7 @@ def verify(line: str, *answers: Any) -> Panel:
     claimed = parsed(line)
     exercise = find_exercise(claimed.name, "verify")
     head = f"{claimed.name} {exercise.title}"
-    verdict = _judged(exercise, answers, False)
+    verdict = judged(exercise, answers)
     if not verdict:
         return Panel(
             f"{head}: not verified", "✗", (("came", f"this answer does not pass: {verdict.kind.value}"), *verdict.rows)
@@ -165,15 +183,14 @@ _MISSING: Any = object()
 def predict(name: str, value: Any = _MISSING, *, actual: Any = _MISSING) -> Panel:
     """Say what will come before you run it: `predict("01.0", 250)`; afterwards compare: `predict("01.0", actual=cycles)`.
 
-    The first prediction is locked and stays. It is marked for being made, never for being right. Raises
-    `UnknownExerciseError`, and `AnswerKindError` for what is no prediction.
+    The first prediction is locked and stays. It is marked for being made, never for being right. One that an earlier lesson
+    asked comes back as `predict("01.0 again", …)`, with other numbers: what is asked is shown until it is answered, and then
+    the machine runs and answers too. Raises `UnknownExerciseError`, and `AnswerKindError` for what is no prediction.
     """
     question = find_question(name)
-    stored = learned().record(name).get("prediction")
-    try:
-        locked = question.values(stored)
-    except AnswerKindError:  # there is none, or the file was edited
-        locked = ()
+    if isinstance(question, Later):
+        return _asked_again(question, value, actual)
+    locked = _locked(question)
     head = f"{name} {question.title}"
     if actual is not _MISSING:
         if not locked:
@@ -194,6 +211,37 @@ def predict(name: str, value: Any = _MISSING, *, actual: Any = _MISSING) -> Pane
     return Panel(f"{head}: locked", "■", (("you guessed", question.said(values)), ("next", "now run it and see.")))
 
 
+def _locked(question: Question) -> tuple[Any, ...]:
+    """The prediction that was made; nothing if there is none, or the file was edited."""
+    try:
+        return question.values(learned().record(question.name).get("prediction"))
+    except AnswerKindError:
+        return ()
+
+
+def _asked_again(question: Later, value: Any, actual: Any) -> Panel:
+    """A prediction that came back: what is asked, or the guess beside what a run of the engine gives."""
+    drawn, locked, head = question.drawn(), _locked(question), f"{question.name}: {question.title}"
+    if actual is not _MISSING:
+        raise AnswerKindError(
+            f"Prediction {question.name} was given what it is.", next_step="leave actual out: here the machine answers."
+        )
+    if not locked and (value is _MISSING or is_blank(value)):
+        asks = " and ".join(f"{part.label or 'your guess'}: {part.asks()}" for part in question.parts)
+        return Panel(head, "○", (("asked", drawn.asks), ("next", f"put your guess in place of the dots ({asks}).")))
+    if not locked:
+        locked = question.values(value)
+        learned().change(question.name, lambda record: record.setdefault("prediction", list(locked)))
+    came = question.values(drawn.answer())
+    rows = (
+        ("asked", drawn.asks),
+        ("you guessed", question.said(locked)),
+        ("it is", question.said(came)),
+        ("why", question.why),
+    )
+    return Panel(f"{head}, {'as you guessed' if locked == came else 'compared'}", "=", rows)
+
+
 def given(name: str) -> Any:
     """An answer with which the lesson goes on: yours if it passed in this kernel, else the reference answer.
 
@@ -206,18 +254,24 @@ def given(name: str) -> Any:
         print(f"{name}: your own answer, which passed.")
         answer = _passed[name]
     else:
-        answer = _handed_out[name] = _run_reference(name, sys._getframe(1).f_globals)[0]
+        answer = _handed_out[name] = run_reference(name, sys._getframe(1).f_globals)[0]
         learned().change(name, _as_given)
         print(f"{name}: the reference answer, so that the lesson goes on. Yours takes its place once it passes.")
     return answer
 
 
 def _as_given(record: Record) -> None:
-    if record.get("state") != "solved":
+    if record.get("state") not in DONE:
         record["state"] = "given"
 
 
-def _run_reference(name: str, names: dict[str, Any]) -> tuple[Any, ...]:
+def run_reference(name: str, names: dict[str, Any]) -> tuple[Any, ...]:
+    """The reference answers of an exercise, run among the names of a notebook. Raises `LessonError` if some are missing."""
+    return run_cell(complete_reference(name, names), f"<reference {name}>", names)
+
+
+def complete_reference(name: str, names: dict[str, Any]) -> Reference:
+    """The reference of an exercise, all that it needs being among `names`. Raises `LessonError` if something is missing."""
     found = reference(name)
     missing = sorted(names_needed(found.cell) - names.keys())
     if missing:
@@ -225,7 +279,11 @@ def _run_reference(name: str, names: dict[str, Any]) -> tuple[Any, ...]:
             yet.
             where: {found.path.name}
             next:  run the cells above this one first.""")
-    path = f"<reference {name}>"
+    return found
+
+
+def run_cell(found: Reference, path: str, names: dict[str, Any]) -> tuple[Any, ...]:
+    """The answers of a cell, run among the names of a notebook. `path` is what its lines are said to stand in."""
     # So that the kit can quote its lines, as it does with a learner's.
     linecache.cache[path] = (len(found.cell), None, found.cell.splitlines(keepends=True), path)
     scope = dict(names)

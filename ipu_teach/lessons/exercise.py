@@ -15,6 +15,7 @@ from ipu_teach.lessons.double import Precision
 from ipu_teach.lessons.judging import Passed, plain
 from ipu_teach.lessons.panel import number
 
+REFUSALS = 3  # after which a puzzle is offered
 MOST = 1e15  # of a number that is predicted
 
 
@@ -25,7 +26,8 @@ class Exercise:
     `takes`: for each answer that check() is given, what it is: "a function", or words for a value. `judge` gets the
     answers. `hints` go from a nudge to nearly there; the last one leaves the writing to the learner. `thought`: what is
     said to who has solved it: one more thing to think about, or another way. `precision`: how precisely floats are asked for,
-    where whole numbers are not.
+    where whole numbers are not. `decoys`: lines of known wrong answers for the puzzle, each with the line of the reference that
+    it stands for; none where right answers have little in common.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Exercise:
     hints: tuple[str, ...]
     thought: str = ""
     precision: Precision | None = None
+    decoys: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -97,13 +100,36 @@ class Question:
 
 
 @dataclass(frozen=True)
+class Drawn:
+    """A question with its numbers: what is asked, in words, and a run of the machine that answers it."""
+
+    asks: str
+    answer: Callable[[], tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Later(Question):
+    """A prediction that comes back two lessons on, with other numbers; its answer is no text here, but a run of the engine."""
+
+    draw: Callable[[np.random.Generator], Drawn]
+
+    def drawn(self) -> Drawn:
+        """The question with its numbers, the same in every process."""
+        return self.draw(np.random.default_rng([ord(sign) for sign in self.name]))
+
+
+@dataclass(frozen=True)
 class Lesson:
-    """A lesson's number, title and minutes, with its exercises and predictions in the order of the notebook."""
+    """A lesson's number, title and minutes, with its exercises and predictions in the order of the notebook.
+
+    `later`: what it has a later lesson ask again.
+    """
 
     number: str
     title: str
     minutes: int
     items: tuple[Exercise | Question, ...]
+    later: tuple[Later, ...] = ()
 
 
 @cache
@@ -114,11 +140,21 @@ def catalogue() -> tuple[Lesson, ...]:
     return (lesson00.LESSON, lesson01.LESSON, lesson02.LESSON, lesson04.LESSON, lesson07.LESSON)
 
 
+def asked_again_in(lesson: Lesson) -> tuple[Later, ...]:
+    """The questions of earlier lessons that this one asks again: it is the first that stands two or more lessons on."""
+    found: list[Later] = []
+    for earlier in catalogue():
+        two_on = [known for known in catalogue() if int(known.number) >= int(earlier.number) + 2]
+        found += earlier.later if two_on[:1] == [lesson] else ()
+    return tuple(found)
+
+
 def _named(name: object, kind: type[Any], what: str, call: str) -> Any:
-    found = {item.name: item for lesson in catalogue() for item in lesson.items if isinstance(item, kind)}
+    items = [item for lesson in catalogue() for item in (*lesson.items, *lesson.later)]
+    found = {item.name: item for item in items if isinstance(item, kind)}
     if isinstance(name, str) and name in found:
         return found[name]
-    other = any(item.name == name for lesson in catalogue() for item in lesson.items)
+    other = any(item.name == name for item in items)
     if other:
         instead = "predict" if kind is Exercise else "check"
         raise UnknownExerciseError(f"""{name} is {"a prediction" if kind is Exercise else "an exercise"}, and {call}() is for

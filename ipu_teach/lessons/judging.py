@@ -407,7 +407,7 @@ def compare(
         and None not in numbers
     ):
         why, next_step = "it gives the same whatever it is given.", "work it out from the arguments."
-    if not why and all(_floating(oracle(*case)) for case in cases.values()):
+    if not why and _numeric(results[told]) and all(_floating(oracle(*case)) for case in cases.values()):
         why = rounding_or_logic(again)
         next_step = KEEP_WIDE if why == ROUNDED else next_step
     if why in ("", NOT_ROUNDED) and not any(name.startswith(ORDINARY) for name in wrong):
@@ -440,6 +440,10 @@ _begun = [0.0]  # when the check that is going on began
 
 def _wider(value: Any) -> Any:
     return value.astype(float) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else value
+
+
+def _numeric(value: object) -> bool:
+    return plain(value) is not None or isinstance(value, np.ndarray) and value.dtype.kind in "iuf"
 
 
 def _floating(value: object) -> bool:

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, Engine, Graph, IPUModel, Tensor, program
+from ipu_teach import FLOAT, Engine, Graph, IPUModel, Output, SupervisorVertex, Tensor, program
 from ipu_teach.errors import ComputeSetRaceError, UninitialisedReadError, counted, did_you_mean, shown
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.lessons.bound import Bound, least_cycles
 from ipu_teach.lessons.double import Precision
-from ipu_teach.lessons.exercise import Exercise, Lesson, Part, Question
+from ipu_teach.lessons.exercise import Drawn, Exercise, Later, Lesson, Part, Question
 from ipu_teach.lessons.judging import (
     Broken,
     NotAttempted,
@@ -102,6 +102,16 @@ BYTES: tuple[Piece, ...] = (
         lambda i, o: max(o),
         "only bytes_out was looked at. A tile that receives takes its time too.",
         "look at bytes_in as well.",
+    ),
+    (
+        lambda i, o: sum(i),
+        "what all tiles receive was added up, and what they send was left out. They exchange at the same time.",
+        "take the largest number of both lists.",
+    ),
+    (
+        lambda i, o: sum(o),
+        "what all tiles send was added up, and what they receive was left out. They exchange at the same time.",
+        "take the largest number of both lists.",
     ),
     (lambda i, o: 0, "the exchange is missing.", "add the slowest exchange: the largest number of bytes, at 4 a cycle."),
 )
@@ -434,7 +444,7 @@ def _two_supersteps(answer: Callable[..., Any], values: Any) -> Report:
         if where:
             known = PAIRS if name == "pairs" else OTHERS
             found = ((like, why) for like, why in known if not difference(came, like(values), 0))
-            why = next((why for _, why in found), "")
+            why = next((why for _, why in found), "") or (_made_of(came, values) if name == "pairs" else "")
             if name == "readings":
                 why = "the readings were overwritten. They come from the sensors, and stay."
             elif blank.any():
@@ -445,6 +455,19 @@ def _two_supersteps(answer: Callable[..., Any], values: Any) -> Report:
         advice = "which of the three reads only what was there from the beginning?"
         raise NotYet(tried, f"{len(kinds)} supersteps: {', '.join(kinds)}", "2", why, advice, Bars(2, len(kinds), "supersteps"))
     return engine.report
+
+
+def _made_of(pairs: Any, readings: Any) -> str:
+    """What pairs is made of, if it is so many times each reading and its neighbours', in words."""
+    parts = {"reading": readings, "right neighbour's": np.roll(readings, -1), "left neighbour's": np.roll(readings, 1)}
+    columns = np.stack(list(parts.values()), axis=1).astype(float)
+    if len(readings) < 5 or np.isnan(pairs).any():
+        return ""
+    times = np.linalg.lstsq(columns, pairs.astype(float), rcond=None)[0].round()
+    if difference(pairs, columns @ times):
+        return ""
+    told = " and ".join(f"{number(n)} times the {name}" for n, name in zip(times, parts, strict=True) if n)
+    return f"as it is, it holds {told}. Asked is 2 times the reading and 2 times the right neighbour's." if told else ""
 
 
 def _explained(tried: str, broken: Broken) -> Exception:
@@ -521,6 +544,86 @@ def _wrong_pair(one: int, other: int, pair: list[int]) -> tuple[str, str]:
     return "these two write different elements.", "write down, for each vertex, where its range begins and ends."
 
 
+# --- asked again ------------------------------------------------------------------------------------------------------
+
+
+class Busy(SupervisorVertex):
+    """Works for as long as it is said to."""
+
+    out: Output[FLOAT]
+
+    def compute(self) -> None:
+        self.out = 1.0
+
+
+def _worked(*works: Row) -> Report:
+    """A run in which tile t works works[i][t] cycles in superstep i."""
+    device = IPUModel("ipu2", tiles_per_ipu=len(works[0])).create_device()
+    graph, steps = Graph(device), program.Sequence()
+    out = graph.add_variable(FLOAT, len(works[0]), "out")
+    for work in works:
+        busy = graph.add_compute_set("busy")
+        for tile, cycles in enumerate(work):
+            vertex = graph.add_vertex(busy, Busy, out=out[tile])
+            graph.set_perf_estimate(vertex, cycles)
+            graph.set_tile_mapping(vertex, tile)
+            graph.set_tile_mapping(out[tile], tile)
+        steps.add(program.Execute(busy))
+    engine = Engine(graph, steps)
+    engine.load(device)
+    engine.run()
+    return engine.report
+
+
+def _one_slow_tile(draw: np.random.Generator) -> Drawn:
+    tiles, cycles, times = int(draw.integers(20, 200)), 100 * int(draw.integers(2, 9)), int(draw.integers(3, 9))
+    even = [cycles] * tiles
+    uneven = [*even[1:], cycles * times]
+
+    def answer() -> tuple[float]:
+        one, other = (step.cost.compute_duration for step in _worked(even, uneven).steps())
+        return (round(other / one, 2),)
+
+    asks = (
+        f"{tiles} tiles work for {cycles} cycles each. Then one of them gets {times} times as much to do. How many times as "
+        "long does the work of the whole machine take?"
+    )
+    return Drawn(asks, answer)
+
+
+def _last_and_waiting(draw: np.random.Generator) -> Drawn:
+    work = [10 * n for n in _distinct(draw, 60, TILES)]
+
+    def answer() -> tuple[int, float]:
+        worked = _worked(work).compute_sets[0].cycles_per_tile
+        return int(worked.argmax()), round(1 - float(worked.mean() / worked.max()), 3)
+
+    asks = (
+        f"{TILES} tiles work for {', '.join(map(str, work))} cycles. Which of them finishes last, counted from 0, and which "
+        "share of all tile-time is waiting?"
+    )
+    return Drawn(asks, answer)
+
+
+SLOW_TILE = (Part("", "times as long"),)
+WAITING = (Part("tile", whole=True, low=0, high=TILES - 1), Part("waiting share", low=0, high=1))
+LATER = (
+    Later(
+        "01.0 again",
+        "one slow tile among many",
+        SLOW_TILE,
+        "how many tiles wait plays no part: the slowest rules.",
+        _one_slow_tile,
+    ),
+    Later(
+        "01.3 again",
+        "the last tile, and the share of waiting",
+        WAITING,
+        "1 - mean / max: what is not average is waiting.",
+        _last_and_waiting,
+    ),
+)
+
 LESSON = Lesson(
     "01",
     "Bulk synchronous parallel",
@@ -529,7 +632,7 @@ LESSON = Lesson(
         Question(
             "01.0",
             "One slow tile",
-            (Part("", "times as long"),),
+            SLOW_TILE,
             "the work is over when the slowest tile's is. The other twelve wait for it, and how little they had plays no part.",
         ),
         Exercise(
@@ -544,6 +647,13 @@ LESSON = Lesson(
                 "rounded up. The exchange ends with its slowest tile. Add the three.",
             ),
             "ask your function: how much longer may tile 4 work before the superstep takes longer? That much is free.",
+            decoys=(
+                ("return sync + exchange + sum(work)", "return sync + exchange + max(work)"),
+                (
+                    "exchange = max(-(-(came + went) // 4) for came, went in zip(bytes_in, bytes_out, strict=True))",
+                    "exchange = max(-(-max(came, went) // 4) for came, went in zip(bytes_in, bytes_out, strict=True))",
+                ),
+            ),
         ),
         Exercise(
             "01.2",
@@ -558,11 +668,17 @@ LESSON = Lesson(
             ),
             "longest first is never more than a third above the best (Graham, 1969). A heap finds the emptiest tile sooner "
             "than load.index(min(load)): heapq has one.",
+            decoys=(
+                ("for job in range(len(jobs)):", "for job in sorted(range(len(jobs)), key=lambda job: -jobs[job]):"),
+                ("load[tile] += 1", "load[tile] += jobs[job]"),
+            ),
         ),
-        Question("01.3", "The last tile, and the share of waiting", (
-            Part("tile", whole=True, low=0, high=TILES - 1),
-            Part("waiting share", low=0, high=1),
-        ), "the last tile is the one with the most work. Each other waits for what it has less than that one."),
+        Question(
+            "01.3",
+            "The last tile, and the share of waiting",
+            WAITING,
+            "the last tile is the one with the most work. Each other waits for what it has less than that one.",
+        ),
         Exercise(
             "01.3",
             "The share of waiting, worked out",
@@ -575,6 +691,13 @@ LESSON = Lesson(
             ),
             "1 - mean(work) / max(work) is the same, and says it shorter: what is not average is waiting.",
             SHARE,
+            decoys=(
+                ("slowest = sum(work)", "slowest = max(work)"),
+                (
+                    "return sum(work) / (len(work) * slowest) if slowest else 0",
+                    "return 1 - sum(work) / (len(work) * slowest) if slowest else 0",
+                ),
+            ),
         ),
         Exercise(
             "01.4",
@@ -588,6 +711,16 @@ LESSON = Lesson(
             ),
             "flipped may stand in either compute set. Where would you put it if flipping took long? Beside what takes long "
             "too.",
+            decoys=(
+                (
+                    "place(graph, first, Pair, pairs, left=doubled, right=neighbours(doubled))",
+                    "place(graph, second, Pair, pairs, left=doubled, right=neighbours(doubled))",
+                ),
+                (
+                    "place(graph, second, Pair, pairs, left=readings, right=neighbours(readings))",
+                    "place(graph, second, Pair, pairs, left=doubled, right=neighbours(doubled))",
+                ),
+            ),
         ),
         Exercise(
             "01.5",
@@ -604,4 +737,5 @@ LESSON = Lesson(
             "elements to one vertex. Which is the cheapest here?",
         ),
     ),
-)  # fmt: skip
+    LATER,
+)

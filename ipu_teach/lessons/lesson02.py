@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -9,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ipu_teach import FLOAT, INT, DataStream, Engine, Graph, Tensor
-from ipu_teach.errors import InvalidTileMappingError, StreamConnectionError, UninitialisedReadError, counted
+from ipu_teach.errors import DeviceValueError, InvalidTileMappingError, StreamConnectionError, UninitialisedReadError, counted
 from ipu_teach.lessons.bound import Bound
-from ipu_teach.lessons.exercise import Exercise, Lesson, Part, Question
+from ipu_teach.lessons.exercise import Drawn, Exercise, Later, Lesson, Part, Question
 from ipu_teach.lessons.judging import (
     KEEP_WIDE,
     ROUNDED,
@@ -199,12 +200,15 @@ def _wrong_sums(tried: str, program: Program, values: Any, came: Any, again: Cal
             )
         elif not fetched:
             why, advice = "nothing in the program fetches a number.", "begin a round with Copy(numbers, number)."
-        elif not loops and len(came) == 1:
+        elif not loops and len(came) == 1 and came[0] == right[0]:
             why = "the program does one round, and nothing in it repeats: somebody would have to call run again and again."
             advice = "put the round into Repeat(count, …)."
         elif len(came) == 1 and came[0] == right[-1]:
             why = "only the last sum came: the Copy into sums stands after the loop, and not in it."
             advice = "put it into the round, after the addition."
+            if not loops:
+                why = "only the last sum came: a Python loop wrote the rounds down, and the Copy into sums stands after it."
+                advice = "write one round down, with its Copy into sums, and say Repeat(count, round)."
         elif len(came) == count - 1 and not difference(came, right[:-1]):
             why, advice = "what came is right, and the last round is missing.", "repeat it count times."
         return NotYet(tried, f"{len(came)} of {counted(count, 'sum')}", why=why, next_step=advice)
@@ -312,7 +316,17 @@ def _countdown(answer: Callable[..., Any]) -> Passed:
         graph.create_host_write(f"write {name}", tensor)
         graph.create_host_read(f"read {name}", tensor)
     tried = "a countdown"
-    program = program_of(answer, tried, graph, left, ticks)
+    try:
+        program = program_of(answer, tried, graph, left, ticks)
+    except Broken as broken:
+        device = isinstance(broken.error, DeviceValueError)
+        looked = device and re.search(r"in (a condition|tensor [!=<>]=?)[: ]", " ".join(str(broken.error).split()))
+        if not looked:
+            raise
+        why = "Python would look once, while the program is written. left gets its number later, and only the device sees it."
+        advice = "let the device look before each round: RepeatWhileTrue(condition, left, round)."
+        line = dict(broken.rows).get("line", "")
+        raise NotYet(tried, f"left was looked at by Python, in {line}" if line else "", "", why, advice) from None
     _guard(graph, program)
     engine = loaded(graph, program, tried)
     rounds = [0]
@@ -463,6 +477,42 @@ def _fired(answer: Callable[..., Any], mapped: bool, written: bool, tried: str) 
     return None
 
 
+# --- asked again ------------------------------------------------------------------------------------------------------
+
+
+def _transposed(draw: np.random.Generator) -> Drawn:
+    rows, columns = (int(n) for n in draw.choice(range(3, TILES), 2, replace=False))
+
+    def answer() -> tuple[int]:
+        graph = graph_of()
+        a, b = graph.add_variable(FLOAT, (rows, columns), "a"), graph.add_variable(FLOAT, (columns, rows), "b")
+        for tensor in (a, b):
+            for row in range(len(tensor)):
+                graph.set_tile_mapping(tensor[row], row)
+        graph.set_initial_value(a, 1)
+        engine = loaded(graph, Copy(a.transpose(), b), "the question")
+        engine.run()
+        received, _ = engine.report.exchange_bytes_per_tile
+        return (int(received.sum()),)
+
+    asks = (
+        f"a is a FLOAT matrix of {rows} rows and {columns} columns, with row i on tile i. b has {columns} rows and {rows} "
+        "columns, and its row i lies on tile i too. How many bytes travel between tiles in Copy(a.transpose(), b)?"
+    )
+    return Drawn(asks, answer)
+
+
+BYTES = (Part("", "bytes", whole=True),)
+LATER = (
+    Later(
+        "02.0 again",
+        "what a transpose moves, once it is copied",
+        BYTES,
+        "the view costs nothing, its use does: element (i, j) goes from tile i to tile j, and stays where i is j.",
+        _transposed,
+    ),
+)
+
 LESSON = Lesson(
     "02",
     "Variables, mapping, programs",
@@ -471,7 +521,7 @@ LESSON = Lesson(
         Question(
             "02.0",
             "What a transpose moves",
-            (Part("", "bytes", whole=True),),
+            BYTES,
             "a view says in which order to look at what lies there already. Nothing runs, so nothing is sent.",
         ),
         Exercise(
@@ -486,6 +536,10 @@ LESSON = Lesson(
                 "the end must not pass tensor.num_elements. tensor.flatten()[begin:end] is the part to map.",
             ),
             "the library also keeps 128 bytes together on a tile. When does that help, and what does it cost a short variable?",
+            decoys=(
+                ("grains = tensor.num_elements // grain", "grains = -(-tensor.num_elements // grain)"),
+                ("begin = tile * grain", "begin = tile * grains // tiles * grain"),
+            ),
         ),
         Exercise(
             "02.2",
@@ -499,6 +553,11 @@ LESSON = Lesson(
                 "need a tile. Repeat(count, round) is what to return.",
             ),
             "each round waits for the host twice. What if it took 8 numbers at a time, and summed them on the device?",
+            decoys=(
+                ("one_round.add(Copy(number, sums))", "one_round.add(Copy(total, sums))"),
+                ("return Repeat(count + 1, one_round)", "return Repeat(count, one_round)"),
+                ("return one_round", "return Repeat(count, one_round)"),
+            ),
         ),
         Exercise(
             "02.3",
@@ -529,6 +588,10 @@ LESSON = Lesson(
             ),
             "RepeatWhileFalse would do too, with a test in its condition: popops.eq of left and 0. That is one more compute "
             "set in each round.",
+            decoys=(
+                ("popops.add_in_place(graph, left, 1, tick)", "popops.sub_in_place(graph, left, 1, tick)"),
+                ("return Repeat(10, tick)", "return RepeatWhileTrue(Sequence(), left, tick)"),
+            ),
         ),
         Exercise(
             "02.5",
@@ -542,6 +605,11 @@ LESSON = Lesson(
             ),
             "the first error needs no run: mappings are known when the engine is made. The second does. Which others come "
             "early?",
+            decoys=(
+                ("graph.set_initial_value(target, values)", "graph.set_initial_value(source, values)"),
+                ("return Copy(source.reverse(), target)", "return Copy(source, target)"),
+            ),
         ),
     ),
+    LATER,
 )

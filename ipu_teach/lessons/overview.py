@@ -7,14 +7,14 @@ from html import escape
 
 from ipu_teach.errors import UnknownExerciseError, counted, shown
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.lessons.exercise import Lesson, Question, catalogue
+from ipu_teach.lessons.exercise import Lesson, Question, asked_again_in, catalogue
 from ipu_teach.lessons.panel import FRAME, LABEL, VALUE
 from ipu_teach.lessons.state import Record, learned
 
 HEADS = ("exercise", "about", "done", "attempts", "hints")
 OPEN = "–"
 PREDICTED = "✓ predicted"
-SIGNS = {"solved": "✓ solved", "given": "→ given", "not yet": "✗ not yet"}
+SIGNS = {"solved": "✓ solved", "with help": "✓ with help", "given": "→ given", "not yet": "✗ not yet"}
 
 
 @dataclass(frozen=True, repr=False)
@@ -50,16 +50,20 @@ def progress(lesson: str | int | None = None) -> Overview:
             next:  there are some for the lessons {numbers}.""")
     records = learned().records()
     rows, states = [], []
-    for item in (item for known in chosen for item in known.items):
+    again = [item for known in chosen for item in asked_again_in(known)]
+    for item in [item for known in chosen for item in known.items] + again:
         record = records.get(item.name, {})
         state = _prediction(record) if isinstance(item, Question) else str(record.get("state", OPEN))
         states += [] if isinstance(item, Question) else [state]
         counts = ("", "") if isinstance(item, Question) else (_count(record, "attempts"), _count(record, "hints"))
         rows.append((item.name, item.title, SIGNS.get(state, state), *counts))
-    solved, handed = states.count("solved"), states.count("given")
-    made, asked = sum(row[2] == PREDICTED for row in rows), len(rows) - len(states)
-    caption = f"{solved} of {counted(len(states), 'exercise')} solved" + (f", {handed} given" if handed else "")
+    solved, helped, handed = (states.count(state) for state in ("solved", "with help", "given"))
+    remade = sum(row[2] == PREDICTED for row in rows[len(rows) - len(again) :])
+    made, asked = sum(row[2] == PREDICTED for row in rows) - remade, len(rows) - len(states) - len(again)
+    caption = f"{solved} of {counted(len(states), 'exercise')} solved"
+    caption += (f", {helped} with help" if helped else "") + (f", {handed} given" if handed else "")
     caption += f"; {made} of {counted(asked, 'prediction')} made" if asked else ""
+    caption += f"; {remade} of {len(again)} asked again" if again else ""
     return Overview(caption, tuple(rows))
 
 

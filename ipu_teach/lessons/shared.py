@@ -68,7 +68,7 @@ def _code(answer: Any) -> str | None:
         return repr(answer)
     try:
         return ast.unparse(ast.parse(dedent(inspect.getsource(answer))))
-    except (OSError, TypeError, SyntaxError):
+    except Exception:  # no file, no text of its own, or nothing that Python reads alone
         return None
 
 

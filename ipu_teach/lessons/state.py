@@ -4,8 +4,8 @@ Each change reads the file anew, changes one record and writes the whole file in
 what a newer version put in stays in. A damaged file is set aside and a new one begun. Where nothing can be written, the
 changes are kept in memory and tried again with the next.
 
-A record holds `state` ("solved", "given", "not yet"), `attempts`, `kinds` (how many verdicts of each kind), `hints` and
-`prediction`.
+A record holds `state` ("solved", "with help", "given", "not yet"), `attempts`, `kinds` (how many verdicts of each kind),
+`hints` and `prediction`.
 """
 
 from __future__ import annotations

@@ -3,8 +3,9 @@
 The watch is a thread that has the main thread raise an exception, by a call that CPython makes between two of its own
 (`Py_AddPendingCall`): no signals, so that it is the same on every system. (It was tried on Linux; on macOS and Windows it was
 not.) Python's code meets the exception at its next turn or call, and so do the engine's loops, compiled ones too. A call into
-C goes on until it returns. One that holds the interpreter all the while, as `sum(range(10**15))` does, keeps the watch waiting
-too: only a restart of the kernel ends it.
+C goes on until it returns, or until somebody interrupts the kernel, which the watch then suggests: `time.sleep(99)`, a lock
+that nobody lets go. One that holds the interpreter all the while, as `sum(range(10**15))` does, keeps the watch waiting too,
+and only a restart of the kernel ends it.
 """
 
 from __future__ import annotations
@@ -177,13 +178,25 @@ _bindings = Bindings()
 
 @contextmanager
 def as_it_was() -> Iterator[None]:
-    """Put back what is rebound meanwhile in numpy, in the kit and in Python's builtins."""
+    """Put back what is rebound meanwhile in numpy, in the kit and in builtins; exit() ends an answer, not the kernel."""
     _bindings.note()
+    get_shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
+    of_shell = vars(shell) if (shell := get_shell()) else {}
+    ask_exit = of_shell.get("ask_exit")
     try:
+        of_shell["ask_exit"] = _leave  # which a notebook's own exit() calls, and goes on
         yield
     finally:
+        if ask_exit is None:
+            of_shell.pop("ask_exit", None)
+        else:
+            of_shell["ask_exit"] = ask_exit
         _bindings.meanwhile = {}
         _bindings.put_back()
+
+
+def _leave() -> None:
+    raise SystemExit
 
 
 @contextmanager

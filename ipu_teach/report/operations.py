@@ -8,7 +8,7 @@ several IPUs, which work at the same time: those add up to the sum of all steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ import numpy as np
 from ipu_teach.cost.memory import control_code_bytes, exchange_code_bytes
 from ipu_teach.report.profile import Profile, VertexFacts
 from ipu_teach.report.table import Table
+from ipu_teach.types import Array
 
 if TYPE_CHECKING:
     from ipu_teach.report.report import Report
@@ -88,16 +89,14 @@ def _around(profile: Profile) -> dict[int, str]:
     return found
 
 
-def _operation(report: Report, name: str, numbers: list[int], codes: dict[int, int]) -> Operation:
+def _operation(report: Report, name: str, numbers: list[int], codes: Counter[int]) -> Operation:
     profile, target = report.profile, report.target
     runs = report.executions
     costs = [(int(runs[n]), profile.cost(n)) for n in numbers]
     parts = _parts(profile, *numbers)
     flops = [int(runs[n]) * p.flops if p.flops >= 0 else -1 for n in numbers for p in _parts(profile, n)]
-    code = sum(codes.pop(c, 0) for c in _sets(profile, numbers)) * target.vertex_code_bytes
-    moved = [(n, t) for n, cost in costs for t in cost.exchange]
-    own = [n for n in numbers if n in profile.own_steps]  # the code is there once, however often it was measured
-    for n in own:
+    code = sum(codes.pop(n, 0) for n in numbers) * target.vertex_code_bytes
+    for n in (n for n in numbers if n in profile.own_steps):  # the code is there once, however often it was measured
         exchange, step = profile.cost(n).exchange, profile.steps[n]
         tiles = [np.arange(a, a + count) for p in _parts(profile, n) for a, count in p.tiles]
         code += int(control_code_bytes(exchange, tiles, step.to_device is not None, target).sum())
@@ -111,7 +110,7 @@ def _operation(report: Report, name: str, numbers: list[int], codes: dict[int, i
         sum(n * cost.cycles for n, cost in costs),
         sum(n * cost.compute_duration for n, cost in costs),
         sum(n * cost.exchange_duration for n, cost in costs),
-        sum(n * t.total for n, t in moved),
+        sum(n * t.total for n, cost in costs for t in cost.exchange),
         -1 if min(flops, default=0) < 0 else sum(flops),
         int(code),
         lines[0] if lines else "",
@@ -120,24 +119,24 @@ def _operation(report: Report, name: str, numbers: list[int], codes: dict[int, i
 
 def _parts(profile: Profile, *numbers: int) -> list[VertexFacts]:
     """The vertices that some steps execute."""
-    return [part for c in _sets(profile, numbers) for part in profile.compute_sets[c].parts]
+    sets = dict.fromkeys(profile.steps[n].compute_set for n in numbers if profile.steps[n].compute_set >= 0)
+    return [part for number in sets for part in profile.compute_sets[number].parts]
 
 
-def _sets(profile: Profile, numbers: Sequence[int]) -> Iterator[int]:
-    return iter(dict.fromkeys(profile.steps[n].compute_set for n in numbers if profile.steps[n].compute_set >= 0))
-
-
-def _vertex_code(profile: Profile) -> dict[int, int]:
-    """For each compute set on how many tiles, codelet by codelet, it is the first to need code there."""
-    seen: dict[int, np.ndarray[tuple[int], np.dtype[np.bool_]]] = {}
-    found = {}
-    first = list(dict.fromkeys(s.compute_set for s in profile.steps if s.compute_set >= 0))
-    for number in [*first, *(n for n in range(len(profile.compute_sets)) if n not in set(first))]:
-        found[number] = 0
-        for part in profile.compute_sets[number].parts:
-            there = seen.setdefault(part.codelet, np.zeros(profile.target.num_tiles, bool))
-            before = int(there.sum())
-            for tile, count in part.tiles:
-                there[tile : tile + count] = True
-            found[number] += int(there.sum()) - before
+def _vertex_code(profile: Profile) -> Counter[int]:
+    """For each step on how many tiles it is the first to need code there, codelet by codelet, and that of copy vertices for
+    what lies side by side and for pieces. -1: compute sets that no program executes."""
+    seen: defaultdict[object, Array] = defaultdict(lambda: np.zeros(profile.target.num_tiles, bool))
+    found, needed = Counter[int](), list[tuple[object, Array]]()
+    executed = [(number, profile.steps[number].compute_set) for number in sorted(profile.own_steps)]
+    for number, which in (*executed, *((-1, which) for which in range(len(profile.compute_sets)))):
+        needed = [
+            ("copy", np.array((t.pieces == 1, t.pieces > 1))) for t in (profile.cost(number).exchange if number >= 0 else ())
+        ]
+        for part in profile.compute_sets[which].parts if which >= 0 else ():
+            tiles = np.concatenate([np.arange(first, first + count) for first, count in part.tiles])
+            needed.append((part.codelet, np.isin(np.arange(profile.target.num_tiles), tiles)))
+        for kind, here in needed:
+            found[number] += int((here & ~seen[kind]).sum())
+            seen[kind] = seen[kind] | here
     return found

@@ -9,7 +9,7 @@ Of several IPUs a frame shows what one of them does in a superstep by itself, or
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -54,22 +54,26 @@ SIDE = 264.0  # of the square that holds the tiles
 LANES_X = 340.0
 OVERLAP = (
     "IPUs work at the same time: between transfers of all each goes through its own supersteps, which stand here one after the "
-    "other, so that their times add up to more than the {:,} cycles of the run. show.timeline(report) has them by time."
+    "other, so that all of them together take more than the {:,} cycles of the run. show.timeline(report) has them by time."
 )
 NO_TIME = """show.bsp() was given a run that takes no modelled time.
     next:  run a program that copies or computes."""
 
 
-def bsp(report: Report, other: Report | None = None, *, why: Why | None = None) -> View:
+def bsp(report: Report, other: Report | None = None, *, paired: bool = False, why: Why | None = None) -> View:
     """The run in `report` as an animation of its supersteps; with `other`, two runs above each other on one axis of time.
 
     Every number in it is modelled. A run of more than 3,000 phases, or of two runs more than 500 supersteps of each, is shown
     up to there, a machine of more than 4,096 tiles with several tiles to a cell, and so is one whose scene would be larger
-    than 150 kB; the view says so. `why`: a chain of causes, `report.why(…)`, whose tiles get one colour. Raises
-    `InvalidOptionError` for something that is no report or has no step in it.
+    than 150 kB; the view says so. `paired`: of two runs each tile's two lanes stand below each other. `why`: a chain of
+    causes, `report.why(…)`, whose tiles get one colour. Raises `InvalidOptionError` for something that is no report or has no
+    step in it, and for pairs without a second run on as many tiles.
     """
+    if paired and (other is None or checked(report, "bsp").target.num_tiles != checked(other, "bsp").target.num_tiles):
+        raise InvalidOptionError("""show.bsp() was asked for lanes in pairs, without a second run on as many tiles.
+            next:  give it two such runs, or leave out paired=True.""")
     if other is not None:
-        return because(View(_two([_made(report, 1), _made(other, 1)])), report, why)
+        return because(View(_two([_made(report, 1), _made(other, 1)], paired)), report, why)
     each = -(-checked(report, "bsp").target.num_tiles // MOST_CELLS)
     while True:
         scene = linked(_made(report, each).scene(), report, ("tiles", "lanes"))
@@ -85,15 +89,16 @@ def _made(report: Report, each: int) -> _Maker:
     return _Maker(report, steps, each)
 
 
-def _two(makers: list[_Maker]) -> Scene:
-    """Two runs as tapes on one axis, a frame for each superstep, first those of one."""
+def _two(makers: list[_Maker], paired: bool) -> Scene:
+    """Two runs as tapes on one axis, a frame for each superstep, first those of one. `paired`: the tapes are in one place,
+    where each has every other lane."""
     span = max(maker.report.total_cycles for maker in makers)
     stills: list[Still] = []
     drawings: list[Drawing] = []
     frames: list[int] = []
-    marks, notes, rows, y = [], [], [], 34.0
+    marks, notes, rows, y, names = list[Tape](), [], [], 34.0, ("first report", "second report")
     for which, maker in enumerate(makers):
-        name, report = ("first report", "second report")[which], maker.report
+        name, report = names[which], maker.report
         first_still, run = len(stills), min(MOST_OF_TWO, len(report.step_numbers))
         found, which_stretch = stretches(report, run)
         for stretch in found:
@@ -101,9 +106,11 @@ def _two(makers: list[_Maker]) -> Scene:
             busy = [p.busy for p in phases if p.kind == COMPUTE and p.busy is not None]
             values = {"busy": maker.in_lanes(np.sum(busy, axis=0))} if busy else {}
             group = "superstep" if len(stretch.parts) == 1 else "stretch"
-            say = f"{maker.lane_name} {{i}} of the {name}" + (
-                f": {{busy}} modelled cycles of compute in this {group}" * bool(busy)
-            )
+            drawing, lane = maker.by_tile.drawing(report, stretch, CODE, WAIT), f"{maker.lane_name} {{i}} of the {name}"
+            if paired:
+                drawing, lane = _every_other(drawing, which, maker.lanes), f"{maker.lane_name} {{label}}"
+                values = {key: _spread(v, which, maker.lanes, -1) for key, v in values.items()}
+            say = lane + f": {{busy}} modelled cycles of compute in this {group}" * bool(busy)
             note = ", ".join(f"{p.kind} {number(p.cycles)}" for p in phases)
             code = CODE[max(phases, key=lambda p: p.cycles).kind] if phases else 0
             lanes = {name: (len(drawings), 0.0, stretch.cycles)}
@@ -121,11 +128,11 @@ def _two(makers: list[_Maker]) -> Scene:
                     stretch.cycles,
                     True,
                     lanes=lanes,
-                    about={name: (say, values)},
-                    say=f"{maker.lane_name} {{i}}",
+                    about=dict.fromkeys(names if paired else (name,), (say, values)),
+                    say=lane,
                 )
             )
-            drawings.append(maker.by_tile.drawing(report, stretch, CODE, WAIT))
+            drawings.append(drawing)
         frames += (first_still + which_stretch).tolist()
         if run < report.num_steps:
             notes.append(f"Of the {name} the picture shows the first {run:,} of {report.num_steps:,} supersteps.")
@@ -134,8 +141,16 @@ def _two(makers: list[_Maker]) -> Scene:
         )
         high = max(80.0, min(180.0, 14.0 * maker.lanes))
         labels, ends = ((), maker.ends) if maker.is_sorted else (tuple(f"{t}" for t in range(maker.lanes)), ())
-        marks.append(Tape(name, heading, 64, y, 640, high, maker.lanes, labels, span, ends))
-        y += high + 36
+        if paired:
+            labels, high = (
+                tuple(f"{t} {one}" for t in range(maker.lanes) for one in "ab"),
+                max(80.0, min(360.0, 28.0 * maker.lanes)),
+            )
+            marks = [replace(tape, heading="") for tape in marks]
+            totals = (f"{'ab'[i]}, the {names[i]}, {number(makers[i].report.total_cycles)}" for i in range(2))
+            heading = f"{' and '.join(totals)} modelled cycles on {counted(report.target.num_tiles, 'tile')}"
+        marks.append(Tape(name, heading, 64, y, 640, high, len(labels) if paired else maker.lanes, labels, span, ends))
+        y += (high + 36) * (not paired or which)
         if maker.is_sorted:
             notes.append(sorted_lanes(maker.lanes, report.target.num_tiles, report.target.num_ipus))
         rows += [(name, *row) for row in maker.table(list(CODE))[1]]
@@ -425,6 +440,21 @@ class _Maker:
             bytes_ = sum(int(t.received[self.own(step.part.ipu)].sum()) for t in step.exchange)
             rows.append((step.kind, step.name, f"{step.runs:,}", *map(number, cycles), f"{bytes_:,}", slowest))
         return ("kind", "name", "runs", *(f"{k} cycles" for k in kinds), "bytes received", "slowest tile"), tuple(rows)
+
+
+def _spread(values: int | float | Array, which: int, lanes: int, other: float) -> Array:
+    """int64[2 lanes]: the values in every other lane, and `other` in those between."""
+    found = np.full((lanes, 2), other, np.int64)
+    found[:, which] = values
+    return found.reshape(-1)
+
+
+def _every_other(drawing: Drawing, which: int, lanes: int) -> Drawing:
+    """The same in every other lane; those between are empty."""
+    bars = (
+        replace(b, start=_spread(b.start, which, lanes, b.end), length=_spread(b.length, which, lanes, 0)) for b in drawing.bars
+    )
+    return replace(drawing, bars=tuple(bars))
 
 
 def _of_host(step: _Step) -> Drawing:

@@ -339,7 +339,7 @@ def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Sha
     if sum(1 + (bar.rest >= 0) for _, d in run for bar in d.bars) * mark.count <= MOST_PIECES:
         yield from _tape_boxes(mark, run, before, scale)
     else:
-        yield _tape_raster(mark, run, before, scale, len(scene.codes))
+        yield from _tape_raster(mark, run, before, scale, len(scene.codes))
     yield from _lane_labels(mark)
     for words, y in zip(mark.ends, (mark.y + 9, mark.y + mark.height - 1), strict=False):
         yield Words(mark.x - 5, y, words, 11, "end", "soft")
@@ -381,7 +381,7 @@ def _lane_boxes(
         yield Line(((mark.x, y), (mark.x + mark.width, y)), 2 * gap, "paper")
 
 
-def _tape_raster(mark: Tape, run: list[tuple[int, Drawing]], before: Array, scale: float, codes: int) -> Raster:
+def _tape_raster(mark: Tape, run: list[tuple[int, Drawing]], before: Array, scale: float, codes: int) -> Iterator[Shape]:
     """Of a run too long to draw bar by bar; every lane has the shares of its whole run."""
     first, last = run[0][0], run[-1][0] + 1
     wide = before[last] * scale
@@ -397,7 +397,12 @@ def _tape_raster(mark: Tape, run: list[tuple[int, Drawing]], before: Array, scal
         if id(drawing) not in made:
             made[id(drawing)] = _spent(drawing, mark.count, codes, np.array([np.inf]))[:, :, 0]
         total += made[id(drawing)]
-    return Raster(mark.x, mark.y, wide, mark.height, pixels_in_turn(np.diff(spent, axis=2)))
+    pixels, pitch = pixels_in_turn(np.diff(spent, axis=2)), mark.height / mark.count
+    if total.sum(axis=1).all():
+        yield Raster(mark.x, mark.y, wide, mark.height, pixels)
+        return
+    for lane in np.flatnonzero(total.sum(axis=1)).tolist():  # the others are those of another tape
+        yield Raster(mark.x, mark.y + lane * pitch, wide, pitch, pixels[lane : lane + 1])
 
 
 def _spent(drawing: Drawing, count: int, codes: int, until: Array) -> Array:

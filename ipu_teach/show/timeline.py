@@ -75,6 +75,7 @@ class _Maker:
         self.numbers = np.unique(report.step_numbers[:steps])
         self.stretches, self.which = stretches(report, steps)
         self.walk = Walk(report, steps)
+        self._codes: dict[tuple[int, int | None], int] = {}
 
     def scene(self) -> Scene:
         cycles = np.array([stretch.cycles for stretch in self.stretches])
@@ -153,8 +154,10 @@ class _Maker:
 
     def _code(self, step: int, ipu: int | None = None) -> int:
         """The colour of a step: that of its longest phase."""
-        phases = self.report.phases(step, ipu)
-        return CODE[max(phases, key=lambda p: p.cycles).kind] if phases else REST
+        if (step, ipu) not in self._codes:
+            phases = self.report.phases(step, ipu)
+            self._codes[step, ipu] = CODE[max(phases, key=lambda p: p.cycles).kind] if phases else REST
+        return self._codes[step, ipu]
 
     def _still(self, place: int, texts: dict[str, int]) -> Still:
         stretch = self.stretches[place]

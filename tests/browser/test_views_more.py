@@ -10,6 +10,7 @@ from typing import Any
 import nbformat
 import numpy as np
 import pytest
+from test_overlap import uneven as two_ipus
 
 from ipu_teach import show
 from ipu_teach.show.scene import Curve, Flame, Lanes, Matrix, Stack, Tape, Tree, number
@@ -160,6 +161,23 @@ def test_the_blocks_of_a_tile_one_by_one(page: Any, opened: Opener) -> None:
         press(page, "ArrowDown")
         cycles, start, end = number(block.cycles), number(block.cycles_from), number(block.cycles_to)
         assert said(page) == f"{block.name}: {cycles} modelled cycles, from {start} to {end}."
+
+
+def test_the_rows_of_two_ipus_say_what_each_does_and_for_which_it_waits(page: Any, opened: Opener) -> None:
+    opened(show.timeline(two_ipus()))
+    assert "the IPUs, each with its steps" in words(page)
+    told = []
+    for _ in range(3):
+        press(page, "ArrowDown")
+        told.append(said(page))
+    assert told == [
+        "IPU 0: quick: 160 modelled cycles, from 0 to 160.",
+        "IPU 1: slow: 400 modelled cycles, from 0 to 400.",
+        "IPU 0 waits for IPU 1: 240 modelled cycles, from 160 to 400.",
+    ]
+    assert status(page).startswith("Stretch 3 of 5. ")
+    assert page.get_by_role("button", name="This stretch").is_visible()
+    assert "z shows one stretch" in (page.locator(".ipu-live").get_attribute("aria-label") or "")
 
 
 # --- memory -----------------------------------------------------------------------------------------------------------
@@ -525,6 +543,18 @@ def test_a_tile_plays_through_its_steps(page: Any, opened: Opener) -> None:
     point(canvas, tree.x + 40, tree.y + tree.pitch / 2, "click")  # folds the first codelet
     assert said(page).endswith("; folded, 1 below.")
     assert words(page).count(tree.labels[1]) == tree.labels.count(tree.labels[1]) - 1
+
+
+def test_lanes_in_pairs_say_whose_they_are(page: Any, opened: Opener) -> None:
+    made = show.bsp(programs.uneven(repeats=1), programs.uneven(repeats=2), paired=True)
+    canvas = opened(made)
+    tape = made.scene.marks[0]
+    assert isinstance(tape, Tape)
+    busy = made.scene.stills[-1].about["first report"][1]["busy"].tolist()
+    for lane in (6, 7):  # the last superstep is one of the second run
+        point(canvas, tape.x + 20, tape.y + (lane + 0.5) * tape.height / tape.count)
+        spent = f"{busy[lane]:,}" if lane % 2 else "none"
+        assert said(page) == f"tile 3 {'ab'[lane % 2]}: {spent} modelled cycles of compute in this superstep"
 
 
 @pytest.mark.parametrize("width", [380, 1280])

@@ -33,6 +33,6 @@ def solution() -> Callable[[str], tuple[Any, ...]]:
     """The reference answers of an exercise, run among its lesson's definitions."""
 
     def answers(exercise: str) -> tuple[Any, ...]:
-        return desk._run_reference(exercise, dict(definitions(exercise[:2])))
+        return desk.run_reference(exercise, dict(definitions(exercise[:2])))
 
     return answers

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import builtins
+import os
+import signal
+import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +17,7 @@ from answers import Names
 
 import ipu_teach
 from ipu_teach import FLOAT, Graph
-from ipu_teach.lessons import check, judging, watching
+from ipu_teach.lessons import check, judging, share, watching
 from ipu_teach.lessons.judging import Kind
 from ipu_teach.lessons.state import learned
 from ipu_teach.program import Copy, Execute, Repeat, RepeatWhileTrue, Sequence
@@ -126,6 +130,15 @@ def test_an_odd_answer_gets_a_verdict(name: str, answer: Any, says: str) -> None
     assert "Traceback" not in repr(verdict) and verdict._repr_html_()
     assert name != "01.1" or says in " ".join(repr(verdict).split()), repr(verdict)
     assert learned().record(name)["attempts"] == 1
+
+
+def test_a_right_answer_whose_code_cannot_be_read_passes() -> None:
+    def answer(*given: Any) -> Any:
+        return right(*given)
+
+    answer.__wrapped__ = answer  # type: ignore[attr-defined]
+    assert check("01.1", answer)
+    assert "cannot be read" in repr(share("01.1"))
 
 
 def test_a_check_without_an_answer_gets_a_verdict() -> None:
@@ -277,6 +290,45 @@ def test_a_call_that_cannot_be_stopped_is_said(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(watching, "AGAIN", (0.05, 0.05))
     assert "it was stopped" in repr(check("01.1", lambda *_: time.sleep(1)))
     assert capsys.readouterr().out.count("Interrupt the kernel") == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends this process what an interruption by hand sends")
+def test_a_call_that_cannot_be_stopped_is_interrupted_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lock that nobody lets go: the interruption wakes it, and the check ends in its verdict."""
+    monkeypatch.setattr(judging, "LIMIT", 0.1)
+    monkeypatch.setattr(watching, "AGAIN", (0.05, 0.05))
+    lock = threading.Lock()
+    lock.acquire()
+    by_hand = threading.Timer(0.6, os.kill, (os.getpid(), signal.SIGINT))
+    by_hand.start()
+    begin = time.perf_counter()
+    assert "after 0.1 seconds it was stopped" in repr(check("01.1", lambda *_: lock.acquire()))
+    assert 0.5 < time.perf_counter() - begin < 8
+    by_hand.join()
+
+
+def test_hostile_answers_in_a_notebooks_own_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nbclient = pytest.importorskip("nbclient", reason="the extra lab is not installed")
+    nbformat = pytest.importorskip("nbformat", reason="the extra lab is not installed")
+    monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path))
+    cells = [
+        "import threading, time\nfrom ipu_teach.lessons import check, judging, share, watching\n"
+        "judging.LIMIT, watching.AGAIN = 0.3, (0.1, 0.1)",
+        "def turns(*_):\n    while True: pass\ncheck('01.1', turns)",
+        "def leaves(*_): exit()\ncheck('01.1', leaves)",
+        "def asks(*_): return input()\ncheck('01.1', asks)",
+        "def sleeps(*_): time.sleep(1)\ncheck('01.1', sleeps)",
+        "def right(work, i, o, sync): return sync + -(-max([*i, *o]) // 4) + max(work)\n"
+        "judging.LIMIT = 8\ncheck('01.1', right)",
+    ]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(source) for source in cells])
+    nbclient.NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
+    said = [" ".join(str(output) for output in cell.outputs) for cell in notebook.cells]
+    assert "after 0.3 seconds it was stopped" in said[1] and "after 0.3 seconds it was stopped" in said[4]
+    assert "exit() ends a program; an answer ends with `return`." in said[2]
+    assert "01.1 The time of a superstep: " in said[3] and "passed" not in said[3]
+    assert "Interrupt the kernel" in said[4] and "passed" in said[5]
+    assert not any(output.output_type == "error" for cell in notebook.cells for output in cell.outputs)
 
 
 def test_no_exception_comes_late() -> None:

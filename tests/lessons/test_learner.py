@@ -284,6 +284,14 @@ def test_formulas_are_plain_text_that_reads_offline(path: Path) -> None:
             assert not re.search(r"\$|\\\(|\\\[|\\[a-z]+\{", source_of(cell)), cell["id"]
 
 
+@pytest.mark.parametrize("path", [target for _, target in PAIRS], ids=lambda path: path.stem)
+def test_no_line_runs_out_of_its_cell(path: Path) -> None:
+    """104 characters are what a cell of JupyterLab shows in a window of 1,280 pixels."""
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    lines = [line for cell in cells if cell["cell_type"] == "code" for line in source_of(cell).splitlines()]
+    assert [line for line in lines if len(line) > 104] == []
+
+
 def names_of_answers(call: str) -> set[str]:
     tree = ast.parse(call)
     return {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - {"check"}

@@ -2,8 +2,8 @@
 
 NAME.js.gz is what the page of a view NAME needs: layout.js, link.js, player.js, what it shares with few others and its own
 NAME.js, without comments and needless spaces, compressed together. Views without a script of their own take player.js.gz, the
-widget's own part is widget.js.gz. Compressors differ from build to build, so what they made is kept: equal views are equal
-bytes everywhere.
+widget's own part is widget.js.gz, and puzzle.js.gz is that of the lessons' puzzles. Compressors differ from build to build, so
+what they made is kept: equal views are equal bytes everywhere.
 With `--check` nothing is written, and the exit status is 1 if one is old.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SHARED = ("layout.js", "link.js", "player.js")  # what every page has
-ALONE = ("widget.js",)
+ALONE = ("widget.js", "puzzle.js")
 ALSO = {  # by file: who needs it
     "tape.js": ("bsp.js", "balance.js"),
     "board.js": ("run.js",),

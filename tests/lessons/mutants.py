@@ -1,0 +1,237 @@
+"""Damages every reference answer in small ways and tries each with its check: none may pass that changes what was asked.
+
+    python3 run.py mutants [01.2 07.4 …]
+
+prints what survives, with the reason where one is known, and ends with 1 where none is. The tests do the same.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from copy import deepcopy
+from typing import Any
+
+OPERATORS = {
+    ast.Add: (ast.Sub,), ast.Sub: (ast.Add,), ast.Mult: (ast.Add,), ast.FloorDiv: (ast.Div,), ast.Div: (ast.Mult,),
+    ast.Mod: (ast.FloorDiv,), ast.MatMult: (ast.Mult,),
+}  # fmt: skip
+BOUNDS = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq}
+TURNED = (ast.Sub, ast.Div, ast.FloorDiv, ast.Mod, ast.MatMult)  # operators whose operands have an order
+NAMES = {"max": "min", "RepeatWhileTrue": "RepeatWhileFalse", "add_in_place": "sub_in_place", "SUCCESS": "NOT_AVAILABLE"}
+NAMES |= {other: name for name, other in NAMES.items()}
+VIEWS = ("transpose", "flatten", "T")
+
+# What survives and may, by exercise: the line as it was damaged, and why it is no fault of the check.
+HARMLESS = {
+    "01.1": {
+        "exchange = max((-(-max(came, went) // 4) for came, went in zip(bytes_out, bytes_in, strict=True)))": "it takes "
+        "the larger of the two, whichever comes first",
+        "exchange = max((-(-max(came, went) // 4) for came, went in zip(bytes_in, bytes_out)))": "the lists are equally long",
+        "exchange = max((-(-max(came, went) // 4) for came, went in zip(bytes_in, bytes_out, strict=False)))": "the lists are "
+        "equally long",
+    },
+    "01.2": {
+        "load = [1] * tiles": "every tile begins with one cycle more",
+        "load = [-1] * tiles": "every tile begins with one cycle less",
+        "placed = [1] * len(jobs)": "all of it is written over",
+        "placed = [-1] * len(jobs)": "all of it is written over",
+    },
+    "01.4": {
+        "place(graph, first, Flip, flipped, x=readings)": "in a compute set nothing comes first",
+        "place(graph, second, Pair, pairs, left=doubled, right=neighbours(doubled))": "it is in its compute "
+        "set, whenever it was added",
+    },
+    "02.1": {
+        "end = min((tile + 2) * grains // tiles * grain, tensor.num_elements)": "the next tile takes back what is too much",
+        "end = max((tile + 1) * grains // tiles * grain, tensor.num_elements)": "the next tile takes back what is too much",
+        "graph.set_tile_mapping(flat[begin:end + 1], tile)": "the next tile takes back what is too much",
+        "for tile in range(tiles + 1):": "the last one begins at the end, so that nothing is left for it",
+        "if True:": "to map nothing is allowed",
+        "if begin <= end:": "to map nothing is allowed",
+    },
+    "02.2": {
+        "graph.set_tile_mapping(number, 1)": "another tile is as good",
+        "graph.set_tile_mapping(total, 1)": "another tile is as good",
+        "graph.set_tile_mapping(total, 0)": "the order of what is written into the graph is free",
+        "graph.set_initial_value(total, 0)": "the order of what is written into the graph is free",
+    },
+    "02.4": {"popops.add_in_place(graph, ticks, 1, tick)": "left and ticks do not need each other"},
+    "02.5": {
+        "graph.set_tile_mapping(target, 2)": "another tile is as good",
+        "graph.set_tile_mapping(target, 0)": "another tile is as good",
+        "graph.set_tile_mapping(source, 1)": "another tile is as good",
+    },
+    "04.1": {"if self.x[i] >= self.best:": "an equal number is as large"},
+    "04.2": {
+        "graph.set_tile_mapping(second, 0)": "the order of what is written into the graph is free",
+        "graph.set_tile_mapping(most, 1)": "the vertices are on their tile, and what they exchange is within the budget",
+        "most = graph.add_variable(FLOAT, (7,), 'most')": "nobody reads the seventh",
+    },
+    "04.3": {"graph.set_tile_mapping(vertex, i // TILES)": "any tile will do"},
+    "04.4": {
+        f"for row in ([0.5, {a}2.25, 0.75, 0.25, 3.5], [-7.5, {b}9.0, {c}3.25, {d}4.0]):": "these rows find all faults, too"
+        for a, b, c, d in (("", "-", "-", "-"), ("-", "", "-", "-"), ("-", "-", "", "-"), ("-", "-", "-", ""))
+    },
+    "04.5": {
+        f"once = {once}": "a cycle of twelve is near enough"
+        for once in ("6 + 1 + 1", "4 + 1 + 1", "5 + 2 + 1", "5 + 0 + 1", "5 + 1 + 2", "5 + 1 + 0")
+    },
+    "07.1": {
+        "powers = np.exp(scores + scores.max(axis=1, keepdims=True))": "softmax does not mind what is added to a row",
+        "powers = np.exp(scores - scores.min(axis=1, keepdims=True))": "softmax does not mind what is added to a row",
+        "powers = np.exp(scores - scores.max(keepdims=True))": "softmax does not mind what is added to a row",
+    },
+    "07.2": {"fetch = Sequence(Copy(digits, labels), Copy(pixels, images))": "images and labels do not need each other"},
+}
+
+
+def _plus(node: ast.expr, amount: int) -> ast.expr:
+    operator: ast.operator = ast.Add() if amount > 0 else ast.Sub()
+    return ast.BinOp(node, operator, ast.Constant(abs(amount)))
+
+
+def _does_something(node: ast.AST) -> bool:
+    """Whether it is a call, a += or an assignment to an element: a statement without which the rest still runs."""
+    call = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+    return (
+        call or isinstance(node, ast.AugAssign) or isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Subscript)
+    )
+
+
+def _with(node: Any, **fields: Any) -> Any:
+    made = deepcopy(node)
+    for name, value in fields.items():
+        setattr(made, name, value)
+    return made
+
+
+def changes(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    """(kind, what may stand in place of the node) for every damage that concerns it alone."""
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        yield "constant", ast.Constant(node.value + 1)
+        yield "bound", ast.Constant(node.value - 1)
+    elif isinstance(node, ast.Constant) and type(node.value) is bool:
+        yield "constant", ast.Constant(not node.value)
+    elif isinstance(node, ast.BinOp):
+        for other in OPERATORS.get(type(node.op), ()):
+            yield "operator", _with(node, op=other())
+        if isinstance(node.op, TURNED):
+            yield "order", _with(node, left=node.right, right=node.left)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.Not)):
+        yield "operator", node.operand
+    elif isinstance(node, ast.Compare) and type(node.ops[0]) in BOUNDS:
+        yield "bound", _with(node, ops=[BOUNDS[type(node.ops[0])]()])
+    elif isinstance(node, ast.Slice):
+        for name in ("lower", "upper"):
+            if end := getattr(node, name):
+                yield "bound", _with(node, **{name: _plus(end, 1)})
+                yield "bound", _with(node, **{name: _plus(end, -1)})
+    elif isinstance(node, ast.IfExp):
+        yield "left out", node.body
+        yield "left out", node.orelse
+    elif isinstance(node, ast.If):
+        yield "left out", _with(node, test=ast.Constant(True))
+        yield "left out", _with(node, test=ast.Constant(False))
+    elif _does_something(node):
+        yield "left out", ast.Pass()
+    elif isinstance(node, ast.Name) and node.id in NAMES:
+        yield "operator", ast.Name(NAMES[node.id], node.ctx)
+    elif isinstance(node, ast.Attribute) and node.attr in NAMES:
+        yield "operator", _with(node, attr=NAMES[node.attr])
+    elif isinstance(node, ast.Attribute) and node.attr == "T":
+        yield "left out", node.value
+    if isinstance(node, ast.Call):
+        yield from _changed_call(node)
+    for name in ("body", "orelse"):
+        block = getattr(node, name, None)
+        for i in range(len(block) - 1 if isinstance(block, list) else 0):
+            if all(isinstance(s, ast.Expr) and isinstance(s.value, ast.Call) for s in block[i : i + 2]):
+                yield "programs swapped", _with(node, **{name: [*block[:i], block[i + 1], block[i], *block[i + 2 :]]})
+
+
+def _changed_call(node: ast.Call) -> Iterator[tuple[str, ast.AST]]:
+    called = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+    if called in VIEWS and not node.args and isinstance(node.func, ast.Attribute):
+        yield "left out", node.func.value
+    if called not in ("max", "min"):  # which do not mind
+        for i in range(len(node.args) - 1):
+            args = [*node.args[:i], node.args[i + 1], node.args[i], *node.args[i + 2 :]]
+            yield "programs swapped" if called == "Sequence" else "order", _with(node, args=args)
+    if called in ("Sequence", "max", "min"):
+        for i in range(len(node.args) if len(node.args) > 1 else 0):
+            yield "left out", _with(node, args=node.args[:i] + node.args[i + 1 :])
+    if called in ("range", "Repeat"):
+        for i, argument in enumerate(node.args[: 1 if called == "Repeat" else None]):
+            for amount in (1, -1):
+                yield "bound", _with(node, args=[*node.args[:i], _plus(argument, amount), *node.args[i + 1 :]])
+    for i in range(len(node.keywords)):
+        yield "left out", _with(node, keywords=node.keywords[:i] + node.keywords[i + 1 :])
+
+
+class _Replace(ast.NodeTransformer):
+    def __init__(self, old: ast.AST, new: ast.AST) -> None:
+        self.old, self.new = old, new
+
+    def visit(self, node: ast.AST) -> Any:
+        return self.new if node is self.old else self.generic_visit(node)
+
+
+def damaged(source: str) -> Iterator[tuple[str, str, str]]:
+    """(kind, the line that was changed, the whole cell) for every single damage."""
+    whole = ast.unparse(ast.parse(source)).splitlines()
+    for place in range(len(list(ast.walk(ast.parse(source))))):
+        for which in range(len(list(changes(list(ast.walk(ast.parse(source)))[place])))):
+            tree = ast.parse(source)
+            node = list(ast.walk(tree))[place]
+            kind, other = list(changes(node))[which]
+            code = ast.unparse(ast.fix_missing_locations(_Replace(node, deepcopy(other)).visit(tree)))
+            changed = [line for line, before in zip(code.splitlines(), whole, strict=False) if line != before]
+            if changed or code.splitlines() != whole:
+                yield kind, changed[0].strip() if changed else "", code
+
+
+def survivors(exercise: str, names: dict[str, Any]) -> tuple[Counter[str], dict[str, str]]:
+    """(how many were tried of each kind, the kind of each that passed by its line)."""
+    from answers import run_cell
+
+    from ipu_teach.lessons import check
+    from ipu_teach.lessons.gaps import reference
+
+    tried: Counter[str] = Counter()
+    passed = {}
+    for kind, line, code in damaged(reference(exercise).cell):
+        tried[kind] += 1
+        with suppress(Exception):  # a cell that does not run is nobody's answer
+            answers = run_cell(code, dict(names), exercise)
+            if check(exercise, *answers):
+                passed[line] = kind
+    return tried, passed
+
+
+def main(words: list[str]) -> int:
+    """The command."""
+    from answers import EXERCISES, definitions
+
+    tried, faults = Counter[str](), 0
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["IPU_TEACH_WORK"] = folder
+        for name in [exercise.name for exercise in EXERCISES if not words or exercise.name in words]:
+            counts, passed = survivors(name, definitions(name[:2]))
+            tried += counts
+            print(f"{name}: {counts.total()} tried, {len(passed)} survive", flush=True)
+            for line, kind in passed.items():
+                reason = HARMLESS.get(name, {}).get(line, "")
+                faults += not reason
+                print(f"    {kind}: {line}\n        {reason or 'NO REASON IS KNOWN'}", flush=True)
+    print(", ".join(f"{number} of {kind}" for kind, number in tried.items()))
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
