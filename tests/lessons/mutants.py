@@ -67,20 +67,20 @@ HARMLESS = {
         "graph.set_tile_mapping(target, 0)": "another tile is as good",
         "graph.set_tile_mapping(source, 1)": "another tile is as good",
     },
-    "04.1": {"if self.x[i] >= self.best:": "what is equal takes the place of its equal"},
+    "04.1": {"if self.x[i] >= self.best:": "an equal number is as large"},
     "04.2": {
         "graph.set_tile_mapping(second, 0)": "the order of what is written into the graph is free",
-        "graph.set_tile_mapping(most, 1)": "the vertices are on their tile, and six numbers travel",
-        "most = graph.add_variable(FLOAT, (7,), 'most')": "one number more than is used",
+        "graph.set_tile_mapping(most, 1)": "the vertices are on their tile, and what they exchange is within the budget",
+        "most = graph.add_variable(FLOAT, (7,), 'most')": "nobody reads the seventh",
     },
     "04.3": {"graph.set_tile_mapping(vertex, i // TILES)": "any tile will do"},
     "04.4": {
-        f"for row in ([0.5, {a}2.25, 0.75, 0.25, 3.5], [-7.5, {b}9.0, {c}3.25, {d}4.0]):": "another row that finds all faults"
+        f"for row in ([0.5, {a}2.25, 0.75, 0.25, 3.5], [-7.5, {b}9.0, {c}3.25, {d}4.0]):": "these rows find all faults, too"
         for a, b, c, d in (("", "-", "-", "-"), ("-", "", "-", "-"), ("-", "-", "", "-"), ("-", "-", "-", ""))
     },
     "04.5": {
-        f"once = {a} + {b} + {c}": "a cycle of the fixed part, which is near enough"
-        for a, b, c in ((6, 1, 1), (4, 1, 1), (5, 2, 1), (5, 0, 1), (5, 1, 2), (5, 1, 0))
+        f"once = {once}": "a cycle of twelve is near enough"
+        for once in ("6 + 1 + 1", "4 + 1 + 1", "5 + 2 + 1", "5 + 0 + 1", "5 + 1 + 2", "5 + 1 + 0")
     },
     "07.1": {
         "powers = np.exp(scores + scores.max(axis=1, keepdims=True))": "softmax does not mind what is added to a row",
