@@ -212,11 +212,6 @@ SIDE_MISTAKES = (
         "a part of a row came out.",
         "round down: math.isqrt does, and never errs.",
     ),
-    Suspect(
-        lambda tiles, bytes_per_tile: _side(tiles, bytes_per_tile) - 1,
-        "one more row and column would fit.",
-        "two matrices that fill the memory to the last byte fit.",
-    ),
 )
 
 
