@@ -249,6 +249,8 @@ LESSON = Lesson(
                 "The chip's memory is the memory of all tiles together, and all have equally much.",
                 "Make bytes of the megabytes first: times 1,000,000. Then divide with //, which rounds down.",
             ),
+            "half a megabyte is little for a program of today, and yet no byte of it is further away than another. What "
+            "would your own programs have to give up to fit?",
         ),
         Question(
             "00.2",
@@ -267,6 +269,15 @@ LESSON = Lesson(
                 "tensor[i] is one element, and graph.set_tile_mapping(tensor[i], tile) gives it a tile.",
                 "Count i from 0 to tensor.num_elements. i % tiles goes round: 0, 1, 2, …, and from the last tile back to 0.",
             ),
+            "dealt out one by one, neighbours lie on different tiles. Would you rather have them side by side? Tile t then "
+            "gets the elements from n * t // tiles up to n * (t + 1) // tiles.",
+            decoys=(
+                ("for i in range(graph.target.num_tiles):", "for i in range(tensor.num_elements):"),
+                (
+                    "graph.set_tile_mapping(tensor[i], i // graph.target.num_tiles)",
+                    "graph.set_tile_mapping(tensor[i], i % graph.target.num_tiles)",
+                ),
+            ),
         ),
         Exercise(
             "00.4",
@@ -278,6 +289,8 @@ LESSON = Lesson(
                 "An element of HALF takes 2 bytes, and a square of side n has n * n elements.",
                 "So n * n is at most the chip's bytes divided by 4. math.isqrt gives the root of a whole number, rounded down.",
             ),
+            "twice the memory holds a matrix of 1.4 times the side, and to multiply two of them takes 2.8 times the work. "
+            "Memory is soon the smaller worry.",
         ),
     ),
 )

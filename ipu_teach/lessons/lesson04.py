@@ -669,6 +669,11 @@ LESSON = Lesson("04", "Vertices, codelets, compute sets", 55, (
         "State begins with what the class says: best: FLOAT = … What is a good largest number before there was any?",
         "In each turn: if self.x[i] is larger than self.best, it becomes self.best. Then, in every case, self.best "
         "goes into out at place i.",
+    ), "a vertex that remembers gives another answer the second time. Where a run shall not depend on the one before, keep it "
+        "in a local variable.", decoys=(
+        ("best: FLOAT = 0", "best: FLOAT = -np.inf"),
+        ("if self.x[i] < self.best:", "if self.x[i] > self.best:"),
+        ("self.out[i] = self.x[i]", "self.out[i] = self.best"),
     )),
     Exercise("04.2", "Six workers on one row", ("a function",), _in_six, (
         "Two things have to be done, and the second needs what the first has found. So: two compute sets.",
@@ -676,23 +681,34 @@ LESSON = Lesson("04", "Vertices, codelets, compute sets", 55, (
         "up to (k + 1) * n // 6.",
         "For each k, one Largest into most[k] in the first compute set, and one PrefixFrom in the second, with "
         "before=most[:k] and the same piece of x and of out. Map all twelve vertices, and return a Sequence of both.",
+    ), "the work has nearly doubled, and the time is a third. A parallel program often does more in all, and is done sooner.",
+    decoys=(
+        ("piece = slice(k * (n // 6), (k + 1) * (n // 6))", "piece = slice(k * n // 6, (k + 1) * n // 6)"),
+        ("return Sequence(Execute(prefix), Execute(largest))", "return Sequence(Execute(largest), Execute(prefix))"),
     )),
     Exercise("04.3", "Repair a race", ("a function",), _repaired, (
         "Who reads what somebody else writes? The vertex of place i reads a[i + 1], and its neighbour writes it.",
         "If the vertices read from a second variable that nobody changes, the order plays no part.",
         "graph.clone(a) makes a variable of the same shape on the same tiles. Before the compute set runs, Copy the "
         "old numbers into it; right= takes its elements instead of a's.",
+    ), "two variables that change places from step to step are called a double buffer. With one, the copy is saved: read the "
+        "first and write the second, and the other way round the next time.", decoys=(
+        ("vertex = graph.add_vertex(means, Mean, here=a[i], right=a[i + 1])",
+         "vertex = graph.add_vertex(means, Mean, here=a[i], right=old[i + 1])"),
+        ("return Sequence(Execute(means), Copy(a, old))", "return Sequence(Copy(a, old), Execute(means))"),
     )),
     Exercise("04.4", "A test that finds faults", ("a function",), _kills, (
         "A test runs the codelet on rows of your choosing and compares what came with what should have come.",
         "What should have come: for place i, max(row[: i + 1]). And whatever the codelet does, x should be as it was.",
         "One row is not enough. Think of rows with fractions; with numbers that are all below 0; whose last number is "
         "the largest. run_one gives a dict, and list(after[\"out\"]) == … compares all places at once.",
-    )),
+    ), "this kit tests its own checks in this way: python3 run.py mutants damages every reference answer, and sees that none "
+        "of the damaged ones passes."),
     Exercise("04.5", "An estimate of cycles", ("a function", "a codelet"), _estimate, (
         "Try observe(Peaks, x=…, out=…) on rows of 1, 2 and 3 numbers. What grows, and what stays?",
         "Three kinds of cycles: once in a vertex, in every turn, and only where a new largest is found.",
         "The once: the start, and the lines outside the loop. Every turn: the lines of the if and of the store. Now "
         "and then: the line inside the if, `new` times.",
-    )),
+    ), "on a row in falling order a new largest is found once, on one in rising order every time. By how much does the time of "
+        "a row depend on its order?"),
 ))  # fmt: skip

@@ -795,6 +795,15 @@ LESSON = Lesson(
                 "Pixel i pushes score j by x[i] for each unit of its weight. So the slope of weight [i, j] is the sum over "
                 "the images of pixel i times error j: a product of two matrices. The loss is a mean: divide by n.",
             ),
+            "nothing here looks at one image alone: a batch of 50 costs one product of matrices, and so does one of 500. Large "
+            "batches keep the units busy; small ones learn more from each image.",
+            decoys=(
+                ("errors[np.arange(len(labels)), labels] += 1", "errors[np.arange(len(labels)), labels] -= 1"),
+                (
+                    "return images.T @ errors, errors.sum(axis=0)",
+                    "return images.T @ errors / len(labels), errors.mean(axis=0)",
+                ),
+            ),
         ),
         Exercise(
             "07.2",
@@ -807,6 +816,18 @@ LESSON = Lesson(
                 "images.num_elements is how many a batch of images has.",
                 "A step is Sequence(Copy(…), Copy(…), learn, Copy(…)). Repeat(steps, step) is the epoch.",
             ),
+            "the losses come back one by one. Kept on the device and fetched once an epoch, they would spare as many "
+            "transfers as there are steps; what would that take from you while it trains?",
+            decoys=(
+                (
+                    "fetch = Sequence(Copy(images, pixels), Copy(labels, digits))",
+                    "fetch = Sequence(Copy(pixels, images), Copy(digits, labels))",
+                ),
+                (
+                    "return Sequence(fetch, Repeat(steps, learn), Copy(loss, losses))",
+                    "return Repeat(steps, Sequence(fetch, learn, Copy(loss, losses)))",
+                ),
+            ),
         ),
         Exercise(
             "07.3",
@@ -818,6 +839,8 @@ LESSON = Lesson(
                 "The engine's program 0 is one epoch, so it is run in a loop. Its program 1 counts the hits, once, at the end.",
                 'engine.read_tensor("num_correct") is how many were hit. Of how many? The blank images are none.',
             ),
+            "a share of hits is itself a measurement: of 297 images one more or less is a third of a per cent. Two programs "
+            "that differ by less than that may be equally good.",
         ),
         Exercise(
             "07.4",
@@ -831,6 +854,8 @@ LESSON = Lesson(
                 "popops.cast_with_output(graph, raw, images, program) turns raw into images. popops.mul_in_place(graph, "
                 "images, factor, program) scales what is there.",
             ),
+            "the weights could take up the factor 1 / 255, and the tiles would save the multiplication. What else would have "
+            "to change then?",
         ),
         Exercise(
             "07.5",
@@ -844,6 +869,8 @@ LESSON = Lesson(
                 "While the reader reads, the machine lives on what is ready. So the depth is at least the steps that a read "
                 "takes: add_host_to_device_fifo(…, buffering_depth=reader.steps).",
             ),
+            "a deeper buffer hides a reader that is sometimes late. One that is always too slow empties any buffer in the end: "
+            "that one needs fewer bytes, or a second reader.",
         ),
         Question(
             "07.6",

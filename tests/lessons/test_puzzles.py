@@ -26,7 +26,7 @@ def refused(name: str, times: int) -> str:
 
 def lines_of(name: str) -> list[str]:
     (gap,) = gaps_in(reference(name).cell)
-    return gap.answer.splitlines()
+    return [line for line in gap.answer.splitlines() if line.strip()]
 
 
 def in_order(made: Puzzle) -> list[int]:
