@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import groupby
 from random import Random
 
 import numpy as np
@@ -61,9 +60,8 @@ def test_what_lies_on_the_tile_in_pieces_is_gathered(rng: Random) -> None:
                     continue
                 seen.add(key)
                 for vector in found:
-                    runs = groupby(vector, lambda e, tile=vertex.tile: space.tile[e] == tile)
-                    each = [size for own, run in runs if own for size in pieces(space, zip(run), [at])]
-                    if len(each) > 1:
+                    each = pieces(space, zip(vector), [at])
+                    if len(each) > 1 and {space.tile[e] for e in vector} == {vertex.tile}:
                         expected[0][vertex.tile] += len(each)
                         expected[1][vertex.tile] += sum(each)
         assert [exchange.pieces.tolist(), exchange.stayed.tolist()] == expected

@@ -105,7 +105,8 @@ def test_random_programs_come_back_whole(rng: Random) -> None:
     assert sum(memory.by_category().values()) == int(memory.bytes_per_tile.sum())
     for tile in range(report.target.num_tiles):
         assert sum(memory.by_category(tile).values()) == memory.bytes_per_tile[tile]
-    assert report.total_cycles == pytest.approx(sum(step.cycles for step in report.steps()))
+    whole = sum(step.cycles for step in report.steps())  # of several IPUs each goes through its own
+    assert report.total_cycles == whole or report.target.num_ipus > 1 and report.total_cycles < whole
     assert sum(t.received for n in report.step_numbers.tolist() for t in report.transfers(n)) == int(
         report.exchange_bytes_per_tile[0].sum()
     )
@@ -315,7 +316,7 @@ def test_a_file_of_version_3_keeps_its_times() -> None:
     assert report.target.num_ipus == 2 and report.num_steps == 10 and report.total_cycles == 9619
     assert [(s.start, s.end) for s in report.steps()] == list(zip(starts, [*starts[1:], 9619], strict=True))
     assert report.host_bytes == 32 and report.instrumentation_settings.program_filter == "both"
-    assert report.digest() == "c61e44c40d1901310c84753260fe4489f39ac3f8bd299b46c79c20e092e5f5f2"
+    assert report.digest() == "4a686f4ff5edb9311e75182a78fd1a8d495e8bb73860b467e99f579caf319c80"
     assert answers(Report.deserialize(report.serialize())) == answers(report)
 
 

@@ -2,9 +2,9 @@
 
 A vector of a vertex must lie side by side in the memory of its tile. One that lies there in several pieces is gathered before
 the vertices work, or scattered after; a copy within a tile moves all of its bytes. What comes from other tiles arrives in the
-order in which it is wanted, and of a vector that lies on several tiles one piece of the tile's own is taken to be free: the
-published profile of tut6, whose tiles own parts of the vector that they read, has no room for copies. A Copy that brings many
-pieces has them arrive in a row, and then put in their places.
+order in which it is wanted, and a vector of which a part does is taken to come by the exchange as a whole: the published
+profile of tut6, whose tiles own parts of the vector that they read, has no room for copies. A Copy that brings many pieces
+has them arrive in a row, and then put in their places.
 
 What it takes is from the published halo exchanges (thorbenlouw/lbm-graphcore, halo-exchange-approaches/results.txt): six
 `DstStridedCopyDA32` to a column take 801.0 worker cycles each for its 102 numbers and 786.0 for 100. So 36 cycles start a
@@ -126,9 +126,8 @@ def _pieces(tile_map: TileMap, table: FrozenTable, name: str, rows: Array, vecto
     key = number * (int(vector.max(initial=0)) + 1) + vector[which]
     place = local(tile_map, begin)
     key, total, owner, number = _joined(key, end - begin, place, keep=(owner, number))
-    own = owner == tile[number]
-    apart = own & (np.bincount(key, own) > 1)[key]
-    return tile[number[apart]], total[apart]
+    apart = (np.bincount(key) > 1) & (np.bincount(key, owner != tile[number]) == 0)
+    return tile[number[apart[key]]], total[apart[key]]
 
 
 def _joined(key: Array, size: Array, *places: Array, keep: tuple[Array, ...] = ()) -> tuple[Array, ...]:

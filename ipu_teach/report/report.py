@@ -325,7 +325,7 @@ class Report:
 
     def steps_between(self, first: int = 0, last: int | None = None) -> Iterator[StepRun]:
         """As `steps`, one after the other."""
-        order = self._ran.order
+        order = self._ran.order if self.executions.any() else self._ran.order[:0]
         last = len(order) if last is None else min(last, len(order))
         for begin in range(first, last, CHUNK):
             until = min(last, begin + CHUNK)

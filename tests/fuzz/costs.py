@@ -11,8 +11,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
-from codelets import Increment, Sum
-from graphs import Placed, Space, View, add, random_copy, random_superstep
+from graphs import Space, View, add, random_copy, random_superstep
 
 from ipu_teach import BOOL, FLOAT, HALF, INT, Device, Engine, IPUModel, Report, compile_graph
 from ipu_teach.cost import StepCost
@@ -57,7 +56,6 @@ def broken(seed: int) -> Iterator[str]:
     x, y = space.variable(FLOAT, (60,)), [space.variable(FLOAT, (60,)) for _ in range(3)]
     pairs = [("a further vertex", *_without_last(space, step)) for step in sets]
     pairs += [("a longer message", *_longer(rng, x, y[0], step)) for step in (1, 2, 3)]
-    pairs += [("a longer vector", *_longer_vector(rng, space, x)) for _ in range(2)]
     pairs.append(("a further receiver", *_further_receiver(rng, x, y)))
     yield from _slower(space, pairs)
     yield from _ran(rng, space, parts)
@@ -81,22 +79,11 @@ def _without_last(space: Space, step: Any) -> tuple[Program, Program]:
 
 
 def _longer(rng: Random, x: View, y: View, step: int) -> tuple[Program, Program]:
-    a, b, n = rng.randrange(10), rng.randrange(10), rng.randint(1, 15)
+    a, b, n = rng.randrange(6), rng.randrange(6), rng.randint(1, 15)  # so that the longest ends within the 60 elements
     both = (slice(a, a + step * size, step) for size in (n, n + rng.randint(1, 3)))
     return tuple(  # type: ignore[return-value]
         Copy(x[part].tensor, y[slice(b, b + part.stop - part.start, step)].tensor) for part in both
     )
-
-
-def _longer_vector(rng: Random, space: Space, x: View) -> tuple[Program, Program]:
-    out, tile, codelet = space.variable(FLOAT, (1,)), rng.randrange(space.tiles), rng.choice([Sum, Increment])
-    first, step, n = rng.randrange(10), rng.choice([1, 2, 3]), rng.randint(1, 15)
-    made = []
-    for size in (n, n + 1):
-        made.append(space.graph.add_compute_set())
-        fields = {"x": [x[first : first + step * size : step]]} | ({"out": [out[0]]} if codelet is Sum else {})
-        add(space, made[-1], Placed(codelet, tile, fields))
-    return Execute(made[0]), Execute(made[1])
 
 
 def _further_receiver(rng: Random, x: View, y: list[View]) -> tuple[Program, Program]:
@@ -119,13 +106,10 @@ def _ran(rng: Random, space: Space, parts: list[Program]) -> Iterator[str]:
         memories.append({name: engine.read_tensor(name).tobytes() for name in space.variables})
         reports.append(engine.report)
     yield from (f"merging changes {name}" for name in memories[0] if memories[0][name] != memories[1][name])
-    merged, apart = reports
-    if merged.total_cycles > apart.total_cycles:
-        yield f"merging makes it slower: {apart.total_cycles} to {merged.total_cycles}"
     for report in reports:
         yield from _sums(report)
     name = rng.choice(sorted(QUICK))
-    for before, after in zip(merged.steps(), _quicker(merged, name).steps(), strict=True):
+    for before, after in zip(reports[0].steps(), _quicker(reports[0], name).steps(), strict=True):
         if after.cycles > before.cycles:
             yield f"{name} of {QUICK[name]} makes {before.name!r} slower: {before.cycles} to {after.cycles}"
 

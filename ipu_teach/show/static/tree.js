@@ -89,7 +89,7 @@ EXTRA.tree = (kit) => {
   }
   kit.canvas.addEventListener("click", () => { if (here()) toggle(); });
   return {
-    draw, hit, about, lay, choose, tree, rows: () => rows,
+    draw, hit, about, lay, choose, tree, parts, rows: () => rows,
     nodes: [make("div", { className: "row" }, button("Unfold all", () => all(true)), button("Fold all", () => all(false)))],
     help: "Right unfolds a part, left folds it or goes to the one around it, Enter does either.",
     keys: {
