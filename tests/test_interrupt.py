@@ -67,7 +67,8 @@ class Notebook:
         self.manager, self.client = manager, client
 
     def begin(self, cell: str, **asked: str) -> str:
-        return self.client.execute(cell, user_expressions=asked)  # type: ignore[no-any-return]
+        # After an error a kernel drops for a moment what comes next, unless it is told not to.
+        return self.client.execute(cell, user_expressions=asked, stop_on_error=False)  # type: ignore[no-any-return]
 
     def reply(self, number: str) -> dict[str, Any]:
         """What a cell came to."""
