@@ -22,7 +22,6 @@ from ipu_teach.types import FLOAT, HALF, DType
 
 ROOM = 8  # times the reference's own loss
 NARROW = ("float16", "half", "float32", "single")  # of numpy's names
-COARSER: dict[type[DType], type[DType]] = {FLOAT: HALF}
 
 
 @contextmanager

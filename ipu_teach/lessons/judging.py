@@ -119,6 +119,12 @@ class NotYet(Exception):
         return NotYet(said["tried"], said["came"], said["expected"], said["why"], said["next"], self.bars)
 
 
+def raise_first(wrong: Sequence[tuple[NotYet, str]]) -> None:
+    """Raise the first of some verdicts, if there are any. Each stands with what is special about its case, "" if nothing is."""
+    for told, special in wrong[:1]:
+        raise told.with_more(f"The ordinary cases are right; what is special here: {special}.") if special else told
+
+
 class NotAttempted(Exception):
     """The gap is still blank."""
 
@@ -324,7 +330,7 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
         except Exception:  # a ragged list, or something that refuses to be an array
             mine = np.asarray(None)
         if mine.dtype.kind not in "biuf":
-            return "nothing: is there a `return`?" if got is None else f"{shown(got)} is not a row of numbers"
+            return returned(got, " is not a row of numbers")
         if mine.shape != right.shape:
             return f"{len(mine)} numbers, not {len(right)}" if mine.ndim == right.ndim == 1 else f"the shape {mine.shape}"
         if right.dtype.kind in "biu":
@@ -340,7 +346,7 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
     if isinstance(expected, (int, float, np.number)):
         value = plain(got)
         if value is None:
-            return "nothing: is there a `return`?" if got is None else f"{shown(got)}, which is no number"
+            return returned(got, ", which is no number")
         try:
             whole = isinstance(expected, (int, np.integer))
             near = value == expected if whole else abs(float(value) - float(expected)) <= tolerance * abs(float(expected))
@@ -348,6 +354,11 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
             near = False
         return "" if near or value != value and expected != expected else precisely(value, expected)
     return "" if got == expected else shown(got)
+
+
+def returned(value: object, fault: str = "") -> str:
+    """What an answer returned, and what is wrong with it, in words; None is what a function gives that has no `return`."""
+    return "nothing: is there a `return`?" if value is None else f"{shown(value)}{fault}"
 
 
 def plain(value: object) -> int | float | Fraction | None:

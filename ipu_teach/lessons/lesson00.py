@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach import FLOAT, HALF, Graph, IPUModel
+from ipu_teach import FLOAT, HALF
 from ipu_teach.errors import counted
 from ipu_teach.lessons.exercise import Exercise, Lesson, Part, Question
-from ipu_teach.lessons.judging import NotAttempted, NotYet, Passed, Suspect, answering, compare
+from ipu_teach.lessons.judging import NotAttempted, NotYet, Passed, Suspect, answering, compare, raise_first
+from ipu_teach.lessons.programs import TILES, graph_of
 
-TILES = 13
 MEGA = 1_000_000  # bytes of a data sheet's MB; 1,048,576 would be a MiB
 FROM = ("own memory", "neighbour", "one for all", "other chip", "host")
 
@@ -104,7 +104,7 @@ def _spread(answer: Callable[..., Any]) -> Passed:
     sizes += [(5, TILES, "there are fewer elements than tiles"), (1, TILES, "there is one element")]
     wrong: list[tuple[NotYet, str]] = []
     for count, tiles, special in sizes:
-        graph = Graph(IPUModel("ipu2", tiles_per_ipu=tiles).create_device())
+        graph = graph_of(tiles)
         tensor = graph.add_variable(FLOAT, (count,), "data")
         tried = f"{counted(count, 'element')} on {tiles} tiles"
         with answering(tried):
@@ -115,9 +115,7 @@ def _spread(answer: Callable[..., Any]) -> Passed:
             _even(tried, [sum(end - begin for begin, end in piece) for piece in pieces], count)
         except NotYet as found:
             wrong.append((found, special))
-    if wrong:
-        told, special = wrong[0]
-        raise told.with_more(f"The ordinary cases are right; what is special here: {special}.") if special else told
+    raise_first(wrong)
     return Passed(f"{len(sizes)} arrays of several sizes, down to one element")
 
 

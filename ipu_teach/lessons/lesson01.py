@@ -29,6 +29,7 @@ from ipu_teach.lessons.judging import (
     difference,
     name_of,
     quoted,
+    returned,
 )
 from ipu_teach.lessons.panel import Bars, number
 from ipu_teach.report import Report
@@ -270,8 +271,7 @@ def _fits_when_sorted(jobs: Row, tiles: int, placed: Sequence[int]) -> bool:
 def _all_placed(tried: str, jobs: Row, tiles: int, placed: Any) -> None:
     """Raise `NotYet` unless there is one tile for each job."""
     if not isinstance(placed, (list, tuple, np.ndarray)):
-        came = "nothing: is there a `return`?" if placed is None else shown(placed)
-        raise NotYet(tried, came, "a list with a tile for each job", next_step="return the list of tile numbers.")
+        raise NotYet(tried, returned(placed), "a list with a tile for each job", next_step="return the list of tile numbers.")
     if len(placed) and all(isinstance(part, (list, tuple, np.ndarray)) for part in placed):
         why = "this looks like the jobs of each tile. Asked is the other way round: the tile of each job."
         raise NotYet(tried, shown(placed), "a list with a tile for each job", why, "write placed[job] = tile for each job.")

@@ -23,6 +23,7 @@ from ipu_teach.lessons.judging import (
     answering,
     difference,
     quoted,
+    raise_first,
     rounding_or_logic,
     said_by,
 )
@@ -62,10 +63,7 @@ def _linear(answer: Callable[..., Any]) -> Passed:
             _balanced_grains(tried, mappings[-1], tensor.num_elements, grain)
         except NotYet as found:
             wrong.append((found, special))
-    if wrong and wrong[0][1]:
-        raise wrong[0][0].with_more(f"The ordinary cases are right; what is special here: {wrong[0][1]}.")
-    if wrong:
-        raise wrong[0][0]
+    raise_first(wrong)
     return Passed(f"{len(cases)} variables of several shapes and grains", evidence=mappings)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach import FLOAT, Engine, Graph, InOut, Input, IPUModel, Output, Report, Tensor, Vector, Vertex
+from ipu_teach.cost.codelets import VERTEX_OVERHEAD
 from ipu_teach.errors import AnswerKindError, ComputeSetRaceError, UninitialisedReadError, counted, shown
 from ipu_teach.lessons.exercise import Exercise, Lesson, Part, Question
 from ipu_teach.lessons.judging import (
@@ -23,13 +24,13 @@ from ipu_teach.lessons.judging import (
     name_of,
     plain,
     quoted,
+    returned,
 )
 from ipu_teach.lessons.panel import Bars, number
 from ipu_teach.lessons.programs import TILES, graph_of, loaded, program_of
 from ipu_teach.program import Execute, Program
 
 WORKERS = 6
-START = 5  # worker cycles of a vertex before its first line; docs/model.md, "Codelets of your own"
 SYNC = 100  # cycles of a sync; Target.auto_sync_delay
 SLACK = 1.15  # of what six workers need
 MANY = 600  # numbers in the row whose cycles count
@@ -224,8 +225,8 @@ def six_workers_cycles(length: int) -> int:
     """
     share = -(-length // WORKERS)
     new = round(float(np.log(share)) + 0.5)
-    largest = START + 3 * share + new + 1
-    prefix = START + 3 * (WORKERS - 1) + new + 4 * share
+    largest = VERTEX_OVERHEAD + 3 * share + new + 1
+    prefix = VERTEX_OVERHEAD + 3 * (WORKERS - 1) + new + 4 * share
     return 2 * SYNC + WORKERS * (largest + prefix)
 
 
@@ -553,11 +554,10 @@ def _accepts(answer: Callable[..., Any], codelet: type[Vertex]) -> bool:
     if said is ...:
         raise NotAttempted
     if not isinstance(said, (bool, np.bool_)):
-        came = "nothing: is there a `return`?" if said is None else shown(said)
         advice = "end with `return True`, and `return False` where something is wrong."
         if isinstance(said, np.ndarray) and said.dtype == bool:
             advice = "an array of comparisons has one answer for each place: np.array_equal gives one for all."
-        raise NotYet(tried, came, "True or False", next_step=advice)
+        raise NotYet(tried, returned(said), "True or False", next_step=advice)
     return bool(said)
 
 
@@ -611,7 +611,7 @@ def _estimate(answer: Callable[..., Any], codelet: Any) -> Passed:
         said = call(answer, *case)
         value = plain(said)
         if value is None:
-            words = "nothing: is there a `return`?" if said is None else f"{shown(said)}, which is no number"
+            words = returned(said, ", which is no number")
             raise NotYet(call_text(answer, case), words, "worker cycles, a number", next_step="return a number.")
         came.append(float(value))
     off = [abs(mine - engine) / engine for mine, engine in zip(came, right, strict=True)]

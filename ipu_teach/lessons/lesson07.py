@@ -23,6 +23,7 @@ from ipu_teach.lessons.judging import (
     name_of,
     plain,
     quoted,
+    returned,
     said_by,
 )
 from ipu_teach.lessons.panel import Bars, number
@@ -229,10 +230,8 @@ def _shapes_of(found: Any) -> tuple[tuple[int, ...], ...]:
 
 def _apart(found: Any, right: Slopes) -> str:
     """Where a pair of slopes is not the right one, in words."""
-    if found is None:
-        return "nothing: is there a `return`?"
     if not isinstance(found, (tuple, list)) or len(found) != 2:
-        return f"{shown(found)}, and not a pair: the slopes of weights, and those of bias"
+        return returned(found, ", and not a pair: the slopes of weights, and those of bias")
     for name, mine, should in zip(("weights", "bias"), found, right, strict=True):
         if where := difference(mine, should):
             shape = f", not {should.shape}" if where.startswith("the shape") else ""
@@ -547,7 +546,7 @@ def _share_of(tried: str, result: Any) -> float:
     """The answer's share as a number from 0 to 1."""
     share = plain(result)
     if share is None:
-        came = "nothing: is there a `return`?" if result is None else f"{shown(result)}, which is no number"
+        came = returned(result, ", which is no number")
         raise NotYet(tried, came, "a share, from 0 to 1", next_step="return the number of hits, divided by the tests.")
     if not 0 <= share <= 1:
         why = ""
@@ -737,8 +736,7 @@ def _pair(tried: str, made: Any, graph: Graph, size: int) -> tuple[DataStream, S
     """A stream and its callback, or `NotYet`."""
     expected = "a stream, and the StreamCallback that feeds it"
     if not isinstance(made, (tuple, list)) or len(made) != 2:
-        came = "nothing: is there a `return`?" if made is None else shown(made)
-        raise NotYet(tried, came, expected, next_step="return both: return stream, Ahead().")
+        raise NotYet(tried, returned(made), expected, next_step="return both: return stream, Ahead().")
     stream, callback = made
     if isinstance(callback, type):
         raise NotYet(tried, f"the class {callback.__name__}", expected, "a class is not yet an object.", "call it: Ahead().")

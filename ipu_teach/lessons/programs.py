@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ipu_teach import Engine, Graph, IPUModel
-from ipu_teach.errors import shown
-from ipu_teach.lessons.judging import NotAttempted, NotYet, answering
+from ipu_teach.lessons.judging import NotAttempted, NotYet, answering, returned
 from ipu_teach.program import Program
 
 TILES = 13
@@ -33,8 +32,7 @@ def program_of(answer: Callable[..., Any], tried: str, *arguments: Any) -> Progr
     if made is ...:
         raise NotAttempted
     if not isinstance(made, Program):
-        came = "nothing: is there a `return`?" if made is None else shown(made)
-        raise NotYet(tried, came, "a program", next_step="return the program: a Repeat, a Sequence, …")
+        raise NotYet(tried, returned(made), "a program", next_step="return the program: a Repeat, a Sequence, …")
     return made
 
 

@@ -13,19 +13,17 @@ from functools import partial
 
 import numpy as np
 
-from ipu_teach.cost.phases import COMPUTE, EXCHANGE, HOST, LINKS, SYNC, Phase
+from ipu_teach.cost.phases import Phase
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Report, Why
 from ipu_teach.report.why import codelets_on, lost, lost_in
 from ipu_teach.show import palette
 from ipu_teach.show.facts import because, checked, linked, sorted_lanes, titled
-from ipu_teach.show.palette import Code
+from ipu_teach.show.palette import STATE, STATES, Code
 from ipu_teach.show.scene import GAP, Bar, Cells, Drawing, Lanes, Scene, Stack, Still, Tape, label, number, quantiles
 from ipu_teach.show.view import View, fitting
 
-STATES = (palette.REST, palette.SYNC, palette.WAIT, palette.EXCHANGE, palette.COMPUTE, palette.LINKS, palette.HOST)
 WAIT = STATES.index(palette.WAIT)
-CODE = {kind: [c.name for c in STATES].index(kind) for kind in (SYNC, EXCHANGE, COMPUTE, LINKS, HOST)}
 FIFTHS = tuple(
     Code(f"waits up to {20 * i + 20} %", f"{i + 1}", fill.light, fill.dark, "") for i, fill in enumerate(palette.FILL[:5])
 )
@@ -191,7 +189,7 @@ def _still(run: _Run, step: int, name: str, count: int, drawing: int) -> Still:
     where = "" if name == "run" else f"{name}: "
     grid = f"tiles of {name}"
     say = f"{where}tile {{i}}: at work {{work}} modelled cycles, waits {{waits}}"
-    long = CODE[max(phases, key=lambda p: p.cycles).kind] if phases else 0
+    long = STATE[max(phases, key=lambda p: p.cycles).kind] if phases else 0
     return Still(
         label(f"{where}{cost.kind} {cost.name}".strip(), 60),
         run.told(step) if phases else "takes no time",
@@ -210,7 +208,7 @@ def _drawing(phases: tuple[Phase, ...], count: int) -> Drawing:
     for phase in phases:
         end = start + phase.cycles
         length = phase.cycles if phase.busy is None else quantiles(phase.busy, count)
-        bars.append(Bar(CODE[phase.kind], start, length, end, -1 if phase.busy is None else WAIT))
+        bars.append(Bar(STATE[phase.kind], start, length, end, -1 if phase.busy is None else WAIT))
         start = end
     return Drawing(start, tuple(bars), "modelled cycles")
 

@@ -14,13 +14,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from ipu_teach.cost.exchange import Traffic
-from ipu_teach.cost.phases import COMPUTE, EXCHANGE, HOST, LINKS, SYNC, Phase
+from ipu_teach.cost.phases import COMPUTE, HOST, Phase
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Report, Why
 from ipu_teach.show import palette
 from ipu_teach.show.facts import because, checked, ipus_at_work, linked, sorted_lanes, titled, waited_for
 from ipu_teach.show.pairs import paired as in_pairs
+from ipu_teach.show.palette import STATE, STATES
 from ipu_teach.show.scene import (
     GAP,
     Bar,
@@ -40,9 +41,7 @@ from ipu_teach.show.stretches import LanesOf, Part, Stretch, parts, stretches
 from ipu_teach.show.view import MOST_BYTES, View
 from ipu_teach.types import Array
 
-CODES = (palette.REST, palette.SYNC, palette.WAIT, palette.EXCHANGE, palette.COMPUTE, palette.LINKS, palette.HOST)
-REST, WAIT = CODES.index(palette.REST), CODES.index(palette.WAIT)
-CODE = {kind: [c.name for c in CODES].index(kind) for kind in (SYNC, EXCHANGE, COMPUTE, LINKS, HOST)}
+REST, WAIT = STATES.index(palette.REST), STATES.index(palette.WAIT)
 
 MOST_CELLS = 4096  # more tiles are drawn several to a cell
 MOST_FRAMES = 3000  # of a run
@@ -111,7 +110,7 @@ def _two(makers: list[_Maker]) -> Scene:
                 f": {{busy}} modelled cycles of compute in this {group}" * bool(busy)
             )
             note = ", ".join(f"{p.kind} {number(p.cycles)}" for p in phases)
-            code = CODE[max(phases, key=lambda p: p.cycles).kind] if phases else 0
+            code = STATE[max(phases, key=lambda p: p.cycles).kind] if phases else 0
             lanes = {name: (len(drawings), 0.0, stretch.cycles)}
             text = f"{counted(len(stretch.parts), 'part')}, each IPU by itself"
             if len(stretch.parts) == 1:
@@ -131,7 +130,7 @@ def _two(makers: list[_Maker]) -> Scene:
                     say=f"{maker.lane_name} {{i}}",
                 )
             )
-            drawings.append(maker.by_tile.drawing(report, stretch, CODE, WAIT))
+            drawings.append(maker.by_tile.drawing(report, stretch, STATE, WAIT))
         frames += (first_still + which_stretch).tolist()
         if run < report.num_steps:
             notes.append(f"Of the {name} the picture shows the first {run:,} of {report.num_steps:,} supersteps.")
@@ -144,7 +143,7 @@ def _two(makers: list[_Maker]) -> Scene:
         y += high + 36
         if maker.is_sorted:
             notes.append(sorted_lanes(maker.lanes, report.target.num_tiles, report.target.num_ipus))
-        rows += [(name, *row) for row in maker.table(list(CODE))[1]]
+        rows += [(name, *row) for row in maker.table(list(STATE))[1]]
     if not any(still.cycles for still in stills):
         raise InvalidOptionError(NO_TIME)
     first, second = (maker.report.total_cycles for maker in makers)
@@ -157,11 +156,11 @@ def _two(makers: list[_Maker]) -> Scene:
         "Two runs on one axis of time",
         f"Two runs on one axis of time. {makers[0].sentence()} {makers[1].sentence()}{change}",
         y - 12,
-        CODES,
+        STATES,
         tuple(marks),
         tuple(stills),
         np.array(frames, np.int64),
-        (("report", *makers[0].table(list(CODE))[0]), tuple(rows)),
+        (("report", *makers[0].table(list(STATE))[0]), tuple(rows)),
         tuple(drawings),
         len(frames) - 1,
         tuple(dict.fromkeys(notes)),
@@ -230,7 +229,7 @@ class _Maker:
             notes.append(OVERLAP.format(self.report.total_cycles))
         notes.append("Each phase plays equally long, and lanes fill the width in each superstep; the strip below is to scale.")
         poster = max(
-            set(frames.tolist()), key=lambda i: (self.moved.get(i, 0), stills[i].code == CODE[COMPUTE], stills[i].cycles)
+            set(frames.tolist()), key=lambda i: (self.moved.get(i, 0), stills[i].code == STATE[COMPUTE], stills[i].cycles)
         )
         return Scene(
             "bsp",
@@ -239,11 +238,11 @@ class _Maker:
             ),
             self.sentence(),
             SIDE + 104 + self.host,
-            CODES,
+            STATES,
             self._marks(),
             tuple(stills),
             frames,
-            self.table([k for k in CODE if any(p.kind == k for s in self.steps for p in s.phases)]),
+            self.table([k for k in STATE if any(p.kind == k for s in self.steps for p in s.phases)]),
             tuple(drawings),
             int(np.flatnonzero(frames == poster)[0]),
             tuple(notes),
@@ -292,7 +291,7 @@ class _Maker:
         found, start = [], 0.0
         own = self.own(step.part.ipu)
         for place, phase in enumerate(step.phases):
-            code, values = CODE[phase.kind], dict[str, Array]()
+            code, values = STATE[phase.kind], dict[str, Array]()
             messages: tuple[Message, ...] = ()
             say, note = f"{self.one} {{i}}: {phase.kind}", ""
             channel: tuple[int | Array, float | Array, int] = (code, phase.cycles, code)
@@ -355,7 +354,7 @@ class _Maker:
     def drawing(self, step: _Step) -> Drawing:
         """The phases of a superstep, lane by lane."""
         alone = Stretch((step.part,), (step.part.cycles,) * self.report.target.num_ipus)
-        return self.by_tile.drawing(self.report, alone, CODE, WAIT)
+        return self.by_tile.drawing(self.report, alone, STATE, WAIT)
 
     def in_lanes(self, per_tile: Array) -> Array:
         """int64[lanes]: of each tile, or of many the quantiles."""
@@ -437,7 +436,7 @@ def _of_host(step: _Step) -> Drawing:
     """What the host does in a superstep."""
     ends = np.cumsum([p.cycles for p in step.phases])
     bars = [
-        Bar(CODE[HOST], float(e - p.cycles), p.cycles, float(e))
+        Bar(STATE[HOST], float(e - p.cycles), p.cycles, float(e))
         for p, e in zip(step.phases, ends, strict=True)
         if p.kind == HOST
     ]

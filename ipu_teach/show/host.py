@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ipu_teach.cost.phases import COMPUTE, EXCHANGE, HOST, LINKS, SYNC
+from ipu_teach.cost.phases import HOST
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import HostEvent, Report
 from ipu_teach.report.host_trace import PREFETCH, is_copy, is_run
@@ -20,16 +20,12 @@ from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
 CODES = (
-    palette.SYNC,
-    palette.EXCHANGE,
-    palette.COMPUTE,
-    palette.LINKS,
-    palette.HOST,
+    *palette.PHASES,
     Code("the host runs a program", "R", "#009e73", "#1cb288", "."),
     Code("the device waits for a function", "W", "#bfc5cb", "#69717b", "/"),
     Code("the host does something else", "O", "#7cc4ee", "#2f7aa8", ""),
 )
-CODE = {kind: i for i, kind in enumerate((SYNC, EXCHANGE, COMPUTE, LINKS, HOST))}
+CODE = {phase.name: i for i, phase in enumerate(palette.PHASES)}
 RUN, WAITS, OTHER = range(5, 8)
 MOST_STEPS = 512  # of the run, and as many events of each of the host's lanes
 MOST_LANES = 12

@@ -18,13 +18,6 @@ from ipu_teach.show.scene import Scene, Still, Tree, label, number
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
-CODES = (
-    palette.SYNC,
-    palette.EXCHANGE,
-    palette.COMPUTE,
-    palette.LINKS,
-    palette.HOST,
-)
 MOST_ROWS = 1000
 FIRST_ROWS = 28  # that are unfolded at first
 PITCH = 20.0
@@ -57,7 +50,7 @@ def _scene(report: Report, walk: Walk, all_places: list[Place]) -> Scene:
     counts = np.array([sum(1 for _ in place.walk()) - 1 for place in places])
     opened = _opened(depth, counts)
     kinds = _kinds(report, walk)
-    named = [code.name for code in CODES if any(kinds[id(place)][code.name] for place in places)]
+    named = [code.name for code in palette.PHASES if any(kinds[id(place)][code.name] for place in places)]
     tree = Tree(
         "tree",
         "program",
@@ -89,7 +82,7 @@ def _scene(report: Report, walk: Walk, all_places: list[Place]) -> Scene:
         titled(report, f"{counted(len(walk.roots), 'program')}, part by part"),
         _sentence(walk, all_places, total),
         34 + PITCH * len(tree.visible()) + 10,
-        CODES,
+        palette.PHASES,
         (tree,),
         (Still(f"{counted(len(walk.roots), 'program')}", note, 0, 0, True),),
         np.zeros(1, np.int64),
@@ -132,7 +125,7 @@ def _kinds(report: Report, walk: Walk) -> dict[int, Counter[str]]:
 
 def _pieces(kinds: list[Counter[str]], total: float) -> dict[str, Array]:
     """The thousandths of the run that each row spends on each kind of phase, by its code; rounding keeps their sum."""
-    ends = np.cumsum([[row[code.name] for code in CODES] for row in kinds], axis=1)
+    ends = np.cumsum([[row[code.name] for code in palette.PHASES] for row in kinds], axis=1)
     parts = np.diff(np.round(1000 * ends / (total or 1)).astype(np.int64), axis=1, prepend=0)
     return {f"{code}": parts[:, code] for code in np.flatnonzero(parts.any(axis=0)).tolist()}
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ipu_teach.cost.phases import COMPUTE, EXCHANGE, HOST, LINKS, SYNC, Phase
+from ipu_teach.cost.phases import COMPUTE, EXCHANGE, HOST, SYNC, Phase
 from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.report import Recording
@@ -23,15 +23,14 @@ from ipu_teach.show import palette
 from ipu_teach.show.board import BETWEEN, FOOT, HEAD, LINE, ROW, value
 from ipu_teach.show.facts import numbered, sources, titled, waited_for
 from ipu_teach.show.origins import Elements, Names, Step
+from ipu_teach.show.palette import STATE, STATES
 from ipu_teach.show.scene import Board, Detail, Flows, Message, Numbers, Origins, Scene, Still, Track, Trail, label, number
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
-STATES = (palette.REST, palette.SYNC, palette.WAIT, palette.EXCHANGE, palette.COMPUTE, palette.LINKS, palette.HOST)
-PHASES = (*STATES, palette.CHANGE)
-WAIT, CHANGE = PHASES.index(palette.WAIT), PHASES.index(palette.CHANGE)
-CODE = {kind: [c.name for c in PHASES].index(kind) for kind in (SYNC, EXCHANGE, COMPUTE, LINKS, HOST)}
-UNWRITTEN = len(PHASES)
+BEATS = (*STATES, palette.CHANGE)
+WAIT, CHANGE = BEATS.index(palette.WAIT), BEATS.index(palette.CHANGE)
+UNWRITTEN = len(BEATS)
 STEPS = UNWRITTEN + 2  # the first code of the values
 
 MOST_TILES = 64
@@ -123,7 +122,7 @@ class _Maker:
         rims = tuple(
             replace(rim, name=f"{label(name, 24)} (its rim)") for name, rim in zip(self.titles, palette.RIMS, strict=False)
         )
-        codes = (*PHASES, palette.UNWRITTEN, palette.NOT_A_NUMBER, *ramp, *rims)
+        codes = (*BEATS, palette.UNWRITTEN, palette.NOT_A_NUMBER, *ramp, *rims)
         board = Board(
             "board", counted(len(self.tiles), "tile"), 16, 34, 440, tall, len(self.box), tuple(self.tiles.tolist()), across,
             high, tuple(self.per.tolist()), self.box, self.row, self.place, self.named, self.index, self.names.names,
@@ -205,8 +204,8 @@ class _Maker:
             busy = phase.cycles if phase.busy is None else phase.busy[self.tiles]
             self.stills.append(
                 Still(
-                    f"{phase.kind}: {name}", note, CODE[phase.kind], phase.cycles, len(self.stills) == first,
-                    {"board": (CODE[phase.kind], busy, WAIT)},
+                    f"{phase.kind}: {name}", note, STATE[phase.kind], phase.cycles, len(self.stills) == first,
+                    {"board": (STATE[phase.kind], busy, WAIT)},
                     flows={"messages": messages} if messages else {},
                     source=source,
                     at=0.5 if messages else 1,

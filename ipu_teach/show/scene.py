@@ -304,21 +304,20 @@ class Board(Box):
 
 
 @dataclass(frozen=True, eq=False)
-class Detail(Placed):
-    """The cells of the box of the board `of` in which the chosen cell stands, as a list with their numbers."""
+class Aside(Placed):
+    """What stands beside the board `of` and is about its chosen cell."""
 
     width: float
     height: float
     of: str
 
 
-@dataclass(frozen=True, eq=False)
-class Trail(Placed):
-    """The number of the chosen cell of the board `of`, over all frames."""
+class Detail(Aside):
+    """The cells of the box in which the chosen cell stands, as a list with their numbers."""
 
-    width: float
-    height: float
-    of: str
+
+class Trail(Aside):
+    """The number of the chosen cell, over all frames."""
 
 
 Mark = Cells | Lanes | Flows | Track | Flame | Tape | Curve | Stack | Tree | Matrix | Partners | Board | Detail | Trail

@@ -14,21 +14,20 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.cost.phases import COMPUTE, EXCHANGE, HOST, LINKS, SYNC
+from ipu_teach.cost.phases import COMPUTE, EXCHANGE
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Report
 from ipu_teach.report.walk import Place, Span, Walk
 from ipu_teach.show import palette
 from ipu_teach.show.blocks import Blocks
 from ipu_teach.show.facts import checked, ipus_at_work, linked, numbered, sorted_lanes, sources, titled
+from ipu_teach.show.palette import STATE, STATES
 from ipu_teach.show.scene import Flame, Scene, Still, Tape, Track, label, number
 from ipu_teach.show.stretches import LanesOf, stretches
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
-CODES = (palette.REST, palette.SYNC, palette.WAIT, palette.EXCHANGE, palette.COMPUTE, palette.LINKS, palette.HOST)
-REST, WAIT = CODES.index(palette.REST), CODES.index(palette.WAIT)
-CODE = {kind: [c.name for c in CODES].index(kind) for kind in (SYNC, EXCHANGE, COMPUTE, LINKS, HOST)}
+REST, WAIT = STATES.index(palette.REST), STATES.index(palette.WAIT)
 
 MOST_STEPS = 3000  # of a run
 MOST_LANES = 64
@@ -86,7 +85,7 @@ class _Maker:
         stills = tuple(self._still(place, texts) for place in range(len(self.stretches)))
         total = cycles[self.which]
         blocks = None if self._tiles is None else Blocks(self.report, self._tiles, float(total.sum()), self._which)
-        codes = CODES if blocks is None else tuple(dict.fromkeys((*CODES, *blocks.codes)))
+        codes = STATES if blocks is None else tuple(dict.fromkeys((*STATES, *blocks.codes)))
         if blocks is None and self.several:
             flame = self._rows(np.append(0, np.cumsum(total)))
         elif blocks is None:
@@ -110,8 +109,8 @@ class _Maker:
             stills,
             self.which.astype(np.int64),
             self._table() if blocks is None else blocks.table(),
-            tuple(self.lanes.drawing(self.report, stretch, CODE, WAIT) for stretch in self.stretches),
-            int(np.argmax(total * (1 + np.array([s.code == CODE[COMPUTE] for s in stills])[self.which] * (1 + total.sum())))),
+            tuple(self.lanes.drawing(self.report, stretch, STATE, WAIT) for stretch in self.stretches),
+            int(np.argmax(total * (1 + np.array([s.code == STATE[COMPUTE] for s in stills])[self.which] * (1 + total.sum())))),
             tuple(self._notes(blocks)),
             "stretch" if self.several else "superstep",
             tuple(texts),
@@ -156,7 +155,7 @@ class _Maker:
         """The colour of a step: that of its longest phase."""
         if (step, ipu) not in self._codes:
             phases = self.report.phases(step, ipu)
-            self._codes[step, ipu] = CODE[max(phases, key=lambda p: p.cycles).kind] if phases else REST
+            self._codes[step, ipu] = STATE[max(phases, key=lambda p: p.cycles).kind] if phases else REST
         return self._codes[step, ipu]
 
     def _still(self, place: int, texts: dict[str, int]) -> Still:

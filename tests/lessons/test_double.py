@@ -10,12 +10,13 @@ from answers import EXERCISES
 
 from ipu_teach import FLOAT, HALF, Engine, Graph, Input, IPUModel, Output, Vertex
 from ipu_teach.lessons import check, double
-from ipu_teach.lessons.double import COARSER, Precision, in_float64
+from ipu_teach.lessons.double import Precision, in_float64
 from ipu_teach.lessons.judging import Kind
 from ipu_teach.lessons.watching import as_it_was
 from ipu_teach.poplibs import popops
 from ipu_teach.program import Copy, Execute, Sequence
 
+COARSER = {FLOAT: HALF}  # the next type that an exercise could have been declared in
 PRECISE = [exercise for exercise in EXERCISES if exercise.precision is not None]
 
 

@@ -18,6 +18,7 @@ HERE = Path(__file__).resolve().parent
 SHARED = ("layout.js", "link.js", "player.js")  # what every page has
 ALONE = ("widget.js", "puzzle.js")
 ALSO = {  # by file: who needs it
+    "stored.js": ALONE,
     "tape.js": ("bsp.js", "balance.js"),
     "board.js": ("run.js",),
     "tree.js": ("program.js", "code.js", "turns.js", "tile.js"),
@@ -65,8 +66,8 @@ def squeezed(text: str) -> str:
 def scripts() -> dict[str, str]:
     """The text of every file that is made."""
     own = sorted(path.name for path in HERE.glob("*.js") if path.name not in (*SHARED, *ALONE, *ALSO))
-    parts: dict[str, tuple[str, ...]] = {"player.js": SHARED, **{name: (name,) for name in ALONE}}
-    parts |= {name: (*SHARED, *(also for also, needed in ALSO.items() if name in needed), name) for name in own}
+    needs = {name: (*(also for also, needed in ALSO.items() if name in needed), name) for name in (*own, *ALONE)}
+    parts = {"player.js": SHARED} | {name: files if name in ALONE else (*SHARED, *files) for name, files in needs.items()}
     return {f"{name}.gz": "\n".join(map(stripped, files)) for name, files in parts.items()}
 
 

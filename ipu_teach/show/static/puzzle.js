@@ -2,13 +2,7 @@
 export default {
   render({ model, el }) {
     el.classList.add("ipu-view");
-    let stored;
-    const hide = () => {
-      stored = el.closest(".jp-OutputArea")?.querySelector(".ipu-view.stored")?.closest(".jp-OutputArea-child");
-      if (stored) stored.style.display = "none";
-      else if (!el.isConnected) requestAnimationFrame(hide);
-    };
-    hide();
+    const bringBack = standIn(el);
     const add = (parent, tag, attributes, text = "") => {
       const made = document.createElement(tag);
       for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
@@ -112,7 +106,7 @@ export default {
     draw();
     return () => {
       model.off("change:verdict", answer);
-      if (stored) stored.style.display = "";
+      bringBack();
     };
   },
 };

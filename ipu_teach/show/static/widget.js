@@ -2,14 +2,7 @@
 export default {
   render({ model, el }) {
     el.classList.add("ipu-view");
-    // The stored picture of the first setting has done its duty: this one is alive.
-    let stored;
-    const hide = () => {
-      stored = el.closest(".jp-OutputArea")?.querySelector(".ipu-view.stored")?.closest(".jp-OutputArea-child");
-      if (stored) stored.style.display = "none";
-      else if (!el.isConnected) requestAnimationFrame(hide);
-    };
-    hide();
+    const bringBack = standIn(el);
     const start = () => live(el, JSON.parse(model.get("scene")));
     let player = start();
     const change = () => {
@@ -22,7 +15,7 @@ export default {
     return () => {
       model.off("change:scene", change);
       player.destroy();
-      if (stored) stored.style.display = "";
+      bringBack();
     };
   },
 };
