@@ -28,7 +28,7 @@ BUDGETS = {
     "poplibs": 6000,
     "show": 5040,
     JAVASCRIPT: 2800,
-    "lessons": 4551,
+    "lessons": 5700,
     "golden": 1160,
 }
 # Rooms that are not within their budgets yet, and how large they may be until then: only ever made less, or in a commit of its
