@@ -1,4 +1,4 @@
-"""The command line: `ipu-teach lab | run | reset | doctor | report | golden | bench | learner`; `python -m ipu_teach` too.
+"""The command line: `ipu-teach lab | run | reset | doctor | report | golden | learner`; `python -m ipu_teach` too.
 
 `lab` opens the learner's notebook where there is one, `run` the solved one, for it goes to its end by itself. A command
 is one parser in `build_parser`, with what it does. Exit status: 0 done, 1 a lesson failed or something is missing, 2 the
@@ -212,13 +212,6 @@ def build_parser() -> argparse.ArgumentParser:
     # These two read their own words, in `ipu_teach.report.command` and `ipu_teach.golden`.
     commands.add_parser("report", help=report_command.HELP, add_help=False)
     commands.add_parser("golden", help="print every published figure beside what the kit models", add_help=False)
-
-    from ipu_teach import bench
-
-    text = "measure how fast the kit is on this machine, each figure beside a floor"
-    command = commands.add_parser("bench", help=text, description=text)
-    bench.add_arguments(command)
-    command.set_defaults(do=bench.main)
 
     text = "write the learner's notebooks from the solved ones (authors)"
     command = commands.add_parser("learner", help=text, description=text)
