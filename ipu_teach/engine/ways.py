@@ -64,10 +64,10 @@ class Batch:
 
     def stays(self, group: Group, site: Site) -> bool:
         xp = site.memory.backend
-        return (xp.on_host or (site.chance is None and not site.watched)) and not any(map(xp.lacks, traces_of(group)))
+        return (xp.on_host or (site.rounding is None and not site.watched)) and not any(map(xp.lacks, traces_of(group)))
 
     def bind(self, group: Group, site: Site) -> list[Call]:
-        alone = site.chance is None and not site.watched and site.returned is None and site.memory.backend.on_host
+        alone = site.rounding is None and not site.watched and site.returned is None and site.memory.backend.on_host
         parts = [bind(part, site) for part in (shares(group, site.threads) if alone else [group])]
         return [(together, (site.pool, parts))] if len(parts) > 1 else parts[0]
 
@@ -131,7 +131,7 @@ class Tiered(Around):
 
     def bind(self, group: Group, site: Site) -> list[Call]:
         calls = self._way.bind(group, site)
-        plain = site.chance is None and not site.watched and site.memory.backend.on_host
+        plain = site.rounding is None and not site.watched and site.memory.backend.on_host
         if not plain or not loops_over_elements(group):
             return calls
 
@@ -155,7 +155,7 @@ REFEREE: tuple[Way, ...] = (AtOnce(), Loop())  # with vertex_loop=True
 def bind_across(groups: Sequence[Group], sites: Sequence[Site]) -> list[Call] | None:
     """The calls that run all groups of one table as one long region, if `flat` can: what is elementwise has no vertices."""
     memory, layouts, watched = sites[0].memory, sites[0].layouts, any(site.watched for site in sites)
-    if any(group.at_once for group in groups) or any(site.chance is not None for site in sites):
+    if any(group.at_once for group in groups) or any(site.rounding is not None for site in sites):
         return None
     if watched and not memory.backend.on_host:
         return None

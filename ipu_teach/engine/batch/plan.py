@@ -48,7 +48,7 @@ def bind(group: Group, site: Site) -> list[Call]:
 
 def _bound(group: Group, site: Site, worker: int = 0) -> list[Call]:
     placement = placed(group, site.layouts, site.memory, site.exact)
-    rounding = None if site.chance is None else RoundedStores(site.chance, group.trace, worker, placement.running)
+    rounding = None if site.rounding is None else RoundedStores(site.rounding, group.trace, worker, placement.running)
     return Plan(group, site.memory, placement, site.exact, site.returned, rounding).bind()
 
 
