@@ -1,4 +1,4 @@
-"""Purity: what a compute() reaches beside its fields, that is random numbers, clocks, and lists and variables that all vertices share.
+"""Purity: whether compute() reaches only its fields, or random numbers, clocks, lists and variables that vertices share.
 
 A trace runs compute() once for all vertices, so a number drawn there would be the same for each of them and in every run, and a
 list would grow once. Where that happens the trace stops, nothing of it is left behind, and the vertices run one by one.

@@ -283,7 +283,7 @@ class Machine:
         name = self.compiled.graph.compute_sets[step.compute_set].name
         memory, xp = self.memory, self.memory.backend
         calls: list[Call] = []
-        hosted: list[Call] = calls if xp.on_host else []  # what cannot run on a GPU
+        fallback: list[Call] = calls if xp.on_host else []  # what cannot run on a GPU
         visitors: list[Group] = []
         answers: list[Any] = []
         shuffled = [self._shuffled(group) for group in self.compiled.groups[step.compute_set]]
@@ -312,9 +312,9 @@ class Machine:
             if not stays:
                 visitors.append(group)
             site = replace(site, memory=memory if stays else memory.host, returned=returned, cycles=cycles)
-            (calls if stays else hosted).extend(way.bind(group, site))
+            (calls if stays else fallback).extend(way.bind(group, site))
         if not xp.on_host:
-            calls = [*visit(memory, visitors, layouts, hosted), *calls]
+            calls = [*visit(memory, visitors, layouts, fallback), *calls]
         roundings = [site.rounding for site in sites if site.rounding is not None]
         if roundings:
             calls = [(self._draw, (roundings,)), *calls]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.groups import Group
-from ipu_teach.compile.trace import Op, Ref, Trace, steady
+from ipu_teach.compile.trace import Op, Ref, Trace, layout_independent
 from ipu_teach.engine.batch import plan
 from ipu_teach.engine.batch.chunk import Chunk
 from ipu_teach.engine.batch.kernels import Call
@@ -126,4 +126,4 @@ def _simple(trace: Trace, op: Op, shape: tuple[int, ...]) -> bool:
         return bool(sample.ctypes.data == trace.samples[op.args[0].id].ctypes.data)
     if op.kind == "read":  # a single number that all vertices share
         return np.ndim(trace.samples[op.args[0].id]) == 0
-    return op.kind == "region" or (op.kind == "ufunc" and not op.kwargs and steady(op.fn, np.asarray(sample).dtype))
+    return op.kind == "region" or (op.kind == "ufunc" and not op.kwargs and layout_independent(op.fn, np.asarray(sample).dtype))
