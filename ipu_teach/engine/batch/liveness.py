@@ -1,4 +1,4 @@
-"""What a trace does with its values: when each is used last, and how much the place of a region matters."""
+"""Liveness in a trace: when each value is used last, and how much the place of a region matters."""
 
 from __future__ import annotations
 

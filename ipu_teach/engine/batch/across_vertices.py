@@ -19,14 +19,14 @@ from ipu_teach.compile.trace import Op, Ref, Trace, layout_independent
 from ipu_teach.engine.batch import plan
 from ipu_teach.engine.batch.chunk import Chunk
 from ipu_teach.engine.batch.kernels import Call
+from ipu_teach.engine.batch.liveness import last_uses, live_bytes
 from ipu_teach.engine.batch.placement import Placement
-from ipu_teach.engine.batch.uses import last_uses, live_bytes
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.views import LEAST_RUN, Nest, Region
 from ipu_teach.types import Array
 
 
-def bind_flat(groups: Sequence[Group], layouts: tuple[Any, ...], memory: Memory) -> list[Call] | None:
+def bind_across_vertices(groups: Sequence[Group], layouts: tuple[Any, ...], memory: Memory) -> list[Call] | None:
     """The calls that run all vertices of the groups of one table, or None if their regions do not lie so."""
     first = groups[0].trace
     if any(g.way != "batch" or g.workers or not _elementwise(g.trace) or memory.backend.lacks(g.trace) for g in groups):
