@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from ipu_teach.compile.weak import Weak, fits, meets, weak_of
+from ipu_teach.compile.weak_scalars import Weak, fits, meets, weak_of
 from ipu_teach.errors import CodeletError
 from ipu_teach.graph.source import file_name
 from ipu_teach.graph.vertex import Vertex
@@ -249,7 +249,7 @@ class Traced(NDArrayOperatorsMixin):
     def __init__(self, trace: Trace, number: int, weak: Weak = ()) -> None:
         self._trace = trace
         self._id = number
-        self._weak = weak  # the plain numbers that it may be in some vertices, see `weak`
+        self._weak = weak  # the plain numbers that it may be in some vertices, see `weak_scalars`
 
     @property
     def _sample(self) -> Any:
