@@ -29,10 +29,12 @@ from ipu_teach.show.scene import (
     Track,
     Trail,
     Tree,
+    Trend,
     label,
     number,
 )
 from ipu_teach.show.shapes import MOST_RECTANGLES, Boxes, Line, Outline, Raster, Shape, Words
+from ipu_teach.show.trend import paint_trend
 from ipu_teach.types import Array
 
 MOST_PIECES = 900  # of a tape, drawn one by one
@@ -72,6 +74,8 @@ def paint(scene: Scene, frame: int, progress: float | None = None, whole: bool =
                 yield from _stack(scene, mark, still)
             case Tree():
                 yield from _tree(mark)
+            case Trend():
+                yield from paint_trend(mark)
             case Matrix():
                 yield from paint_matrix(scene, mark, still)
             case Board():
