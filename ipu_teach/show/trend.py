@@ -34,7 +34,7 @@ def paint_trend(mark: Trend) -> Iterator[Shape]:
         side = DOT if k in dict(mark.marked) else DOT / 2
         yield Line(((x - side / 2, y), (x + side / 2, y)), side)
     for k, words in mark.marked:
-        x, y = _within(mark, points[k][0], words), points[k][1] - DOT
+        x, y = _within(mark, points[k][0], words), points[k][1] - DOT - 4
         half = LETTER * len(words) / 2 + 2
         yield Line(((x - half, y - 4), (x + half, y - 4)), 13, "paper")
         yield Words(x, y, words, 11, "middle")

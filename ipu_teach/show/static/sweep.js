@@ -35,8 +35,8 @@ EXTRA.sweep = (kit) => {
       for (const [k, words] of marked) {
         const x = within(middle(k), words), half = LETTER * words.length / 2 + 2;
         pen.fillStyle = paper;
-        pen.fillRect(x - half, high(k) - DOT - 10.5, 2 * half, 13);
-        kit.text(pen, words, x, high(k) - DOT, 11, "center", ink);
+        pen.fillRect(x - half, high(k) - DOT - 14.5, 2 * half, 13);
+        kit.text(pen, words, x, high(k) - DOT - 4, 11, "center", ink);
       }
       const each = Math.max(1, Math.ceil((LETTER * Math.max(...mark.labels.map((name) => name.length)) + 8) / pitch));
       for (let k = 0; k < mark.count; k += each) kit.text(pen, mark.labels[k], within(middle(k), mark.labels[k]), bottom + 14, 11, "center", soft);
