@@ -16,8 +16,8 @@ from ipu_teach.report.host_trace import HostTrace
 from ipu_teach.show.machine import pipes, rate
 from ipu_teach.show.numbers import _line
 from ipu_teach.show.paint import paint
-from ipu_teach.show.scene import Lanes, Trend
-from ipu_teach.show.shapes import Line
+from ipu_teach.show.scene import Lanes, Trend, Zoom
+from ipu_teach.show.shapes import Boxes, Line
 from ipu_teach.types import QUARTER, QuarterFormat, QuarterMetadata, from_quarter
 from tests.browser import programs
 from tests.test_views import told
@@ -234,16 +234,27 @@ def test_a_machine_is_as_wide_as_its_figures() -> None:
     assert len(rows) == 2 + 3 + 3 * 4 and rows["16 IPUs", "links"]["bandwidth"] == rate(16 * 61.2 * 1.33e9) == "1.3 TB/s"
     assert rows["a tile", "exchange"]["figure"] == "4 bytes a cycle and tile, each way"
     assert rows["a tile", "exchange"]["source"].startswith("derived from tut6")
-    drawn = lengths(view.scene, 1)  # an IPU
-    assert drawn["memory of the tiles"][0] == 2 * drawn["exchange between tiles"][1] == 15_662_080
-    assert drawn["link to the host"][3] == 8000
+    for level, ipus in enumerate((0, 1, 4, 16, 64)):  # of each size a picture, its pipes as wide as their bandwidth
+        scale, drawn = 24 / max(pipes(target, ipus)), {}
+        for shape in paint(view.scene, level):
+            if isinstance(shape, Boxes) and shape.code < 4:
+                drawn[shape.code] = float(shape.boxes[0, 3])
+        assert drawn == {i: pytest.approx(max(1, scale * wide), rel=1e-3) for i, wide in enumerate(pipes(target, ipus)) if wide}
+    zoom = view.scene.marks[0]
+    assert isinstance(zoom, Zoom) and zoom.counts == (6, 1472, 4, 16, 64) and len(zoom.told) == 5 * 4
+    assert zoom.told[5] == (
+        "an IPU, exchange: 7.83 TB/s, modelled; 4 bytes a cycle and tile, each way; derived from tut6: its planner costs come "
+        "out only with 4."
+    )
+    assert zoom.told[2] == "a tile, links: none."
 
 
 def test_a_machine_of_another_size_is_among_them() -> None:
     device = IPUModel("ipu1", num_ipus=2, tiles_per_ipu=10).create_device()
     view = show.machine(device)
     assert {"a tile", "an IPU", "2 IPUs", "4 IPUs", "16 IPUs", "64 IPUs"} == {row["machine"] for row in view.data}
-    assert view.scene.stills[0].note.startswith("2 IPUs: 5.0 MiB of memory")
+    poster = view.scene.stills[view.scene.poster]
+    assert poster.label == "2 IPUs" and poster.note.startswith("5.0 MiB of memory")
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------

@@ -265,6 +265,26 @@ class Trend(Box):
 
 
 @dataclass(frozen=True, eq=False)
+class Zoom(Box):
+    """A machine in several sizes, a frame each: a square of equal parts, the first of which is the size before, and its pipes.
+
+    Of each size its name and how many parts it has; of each pipe its `labels`, `figures` and the number of its code; and
+    `rates`, size by size, how wide each pipe is, in words, and `told`, a sentence; `Still.values` has that as "rate". `part`
+    and `first` are codes.
+    """
+
+    names: tuple[str, ...]
+    counts: tuple[int, ...]
+    labels: tuple[str, ...]
+    figures: tuple[str, ...]
+    rates: tuple[str, ...]
+    told: tuple[str, ...]
+    codes: tuple[int, ...]
+    part: int
+    first: int
+
+
+@dataclass(frozen=True, eq=False)
 class Matrix(Box):
     """Squares, `bins` across and down, for `tiles` of which `each` share a row and a column: senders across, receivers down.
 
@@ -339,7 +359,7 @@ class Trail(Aside):
     """The number of the chosen cell, over all frames."""
 
 
-Mark = Cells | Lanes | Flows | Track | Flame | Tape | Curve | Stack | Tree | Trend | Matrix | Partners | Board | Detail | Trail
+Mark = Cells | Lanes | Flows | Track | Flame | Tape | Curve | Stack | Tree | Trend | Zoom | Matrix | Partners | Board | Aside
 
 
 @dataclass(frozen=True, eq=False)
@@ -462,6 +482,7 @@ class Scene:
             found |= {s.code for s in mark.series} if isinstance(mark, Curve) else set()
             found |= set(mark.code.tolist()) if isinstance(mark, Flame) else set()
             found |= {int(code) for code in mark.parts} if isinstance(mark, Tree | Trend) else set()
+            found |= {mark.part, mark.first, *mark.codes} if isinstance(mark, Zoom) else set()
             if isinstance(mark, Board):
                 found |= {*mark.rims, mark.unwritten, *range(mark.steps, mark.steps + len(mark.bounds) + 1)}
                 nan = any(text == "nan" for text in self.numbers[mark.name].texts)
