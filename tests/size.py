@@ -26,7 +26,7 @@ BUDGETS = {
     "cost": 2760,
     "report": 2950,
     "poplibs": 6000,
-    "show": 5040,
+    "show": 5290,
     JAVASCRIPT: 2800,
     "lessons": 5700,
     "golden": 1160,
