@@ -1,4 +1,4 @@
-"""The command line: `ipu-teach lab | run | reset | doctor | report | golden | learner`; `python -m ipu_teach` too.
+"""The command line: `ipu-teach lab | run | reset | doctor | report | class | golden | learner`; `python -m ipu_teach` too.
 
 `lab` opens the learner's notebook where there is one, `run` the solved one, for it goes to its end by itself. A command
 is one parser in `build_parser`, with what it does. Exit status: 0 done, 1 a lesson failed or something is missing, 2 the
@@ -21,6 +21,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from ipu_teach import __version__
+from ipu_teach.classroom import command as class_command
 from ipu_teach.errors import DatasetError, IPUTeachError, LessonError
 from ipu_teach.lessons import learner
 from ipu_teach.lessons.headless import run
@@ -204,8 +205,9 @@ def build_parser() -> argparse.ArgumentParser:
     command = commands.add_parser("doctor", help=text, description=text)
     command.set_defaults(do=lambda given: doctor())
 
-    # These two read their own words, in `ipu_teach.report.command` and `ipu_teach.golden`.
+    # These read their own words, in `ipu_teach.report.command`, `ipu_teach.classroom.command` and `ipu_teach.golden`.
     commands.add_parser("report", help=report_command.HELP, add_help=False)
+    commands.add_parser("class", help=class_command.HELP, add_help=False)
     commands.add_parser("golden", help="print every published figure beside what the kit models", add_help=False)
 
     text = "write the learner's notebooks from the solved ones (authors)"
@@ -222,7 +224,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[:1] == ["lab"] and words[1:2] not in (["-h"], ["--help"]):
         split = 1 if len(words) < 2 or words[1].startswith("-") else 2  # a value of JupyterLab's is no lesson
         words, to_jupyter = words[:split], words[split:]
-    own = {"report": report_command.main, "golden": golden}.get(words[0]) if words else None
+    own = {"report": report_command.main, "class": class_command.main, "golden": golden}.get(words[0]) if words else None
     arguments = build_parser().parse_args(words[:1] if own else words)
     if own:
         arguments.do = lambda given: own(words[1:])

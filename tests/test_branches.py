@@ -532,7 +532,7 @@ def test_the_random_tests_take_every_way(monkeypatch: pytest.MonkeyPatch) -> Non
 
     counted(ways_of, "run_loop", lambda result, group, *args: "loop" if group.way == "loop" else "referee")
     counted(ScalarRun, "run", lambda result, *args: "scalar")
-    counted(ways_of, "bind_flat", lambda result, *args: "flat" if result is not None else "not flat")
+    counted(ways_of, "bind_across_vertices", lambda result, *args: "flat" if result is not None else "not flat")
     counted(ways_of, "bind", lambda result, group, *args: "batch")
     counted(ways_of, "together", lambda result, *args: "threads")
     counted(Machine, "_shuffled", lambda result, engine, group: "in order" if engine.how.shuffle is None else "shuffled")

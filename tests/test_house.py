@@ -33,6 +33,7 @@ FLOORS = (
     ("engine", "poplibs"),
     ("show", "frontends"),
     ("lessons", "golden"),
+    ("classroom",),
     ("cli", "__main__"),
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

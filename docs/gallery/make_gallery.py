@@ -101,7 +101,7 @@ VIEWS = {
     "liveness.svg": lambda: show.liveness(products(13)),
     "liveness_two.svg": lambda: show.liveness(products(13), products(13, keep=True)),
     "tiles.svg": a_matrix_and_its_transpose,
-    "sweep.svg": lambda: show.sweep({f"{n} tiles": products(n) for n in (2, 4, 8, 13, 26, 52)}),
+    "sweep.svg": lambda: show.sweep({n: products(n) for n in (2, 4, 8, 13, 26, 52)}, parameter="tiles"),
     "numbers.svg": lambda: show.numbers(FLOAT, HALF, QUARTER[QuarterFormat.F143, 0], QUARTER[QuarterFormat.F152, 0], value=0.1),
     "machine.svg": lambda: show.machine(IPUModel("ipu2").create_device()),
 }
