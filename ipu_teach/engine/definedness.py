@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,12 +23,12 @@ from ipu_teach.compile.freeze import FrozenTable, numbers_in
 from ipu_teach.compile.groups import Group
 from ipu_teach.cost.exchange import covered, joined
 from ipu_teach.errors import UninitialisedReadError
-from ipu_teach.graph.graph import DataStream
+from ipu_teach.graph import DataStream, Tensor
 from ipu_teach.graph.source import NOWHERE, Line, in_words
-from ipu_teach.graph.tensor import Layout, Tensor
 from ipu_teach.graph.tile_map import expand
 from ipu_teach.types import Array
 
+T = TypeVar("T")
 LONG = 64  # bytes from which on it is quicker to set the pieces of a region one by one
 
 Bytes = tuple[Array, Array]  # where pieces start, and where they stop
@@ -171,14 +172,14 @@ class Access:
         layouts = table.layouts[name][group.rows]
         for number in numbers_in(layouts):
             rows, layout = group.rows[layouts == number], self.graph.layouts[number]
-            for part, (delta, inner) in enumerate([(0, layout)] if isinstance(layout, Layout) else layout.parts):
+            for part, (delta, inner) in enumerate(layout.parts):
                 positions = inner.positions.reshape(-1)[stored_in.get(part, ...)]
                 start = ((table.offsets[name][rows] + delta)[:, None] + positions).reshape(-1) * size
                 yield start, start + size
 
 
 class Definedness:
-    """One bit a byte. `before` and `after` are called around each step that is not among the `checked`.
+    """One bit a byte, and the steps that are `checked`: what they read is written.
 
     `poison(tensor)` puts what unwritten memory holds into a tensor.
     """
@@ -215,6 +216,19 @@ class Definedness:
         for undef in near:
             self._users[undef].add(number)
         return number
+
+    def checking(self, number: int, act: Callable[[], T]) -> Callable[[], T]:
+        """`act`, which is what step `number` does, with the check around it where that is not done yet."""
+
+        def checked() -> T:
+            if number in self.checked:
+                return act()
+            self.before(number)
+            result = act()
+            self.after(number)
+            return result
+
+        return checked
 
     def before(self, number: int) -> None:
         """Check what step `number` reads. Raises `UninitialisedReadError`."""
