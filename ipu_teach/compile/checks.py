@@ -238,11 +238,11 @@ def meet(start: Array, stop: Array, low: Array, high: Array) -> bool:
     return bool(np.any(np.searchsorted(start, high) > np.searchsorted(stop, low, "right")))
 
 
-Access = tuple[tuple[FrozenTable, str], int]
+Touch = tuple[tuple[FrozenTable, str], int]
 
 
 def _race(
-    graph: FrozenGraph, compute_set: FrozenComputeSet, byte: int, first: Access, second: Access, deed: str
+    graph: FrozenGraph, compute_set: FrozenComputeSet, byte: int, first: Touch, second: Touch, deed: str
 ) -> ComputeSetRaceError:
     (table_a, field_a), row_a = first
     (table_b, field_b), row_b = second
