@@ -31,8 +31,8 @@ from test_exact import (
     run,
 )
 
+from bench.codelets import Collatz, FirstPast
 from ipu_teach import FLOAT, HALF, INT, InOut, Input, Output, Vector, Vertex
-from ipu_teach.bench.codelets import Collatz, FirstPast
 from ipu_teach.compile.scalar import scalar_code
 from ipu_teach.engine import ways as ways_of
 from ipu_teach.engine.batch import plan
