@@ -225,13 +225,13 @@ class _Maker:
     def _messages(self, phase: Phase, does: Step) -> Iterator[Message]:
         """What is under way in a phase: a message for each pair of tiles, with the cells that it carries."""
         if phase.kind == HOST:
-            crossing, after = does.comes or does.goes, does.after
+            under_way = [(does.comes or does.goes, does.after)]
         elif phase.kind == EXCHANGE and not does.by_host:
-            crossing, after = (does.goes, True) if phase.exchange else (does.comes, does.after)
+            under_way = [(does.goes, True)] if phase.exchange else [(does.comes, does.after), (does.copied, True)]
         else:
             return
         boxes = {tile: box for box, tile in enumerate(self.tiles.tolist())} | {BY_HOST: BY_HOST}
-        for (source, to), cells in crossing.items():
+        for ((source, to), cells), after in ((one, after) for crossing, after in under_way for one in crossing.items()):
             seen = self._drawn(cells)
             if source in boxes and to in boxes and len(seen):
                 end = phase.cycles if phase.busy is None else int(phase.busy[to])
