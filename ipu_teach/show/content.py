@@ -9,6 +9,7 @@ import numpy as np
 
 from ipu_teach.report import Recording, Report
 from ipu_teach.report.recording import HOST
+from ipu_teach.show.facts import model_of
 from ipu_teach.show.origins import Elements, Names, Pair
 from ipu_teach.show.scene import Scene
 from ipu_teach.types import Array
@@ -23,9 +24,8 @@ def carried(recording: Recording) -> Carried:
     """A line for each pair of tiles between which recorded elements cross, as far as there is room."""
     report, names, tracks = recording.report, Names(), recording.tracks
     assert report is not None
-    elements = Elements(
-        recording.compiled, np.concatenate([t.address for t in tracks]), names, np.arange(report.target.num_tiles)
-    )
+    address = np.concatenate([t.address for t in tracks])
+    elements = Elements(model_of(report, "run").compiled, address, names, np.arange(report.target.num_tiles))
     name, index = elements.named(elements.address)
     texts = [str(v) if w else "?" for t in tracks for v, w in zip(t.readable(t.first), t.first_written, strict=True)]
     changes: dict[int, list[tuple[int, str]]] = defaultdict(list)
