@@ -29,9 +29,9 @@ def all_rows(in_browser: bool = False, peers: bool = False) -> list[Row]:
         from ipu_teach.bench import browser
 
         return list(browser.ROWS)
-    from ipu_teach.bench import gpu, graphs, kernels, scalar
+    from ipu_teach.bench import gpu, graphs, kernels, scalar, waiting
 
-    return [*kernels.ROWS, *scalar.ROWS, *graphs.ROWS, *gpu.ROWS]
+    return [*kernels.ROWS, *scalar.ROWS, *graphs.ROWS, *waiting.ROWS, *gpu.ROWS]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
