@@ -6,9 +6,9 @@ from functools import partial
 
 import numpy as np
 
-from ipu_teach.bench import codelets
-from ipu_teach.bench.kernels import TILES, Chip, floats, source
-from ipu_teach.bench.measure import Row, Work
+from bench import codelets
+from bench.kernels import TILES, Chip, floats, source
+from bench.measure import Row, Work
 from ipu_teach.device import IPUModel
 from ipu_teach.graph import Graph
 from ipu_teach.poplibs import poplin, popops, poputil
