@@ -21,7 +21,7 @@ GROUND, JAVASCRIPT, ENGINE = "ground", "show: JavaScript", "compile and engine"
 BUDGETS = {
     "tiny": 260,
     GROUND: 2400,
-    "graph": 3050,
+    "graph": 3130,
     ENGINE: 7200,
     "cost": 2760,
     "report": 2950,
