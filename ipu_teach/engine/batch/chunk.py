@@ -130,7 +130,7 @@ class Chunk(Operations):
         if beside:
             flattened = self.xp.empty(flattened.shape, buffer.dtype)
         if region.contiguous and region.size >= WINDOW and self.xp.on_host:
-            size = region.field.dtype.size
+            size = region.field.dtype.numpy.itemsize
             windows = self.xp.as_strided(flat, (len(flat) - region.size + 1, region.size), (size, size))
             self.calls.append((gather_windows, (windows, region.starts[self.rows], flattened)))
         else:
