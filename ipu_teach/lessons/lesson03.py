@@ -344,7 +344,7 @@ def _fused(answer: Callable[..., Any]) -> Passed:
         if trial.crossing:
             why = "x and y lie beside each other, and the lengths could lie there too."
             raise NotYet(tried, f"{trial.crossing} bytes cross", "0 bytes", why, "leave the numbers where they are.")
-    yours, budget_ = reports[100].total_cycles, SLACK * fused_cycles(100)
+    yours, budget_ = reports[100].total_cycles, round(SLACK * fused_cycles(100))
     tried = f"{100 * TILES:,} arrows, 100 on a tile"
     bars = Bars(budget_, yours, "modelled cycles")
     if yours > budget_:
@@ -516,7 +516,7 @@ LESSON = Lesson("03", "PopLibs: operations and views", 45, (
         'popops.reduce(graph, x, [1], program, "MAX") has one number for each row: its shape is (rows,). To be taken away '
         "from x it has to be a column.",
         "reshape((x.shape[0], 1)) makes a column of it: a view. The sums of the powers need the same, before the division.",
-    ), "popnn.softmax is the library's own, in two calls less. Which of your compute sets could be one?", decoys=(
+    ), "popnn.softmax is the library's own, in one compute set. Which of your five could be one?", decoys=(
         ('largest = popops.reduce(graph, x, [1], program, "MIN")', 'largest = popops.reduce(graph, x, [1], program, "MAX")'),
         ("powers = popops.exp(graph, x, program)", "powers = popops.exp(graph, shifted, program)"),
         ("totals = popops.reduce(graph, powers, [0], program)", "totals = popops.reduce(graph, powers, [1], program)"),
