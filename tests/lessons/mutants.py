@@ -67,6 +67,14 @@ HARMLESS = {
         "graph.set_tile_mapping(target, 0)": "another tile is as good",
         "graph.set_tile_mapping(source, 1)": "another tile is as good",
     },
+    "03.2": {
+        "n, tiles = (a.shape[1], graph.target.num_tiles)": "the matrix is square",
+        "n, tiles = (a.shape[-1], graph.target.num_tiles)": "the matrix is square",
+    },
+    "03.5": {
+        f"mask = poprand.bernoulli(graph, seed, {n}, x, FLOAT, keep, program)": "any number will do for the call"
+        for n in (0, 2)
+    },
     "04.1": {"if self.x[i] >= self.best:": "an equal number is as large"},
     "04.2": {
         "graph.set_tile_mapping(second, 0)": "the order of what is written into the graph is free",
