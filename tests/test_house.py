@@ -26,13 +26,14 @@ PACKAGE = ROOT / "ipu_teach"
 FLOORS = (
     ("tiny",),  # in the garden: it imports nothing of the house, and only lessons import it
     ("errors", "types", "target"),
-    ("device", "graph", "program", "registers", "datasets", "archive", "schema"),
+    ("device", "graph", "program", "registers", "datasets", "archive", "schema", "places"),
     ("compile",),
     ("cost",),
     ("report",),
     ("engine", "poplibs"),
     ("show", "frontends"),
-    ("lessons", "golden", "bench"),
+    ("lessons", "golden"),
+    ("classroom",),
     ("cli", "__main__"),
 )
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
@@ -201,7 +202,7 @@ def test_notebooks_are_light(path: Path) -> None:
 # --- words ------------------------------------------------------------------------------------------------------------
 
 KINDS = ("*.md", "*.py", "*.toml", "*.yml", "*.cfg", "*.lock", "*.ipynb")
-FOLDERS = ("datasets", "docs", "ipu_teach", "notebooks", "tests")
+FOLDERS = ("bench", "datasets", "docs", "ipu_teach", "notebooks", "tests")
 TEXTS = [path for kind in KINDS for path in ROOT.glob(kind)]
 TEXTS += [path for kind in KINDS for folder in FOLDERS for path in (ROOT / folder).rglob(kind)]
 # Put together here, so that this file does not hold them.
@@ -258,7 +259,7 @@ def faults_of_errors(source: str) -> list[str]:
     return faults
 
 
-@pytest.mark.parametrize("path", MODULES, ids=label)
+@pytest.mark.parametrize("path", [*MODULES, *sorted((ROOT / "bench").glob("*.py"))], ids=label)
 def test_errors_have_three_labels_in_order(path: Path) -> None:
     """One that is misspelt would go on with the line before it, in silence."""
     assert faults_of_errors(path.read_text(encoding="utf-8")) == []

@@ -21,8 +21,8 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
+from bench import browser
 from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, show
-from ipu_teach.bench import browser
 from ipu_teach.errors import InvalidOptionError
 from ipu_teach.program import Copy, Sequence
 from ipu_teach.show import palette

@@ -22,7 +22,7 @@ from ipu_teach.cost.codelets import depends_on_data
 from ipu_teach.engine.backend import Backend
 from ipu_teach.engine.batch.kernels import Call, run_all
 from ipu_teach.engine.definedness import Definedness
-from ipu_teach.engine.fp.stochastic import Chance, chance_of
+from ipu_teach.engine.fp.stochastic import StochasticRounding, stochastic_rounding
 from ipu_teach.engine.fp.traps import Watch
 from ipu_teach.engine.host_fallback import visit
 from ipu_teach.engine.memory import Memory
@@ -283,7 +283,7 @@ class Machine:
         name = self.compiled.graph.compute_sets[step.compute_set].name
         memory, xp = self.memory, self.memory.backend
         calls: list[Call] = []
-        hosted: list[Call] = calls if xp.on_host else []  # what cannot run on a GPU
+        fallback: list[Call] = calls if xp.on_host else []  # what cannot run on a GPU
         visitors: list[Group] = []
         answers: list[Any] = []
         shuffled = [self._shuffled(group) for group in self.compiled.groups[step.compute_set]]
@@ -312,12 +312,12 @@ class Machine:
             if not stays:
                 visitors.append(group)
             site = replace(site, memory=memory if stays else memory.host, returned=returned, cycles=cycles)
-            (calls if stays else hosted).extend(way.bind(group, site))
+            (calls if stays else fallback).extend(way.bind(group, site))
         if not xp.on_host:
-            calls = [*visit(memory, visitors, layouts, hosted), *calls]
-        chances = [site.chance for site in sites if site.chance is not None]
-        if chances:
-            calls = [(self._draw, (chances,)), *calls]
+            calls = [*visit(memory, visitors, layouts, fallback), *calls]
+        roundings = [site.rounding for site in sites if site.rounding is not None]
+        if roundings:
+            calls = [(self._draw, (roundings,)), *calls]
         if any(group.at_once for group in groups):
             calls = [*calls, (self._behave, ())]
         out = step.out
@@ -328,9 +328,9 @@ class Machine:
     def _site(self, group: Group, compute_set: str) -> Site:
         """Where `group` is bound, as numbers behave now."""
         graph, watch = self.compiled.graph, Watch(group, self._registers)
-        chance = chance_of(group, self._registers, any(kind.looks_at_stores for kind in watch.kinds))
+        rounding = stochastic_rounding(group, self._registers, any(kind.looks_at_stores for kind in watch.kinds))
         return Site(
-            self.memory, graph.layouts, self._cost.target, compute_set, self._registers, watch, chance, self.how.exact,
+            self.memory, graph.layouts, self._cost.target, compute_set, self._registers, watch, rounding, self.how.exact,
             self.how.threads, self._pool, self._marks, self.how.races,
         )  # fmt: skip
 
@@ -338,11 +338,11 @@ class Machine:
         """Note how numbers behave now."""
         self._behaviour = self._registers.behaviour.tobytes()
 
-    def _draw(self, chances: list[Chance]) -> None:
+    def _draw(self, roundings: list[StochasticRounding]) -> None:
         """Let every worker draw the word from which this run of a compute set rounds by chance."""
         words = self._registers.draw()
-        for chance in chances:
-            chance.begin(words)
+        for rounding in roundings:
+            rounding.begin(words)
 
     @property
     def looped(self) -> dict[type[Vertex], str]:

@@ -17,8 +17,8 @@ from ipu_teach import program as p, schema as s
 from ipu_teach.archive import MOST_NODES
 from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.engine import written as w
-from ipu_teach.engine.codelets import resolve
 from ipu_teach.engine.options import parsed
+from ipu_teach.engine.saved_codelets import resolve
 from ipu_teach.errors import ExecutableLoadError, shown
 from ipu_teach.graph.compute_set import ComputeSet, table_of
 from ipu_teach.graph.graph import Graph

@@ -14,14 +14,14 @@ import numpy as np
 
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.scalar import scalar_code
-from ipu_teach.engine.batch.flat import bind_flat
+from ipu_teach.engine.batch.across_vertices import bind_across_vertices
 from ipu_teach.engine.batch.kernels import Call
 from ipu_teach.engine.batch.plan import bind
 from ipu_teach.engine.batch.threads import shares, together
 from ipu_teach.engine.fp.traps import Guarded
 from ipu_teach.engine.host_fallback import traces_of
 from ipu_teach.engine.loop import run_loop
-from ipu_teach.engine.registers import OnRegisters
+from ipu_teach.engine.register_vertices import OnRegisters
 from ipu_teach.engine.scalar.count import Counting
 from ipu_teach.engine.scalar.program import program_of
 from ipu_teach.engine.scalar.run import ScalarRun
@@ -64,10 +64,10 @@ class Batch:
 
     def stays(self, group: Group, site: Site) -> bool:
         xp = site.memory.backend
-        return (xp.on_host or (site.chance is None and not site.watched)) and not any(map(xp.lacks, traces_of(group)))
+        return (xp.on_host or (site.rounding is None and not site.watched)) and not any(map(xp.lacks, traces_of(group)))
 
     def bind(self, group: Group, site: Site) -> list[Call]:
-        alone = site.chance is None and not site.watched and site.returned is None and site.memory.backend.on_host
+        alone = site.rounding is None and not site.watched and site.returned is None and site.memory.backend.on_host
         parts = [bind(part, site) for part in (shares(group, site.threads) if alone else [group])]
         return [(together, (site.pool, parts))] if len(parts) > 1 else parts[0]
 
@@ -131,7 +131,7 @@ class Tiered(Around):
 
     def bind(self, group: Group, site: Site) -> list[Call]:
         calls = self._way.bind(group, site)
-        plain = site.chance is None and not site.watched and site.memory.backend.on_host
+        plain = site.rounding is None and not site.watched and site.memory.backend.on_host
         if not plain or not loops_over_elements(group):
             return calls
 
@@ -153,13 +153,13 @@ REFEREE: tuple[Way, ...] = (AtOnce(), Loop())  # with vertex_loop=True
 
 
 def bind_across(groups: Sequence[Group], sites: Sequence[Site]) -> list[Call] | None:
-    """The calls that run all groups of one table as one long region, if `flat` can: what is elementwise has no vertices."""
+    """The calls that run all groups of one table as one long region, where it is elementwise: such vertices have no ends."""
     memory, layouts, watched = sites[0].memory, sites[0].layouts, any(site.watched for site in sites)
-    if any(group.at_once for group in groups) or any(site.chance is not None for site in sites):
+    if any(group.at_once for group in groups) or any(site.rounding is not None for site in sites):
         return None
     if watched and not memory.backend.on_host:
         return None
-    calls = bind_flat(groups, layouts, memory)
+    calls = bind_across_vertices(groups, layouts, memory)
     if calls is None or not watched:
         return calls
     loops = [call for group, site in zip(groups, sites, strict=True) for call in Loop().bind(group, site)]

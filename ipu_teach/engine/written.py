@@ -17,7 +17,7 @@ from ipu_teach import program as p, schema as s
 from ipu_teach.archive import MOST_NODES, Format
 from ipu_teach.compile import Compiled, programs as c
 from ipu_teach.compile.freeze import FrozenGraph, FrozenTable
-from ipu_teach.engine.codelets import DTYPES, described
+from ipu_teach.engine.saved_codelets import DTYPES, described
 from ipu_teach.errors import ExecutableLoadError, NotOfferedError, did_you_mean
 from ipu_teach.graph.layouts import MOST_DIMENSIONS, Layout
 from ipu_teach.graph.remote import RemoteBuffer

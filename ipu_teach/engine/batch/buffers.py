@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.compile.trace import Op, Ref, Trace, steady
+from ipu_teach.compile.trace import Op, Ref, Trace, layout_independent
 from ipu_teach.types import Array
 
 
@@ -59,7 +59,7 @@ class Buffers:
     def hand_over(self, number: int, op: Op, values: dict[int, Array], lead: tuple[int, ...]) -> None:
         """Give back the buffer of an operand that dies here: element by element, the result may take its place."""
         sample = np.asarray(self._trace.samples[op.result])
-        if op.kind != "ufunc" or not steady(op.fn, sample.dtype):
+        if op.kind != "ufunc" or not layout_independent(op.fn, sample.dtype):
             return
         for root in {a.id for a in op.args if isinstance(a, Ref)} & self._held.keys() - self._trace.regions.keys():
             own = np.asarray(self._trace.samples[root])

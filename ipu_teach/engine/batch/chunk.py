@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ipu_teach.compile.trace import Op, Ref, is_ref, item_of, steady
+from ipu_teach.compile.trace import Op, Ref, is_ref, item_of, layout_independent
 from ipu_teach.engine.batch.kernels import check_fits, gather_windows, scatter, store_unsigned
 from ipu_teach.engine.batch.operations import Operations
 from ipu_teach.engine.views import Nest, Region
@@ -186,7 +186,7 @@ class Chunk(Operations):
         root = self.trace.roots[place]
         sample, target = np.asarray(self.trace.samples[op.result]), self.trace.samples[place]
         same = sample.shape == target.shape and sample.dtype == target.dtype and sample.strides == target.strides
-        soft = not self.plan.exact or op.kind == "ufunc" and steady(op.fn, sample.dtype)
+        soft = not self.plan.exact or op.kind == "ufunc" and layout_independent(op.fn, sample.dtype)
         reads = any(self.trace.roots[a.id] == root for a in op.args if isinstance(a, Ref))
         viewed = any(self.trace.roots[view.result] == op.result for view in ops[number + 1 : store])
         if not same or reads or viewed or self.plan.last[op.result] > store or (root in self.placement.strided and not soft):
@@ -195,7 +195,7 @@ class Chunk(Operations):
             self.values[view.result] = self._view(view)
         into = self.values[place]
         mixed = any(self.xp.may_share_memory(self.values[a.id], into) for a in op.args if isinstance(a, Ref))
-        if mixed and op.kind == "ufunc" and not steady(op.fn, sample.dtype):
+        if mixed and op.kind == "ufunc" and not layout_independent(op.fn, sample.dtype):
             return None
         return store if into.shape[: self.axes] == self.lead else None
 

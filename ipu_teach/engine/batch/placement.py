@@ -10,7 +10,7 @@ import numpy as np
 
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.trace import Trace
-from ipu_teach.engine.batch.uses import delicate_roots, only_numbers, soft_roots
+from ipu_teach.engine.batch.liveness import delicate_roots, only_numbers, soft_roots
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.views import Nest, Region, find_nests, running_order, single_row
 from ipu_teach.types import Array

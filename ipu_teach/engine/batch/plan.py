@@ -5,7 +5,7 @@ Binding happens once, when the engine is loaded. Every view and every buffer is 
 
 A region is used in place where its vertices form a nest (`views`) and where that cannot change a bit (`placement`), else copied
 into a buffer and back. The bits are those of the plain vertex loop: per vertex, every operand has the memory order that the
-trace's sample had, and no sum is reordered. With `exact=False` products of matrices may be joined (`fold`).
+trace's sample had, and no sum is reordered. With `exact=False` products of matrices may be joined (`joined_products`).
 
 Values have the axes of the nest first, then those that the vertex's own value has. An axis along which all vertices share
 the value has length 1.
@@ -21,9 +21,9 @@ from ipu_teach.compile.groups import Group
 from ipu_teach.engine.batch.buffers import Buffers
 from ipu_teach.engine.batch.chunk import Chunk
 from ipu_teach.engine.batch.kernels import Call
+from ipu_teach.engine.batch.liveness import last_uses, live_bytes
 from ipu_teach.engine.batch.placement import Placement, placed
 from ipu_teach.engine.batch.products import Products
-from ipu_teach.engine.batch.uses import last_uses, live_bytes
 from ipu_teach.engine.fp.stochastic import RoundedStores
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.site import Site
@@ -48,7 +48,7 @@ def bind(group: Group, site: Site) -> list[Call]:
 
 def _bound(group: Group, site: Site, worker: int = 0) -> list[Call]:
     placement = placed(group, site.layouts, site.memory, site.exact)
-    rounding = None if site.chance is None else RoundedStores(site.chance, group.trace, worker, placement.running)
+    rounding = None if site.rounding is None else RoundedStores(site.rounding, group.trace, worker, placement.running)
     return Plan(group, site.memory, placement, site.exact, site.returned, rounding).bind()
 
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.bench import codelets
-from ipu_teach.bench.kernels import Chip, floats, large_step, pictures_and_labels, plain_stencil, plain_step, stencil
-from ipu_teach.bench.measure import Ratios, Row, Work, in_turn
+from bench import codelets
+from bench.kernels import Chip, floats, large_step, pictures_and_labels, plain_stencil, plain_step, stencil
+from bench.measure import Ratios, Row, Work, in_turn
 from ipu_teach.engine import Engine
 from ipu_teach.engine.backend import cupy_module
 from ipu_teach.program import Execute, Sequence

@@ -16,7 +16,7 @@ NARROW = 16
 MOST_ELEMENTS = 1 << 20
 
 
-def folded(xp: Any, a: Array, b: Array, out: Array) -> tuple[Array, Array, Array]:
+def joined(xp: Any, a: Array, b: Array, out: Array) -> tuple[Array, Array, Array]:
     """The same products, (…, m, k) @ (…, k, n) into (…, m, n), with as many leading axes joined as can be."""
     for axis in reversed(range(out.ndim - 2)):
         n = out.shape[axis]
@@ -47,5 +47,5 @@ def _joined(xp: Any, array: Array, axis: int, inner: int) -> Array:
         strides[inner] = strides[axis]
     shape[inner] *= shape[axis]
     shape[axis], strides[axis] = 1, 0
-    joined: Array = xp.as_strided(array, tuple(shape), tuple(strides))
-    return joined
+    longer: Array = xp.as_strided(array, tuple(shape), tuple(strides))
+    return longer

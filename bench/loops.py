@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.bench.codelets import Collatz, DotLoop
+from bench.codelets import Collatz, DotLoop
 from ipu_teach.graph.vertex import InOut, Input, MultiVertex, Output, Vector, Vertex
 from ipu_teach.types import BOOL, FLOAT, INT, UNSIGNED_INT, Array
 

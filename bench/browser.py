@@ -12,8 +12,8 @@ from statistics import median
 
 import numpy as np
 
+from bench.measure import Row, Work
 from ipu_teach import FLOAT, Engine, Graph, Input, IPUModel, Output, Report, Vector, Vertex, show
-from ipu_teach.bench.measure import Row, Work
 from ipu_teach.errors import InvalidOptionError
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.show import View

@@ -1,6 +1,6 @@
 """Parts of the workloads in Triton's interpreter. A program of its own: the interpreter is chosen when Triton is imported.
 
-    TRITON_INTERPRET=1 python -m ipu_teach.bench.interpreted
+    TRITON_INTERPRET=1 python -m bench.interpreted
 
 prints, for each workload, the seconds that a part took and the share of the whole that it is. Results are checked. A program
 of Triton does what a vertex does; in w1 it does eight whole rows, for the interpreter's time goes by programs, not by numbers.
@@ -17,7 +17,7 @@ import triton
 import triton.language as tl
 from threadpoolctl import threadpool_limits
 
-from ipu_teach.bench.kernels import CLASSES, PIXELS, RATE, SMALL_BATCH, SMALL_STEPS, TILES, WORKERS, floats, pictures_and_labels
+from bench.kernels import CLASSES, PIXELS, RATE, SMALL_BATCH, SMALL_STEPS, TILES, WORKERS, floats, pictures_and_labels
 
 ROWS = 8  # of the matrix of w1, for each program
 

@@ -1,4 +1,4 @@
-"""What a trace does with its values: when each is used last, and how much the place of a region matters."""
+"""Liveness in a trace: when each value is used last, and how much the place of a region matters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections import defaultdict
 
 import numpy as np
 
-from ipu_teach.compile.trace import Op, Ref, Trace, item_of, steady
+from ipu_teach.compile.trace import Op, Ref, Trace, item_of, layout_independent
 
 SCALAR_OPS = 4  # from this many on, it pays to lay out single numbers side by side
 
@@ -45,7 +45,7 @@ def soft_roots(trace: Trace, exact: bool) -> set[int]:
         if op.kind == "view":
             soft = op.fn is item_of or (op.fn is np.transpose and len(op.args) == 1)
         elif op.kind == "ufunc":
-            soft = steady(op.fn, np.asarray(trace.samples[op.result]).dtype)
+            soft = layout_independent(op.fn, np.asarray(trace.samples[op.result]).dtype)
         elif op.kind == "elementwise":
             soft = op.fn in (np.where, np.copy)
         else:

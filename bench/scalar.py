@@ -1,6 +1,6 @@
 """The rows of scalar loops: compiled beside numba by hand, by CPython beside a bare Python loop, and one very long vertex.
 
-    python -m ipu_teach.bench.scalar          # what must be measured where numba was never imported: s2 and s2b
+    python -m bench.scalar          # what must be measured where numba was never imported: s2 and s2b
 
 prints a round of both as JSON.
 """
@@ -20,8 +20,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ipu_teach.bench.loops import CASES, by_hand, values
-from ipu_teach.bench.measure import Ratios, Row
+from bench.loops import CASES, by_hand, values
+from bench.measure import ROOT, Ratios, Row
 from ipu_teach.device import Device, IPUModel
 from ipu_teach.engine import Engine
 from ipu_teach.engine.scalar import run as scalar_run
@@ -222,8 +222,8 @@ def _apart(row: str) -> Callable[[], Ratios]:
 def _in_a_process(number: int) -> dict[str, dict[str, float]]:
     """Round `number` of both rows."""
     done = subprocess.run(
-        [sys.executable, "-m", "ipu_teach.bench.scalar"], env={**os.environ, "IPU_TEACH_NUMBA": "0"}, capture_output=True,
-        text=True, check=True,
+        [sys.executable, "-m", "bench.scalar"], cwd=ROOT, env={**os.environ, "IPU_TEACH_NUMBA": "0"},
+        capture_output=True, text=True, check=True,
     )  # fmt: skip
     return {**json.loads(done.stdout)}
 

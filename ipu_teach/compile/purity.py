@@ -1,4 +1,4 @@
-"""What a compute() reaches beside its fields: random numbers, clocks, and lists and variables that all vertices share.
+"""Purity: whether compute() reaches only its fields, or random numbers, clocks, lists and variables that vertices share.
 
 A trace runs compute() once for all vertices, so a number drawn there would be the same for each of them and in every run, and a
 list would grow once. Where that happens the trace stops, nothing of it is left behind, and the vertices run one by one.
@@ -56,8 +56,8 @@ def stopping(value: Any) -> Any:
     return None
 
 
-class Outside:
-    """The state of what `compute` may change outside of it, taken before it is traced."""
+class Purity:
+    """Whether `compute` is pure: the state of what it may change outside of it, taken before it is traced."""
 
     def __init__(self, compute: FunctionType, owner: type) -> None:
         self.rebinds = ""  # a name outside of it that compute() would assign

@@ -10,12 +10,14 @@ import gc
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median
 
 Work = Callable[[], object]
 Clock = Callable[[], float]
 Ratios = Callable[[], "Mapping[str, float] | str"]
 
+ROOT = Path(__file__).resolve().parents[1]  # where `python -m bench.…` finds the rows that are programs of their own
 SHORTEST = 0.1  # seconds for which a round calls each of the two, if they are that quick
 MOST_CALLS = 20
 

@@ -15,18 +15,18 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.groups import Group
-from ipu_teach.compile.trace import Op, Ref, Trace, steady
+from ipu_teach.compile.trace import Op, Ref, Trace, layout_independent
 from ipu_teach.engine.batch import plan
 from ipu_teach.engine.batch.chunk import Chunk
 from ipu_teach.engine.batch.kernels import Call
+from ipu_teach.engine.batch.liveness import last_uses, live_bytes
 from ipu_teach.engine.batch.placement import Placement
-from ipu_teach.engine.batch.uses import last_uses, live_bytes
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.views import LEAST_RUN, Nest, Region
 from ipu_teach.types import Array
 
 
-def bind_flat(groups: Sequence[Group], layouts: tuple[Any, ...], memory: Memory) -> list[Call] | None:
+def bind_across_vertices(groups: Sequence[Group], layouts: tuple[Any, ...], memory: Memory) -> list[Call] | None:
     """The calls that run all vertices of the groups of one table, or None if their regions do not lie so."""
     first = groups[0].trace
     if any(g.way != "batch" or g.workers or not _elementwise(g.trace) or memory.backend.lacks(g.trace) for g in groups):
@@ -126,4 +126,4 @@ def _simple(trace: Trace, op: Op, shape: tuple[int, ...]) -> bool:
         return bool(sample.ctypes.data == trace.samples[op.args[0].id].ctypes.data)
     if op.kind == "read":  # a single number that all vertices share
         return np.ndim(trace.samples[op.args[0].id]) == 0
-    return op.kind == "region" or (op.kind == "ufunc" and not op.kwargs and steady(op.fn, np.asarray(sample).dtype))
+    return op.kind == "region" or (op.kind == "ufunc" and not op.kwargs and layout_independent(op.fn, np.asarray(sample).dtype))

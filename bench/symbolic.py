@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 
-from ipu_teach.bench.codelets import DotLoop
+from bench.codelets import DotLoop
 
 Place = tuple[str, int]
 

@@ -10,9 +10,9 @@ from functools import partial
 
 import numpy as np
 
-from ipu_teach.bench import codelets
-from ipu_teach.bench.kernels import TILES, WORKERS, Chip, floats, small_step
-from ipu_teach.bench.measure import Ratios, Row, Work, in_turn
+from bench import codelets
+from bench.kernels import TILES, WORKERS, Chip, floats, small_step
+from bench.measure import Ratios, Row, Work, in_turn
 from ipu_teach.compile import compile_graph
 from ipu_teach.cost import CostModel
 from ipu_teach.device import Device, IPUModel

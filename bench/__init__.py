@@ -1,4 +1,4 @@
-"""`ipu-teach bench`: how fast the kit is, as ratios to floors that are measured beside it, in the same process.
+"""`python3 run.py bench`: how fast the kit is, as ratios to floors that are measured beside it, in the same process.
 
 A machine's seconds say little about another machine, and a shared machine's nothing; ratios of two things measured turn by
 turn stay. Every goal is an at-most.
@@ -11,10 +11,10 @@ import json
 import sys
 from collections.abc import Sequence
 
-from ipu_teach.bench.measure import Result, Row, run_rows
-from ipu_teach.errors import InvalidOptionError, did_you_mean
+from bench.measure import Result, Row, run_rows
+from ipu_teach.errors import InvalidOptionError, IPUTeachError, did_you_mean
 
-__all__ = ["add_arguments", "all_rows", "main"]
+STOPPED = 130  # what a shell shows for a program that Ctrl-C ended
 
 ROUNDS = 7
 
@@ -22,20 +22,22 @@ ROUNDS = 7
 def all_rows(in_browser: bool = False, peers: bool = False) -> list[Row]:
     """Every row, in the order of the table: of the engine and the graphs, of the views in a browser, or of the peers."""
     if peers:
-        from ipu_teach.bench import peers as beside
+        from bench import peers as beside
 
         return list(beside.ROWS)
     if in_browser:
-        from ipu_teach.bench import browser
+        from bench import browser
 
         return list(browser.ROWS)
-    from ipu_teach.bench import gpu, graphs, kernels, scalar
+    from bench import gpu, graphs, kernels, scalar
 
     return [*kernels.ROWS, *scalar.ROWS, *graphs.ROWS, *gpu.ROWS]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """What `ipu-teach bench` understands."""
+def build_parser() -> argparse.ArgumentParser:
+    """What `python3 run.py bench` understands."""
+    text = "Measure how fast the kit is on this machine, each figure beside a floor."
+    parser = argparse.ArgumentParser(prog="run.py bench", description=text)
     parser.add_argument("--json", action="store_true", help='print {"rows": [...]} instead of a table')
     parser.add_argument("--only", metavar="IDS", default="", help="some rows, with commas between: w1a,w2")
     parser.add_argument("--browser", action="store_true", help="measure the views in Chromium instead")
@@ -43,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--peers", action="store_true", help="measure beside interpreters and simulators instead (extra: bench)"
     )
     parser.add_argument("--rounds", metavar="N", type=int, default=ROUNDS, help=f"rounds of each row ({ROUNDS})")
+    return parser
 
 
 def chosen_rows(only: str, in_browser: bool = False, peers: bool = False) -> list[Row]:
@@ -57,8 +60,21 @@ def chosen_rows(only: str, in_browser: bool = False, peers: bool = False) -> lis
     return [known[word] for word in wanted] or rows
 
 
-def main(arguments: argparse.Namespace) -> int:
-    """Run the rows and print them; the exit status: 1 if a goal is missed or a row failed."""
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the rows and print them; the exit status: 1 if a goal is missed, a row failed or a wish makes no sense."""
+    arguments = build_parser().parse_args(words)
+    try:
+        return run(arguments)
+    except IPUTeachError as error:
+        print(error, file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return STOPPED
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """As `main`, of words that are understood; errors go on."""
     from tqdm import tqdm
 
     if arguments.rounds < 1:

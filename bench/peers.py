@@ -1,4 +1,4 @@
-"""The tile engine beside other ways to run kernels for a tile machine without one: `ipu-teach bench --peers`.
+"""The tile engine beside other ways to run kernels for a tile machine without one: `python3 run.py bench --peers`.
 
 The peers run a small part of each workload, for they would not come to the end of the whole, and their time is scaled up by
 the share. Numba and Triton are in the extra `bench`; a row whose peer is not installed says so.
@@ -14,8 +14,8 @@ import sys
 import time
 from collections.abc import Callable
 
-from ipu_teach.bench import codelets, kernels, symbolic
-from ipu_teach.bench.measure import Ratios, Row, Work
+from bench import codelets, kernels, symbolic
+from bench.measure import ROOT, Ratios, Row, Work
 
 OURS: dict[str, Callable[[], Work]] = {
     "w1a": lambda: kernels.matvec(codelets.Dot, codelets.Sum, 1)[0],
@@ -48,8 +48,8 @@ def _seconds(work: Work) -> float:
 
 def _program(name: str, switch: str) -> Parts | str:
     """What another program of the benchmark found, with an environment variable set; its last word if it failed."""
-    command = [sys.executable, "-m", f"ipu_teach.bench.{name}"]
-    done = subprocess.run(command, env=dict(os.environ, **{switch: "1"}), capture_output=True, text=True)
+    command = [sys.executable, "-m", f"bench.{name}"]
+    done = subprocess.run(command, cwd=ROOT, env=dict(os.environ, **{switch: "1"}), capture_output=True, text=True)
     if done.returncode:
         return f"{switch}=1 does not run: {(done.stderr.strip().splitlines() or ['no word'])[-1]}"
     parts: Parts = json.loads(done.stdout)

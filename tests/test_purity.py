@@ -160,9 +160,9 @@ def test_what_differs_from_vertex_to_vertex_is_left_to_the_loop(codelet: type[Ve
     start_again()
     got = run(codelet, False, strict=False, runs=2, x=[0, 0, 0, 0], out=[9, 9, 9, 9])
     reason = got.report.unbatched()[codelet.__name__]
-    assert REASONS[codelet] in reason and "test_outside.py, line" in reason
+    assert REASONS[codelet] in reason and "test_purity.py, line" in reason
     if REASONS[codelet] is DRAWS and codelet is not ByAHelper:
-        assert f"test_outside.py, line {line_of(codelet, '# the line')} ({codelet.__name__}.compute)" in reason
+        assert f"test_purity.py, line {line_of(codelet, '# the line')} ({codelet.__name__}.compute)" in reason
     start_again()
     plain = run(codelet, True, strict=False, runs=2, x=[0, 0, 0, 0], out=[9, 9, 9, 9])
     assert got.out.tolist() == plain.out.tolist()

@@ -1,6 +1,6 @@
 """Parts of the workloads in Numba's CUDA simulator. A program of its own: the simulator is chosen when Numba is imported.
 
-    NUMBA_ENABLE_CUDASIM=1 python -m ipu_teach.bench.simulated
+    NUMBA_ENABLE_CUDASIM=1 python -m bench.simulated
 
 prints, for each workload, the seconds that a part took and the share of the whole that it is. Results are checked.
 """
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from ipu_teach.bench.kernels import (
+from bench.kernels import (
     CLASSES,
     PIXELS,
     RATE,

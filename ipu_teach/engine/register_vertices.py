@@ -20,18 +20,18 @@ class OnRegisters:
     def __init__(self, group: Group, site: Site) -> None:
         table = group.table
         self._codelet, self._tiles = table.codelet, table.tiles[group.rows]
-        self._memory, self._registers, self._chance = site.memory, site.registers, site.chance
+        self._memory, self._registers, self._rounding = site.memory, site.registers, site.rounding
         self._fields = []
         for name, declared in table.fields.items():
             index = Region(group, site.layouts, name, 0).index(slice(None))  # int64 (vertices, elements)
             self._fields.append((declared, (len(group.rows), *group.shapes[name]), site.memory.backend.array(index)))
 
     def run(self) -> None:
-        memory, xp, chance = self._memory, self._memory.backend, self._chance
+        memory, xp, rounding = self._memory, self._memory.backend, self._rounding
         regions: dict[str, Array] = {}
         for declared, shape, index in self._fields:
             values = xp.to_host(memory.flat(declared.dtype)[index]).reshape(shape)
-            wide = declared.written and declared.dtype is HALF and chance is not None
+            wide = declared.written and declared.dtype is HALF and rounding is not None
             regions[declared.name] = values.astype(np.float32) if wide else values
             values.flags.writeable = declared.written
         vertex = self._codelet.bind(regions)
@@ -42,6 +42,6 @@ class OnRegisters:
         for declared, _, index in self._fields:
             if declared.kind in ("output", "inout"):
                 values = regions[declared.name]
-                if chance is not None and declared.dtype is HALF:
-                    values = chance.rounded(values, slice(None), 0, 0)
+                if rounding is not None and declared.dtype is HALF:
+                    values = rounding.rounded(values, slice(None), 0, 0)
                 memory.flat(declared.dtype)[index] = xp.array(values.reshape(index.shape))

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from ipu_teach.bench import codelets
-from ipu_teach.bench.measure import Row, Work
+from bench import codelets
+from bench.measure import Row, Work
 from ipu_teach.device import IPUModel
 from ipu_teach.engine import Engine
 from ipu_teach.graph import Graph, Tensor, Vertex
