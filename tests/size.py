@@ -28,7 +28,7 @@ BUDGETS = {
     "poplibs": 6000,
     "show": 5290,
     JAVASCRIPT: 2800,
-    "lessons": 5700,
+    "lessons": 6200,
     "golden": 1160,
     "classroom": 480,
 }
