@@ -367,7 +367,7 @@ def _moments(variance: Callable[[Any], Any], mean: Callable[[Any], Any] = np.mea
 
 MOMENT_MISTAKES: tuple[Mistake, ...] = (
     (_in_half, "the sums were rounded to HALF. Squares of 40 are around 1,600, where a HALF has whole numbers only, and the "
-     "variance is the small difference of two of them.", "let both sums be FLOAT: the last argument of SingleReduceOp."),
+     "variance is the small difference of two of them.", "let both sums be FLOAT: the last argument of SingleReduceOp, or out_type."),
     (_moments(lambda x: x.var(axis=1).mean()),
      "this is the mean of the variances that the rows have by themselves. How far the rows' means are apart is lost.",
      "two sums of everything are enough: of the numbers, and of their squares."),
@@ -470,7 +470,7 @@ def _look_drawn(tried: str, kept: list[Any], keep: float) -> None:
         if abs(1 - share - keep) <= ERRORS * error:
             why, advice = "kept and dropped have changed places.", "bernoulli gives a 1 with the chance that you name."
         came = f"{number(100 * share)} % were kept"
-        raise NotYet(tried, came, f"{100 * keep:g} %, give or take {number(100 * ERRORS * error)}", why, advice)
+        raise NotYet(tried, came, f"{100 * keep:g} %, give or take {100 * ERRORS * error:.1f} %", why, advice)
     alike = keep**2 + (1 - keep) ** 2  # of two numbers with chances of their own
     same = float((kept[0][1:] == kept[0][:-1]).mean())
     if abs(same - alike) > ERRORS * 2 * float(np.sqrt(alike * (1 - alike) / count)):
