@@ -367,7 +367,8 @@ def _moments(variance: Callable[[Any], Any], mean: Callable[[Any], Any] = np.mea
 
 MOMENT_MISTAKES: tuple[Mistake, ...] = (
     (_in_half, "the sums were rounded to HALF. Squares of 40 are around 1,600, where a HALF has whole numbers only, and the "
-     "variance is the small difference of two of them.", "let both sums be FLOAT: the last argument of SingleReduceOp, or out_type."),
+     "variance is the small difference of two of them.",
+     "let both sums be FLOAT: the last argument of SingleReduceOp, or reduce's out_type."),
     (_moments(lambda x: x.var(axis=1).mean()),
      "this is the mean of the variances that the rows have by themselves. How far the rows' means are apart is lost.",
      "two sums of everything are enough: of the numbers, and of their squares."),
