@@ -21,14 +21,14 @@ GROUND, JAVASCRIPT, ENGINE = "ground", "show: JavaScript", "compile and engine"
 BUDGETS = {
     "tiny": 260,
     GROUND: 2400,
-    "graph": 3050,
+    "graph": 3130,
     ENGINE: 7200,
     "cost": 2760,
     "report": 2950,
     "poplibs": 6000,
     "show": 5290,
     JAVASCRIPT: 2800,
-    "lessons": 5700,
+    "lessons": 6200,
     "golden": 1160,
     "classroom": 480,
 }

@@ -67,7 +67,7 @@ class Region:
 
     def index(self, rows: slice) -> Array:
         """Positions of the elements of some vertices: int64 (vertices, size)."""
-        relative = np.stack([layout.positions.reshape(-1) for layout in self.layouts])
+        relative = np.concatenate([layout.positions for layout in self.layouts], axis=None).reshape(len(self.layouts), -1)
         positions: Array = self.starts[rows][:, None] + relative[self.which[rows]]
         return positions
 

@@ -117,7 +117,7 @@ class Chunk(Operations):
         if root in self.placement.column:
             self.calls.append((self.xp.copyto, (buffer, self.placement.place(root, self.piece))))
         elif region.contiguous and region.size >= WINDOW and self.xp.on_host and not self.placement.side_by_side:
-            size = region.field.dtype.size
+            size = flat.itemsize
             windows = self.xp.as_strided(flat, (len(flat) - region.size + 1, region.size), (size, size))
             self.calls.append((gather_windows, (windows, region.starts[self.rows], buffer)))
         else:  # in the order in which the buffer's elements lie

@@ -55,7 +55,7 @@ class Placement:
     def place(self, root: int, nest: Nest) -> Array:
         """A region of every vertex of a nest, as it lies in memory."""
         region, number = self.regions[root], self.column[root]
-        sample, size = self.trace.samples[root], region.field.dtype.size
+        sample, size = self.trace.samples[root], region.field.dtype.numpy.itemsize
         inner = sample.strides if region.contiguous else tuple(s * size for s in region.strides or ())
         steps = nest.steps[number].tolist()
         lead = tuple(1 if step == 0 else n for n, step in zip(nest.shape, steps, strict=True))
