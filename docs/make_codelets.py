@@ -10,7 +10,8 @@ from pathlib import Path
 import numpy as np
 
 PAGE = Path(__file__).with_name("codelets.md")
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 import student_codelets as students  # noqa: E402
 from test_scalar import Built, values_of  # noqa: E402

@@ -1,4 +1,4 @@
-"""The command line: `ipu-teach lab | run | reset | doctor | report | golden | bench | learner`; `python -m ipu_teach` too.
+"""The command line: `ipu-teach lab | run | reset | doctor | report | class | golden | learner`; `python -m ipu_teach` too.
 
 `lab` opens the learner's notebook where there is one, `run` the solved one, for it goes to its end by itself. A command
 is one parser in `build_parser`, with what it does. Exit status: 0 done, 1 a lesson failed or something is missing, 2 the
@@ -20,10 +20,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
+from ipu_teach import __version__
+from ipu_teach.classroom import command as class_command
 from ipu_teach.errors import DatasetError, IPUTeachError, LessonError
 from ipu_teach.lessons import learner
 from ipu_teach.lessons.headless import run
-from ipu_teach.lessons.shelf import ROOT, find_lesson, install_line, learners_copies, need, work_folder
+from ipu_teach.lessons.shelf import find_lesson, install_line, learners_copies, need, work_folder
+from ipu_teach.places import PACKAGE, checkout
 from ipu_teach.report import command as report_command
 
 SPARED = {"numba": "; loops over elements run slower without it"}  # what the kit runs without
@@ -45,7 +48,7 @@ def lab(word: str | None, jupyter_arguments: Sequence[str]) -> int:
         settings.parent.mkdir(parents=True, exist_ok=True)
         settings.write_text(NO_NEWS, encoding="utf-8")
     configs = [str(settings.parents[1]), os.environ.get("JUPYTER_CONFIG_PATH", "")]
-    env = dict(os.environ, JUPYTER_CONFIG_PATH=os.pathsep.join(filter(None, configs)))
+    env = dict(os.environ, JUPYTER_CONFIG_PATH=os.pathsep.join(filter(None, configs)), IPU_TEACH_WORK=str(copy.parent))
     print(f"opening {copy}, your own copy", file=sys.stderr, flush=True)
     # Named by address, not as a file: so the address that --no-browser prints opens the lesson too.
     options = [f"--ServerApp.root_dir={copy.parent}", f"--LabApp.default_url=/lab/tree/{quote(copy.name)}"]
@@ -79,11 +82,11 @@ def check_packages() -> Iterator[Row]:
     try:
         wanted = importlib.metadata.requires("ipu_teach") or []
     except importlib.metadata.PackageNotFoundError:
-        yield "FIX", "ipu_teach", f"not installed: in {ROOT}, {sys.executable} -m pip install -e .[lab,test]"
+        yield "FIX", "ipu_teach", f"not installed: in {PACKAGE.parent}, {sys.executable} -m pip install -e .[lab,test]"
         return
     for requirement in wanted:
         parts = re.match(r"([\w.-]+)\s*(?:>=\s*([\w.]+))?.*?(?:;.*extra\s*==\s*[\"'](\w+)[\"'])?$", requirement)
-        if parts is None or parts[3] not in (None, "lab", "test"):
+        if parts is None or parts[3] not in (None, "lab", "test" if checkout() else None):
             continue
         name, least, extra = parts[1], parts[2] or "0", parts[3]
         why = "; only the tests need it" if extra == "test" else SPARED.get(name, "")
@@ -172,17 +175,10 @@ def golden(words: Sequence[str]) -> int:
 # --- the words --------------------------------------------------------------------------------------------------------
 
 
-def _version() -> str:
-    try:
-        return importlib.metadata.version("ipu_teach")
-    except importlib.metadata.PackageNotFoundError:
-        return "(not installed)"
-
-
 def build_parser() -> argparse.ArgumentParser:
     """Every command with its help; `do` is what it does with its arguments."""
     parser = argparse.ArgumentParser(prog="ipu-teach", description="Learn to program a tile machine, in Jupyter.")
-    parser.add_argument("--version", action="version", version=f"ipu-teach {_version()}")
+    parser.add_argument("--version", action="version", version=f"ipu-teach {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     lesson = "number (07), beginning of the name, or mnist"
 
@@ -209,16 +205,10 @@ def build_parser() -> argparse.ArgumentParser:
     command = commands.add_parser("doctor", help=text, description=text)
     command.set_defaults(do=lambda given: doctor())
 
-    # These two read their own words, in `ipu_teach.report.command` and `ipu_teach.golden`.
+    # These read their own words, in `ipu_teach.report.command`, `ipu_teach.classroom.command` and `ipu_teach.golden`.
     commands.add_parser("report", help=report_command.HELP, add_help=False)
+    commands.add_parser("class", help=class_command.HELP, add_help=False)
     commands.add_parser("golden", help="print every published figure beside what the kit models", add_help=False)
-
-    from ipu_teach import bench
-
-    text = "measure how fast the kit is on this machine, each figure beside a floor"
-    command = commands.add_parser("bench", help=text, description=text)
-    bench.add_arguments(command)
-    command.set_defaults(do=bench.main)
 
     text = "write the learner's notebooks from the solved ones (authors)"
     command = commands.add_parser("learner", help=text, description=text)
@@ -234,7 +224,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if words[:1] == ["lab"] and words[1:2] not in (["-h"], ["--help"]):
         split = 1 if len(words) < 2 or words[1].startswith("-") else 2  # a value of JupyterLab's is no lesson
         words, to_jupyter = words[:split], words[split:]
-    own = {"report": report_command.main, "golden": golden}.get(words[0]) if words else None
+    own = {"report": report_command.main, "class": class_command.main, "golden": golden}.get(words[0]) if words else None
     arguments = build_parser().parse_args(words[:1] if own else words)
     if own:
         arguments.do = lambda given: own(words[1:])

@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ipu_teach.errors import DatasetError
+from ipu_teach.places import bundled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +58,8 @@ _MD5 = {
 _COUNTS = {"train": 60_000, "t10k": 10_000}
 _HALF_SPLIT = 8_000
 
-_DIGITS_FILE = Path(__file__).resolve().parent.parent / "datasets" / "digits8.npz"
+_DIGITS_FILE = bundled("datasets") / "digits8.npz"
+_RESTORE = "Restore the file with `git checkout datasets/digits8.npz`, or install the kit again."
 
 _ATTEMPTS = 3
 _CHUNK = 1 << 16
@@ -135,12 +137,11 @@ def digits() -> Dataset:
     except FileNotFoundError:
         raise DatasetError(f"""The digits that come with the kit are not where they should be: digits8.npz is missing.
             where: {_DIGITS_FILE}
-            next:  Install the kit from its checkout with `pip install -e .`, which leaves the file in its place, or restore it
-            with `git checkout datasets/digits8.npz`.""") from None
+            next:  {_RESTORE}""") from None
     except (OSError, ValueError, KeyError, EOFError, NotImplementedError, zlib.error, zipfile.BadZipFile) as error:
         raise DatasetError(f"""The digits that come with the kit cannot be read: digits8.npz is damaged ({_one_line(error)}).
             where: {_DIGITS_FILE}
-            next:  Restore the file with `git checkout datasets/digits8.npz`.""") from error
+            next:  {_RESTORE}""") from error
     scaled = _scale(images)
     return Dataset("digits", scaled[train], labels[train], scaled[test], labels[test])
 

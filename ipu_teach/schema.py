@@ -113,7 +113,7 @@ class Known(dict[str, Any]):
             place.fail(f"a column of {count:,} numbers")
         if kind == "=":
             self._charge(place, length if count is None else 0)
-            same = kind, place[1].whole(least, most), length
+            same = kind, place[1].whole(least, most if length else MOST), length  # nothing is within all bounds
             if same not in self._made:
                 self._made[same] = np.broadcast_to(np.int64(same[1]), (length,))
             return self._made[same]

@@ -6,6 +6,27 @@ import math
 
 import numpy as np
 
+from bench import loops
+from bench.loops import (  # noqa: F401  (names of this module, too)
+    BFS,
+    BinarySearch,
+    Clip,
+    Collatz,
+    CsrProduct,
+    FirstAbove,
+    Histogram,
+    InsertionSort,
+    Life,
+    Mandelbrot,
+    Median,
+    Newton,
+    PopCount,
+    PrefixMax,
+    Shed,
+    SignChanges,
+    SmithWaterman,
+    Window,
+)
 from ipu_teach import (
     BOOL,
     CHAR,
@@ -25,27 +46,6 @@ from ipu_teach import (
     Vector,
     VectorList,
     Vertex,
-)
-from ipu_teach.bench import loops
-from ipu_teach.bench.loops import (  # noqa: F401  (names of this module, too)
-    BFS,
-    BinarySearch,
-    Clip,
-    Collatz,
-    CsrProduct,
-    FirstAbove,
-    Histogram,
-    InsertionSort,
-    Life,
-    Mandelbrot,
-    Median,
-    Newton,
-    PopCount,
-    PrefixMax,
-    Shed,
-    SignChanges,
-    SmithWaterman,
-    Window,
 )
 
 GAIN = 3

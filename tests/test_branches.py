@@ -31,8 +31,8 @@ from test_exact import (
     run,
 )
 
+from bench.codelets import Collatz, FirstPast
 from ipu_teach import FLOAT, HALF, INT, InOut, Input, Output, Vector, Vertex
-from ipu_teach.bench.codelets import Collatz, FirstPast
 from ipu_teach.compile.scalar import scalar_code
 from ipu_teach.engine import ways as ways_of
 from ipu_teach.engine.batch import plan
@@ -532,7 +532,7 @@ def test_the_random_tests_take_every_way(monkeypatch: pytest.MonkeyPatch) -> Non
 
     counted(ways_of, "run_loop", lambda result, group, *args: "loop" if group.way == "loop" else "referee")
     counted(ScalarRun, "run", lambda result, *args: "scalar")
-    counted(ways_of, "bind_flat", lambda result, *args: "flat" if result is not None else "not flat")
+    counted(ways_of, "bind_across_vertices", lambda result, *args: "flat" if result is not None else "not flat")
     counted(ways_of, "bind", lambda result, group, *args: "batch")
     counted(ways_of, "together", lambda result, *args: "threads")
     counted(Machine, "_shuffled", lambda result, engine, group: "in order" if engine.how.shuffle is None else "shuffled")

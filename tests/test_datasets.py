@@ -145,8 +145,7 @@ def test_missing_digits_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert str(caught.value) == (
         "The digits that come with the kit are not where they should be: digits8.npz is missing.\n"
         f"  where: {file}\n"
-        "  next:  Install the kit from its checkout with `pip install -e .`, which leaves the file in its place, "
-        "or restore it with `git checkout datasets/digits8.npz`."
+        "  next:  Restore the file with `git checkout datasets/digits8.npz`, or install the kit again."
     )
 
 
@@ -164,7 +163,7 @@ def test_damaged_digits_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         assert re.fullmatch(
             r"The digits that come with the kit cannot be read: digits8\.npz is damaged \(.+\)\.\n"
             rf"  where: {re.escape(str(file))}\n"
-            r"  next:  Restore the file with `git checkout datasets/digits8\.npz`\.",
+            r"  next:  Restore the file with `git checkout datasets/digits8\.npz`, or install the kit again\.",
             str(caught.value),
         )
 

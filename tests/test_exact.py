@@ -60,7 +60,7 @@ from ipu_teach import (
     Vertex,
 )
 from ipu_teach.engine import views
-from ipu_teach.engine.batch import chunk, flat, plan, threads
+from ipu_teach.engine.batch import across_vertices, chunk, plan, threads
 from ipu_teach.errors import CodeletError, MissingPerfEstimateError
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.types import Array
@@ -812,7 +812,7 @@ def cut(rng: Random) -> Iterator[None]:
         patch.setattr(plan, "CHUNK_BYTES", rng.choice([1, 300, 4096, 524288]))
         run = rng.choice([1, 2, 8, 1000])
         patch.setattr(views, "LEAST_RUN", run)
-        patch.setattr(flat, "LEAST_RUN", run)
+        patch.setattr(across_vertices, "LEAST_RUN", run)
         patch.setattr(plan, "LANES", rng.choice([1, 3, 4096]))
         patch.setattr(threads, "LEAST_SHARE", rng.choice([1, 2, 256]))
         patch.setattr(chunk, "WINDOW", rng.choice([1, 4, 16, 1000]))

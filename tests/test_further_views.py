@@ -15,7 +15,9 @@ from ipu_teach.program import Copy, Sequence
 from ipu_teach.report.host_trace import HostTrace
 from ipu_teach.show.machine import pipes, rate
 from ipu_teach.show.numbers import _line
-from ipu_teach.show.scene import Lanes
+from ipu_teach.show.paint import paint
+from ipu_teach.show.scene import Lanes, Trend, Zoom
+from ipu_teach.show.shapes import Boxes, Line
 from ipu_teach.types import QUARTER, QuarterFormat, QuarterMetadata, from_quarter
 from tests.browser import programs
 from tests.test_views import told
@@ -38,24 +40,62 @@ def lengths(scene: Any, drawing: int) -> dict[str, list[int]]:
     return found
 
 
-def test_a_sweep_is_a_bar_for_each_report() -> None:
+def trend_of(view: show.View) -> Trend:
+    (mark,) = view.scene.marks
+    assert isinstance(mark, Trend)
+    return mark
+
+
+def parts_of(view: show.View) -> dict[str, list[int]]:
+    """By the name of its code, how high each part under the line is."""
+    return {view.scene.codes[int(code)].name: part.tolist() for code, part in trend_of(view).parts.items()}
+
+
+def test_a_sweep_is_a_curve_over_what_each_report_holds() -> None:
     reports = {f"{n} rows": programs.uneven(rows=n) for n in (13, 65, 39)}
     view = show.sweep(reports)
-    drawn = lengths(view.scene, 0)
+    drawn, totals = parts_of(view), [r.total_cycles for r in reports.values()]
     for i, report in enumerate(reports.values()):
         for name, share in report.proportions.items():
-            if name in drawn:
-                assert drawn[name][i] == pytest.approx(share * report.total_cycles, abs=1)
+            assert drawn.get(name, [0] * 3)[i] == pytest.approx(share * report.total_cycles, abs=1)
         assert sum(row[i] for row in drawn.values()) == report.total_cycles
-    lanes = view.scene.marks[0]
-    assert isinstance(lanes, Lanes) and lanes.labels == ("13 rows, quickest", "65 rows, slowest", "39 rows")
-    totals = [r.total_cycles for r in reports.values()]
-    assert lanes.limit == min(totals) and view.scene.drawings[0].span == max(totals)
+    trend = trend_of(view)
+    assert trend.labels == tuple(reports) and trend.heights.tolist() == totals and trend.top >= 1.15 * max(totals)
+    assert trend.marked == ((0, f"quickest, {totals[0]:,}"), (1, f"slowest, {totals[1]:,}"))
+    assert trend.told[0] == f"13 rows, quickest: {totals[0]:,} modelled cycles; the average tile: " + (
+        ", ".join(f"{name} {row[0]:,}" for name, row in drawn.items()) + "."
+    )
     assert repr(view) == (
         f"3 runs side by side: quickest 13 rows, {totals[0]:,} modelled cycles; slowest 65 rows, {totals[1]:,}, "
         f"{totals[1] / totals[0]:.2f} times as long."
     )
     assert [row["modelled cycles"] for row in view.data] == [f"{t:,}" for t in totals]
+
+
+def test_a_sweep_over_numbers_stands_in_their_order() -> None:
+    found = {65: programs.uneven(rows=65), 13: programs.uneven(rows=13)}
+    trend = trend_of(show.sweep(found, parameter="rows"))
+    assert trend.labels == ("13", "65") and trend.foot == "rows" and trend.told[0].startswith("rows = 13, quickest: ")
+    assert trend.heights.tolist() == [found[13].total_cycles, found[65].total_cycles]
+
+
+def test_a_sweep_of_figures_is_a_line() -> None:
+    view = show.sweep({4: 2.5, 1: 10, 2: 4.0, 8: 2.5}, parameter="tiles", unit="ms")
+    assert not trend_of(view).parts and trend_of(view).heights.tolist() == [10_000, 4_000, 2_500, 2_500]
+    assert repr(view) == "4 runs side by side: least tiles = 4, 2.5 ms; most tiles = 1, 10, 4.00 times as much."
+    assert view.data[1] == {"run": "tiles = 2", "ms": "4"} and not view.scene.legend
+    assert repr(show.sweep({"a": 0})) == "1 run side by side: each 0 modelled cycles."
+
+
+def test_a_sweep_draws_its_line_through_its_figures() -> None:
+    scene = show.sweep({n: (n - 3) ** 2 + 1 for n in range(1, 7)}).scene
+    trend = next(m for m in scene.marks if isinstance(m, Trend))
+    lines = [s for s in paint(scene, 0) if isinstance(s, Line) and s.width == 2]
+    assert len(lines) == 5
+    for k, line in enumerate(lines):
+        for place, (x, y) in zip((k, k + 1), line.points, strict=True):
+            assert x == pytest.approx(trend.x + (place + 0.5) * trend.width / 6)
+            assert (trend.y + trend.height - y) / trend.height * trend.top == pytest.approx(trend.heights[place])
 
 
 def test_a_sweep_of_tiles_says_what_does_not_fit() -> None:
@@ -73,10 +113,11 @@ def test_a_sweep_of_tiles_says_what_does_not_fit() -> None:
 
     found = sweep(build, num_tiles=[1, 4, 8], progress=False)
     view = show.sweep(found)
-    lanes = view.scene.marks[0]
-    assert isinstance(lanes, Lanes) and lanes.labels[0] == "1 tile, does not fit"
+    trend = trend_of(view)
+    assert trend.told[0] == "1 tile, does not fit." and trend.labels == ("1", "4", "8") and trend.foot == "tiles"
     assert view.data[0] == {"run": "1 tile, does not fit"} | dict.fromkeys(list(view.data[0])[1:], "")
-    assert np.asarray(lanes.values["all"]).tolist() == [0, *(r.total_cycles for r in found.reports[1:])]
+    assert trend.heights.tolist() == [-1, *(r.total_cycles for r in found.reports[1:])]
+    assert sum(isinstance(s, Line) and s.width == 2 for s in paint(view.scene, 0)) == 1
 
 
 def test_machines_of_different_clocks_are_compared_in_time() -> None:
@@ -193,16 +234,27 @@ def test_a_machine_is_as_wide_as_its_figures() -> None:
     assert len(rows) == 2 + 3 + 3 * 4 and rows["16 IPUs", "links"]["bandwidth"] == rate(16 * 61.2 * 1.33e9) == "1.3 TB/s"
     assert rows["a tile", "exchange"]["figure"] == "4 bytes a cycle and tile, each way"
     assert rows["a tile", "exchange"]["source"].startswith("derived from tut6")
-    drawn = lengths(view.scene, 1)  # an IPU
-    assert drawn["memory of the tiles"][0] == 2 * drawn["exchange between tiles"][1] == 15_662_080
-    assert drawn["link to the host"][3] == 8000
+    for level, ipus in enumerate((0, 1, 4, 16, 64)):  # of each size a picture, its pipes as wide as their bandwidth
+        scale, drawn = 24 / max(pipes(target, ipus)), {}
+        for shape in paint(view.scene, level):
+            if isinstance(shape, Boxes) and shape.code < 4:
+                drawn[shape.code] = float(shape.boxes[0, 3])
+        assert drawn == {i: pytest.approx(max(1, scale * wide), rel=1e-3) for i, wide in enumerate(pipes(target, ipus)) if wide}
+    zoom = view.scene.marks[0]
+    assert isinstance(zoom, Zoom) and zoom.counts == (6, 1472, 4, 16, 64) and len(zoom.told) == 5 * 4
+    assert zoom.told[5] == (
+        "an IPU, exchange: 7.83 TB/s, modelled; 4 bytes a cycle and tile, each way; derived from tut6: its planner costs come "
+        "out only with 4."
+    )
+    assert zoom.told[2] == "a tile, links: none."
 
 
 def test_a_machine_of_another_size_is_among_them() -> None:
     device = IPUModel("ipu1", num_ipus=2, tiles_per_ipu=10).create_device()
     view = show.machine(device)
     assert {"a tile", "an IPU", "2 IPUs", "4 IPUs", "16 IPUs", "64 IPUs"} == {row["machine"] for row in view.data}
-    assert view.scene.stills[0].note.startswith("2 IPUs: 5.0 MiB of memory")
+    poster = view.scene.stills[view.scene.poster]
+    assert poster.label == "2 IPUs" and poster.note.startswith("5.0 MiB of memory")
 
 
 # --- bad input --------------------------------------------------------------------------------------------------------
@@ -217,6 +269,9 @@ def test_errors() -> None:
     assert told(lambda: show.sweep([1])) == (  # type: ignore[arg-type]
         "show.sweep() was given [1], which is no sweep.\n"
         '  next:  give it sweep(build, num_tiles=[…]), or reports by name: {"16 rows": a, "32 rows": b}.'
+    )
+    assert told(lambda: show.sweep({3: float("nan")})) == (
+        "show.sweep() was given the figure nan.\n  next:  give reports, or numbers that are 0 or more."
     )
     assert told(lambda: show.host(programs.some_wait(3))) == (
         "show.host() was given a run in which nothing goes between host and device.\n"

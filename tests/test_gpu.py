@@ -370,7 +370,7 @@ def test_random_graphs_equal_the_vertex_loop(stand_in: Any, rng: Random) -> None
 
 
 def test_the_engines_own_tests_hold_on_the_stand_in() -> None:
-    names = ["control", "streams", "remote", "branches", "chance", "definedness"]
+    names = ["control", "streams", "remote", "branches", "stochastic_rounding", "definedness"]
     words = ["-q", "-n0", "-p", "no:cacheprovider", "--stand-in", "-k", "not random", *(f"tests/test_{n}.py" for n in names)]
     done = subprocess.run([sys.executable, "-m", "pytest", *words], cwd=ROOT, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout[-3000:]

@@ -30,7 +30,7 @@ from ipu_teach import (
     Vertex,
     set_floating_point_behaviour,
 )
-from ipu_teach.engine.batch import halves
+from ipu_teach.engine.batch import half_products
 from ipu_teach.errors import CodeletError, FloatingPointTrapError
 from ipu_teach.program import Execute, Repeat, Sequence
 from ipu_teach.types import Array, DType
@@ -177,10 +177,10 @@ def test_products_of_halves_have_the_bits_of_numpys_own(rng: Random) -> None:
     left, right = operand(m, k), operand(k, n)
     wanted, got = np.empty((*lead, m, n), np.float16), np.full((*lead, m, n), 7, np.float16)
     with pytest.MonkeyPatch.context() as patch, np.errstate(all="ignore"):
-        patch.setattr(halves, "BLOCK_BYTES", rng.choice([64, 2000, 2**19]))
-        patch.setattr(halves, "LONG", rng.choice([2, 16]))
+        patch.setattr(half_products, "BLOCK_BYTES", rng.choice([64, 2000, 2**19]))
+        patch.setattr(half_products, "LONG", rng.choice([2, 16]))
         wanted[...] = left @ right
-        for function, args in halves.HalfProducts(exact=True).calls(left, right, got):
+        for function, args in half_products.HalfProducts(exact=True).calls(left, right, got):
             function(*args)
     assert same_bits(got, wanted)
 
@@ -190,7 +190,7 @@ def test_products_of_halves_that_are_not_exact_are_close() -> None:
     rng = np.random.default_rng(1)
     left, right = (rng.standard_normal(shape).astype(np.float16) for shape in ((5, 7, 300), (5, 300, 9)))
     got = np.empty((5, 7, 9), np.float16)
-    for function, args in halves.HalfProducts(exact=False).calls(left, right, got):
+    for function, args in half_products.HalfProducts(exact=False).calls(left, right, got):
         function(*args)
     exact = left.astype(np.float64) @ right.astype(np.float64)
     sizes = abs(left).astype(np.float64) @ abs(right).astype(np.float64)

@@ -397,6 +397,24 @@ def test_a_tree_that_unfolds_without_end() -> None:
         assert "places" in str(error) or "damaged" in str(error)
 
 
+@pytest.mark.parametrize("runs", [0, 1])
+def test_a_program_without_steps_comes_back(runs: int) -> None:
+    device = IPUModel("ipu2", tiles_per_ipu=3).create_device()
+    graph = Graph(device)
+    graph.set_tile_mapping(graph.add_variable(FLOAT, (4,), "x"), 0)
+    engine = Engine(graph, Repeat(3, Sequence()))
+    engine.load(device)
+    for _ in range(runs):
+        engine.run()
+    back = Report.deserialize(engine.report.serialize())
+    assert back.digest() == engine.report.digest() and back.num_steps == 0 and len(back.execution.runs) == runs
+    said = [row.text for row in back.insights() if row.kind == "full tile"]
+    assert [text.split("; ")[1] for text in said] == [
+        "its largest variable is 'x', 16 bytes.",
+        *["no variable lies on it."] * 2,
+    ]
+
+
 # --- samples ----------------------------------------------------------------------------------------------------------
 
 

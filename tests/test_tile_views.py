@@ -34,6 +34,7 @@ from ipu_teach import (
 from ipu_teach.errors import IPUTeachError
 from ipu_teach.poplibs import poplin
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
+from ipu_teach.report import Recording
 from ipu_teach.show import palette
 from ipu_teach.show.code import CODES, WORST
 from ipu_teach.show.paint import paint
@@ -357,6 +358,82 @@ def test_what_turns_does_not_take() -> None:
     assert told(show.turns, 3) == (
         "show.turns() was given 3, which is no vertex class.\n"
         "  next:  give a class and values of its fields, or what observe() returned."
+    )
+
+
+class Kept(Vertex):
+    x: Input[Vector[FLOAT]]
+    y: InOut[Vector[FLOAT]]
+    total: FLOAT = 0.0
+
+    def compute(self):
+        for i in range(len(self.x)):
+            if self.x[i] > 0:
+                self.total += self.x[i]
+            self.y[i] += self.total
+
+
+def kept(*names: str, first: int = 0) -> tuple[Recording, list[Any]]:
+    """`Kept` on two tiles in three rounds; in each `x` is what `y` was. What is recorded, and the vertices."""
+    device = IPUModel("ipu2", tiles_per_ipu=2).create_device()
+    graph = Graph(device)
+    of = {name: graph.add_variable(FLOAT, (14,), name) for name in ("x", "y")}
+    compute_set, vertices = graph.add_compute_set("kept"), []
+    graph.set_initial_value(of["x"], np.arange(14) - 2.0)
+    graph.set_initial_value(of["y"], 0.5)
+    for tile in range(2):
+        x, y = (variable[7 * tile : 7 * tile + 7] for variable in of.values())
+        vertices.append(graph.add_vertex(compute_set, Kept, x=x, y=y.reverse(0)))
+        for part in (x, y, vertices[-1]):
+            graph.set_tile_mapping(part, tile)
+    engine = Engine(graph, Repeat(3, Sequence(Execute(compute_set), Copy(of["y"], of["x"]))))
+    engine.load(device)
+    for _ in range(first):
+        engine.run()
+    recording = engine.record(*(of[name] for name in names))
+    engine.run()
+    return recording, vertices
+
+
+@pytest.mark.parametrize("tile", [0, 1])
+def test_turns_of_a_vertex_of_a_run_are_those_of_plain_rounds(tile: int) -> None:
+    recording, vertices = kept("x", "y")
+    x, y, total = (np.arange(14, dtype=np.float32) - 2)[7 * tile :][:7], np.full(7, 0.5, np.float32), np.float32(0)
+    for step in (0, 2, 4):  # between them copies
+        made = show.turns(recording, vertices[tile] if step else ("kept", tile), 3, step=step)
+        for i, row in enumerate(made.data):
+            total += x[i] if x[i] > 0 else 0
+            y[6 - i] += total
+            assert row["names and stores"] == f"i = {i}; " + (f"stores total; stores y[{i}]" if x[i] > 0 else f"stores y[{i}]")
+            assert row["wrote"] == ("y[3]" if i == 3 else "")
+        assert np.array_equal(recording.values(recording.tensors[1], step)[7 * tile :][:7], y)
+        spent = recording.report.cycles_by_codelet()["Kept"] if recording.report else 0
+        assert f"Vertex {tile} of kept on tile {tile}, in step {step} of the run, Kept, " in repr(made) and spent
+        assert made.scene.data["link"]["tile"] == tile and made.scene.data["link"]["moments"][0] == 1
+        x = y.copy()
+    assert repr(show.turns(recording, vertices[tile], 3)) == repr(made)  # the last, if none is named
+    assert show.run(recording).data and "content" in show.bsp(recording).scene.data  # data decide its cycles
+
+
+def test_what_turns_of_a_run_do_not_take() -> None:
+    recording, (one, _) = kept("x", "y")
+    advice = "\n  next:  give a vertex of the graph, or (name of a compute set, number), and no step or one that executes it."
+    for asked, step, said in ((("kept", 2), None, "('kept', 2), which did not run"), (7, None, "7, which did not run"),
+                              (one, 1, f"{one!r}, which did not run in step 1")):  # fmt: skip
+        assert told(show.turns, recording, asked, step=step) == (
+            f"show.turns() was asked for {said} while it was recorded.{advice}"
+        )
+    assert told(show.turns, kept("x")[0], ("kept", 0)) == (
+        "Vertex 0 of kept reads or writes what was not recorded: y (its y).\n  next:  engine.record(…) that too, then run."
+    )
+    assert told(show.turns, recording.report, one) == (
+        "show.turns() was given a report, which holds no values.\n"
+        "  next:  recording = engine.record(…) what the vertex reads and writes, run, then show.turns(recording, vertex)."
+    )
+    assert told(show.turns, kept("x", "y", first=1)[0], ("kept", 0)) == (
+        "In the run vertex 0 of kept wrote something else than it writes now: it keeps a state since before the recording, "
+        "rounds stochastically, or is not the only one that writes there.\n"
+        "  next:  record from the first run on; or show.turns(the class, …) with values of your own."
     )
 
 

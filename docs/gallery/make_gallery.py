@@ -13,14 +13,16 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ipu_teach import FLOAT, HALF, QUARTER, Engine, Graph, IPUModel, QuarterFormat, Report, show
-from ipu_teach.bench.browser import Total, find_chromium
-from ipu_teach.poplibs import poplin, poputil
-from ipu_teach.program import Copy, Execute, Repeat, Sequence
-from ipu_teach.show import View
-
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT))
+
+from bench.browser import Total, find_chromium  # noqa: E402
+from ipu_teach import FLOAT, HALF, QUARTER, Engine, Graph, IPUModel, QuarterFormat, Report, show  # noqa: E402
+from ipu_teach.poplibs import poplin, poputil  # noqa: E402
+from ipu_teach.program import Copy, Execute, Repeat, Sequence  # noqa: E402
+from ipu_teach.show import View  # noqa: E402
+
 LESSONS = ("01_bulk_synchronous_parallel", "02_variables_mapping_programs")
 
 
@@ -99,7 +101,7 @@ VIEWS = {
     "liveness.svg": lambda: show.liveness(products(13)),
     "liveness_two.svg": lambda: show.liveness(products(13), products(13, keep=True)),
     "tiles.svg": a_matrix_and_its_transpose,
-    "sweep.svg": lambda: show.sweep({f"{n} tiles": products(n) for n in (2, 4, 8, 13, 26, 52)}),
+    "sweep.svg": lambda: show.sweep({n: products(n) for n in (2, 4, 8, 13, 26, 52)}, parameter="tiles"),
     "numbers.svg": lambda: show.numbers(FLOAT, HALF, QUARTER[QuarterFormat.F143, 0], QUARTER[QuarterFormat.F152, 0], value=0.1),
     "machine.svg": lambda: show.machine(IPUModel("ipu2").create_device()),
 }

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from ipu_teach.compile.weak import Weak, fits, meets, weak_of
+from ipu_teach.compile.weak_scalars import Weak, fits, meets, weak_of
 from ipu_teach.errors import CodeletError
 from ipu_teach.graph.source import file_name
 from ipu_teach.graph.vertex import Vertex
@@ -28,7 +28,7 @@ from ipu_teach.types import Array
 from ipu_teach.types.regions import no_size
 
 NO_VALUE: Any = vars(np)["_NoValue"]  # what numpy hands on for an argument that was not given
-Site = tuple[str, int, int]  # file, line and instruction
+CodePosition = tuple[str, int, int]  # file, line and instruction
 MAX_OPS = 20_000  # a longer trace costs more to compile than the vertex loop costs to run
 
 # Functions that never fail and whose result has a shape that depends on shapes alone; they run vertex by vertex inside the
@@ -58,7 +58,7 @@ ROUNDED = {
 _ROUNDED_ENOUGH = {np.exp, np.log, np.sin, np.cos, np.tanh}
 
 
-def steady(ufunc: Any, dtype: Any) -> bool:
+def layout_independent(ufunc: Any, dtype: Any) -> bool:
     """True if a result's bits depend on its operands' values alone.
 
     Other functions have a vector form for operands that ascend and do not interleave with the result, and a scalar form
@@ -95,7 +95,7 @@ class Op:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     result: int
-    site: Site
+    site: CodePosition
 
 
 @dataclass
@@ -163,7 +163,7 @@ def place(codelet: type[Vertex], line: int) -> str:
 _AROUND = ("ipu_teach.compile.", "ipu_teach.graph.", "numpy.")
 
 
-def _site() -> Site:
+def _site() -> CodePosition:
     """Where the nearest code is that is the codelet's."""
     frame = sys._getframe(2)
     while frame.f_globals.get("__name__", "").startswith(_AROUND) and frame.f_back is not None:
@@ -249,7 +249,7 @@ class Traced(NDArrayOperatorsMixin):
     def __init__(self, trace: Trace, number: int, weak: Weak = ()) -> None:
         self._trace = trace
         self._id = number
-        self._weak = weak  # the plain numbers that it may be in some vertices, see `weak`
+        self._weak = weak  # the plain numbers that it may be in some vertices, see `weak_scalars`
 
     @property
     def _sample(self) -> Any:
@@ -426,7 +426,7 @@ class Traced(NDArrayOperatorsMixin):
             raise ValueError(f"non-broadcastable output operand with shape {out.shape} for result shape {np.shape(sample)}")
         if not np.can_cast(np.asarray(sample).dtype, out.dtype, "same_kind"):
             raise TypeError(f"cannot cast the result of {ufunc.__name__} from {sample.dtype} to {out.dtype} in place")
-        if kind == "ufunc" and not out._sample.flags.c_contiguous and not steady(ufunc, out.dtype):
+        if kind == "ufunc" and not out._sample.flags.c_contiguous and not layout_independent(ufunc, out.dtype):
             raise TraceStopped(f"np.{ufunc.__name__} into a strided array")
         value = trace.add(kind, call if kind == "each" else ufunc, args, kwargs, sample)
         trace.store(out, value)

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.compile.outside import RANDOM, Outside, names_of, stopping
+from ipu_teach.compile.purity import RANDOM, Purity, names_of, stopping
 from ipu_teach.compile.trace import Trace, Traced, TraceStopped, local, operand, place, sample_of, settled, stacked
-from ipu_teach.compile.weak import weak_of
+from ipu_teach.compile.weak_scalars import weak_of
 from ipu_teach.errors import CodeletError
 from ipu_teach.graph.vertex import Field, VectorList, Vertex
 
@@ -149,10 +149,10 @@ def trace_codelet(
     if compute is None:
         trace.stopped = f"{codelet.__name__}.compute is no plain function"
         return trace
-    before, outside = TraceStopped.raised, Outside(compute, codelet)
+    before, purity = TraceStopped.raised, Purity(compute, codelet)
     try:
-        if outside.rebinds:
-            raise TraceStopped(f"{outside.rebinds} is assigned, a variable that all vertices share")
+        if purity.rebinds:
+            raise TraceStopped(f"{purity.rebinds} is assigned, a variable that all vertices share")
         with np.errstate(all="ignore"):
             result = _rebuilt(compute, trace)(vertex, *worker)
             trace.returned = result is None or (operand(result) if isinstance(result, Traced) else bool(result))
@@ -166,7 +166,7 @@ def trace_codelet(
     except Exception as error:
         raise failed(codelet, error, source_line(codelet), who) from error
     finally:
-        changed = outside.settle()
+        changed = purity.settle()
     if changed and not trace.stopped:
         trace.stopped = f"{place(codelet, compute.__code__.co_firstlineno)}: {changed}"
     return trace

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from ipu_teach.engine.fp.stochastic import Chance
+from ipu_teach.engine.fp.stochastic import StochasticRounding
 from ipu_teach.engine.fp.traps import Watch
 from ipu_teach.engine.memory import Memory
 from ipu_teach.graph.registers import Registers
@@ -19,7 +19,7 @@ class Site:
     """Where a group of vertices is bound, and with what.
 
     `memory`: where its fields lie: the machine's, or the host's copy of that for a way that does not stay on a GPU.
-    `watch` and `chance`: what traps, and what rounds stochastically, as numbers behave now. `returned`: bool[vertices],
+    `watch` and `rounding`: what traps, and stochastic rounding, as numbers behave now. `returned`: bool[vertices],
     receives what each `compute()` returned; nothing counts as true. `cycles`: int64[vertices], receives the worker cycles of
     each vertex where they depend on data. `defined`: of each byte of memory whether something was written there; scalar loops
     say so of what they store. `races`: workers that meet in an element are an error.
@@ -31,7 +31,7 @@ class Site:
     compute_set: str
     registers: Registers
     watch: Watch
-    chance: Chance | None
+    rounding: StochasticRounding | None
     exact: bool
     threads: int
     pool: ThreadPoolExecutor | None

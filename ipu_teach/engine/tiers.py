@@ -14,7 +14,7 @@ from time import perf_counter
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.tracer import is_list
 from ipu_teach.engine.batch.kernels import Call, run_all
-from ipu_teach.engine.batch.uses import only_numbers
+from ipu_teach.engine.batch.liveness import only_numbers
 from ipu_teach.engine.scalar.run import ScalarRun
 
 LOOK = 0.05  # seconds of batches after which the compiled loop is first thought of

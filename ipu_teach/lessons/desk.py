@@ -8,14 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ipu_teach.errors import AnswerKindError, LessonError
-from ipu_teach.graph.layouts import is_whole
 from ipu_teach.lessons import judging
 from ipu_teach.lessons.exercise import REFUSALS, Exercise, Later, Question, find_exercise, find_question, refuse_other_kinds
 from ipu_teach.lessons.gaps import Reference, names_needed, reference
 from ipu_teach.lessons.judging import Kind, is_blank
 from ipu_teach.lessons.panel import Panel
-from ipu_teach.lessons.shared import Shared, parsed
-from ipu_teach.lessons.state import Record, learned
+from ipu_teach.lessons.shared import Shared, code_of, parsed
+from ipu_teach.lessons.state import MOST_COUNTED, Record, learned, whole
 
 _passed: dict[str, Any] = {}  # the answers that passed in this kernel, by exercise
 _handed_out: dict[str, Any] = {}  # the reference answers that given() returned
@@ -23,7 +22,7 @@ _shared: dict[str, Shared | None] = {}  # the lines of those that passed
 
 
 DONE = ("solved", "with help", "given")  # states that no further attempt takes back
-MOST_COUNTED = 10**6  # of attempts, so that the file stays small
+MOST_REASONS, LONGEST_REASON = 8, 160  # that are kept of the refusals of an exercise; characters of one
 SIGNS = {Kind.PASSED: "✓", Kind.NOT_YET: "✗", Kind.NOT_ATTEMPTED: "○", Kind.ERROR: "!", Kind.UNJUDGED: "?"}
 
 WASH = "#1a985030"  # behind the heading of what passed: light enough for the words, dark page or light
@@ -64,7 +63,7 @@ def check(name: str, *answers: Any) -> Verdict:
     if verdict and not given_out:
         _passed[name], _shared[name] = answers[0], verdict.shared
     if verdict.kind is not Kind.NOT_ATTEMPTED and not given_out:
-        learned().change(name, lambda record: _count(record, verdict.kind))
+        learned().change(name, lambda record: _count(record, verdict))
         return _with_a_way_out(exercise, verdict)
     return verdict
 
@@ -72,7 +71,7 @@ def check(name: str, *answers: Any) -> Verdict:
 def refusals(record: Record) -> int:
     """How often an exercise was tried in vain."""
     kinds = record.get("kinds")
-    return sum(_whole(kinds.get(kind.value)) for kind in (Kind.NOT_YET, Kind.ERROR)) if isinstance(kinds, dict) else 0
+    return sum(whole(kinds.get(kind.value)) for kind in (Kind.NOT_YET, Kind.ERROR)) if isinstance(kinds, dict) else 0
 
 
 def _with_a_way_out(exercise: Exercise, verdict: Verdict) -> Verdict:
@@ -83,17 +82,19 @@ def _with_a_way_out(exercise: Exercise, verdict: Verdict) -> Verdict:
     return replace(verdict, rows=(*verdict.rows, ("or", text)))
 
 
-def _count(record: Record, kind: Kind) -> None:
-    record["attempts"] = min(_whole(record.get("attempts")) + 1, MOST_COUNTED)
+def _count(record: Record, verdict: Verdict) -> None:
+    kind, rows = verdict.kind, dict(verdict.rows)
+    reason = rows.get("came", "").split(":")[0] if kind is Kind.ERROR else rows.get("why", "")[:LONGEST_REASON]
+    before = record.get("said")
+    said = before if isinstance(before, dict) else {}
+    if reason and not verdict and (reason in said or len(said) < MOST_REASONS):
+        record["said"] = said | {reason: min(whole(said.get(reason)) + 1, MOST_COUNTED)}
+    record["attempts"] = min(whole(record.get("attempts")) + 1, MOST_COUNTED)
     before = record.get("kinds")
-    kinds = {k.value: n for k in Kind if (n := _whole(before.get(k.value) if isinstance(before, dict) else 0))}
+    kinds = {k.value: n for k in Kind if (n := whole(before.get(k.value) if isinstance(before, dict) else 0))}
     record["kinds"] = kinds | {kind.value: min(kinds.get(kind.value, 0) + 1, MOST_COUNTED)}
     if kind is Kind.PASSED or record.get("state") not in DONE:
         record["state"] = "solved" if kind is Kind.PASSED else "not yet"
-
-
-def _whole(value: object) -> int:
-    return min(value, MOST_COUNTED) if is_whole(value) and value >= 0 else 0
 
 
 def judged(exercise: Exercise, answers: tuple[Any, ...], given_out: bool = False) -> Verdict:
@@ -126,6 +127,8 @@ def share(name: str) -> Panel:
     if line is None:
         rows = (("next", "write your answer with def, in a cell or a file: then its code can be read."),)
         return Panel(f"{name} {exercise.title}: the code of your answer cannot be read", "○", rows)
+    kept = {"line": str(line), "code": code_of(_passed[name])}
+    learned().change(name, lambda record: record.update(shared=kept))
     replay = (("line", f" {line}"), ("next", f"whoever has your code can replay it: verify(line, {_called(_passed[name])})."))
     return Panel(f"{name} {exercise.title}: to share", "→", replay)
 
@@ -165,10 +168,10 @@ def hint(name: str) -> Panel:
     exercise = find_exercise(name, "hint")
 
     def show_one_more(record: Record) -> None:
-        record["hints"] = min(_whole(record.get("hints")) + 1, len(exercise.hints))
+        record["hints"] = min(whole(record.get("hints")) + 1, len(exercise.hints))
 
     learned().change(name, show_one_more)
-    shown_now = _whole(learned().record(name).get("hints")) or 1
+    shown_now = whole(learned().record(name).get("hints")) or 1
     rows = [(f"hint {i}", text) for i, text in enumerate(exercise.hints[:shown_now], start=1)]
     if shown_now == len(exercise.hints):
         rows.append(("then", f'that was the last. given("{name}") goes on with the reference answer.'))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ipu_teach.errors import LessonError
-from ipu_teach.lessons.shelf import find_lesson, need, write_whole
+from ipu_teach.lessons.shelf import find_lesson, need, need_checkout, work_path, write_whole
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -220,6 +220,8 @@ def run(word: str, data: str | None = None, html: str | None = None, store: bool
     own = Path(word)
     bundled = not (own.suffix == ".ipynb" and own.is_file())
     path = find_lesson(word, solved=True) if bundled else own.absolute()
+    if bundled and store:
+        need_checkout("Storing a lesson's outputs")
     target = Path(html).absolute() if html else None
     if target and (target.is_dir() or not os.access(target.parent, os.W_OK)):
         raise LessonError(f"The page cannot be written to {target}.", next_step="name a file in a folder that exists")
@@ -230,9 +232,8 @@ def run(word: str, data: str | None = None, html: str | None = None, store: bool
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a console that cannot show a character shows "?"
     with tempfile.TemporaryDirectory(prefix="ipu_teach-", ignore_cleanup_errors=True) as scratch:
-        env = dict(os.environ)
-        if bundled or store:  # a solved lesson must not tick off the learner's exercises
-            env["IPU_TEACH_WORK"] = scratch
+        # A solved lesson must not tick off the learner's exercises; one's own keeps to the work folder of this moment.
+        env = dict(os.environ, IPU_TEACH_WORK=scratch if bundled or store else str(work_path()))
         if store:  # as the tests will run it again
             env.update(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1", IPU_TEACH_GPU="0")
         else:

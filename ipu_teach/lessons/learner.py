@@ -40,7 +40,8 @@ def as_text(notebook: Notebook) -> str:
 
 
 def pairs() -> list[tuple[Path, Path]]:
-    """(solved, learner's) for every solved lesson; the second may not exist yet."""
+    """(solved, learner's) for every solved lesson; the second may not exist yet. Raises `LessonError` outside of a checkout."""
+    shelf.need_checkout("The learner's form of the notebooks")
     solved = shelf.lessons_in(shelf.NOTEBOOKS / "solutions")
     return [(path, shelf.NOTEBOOKS / path.name) for path in solved]
 

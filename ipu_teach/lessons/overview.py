@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from html import escape
 
-from ipu_teach.errors import UnknownExerciseError, counted, shown
-from ipu_teach.graph.layouts import is_whole
+from ipu_teach.errors import LessonError, UnknownExerciseError, counted, shown
 from ipu_teach.lessons.exercise import Lesson, Question, asked_again_in, catalogue
 from ipu_teach.lessons.panel import FRAME, LABEL, VALUE
-from ipu_teach.lessons.state import Record, learned
+from ipu_teach.lessons.state import Record, learned, whole
 
 HEADS = ("exercise", "about", "done", "attempts", "hints")
 OPEN = "–"
+LONGEST_NAME = 60  # characters
 PREDICTED = "✓ predicted"
 SIGNS = {"solved": "✓ solved", "with help": "✓ with help", "given": "→ given", "not yet": "✗ not yet"}
 
@@ -41,8 +41,16 @@ class Overview:
         return f'<div class="ipu-view" style="{FRAME}">{table}</div>'
 
 
-def progress(lesson: str | int | None = None) -> Overview:
-    """What is done, in every lesson or in one: `progress("01")`. Raises `UnknownExerciseError` for a lesson without any."""
+def progress(lesson: str | int | None = None, *, name: str | None = None) -> Overview:
+    """What is done, in every lesson or in one: `progress("01")`. Raises `UnknownExerciseError` for a lesson without any.
+
+    `name`: yours, as a class shall know you; it is kept beside the rest. Raises `LessonError` for what is no name.
+    """
+    if name is not None:
+        if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > LONGEST_NAME:
+            raise LessonError(f"""progress() was given the name {shown(name)}.
+                next:  give one line of text, at most {LONGEST_NAME} characters, as progress(name="Ada").""")
+        learned().call(name.strip())
     chosen = [known for known in catalogue() if lesson is None or _means(lesson, known)]
     if not chosen:
         numbers = ", ".join(known.number for known in catalogue())
@@ -76,5 +84,4 @@ def _prediction(record: Record) -> str:
 
 
 def _count(record: Record, what: str) -> str:
-    value = record.get(what)
-    return str(value) if is_whole(value) and value > 0 else ""
+    return str(whole(record.get(what)) or "")

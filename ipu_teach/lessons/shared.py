@@ -54,7 +54,7 @@ def parsed(line: object) -> Shared:
 
 def line_for(name: str, figure: float | None, unit: str, evidence: Any, answer: Any) -> Shared | None:
     """The line for an answer; None where its code cannot be read, as that of a function of C's."""
-    code = _code(answer)
+    code = code_of(answer)
     cost = "" if figure is None else f"{figure:.10g}"
     return None if code is None else Shared(name, cost, unit if cost else "", _hashed(_words(evidence)), _hashed([code]))
 
@@ -63,7 +63,8 @@ def _hashed(words: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(words).encode()).hexdigest()[:DIGITS]
 
 
-def _code(answer: Any) -> str | None:
+def code_of(answer: Any) -> str | None:
+    """The text of an answer as Python reads it, without comments; None where it cannot be read."""
     if not callable(answer):
         return repr(answer)
     try:

@@ -1,7 +1,7 @@
 """Where the lessons lie, and the learner's own copies of them.
 
 A lesson has two forms: `notebooks/solutions` holds it solved and run, `notebooks` as a learner gets it. The learner's
-own copies lie in the work folder.
+own copies lie in the work folder: `work` in a checkout, `./work` where the kit was installed from a wheel.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 
 from ipu_teach.errors import LessonError
+from ipu_teach.places import bundled, checkout
 
-ROOT = Path(__file__).resolve().parents[2]
-NOTEBOOKS = ROOT / "notebooks"
+NOTEBOOKS = bundled("notebooks")
 INDEX = "index.ipynb"  # the map of the lessons
 PATTERNS = ("[0-9][0-9]_*.ipynb", "tiny.ipynb")  # the numbered lessons, and the machine in one file
 ALIASES = {"mnist": "07"}
@@ -63,7 +63,9 @@ def find_lesson(word: str | None, solved: bool = False) -> Path:
 
 def work_path() -> Path:
     """Where the learner's own copies and progress live, whether it exists or not."""
-    return Path(os.environ.get("IPU_TEACH_WORK") or ROOT / "work").expanduser().absolute()
+    here = Path.cwd()
+    usual = (checkout() or (here.parent if here.name == "work" else here)) / "work"
+    return Path(os.environ.get("IPU_TEACH_WORK") or usual).expanduser().absolute()
 
 
 def work_folder() -> Path:
@@ -119,6 +121,14 @@ def _trust(notebook: Path) -> None:
         NotebookNotary().sign(nbformat.read(notebook, as_version=nbformat.NO_CONVERT))
     except Exception as error:  # a convenience: whatever is wrong with the signature store, the lesson opens
         print(f"the copy could not be marked as trusted ({error}); its pictures move after a run", file=sys.stderr)
+
+
+def need_checkout(what: str) -> None:
+    """Raises `LessonError` where the kit was installed from a wheel: its own notebooks are not for writing."""
+    if checkout() is None:
+        raise LessonError(f"""{what} belongs to a checkout, and this kit was installed from a wheel.
+            where: {NOTEBOOKS}
+            next:  run it in a copy of the repository, where notebooks/solutions can be edited""")
 
 
 def need(module: str, extra: str) -> None:

@@ -5,7 +5,8 @@ what a newer version put in stays in. A damaged file is set aside and a new one 
 changes are kept in memory and tried again with the next.
 
 A record holds `state` ("solved", "with help", "given", "not yet"), `attempts`, `kinds` (how many verdicts of each kind),
-`hints` and `prediction`.
+`said` (how often a refusal gave which reason), `shared` (the line of share() and the code it is for), `hints` and
+`prediction`. Beside the records may stand the learner's `name`.
 """
 
 from __future__ import annotations
@@ -24,9 +25,34 @@ from ipu_teach.lessons.shelf import set_aside, work_folder, work_path, write_who
 
 FORMAT = 1
 FILE = "progress.json"
-LARGEST = 1 << 20  # bytes of a file that is read; a whole course fills a hundredth of it
+LARGEST = 1 << 20  # bytes of a file that is read; a whole course fills a twentieth of it
+MOST_COUNTED = 10**6  # of attempts, so that the file stays small
 
 Record = dict[str, Any]
+
+
+class NoProgress(ValueError):
+    """A file that is no progress file, and why in a word."""
+
+
+def whole(value: object) -> int:
+    """A count as it stands in a file that anybody may have edited; 0 for what is none."""
+    return min(value, MOST_COUNTED) if is_whole(value) and value >= 0 else 0
+
+
+def read(file: Path) -> Record:
+    """What a progress file holds. Raises `OSError`, and `NoProgress` for what is none."""
+    if file.stat().st_size > LARGEST:
+        raise NoProgress("far too large")
+    try:
+        data = json.loads(file.read_text(encoding="utf-8"), parse_constant=_refuse)
+    except (ValueError, RecursionError):  # also what is no UTF-8
+        raise NoProgress("damaged") from None
+    if not isinstance(data, dict) or not isinstance(data.get("records"), dict):
+        raise NoProgress("damaged")
+    if not is_whole(data.get("format")) or data["format"] < 1:
+        raise NoProgress("damaged")
+    return data
 
 
 class Progress:
@@ -34,7 +60,7 @@ class Progress:
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / FILE
-        self._pending: list[tuple[str, Callable[[Record], None]]] = []
+        self._pending: list[Callable[[Record], None]] = []  # of the whole file
         self._said: set[str] = set()
 
     def records(self) -> dict[str, Record]:
@@ -47,7 +73,20 @@ class Progress:
 
     def change(self, name: str, change: Callable[[Record], None]) -> None:
         """Apply `change` to the record of `name` and keep it, in the file if that can be written."""
-        self._pending.append((name, change))
+
+        def of_one(data: Record) -> None:
+            if not isinstance(data["records"].get(name), dict):
+                data["records"][name] = {}
+            change(data["records"][name])
+
+        self._keep(of_one)
+
+    def call(self, name: str) -> None:
+        """Keep the learner's name, by which a class knows her."""
+        self._keep(lambda data: data.update(name=name))
+
+    def _keep(self, change: Callable[[Record], None]) -> None:
+        self._pending.append(change)
         try:
             work_folder()
             with _locked(self.file.parent):
@@ -67,33 +106,25 @@ class Progress:
 
     def _current(self) -> Record:
         data = self._load()
-        for name, change in self._pending:
-            if not isinstance(data["records"].get(name), dict):
-                data["records"][name] = {}
-            change(data["records"][name])
+        for change in self._pending:
+            change(data)
         return data
 
     def _load(self) -> Record:
         try:
-            if self.file.stat().st_size > LARGEST:
-                return self._begin_anew("far too large")
-            data = json.loads(self.file.read_text(encoding="utf-8"), parse_constant=_refuse)
+            data = read(self.file)
         except FileNotFoundError:
             return _new()
         except OSError as error:
             self._say(f"Your progress cannot be read ({self.file}: {error.strerror}). The lesson goes on without it.")
             return _new()
-        except (ValueError, RecursionError):  # also what is no UTF-8
-            return self._begin_anew()
-        if not isinstance(data, dict) or not isinstance(data.get("records"), dict):
-            return self._begin_anew()
-        if not is_whole(data.get("format")) or data["format"] < 1:
-            return self._begin_anew()
+        except NoProgress as why:
+            return self._begin_anew(str(why))
         if data["format"] > FORMAT:
             self._say(f"{self.file} was written by a newer version of this kit. It is read and left as it is.")
         return data
 
-    def _begin_anew(self, why: str = "damaged") -> Record:
+    def _begin_anew(self, why: str) -> Record:
         try:
             kept = set_aside(self.file, "damaged")
         except OSError:

@@ -69,10 +69,11 @@ def _fit(report: Report) -> Iterator[Insight]:
 def _fullest(report: Report) -> Iterator[Insight]:
     held, limit = report.memory.held_per_tile, report.target.bytes_per_tile
     for tile in np.argsort(-held, kind="stable")[:FULLEST].tolist():
-        name, size = next(iter(report.memory.at_fullest(tile).items()), ("no variable", 0))
+        name, size = next(iter(report.memory.at_fullest(tile).items()), ("", 0))
+        largest = f"its largest variable is {name!r}, {size:,} bytes" if size else "no variable lies on it"
         yield Insight(
             "full tile", f"tile {tile}", int(held[tile]), "bytes",
-            f"Tile {tile} holds {int(held[tile]):,} of {limit:,} bytes; its largest variable is {name!r}, {size:,} bytes.",
+            f"Tile {tile} holds {int(held[tile]):,} of {limit:,} bytes; {largest}.",
         )  # fmt: skip
 
 
@@ -107,12 +108,11 @@ def _balance(report: Report) -> Iterator[Insight]:
     worst = max(ran, key=lambda c: _lost(c, report.target.num_ipus))
     lost = _lost(worst, report.target.num_ipus)
     share = lost / report.total_cycles
-    text = (
-        f"The tiles wait longest for each other in {worst.name!r}: its balance is {100 * worst.balance:.0f} %, and the waiting"
-    )
+    text = f"The tiles wait longest for each other in {worst.name!r}: its balance is {100 * worst.balance:.0f} %"
     yield Insight(
         "balance", worst.name, worst.balance, "of 1",
-        f"{text} is {100 * share:.1f} % of the run." if lost else "Every compute set keeps all tiles busy for as long.",
+        f"{text}, and the waiting is {100 * share:.1f} % of the run." if lost
+        else "Every compute set keeps all tiles busy for as long.",
         "give each tile as much work: spread its vertices evenly." if share > WAITING else "",
         SUPERSTEPS if share > WAITING else "",
     )  # fmt: skip

@@ -5,7 +5,7 @@ its numbers, which travel and change, `timeline(report)` a run on the axis of ti
 tree with counts and cycles, `exchange(report)` who sends what to whom, `balance(report)` why tiles wait, `host(report)` the
 host beside the device. `tile(report, tile)` opens a tile, `code(report, Codelet)` has the lines of a codelet with its prices,
 `turns(Codelet, element, …)` what the loops of one vertex did, turn by turn. `memory(report)` says what each tile holds,
-`liveness(report)` what is live when, `tiles(tensor)` where each element lives. `sweep(found)` sets runs side by side.
+`liveness(report)` what is live when, `tiles(tensor)` where each element lives. `sweep(found)` is a curve over several runs.
 `numbers(FLOAT, HALF)` are number lines, `machine(device)` is a zoom from a tile to 64 IPUs. Views of one report on a page
 follow each other. `explore(build, …)` puts sliders to any of them. `picture` and `images` are ordinary plots.
 """

@@ -16,7 +16,7 @@ from ipu_teach.cost.vertices.parts import STARTS, WORDS
 from ipu_teach.errors import InvalidOptionError, counted, did_you_mean, shown
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.report import Report
-from ipu_teach.show.facts import model_of, vertices
+from ipu_teach.show.facts import linked, model_of, vertices
 from ipu_teach.show.palette import CHOSEN, COMPUTE, HUES, Code
 from ipu_teach.show.scene import Scene, Still, Tree, label, number
 from ipu_teach.show.view import View
@@ -61,12 +61,14 @@ def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> 
 
 def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
     model, found = model_of(report, "code"), defaultdict[type[Vertex], Ran](list)
+    shown_by = defaultdict[type[Vertex], dict[int, int]](dict)  # the steps that execute a codelet: its first row is theirs
     moved = Counter[type[Vertex]]()  # worker cycles of moving edges into and out of their places, in the steps that need it
     for step, times in enumerate(report.executions.tolist()):
         groups = list(vertices(model, step)) if times else []
         for group, cycles in groups:
             found[group.table.codelet].append((times, group, cycles))
         for one in {group.table.codelet for group, _ in groups}:
+            shown_by[one][step] = 0
             moved[one] += times * sum(int(t.copy_cycles(model.target)[1].sum()) for t in report.step_cost(step).exchange)
     spent = {one: sum(times * int(np.maximum(c, 0).sum()) for times, _, c in ran) for one, ran in found.items()}
     named = {one.__name__: one for one in found}
@@ -90,7 +92,8 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
     rows = [row(0, name, runs, total, total, PART, *whole), *line_rows(lines, start, total, others)]
     more = ((1, why(chosen), rest), (0, "besides: moving edges into place in its steps", moved[chosen]))
     rows += [row(depth, text, None, cycles, total, PART, *whole and [None]) for depth, text, cycles in more if cycles]
-    return _view(name, head, columns, rows)
+    view = _view(name, head, columns, rows)
+    return View(linked(view.scene, report, (), shown_by[chosen]), repr(view))
 
 
 def _priced(ran: Ran, target: Target) -> tuple[int, Lines]:

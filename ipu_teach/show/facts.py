@@ -36,11 +36,19 @@ def checked(report: object, call: str, ran: bool = True) -> Report:
     return report
 
 
-def linked(scene: Scene, report: Report, tiles: tuple[str, ...] = (), parts: Mapping[int, int] | None = None) -> Scene:
+def linked(
+    scene: Scene,
+    report: Report,
+    tiles: tuple[str, ...] = (),
+    parts: Mapping[int, int] | None = None,
+    tile: int | None = None,
+    only: int | None = None,
+) -> Scene:
     """The scene, to follow others of the same report on a page: by the tile in the marks `tiles`, as far as each of their
     parts is one, and by the cycle at which it stands. `parts`, where its frames are not those of the run: which frame, or
     which row of its tree, shows a compiled step; then the first 500 supersteps are followed. Several IPUs are at several
-    steps at a time: of them the tile alone is followed."""
+    steps at a time: of them the tile alone is followed. `tile`: the one that all of it is about; `only`: the one superstep
+    of the run that it shows."""
     parts = {} if report.target.num_ipus > 1 else parts
     marks = (m for m in scene.marks if isinstance(m, (Box, Cells)) and m.name in tiles)
     names = [m.name for m in marks if m.count == report.target.num_tiles and not getattr(m, "ends", ())]
@@ -49,9 +57,9 @@ def linked(scene: Scene, report: Report, tiles: tuple[str, ...] = (), parts: Map
         own = [parts.get(n, parts.get(report.profile.leaf(n).step, -1)) for n in range(len(report.profile.steps))]
         order = report.step_numbers[:MOST_MOMENTS].tolist()
         starts = np.cumsum([0, *(report.step_cost(n).cycles for n in order)])
-        known = [(start, own[n]) for start, n in zip(starts.tolist(), order, strict=False) if own[n] >= 0]
+        known = [(int(starts[k]), own[n]) for k, n in enumerate(order) if own[n] >= 0 and only in (None, k)]
         link["moments"] = [len(known), *(pack(np.array([pair[i] for pair in known], np.int64)) for i in (0, 1))]
-    return replace(scene, data={**scene.data, "link": link})
+    return replace(scene, data={**scene.data, "link": link | ({} if tile is None else {"tile": tile})})
 
 
 def because(view: View, report: Report, why: Why | None) -> View:

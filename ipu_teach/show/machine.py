@@ -1,7 +1,7 @@
-"""The view `machine`: a tile, an IPU, and machines of 4, 16 and 64 of them, from one to the next as by a zoom.
+"""The view `machine`: one zoom from a tile to an IPU, and to machines of 4, 16 and 64 of them.
 
-Each with its parts, and with its pipes, as long as their bandwidth. Figures and sources are those of `target.py`, which says
-where Graphcore publishes none and one is assumed.
+Each with its parts, the first of which is the size before, and with its pipes, as wide as their bandwidth. Figures and sources
+are those of `target.py`, which says where Graphcore publishes none and one is assumed.
 """
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ import numpy as np
 from ipu_teach.device import Device
 from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.show import palette
-from ipu_teach.show.scene import Bar, Cells, Drawing, Lanes, Scene, Still
+from ipu_teach.show.scene import Scene, Still, Zoom
 from ipu_teach.show.view import View
+from ipu_teach.show.zoom import SIDE
 from ipu_teach.target import Target, source
 
 CODES = (
-    palette.FILL[2].lettered("", "a part of it"),
     palette.COMPUTE.lettered("M", "memory of the tiles"),
     palette.EXCHANGE.lettered("X", "exchange between tiles"),
     palette.LINKS.lettered("L", "links between IPUs"),
     palette.HOST.lettered("H", "link to the host"),
+    palette.FILL[2].lettered("P", "a part of it"),
+    palette.FILL[0].lettered("B", "the size before"),
 )
-PART, FIRST = range(2)  # then a code for each pipe
 PIPES = {  # and the figure that says how wide it is
     "memory": "data_path_width",
     "exchange": "exchange_bytes_per_cycle",
@@ -30,7 +31,6 @@ PIPES = {  # and the figure that says how wide it is
     "host": "host_bytes_per_second",
 }
 SIZES = (0, 1, 4, 16, 64)  # IPUs; 0 is a tile
-SIDE, HIGH = 84.0, 124.0  # of the square of its parts, and of a row of the picture
 
 
 def machine(given: Target | Device) -> View:
@@ -52,49 +52,41 @@ def pipes(target: Target, num_ipus: int) -> list[int]:
 
 def rate(bytes_a_second: float) -> str:
     """A bandwidth in words: 7.83 TB/s."""
-    unit, size = next(((u, s) for u, s in (("TB/s", 1e12), ("GB/s", 1e9)) if bytes_a_second >= s), ("MB/s", 1e6))
+    unit, size = next(
+        ((u, s) for u, s in (("PB/s", 1e15), ("TB/s", 1e12), ("GB/s", 1e9)) if bytes_a_second >= s), ("MB/s", 1e6)
+    )
     return f"{bytes_a_second / size:.3g} {unit}"
 
 
 def _scene(target: Target) -> Scene:
     sizes = sorted({*SIZES, target.num_ipus})
     names = ["a tile", *("an IPU" if n == 1 else f"{n} IPUs" for n in sizes[1:])]
-    counts = [target.num_worker_contexts, target.tiles_per_ipu, *sizes[2:]]
-    marks: list[Cells | Lanes] = []
-    cells, lanes, about, drawings, rows, notes = {}, {}, {}, [], [], {}
-    for place, (name, size, count) in enumerate(zip(names, sizes, counts, strict=True)):
-        columns, y, rates = int(np.ceil(np.sqrt(count))), 34 + HIGH * place, pipes(target, size)
-        part = ("worker", "tile", "IPU")[min(place, 2)]
-        heading, say = name if size > 1 else f"{name}: {counted(count, part)}", f"{name}: {part} {{i}} of {count:,}"
-        marks.append(Cells(f"parts {place}", heading, 16, y, round(SIDE / columns, 2), columns, count, count, say=say))
-        marks.append(Lanes(f"pipes {place}", f"bandwidth of {name}", 270, y, 434, SIDE, 4, None, tuple(PIPES), whole=True))
-        memory = max(1, size * target.tiles_per_ipu) * target.memory_bytes_per_tile / 2**20
-        told = (f"{pipe} {rate(r)}" for pipe, r in zip(PIPES, rates, strict=True) if r)
-        notes[name] = f"{name}: {memory:,.1f} MiB of memory, modelled {', '.join(told)}"
-        rows += [
-            (name, pipe, rate(r), f"{getattr(target, figure):g} {unit(figure)}", source(target.ipu_version, figure))
-            for (pipe, figure), r in zip(PIPES.items(), rates, strict=True)
-            if r
-        ]
-        length = np.array([r // 10**6 for r in rates])
-        cells[f"parts {place}"] = (PART, 1, PART)
-        lanes[f"pipes {place}"] = (place, 0, int(length.max()))
-        about[f"pipes {place}"] = (f"{name}, {{label}}: {{rate}} MB/s, modelled", {"rate": length})
-        drawings.append(Drawing(int(length.max()), (Bar(FIRST + np.arange(4), 0, length, 0),), "MB/s"))
-    note = notes[names[sizes.index(target.num_ipus)]]
+    counts = (target.num_worker_contexts, target.tiles_per_ipu, *sizes[2:])
+    parts = (counted(n, ("worker", "tile", "IPU")[min(i, 2)]) for i, n in enumerate(counts))
+    heads = tuple(name if i > 1 else f"{name}: {part}" for i, (name, part) in enumerate(zip(names, parts, strict=True)))
+    figures = {pipe: f"{getattr(target, figure):,.10g} {unit(figure)}" for pipe, figure in PIPES.items()}
+    sources = {pipe: source(target.ipu_version, figure) for pipe, figure in PIPES.items()}
+    stills, rows, rates, told, notes = [], list[tuple[str, ...]](), list[str](), list[str](), list[str]()
+    for name, size in zip(names, sizes, strict=True):
+        wide, memory = pipes(target, size), max(1, size * target.tiles_per_ipu) * target.memory_bytes_per_tile / 2**20
+        said = {pipe: rate(r) if r else "none" for pipe, r in zip(PIPES, wide, strict=True)}
+        rates += said.values()
+        told += (f"{name}, {p}: {r}{f', modelled; {figures[p]}; {sources[p]}' * (r != 'none')}." for p, r in said.items())
+        rows += [(name, pipe, r, figures[pipe], sources[pipe]) for pipe, r in said.items() if r != "none"]
+        there = ", ".join(f"{pipe} {r}" for pipe, r in said.items() if r != "none")
+        notes.append(f"{memory:,.1f} MiB of memory, modelled {there}")
+        stills.append(Still(name, notes[-1], 4, 0, True, values={"rate": np.array([r // 10**6 for r in wide])}))
+    figured = tuple(f"{figures[p]}; {sources[p]}" for p in PIPES)
+    pipe_words = tuple(PIPES), figured, tuple(rates), tuple(told)
+    zoom = Zoom("zoom", "", 16, 34, 688, SIDE, len(PIPES), heads, counts, *pipe_words, (0, 1, 2, 3), 4, 5)
+    title = f"A machine of {target.ipu_version}, from a tile to {names[-1]}"
     return Scene(
-        "machine",
-        f"A machine of {target.ipu_version}, from a tile to {names[-1]}",
-        f"A machine of {target.ipu_version}, from a tile to {names[-1]}. {'; '.join(notes.values())}.",
-        34 + HIGH * len(sizes) - 18,
-        CODES,
-        tuple(marks),
-        (Still("the machine", note, PART, 0, True, cells, lanes, say="{i}", about=about),),
-        np.zeros(1, np.int64),
-        (("machine", "pipe", "bandwidth", "figure", "source"), tuple(rows)),
-        tuple(drawings),
-        notes=("The model has one link to the host, however many IPUs there are. Bars are as long as bandwidths, row by row.",),
-    )
+        "machine", title, f"{title}. {'; '.join(f'{n}: {note}' for n, note in zip(names, notes, strict=True))}.",
+        34 + SIDE + 16, CODES, (zoom,), tuple(stills), np.arange(len(sizes)),
+        (("machine", "pipe", "bandwidth", "figure", "source"), tuple(rows)), poster=sizes.index(target.num_ipus), group="size",
+        notes=("The model has one link to the host, however many IPUs there are. Pipes are as wide as their bandwidth, size by "
+               "size.",),
+    )  # fmt: skip
 
 
 def unit(figure: str) -> str:

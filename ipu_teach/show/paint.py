@@ -29,10 +29,14 @@ from ipu_teach.show.scene import (
     Track,
     Trail,
     Tree,
+    Trend,
+    Zoom,
     label,
     number,
 )
 from ipu_teach.show.shapes import MOST_RECTANGLES, Boxes, Line, Outline, Raster, Shape, Words
+from ipu_teach.show.trend import paint_trend
+from ipu_teach.show.zoom import paint_zoom
 from ipu_teach.types import Array
 
 MOST_PIECES = 900  # of a tape, drawn one by one
@@ -72,6 +76,10 @@ def paint(scene: Scene, frame: int, progress: float | None = None, whole: bool =
                 yield from _stack(scene, mark, still)
             case Tree():
                 yield from _tree(mark)
+            case Trend():
+                yield from paint_trend(mark)
+            case Zoom():
+                yield from paint_zoom(mark, still, int(scene.frames[frame]))
             case Matrix():
                 yield from paint_matrix(scene, mark, still)
             case Board():

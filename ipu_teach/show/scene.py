@@ -246,6 +246,45 @@ class Tree(Rows):
 
 
 @dataclass(frozen=True, eq=False)
+class Trend(Box):
+    """A line through the middles of places, one for each of `labels`, at `heights`, or where there is none -1.
+
+    Under it, from the bottom up, stand its `parts`, by the number of their code. `top` is the height of the box in words' and
+    numbers' measure, and `axis` says so; `foot` says what `labels` are. `marked` are words above places, (place, words), and
+    `told` is a sentence for each place.
+    """
+
+    top: float
+    axis: str
+    foot: str
+    labels: tuple[str, ...]
+    heights: Array
+    parts: Mapping[str, Array]
+    marked: tuple[tuple[int, str], ...]
+    told: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Zoom(Box):
+    """A machine in several sizes, a frame each: a square of equal parts, the first of which is the size before, and its pipes.
+
+    Of each size its name and how many parts it has; of each pipe its `labels`, `figures` and the number of its code; and
+    `rates`, size by size, how wide each pipe is, in words, and `told`, a sentence; `Still.values` has that as "rate". `part`
+    and `first` are codes.
+    """
+
+    names: tuple[str, ...]
+    counts: tuple[int, ...]
+    labels: tuple[str, ...]
+    figures: tuple[str, ...]
+    rates: tuple[str, ...]
+    told: tuple[str, ...]
+    codes: tuple[int, ...]
+    part: int
+    first: int
+
+
+@dataclass(frozen=True, eq=False)
 class Matrix(Box):
     """Squares, `bins` across and down, for `tiles` of which `each` share a row and a column: senders across, receivers down.
 
@@ -320,7 +359,7 @@ class Trail(Aside):
     """The number of the chosen cell, over all frames."""
 
 
-Mark = Cells | Lanes | Flows | Track | Flame | Tape | Curve | Stack | Tree | Matrix | Partners | Board | Detail | Trail
+Mark = Cells | Lanes | Flows | Track | Flame | Tape | Curve | Stack | Tree | Trend | Zoom | Matrix | Partners | Board | Aside
 
 
 @dataclass(frozen=True, eq=False)
@@ -442,7 +481,8 @@ class Scene:
         for mark in self.marks:
             found |= {s.code for s in mark.series} if isinstance(mark, Curve) else set()
             found |= set(mark.code.tolist()) if isinstance(mark, Flame) else set()
-            found |= {int(code) for code in mark.parts} if isinstance(mark, Tree) else set()
+            found |= {int(code) for code in mark.parts} if isinstance(mark, Tree | Trend) else set()
+            found |= {mark.part, mark.first, *mark.codes} if isinstance(mark, Zoom) else set()
             if isinstance(mark, Board):
                 found |= {*mark.rims, mark.unwritten, *range(mark.steps, mark.steps + len(mark.bounds) + 1)}
                 nan = any(text == "nan" for text in self.numbers[mark.name].texts)

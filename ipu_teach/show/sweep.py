@@ -1,11 +1,13 @@
-"""The view `sweep`: one program on several machines or in several forms, with the quickest and the slowest run named.
+"""The view `sweep`: one program on several machines or in several forms, as a curve with the quickest and the slowest marked.
 
-A bar for each report, in the order given, is as long as its run, and split as the average tile spends it. Modelled.
+A line through the times of all runs; under it, where reports are held, each run as the average tile spends it. Modelled.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import floor, isfinite, log10
+from numbers import Real
 
 import numpy as np
 
@@ -14,8 +16,9 @@ from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.report import Report
 from ipu_teach.show import palette
 from ipu_teach.show.facts import checked
-from ipu_teach.show.scene import Bar, Drawing, Lanes, Scene, Still, label, number
+from ipu_teach.show.scene import Scene, Still, Trend, label, number
 from ipu_teach.show.view import View
+from ipu_teach.types import Array
 
 # By what `Report.proportions` calls it.
 PARTS = {
@@ -27,59 +30,94 @@ PARTS = {
 }
 MOST = 64
 
+Run = tuple[str, str, Report | float | None]  # its value on the axis, its name, and what it took; None: it does not fit
 
-def sweep(found: Sweep | Mapping[object, Report]) -> View:
+
+def sweep(found: Sweep | Mapping[object, Report | float], *, parameter: str = "", unit: str = "modelled cycles") -> View:
     """What `engine.sweep` found, or reports by the value that tells them apart: `show.sweep({16: a, 32: b})`.
 
-    The line stands at the end of the quickest run. Up to 64 are shown. Raises `InvalidOptionError` for something else, for
-    nothing, and for a report in which nothing has run, unless the sweep says that it does not fit.
+    `parameter` says what these values are ("rows a tile"). Runs stand in the order given, or where all values are numbers, in
+    theirs. In place of reports there may be numbers, which are of `unit`. Up to 64 runs are shown. Raises `InvalidOptionError`
+    for something else, for nothing, and for a report in which nothing has run, unless the sweep says that it does not fit.
     """
+    runs: list[Run]
     if isinstance(found, Sweep):
-        rows = [(counted(n, "tile"), r, fits) for (n, r), fits in zip(found, found.fits, strict=True)]
+        rows = sorted(zip(found.num_tiles, found.reports, found.fits, strict=True), key=lambda row: row[0])
+        runs = [(f"{n:,}", counted(n, "tile"), report if fits and report.num_steps else None) for n, report, fits in rows]
+        parameter = parameter or "tiles"
     elif isinstance(found, Mapping):
-        rows = [(label(name, 24), checked(report, "sweep"), True) for name, report in found.items()]
+        keys = list(found)
+        if all(isinstance(key, Real) for key in keys):
+            keys.sort()
+        runs = [(label(key, 24), label(f"{parameter} = {key}" if parameter else key, 40), _checked(found[key])) for key in keys]
     else:
         raise InvalidOptionError(f"""show.sweep() was given {shown(found)}, which is no sweep.
             next:  give it sweep(build, num_tiles=[…]), or reports by name: {{"16 rows": a, "32 rows": b}}.""")
-    ran = [i for i, (_, report, fits) in enumerate(rows[:MOST]) if fits and report.num_steps]
-    if not ran:
+    if all(run is None for *_, run in runs[:MOST]):
         raise InvalidOptionError("show.sweep() was given nothing that has run.", next_step="give it a report at least.")
-    clocks = {report.target.tile_clock_frequency for _, report, _ in rows}
-    unit = "modelled cycles" if len(clocks) == 1 else "modelled ns"
-    return View(_scene(rows[:MOST], ran, unit, [f"The picture shows {MOST} of {len(rows):,}."] if len(rows) > MOST else []))
+    notes = (f"The picture shows {MOST} of {len(runs):,}.",) * (len(runs) > MOST)
+    return View(_scene(runs[:MOST], parameter, unit, notes))
 
 
-def _scene(rows: list[tuple[str, Report, bool]], ran: list[int], unit: str, notes: list[str]) -> Scene:
-    scale = [1.0 if unit == "modelled cycles" else 1e9 / report.target.tile_clock_frequency for _, report, _ in rows]
-    total = np.array([round(rows[i][1].total_cycles * scale[i]) if i in ran else 0 for i in range(len(rows))])
-    best, worst = min(ran, key=lambda i: total[i]), max(ran, key=lambda i: total[i])
-    shares = np.array([[r.proportions[name] if i in ran else 0.0 for name in PARTS] for i, (_, r, _) in enumerate(rows)])
-    ends = np.round(np.cumsum(shares, axis=1) * total[:, None]).astype(np.int64)
-    parts = np.diff(ends, axis=1, prepend=0)
-    some = [i for i in range(len(PARTS)) if parts[:, i].any()]
-    bars = tuple(Bar(i, ends[:, i] - parts[:, i], parts[:, i], 0) for i in some)
-    said = {best: ", quickest", worst: ", slowest"} if total[best] < total[worst] else {}
-    names = tuple(name + (said.get(i, "") if i in ran else ", does not fit") for i, (name, *_) in enumerate(rows))
-    values = {"all": total} | {f"part{i}": parts[:, i] for i in some}
-    told = ", ".join(f"{name} {{part{i}}}" for i, name in enumerate(PARTS) if i in some)
-    say = f"{{label}}: {{all}} {unit}; the average tile: {told}"
-    span = int(total[worst]) or 1
-    times = f", {total[worst] / total[best]:.2f} times as long" if total[best] and total[best] < total[worst] else ""
-    quick, slow = (f"{rows[i][0]}, {number(total[i])}" for i in (best, worst))
-    note = f"quickest {quick} {unit}; slowest {slow}{times}"
-    head, high = "a run below the other; the line is the quickest", 22.0 * len(rows)
-    lanes = Lanes("runs", head, 150, 34, 554, high, len(rows), None, names, say, values, True, limit=int(total[best]))
-    cells = ([number(v) if i in ran else "" for v in (total[i], *parts[i])] for i in range(len(rows)))
-    return Scene(
-        "sweep",
-        f"{counted(len(rows), 'run')} side by side",
-        f"{counted(len(rows), 'run')} side by side: {note}.",
-        34 + lanes.height + 22,
-        tuple(PARTS.values()),
-        (lanes,),
-        (Still("the runs", note, 0, 0, True, lanes={"runs": (0, 0, span)}),),
-        np.zeros(1, np.int64),
-        (("run", unit, *PARTS), tuple((name, *row) for name, row in zip(names, cells, strict=True))),
-        (Drawing(span, bars, unit),),
-        notes=tuple(notes),
-    )
+def _checked(run: object) -> Report | float:
+    if not isinstance(run, Real) or isinstance(run, bool):
+        return checked(run, "sweep")
+    if not isfinite(run) or run < 0:
+        raise InvalidOptionError(f"""show.sweep() was given the figure {shown(run)}.
+            next:  give reports, or numbers that are 0 or more.""")
+    return float(run)
+
+
+def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...]) -> Scene:
+    reports = {i: run for i, (*_, run) in enumerate(runs) if isinstance(run, Report)}
+    clocks = {report.target.tile_clock_frequency for report in reports.values()}
+    unit = "modelled ns" if len(clocks) > 1 else "modelled cycles" if clocks else unit
+    times: Array = np.array([run if isinstance(run, float) else -1.0 for *_, run in runs])
+    shares = np.zeros((len(runs), len(PARTS)))
+    for i, report in reports.items():
+        times[i] = round(report.total_cycles * (1e9 / report.target.tile_clock_frequency if len(clocks) > 1 else 1))
+        shares[i] = [report.proportions[name] for name in PARTS]
+    ran = np.flatnonzero(times >= 0).tolist()
+    best, worst = min(ran, key=times.__getitem__), max(ran, key=times.__getitem__)
+    parts = np.diff(np.round(np.cumsum(shares, axis=1) * times[:, None]).astype(np.int64), axis=1, prepend=0)
+    some = {i: name for i, name in enumerate(PARTS) if parts[:, i].any()}
+    least, most, verb = ("quickest", "slowest", "long") if reports else ("least", "most", "much")
+    said = {best: least, worst: most} if times[best] < times[worst] else {}
+    rows = [(f"{name}, does not fit", *[""] * (len(PARTS) + 1)) for _, name, _ in runs]
+    told = [f"{name}." for name, *_ in rows]
+    for i in ran:
+        split = ", ".join(f"{part} {parts[i, k]:,}" for k, part in some.items())
+        rows[i] = (
+            runs[i][1] + (f", {said[i]}" if i in said else ""),
+            _figure(times[i]),
+            *map("{:,}".format, parts[i].tolist()),
+        )
+        told[i] = f"{rows[i][0]}: {rows[i][1]} {unit}{f'; the average tile: {split}' if split else ''}."
+    quick, slow = (f"{runs[i][1]}, {rows[i][1]}" for i in (best, worst))
+    ratio = f", {times[worst] / times[best]:.2f} times as {verb}" if times[best] else ""
+    note = f"{least} {quick} {unit}; {most} {slow}{ratio}" if said else f"each {rows[best][1]} {unit}"
+    # Heights are whole numbers: those of reports their cycles, others ten thousandths of the largest.
+    longest = float(times[worst])
+    top, scale = _above(longest), 1 if reports else 10_000 / (longest or 1)
+    heights = np.where(times < 0, -1, np.round(times * scale)).astype(np.int64)
+    marked = tuple((i, f"{word}, {rows[i][1]}") for i, word in said.items())
+    bars, values = {f"{i}": parts[:, i] for i in some}, tuple(value for value, *_ in runs)
+    head, axis = "each run as a whole (line), and as its average tile spends it" if some else "", f"to {_figure(top)} {unit}"
+    place = ("runs", head, 34, 34, 652, 190, len(runs))
+    trend = Trend(*place, top * scale, axis, parameter, values, heights, bars, marked, tuple(told))
+    columns, title = ("run", unit, *(PARTS if some else ())), f"{counted(len(runs), 'run')} side by side"
+    table = columns, tuple(row[: len(columns)] for row in rows)
+    stills = (Still("the runs", note, 0, 0, True),)
+    frames, codes = np.zeros(1, np.int64), tuple(PARTS.values()) if some else (palette.PAPER,)
+    return Scene("sweep", title, f"{title}: {note}.", 262, codes, (trend,), stills, frames, table, notes=notes)
+
+
+def _above(most: float) -> float:
+    """A round number that leaves room for words above the highest point."""
+    step = 10.0 ** floor(log10(most)) / 2 if most else 1.0
+    return -(-1.15 * most // step) * step or 1.0
+
+
+def _figure(value: float) -> str:
+    """As `number`, with four digits of what is small."""
+    return number(value) if value >= 1000 or float(value).is_integer() else f"{value:.4g}"

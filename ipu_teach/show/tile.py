@@ -20,7 +20,7 @@ from ipu_teach.errors import InvalidOptionError, counted, did_you_mean, shown
 from ipu_teach.report import Report
 from ipu_teach.show import palette
 from ipu_teach.show.code import CODES, COLUMNS, PART, Row, line_rows, row, tree, why
-from ipu_teach.show.facts import model_of, titled, vertices
+from ipu_teach.show.facts import linked, model_of, titled, vertices
 from ipu_teach.show.scene import Bar, Drawing, Lanes, Mark, Scene, Still, label
 from ipu_teach.show.view import View
 from ipu_teach.target import Target
@@ -67,7 +67,9 @@ def tile(report: Report, tile: int | None = None, step: str | int | None = None)
     spent = {n: runs[n] * int(report.step_cost(n).compute_cycles[where]) for n in steps}
     taken = sorted((n for n in steps if spent[n]), key=lambda n: -spent[n])[:MOST_STEPS] or [costly]
     taken.sort(key=steps.index)
-    return View(_scene(report, model, where, taken, taken.index(max(taken, key=lambda n: (n == costly, spent[n]))), len(steps)))
+    first = taken.index(max(taken, key=lambda n: (n == costly, spent[n])))
+    frames = {n: i for i, n in enumerate(taken)}
+    return View(linked(_scene(report, model, where, taken, first, len(steps)), report, (), frames, tile=where))
 
 
 def held_by(model: CostModel, step: int, tile: int) -> list[Held]:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, overload
 
 from ipu_teach.cost.lines import Observed, Turn, told
 from ipu_teach.engine.scalar.observe import observe
 from ipu_teach.errors import InvalidOptionError, counted, shown
+from ipu_teach.graph.table import VertexRef
 from ipu_teach.graph.vertex import Vertex, unknown_field
+from ipu_teach.report import Recording, Report
 from ipu_teach.show.code import Row, rows_scene, tree
+from ipu_teach.show.facts import linked
 from ipu_teach.show.palette import CHOSEN, COMPUTE
+from ipu_teach.show.ran import ran
 from ipu_teach.show.scene import number
 from ipu_teach.show.view import View
 from ipu_teach.target import Target
@@ -18,14 +22,35 @@ CODES = (COMPUTE.lettered("T", "turn of a loop"), CHOSEN.lettered("W", "turn tha
 MOST_ROWS = 60
 
 
-def turns(what: type[Vertex] | Observed, element: Any = None, target: Target | None = None, /, **values: Any) -> View:
+@overload
+def turns(what: type[Vertex] | Observed, element: Any = None, target: Target | None = None, /, **values: Any) -> View: ...
+
+
+@overload
+def turns(what: Recording, vertex: VertexRef | tuple[str, int], element: Any = None, /, *, step: int | None = None) -> View: ...
+
+
+def turns(what: Any, element: Any = None, target: Any = None, /, **values: Any) -> View:
     """The turns of the loops of one vertex: the values of its variables at the end of each, what it stored, and its cycles.
 
     `what`: a vertex class, which runs on `values` as in `observe` (`target`: the machine whose prices count), or what `observe`
     returned. `element`: which turns wrote it is marked; the name of a field, (name, index, …), or an index in the one field
-    that is written. 60 turns are shown, those that wrote it among them; the view says so. Raises `InvalidOptionError` for what
-    has no turns and for an element that no turn wrote, `UnknownFieldError`, and what `observe` raises.
+    that is written. 60 turns are shown, those that wrote it among them; the view says so.
+
+    Or a vertex of a run: `show.turns(recording, vertex, element, step=7)`. The recording has all that it reads and writes;
+    `vertex` is what `add_vertex` returned, or (name of a compute set, its number there); `step` is a number of the report's
+    steps, left out the last that executed it.
+
+    Raises `InvalidOptionError` for what has no turns, for an element that no turn wrote, and for a vertex that did not run or
+    was not recorded; `UnknownFieldError`; and what `observe` raises.
     """
+    run, report = None, what.report if isinstance(what, Recording) else None
+    if isinstance(what, Recording):
+        run = ran(what, element, **values)
+        what, element = run.seen, target
+    if isinstance(what, Report):
+        raise InvalidOptionError("""show.turns() was given a report, which holds no values.
+            next:  recording = engine.record(…) what the vertex reads and writes, run, then show.turns(recording, vertex).""")
     if not isinstance(what, Observed) and not (isinstance(what, type) and issubclass(what, Vertex)):
         raise InvalidOptionError(f"""show.turns() was given {shown(what)}, which is no vertex class.
             next:  give a class and values of its fields, or what observe() returned.""")
@@ -43,7 +68,8 @@ def turns(what: type[Vertex] | Observed, element: Any = None, target: Target | N
         cells = (f"{turn.line.number}", number(turn.cycles))
         rows.append((turn.depth, f"{turn.number}: {told(turn)}", cells, turn.cycles / (longest or 1), int(turn in wrote)))
     cost = f"{number(seen.cycles)} modelled cycles" if seen.cycles >= 0 else "no estimate of its cycles"
-    sentence = f"One vertex of {name}, {cost}, {counted(seen.turned, 'turn')} of its loops."
+    who = f"One vertex of {name}" if run is None else f"{run.who[0].upper()}{run.who[1:]}, {name}"
+    sentence = f"{who}, {cost}, {counted(seen.turned, 'turn')} of its loops."
     if wrote:
         turn = max(wrote, key=lambda one: one.depth)  # not the loops around it
         sentence += (
@@ -57,12 +83,15 @@ def turns(what: type[Vertex] | Observed, element: Any = None, target: Target | N
     )
     table = (("turn", "line", "cycles", "names and stores", "wrote"), tuple(cells_of))
     mark = tree(f"the turns of {name}, and what its names hold at the end of each", ("line", "cycles"), rows, 34)
-    return View(rows_scene("turns", f"{name}, turn by turn", sentence, CODES, mark, table))
+    scene = rows_scene("turns", f"{name}, turn by turn", sentence, CODES, mark, table)
+    if run is not None and report is not None:
+        scene = linked(scene, report, (), {run.compiled: 0}, tile=run.tile, only=run.step)
+    return View(scene)
 
 
 def _wrote(seen: Observed, element: Any) -> tuple[str, list[Turn]]:
     """(the element in words, the turns that wrote it)."""
-    fields = [name for name, field in seen.codelet.fields.items() if field.written]
+    fields = [name for name, field in seen.codelet.fields.items() if field.kind in ("output", "inout")]
     given = element if isinstance(element, tuple) else (element,)
     if given and isinstance(given[0], str):
         field, *index = given

@@ -19,7 +19,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from ipu_teach.bench.browser import find_chromium
+from bench.browser import find_chromium
 
 try:
     from playwright.sync_api import TimeoutError as TIMEOUT

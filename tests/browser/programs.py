@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from bench.browser import Total
 from ipu_teach import FLOAT, INT, Engine, Graph, InOut, IPUModel, Output, Report, Tensor, Vertex
-from ipu_teach.bench.browser import Total
 from ipu_teach.program import Block, Call, Copy, Execute, If, Program, Repeat, RepeatWhileTrue, Sequence, Switch
 from ipu_teach.show.scene import Lanes, Scene, Tape
 from ipu_teach.types import Array

@@ -9,6 +9,7 @@ import pytest
 
 from ipu_teach import Report, show
 from ipu_teach.show.view import View
+from tests.test_tile_views import kept
 
 from . import programs
 from .test_views_more import press
@@ -89,3 +90,24 @@ def test_lanes_that_are_no_tiles_follow_no_tile(page: Any, tmp_path: Path, tiles
     press(page, "ArrowDown")
     assert words_of(bsp)[1].startswith("tile 0: ")
     assert words_of(timeline)[1].startswith("tile 0: " if tiles == 64 else "Point at a part of the picture")
+
+
+def test_what_is_about_one_tile_tells_of_it_and_goes_along(page: Any, tmp_path: Path) -> None:
+    report, (recording, vertices) = programs.uneven(), kept("x", "y")
+    assert recording.report is not None
+    views = [show.bsp(report), show.tile(report, 1), show.code(report, "Total")]
+    views += [show.bsp(recording.report), show.turns(recording, vertices[1], 2, step=2)]
+    bsp, tile, code, other, turns = together(page, tmp_path, views)
+    for whole, box in ((bsp, tile), (other, turns)):
+        box.focus()
+        press(page, "ArrowDown")
+        assert words_of(whole)[1].startswith("tile 1: ")
+        press(page, "Escape")
+        assert words_of(whole)[1].startswith("Point at a part of the picture")
+    assert words_of(other)[0].startswith("Superstep 3 of 6, ")  # in which the vertex ran
+    bsp.focus()
+    press(page, "Home", *["PageDown"] * 3)
+    assert ". everywhere on tile 1" in words_of(tile)[0] and words_of(code)[1].startswith("Total, level 1: ")
+    code.focus()
+    press(page, "Escape", "Home")  # its first row: where Total runs first
+    assert words_of(bsp)[0].startswith("Superstep 2 of 7, ")

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import io
-import json
 import linecache
 from contextlib import redirect_stdout
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from ipu_teach.classroom.replay import definitions as defined_in
 from ipu_teach.lessons.exercise import Exercise, catalogue
-from ipu_teach.lessons.gaps import names_needed, read_notebook, reference, source_of
+from ipu_teach.lessons.gaps import read_notebook, reference, source_of
 from ipu_teach.lessons.learner import learners_form
 
 SOLUTIONS = Path(__file__).resolve().parents[2] / "notebooks" / "solutions"
-SHOWING = ("show.", "check(", "predict(", "given(", "progress(")
 EXERCISES = [item for lesson in catalogue() for item in lesson.items if isinstance(item, Exercise)]
 
 Names = dict[str, Any]
@@ -31,19 +30,10 @@ def blank_cell(exercise: str) -> str:
 
 @cache
 def definitions(lesson: str) -> Names:
-    """What the cells of a solved lesson define, without those that show or check something, or build on what such made."""
+    """What the cells of a solved lesson define, as the replay of a shared answer finds it."""
     (path,) = SOLUTIONS.glob(f"{lesson}_*.ipynb")
-    names: Names = {"__name__": "__main__"}
-    for number, cell in enumerate(json.loads(path.read_text(encoding="utf-8"))["cells"]):
-        source = source_of(cell)
-        if cell["cell_type"] != "code" or any(word in source for word in SHOWING):
-            continue
-        if not names_needed(source) - names.keys():
-            file = f"<cell {number} of {lesson}>"
-            linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-            with redirect_stdout(io.StringIO()):
-                exec(compile(source, file, "exec"), names)
-    return names
+    with redirect_stdout(io.StringIO()):
+        return defined_in(path)
 
 
 def run_cell(code: str, names: Names, exercise: str) -> tuple[Any, ...]:

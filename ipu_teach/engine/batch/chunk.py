@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ipu_teach.compile.trace import Op, Ref, is_ref, item_of, steady
+from ipu_teach.compile.trace import Op, Ref, is_ref, item_of, layout_independent
 from ipu_teach.engine.batch.kernels import check_fits, gather_windows, scatter, store_unsigned
 from ipu_teach.engine.batch.operations import Operations
 from ipu_teach.engine.views import Nest, Region
@@ -118,37 +118,25 @@ class Chunk(Operations):
         flat = self.plan.memory.flat(region.field.dtype)
         if root in self.placement.column:
             self.calls.append((self.xp.copyto, (buffer, self.placement.place(root, self.piece))))
-            return
-        if self.placement.side_by_side:
-            index = self.xp.array(np.ascontiguousarray(region.index(self.rows).T))
-            self.calls.append(
-                (self.xp.take, (flat, index, None, self.buffers.raw(root, index.size).reshape(index.shape), "clip"))
-            )
-            return
-        flattened = buffer.reshape(-1, region.size)
-        beside = not self.xp.may_share_memory(flattened, buffer)  # the buffer's axes lie in another order
-        if beside:
-            flattened = self.xp.empty(flattened.shape, buffer.dtype)
-        if region.contiguous and region.size >= WINDOW and self.xp.on_host:
-            size = region.field.dtype.size
+        elif region.contiguous and region.size >= WINDOW and self.xp.on_host and not self.placement.side_by_side:
+            size = flat.itemsize
             windows = self.xp.as_strided(flat, (len(flat) - region.size + 1, region.size), (size, size))
-            self.calls.append((gather_windows, (windows, region.starts[self.rows], flattened)))
-        else:
-            self.calls.append((self.xp.take, (flat, self.xp.array(region.index(self.rows)), None, flattened, "clip")))
-        if beside:
-            self.calls.append((self.xp.copyto, (buffer, flattened.reshape(buffer.shape))))
+            self.calls.append((gather_windows, (windows, region.starts[self.rows], buffer)))
+        else:  # in the order in which the buffer's elements lie
+            order = np.argsort([-stride for stride in buffer.strides], kind="stable")
+            index = np.ascontiguousarray(region.index(self.rows).reshape(buffer.shape).transpose(order))
+            self.calls.append((self.xp.take, (flat, self.xp.array(index), None, buffer.transpose(order), "clip")))
 
     def _view(self, op: Op) -> Array:
         """A view of a root, by the distance and strides that the sample's view has from the sample's root."""
         root, axes = self.trace.roots[op.result], self.axes
-        sample, base = self.trace.samples[op.result], self.values[root]
+        sample, base, source = self.trace.samples[op.result], self.values[root], self.values[op.args[0].id]
         lead, steps = base.shape[:axes], base.strides[:axes]
         if sample.size == 0:
             return self.xp.empty((*lead, *sample.shape), sample.dtype)  # type: ignore[no-any-return]
-        if root in self.placement.strided or root in self.buffers.ordered:
-            source: Array = self.values[op.args[0].id]
-            if op.fn is item_of:
-                return self.within(source, op.args[1])
+        if op.fn is item_of:
+            return self.within(source, op.args[1])
+        if op.fn is np.transpose and len(op.args) == 1:
             turned: Array = source.transpose(*range(axes), *range(source.ndim - 1, axes - 1, -1))
             return turned
         start = self.trace.samples[root].__array_interface__["data"][0]
@@ -186,7 +174,7 @@ class Chunk(Operations):
         root = self.trace.roots[place]
         sample, target = np.asarray(self.trace.samples[op.result]), self.trace.samples[place]
         same = sample.shape == target.shape and sample.dtype == target.dtype and sample.strides == target.strides
-        soft = not self.plan.exact or op.kind == "ufunc" and steady(op.fn, sample.dtype)
+        soft = not self.plan.exact or op.kind == "ufunc" and layout_independent(op.fn, sample.dtype)
         reads = any(self.trace.roots[a.id] == root for a in op.args if isinstance(a, Ref))
         viewed = any(self.trace.roots[view.result] == op.result for view in ops[number + 1 : store])
         if not same or reads or viewed or self.plan.last[op.result] > store or (root in self.placement.strided and not soft):
@@ -195,7 +183,7 @@ class Chunk(Operations):
             self.values[view.result] = self._view(view)
         into = self.values[place]
         mixed = any(self.xp.may_share_memory(self.values[a.id], into) for a in op.args if isinstance(a, Ref))
-        if mixed and op.kind == "ufunc" and not steady(op.fn, sample.dtype):
+        if mixed and op.kind == "ufunc" and not layout_independent(op.fn, sample.dtype):
             return None
         return store if into.shape[: self.axes] == self.lead else None
 

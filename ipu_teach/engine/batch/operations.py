@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.compile.trace import ELEMENTWISE, Op, Ref, Trace, steady
+from ipu_teach.compile.trace import ELEMENTWISE, Op, Ref, Trace, layout_independent
 from ipu_teach.engine.batch.kernels import Call, apply, call_each, call_rows
+from ipu_teach.engine.batch.liveness import alone_or_backwards, by_rows
 from ipu_teach.engine.batch.products import Products
-from ipu_teach.engine.batch.uses import alone_or_backwards, by_rows
 from ipu_teach.types import Array
 
 
@@ -59,7 +59,7 @@ class Operations:
             self._each(op, out)
 
     def _ufunc(self, op: Op, out: Array, rank: int) -> None:
-        if self.xp.on_host and not steady(op.fn, out.dtype) and alone_or_backwards(self.trace, op):
+        if self.xp.on_host and not layout_independent(op.fn, out.dtype) and alone_or_backwards(self.trace, op):
             self._each(op, out)
         else:
             self.calls.append(self.xp.ufunc(op.fn, [self.operand(a, rank) for a in op.args], out, op.kwargs))

@@ -1,7 +1,8 @@
 """`a @ b` for many vertices at once: which of the ways there are.
 
 Two vectors are a dot product, with the bits of each vertex's own. What has a matrix in it is a product of matrices, joined
-into larger ones where that is allowed (`fold`), by numpy's own order where it is of halves (`halves`), else by BLAS.
+into larger ones where that is allowed (`joined_products`), by numpy's own order where it is of halves (`half_products`), else
+by BLAS.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.engine.batch.fold import folded
-from ipu_teach.engine.batch.halves import HalfProducts
+from ipu_teach.engine.batch.half_products import HalfProducts
+from ipu_teach.engine.batch.joined_products import join_products
 from ipu_teach.engine.batch.kernels import Call
 from ipu_teach.types import Array
 
@@ -29,7 +30,7 @@ class Products:
             return [(self._xp.vecdot, (a, b, out))]
         left, right, whole = _as_matrices(a, b, out, ranks)
         if joins and not self._exact:
-            left, right, whole = folded(self._xp, left, right, whole)
+            left, right, whole = join_products(self._xp, left, right, whole)
         if whole.dtype == left.dtype == right.dtype == np.float16 and self._xp.on_host:
             return self._halves.calls(left, right, whole)
         return [(self._xp.matmul, (left, right, whole))]

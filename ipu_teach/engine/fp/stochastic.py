@@ -25,7 +25,7 @@ from ipu_teach.types import HALF, Array, generator, to_half
 from ipu_teach.types.regions import OnePtrArray
 
 
-class Chance:
+class StochasticRounding:
     """The random bits of one group's vertices. `keys`: uint64 (vertices, workers), new for each run of their compute set.
 
     `chosen`: which of the vertices round by chance, by their tiles. `watched`: an overflow raises `FloatingPointError`.
@@ -61,8 +61,8 @@ class Chance:
 class RoundedStores:
     """The stores of a batch that round by chance. `running`: the order in which the group's vertices run, if not their own."""
 
-    def __init__(self, chance: Chance, trace: Trace, worker: int, running: Array | None) -> None:
-        self._chance, self._worker, self._running = chance, worker, running
+    def __init__(self, rounding: StochasticRounding, trace: Trace, worker: int, running: Array | None) -> None:
+        self._rounding, self._worker, self._running = rounding, worker, running
         self._words: dict[int, int] = {}  # by number of the store: where its words start in the vertex's stream
         taken = elements = 0
         for number, op in enumerate(trace.ops):
@@ -84,8 +84,8 @@ class RoundedStores:
         return self._store, (place, source, members, self._words[number])
 
     def _store(self, place: Array, source: Array, members: Any, first: int) -> None:
-        values = np.broadcast_to(source, place.shape).reshape(len(self._chance.chosen[members]), -1)
-        place[...] = self._chance.rounded(values, members, self._worker, first).reshape(place.shape)
+        values = np.broadcast_to(source, place.shape).reshape(len(self._rounding.chosen[members]), -1)
+        place[...] = self._rounding.rounded(values, members, self._worker, first).reshape(place.shape)
 
 
 def words_of(elements: int) -> int:
@@ -144,7 +144,7 @@ def _plain(value: Any) -> Any:
     return value.view(np.ndarray) if isinstance(value, StoredHalf) else value
 
 
-def chance_of(group: Group, registers: Registers, watched: bool) -> Chance | None:
+def stochastic_rounding(group: Group, registers: Registers, watched: bool) -> StochasticRounding | None:
     """What vertices of `group` round by chance with, as numbers behave now; None if none of them does.
 
     `watched`: an overflow raises `FloatingPointError`.
@@ -154,7 +154,7 @@ def chance_of(group: Group, registers: Registers, watched: bool) -> Chance | Non
     if not any(field.written and field.dtype is HALF for field in group.table.fields.values()):
         return None
     may = any(trace.stopped or any(narrows(trace, op) for op in trace.ops) for trace in traces_of(group))
-    return Chance(group, registers, watched) if may else None
+    return StochasticRounding(group, registers, watched) if may else None
 
 
 def narrows(trace: Trace, op: Op) -> bool:

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.engine.fp.stochastic import Chance, StoredHalf
+from ipu_teach.engine.fp.stochastic import StochasticRounding, StoredHalf
 from ipu_teach.engine.fp.traps import FloatingPoint
 from ipu_teach.engine.site import Site
 
 
 class Numbers:
-    """`chance`: of vertex `number` of a group, if it rounds by chance; `traps`: what stops it; `watched`: something may."""
+    """`rounding`: of vertex `number` of a group, if it rounds by chance; `traps`: what stops it; `watched`: something may."""
 
-    def __init__(self, number: int, chance: Chance | None, traps: FloatingPoint | None, watched: bool) -> None:
-        self._keys = None if chance is None or not chance.chosen[number] else chance.keys[number]
+    def __init__(self, number: int, rounding: StochasticRounding | None, traps: FloatingPoint | None, watched: bool) -> None:
+        self._keys = None if rounding is None or not rounding.chosen[number] else rounding.keys[number]
         self.traps, self._watched = traps, watched
         self._stream = np.zeros(2, np.uint64)  # of the worker that runs now
         self._overflows: list[str] = []  # since the last store in a half
@@ -47,4 +47,4 @@ class Numbers:
 
 def numbers_of(site: Site, number: int) -> Numbers:
     """How those of vertex `number` of a group behave at a site."""
-    return Numbers(number, site.chance, site.watch.of(number) if site.watched else None, site.watched)
+    return Numbers(number, site.rounding, site.watch.of(number) if site.watched else None, site.watched)

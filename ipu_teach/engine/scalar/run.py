@@ -66,7 +66,7 @@ class ScalarRun:
     def __init__(self, group: Group, site: Site) -> None:
         assert group.scalar is not None
         self.group, self.site, self.races = group, site, site.races and group.scalar.multi
-        self.program, self.plain = program_of(group.scalar, site.target), site.chance is None and not site.watched
+        self.program, self.plain = program_of(group.scalar, site.target), site.rounding is None and not site.watched
         self.fields = Fields(group, group.scalar, site.layouts, site.memory, site.defined)
         self.count = len(group.rows)
         self.cycles = np.zeros(self.count, np.int64) if site.cycles is None else site.cycles

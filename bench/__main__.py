@@ -1,0 +1,11 @@
+"""`python3 run.py bench`, or `python bench` from any folder."""
+
+import sys
+from pathlib import Path
+
+sys.path[0] = str(Path(__file__).resolve().parents[1])  # the folder in which `bench` is found by its name
+
+from bench import main  # noqa: E402
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,153 @@
+"""Time a workload beside its floor: both in one process, turn by turn, and the median of their ratios.
+
+Time is the processor's, spent on this process, so that other programs on the machine count as little as may be; where several
+threads are at work, it is the clock's on the wall.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+Work = Callable[[], object]
+Clock = Callable[[], float]
+Ratios = Callable[[], "Mapping[str, float] | str"]
+
+ROOT = Path(__file__).resolve().parents[1]  # where `python -m bench.…` finds the rows that are programs of their own
+SHORTEST = 0.1  # seconds for which a round calls each of the two, if they are that quick
+MOST_CALLS = 20
+
+
+@dataclass(frozen=True)
+class Row:
+    """A workload. `prepare()` gives (the work, its floor), or the figure itself, or why it cannot be had here.
+
+    Or it gives what measures a round itself, by workload; the worst of them is the row's figure. With a `worst_goal` the
+    figure is the median of the workloads, and the worst of them has that goal.
+    """
+
+    id: str
+    what: str
+    floor: str
+    goal: float
+    prepare: Callable[[], tuple[Work, Work] | Ratios | float | str]
+    most_rounds: int = 1000
+    worst_goal: float | None = None
+    threads: bool = False  # several at work: time by the clock on the wall
+
+
+@dataclass(frozen=True)
+class Result:
+    """A measured row: the median ratio, the least and the largest; None where nothing was measured, and why.
+
+    `worst`: of the workloads, where that has a goal of its own. `failed`: nothing was measured because of an error.
+    """
+
+    row: Row
+    value: float | None = None
+    least: float | None = None
+    largest: float | None = None
+    note: str = ""
+    failed: bool = False
+    worst: float | None = None
+
+    @property
+    def missed(self) -> bool:
+        """Whether it is over a goal."""
+        over = self.value is not None and self.value > self.row.goal
+        return over or (self.worst is not None and self.row.worst_goal is not None and self.worst > self.row.worst_goal)
+
+    def as_dict(self) -> dict[str, object]:
+        """As it stands in the JSON."""
+        spread = None if self.least is None else [self.least, self.largest]
+        return {"id": self.row.id, "what": self.row.what, "floor": self.row.floor, "goal": self.row.goal,
+                "result": self.value, "spread": spread} | ({"note": self.note} if self.note else {}) | (
+                {"worst": self.worst, "worst_goal": self.row.worst_goal} if self.worst is not None else {})  # fmt: skip
+
+
+def measure(row: Row, rounds: int, tick: Callable[[], object]) -> Result:
+    """Run one row; `tick()` is called after each round. A row that fails takes no other with it: its error is the note."""
+    try:
+        return _measured(row, min(rounds, row.most_rounds), tick)
+    except MemoryError:
+        return Result(row, note="needs more memory than there is")
+    except Exception as error:
+        reason = (str(error).splitlines() or ["no word"])[0]
+        return Result(row, note=f"failed: {type(error).__name__}: {reason}", failed=True)
+
+
+def _measured(row: Row, rounds: int, tick: Callable[[], object]) -> Result:
+    prepared = row.prepare()
+    if isinstance(prepared, str):
+        return Result(row, note=prepared)
+    if isinstance(prepared, float):
+        tick()
+        return Result(row, prepared)
+    if callable(prepared):
+        return _worst(row, prepared, rounds, tick)
+    clock = time.perf_counter if row.threads else time.process_time
+    one_round, ratios = in_turn({row.id: prepared}, clock), []
+    for _ in range(rounds):
+        ratios.append(one_round()[row.id])
+        tick()
+    return Result(row, median(ratios), min(ratios), max(ratios))
+
+
+def in_turn(pairs: Mapping[str, tuple[Work, Work]], clock: Clock) -> Callable[[], dict[str, float]]:
+    """A round of several works, each beside its floor: the ratios by name."""
+    repeats = {name: [_repeats(call, clock) for call in pair] for name, pair in pairs.items()}
+
+    def one_round() -> dict[str, float]:
+        found = {}
+        for name, pair in pairs.items():
+            work, floor = (_least(call, times, clock) for call, times in zip(pair, repeats[name], strict=True))
+            found[name] = work / floor
+        return found
+
+    return one_round
+
+
+def _worst(row: Row, one_round: Ratios, rounds: int, tick: Callable[[], object]) -> Result:
+    """The workload whose median is the largest, or the median of all; the note has each of them."""
+    found: dict[str, list[float]] = {}
+    for _ in range(rounds):
+        ratios = one_round()
+        if isinstance(ratios, str):
+            return Result(row, note=ratios)
+        for name, ratio in ratios.items():
+            found.setdefault(name, []).append(ratio)
+        tick()
+    medians = {name: median(ratios) for name, ratios in found.items()}
+    each = ", ".join(f"{name} {ratio:.2g}" for name, ratio in medians.items()) if len(found) > 1 else ""
+    if row.worst_goal is None:
+        worst = found[max(medians, key=lambda name: medians[name])]
+        return Result(row, median(worst), min(worst), max(worst), each)
+    by_round = [median(ratios) for ratios in zip(*found.values(), strict=True)]
+    return Result(row, median(medians.values()), min(by_round), max(by_round), each, worst=max(medians.values()))
+
+
+def run_rows(rows: list[Row], rounds: int, tick: Callable[[str], object]) -> Iterator[Result]:
+    """Every row in turn. `tick(id)` is called as the work goes on."""
+    for row in rows:
+        yield measure(row, rounds, lambda name=row.id: tick(name))  # type: ignore[misc]
+        gc.collect()
+
+
+def _repeats(call: Work, clock: Clock) -> int:
+    """How often to call in one round. The first call also warms up."""
+    call()
+    return min(MOST_CALLS, max(1, int(SHORTEST / max(_least(call, 1, clock), 1e-7))))
+
+
+def _least(call: Work, times: int, clock: Clock) -> float:
+    """Seconds of the quickest of some calls: what other programs take of the machine only ever adds."""
+    taken = []
+    for _ in range(times):
+        begin = clock()
+        call()
+        taken.append(clock() - begin)
+    return min(taken)

@@ -1,0 +1,90 @@
+"""Parts of the workloads as a symbolic run: arrays are replaced by objects that remember who read and wrote them, no values.
+
+That is how puzzle notebooks for GPU kernels draw what a kernel does. Vertices go one at a time; the codelet of w1b runs as
+it stands.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+
+from bench.codelets import DotLoop
+
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A number that is not known, only the places that it came from."""
+
+    sources: tuple[Place, ...] = ()
+
+    def __add__(self, other: Symbol | float) -> Symbol:
+        return Symbol(self.sources + other.sources) if isinstance(other, Symbol) else self
+
+    __radd__ = __mul__ = __rmul__ = __add__
+
+    def __gt__(self, other: float) -> bool:
+        return True  # without a value, one side of the branch has to do
+
+
+@dataclass
+class Table:
+    """An array without numbers: by element, which vertices read it, and what each that wrote it wrote."""
+
+    name: str
+    size: int
+    vertex: int = 0  # the one that runs
+    readers: dict[int, list[int]] = field(default_factory=dict)
+    writers: dict[int, list[tuple[int, Symbol]]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, index: int) -> Symbol:
+        self.readers.setdefault(index, []).append(self.vertex)
+        return Symbol(((self.name, index),))
+
+    def __setitem__(self, index: int, value: Symbol) -> None:
+        self.writers.setdefault(index, []).append((self.vertex, value))
+
+
+def dots(count: int, length: int) -> list[Table]:
+    """Vertices of w1b: each reads its piece of a row, and of the vector."""
+    tables = [Table("out", count)]
+    for vertex in range(count):
+        a, b = Table(f"a{vertex}", length, vertex), Table(f"b{vertex}", length, vertex)
+        fields = SimpleNamespace(a=a, b=b, out=None)
+        DotLoop.compute(fields)  # type: ignore[arg-type]
+        tables[0].vertex = vertex
+        tables[0][vertex] = fields.out
+        tables += [a, b]
+    return tables
+
+
+def axpy_relu(count: int) -> list[Table]:
+    """Elements of w2, for which the codelet has one expression, each on its own."""
+    x, y, out = tables = [Table(name, count) for name in ("x", "y", "out")]
+    for i in range(count):
+        x.vertex = y.vertex = out.vertex = i
+        value = x[i] * 2.5 + y[i]
+        out[i] = value if value > 0 else Symbol()
+    return tables
+
+
+def _seconds(run: Callable[..., list[Table]], *sizes: int) -> float:
+    begin = time.process_time()
+    run(*sizes)
+    return time.process_time() - begin
+
+
+def parts() -> dict[str, tuple[float, float]]:
+    """By workload: seconds of the part, and its share of the whole."""
+    count, length, elements = 500, 143, 50_000
+    return {
+        "w1b": (_seconds(dots, count, length), count * length / 10_000_000),
+        "w2": (_seconds(axpy_relu, elements), elements / 8_840_000),
+    }

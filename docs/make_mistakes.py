@@ -1,0 +1,44 @@
+"""Make docs/mistakes.md from the known-wrong answers of the lessons' tests: `python docs/make_mistakes.py`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+PAGE = Path(__file__).with_name("mistakes.md")
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "lessons"))
+
+from wrong import WRONG, Wrong  # noqa: E402
+
+from ipu_teach.lessons.exercise import Exercise, catalogue  # noqa: E402
+
+SHOWN = 5  # of an exercise
+
+
+def section(exercise: Exercise, known: list[Wrong]) -> str:
+    """An exercise: what to ask, and its first mistakes, each with the first words of the verdict."""
+    rows = [f"| {wrong.about} | {wrong.says.replace('|', chr(92) + '|')} |" for wrong in known[:SHOWN]]
+    ask = [f"{number}. {hint}" for number, hint in enumerate(exercise.hints, start=1)]
+    head = "| the mistake | the verdict says |\n|---|---|"
+    return "\n".join([f"### {exercise.name} {exercise.title}", "", *ask, "", head, *rows])
+
+
+def table() -> str:
+    """All lessons."""
+    parts = []
+    for lesson in catalogue():
+        parts.append(f"## {lesson.number} {lesson.title}")
+        exercises = [item for item in lesson.items if isinstance(item, Exercise)]
+        parts += [section(one, [wrong for wrong in WRONG if wrong.exercise == one.name]) for one in exercises]
+    return "\n\n".join(parts)
+
+
+def main() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    made = re.sub(r"(<!-- mistakes -->\n).*?(<!-- end -->)", lambda m: f"{m[1]}{table()}\n{m[2]}", text, flags=re.DOTALL)
+    PAGE.write_text(made, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

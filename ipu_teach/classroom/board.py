@@ -1,0 +1,149 @@
+"""What a class looks like, of one moment: as a table of text, as a page, and as comma-separated text."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from html import escape
+from statistics import median
+from textwrap import shorten
+
+from ipu_teach.classroom.ladder import Rung
+from ipu_teach.classroom.roster import Learner, Roster, exercises
+from ipu_teach.errors import counted
+from ipu_teach.lessons.desk import DONE, refusals
+from ipu_teach.lessons.exercise import REFUSALS, Exercise, Lesson, catalogue
+from ipu_teach.lessons.state import whole
+
+HARDEST = 5  # exercises that are named
+WIDEST = 90  # characters of a reason in the table of text
+
+Table = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]  # caption, heads, rows
+
+
+@dataclass(frozen=True)
+class Hurdle:
+    """An exercise as the class met it: how many tried, solved and are stuck, attempts of those who solved it, why refused."""
+
+    exercise: Exercise
+    tried: int
+    solved: int
+    stuck: int
+    attempts: float
+    reason: str
+    times: int
+
+
+def hurdles(roster: Roster) -> list[Hurdle]:
+    """Exercises that refused somebody, the one that stops most people first."""
+    found = []
+    for exercise in exercises():
+        met = [(one, one.records[exercise.name]) for one in roster.learners if exercise.name in one.records]
+        reasons: Counter[str] = sum((one.reasons(exercise.name) for one, _ in met), Counter())
+        vain = sum(refusals(record) for _, record in met)
+        solved = [whole(record.get("attempts")) for one, record in met if one.state(exercise.name) in DONE[:2]]
+        stuck = sum(exercise.name in one.stuck for one, _ in met)
+        reason, times = reasons.most_common(1)[0] if reasons else ("", 0)
+        if vain:
+            row = Hurdle(exercise, len(met), len(solved), stuck, median(solved) if solved else 0, reason, times)
+            found.append((stuck, vain, row))
+    return [row for *_, row in sorted(found, key=lambda one: one[:2], reverse=True)]
+
+
+def tables(roster: Roster, ladder: Sequence[Rung] = ()) -> list[Table]:
+    """What is shown of a class: who is where, what stops most, and the ladder if one was replayed."""
+    begun = [lesson for lesson in catalogue() if any(_begun(one, lesson) for one in roster.learners)]
+    rows = []
+    for one in roster.learners:
+        lessons = [f"{one.done(lesson)} of {_of(lesson)}" if _begun(one, lesson) else "–" for lesson in begun]
+        rows.append((one.name, *lessons, one.at or "–", _help(one), _ago(one.idle)))
+    heads = ("learner", *(lesson.number for lesson in begun), "is at", "stuck", "last try")
+    stuck = sum(bool(one.stuck) for one in roster.learners)
+    caption = f"{counted(len(roster.learners), 'learner')}, {stuck or 'none'} stuck (refused {REFUSALS} times, and open still)"
+    found: list[Table] = [(caption, heads, rows)]
+    hard = [
+        (
+            f"{row.exercise.name} {row.exercise.title}",
+            str(row.tried),
+            str(row.solved),
+            str(row.stuck),
+            f"{row.attempts:g}" if row.solved else "–",
+            f"{row.reason} ({row.times})" if row.reason else "–",
+        )
+        for row in hurdles(roster)[:HARDEST]
+    ]
+    if hard:
+        heads = ("exercise", "tried", "solved", "stuck", "attempts", "most often refused because")
+        found.append(("What stops most people", heads, hard))
+    if ladder:
+        rungs = [(rung.exercise, rung.name, rung.cost, "✓ yes" if rung.holds else f"✗ {rung.why}") for rung in ladder]
+        found.append(("The ladder: shared answers, each run again here", ("exercise", "learner", "cost", "counts"), rungs))
+    if roster.unread:
+        unread = [(str(path), why) for path, why in roster.unread]
+        found.append(("Could not be read, and was left as it is", ("file", "it is"), unread))
+    return found
+
+
+def text(found: Iterable[Table]) -> str:
+    """The tables for a terminal."""
+    parts = []
+    for caption, heads, rows in found:
+        cells = [[shorten(cell, WIDEST, placeholder="…") for cell in row] for row in (heads, *rows)]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        lines = ["  ".join(f"{cell:{w}}" for cell, w in zip(row, widths, strict=True)).rstrip() for row in cells]
+        parts.append("\n".join([caption, *(f"  {line}" for line in lines)]))
+    return "\n\n".join(parts)
+
+
+def html(found: Iterable[Table]) -> str:
+    """The tables as HTML, everything escaped."""
+    parts = []
+    for caption, heads, rows in found:
+        head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
+        body = "".join(
+            f'<tr><th scope="row">{escape(row[0])}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in row[1:])}</tr>'
+            for row in rows
+        )
+        table = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
+        parts.append(f'<div class="wide" tabindex="0" role="region" aria-label="{escape(caption)}">'
+                     f"<table><caption>{escape(caption)}</caption>{table}</table></div>")  # fmt: skip
+    return "".join(parts)
+
+
+def to_csv(roster: Roster) -> str:
+    """A row for each learner and each exercise that she tried."""
+    out = io.StringIO()
+    rows = csv.writer(out, lineterminator="\n")
+    rows.writerow(("learner", "exercise", "state", "attempts", "refusals", "hints", "minutes since the last try"))
+    for one in roster.learners:
+        for exercise in exercises():
+            record = one.records.get(exercise.name)
+            if record:
+                counts = (whole(record.get("attempts")), refusals(record), whole(record.get("hints")))
+                name = f"'{one.name}" if one.name.startswith(("=", "+", "-", "@")) else one.name  # no formula of a spreadsheet
+                rows.writerow((name, exercise.name, one.state(exercise.name), *counts, round(one.idle / 60)))
+    return out.getvalue()
+
+
+def _of(lesson: Lesson) -> int:
+    return sum(isinstance(item, Exercise) for item in lesson.items)
+
+
+def _begun(one: Learner, lesson: Lesson) -> bool:
+    return any(one.records.get(item.name) for item in lesson.items)
+
+
+def _help(one: Learner) -> str:
+    return ", ".join(f"{name} ({refusals(one.records[name])} times)" for name in one.stuck)
+
+
+def _ago(seconds: float) -> str:
+    minutes = int(seconds // 60)
+    if minutes < 1:
+        return "just now"
+    if minutes < 120:
+        return f"{minutes} min ago"
+    return f"{minutes // 60} h ago" if minutes < 48 * 60 else f"{minutes // 1440} days ago"

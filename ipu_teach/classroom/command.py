@@ -1,0 +1,60 @@
+"""A class on the shell: `ipu-teach class FOLDER… [--ladder] [--serve] [--csv] [--fresh]`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from ipu_teach.classroom.board import html, tables, text, to_csv
+from ipu_teach.classroom.fresh import begin_afresh
+from ipu_teach.classroom.ladder import Rung, climbed
+from ipu_teach.classroom.roster import Roster, called
+from ipu_teach.classroom.serve import serve
+
+HELP = "show how far a class is, from the learners' own progress files"
+PORT = 8899
+
+
+def main(words: Sequence[str]) -> int:
+    """Do what the words after `class` ask; the exit status. Raises `LessonError`."""
+    given = _parser().parse_args(words)
+    if given.fresh:
+        return begin_afresh(given.folders, given.yes)
+
+    def ladder(roster: Roster) -> list[Rung]:
+        return climbed(roster, _say) if given.ladder else []
+
+    if given.serve:
+
+        def page() -> str:
+            roster = called(given.folders)
+            return html(tables(roster, ladder(roster)))
+
+        called(given.folders)  # what is wrong with the folders is said before there is a page
+        return serve(page, given.port)
+    roster = called(given.folders)
+    print(to_csv(roster) if given.csv else text(tables(roster, ladder(roster))), end="" if given.csv else "\n")
+    return 0
+
+
+def _say(rung: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\033[Kruns again: {rung}", end="", file=sys.stderr, flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="ipu-teach class",
+        description="Show how far a class is: who is where, and what stops most. Read from the learners' own progress files, "
+        "on a share, in the homes of a hub, or sent in. Nothing leaves this machine.",
+    )
+    parser.add_argument("folders", nargs="+", metavar="FOLDER", help="a folder with the learners' folders, or a progress file")
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--serve", action="store_true", help="a page on this machine that refreshes itself, until Ctrl-C")
+    shown.add_argument("--csv", action="store_true", help="a row for each learner and exercise, as comma-separated text")
+    shown.add_argument("--fresh", action="store_true", help="say what would be set aside for a second group")
+    parser.add_argument("--port", type=int, default=PORT, help=f"of the page; {PORT} unless told, 0 for any that is free")
+    parser.add_argument("--ladder", action="store_true", help="run again, on this machine, what learners shared with share()")
+    parser.add_argument("--yes", action="store_true", help="with --fresh: set it aside")
+    return parser

@@ -1,0 +1,94 @@
+"""The class as a page on this machine, which fetches itself anew every few seconds; for eyes on this machine alone."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from ipu_teach.errors import LessonError
+
+HOST = "127.0.0.1"
+EVERY = 5  # seconds
+
+PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>The class</title><style>
+:root{color-scheme:light dark}
+body{font:16px/1.45 system-ui,sans-serif;margin:1.2rem auto;max-width:72rem;padding:0 1rem}
+.wide{overflow-x:auto;margin:0 0 1.6rem}
+table{border-collapse:collapse;min-width:100%}
+caption{text-align:left;font-weight:600;padding:.3rem 0}
+th,td{text-align:left;vertical-align:top;padding:.25rem .9rem .25rem 0;border-bottom:1px solid #8886}
+td{font-variant-numeric:tabular-nums}
+#bar{display:flex;gap:1rem;align-items:baseline;flex-wrap:wrap}h1{font-size:1.3rem;margin:0}
+</style></head><body><div id="bar"><h1>The class</h1><span id="when"></span>
+<label><input type="checkbox" id="pause"> pause</label></div><main id="class">BODY</main><script>
+const when=document.getElementById("when"),room=document.getElementById("class"),pause=document.getElementById("pause");
+const say=()=>when.textContent="as of "+new Date().toLocaleTimeString();
+say();
+setInterval(async()=>{
+  if(pause.checked)return;
+  try{
+    const answer=await fetch("table");
+    if(!answer.ok)throw 0;
+    const fresh=await answer.text();
+    if(fresh!==room.dataset.last){room.dataset.last=fresh;room.innerHTML=fresh;}
+    say();
+  }catch{when.textContent="no answer: the command has ended";}
+},EVERY);
+</script></body></html>
+"""
+
+
+def serve(body: Callable[[], str], port: int) -> int:
+    """Serve what `body` returns until Ctrl-C; the exit status. Port 0 takes any that is free. Raises `LessonError`."""
+    try:
+        server = ThreadingHTTPServer((HOST, port), _handler(body))
+    except (OSError, OverflowError) as error:
+        raise LessonError(f"""The page cannot be served at port {port}: {getattr(error, "strerror", None) or error}.
+            next:  give another port, as --port 8900, or 0 for any that is free.""") from None
+    with server:
+        print(f"http://{HOST}:{server.server_port}/ shows the class, on this machine alone; Ctrl-C ends it", flush=True)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            print("the page is gone; nothing was kept", file=sys.stderr)
+    return 0
+
+
+def _handler(body: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        """Answers GET of the page and of its tables."""
+
+        def do_GET(self) -> None:
+            # A page of somewhere else could reach this machine by a name of its own; that name stands in Host.
+            if self.headers.get("Host", "").rsplit(":", 1)[0] not in (HOST, "localhost"):
+                self.send_error(HTTPStatus.FORBIDDEN)
+            elif self.path == "/":
+                self._answer(PAGE.replace("EVERY", str(1000 * EVERY)).replace("BODY", self._tables()))
+            elif self.path == "/table":
+                self._answer(self._tables())
+            else:
+                self.send_error(HTTPStatus.NOT_FOUND)
+
+        def _tables(self) -> str:
+            try:
+                return body()
+            except LessonError as error:  # the folder went, perhaps for a moment
+                return f"<p>{time.strftime('%H:%M:%S')}: {error.tried}</p>"
+
+        def _answer(self, text: str) -> None:
+            data = text.encode("utf-8", "replace")
+            self.send_response(HTTPStatus.OK)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Length", str(len(data)))
+            self.send_header("Cache-Control", "no-store")
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing: one line every few seconds would bury the address."""
+
+    return Handler

@@ -1,0 +1,137 @@
+"""Purity: whether compute() reaches only its fields, or random numbers, clocks, lists and variables that vertices share.
+
+A trace runs compute() once for all vertices, so a number drawn there would be the same for each of them and in every run, and a
+list would grow once. Where that happens the trace stops, nothing of it is left behind, and the vertices run one by one.
+"""
+
+from __future__ import annotations
+
+import dis
+import random
+import secrets
+import time
+from collections.abc import Iterator
+from types import CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.compile.trace import TraceStopped
+
+LARGEST_COPY = 1 << 20  # bytes: an array of more is a table to read from, and no place to count in
+_DRAWING = (random, secrets, np.random)
+_GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
+_CONTAINERS = (list, dict, set, bytearray, np.ndarray)
+
+
+class _Stopping:
+    """Stands for a module or a generator whose every use says something else."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    def __getattr__(self, name: str) -> Any:
+        raise TraceStopped(self.reason)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise TraceStopped(self.reason)
+
+
+RANDOM = _Stopping("a random number is drawn, another one for every vertex and run")
+CLOCK = _Stopping("the time is asked for, which is another one for every vertex and run")
+
+
+def stopping(value: Any) -> Any:
+    """What stands for `value` in a trace if its every use gives something else; else None."""
+    if isinstance(value, _GENERATORS) or any(value is module for module in _DRAWING):
+        return RANDOM
+    if value is time:
+        return CLOCK
+    if callable(value) and not isinstance(value, type):
+        owner = getattr(value, "__self__", None)
+        if isinstance(owner, _GENERATORS):
+            return RANDOM
+        if owner is time or getattr(value, "__module__", None) in ("random", "secrets"):
+            return CLOCK if owner is time else RANDOM
+    return None
+
+
+class Purity:
+    """Whether `compute` is pure: the state of what it may change outside of it, taken before it is traced."""
+
+    def __init__(self, compute: FunctionType, owner: type) -> None:
+        self.rebinds = ""  # a name outside of it that compute() would assign
+        self._seen: list[tuple[str, Any, Any]] = []
+        waiting, known = [compute], {compute}
+        while waiting:  # compute() and the functions that it calls by their names
+            function = waiting.pop()
+            self.rebinds = self.rebinds or next(_rebound(function.__code__, function.__code__.co_freevars), "")
+            for name, value in _reached(function, owner):
+                if isinstance(value, _CONTAINERS) and getattr(value, "nbytes", 0) <= LARGEST_COPY:
+                    self._seen.append((name, value, value.copy()))
+                elif isinstance(value, FunctionType) and value not in known:
+                    waiting.append(value)
+                    known.add(value)
+        self._random, self._numpys = random.getstate(), np.random.get_state()
+
+    def settle(self) -> str:
+        """Put everything back as it was. Says what stops the trace if something had changed."""
+        changed = ""
+        for name, value, before in self._seen:
+            if not _same(value, before):
+                changed = changed or f"{name} is changed, and all vertices share it"
+                _restore(value, before)
+        numpys = np.random.get_state()
+        if random.getstate() != self._random or not all(map(np.array_equal, numpys, self._numpys)):
+            random.setstate(self._random)
+            np.random.set_state(self._numpys)
+            changed = changed or RANDOM.reason
+        return changed
+
+
+def names_of(code: CodeType) -> Iterator[str]:
+    """All names that a function and the functions within it look up outside of their own."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from names_of(constant)
+
+
+def _reached(function: FunctionType, owner: type) -> Iterator[tuple[str, Any]]:
+    """The values of the names that a function looks up outside of its own, attributes of the vertex class included."""
+    names = set(names_of(function.__code__))
+    yield from ((name, value) for name, value in function.__globals__.items() if name in names)
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+    yield from ((name, value) for base in owner.__mro__ for name, value in vars(base).items() if name in names)
+
+
+def _rebound(code: CodeType, outer: tuple[str, ...]) -> Iterator[str]:
+    """Names outside of the function that it assigns, with `global` or `nonlocal`."""
+    for step in dis.get_instructions(code):
+        if step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") or (step.opname == "STORE_DEREF" and step.argval in outer):
+            yield step.argval
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _rebound(constant, outer)
+
+
+def _same(now: Any, before: Any) -> bool:
+    if isinstance(now, np.ndarray):
+        return np.array_equal(now, before, equal_nan=now.dtype.kind in "fc")
+    if isinstance(now, dict):
+        return list(now) == list(before) and all(now[key] is before[key] for key in now)
+    if isinstance(now, list):
+        return len(now) == len(before) and all(a is b for a, b in zip(now, before, strict=True))
+    return bool(now == before)
+
+
+def _restore(value: Any, before: Any) -> None:
+    if isinstance(value, (list, bytearray, np.ndarray)):
+        value[:] = before
+    else:
+        value.clear()
+        value.update(before)

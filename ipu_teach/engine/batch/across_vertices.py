@@ -1,0 +1,130 @@
+"""Elementwise codelets over memory that their vertices tile without gaps: the vertices' boundaries vanish.
+
+A codelet that does nothing but operations on whole regions, element by element, gives every element the same bits whoever
+computes it. So where regions of neighbouring vertices touch in every field alike, they are one long region, whatever their
+sizes, and it is cut anew into pieces whose temporaries stay in a core's cache.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ipu_teach.compile.groups import Group
+from ipu_teach.compile.trace import Op, Ref, Trace, layout_independent
+from ipu_teach.engine.batch import plan
+from ipu_teach.engine.batch.chunk import Chunk
+from ipu_teach.engine.batch.kernels import Call
+from ipu_teach.engine.batch.liveness import last_uses, live_bytes
+from ipu_teach.engine.batch.placement import Placement
+from ipu_teach.engine.site import Site
+from ipu_teach.engine.views import LEAST_RUN, Nest, Region
+from ipu_teach.types import Array
+
+
+def bind_across_vertices(groups: Sequence[Group], site: Site) -> list[Call] | None:
+    """The calls that run all vertices of the groups of one table, or None if their regions do not lie so."""
+    first = groups[0].trace
+    runs = site.memory.backend.runs
+    if any(g.way != "batch" or g.workers or not _elementwise(g.trace) or not runs(g.trace) for g in groups):
+        return None
+    if any(_steps(g.trace) != _steps(first) for g in groups) or not first.regions:
+        return None
+    found = [{i: Region(g, site.layouts, *first.regions[i]) for i in first.regions} for g in groups]
+    long = [i for i in first.regions if np.ndim(first.samples[i])]
+    shared = [i for i in first.regions if i not in long]
+    starts = {i: np.concatenate([regions[i].starts for regions in found]) for i in first.regions}
+    if not long or not all(regions[i].contiguous for regions in found for i in long):
+        return None
+    if any(np.any(starts[i] != starts[i][0]) for i in shared):
+        return None
+    sizes = np.concatenate([np.full(len(g.rows), regions[long[0]].size) for g, regions in zip(groups, found, strict=True)])
+    order = np.argsort(starts[long[0]], kind="stable")
+    sizes = sizes[order]
+    columns = np.stack([starts[i][order] for i in long])
+    breaks = np.flatnonzero(np.any(columns[:, 1:] != columns[:, :-1] + sizes[:-1], axis=0)) + 1
+    if len(breaks) + 1 > max(1, len(sizes) // LEAST_RUN):
+        return None
+    begins = np.concatenate(([0], breaks))
+    lengths = np.add.reduceat(sizes, begins)
+    pieces = _Pieces(groups[0], site, {i: found[0][i] for i in [*long, *shared]})
+    for begin, length in zip(columns[:, begins].T, lengths.tolist(), strict=True):
+        pieces.bind(np.concatenate((begin, [starts[i][0] for i in shared])), [1] * len(long) + [0] * len(shared), length)
+    return pieces.calls
+
+
+class _Pieces:
+    """Long regions, in pieces that a core's cache holds: each runs as a single vertex that is so long."""
+
+    def __init__(self, group: Group, site: Site, regions: dict[int, Region]) -> None:
+        self._group, self._site, self._regions = group, site, regions
+        self._plans: dict[int, plan.Plan] = {}
+        self._pool: dict[Any, list[Array]] = defaultdict(list)
+        self.calls: list[Call] = []
+        trace = group.trace
+        samples = [np.asarray(trace.samples[i]) for i in regions]
+        touched, length = sum(s.itemsize for s in samples), max(s.size for s in samples)
+        budget = site.memory.backend.chunk_bytes or plan.CHUNK_BYTES
+        self._most = max(1, budget // (touched + live_bytes(trace, last_uses(trace)[0]) // max(1, length)))
+
+    def bind(self, begins: Array, moving: list[int], length: int) -> None:
+        """Append the calls for `length` elements. `begins`: where each region starts; `moving`: 0 for those of one element."""
+        for start in range(0, length, self._most):
+            base = begins + np.array(moving) * start
+            nest = Nest(0, (1,), base, np.zeros((len(base), 1), np.int64))
+            Chunk(self._plan(min(self._most, length - start)), nest, nest, {}).bind()
+
+    def _plan(self, length: int) -> plan.Plan:
+        if length not in self._plans:
+            trace = _resized(self._group.trace, length)
+            column = {i: number for number, i in enumerate(self._regions)}
+            placement = Placement(trace, self._site.memory, self._regions, [], column, list(self._regions))
+            made = plan.Plan(replace(self._group, trace=trace), self._site, placement)
+            made.calls, made.buffers.pool = self.calls, self._pool
+            self._plans[length] = made
+        return self._plans[length]
+
+
+def _resized(trace: Trace, length: int) -> Trace:
+    """An elementwise trace as that of a vertex with so many elements."""
+    samples = list(trace.samples)
+    for i, root in enumerate(trace.roots):
+        if np.ndim(samples[i]):
+            samples[i] = samples[root] if root < i else np.empty(length, samples[i].dtype)
+    return replace(trace, samples=samples)
+
+
+def _steps(trace: Trace) -> list[tuple[object, ...]]:
+    """What a trace does, whatever the size of its regions."""
+    return [(op.kind, op.fn, op.args if op.kind != "view" else op.args[:1], op.result) for op in trace.ops]
+
+
+def _elementwise(trace: Trace) -> bool:
+    shapes = {np.shape(s) for s in (trace.samples[i] for i in trace.regions) if np.ndim(s)}
+    if len(shapes) != 1 or trace.returned is not True:
+        return False
+    (shape,) = shapes
+    return all(_simple(trace, op, shape) for op in trace.ops)
+
+
+def _simple(trace: Trace, op: Op, shape: tuple[int, ...]) -> bool:
+    if any(isinstance(a, np.ndarray) for a in op.args):
+        return False
+    if op.kind == "store":
+        value, target = op.args[1], trace.samples[op.args[0].id]
+        whole = np.shape(target) == shape
+        if isinstance(value, Ref) and target.dtype.kind == "u" and np.asarray(trace.samples[value.id]).dtype.kind == "f":
+            return False  # see kernels.store_unsigned
+        return whole and not op.kwargs and (not isinstance(value, Ref) or np.shape(trace.samples[value.id]) in (shape, ()))
+    sample = trace.samples[op.result]
+    if np.shape(sample) not in (shape, ()) or (np.ndim(sample) and not sample.flags.c_contiguous):
+        return False
+    if op.kind == "view":
+        return bool(sample.ctypes.data == trace.samples[op.args[0].id].ctypes.data)
+    if op.kind == "read":  # a single number that all vertices share
+        return np.ndim(trace.samples[op.args[0].id]) == 0
+    return op.kind == "region" or (op.kind == "ufunc" and not op.kwargs and layout_independent(op.fn, np.asarray(sample).dtype))

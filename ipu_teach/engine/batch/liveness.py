@@ -1,0 +1,110 @@
+"""Liveness in a trace: when each value is used last, and how much the place of a region matters."""
+
+from __future__ import annotations
+
+import operator
+from collections import defaultdict
+
+import numpy as np
+
+from ipu_teach.compile.trace import Op, Ref, Trace, item_of, layout_independent
+
+SCALAR_OPS = 4  # from this many on, it pays to lay out single numbers side by side
+
+
+def last_uses(trace: Trace) -> tuple[dict[int, int], dict[int, list[int]]]:
+    """(for each root the op number of its last use, for each root the op numbers that store into it)."""
+    last: dict[int, int] = {}
+    stores: dict[int, list[int]] = defaultdict(list)
+    for number, op in enumerate(trace.ops):
+        touched = [op.result] if op.result >= 0 else []
+        for value in touched + [a.id for a in op.args if isinstance(a, Ref)]:
+            last[trace.roots[value]] = number
+        if op.kind == "store":
+            stores[trace.roots[op.args[0].id]].append(number)
+    if isinstance(trace.returned, Ref):
+        last[trace.roots[trace.returned.id]] = len(trace.ops)
+    # A read may stay a view of its source, which then must live as long as the read does.
+    for op in reversed(trace.ops):
+        if op.kind == "read":
+            source = trace.roots[op.args[0].id]
+            last[source] = max(last[source], last[op.result])
+    return last, stores
+
+
+def delicate_roots(trace: Trace, exact: bool) -> set[int]:
+    """Roots that meet an operation whose order of summing depends on how its operands lie in memory."""
+    kinds = ("reduce", "product", "each") if exact else ("reduce", "each")
+    return {trace.roots[a.id] for op in trace.ops if op.kind in kinds for a in op.args if isinstance(a, Ref)}
+
+
+def soft_roots(trace: Trace, exact: bool) -> set[int]:
+    """Roots of which it does not matter how their elements lie: they meet slices and operations on single elements only."""
+    hard: set[int] = set()
+    for op in trace.ops:
+        if op.kind == "view":
+            soft = op.fn is item_of or (op.fn is np.transpose and len(op.args) == 1)
+        elif op.kind == "ufunc":
+            soft = layout_independent(op.fn, np.asarray(trace.samples[op.result]).dtype)
+        elif op.kind == "elementwise":
+            soft = op.fn in (np.where, np.copy)
+        else:
+            soft = op.kind in ("read", "store", "region") or (op.kind == "product" and not exact)
+        if not soft:
+            hard |= {trace.roots[a.id] for a in op.args if isinstance(a, Ref)}
+            hard.add(trace.roots[op.result])
+    return set(trace.roots) - hard
+
+
+def live_bytes(trace: Trace, last: dict[int, int]) -> int:
+    """Bytes that the results of one vertex take at the time when they take most."""
+    live = most = 0
+    ends: dict[int, int] = defaultdict(int)
+    for number, op in enumerate(trace.ops):
+        if op.kind not in ("region", "view", "read", "store"):
+            size = np.asarray(trace.samples[op.result]).nbytes
+            live += size
+            ends[last[op.result]] += size
+        most = max(most, live)
+        live -= ends[number]
+    return most
+
+
+def only_numbers(trace: Trace) -> bool:
+    """True if everything is computed on single elements, and often enough to lay out those of all vertices side by side."""
+    work = [op for op in trace.ops if op.kind in ("ufunc", "elementwise")]
+    kinds = {op.kind for op in trace.ops} <= {"region", "view", "read", "ufunc", "elementwise", "store"}
+    samples = [trace.samples[op.result] for op in work]
+    samples += [trace.samples[op.args[0].id] for op in trace.ops if op.kind == "store"]
+    return kinds and len(work) >= SCALAR_OPS and all(np.ndim(sample) == 0 for sample in samples)
+
+
+def alone_or_backwards(trace: Trace, op: Op) -> bool:
+    """True if one vertex's operands make numpy choose another path than those of many vertices would."""
+    result = np.asarray(trace.samples[op.result])
+    power = op.fn in (np.power, operator.pow)
+    if result.size == 1 and (power or result.dtype == np.float16):
+        return True
+    # numpy squares, inverts or takes the root where the one exponent is a 2, a -1 or a half.
+    if power and isinstance(op.args[1], Ref) and np.ndim(trace.samples[op.args[1].id]) == 0:
+        return True
+    samples = [trace.samples[a.id] for a in op.args if isinstance(a, Ref)]
+    return any(stride < 0 for sample in samples for stride in sample.strides)
+
+
+# Functions of one row whose bits are the same for many rows side by side: each goes through a row of its own.
+_BY_ROWS = {np.argmax, np.argmin, np.argsort, np.cumsum, np.mean, np.sort, np.std, np.var}
+_SUMMING = {np.mean, np.std, np.var}
+
+
+def by_rows(trace: Trace, op: Op) -> bool:
+    """True for a function of one contiguous row that numpy computes for many rows as it does for one."""
+    value = op.args[0]
+    if op.kind != "each" or op.fn not in _BY_ROWS or len(op.args) > 1 or not isinstance(value, Ref):
+        return False
+    if set(op.kwargs) - {"axis", "ddof"} or op.kwargs.get("axis") not in (None, 0, -1):
+        return False
+    sample = trace.samples[value.id]
+    plain = isinstance(sample, np.ndarray) and sample.ndim == 1 and sample.size > 0 and sample.flags.c_contiguous
+    # A sum that converts on the way is cut into pieces that do not end where rows do.
+    return plain and (op.fn not in _SUMMING or sample.dtype in (np.float32, np.float64))

@@ -1,0 +1,47 @@
+"""Vertices that reach the registers of their tiles: all of a group in one call of compute()."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ipu_teach.compile.groups import Group
+from ipu_teach.engine.site import Site
+from ipu_teach.engine.views import Region
+from ipu_teach.graph.registers import RegisterVertex
+from ipu_teach.types import HALF, Array
+
+
+class OnRegisters:
+    """The vertices of a group, ready to run: one call of `compute()`, with the vertices as the first axis of every field.
+
+    Where `site` rounds by chance, compute() fills HALF fields with singles.
+    """
+
+    def __init__(self, group: Group, site: Site) -> None:
+        table = group.table
+        self._codelet, self._tiles = table.codelet, table.tiles[group.rows]
+        self._memory, self._registers, self._rounding = site.memory, site.registers, site.rounding
+        self._fields = []
+        for name, declared in table.fields.items():
+            index = Region(group, site.layouts, name, 0).index(slice(None))  # int64 (vertices, elements)
+            self._fields.append((declared, (len(group.rows), *group.shapes[name]), site.memory.backend.array(index)))
+
+    def run(self) -> None:
+        memory, xp, rounding = self._memory, self._memory.backend, self._rounding
+        regions: dict[str, Array] = {}
+        for declared, shape, index in self._fields:
+            values = xp.to_host(memory.flat(declared.dtype)[index]).reshape(shape)
+            wide = declared.written and declared.dtype is HALF and rounding is not None
+            regions[declared.name] = values.astype(np.float32) if wide else values
+            values.flags.writeable = declared.written
+        vertex = self._codelet.bind(regions)
+        assert isinstance(vertex, RegisterVertex)
+        part = self._registers.of(self._tiles)
+        vertex.compute_with(part)
+        self._registers.put(self._tiles, part)
+        for declared, _, index in self._fields:
+            if declared.kind in ("output", "inout"):
+                values = regions[declared.name]
+                if rounding is not None and declared.dtype is HALF:
+                    values = rounding.rounded(values, slice(None), 0, 0)
+                memory.flat(declared.dtype)[index] = xp.array(values.reshape(index.shape))

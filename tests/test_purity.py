@@ -1,0 +1,200 @@
+"""What a compute() reaches beside its fields: the fast path gives what the plain vertex loop gives, or leaves it to that."""
+
+from __future__ import annotations
+
+import random
+import time
+from random import gauss
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from test_exact import line_of, run
+
+from ipu_teach import FLOAT, Input, Output, Vertex
+
+GENERATOR = np.random.default_rng(3)
+SEEN: list[int] = []
+TABLE = np.zeros(3)
+COUNTS = {"calls": 0}
+LIMIT = 2.0
+clock = SimpleNamespace(ticks=0)
+calls = 0
+
+
+def helped() -> float:
+    """A helper that draws a number by itself."""
+    return float(np.random.rand())
+
+
+def noted() -> int:
+    SEEN.append(len(SEEN))
+    return len(SEEN)
+
+
+class NumpysRandom(Vertex):
+    x: Input[FLOAT]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.x + np.random.rand()  # the line
+
+
+class PythonsRandom(Vertex):
+    x: Input[FLOAT]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.x + random.random()  # the line
+
+
+class Imported(Vertex):
+    x: Input[FLOAT]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.x + gauss(0, 1)  # the line
+
+
+class OwnGenerator(Vertex):
+    x: Input[FLOAT]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.x + GENERATOR.standard_normal()  # the line
+
+
+class ByAHelper(Vertex):
+    x: Input[FLOAT]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.x + helped()
+
+
+class Appends(Vertex):
+    x: Input[FLOAT]
+    out: Output[FLOAT]
+
+    def compute(self):
+        SEEN.append(1)
+        self.out = self.x + len(SEEN)
+
+
+class ByAHelperToo(Vertex):
+    x: Input[FLOAT]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.x + noted()
+
+
+class Tabulates(Vertex):
+    x: Input[FLOAT]
+    out: Output[FLOAT]
+
+    def compute(self):
+        TABLE[0] += 1
+        self.out = self.x + TABLE[0].item()
+
+
+class CountsInADict(Vertex):
+    x: Input[FLOAT]
+    out: Output[FLOAT]
+
+    def compute(self):
+        COUNTS["calls"] += 1
+        self.out = self.x + COUNTS["calls"]
+
+
+class CountsInItsClass(Vertex):
+    x: Input[FLOAT]
+    out: Output[FLOAT]
+    CALLS = [0]
+
+    def compute(self):
+        self.CALLS[0] += 1
+        self.out = self.x + self.CALLS[0]
+
+
+class Rebinds(Vertex):
+    x: Input[FLOAT]
+    out: Output[FLOAT]
+
+    def compute(self):
+        global calls
+        calls += 1
+        self.out = self.x + calls
+
+
+DRAWS = "a random number is drawn, another one for every vertex and run"
+REASONS: dict[type[Vertex], str] = {
+    NumpysRandom: DRAWS,
+    PythonsRandom: DRAWS,
+    Imported: DRAWS,
+    OwnGenerator: DRAWS,
+    ByAHelper: DRAWS,
+    Appends: "SEEN is changed, and all vertices share it",
+    ByAHelperToo: "SEEN is changed, and all vertices share it",
+    Tabulates: "TABLE is changed, and all vertices share it",
+    CountsInADict: "COUNTS is changed, and all vertices share it",
+    CountsInItsClass: "CALLS is changed, and all vertices share it",
+    Rebinds: "calls is assigned, a variable that all vertices share",
+}
+
+
+def start_again() -> None:
+    global GENERATOR, calls
+    GENERATOR = np.random.default_rng(3)
+    calls = 0
+    SEEN.clear()
+    TABLE[:] = 0
+    COUNTS["calls"] = CountsInItsClass.CALLS[0] = 0
+    random.seed(5)
+    np.random.seed(5)
+
+
+@pytest.mark.parametrize("codelet", REASONS)
+def test_what_differs_from_vertex_to_vertex_is_left_to_the_loop(codelet: type[Vertex]) -> None:
+    """Every vertex and every run gets a number of its own, the one that the plain vertex loop gives it."""
+    start_again()
+    got = run(codelet, False, strict=False, runs=2, x=[0, 0, 0, 0], out=[9, 9, 9, 9])
+    reason = got.report.unbatched()[codelet.__name__]
+    assert REASONS[codelet] in reason and "test_purity.py, line" in reason
+    if REASONS[codelet] is DRAWS and codelet is not ByAHelper:
+        assert f"test_purity.py, line {line_of(codelet, '# the line')} ({codelet.__name__}.compute)" in reason
+    start_again()
+    plain = run(codelet, True, strict=False, runs=2, x=[0, 0, 0, 0], out=[9, 9, 9, 9])
+    assert got.out.tolist() == plain.out.tolist()
+    assert len(set(got.out.tolist())) == 4
+
+
+class AsksTheTime(Vertex):
+    x: Input[FLOAT]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.x + (time.perf_counter() > 0)
+
+
+def test_the_time_is_asked_for_in_every_vertex() -> None:
+    got = run(AsksTheTime, False, strict=False, x=[1, 2], out=[0, 0])
+    assert got.out.tolist() == [2, 3]
+    assert "the time is asked for" in got.report.unbatched()["AsksTheTime"]
+
+
+class Looks(Vertex):
+    """What is only looked at stays in the batch."""
+
+    x: Input[FLOAT]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.x * LIMIT + len(SEEN) + TABLE[1] + COUNTS["calls"] + clock.ticks
+
+
+def test_what_is_only_looked_at_is_batched_and_compiling_draws_no_number() -> None:
+    before = random.getstate(), np.random.get_state()[1].tolist()
+    got = run(Looks, False, x=[1, 2], out=[0, 0])
+    assert got.report.ways() == {"Looks": "batch"} and got.out.tolist() == [2, 4]
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == before
