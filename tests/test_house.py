@@ -124,7 +124,7 @@ def test_the_check_knows_the_shut_doors() -> None:
     assert faults_in(PACKAGE / "poplibs" / "popops.py", "from ..report import Report") != []
 
 
-ROOMS = "graph types compile cost report engine poplibs show lessons golden".split()
+ROOMS = ["graph", "types", "compile", "cost", "report", "engine", "poplibs", "show", "lessons", "golden"]
 
 
 @pytest.mark.parametrize("room", ROOMS)
