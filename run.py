@@ -4,6 +4,7 @@
   lab 03      open lesson 03
   mnist       train lesson 07 headless (--data mnist, --html FILE)
   test        run every test (further arguments go to pytest; --browser-all: every view on every page, and nothing else)
+  test --quick   run those of tests/quick.txt: under a minute on two cores, the first thing after a change
   doctor      say what is here and what is missing
   fuzz        run random programs on every way, against a judge (--minutes N, --seed S)
   mutants     damage the lessons' answers in small ways, and see that no check lets one pass (mutants 01.2)
@@ -219,13 +220,21 @@ def setup():
 # --- jobs -------------------------------------------------------------------------------------------------------------
 
 
+def quick_tests():
+    """The words with which pytest runs the quick tests: the files that tests/quick.txt lists, less what is marked `slow`."""
+    with open(os.path.join(ROOT, "tests", "quick.txt")) as listed:
+        names = [line.partition("#")[0].strip() for line in listed]
+    return ["-q", "-m", "not slow"] + [os.path.join("tests", *name.split("/")) for name in names if name]
+
+
 def command_of(words):
     """The words after run.py as the command that runs in .venv."""
     job, rest = (words[0], words[1:]) if words else ("lab", [])
     if job == "test":
         # The whole matrix of views and pages is a job of its own; with anything else it is an option of pytest.
         views = [os.path.join("tests", "browser", "test_every_view.py")] if rest == ["--browser-all"] else []
-        return [PYTHON, "-m", "pytest"] + rest + views
+        quick = quick_tests() if "--quick" in rest else []
+        return [PYTHON, "-m", "pytest"] + quick + [word for word in rest if word != "--quick"] + views
     scripts = {"size": "tests/size.py", "fuzz": "tests/fuzz", "mutants": "tests/lessons/mutants.py", "bench": "bench"}
     if job in scripts:
         return [PYTHON, os.path.join(ROOT, *scripts[job].split("/"))] + rest

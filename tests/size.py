@@ -28,13 +28,13 @@ BUDGETS = {
     "poplibs": 6030,
     "show": 5290,
     JAVASCRIPT: 2800,
-    "lessons": 5700,
+    "lessons": 6200,
     "golden": 1160,
     "classroom": 480,
 }
 # Rooms that are not within their budgets yet, and how large they may be until then: only ever made less, or in a commit of its
 # own that says why.
-STILL = {ENGINE: 8953, "report": 3475}
+STILL = {ENGINE: 8804, "report": 3475}
 QUIET = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 

@@ -202,8 +202,8 @@ def test_notebooks_are_light(path: Path) -> None:
 # --- words ------------------------------------------------------------------------------------------------------------
 
 KINDS = ("*.md", "*.py", "*.toml", "*.yml", "*.cfg", "*.lock", "*.ipynb")
-FOLDERS = ("bench", "datasets", "docs", "ipu_teach", "notebooks", "tests")
-TEXTS = [path for kind in KINDS for path in ROOT.glob(kind)]
+FOLDERS = (".github", "bench", "datasets", "docs", "ipu_teach", "notebooks", "tests")
+TEXTS = [path for kind in (*KINDS, "*.cff", "*.yaml") for path in ROOT.glob(kind)]
 TEXTS += [path for kind in KINDS for folder in FOLDERS for path in (ROOT / folder).rglob(kind)]
 # Put together here, so that this file does not hold them.
 UNWANTED = ("../" + "shared", "pypi" + ".org", "python" + "hosted.org", "anaconda" + ".org", "anaconda" + ".com")
@@ -326,12 +326,14 @@ of_our_numpy = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @of_our_numpy
 def test_mypy_strict() -> None:
     status, text = said("-m", "mypy")
     assert status == 0, text
 
 
+@pytest.mark.slow
 @of_our_numpy
 def test_a_caller_of_a_library_has_the_types_of_all_its_names(tmp_path: Path) -> None:
     """A library's package works its list of names out at run time; mypy must find them all without it."""

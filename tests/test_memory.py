@@ -183,6 +183,7 @@ class Maker:
         return Part(If(flag.tensor, body.program, other.program), kind=kind, parts=[body, other], predicate=name)
 
 
+@pytest.mark.slow
 @settings(RANDOMLY, max_examples=150)
 @given(st.randoms(use_true_random=False))
 def test_liveness_is_what_an_interpreter_finds(rng: Random) -> None:

@@ -17,6 +17,8 @@ from typing import Any
 import pytest
 import yaml
 
+import ipu_teach
+
 ROOT = Path(__file__).resolve().parents[1]
 needs_posix = pytest.mark.skipif(os.name == "nt", reason="the stand-ins are shell scripts")
 
@@ -134,6 +136,14 @@ def test_the_rooms_can_be_measured(run_py: ModuleType) -> None:
     assert run_py.command_of(["fuzz", "--seed", "1"])[1:] == [str(ROOT / "tests" / "fuzz"), "--seed", "1"]
     assert run_py.command_of(["bench", "--only", "w2"])[1:] == [str(ROOT / "bench"), "--only", "w2"]
     assert run_py.command_of(["mutants", "01.1"])[1:] == [str(ROOT / "tests" / "lessons" / "mutants.py"), "01.1"]
+
+
+def test_the_quick_tests_are_files_that_exist(run_py: ModuleType) -> None:
+    python, *words = run_py.command_of(["test", "--quick", "-x"])
+    assert words[:5] == ["-m", "pytest", "-q", "-m", "not slow"] and words[-1] == "-x"
+    files = words[5:-1]
+    assert len(set(files)) == len(files) >= 30 and [name for name in files if not (ROOT / name).is_file()] == []
+    assert not any("browser" in name for name in files)
 
 
 def test_all_views_in_a_browser_are_a_command_of_their_own(run_py: ModuleType) -> None:
@@ -289,6 +299,28 @@ def test_ci_runs_the_test_command() -> None:
     assert "python3 run.py test" in script.read_text(encoding="utf-8")
     if shutil.which("bash"):
         assert subprocess.run(["bash", "-n", str(script)]).returncode == 0
+
+
+def test_what_others_join_with_agrees() -> None:
+    """Pythons, version, and commands that exist, in the files that hosts and tools read."""
+    pythons = ["3.10", "3.11", "3.12", "3.13", "3.14"]
+    assert project_section("classifiers")[-len(pythons) - 3 : -3] == [f"Programming Language :: Python :: {v}" for v in pythons]
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8"))["jobs"]
+    assert jobs["quick"]["strategy"]["matrix"]["python"] == pythons
+    commands = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+    assert commands == ["python run.py test --quick", "python run.py test"]
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == ipu_teach.__version__ and citation["license"] == "MIT"
+    assert f"\n## {ipu_teach.__version__}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_the_hooks_before_a_commit_need_no_network(run_py: ModuleType) -> None:
+    (repo,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"]
+    assert repo["repo"] == "local" and [hook["id"] for hook in repo["hooks"]] == ["ruff", "house", "tiny", "learner"]
+    for hook in repo["hooks"]:
+        python, script, *words = hook["entry"].split()
+        assert (python, script, hook["language"]) == ("python3", "run.py", "system")
+        assert [word for word in words if word.startswith("tests/") and not (ROOT / word).is_file()] == []
 
 
 # --- conftest.py ------------------------------------------------------------------------------------------------------

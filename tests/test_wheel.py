@@ -57,6 +57,7 @@ def test_the_wheel_holds_the_kit_its_lessons_and_its_digits_and_nothing_else(whe
     assert len(carried) > 10 and names == code | carried | {path.relative_to(ROOT).as_posix() for path in data}
 
 
+@pytest.mark.slow
 def test_a_kit_from_the_wheel_opens_and_runs_lessons_from_any_folder(kit: dict[str, str], tmp_path: Path) -> None:
     status, text = said(kit, tmp_path, "-m", "ipu_teach", "run", "00")
     assert status == 0, text

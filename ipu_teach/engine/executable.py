@@ -31,8 +31,7 @@ from ipu_teach.errors import (
     NotOfferedError,
     shown,
 )
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.vertex import Vertex
+from ipu_teach.graph import Graph, Vertex
 from ipu_teach.program import Program
 from ipu_teach.report import CompiledProfile, Report, StepLog, tracepoint
 from ipu_teach.report.host import ENGINE

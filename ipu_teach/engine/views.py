@@ -36,8 +36,7 @@ class Region:
         deltas = []
         distinct, self.which = np.unique(ids, return_inverse=True)
         for number in distinct:
-            layout = layouts[number]
-            delta, inner = (0, layout) if isinstance(layout, Layout) else layout.parts[part]
+            delta, inner = layouts[number].parts[part]
             deltas.append(delta)
             self.layouts.append(inner)
         self.starts: Array = table.offsets[name][group.rows] + np.array(deltas, np.int64)[self.which]

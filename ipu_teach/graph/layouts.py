@@ -36,6 +36,11 @@ class Layout:
         self._positions = positions
         self.size = prod(shape)
 
+    @property
+    def parts(self) -> tuple[tuple[int, Layout], ...]:
+        """Itself at offset 0, as if it were a list of one."""
+        return ((0, self),)
+
     @cached_property
     def contiguous(self) -> bool:
         """True if the elements lie side by side in the order of the view."""

@@ -370,6 +370,7 @@ def plain(value: object) -> int | float | Fraction | None:
 
 def precisely(mine: Any, right: Any) -> str:
     """A wrong number with as many digits as it takes to see that it is wrong."""
+    mine = mine.item() if isinstance(mine, np.generic) else mine  # numpy would round 1e300 to its dtype
     text = quoted(float(mine) if isinstance(mine, Fraction) else mine)
     return repr(float(mine)) if text == quoted(right) and abs(mine) < 1e300 else text
 

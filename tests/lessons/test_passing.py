@@ -14,6 +14,7 @@ from ipu_teach.errors import LessonError, UnknownExerciseError
 from ipu_teach.lessons import check, desk, share, verify
 from ipu_teach.lessons.bound import Bound, least_cycles
 from ipu_teach.lessons.judging import Kind, Passed, judged
+from ipu_teach.lessons.lesson03 import fused_cycles
 from ipu_teach.lessons.panel import Bars
 from ipu_teach.lessons.state import learned
 from ipu_teach.poplibs import poplin
@@ -119,6 +120,12 @@ def test_a_program_is_measured_against_the_machine(names_of: Callable[[str], Nam
     assert make_target("ipu2", tiles_per_ipu=13).internal_sync_cycles == 100
     assert "2 syncs (200), 52 bytes to exchange (1), 26 floating-point operations (1)." in text
     assert "At least 202 modelled cycles remain" in text
+
+
+def test_the_budget_of_a_fused_map_is_made_of_the_reference_s_cycles(solution: Any) -> None:
+    """1,300 arrows on 13 tiles: the formula gives what the engine's run of the reference answer takes."""
+    (yours,) = (line for line in repr(check("03.3", *solution("03.3"))).splitlines() if "yours" in line)
+    assert fused_cycles(100) == 100 + 20 + 6 * (17 + 15 * 9) == 1032 and "1,032 modelled cycles" in yours
 
 
 # --- share and verify -------------------------------------------------------------------------------------------------
