@@ -210,7 +210,8 @@ def setup():
     if not os.path.isdir(VENV):
         os.makedirs(VENV)
     write_stamp(UNFINISHED)
-    do("making .venv", uv + ["venv", "-q", "--allow-existing", "--python", sys.executable, VENV], env)
+    # --seed puts pip into it, for `%pip install` in a notebook.
+    do("making .venv", uv + ["venv", "-q", "--seed", "--allow-existing", "--python", sys.executable, VENV], env)
     install = ["pip", "install", "-q", "--python", PYTHON, "-r", "requirements.lock", "-e", "."]
     do("installing the packages", uv + install, env)
     # Matplotlib lists the fonts once per user and says so on stderr, which would stand in the first lesson's output.
