@@ -225,7 +225,7 @@ def test_the_first_run_sets_up_and_the_second_only_runs(clone: Clone) -> None:
     assert (status, out) == (0, "job -m ipu_teach doctor\n")
     assert err.startswith("run.py: setting up .venv, once") and err.count("\n") == 1
     venv, install = clone.asked()
-    assert venv.startswith("venv ") and install.endswith("-r requirements.lock -e .")
+    assert venv.startswith("venv ") and "--seed" in venv.split() and install.endswith("-r requirements.lock -e .")
     assert clone.run("test", "-x", JOB_STATUS="5") == (5, "job -m pytest -x\n", "")
     assert clone.asked() == []
     (clone.home / "requirements.lock").write_text("new==1\n", encoding="utf-8")

@@ -518,12 +518,18 @@ class Graph(WithoutSome):
         made = make_remote_buffer(handle, dtype, num_elements, repeats)
         return register(self.remote_buffers, made, self.streams, self.host_accesses)
 
-    def create_host_write(self, handle: str, tensor: Tensor) -> None:
-        """Let the host write `tensor` under `handle`, by `Engine.write_tensor`."""
+    def create_host_write(self, handle: str, tensor: Tensor, rearrange_on_host: bool = False) -> None:
+        """Let the host write `tensor` under `handle`, by `Engine.write_tensor`.
+
+        `rearrange_on_host` changes nothing here: the host always sees the tensor in its own order.
+        """
         self._access(handle, tensor, write=True)
 
-    def create_host_read(self, handle: str, tensor: Tensor) -> None:
-        """Let the host read `tensor` under `handle`, by `Engine.read_tensor`."""
+    def create_host_read(self, handle: str, tensor: Tensor, rearrange_on_host: bool = False) -> None:
+        """Let the host read `tensor` under `handle`, by `Engine.read_tensor`.
+
+        `rearrange_on_host` changes nothing here: the host always sees the tensor in its own order.
+        """
         self._access(handle, tensor, write=False)
 
     def _access(self, handle: str, tensor: Tensor, write: bool) -> None:
