@@ -26,7 +26,7 @@ BUDGETS = {
     "cost": 2760,
     "report": 2950,
     "poplibs": 6030,
-    "show": 5290,
+    "show": 5280,
     JAVASCRIPT: 2800,
     "lessons": 6200,
     "golden": 1160,
