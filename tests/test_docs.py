@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import io
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +214,27 @@ def test_the_code_on_a_page_runs(path: Path) -> None:
 def test_links_between_pages_lead_somewhere(path: Path) -> None:
     targets = re.findall(r"\]\(([^)#:]+)\)", path.read_text(encoding="utf-8"))
     assert [target for target in targets if not (path.parent / target).exists()] == []
+
+
+def defined(path: Path) -> set[str]:
+    """The functions, classes and methods of a module, by qualified name."""
+
+    def within(nodes: list[ast.stmt], prefix: str) -> Iterator[str]:
+        for node in nodes:
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                yield prefix + node.name
+                yield from within(node.body, f"{prefix}{node.name}.")
+
+    return set(within(ast.parse(path.read_text(encoding="utf-8")).body, ""))
+
+
+def test_links_into_the_code_name_what_stands_there() -> None:
+    page = (DOCS / "inside.md").read_text(encoding="utf-8")
+    links = re.findall(r"\[([^]]+)\]\(([^)#]+\.py)#([\w.]+)\)", page)
+    assert len(links) > 30 and page.count(".py#") == len(links)
+    for words, file, name in links:
+        assert name in defined(DOCS / file), f"{file} has no {name}"
+        assert words.replace("\\", "") in (name, Path(file).name), words
 
 
 def test_the_page_for_those_who_come_from_poplar_has_code_that_was_run() -> None:

@@ -124,6 +124,16 @@ def test_the_check_knows_the_shut_doors() -> None:
     assert faults_in(PACKAGE / "poplibs" / "popops.py", "from ..report import Report") != []
 
 
+ROOMS = ["graph", "types", "compile", "cost", "report", "engine", "poplibs", "show", "lessons", "golden"]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_says_in_five_lines_what_it_adds_to_tiny(room: str) -> None:
+    text = ast.get_docstring(ast.parse((PACKAGE / room / "__init__.py").read_text(encoding="utf-8"))) or ""
+    (lines,) = [part.splitlines() for part in text.split("\n\n") if part.startswith("Beside `tiny`")]
+    assert 3 <= len(lines) <= 5
+
+
 # --- budgets ----------------------------------------------------------------------------------------------------------
 
 

@@ -1,4 +1,10 @@
-"""Graph and program to one immutable `Compiled`: frozen arrays, checked, grouped and traced."""
+"""Graph and program to one immutable `Compiled`: frozen arrays, checked, grouped and traced.
+
+Beside `tiny`, which runs a graph as it stands: the graph is frozen into arrays once, and checked whole before anything runs;
+vertices whose fields have equal shapes are one group; a codelet's `compute()` is traced, or its text read as a loop over
+elements, with its costs and what it defines; programs are numbered steps. A `Compiled` never changes, and everything above
+reads the same one.
+"""
 
 from __future__ import annotations
 

@@ -41,7 +41,6 @@ class Backend:
         self.as_strided: Any = np.lib.stride_tricks.as_strided
         self.zeros: Any = np.zeros
         self.empty: Any = np.empty
-        self.fill: Any = np.ndarray.fill
         self.copyto: Any = np.copyto
         self.take: Any = np.take
         self.matmul: Any = np.matmul
@@ -121,7 +120,6 @@ class CupyBackend(Backend):
         self._cupy = cupy
         self.as_strided = cupy.lib.stride_tricks.as_strided
         self.zeros, self.empty = cupy.zeros, cupy.empty
-        self.fill = cupy.ndarray.fill
         self.clip = cupy.clip
         self.may_share_memory = cupy.may_share_memory
         self.copyto, self.take, self.matmul, self.vecdot = self._copyto, self._take, self._matmul, self._vecdot

@@ -331,7 +331,7 @@ class Engine(WithoutSome):
     def copy_to_remote_buffer(self, values: ArrayLike, handle: str, row: int = 0) -> None:
         """Write one row of the remote buffer `handle`: `num_elements` values. Raises `TensorIOStateError`."""
         buffer, number = find_buffer(self._compiled.remote_buffers, handle, row, "copy_to_remote_buffer()")
-        self._loaded().remote.host_store(buffer, number, host_values_of(values, buffer))
+        self._loaded().remote.rows[buffer.handle].store([number], host_values_of(values, buffer))
 
     def copy_from_remote_buffer(self, handle: str, row: int = 0) -> Array:
         """One row of the remote buffer `handle`: a new array of shape (num_elements,), in the buffer's dtype.
@@ -339,7 +339,8 @@ class Engine(WithoutSome):
         Raises `TensorIOStateError`, and `UninitialisedReadError` for a row that nothing has written.
         """
         buffer, number = find_buffer(self._compiled.remote_buffers, handle, row, "copy_from_remote_buffer()")
-        return self._loaded().remote.host_load(buffer, number)
+        found: Array = self._loaded().remote.rows[buffer.handle].load([number], "The host")[0]
+        return found
 
     def set_print_tensor_stream(self, stream: TextIO | None) -> None:
         """Where PrintTensor writes: a text file or the like; None for standard error."""

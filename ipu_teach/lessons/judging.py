@@ -321,6 +321,15 @@ def call(answer: Callable[..., Any], *arguments: Any) -> Any:
     return result
 
 
+def call_made(answer: Callable[..., Any], tried: str, *arguments: Any) -> Any:
+    """What the answer makes of a graph, a report or the like: nothing that is copied for it, as `call` copies its arguments."""
+    with answering(tried):
+        made = answer(*arguments)
+    if made is ...:
+        raise NotAttempted
+    return made
+
+
 def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> str:
     """Where `got` is not `expected`, in words; nothing if it is. Floats may differ by `tolerance` of the largest of them."""
     if isinstance(expected, (list, tuple, np.ndarray)):

@@ -15,6 +15,7 @@ from ipu_teach.lessons.double import Precision
 from ipu_teach.lessons.exercise import Exercise, Lesson, Part, Question
 from ipu_teach.lessons.judging import (
     KEEP_WIDE,
+    NOT_ROUNDED,
     ROUNDED,
     NotAttempted,
     NotYet,
@@ -81,19 +82,15 @@ class _Trial:
                 raise NotYet(self.tried, f"{name} is changed by the program", "", why, advice)
         return found
 
-    @property
-    def report(self) -> Report:
-        return self.engine.report
 
-    @property
-    def compute_sets(self) -> int:
-        """How many compute sets ran."""
-        return sum(profile.executions for profile in self.report.compute_sets)
+def _compute_sets(report: Report) -> int:
+    """How many compute sets ran."""
+    return sum(profile.executions for profile in report.compute_sets)
 
-    @property
-    def crossing(self) -> int:
-        """Bytes that arrived from other tiles."""
-        return int(self.report.exchange_bytes_per_tile[0].sum())
+
+def _crossing(report: Report) -> int:
+    """Bytes that arrived from other tiles."""
+    return int(report.exchange_bytes_per_tile[0].sum())
 
 
 def _rows(dtype: type[DType], shape: tuple[int, ...], *names: str) -> tuple[Graph, dict[str, Tensor]]:
@@ -112,36 +109,40 @@ def _drawn(seed: int, *shape: int) -> Any:
     return ((np.random.default_rng(seed).permutation(2 * count) - count + 0.5)[:count] / 4).astype(np.float32).reshape(shape)
 
 
-def _near(a: Any, b: Any) -> bool:
-    return np.allclose(np.asarray(a, float), np.asarray(b, float), 1e-4, 1e-6, equal_nan=True)
+def _known(mistakes: Iterable[Mistake], given: Iterable[Any], came: Any, right: Any) -> tuple[str, str]:
+    """Why `came` is wrong and what to do, if it is what a known mistake makes of `given`."""
 
+    def near(a: Any, b: Any) -> bool:
+        return np.allclose(np.asarray(a, float), b, 1e-4, 1e-6, equal_nan=True)
 
-def _compare(
-    tried: str,
-    given: tuple[Any, ...],
-    came: Any,
-    right: Any,
-    tolerance: float,
-    mistakes: Iterable[Mistake],
-    special: str = "",
-    again: Callable[[], str] = lambda: "",
-) -> None:
-    """Raise `NotYet` where `came` is not `right`, with the known mistake that gives the same."""
-    where = difference(came, right, tolerance)
-    if not where:
-        return
-    why, advice = "", "do a small row by hand, and look at what each call gives."
     with np.errstate(all="ignore"):
-        for like, reason, remedy in mistakes:
-            wrong = like(*given)
-            if not why and _near(wrong, came) and not _near(wrong, right):
-                why, advice = reason, remedy
-    if not why:
-        why = rounding_or_logic(again)
+        likes = ((like(*given), why, advice) for like, why, advice in mistakes)
+        found = ((why, advice) for wrong, why, advice in likes if near(wrong, came) and not near(wrong, right))
+        return next(found, ("", "do a small row by hand, and look at what each call gives."))
+
+
+def _right(
+    answer: Callable[..., Any], tried: str, dtype: type[DType], given: dict[str, Any], results: list[Any], tolerance: float,
+    mistakes: Iterable[Mistake], special: str = "",
+) -> Report:  # fmt: skip
+    """The report of a run of the answer's program on what is `given`, row i of it on tile i. Wrong results are `NotYet`."""
+
+    def came() -> tuple[Any, Report]:
+        graph, tensors = _rows(dtype, next(iter(given.values())).shape, *given)
+        trial = _Trial(answer, tried, graph, tensors, [np.shape(result) for result in results])
+        return np.squeeze(np.array(trial.run(*given.values()), float), 0 if len(results) == 1 else ()), trial.engine.report
+
+    found, report = came()
+    right = np.array(results if len(results) > 1 else results[0])
+    where = difference(found, right, tolerance)
+    if where:
+        why, advice = _known(mistakes, given.values(), found, right)
+        why = why or rounding_or_logic(lambda: difference(came()[0], right, tolerance))
         advice = KEEP_WIDE if why == ROUNDED else advice
-        if special and why != ROUNDED:
+        if special and why in ("", NOT_ROUNDED):
             why = f"the ordinary numbers are right. What is special here: {special}."
-    raise NotYet(tried, where, "", why, advice)
+        raise NotYet(tried, where, "", why, advice)
+    return report
 
 
 # --- 03.1 -------------------------------------------------------------------------------------------------------------
@@ -212,23 +213,11 @@ SOFTMAX_MISTAKES: tuple[Mistake, ...] = (
 
 def _softmax(answer: Callable[..., Any]) -> Passed:
     reports, tolerance = [], SOFTMAX.tolerance
-
-    def came(x: Any, tried: str = "softmax") -> tuple[Any, Report]:
-        graph, tensors = _rows(FLOAT, x.shape, "x")
-        trial = _Trial(answer, tried, graph, tensors, [x.shape])
-        return trial.run(x)[0], trial.report
-
     for name, x in SCORES.items():
         tried = f"{counted(x.shape[0], 'row')} of {counted(x.shape[1], 'number')}, from {number(x.min())} to {number(x.max())}"
-        found, report = came(x, tried)
-        right = softmax_of(x.astype(float))
         special = "" if name.startswith("drawn") else name
-
-        def again(x: Any = x, right: Any = right) -> str:
-            return difference(came(x)[0], right, tolerance)
-
-        _compare(tried, (x,), found, right, tolerance, SOFTMAX_MISTAKES, special, again)
-        reports.append(report)
+        right = softmax_of(x.astype(float))
+        reports.append(_right(answer, tried, FLOAT, {"x": x}, [right], tolerance, SOFTMAX_MISTAKES, special))
     return Passed(f"{len(SCORES)} sets of rows, some of them around 10,000", evidence=reports)
 
 
@@ -257,8 +246,7 @@ def _layout(answer: Callable[..., Any]) -> Passed:
         engine = loaded(graph, program, tried)
         engine.run()
         assert np.array_equal(engine.read_tensor("check total"), values + values.T)  # a mapping never changes a value
-        crossing = int(engine.report.exchange_bytes_per_tile[0].sum())
-        if crossing:
+        if crossing := _crossing(engine.report):
             came, why, advice = _apart(tiles_of(graph, a))
             raise NotYet(tried, came, "", why, advice, Bars(0, crossing, "bytes exchanged"))
         share = -(-n * n // TILES)
@@ -280,10 +268,8 @@ def _apart(tiles: Any) -> tuple[str, str, str]:
     i, j = (int(k) for k in np.argwhere(tiles != tiles.T)[0])
     came = f"{int((tiles != tiles.T).sum())} numbers cross: a[{i}, {j}] is on tile {tiles[i, j]}, a[{j}, {i}] on {tiles[j, i]}"
     why, advice = "these two are added to each other.", "which numbers are added to a[i, j]? Those have to be its neighbours."
-    if (tiles == tiles[:, :1]).all():
-        why, advice = "each row lies on one tile, so only the diagonal is at home.", "a tile needs a[i, j] and a[j, i]."
-    elif (tiles == tiles[:1]).all():
-        why, advice = "each column lies on one tile, and that is as far apart as rows are.", "think of pairs, not of lines."
+    if (tiles == tiles[:, :1]).all() or (tiles == tiles[:1]).all():
+        why, advice = "a whole line lies on one tile, so only the diagonal is at home.", "a tile needs a[i, j] and a[j, i]."
     elif all((np.diagonal(tiles, k) == tiles[0, k]).all() for k in range(len(tiles))):
         why = "numbers with the same j - i lie together; but i - j is another one."
         advice = "choose something that is the same if i and j change places."
@@ -322,28 +308,26 @@ LENGTH_MISTAKES: tuple[Mistake, ...] = (
 
 
 def _fused(answer: Callable[..., Any]) -> Passed:
-    reports = {}
+    reports, tolerance = {}, LENGTHS.tolerance
     for each in (100, 1, 7):  # on a tile
         shape = (TILES, each) if each > 1 else (5, 1)
-        graph, tensors = _rows(FLOAT, shape, "x", "y")
         tried = f"{counted(shape[0] * each, 'arrow')}, on {shape[0]} tiles"
-        trial = _Trial(answer, tried, graph, tensors, [shape])
-        values = _drawn(333, *shape), _drawn(334, *shape)
-        came = trial.run(*values)[0]
-        _compare(tried, values, came, length_of(*(v.astype(float) for v in values)), LENGTHS.tolerance, LENGTH_MISTAKES)
-        reports[each], sets = trial.report, trial.compute_sets
+        given = {"x": _drawn(333, *shape), "y": _drawn(334, *shape)}
+        right = length_of(*(v.astype(float) for v in given.values()))
+        report = reports[each] = _right(answer, tried, FLOAT, given, [right], tolerance, LENGTH_MISTAKES)
+        sets = _compute_sets(report)
         if sets != 1:
             why = "each operation is a call of its own. Between two of them a tensor is stored, and all tiles wait."
             if sets < 4:
                 why = "some of it is fused. Before what is left a tensor is stored, and all tiles wait."
             advice = "write all four as one expression, for one call of popops.map."
-            if sets == 4 and all(name.name.startswith("map") for name in trial.report.compute_sets):
+            if sets == 4 and all(name.name.startswith("map") for name in report.compute_sets):
                 why, advice = "the expression was not fused: enableGenerateCodelet is off.", "leave the options out."
             budget = Bars(1, sets, "compute sets")
             raise NotYet(tried, f"the right lengths, in {counted(sets, 'compute set')}", "1 compute set", why, advice, budget)
-        if trial.crossing:
+        if crossing := _crossing(report):
             why = "x and y lie beside each other, and the lengths could lie there too."
-            raise NotYet(tried, f"{trial.crossing} bytes cross", "0 bytes", why, "leave the numbers where they are.")
+            raise NotYet(tried, f"{crossing} bytes cross", "0 bytes", why, "leave the numbers where they are.")
     yours, budget_ = reports[100].total_cycles, round(SLACK * fused_cycles(100))
     tried = f"{100 * TILES:,} arrows, 100 on a tile"
     bars = Bars(budget_, yours, "modelled cycles")
@@ -383,7 +367,8 @@ def _moments(variance: Callable[[Any], Any], mean: Callable[[Any], Any] = np.mea
 
 MOMENT_MISTAKES: tuple[Mistake, ...] = (
     (_in_half, "the sums were rounded to HALF. Squares of 40 are around 1,600, where a HALF has whole numbers only, and the "
-     "variance is the small difference of two of them.", "let both sums be FLOAT: the last argument of SingleReduceOp."),
+     "variance is the small difference of two of them.",
+     "let both sums be FLOAT: the last argument of SingleReduceOp, or reduce's out_type."),
     (_moments(lambda x: x.var(axis=1).mean()),
      "this is the mean of the variances that the rows have by themselves. How far the rows' means are apart is lost.",
      "two sums of everything are enough: of the numbers, and of their squares."),
@@ -403,37 +388,26 @@ MOMENT_MISTAKES: tuple[Mistake, ...] = (
 
 def _mean_and_variance(answer: Callable[..., Any]) -> Passed:
     reports, tolerance = [], MOMENTS.tolerance
-
-    def came(x: Any, tried: str = "mean and variance") -> tuple[Any, _Trial]:
-        graph, tensors = _rows(HALF, x.shape, "x")
-        trial = _Trial(answer, tried, graph, tensors, [(), ()])
-        return np.array(trial.run(x), float), trial
-
     for rows, each in ((TILES, 250), (TILES, 31), (5, 7), (1, 1)):
         x = _readings(rows, each)
-        tried = f"{rows} x {each} readings of about 40"
-        found, trial = came(x, tried)
-        right = np.array([x.mean(dtype=float), x.astype(float).var()])
-
-        def again(x: Any = x, right: Any = right) -> str:
-            return difference(came(x)[0], right, tolerance)
-
+        tried = f"mean and variance of {rows} x {each} readings of about 40"
         special = f"there {'is' if rows * each == 1 else 'are'} only {counted(rows * each, 'reading')}" if rows < TILES else ""
-        _compare(f"{tried}: mean and variance", (x,), found, right, tolerance, MOMENT_MISTAKES, special, again)
-        if trial.compute_sets > MOST_SETS:
+        right = [x.mean(dtype=float), x.astype(float).var()]
+        report = _right(answer, tried, HALF, {"x": x}, right, tolerance, MOMENT_MISTAKES, special)
+        sets, crossing = _compute_sets(report), _crossing(report)
+        if sets > MOST_SETS:
             why = "each reduction took compute sets of its own, or the readings were gone through twice."
             advice = "let one reduce_many make both sums; then one map."
-            bars = Bars(MOST_SETS, trial.compute_sets, "compute sets")
-            raise NotYet(tried, f"both right, in {trial.compute_sets} compute sets", f"{MOST_SETS} at most", why, advice, bars)
-        reports.append(trial.report)
+            bars = Bars(MOST_SETS, sets, "compute sets")
+            raise NotYet(tried, f"both right, in {sets} compute sets", f"{MOST_SETS} at most", why, advice, bars)
+        reports.append(report)
         if each == 250:
             budget = 2 * 4 * rows
-            bars = Bars(budget, trial.crossing, "bytes exchanged")
-            if trial.crossing > budget:
+            cross = Bars(budget, crossing, "bytes exchanged")
+            if crossing > budget:
                 why = "that is more than two numbers from each tile: readings left their tiles, or were moved to be added up."
                 advice = "add up on the tile first, and send the sums."
-                raise NotYet(tried, f"both right, and {trial.crossing:,} bytes cross", "", why, advice, bars)
-            cross = bars
+                raise NotYet(tried, f"both right, and {crossing:,} bytes cross", "", why, advice, cross)
     return Passed("4 sets of readings, the two sums side by side", cross, reports)
 
 
@@ -445,13 +419,12 @@ SEEDS = (7, 11), (2024, 5)
 def _dropout(answer: Callable[..., Any]) -> Passed:
     reports = []
     for shape, keep in (((TILES, 400), 0.75), ((TILES, 400), 0.5), ((7, 3), 0.9), ((1, 1), 0.5)):
-        count = int(np.prod(shape))
         tried = f"{shape[0]} x {shape[1]} numbers, each kept with a chance of {keep}"
         x, other = _drawn(351, *shape), _drawn(352, *shape)
         first, second = (_dropping(answer, shape, keep, tried) for _ in range(2))
         came = [first.run(x, SEEDS[0])[0], first.run(other, SEEDS[0])[0], first.run(x, SEEDS[1])[0], second.run(x, SEEDS[0])[0]]
         kept = [values != 0 for values in came]
-        large = count > 1000
+        large = x.size > 1000
         if large and np.array_equal(kept[0], kept[2]):
             why = "the mask was drawn when the program was written, by Python. On the machine it is always the same."
             if not kept[0].any() or kept[0].all():
@@ -464,8 +437,9 @@ def _dropout(answer: Callable[..., Any]) -> Passed:
         if large:
             _look_drawn(tried, kept, keep)
         right = np.where(kept[0], x.astype(float) / keep, 0)
-        _compare(tried, (x, kept[0], keep), came[0], right, KEPT.tolerance, DROP_MISTAKES)
-        reports.append(first.report)
+        if where := difference(came[0], right, KEPT.tolerance):
+            raise NotYet(tried, where, "", *_known(DROP_MISTAKES, (x, kept[0], keep), came[0], right))
+        reports.append(first.engine.report)
     return Passed("4 shapes with two seeds: the same seed gives the same mask, and the shares are right", evidence=reports)
 
 
@@ -497,14 +471,13 @@ def _look_drawn(tried: str, kept: list[Any], keep: float) -> None:
         if abs(1 - share - keep) <= ERRORS * error:
             why, advice = "kept and dropped have changed places.", "bernoulli gives a 1 with the chance that you name."
         came = f"{number(100 * share)} % were kept"
-        raise NotYet(tried, came, f"{100 * keep:g} %, give or take {number(100 * ERRORS * error)}", why, advice)
+        raise NotYet(tried, came, f"{100 * keep:g} %, give or take {100 * ERRORS * error:.1f} %", why, advice)
     alike = keep**2 + (1 - keep) ** 2  # of two numbers with chances of their own
-    for what, a, b in (("row", kept[0][1:], kept[0][:-1]), ("column", kept[0][:, 1:], kept[0][:, :-1])):
-        same = float((a == b).mean())
-        if abs(same - alike) > ERRORS * 2 * float(np.sqrt(alike * (1 - alike) / a.size)):
-            came = f"{number(100 * same)} % of the mask is as in the next {what}"
-            why = "numbers share their fate: one draw was made for several of them."
-            raise NotYet(tried, came, f"about {number(100 * alike)} %", why, "draw for each number: let x be the reference.")
+    same = float((kept[0][1:] == kept[0][:-1]).mean())
+    if abs(same - alike) > ERRORS * 2 * float(np.sqrt(alike * (1 - alike) / count)):
+        came = f"{number(100 * same)} % of the mask is as in the next row"
+        why = "numbers share their fate: one draw was made for several of them."
+        raise NotYet(tried, came, f"about {number(100 * alike)} %", why, "draw for each number: let x be the reference.")
 
 
 LESSON = Lesson("03", "PopLibs: operations and views", 45, (

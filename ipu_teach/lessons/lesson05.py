@@ -15,6 +15,7 @@ from ipu_teach.errors import counted
 from ipu_teach.lessons.bound import least_cycles
 from ipu_teach.lessons.exercise import Exercise, Lesson, Part, Question
 from ipu_teach.lessons.judging import (
+    MODELLED,
     NotAttempted,
     NotYet,
     Passed,
@@ -25,13 +26,12 @@ from ipu_teach.lessons.judging import (
     returned,
 )
 from ipu_teach.lessons.panel import Bars, number
-from ipu_teach.lessons.programs import TILES, graph_of, loaded, program_of
+from ipu_teach.lessons.programs import TILES, graph_of, loaded, program_of, tiles_of
 from ipu_teach.poplibs import poplin, poputil
 from ipu_teach.program import Program, Sequence
 
 WORKERS = 6
 SYNC, LATENCY = 100, 69  # cycles of a sync, and until the first number of an exchange is there; docs/model.md
-MODELLED = "modelled cycles"
 
 # What an answer would give for a matrix and a vector if it had a known mistake; why that is wrong; what to do.
 Mistake = tuple[Callable[[Any, Any], Any], str, str]
@@ -73,7 +73,6 @@ def _multiplied(answer: Callable[..., Any], rows: int, cols: int, tried: str, *m
     matrix, vector = graph.add_variable(FLOAT, (rows, cols), "matrix"), graph.add_variable(FLOAT, (cols,), "vector")
     result = graph.add_variable(FLOAT, (rows,), "result")
     poputil.map_tensor_linearly(graph, vector)
-    held = [sum(end - begin for begin, end in part) for part in graph.get_tile_mapping(vector)]
     for name, tensor in (("check matrix", matrix), ("check vector", vector)):
         graph.create_host_write(name, tensor)
     graph.create_host_read("check result", result)
@@ -82,7 +81,7 @@ def _multiplied(answer: Callable[..., Any], rows: int, cols: int, tried: str, *m
         engine.write_tensor("check matrix", values)
         engine.write_tensor("check vector", numbers)
         engine.run()
-    foreign = FLOAT.size * (cols - np.array([*held, *[0] * (TILES - len(held))]))
+    foreign = FLOAT.size * (cols - np.bincount(tiles_of(graph, vector), minlength=TILES))
     return _Run(values, numbers, engine.read_tensor("check result"), engine.report, foreign)
 
 
@@ -91,7 +90,8 @@ def _refuse_wrong(run: _Run, tried: str, mistakes: Iterable[Mistake]) -> None:
     if np.array_equal(run.came, run.right):
         return
     row = int(np.argmax(run.came != run.right))
-    found = ((why, advice) for like, why, advice in mistakes if _same(like(run.matrix, run.vector), run.came))
+    likes = ((like(run.matrix, run.vector), why, advice) for like, why, advice in mistakes)
+    found = ((why, advice) for like, why, advice in likes if np.array_equal(like, run.came, equal_nan=True))
     why, advice = next(found, ("", "call it with a matrix of 2 rows and 3 columns, and follow it by hand."))
     if np.isnan(run.came).all():
         why, advice = "nothing was written into result.", "give each vertex an element of result as its output."
@@ -99,18 +99,10 @@ def _refuse_wrong(run: _Run, tried: str, mistakes: Iterable[Mistake]) -> None:
     raise NotYet(tried, f"result[{row}]: {value}, not {quoted(run.right[row])}", quoted(run.right), why, advice)
 
 
-def _same(like: Any, came: Any) -> bool:
-    return like is not None and np.array_equal(like, came, equal_nan=True)
-
-
-def _last_row_lost(matrix: Any, vector: Any) -> Any:
-    return np.append((matrix @ vector)[:-1], np.nan)
-
-
 PRODUCT_MISTAKES: tuple[Mistake, ...] = (
-    (_last_row_lost, "the last row was never multiplied: its place in result is empty.", "range(n) goes from 0 to n - 1."),
+    (lambda m, v: np.append((m @ v)[:-1], np.nan), "the last row was never multiplied: its place in result is empty.",
+     "range(n) goes from 0 to n - 1."),
     (lambda m, v: m[:, :-1] @ v[:-1], "the last column plays no part.", "where does the loop over a row end?"),
-    (lambda m, v: m[:, 1:] @ v[1:], "the first column plays no part.", "where does the loop over a row begin?"),
     (lambda m, v: m[:, -1] * v[-1], "each row has its last product alone: the others were written over.",
      "add the products up in a variable, and store that once, after the loop."),
     (lambda m, v: m.sum(axis=1), "these are the sums of the rows: the vector plays no part.",
@@ -235,13 +227,9 @@ PLAN_SUSPECTS = (
             "rounds = vertices / 6, rounded up; a tile takes 6 * rounds * worker cycles."),
     Suspect(_formula(six=1), "these are worker cycles: a worker has its turn in one cycle of six.",
             "a tile takes six times its busiest worker."),
-    Suspect(_formula(six=1, shared=lambda rounds: round(rounds * WORKERS)),
-            "all vertices of a tile come one after another here, as if it had one worker with every turn its own.",
-            "rounds = vertices / 6, rounded up; a tile takes 6 * rounds * worker cycles."),
     Suspect(_formula(shared=lambda rounds: round(rounds * WORKERS)),
             "each vertex is counted six times, and the six workers work side by side.", "count rounds of six vertices."),
     Suspect(_formula(long=int), "cols // pieces is the shortest piece, and the longest one counts.", "round cols / pieces up."),
-    Suspect(_formula(long=_exactly), "a piece has a whole number of columns.", "round cols / pieces up."),
     Suspect(_formula(exchange="none"), "the parts of the vector come from other tiles, and the exchange is left out.",
             "a tile receives 4 bytes in a cycle, so a FLOAT is a cycle."),
     Suspect(_formula(exchange="whole"), "every tile receives the whole vector here. It needs the columns of its pieces alone.",
@@ -517,18 +505,11 @@ PANEL_SUSPECTS = (
     Suspect(lambda k, n, deep, wide: (_part(k, deep) + _part(n, wide)) / 2,
             "this is the mean of both shares. A quarter of the depth in a quarter of the width is a sixteenth.",
             "multiply the two."),
-    Suspect(lambda k, n, deep, wide: min(_part(k, deep), _part(n, wide)),
-            "this is the smaller of both shares. A quarter of the depth in a quarter of the width is a sixteenth.",
-            "multiply the two."),
     Suspect(lambda k, n, deep, wide: 100 * _part(k, deep) * _part(n, wide), "these are per cent.", "give a share from 0 to 1."),
-    Suspect(lambda k, n, deep, wide: 1 - _part(k, deep) * _part(n, wide), "this is the share that stays empty.",
-            "asked is what is filled."),
     Suspect(lambda k, n, deep, wide: (k // deep) * deep * (n // wide) * wide / (ceil(k / deep) * deep * ceil(n / wide) * wide),
             "only panels that are full are counted as used.", "every place that holds a weight counts."),
     Suspect(lambda k, n, deep, wide: k * n / ((k // deep + 1) * (n // wide + 1) * deep * wide),
             "where a panel is just full, this begins a panel that nothing goes into.", "-(-a // b) is a / b, rounded up."),
-    Suspect(lambda k, n, deep, wide: 1 / (_part(k, deep) * _part(n, wide)), "this is upside down.",
-            "weights divided by places."),
 )  # fmt: skip
 
 
@@ -592,8 +573,8 @@ LESSON = Lesson("05", "Matrix-vector and matmul optimisation", 60, (
     Exercise("05.4", "A product that fits", ("a function",), _frugal, (
         "poplin.mat_mul takes available_memory_proportion: the share of a tile's memory, from 0 to 1, that blocks and sums may "
         "take for a while. By default it is 0.6.",
-        "Print plan_mat_mul for a few shares, and look at the bytes and at the steps: 0.2, 0.1, 0.05, 0.02, …",
-        "Neither as small as possible nor as large: the list above has shares that fit both budgets.",
+        "Print multiply(within(…)) for a few shares, and look at bytes and cycles: 0.2, 0.1, 0.05, 0.02, …",
+        "Neither as small as possible nor as large: what fits both budgets lies somewhere between 0.02 and 0.1.",
     ), "the bytes fall and then rise again: every step brings code for its exchange. And a product in pieces of your own, "
         "with mat_mul_acc over the inner dimension, passes as well. Does yours beat the planner's?"),
     Question("05.5", "Groups of four", (Part("", "% of the places", low=0, high=100),),

@@ -19,10 +19,10 @@ from ipu_teach.lessons.bound import least_cycles
 from ipu_teach.lessons.exercise import Exercise, Lesson, Part, Question
 from ipu_teach.lessons.judging import (
     Broken,
-    NotAttempted,
     NotYet,
     Passed,
     answering,
+    call_made,
     name_of,
     plain,
     quoted,
@@ -33,7 +33,6 @@ from ipu_teach.lessons.panel import Bars, number
 from ipu_teach.lessons.programs import TILES, graph_of, loaded, program_of
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.report.host_trace import COPY, ENGINE, STREAMS, TO_DEVICE, TO_HOST, HostEvent, HostTrace
-from ipu_teach.target import Target
 from ipu_teach.types import Array
 
 SYNC = 100  # cycles of a sync; Target.auto_sync_delay
@@ -46,18 +45,9 @@ def _known(mistakes: Iterable[Told], came: Any, advice: str) -> tuple[str, str]:
     return next(((why, what) for like, why, what in mistakes if like == came), ("", advice))
 
 
-def _asked(answer: Callable[..., Any], tried: str, *reports: Report) -> Any:
-    """What the answer says of some reports, which nobody can change."""
-    with answering(tried):
-        said = answer(*reports)
-    if said is ...:
-        raise NotAttempted
-    return said
-
-
 def _parts(said: Any, tried: str, expected: str, length: int) -> tuple[Any, ...]:
     """An answer of several parts, with numbers as Python has them."""
-    if not isinstance(said, (tuple, list)) or len(said) != length:
+    if not isinstance(said, (tuple, list, np.ndarray)) or len(said) != length:
         raise NotYet(tried, returned(said), expected, next_step="return all of it, in this order, with commas between.")
     return tuple(value if (found := plain(value)) is None else found for value in said)
 
@@ -172,7 +162,7 @@ def _peaks(answer: Callable[..., Any]) -> Passed:
     for special, case in _peak_cases():
         tiles = case.sizes.shape[1]
         tried = f"{name_of(answer)}(report) on a program of {counted(len(case.steps), 'step')} and {counted(tiles, 'tile')}"
-        tile, step, names = _parts(_asked(answer, tried, case.report()), tried, expected, 3)
+        tile, step, names = _parts(call_made(answer, tried, case.report()), tried, expected, 3)
         if names is ... or isinstance(names, str) or not all(isinstance(name, str) for name in _rows(names)):
             advice = "give a list of their names: [variable.name for variable in …]."
             raise NotYet(tried, returned(names, " for the names"), "a list of names", next_step=advice)
@@ -196,7 +186,6 @@ def _tile_mistakes(case: Layers) -> tuple[Told, ...]:
         (int(held[step].argmax()), "that one is the fullest at the step at which all tiles together hold most. Another "
          "tile has its own fullest moment at another step, and is fuller then.", "compare the tiles by their memory.total."),
         (tile + 1, "tiles are counted from 0.", "take tile.number."),
-        (int(held.max(axis=0).argmin()), "that is the emptiest one.", "max, not min."),
     )  # fmt: skip
 
 
@@ -207,7 +196,6 @@ def _step_mistakes(case: Layers) -> tuple[Told, ...]:
          "step.bytes is of all tiles together."),
         (step + 1, "steps are counted from 0.", "take step.number."),
         (len(held) - 1, "that is the last step. What was written early may be dead by then.", "ask every step for its bytes."),
-        (int(held.sum(axis=1).argmin()), "that is the emptiest moment.", "max, not min."),
     )  # fmt: skip
 
 
@@ -222,7 +210,6 @@ def _name_mistakes(case: Layers) -> tuple[Told, ...]:
          "step.variables has what comes and goes, report.variables.live_at(…) has all of it."),
         (case.largest(live, case.sizes[:, tile]), f"these are the largest on tile {tile}. Asked is all tiles together.",
          "sort by the bytes of report.variables."),
-        (case.largest(live, -case.bytes), "these are the three smallest.", "largest(column, count) begins with the most."),
         (case.largest(live, case.bytes)[::-1], "the names are right, their order is turned round.", "the largest is first."),
     )  # fmt: skip
 
@@ -265,7 +252,7 @@ def _splits(answer: Callable[..., Any]) -> Passed:
     for special, case, away in _split_cases():
         report = case.report(away)
         tried = f"{name_of(answer)}(report) on a program of {counted(len(case.steps), 'step')}"
-        came = _parts(_asked(answer, tried, report), tried, expected, 2)
+        came = _parts(call_made(answer, tried, report), tried, expected, 2)
         if any(plain(value) is None for value in came):
             raise NotYet(tried, returned(came), expected, next_step="count bytes: variable.bytes.")
         always = int(case.bytes[-1])
@@ -280,32 +267,26 @@ def _splits(answer: Callable[..., Any]) -> Passed:
 
 def _split_mistakes(case: Layers, report: Report, right: tuple[int, int]) -> Iterator[Told]:
     always, most = right
-    steps, live, sizes = report.compilation.liveness_program_steps, case.live[:, :-1], case.bytes[:-1]
-    code = int(report.memory.always_live_bytes_per_tile.sum())
-    buffers = max(step.bytes for step in steps)
+    live, sizes = case.live[:, :-1], case.bytes[:-1]
     span = np.maximum.accumulate(live, axis=0) & np.maximum.accumulate(live[::-1], axis=0)[::-1]
-    longer = live | np.pad(live, ((1, 0), (0, 0)))[:-1]
-    with_code = "code, stacks and pointers are in that, too. They are always there, but they are no variables."
-    with_buffers = "copies of other tiles' data, which a step reads, are in that, too. They are no variables."
-    together = "the others are added up as if all were there at once. What is dead leaves its bytes to what is live."
-    for first, why_first in ((always, ""), (code, with_code)):
+    code = "code, stacks and pointers are in that, too. They are always there, but they are no variables."
+    for first, why_first in ((always, ""), (int(report.memory.always_live_bytes_per_tile.sum()), code)):
         for second, why, advice in (
             (most, "", "count the bytes of variables alone."),
-            (int(sizes.sum()), together, "take one place after another, and the most of what comes."),
-            (always + most, "those that are always live are counted again at their place.", "leave out what is always live."),
-            (buffers, with_buffers, "step.variables has the variables alone."),
-            (int((span @ sizes).max()), "one that serves twice is dead in between. From `first` to `last` there is a hole.",
+            (int(sizes.sum()), "The others are added up as if all were there at once. What is dead leaves its bytes to what is "
+             "live.", "take one place after another, and the most of what comes."),
+            (always + most, "Those that are always live are counted again at their place.", "leave out what is always live."),
+            (max(step.bytes for step in report.compilation.liveness_program_steps), "Copies of other tiles' data, which a step "
+             "reads, are in that, too. They are no variables.", "step.variables has the variables alone."),
+            (int((span @ sizes).max()), "One that serves twice is dead in between. From `first` to `last` there is a hole.",
              "variable.ranges has each stretch, live_at(place) looks at them."),
-            (int((longer @ sizes).max()), "each is counted one place too long: its range ends before its second number.",
-             "a <= place < b."),
-            (int(sizes.max()), "that is the largest of the others, alone.", "several are live at once: add them up."),
-            (int((live @ sizes).min()), "that is where there is least.", "max, not min."),
+            (int(sizes.max()), "That is the largest of the others, alone.", "several are live at once: add them up."),
         ):  # fmt: skip
-            yield (first, second), f"{why_first} {why[0].upper() + why[1:] if why_first and why else why}".strip(), advice
+            yield (first, second), f"{why_first} {why}".strip(), advice
     yield (most, always), "the two have changed places.", "first what is always live."
-    memory = report.compilation.tiles[int(report.memory.bytes_per_tile.argmax())].memory
-    yield (memory.always_live_bytes, memory.not_always_live_bytes), (
-        "that is one tile. Asked is all of them together."), "variable.bytes is of all tiles together."  # fmt: skip
+    tile = report.compilation.tiles[int(report.memory.bytes_per_tile.argmax())].memory
+    why = "that is one tile. Asked is all of them together."
+    yield (tile.always_live_bytes, tile.not_always_live_bytes), why, "variable.bytes is of all tiles together."
 
 
 # --- 06.3 -------------------------------------------------------------------------------------------------------------
@@ -366,16 +347,13 @@ def _added_up(answer: Callable[..., Any], rows: Array, tried: str) -> tuple[Arra
         if not isinstance(error := broken.error, GraphMemoryAllocationError):
             raise
         said = [cause.text for cause in error.why().causes[:2]] if error.report is not None else [error.tried]
-        raise NotYet(tried, f"still too much. {said[0]}", "a program that fits", " ".join(said[1:]), _cure(rows)) from None
+        advice = f"how many of the {len(rows)} rows does tile 0 need at once, to add them up one after another?"
+        raise NotYet(tried, f"still too much. {said[0]}", "a program that fits", " ".join(said[1:]), advice) from None
     with answering(tried):
         engine.write_tensor("check readings", rows)
         engine.run()
     came: Array = engine.read_tensor("check total")
     return came, engine.report
-
-
-def _cure(rows: Array) -> str:
-    return f"how many of the {len(rows)} rows does tile 0 need at once, to add them up one after another?"
 
 
 def _sum_mistake(rows: Array, came: Array) -> tuple[str, str]:
@@ -386,7 +364,6 @@ def _sum_mistake(rows: Array, came: Array) -> tuple[str, str]:
          "keep them as FLOAT. Room comes from doing one thing after another."),
         (rows[1:].sum(axis=0), "row 0 is missing.", "begin with a Copy of row 0 into total."),
         (rows.sum(axis=0) + rows[0], "row 0 was added twice: once it was copied, and once added.", "add from row 1 on."),
-        (rows[0], "total holds row 0, and nothing was added to it.", "add_in_place(graph, total, row, program) adds."),
         (rows[-1], "total holds the last row alone: each Copy wrote over the one before.", "add instead of copying."),
     ]  # fmt: skip
     mistakes += [(rows[:n].sum(axis=0), f"these are the sums of the first {counted(n, 'row')}, not of all {len(rows)}.", every)
@@ -502,7 +479,9 @@ def _pairs() -> tuple[Pair, ...]:
 def _changes(answer: Callable[..., Any]) -> Passed:
     for pair in _pairs():
         tried = f"{name_of(answer)}(before, after) on two reports"
-        said = _parts(_asked(answer, tried, pair.before, pair.after), tried, "a variable, a step, and what kind of change", 3)
+        said = _parts(
+            call_made(answer, tried, pair.before, pair.after), tried, "a variable, a step, and what kind of change", 3
+        )
         came = tuple(str(getattr(part, "name", part)).removeprefix("Execute ") for part in said)
         variable, step, kind = pair.changed
         if came[2] not in KINDS:
@@ -516,30 +495,25 @@ def _changes(answer: Callable[..., Any]) -> Passed:
 
 def _change_mistake(pair: Pair, came: tuple[str, ...]) -> tuple[str, str]:
     variable, step, kind = pair.changed
-    rows = {row.name: row for row in pair.before.variables}
+    sizes = {row.name: row.bytes for row in pair.before.variables}
     steps = {run.name: run.cycles for run in pair.before.steps()}
-    if came[0] != variable:
-        if came[0] == max(rows.values(), key=lambda row: row.bytes).name:
-            return (
-                "that is the largest variable, and it is the same in both.",
-                "look for what is different, and not for what is large.",
-            )
-        if came[0] in steps:
-            return "that is a step. First comes the variable.", "return variable, step, kind."
-        if came[0] in rows and kind == SPLIT and came[0] != "readings":
-            why = "that variable is the same in both. Where work is cut into other pieces, what they fill has another shape."
-            return why, 'compare(before, after).of("variables") says what is different of each.'
-        return "that variable is the same in both reports.", 'which row of compare(before, after).of("variables") comes first?'
-    if came[1] != step:
-        if came[1] == max(steps, key=lambda name: steps[name]):
-            return "that step takes longest, in both, and as long in both.", "look for the step whose cycles are different."
-        return "that step takes as long as before.", 'compare(before, after).of("cycles") has those that do not.'
-    if kind == TYPE:
-        return "it lies where it lay, and its shape is the same. Its numbers have another dtype.", "what does the note say?"
-    if kind == SPLIT:
-        why = "its shape is different, and the step has another number of vertices: the work was cut into other pieces."
-        return why, "what does the note say?"
-    return "its dtype and its shape are the same. It lies on other tiles.", "what does the note say?"
+    note = "what does the note of that variable say?"
+    said = (
+        (came[0] in steps, "that is a step. First comes the variable.", "return variable, step, kind."),
+        (came[0] != variable and came[0] == max(sizes, key=lambda name: sizes[name]), "that is the largest variable, and it is "
+         "the same in both.", "look for what is different, and not for what is large."),
+        (came[0] in SIDES and kind == SPLIT, "that one is the same in both. Where work is cut into other pieces, what they "
+         "fill has another shape.", "compare(before, after).of(\"variables\") says what is different of each."),
+        (came[0] != variable, "that variable is the same in both reports.",
+         "which row of compare(before, after).of(\"variables\") comes first?"),
+        (came[1] != step and came[1] == max(steps, key=lambda name: steps[name]), "that step takes longest, in both, and as "
+         "long in both.", "look for the step whose cycles are different."),
+        (came[1] != step, "that step takes as long as before.", "compare(before, after).of(\"cycles\") has those that do not."),
+        (kind == TYPE, "it lies where it lay, and its shape is the same. Its numbers have another dtype.", note),
+        (kind == SPLIT, "its shape is different: the work was cut into other pieces, for another number of vertices.", note),
+        (True, "its dtype and its shape are the same. It lies on other tiles.", note),
+    )  # fmt: skip
+    return next((why, advice) for holds, why, advice in said if holds)
 
 
 # --- 06.5: a host that is slower than the device ----------------------------------------------------------------------
@@ -566,20 +540,6 @@ class Disc:
         return found
 
 
-class Settle(Vertex):
-    """What a tile does with its part of a row."""
-
-    x: Input[Vector[FLOAT]]
-    out: Output[Vector[FLOAT]]
-
-    def compute(self) -> None:
-        self.out = self.x * 2
-
-    def cycles(self, target: Target) -> int:
-        """So many as it takes to give the host something to keep up with."""
-        return WORK
-
-
 def on_the_clock(feed: Callable[[Disc], Any], disc: Disc) -> Report:
     """The report of a run to which `feed(disc)` gives the rows of a disc one by one.
 
@@ -591,21 +551,19 @@ def on_the_clock(feed: Callable[[Disc], Any], disc: Disc) -> Report:
 def _fed(feed: Callable[[Disc], Any], disc: Disc, tried: str) -> tuple[Report, Array]:
     """As `on_the_clock`, and what the device saw."""
     graph = graph_of()
-    row, out = (graph.add_variable(FLOAT, ROW, name) for name in ("row", "settled"))
+    row, out = (graph.add_variable(FLOAT, (TILES, ROW // TILES), name) for name in ("row", "settled"))
     compute_set = graph.add_compute_set("settle")
     for tile in range(TILES):
-        part = slice(tile * ROW // TILES, (tile + 1) * ROW // TILES)
-        vertex = graph.add_vertex(compute_set, Settle, x=row[part], out=out[part])
-        for mapped in (row[part], out[part], vertex):
+        vertex = graph.add_vertex(compute_set, Layer, x=row[tile], y=row[tile], out=out[tile])
+        graph.set_perf_estimate(vertex, WORK)  # so much that the host has something to keep up with
+        for mapped in (row[tile], out[tile], vertex):
             graph.set_tile_mapping(mapped, tile)
     rows, settled = graph.add_host_to_device_fifo("rows", FLOAT, ROW), graph.add_device_to_host_fifo("settled", FLOAT, ROW)
-    engine = loaded(graph, Repeat(len(disc), Sequence(Copy(rows, row), Execute(compute_set), Copy(out, settled))), tried)
+    engine = loaded(graph, Repeat(len(disc), Sequence(Copy(rows, row), Execute(compute_set), Copy(row, settled))), tried)
     seen: list[Array] = []
     waits: list[float] = []
+    source = call_made(feed, tried, disc)
     with answering(tried):
-        source = feed(disc)
-        if source is ...:
-            raise NotAttempted
         if source is None or isinstance(source, (str, dict)) or not hasattr(source, "__iter__"):
             raise NotYet(
                 tried, returned(source), "something that gives row after row", "", "write a loop, and `yield row` in it."
@@ -614,7 +572,7 @@ def _fed(feed: Callable[[Disc], Any], disc: Disc, tried: str) -> tuple[Report, A
         engine.connect_stream("settled", seen)
         engine.run()
     report = engine.report
-    return replace(report, host=_clocked(report, waits)), np.array(seen).reshape(-1, ROW) / 2
+    return replace(report, host=_clocked(report, waits)), np.array(seen).reshape(-1, ROW)
 
 
 def _timed(source: Iterable[Any], disc: Disc, waits: list[float]) -> Iterator[Any]:
@@ -740,10 +698,7 @@ def _places(answer: Callable[..., Any]) -> Passed:
 
 def _tensor(answer: Callable[..., Any], tried: str, graph: Graph, moments: int, channels: int) -> Tensor:
     """The tensor that an answer makes."""
-    with answering(tried):
-        made = answer(graph, moments, channels)
-    if made is ...:
-        raise NotAttempted
+    made = call_made(answer, tried, graph, moments, channels)
     if not isinstance(made, Tensor):
         raise NotYet(tried, returned(made, ", which is no tensor"), "a tensor", next_step="return the readings.")
     if made.shape != (moments, channels):
@@ -757,22 +712,15 @@ def _tensor(answer: Callable[..., Any], tried: str, graph: Graph, moments: int, 
 
 def _why_late(report: Report) -> tuple[str, str]:
     """What the cycles of the sums go into, and what to do."""
-    cost = report.compute_sets[0].cost
     crossing = int(report.exchange_bytes_per_tile[0].sum())
-    slowest = [cause.text for cause in report.why().causes]
-    pieces = next((text for text in slowest if "pieces" in text and "within its memory" in text), "")
-    if pieces and crossing:
+    pieces = next((cause.text for cause in report.why().causes if "within its memory" in cause.text), "")
+    why = f"nothing crosses. {pieces} The readings of a channel lie on the right tile, with others between them."
+    if not pieces:
+        why = f"nothing is put in order any more. Now {number(crossing)} bytes cross, and that takes as long again."
+    elif crossing:
         why = f"{number(crossing)} bytes cross. And {pieces[0].lower()}{pieces[1:]}"
-        return why, "first let each channel lie on the tile that adds it up."
-    if pieces:
-        why = f"nothing crosses. {pieces} The readings of a channel lie on the right tile, with others between them."
-        return why, "in which order does a variable keep its elements? Its last index runs fastest."
-    if crossing:
-        why = (
-            f"nothing is put in order any more. Now {number(crossing)} bytes cross, in {number(cost.exchange_duration)} cycles."
-        )
-        return why, "channel c is added up on tile c * TILES // channels: let it lie there, side by side."
-    return "the tiles do not share the work evenly.", "the vertices lie where they lay: place the readings beside them."
+    advice = "in which order does a variable keep its elements? Its last index runs fastest."
+    return why, "channel c is added up on tile c * TILES // channels: let it lie there, side by side." if crossing else advice
 
 
 LESSON = Lesson("06", "Profiling", 60, (

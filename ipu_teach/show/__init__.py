@@ -1,5 +1,9 @@
 """Pictures for a notebook. Each says in words what it shows, for readers who do not see it.
 
+Beside `tiny`, which prints: a view is a function from a report, a recording or a tensor to a `Scene`, marks placed once with
+what changes from frame to frame; three renderers draw all of them, a poster, a figure for slides and a live player that
+needs no kernel. Every picture has its sentence and its table, with the same numbers.
+
 `bsp(report)` is a run as an animation of its supersteps, `bsp(report, other)` two runs on one axis, `run(recording)` a run with
 its numbers, which travel and change, `timeline(report)` a run on the axis of time, to zoom into, `program(report)` its program
 tree with counts and cycles, `exchange(report)` who sends what to whom, `balance(report)` why tiles wait, `host(report)` the

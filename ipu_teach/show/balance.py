@@ -149,7 +149,7 @@ def _scene(runs: list[_Run], most: int) -> Scene:
         maps.append((name, report))
         if count < tiles:
             notes.append(sorted_lanes(count, tiles))
-    lanes = Lanes("lanes", "the superstep, slowest tiles first", 64, y, 360, 240, count, ends=("slowest", "fastest"))
+    lanes = Lanes("lanes", "the superstep, slowest first", 64, y, 360, 240, count, ends=("slowest", "fastest"))
     zero = np.zeros(BINS, np.int64)
     bars = Stack("histogram", "tiles by their time at work", 464, y, 240, 84, BINS, None, NO_LIMIT, zero, ("0", "the slowest"))
     grids = [_map(name, report, 464 + 126 * i, y + 130) for i, (name, report) in enumerate(maps)]

@@ -253,7 +253,7 @@ class _Maker:
         each = not self.is_sorted
         lanes = Lanes(
             "lanes",
-            "the superstep, tile by tile" if each else "the superstep, slowest tiles first" + ", IPU by IPU" * self.several,
+            "the superstep, tile by tile" if each else "the superstep, slowest first" + ", IPU by IPU" * self.several,
             LANES_X, 34, 704 - LANES_X, SIDE, self.lanes, np.arange(self.count) if each else None,
             ends=() if each else self.ends,
         )  # fmt: skip

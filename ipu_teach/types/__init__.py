@@ -1,5 +1,9 @@
 """The numbers a tile machine has: element types, rounding, 8-bit floats, and the workers' random numbers.
 
+Beside `tiny`, whose elements are numpy's: dtypes with Poplar's names, sizes and ranges; casts and rounding as the chip does
+them, stochastic rounding among them; half and 8-bit floats with their scales; the workers' generator, bit for bit.
+All of it is plain arithmetic on arrays, which a lesson can call by itself.
+
 `dtypes` is what graphs use. `half`, `quarter` and `generator` are plain functions on numpy arrays, to try a format by itself.
 """
 

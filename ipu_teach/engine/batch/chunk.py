@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -54,13 +54,11 @@ class Chunk(Operations):
     def _finish(self) -> None:
         """Append what brings written regions back to their places, and what is said of each vertex."""
         if self.plan.returned is not None:
-            answer, place = self.trace.returned, self.plan.returned[self.rows].reshape(self.lead)
+            answer: Any = self.trace.returned
             if isinstance(answer, Ref):
                 value = self.values[answer.id]
-                value = value.reshape(value.shape[: self.axes])
-                self.calls.append((self.xp.copyto, (place, value, "unsafe")))
-            else:
-                self.calls.append((self.xp.fill, (place, answer)))
+                answer = value.reshape(value.shape[: self.axes])
+            self.calls.append((self.xp.copyto, (self.plan.returned[self.rows].reshape(self.lead), answer, "unsafe")))
         for root, buffer in self.back:
             region = self.placement.regions[root]
             if root in self.placement.column:
