@@ -324,6 +324,31 @@ def test_what_stands_out_of_a_program_that_does_not_fit() -> None:
     assert skew.figure == held.max() / held.mean() and skew.advice
 
 
+def test_the_advice_is_about_what_can_be_the_cause() -> None:
+    device = IPUModel(tiles_per_ipu=2, memory_bytes_per_tile=20_000).create_device()
+    graph = Graph(device)
+    small = graph.add_variable(FLOAT, 112, "small")  # 448 bytes
+    out = graph.add_variable(FLOAT, (3_000, 1), "out")
+    for tensor in (small, out[1_500:]):
+        graph.set_tile_mapping(tensor, 0)
+    graph.set_tile_mapping(out[:1_500], 1)
+    work = graph.add_compute_set("work")
+    for element in range(3_000):
+        graph.set_tile_mapping(graph.add_vertex(work, Twice, x=small[:1], out=out[element]), 0)
+    report = Engine(graph, Execute(work), {"debug.allowOutOfMemory": True}).report
+    first = report.insights()[0]
+    part, size = max(report.memory.by_category(0).items(), key=lambda item: item[1])
+    assert size > 6_000 and f"most of all {part.lower()} with {size:,} bytes" in first.text
+    assert first.advice == "let fewer vertices and copies do the work: each takes code, pointers and buffers."
+
+    graph = Graph(device)
+    large = graph.add_variable(FLOAT, (2, 10_000), "large")
+    graph.set_tile_mapping(large, np.array([0, 1]))
+    report = Engine(graph, Sequence(), {"debug.allowOutOfMemory": True}).report
+    first = report.insights()[0]
+    assert first.advice == "use more tiles or IPUs: none has room; use a smaller dtype, or free it earlier."
+
+
 def test_a_dataframe_of_pandas() -> None:
     pandas = pytest.importorskip("pandas", reason="pandas is missing: pip install pandas")
     report = chain()

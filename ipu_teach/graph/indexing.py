@@ -21,7 +21,8 @@ def cut(tensor: Tensor, key: Any) -> tuple[int, Form]:
         return _cut_positions(tensor, key)
     if len(parts) > len(layout.shape):
         return _cut_rarely(tensor, key)
-    offset, kept = tensor.offset, list[Any]()  # None for a number, for a slice its length, or that and its step
+    offset = tensor.offset
+    kept: list[Any] = []  # None for a number, for a slice its length, or that and its step
     for axis, (part, length, stride) in enumerate(zip(parts, layout.shape, layout.strides, strict=False)):
         if type(part) is int:
             if not -length <= part < length:

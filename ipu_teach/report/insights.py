@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ipu_teach.cost.memory import CONSTANTS, VARIABLES
 from ipu_teach.errors import counted
 from ipu_teach.report.table import Table
 
@@ -52,12 +53,16 @@ def _fit(report: Report) -> Iterator[Insight]:
     most, over = int(held[tile]), int((held > limit).sum())
     share = f"{most:,} of {limit:,} bytes ({100 * most / limit:.1f} %)"
     if over:
-        largest, size = next(iter(report.memory.at_fullest(tile).items()), ("nothing", 0))
+        part, size = max(report.memory.by_category(tile).items(), key=lambda item: item[1])
+        data, (name, own) = part in (VARIABLES, CONSTANTS), next(iter(report.memory.at_fullest(tile).items()), ("", 0))
+        part, size = (repr(name), own) if data and 10 * own >= size else (part.lower(), size)  # what can be the cause
+        spread = f"spread {part} over more tiles" if over < len(held) else "use more tiles or IPUs: none has room"
         yield Insight(
             "out of memory", f"tile {tile}", over, "tiles",
-            f"It does not fit: {counted(over, 'tile')} over the limit. Tile {tile} holds {share}, most of all {largest!r} with "
+            f"It does not fit: {counted(over, 'tile')} over the limit. Tile {tile} holds {share}, most of all {part} with "
             f"{size:,} bytes.",
-            f"spread {largest!r} over more tiles, use a smaller dtype, or free it earlier.", MAPPING,
+            f"{spread}; use a smaller dtype, or free it earlier." if data
+            else "let fewer vertices and copies do the work: each takes code, pointers and buffers.", MAPPING,
         )  # fmt: skip
         return
     near = most > NEARLY_FULL * limit
@@ -81,7 +86,7 @@ def _skew(report: Report) -> Iterator[Insight]:
     held = report.memory.held_per_tile
     mean = float(held.mean())
     skew = float(held.max()) / mean if mean else 1.0
-    uneven = skew > UNEVEN
+    uneven = skew > UNEVEN and mean < report.target.bytes_per_tile  # else no mapping fits
     yield Insight(
         "skew", "memory", skew, "times the mean",
         f"The fullest tile holds {skew:.2f} times what an average tile holds.",
@@ -90,8 +95,7 @@ def _skew(report: Report) -> Iterator[Insight]:
 
 
 def _always_live(report: Report) -> Iterator[Insight]:
-    rows = report.variables.always_live().largest("bytes", 1)
-    for variable in rows:
+    for variable in report.variables.always_live().largest("bytes", 1):
         whole = int(report.memory.always_live_bytes_per_tile.sum())
         yield Insight(
             "always live", variable.name, variable.bytes, "bytes",
