@@ -47,7 +47,7 @@ from ipu_teach.registers import (
     set_hw_seeds,
     set_stochastic_rounding,
 )
-from ipu_teach.report import Report, compare, counter, open_report, open_trace, print_profile_summary, pvti, tracepoint
+from ipu_teach.report import Report, compare, counter, open_report, print_profile_summary, tracepoint
 from ipu_teach.target import Target
 from ipu_teach.types import (
     BOOL,
@@ -77,7 +77,7 @@ __all__ = [
     "PoplarError", "QuarterFormat", "QuarterMetadata", "RemoteBuffer", "ReplicatedStreamMode", "Report", "StreamCallback",
     "SupervisorVertex", "Sweep", "Target", "TargetType", "Tensor", "TensorCloneMethod", "UpsampleMethod",
     "VariableMappingMethod", "Vector", "VectorLayout", "VectorList", "Vertex", "append", "codelet", "compare", "compile_graph",
-    "concat", "counter", "get_hw_seeds", "observe", "open_report", "open_trace", "print_profile_summary", "program", "pvti",
+    "concat", "counter", "get_hw_seeds", "observe", "open_report", "print_profile_summary", "program",
     "same_view", "set_floating_point_behaviour", "set_hw_seeds", "set_stochastic_rounding", "sweep", "tracepoint",
 ]  # fmt: skip
 
@@ -86,4 +86,4 @@ if not TYPE_CHECKING:  # a type checker is to complain about unknown names
     def __getattr__(name: str) -> Any:
         if name in ("poplibs", "show"):  # imported where they are used
             return import_module(f"ipu_teach.{name}")
-        raise _missing("ipu_teach", name, {}, __all__)
+        raise _missing("ipu_teach", name, {"pvti": "tracepoint(label) and counter(name), seen in report.host"}, __all__)

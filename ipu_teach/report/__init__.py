@@ -5,7 +5,6 @@ numbers alone; queries as libpva has them, the profile summary in Poplar's words
 "what if"; the host's own timeline; files that are saved, opened elsewhere and still answer. Nothing here runs a program.
 """
 
-from ipu_teach.report import pvti
 from ipu_teach.report.blocks import BlockRun
 from ipu_teach.report.compare import Change, Comparison, compare
 from ipu_teach.report.compiled import CompiledProfile
@@ -17,12 +16,11 @@ from ipu_teach.report.recording import Recording
 from ipu_teach.report.report import ComputeSetProfile, Report, StepRun, open_report
 from ipu_teach.report.summary import print_profile_summary
 from ipu_teach.report.table import Table
-from ipu_teach.report.trace_events import open_trace
 from ipu_teach.report.trace_file import chrome_trace, steps_csv, tiles_csv
 from ipu_teach.report.why import Cause, Why
 
 __all__ = [
     "BlockRun", "Cause", "Change", "Comparison", "CompiledProfile", "ComputeSetProfile", "Counter", "HostEvent", "HostTrace",
     "Profile", "ProgramRun", "Recording", "Report", "StepLog", "StepRun", "Table", "Why", "chrome_trace", "compare", "counter",
-    "open_report", "open_trace", "print_profile_summary", "pvti", "steps_csv", "tiles_csv", "tracepoint",
+    "open_report", "print_profile_summary", "steps_csv", "tiles_csv", "tracepoint",
 ]  # fmt: skip

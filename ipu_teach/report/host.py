@@ -6,7 +6,7 @@
 
 Like PopVision's System Analyser, one timeline serves the whole process; a report holds what is on it since its engine was
 made (`report.host`). These times are measured, not modelled. They differ from run to run, so they are in no digest and on no
-page. `report.pvti` has the same by the names of Graphcore's libpvti.
+page. Perfetto draws it: `trace_file.chrome_trace(report, host=True)`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ipu_teach.errors import InvalidOptionError, shown
-from ipu_teach.report.host_trace import ENGINE, STREAMS, USER, Histogram, HostTrace, Noted, Value
+from ipu_teach.report.host_trace import ENGINE, STREAMS, USER, HostTrace, Noted, Value
 
 __all__ = ["ENGINE", "STREAMS", "TIMELINE", "USER", "Counter", "Timeline", "counter", "tracepoint"]
 
-MOST_EVENTS = 100_000  # the newest ones, of each channel's events, of values and of histograms
+MOST_EVENTS = 100_000  # the newest ones, of each channel's events, and of values
 
 
 class Timeline:
@@ -37,47 +37,25 @@ class Timeline:
         self._events: dict[str, deque[Noted]] = {}
         self._dropped = 0
         self._values: deque[tuple[str, str, int, float, str]] = deque(maxlen=most)
-        self._histograms: deque[tuple[str, str, int, str, tuple[float, ...], tuple[int, ...]]] = deque(maxlen=most)
-        self._open: dict[tuple[int, str, str], list[int]] = {}
-        self.silent: set[str] = set()  # channels whose events are not noted
 
-    def add(self, channel: str, label: str, start: int, size: int = 0, way: str = "", instant: bool = False) -> None:
-        """Something that began at `start` (time.perf_counter_ns) is over now; an instant takes no time."""
-        if channel in self.silent:
-            return
-        end = start if instant else max(start + 1, time.perf_counter_ns())
+    def add(self, channel: str, label: str, start: int, size: int = 0, way: str = "") -> None:
+        """Something that began at `start` (time.perf_counter_ns) is over now."""
+        end = max(start + 1, time.perf_counter_ns())
         kept = self._events.get(channel)
         if kept is None:
             kept = self._events.setdefault(channel, deque(maxlen=self._most))
         self._dropped += len(kept) == self._most
         kept.append((channel, label, start, end, threading.get_ident(), size, way))
 
-    def begin(self, channel: str, label: str) -> None:
-        """An event begins that `end` ends."""
-        self._open.setdefault((threading.get_ident(), channel, label), []).append(time.perf_counter_ns())
-
-    def end(self, channel: str, label: str) -> bool:
-        """The event that began last under this label in this thread is over; False if there is none."""
-        began = self._open.get((threading.get_ident(), channel, label))
-        if not began:
-            return False
-        self.add(channel, label, began.pop())
-        return True
-
     def add_value(self, name: str, unit: str, value: float, series: str = "") -> None:
         """A series has this value now."""
         self._values.append((name, unit, time.perf_counter_ns(), value, series))
-
-    def add_histogram(self, name: str, unit: str, label: str, edges: tuple[float, ...], counts: tuple[int, ...]) -> None:
-        """A heat map has this column now."""
-        self._histograms.append((name, unit, time.perf_counter_ns(), label, edges, counts))
 
     def snapshot(self, since: int) -> HostTrace:
         """What began at `since` or later. It is sorted when somebody asks."""
         raw = [event for events in list(self._events.values()) for event in list(events)]
         values = [Value(n, u, (t - since) / 1e9, v, s) for n, u, t, v, s in list(self._values) if t >= since]
-        maps = [Histogram(n, u, (t - since) / 1e9, *rest) for n, u, t, *rest in list(self._histograms) if t >= since]  # type: ignore[arg-type]
-        return HostTrace(raw, values, maps, self._dropped, since)
+        return HostTrace(raw, values, self._dropped, since)
 
 
 TIMELINE = Timeline()

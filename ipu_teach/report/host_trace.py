@@ -1,8 +1,7 @@
-"""What the host did, as data: events that nest, series of values, histograms over time, and where the device starved."""
+"""What the host did, as data: events that nest, series of values, and where the device starved."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +9,7 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 
 from ipu_teach.errors import counted
 from ipu_teach.report.table import Table
-from ipu_teach.schema import checked, keyed, many, numbers, real, row, since, whole
+from ipu_teach.schema import keyed, many, real, row, since, whole
 
 ENGINE, STREAMS, USER = "engine", "streams", "user"
 PREFETCH, COPY = "prefetch()", "StreamCopy"
@@ -73,25 +72,6 @@ class Value:
 
 
 @dataclass(frozen=True)
-class Histogram:
-    """How many values fell between neighbours of `edges` at a time; those below and above all edges count in the outer bins."""
-
-    name: str
-    unit: str
-    time: Seconds
-    label: str
-    edges: tuple[Annotated[float, ANY], ...]
-    counts: Annotated[tuple[int, ...], numbers()]
-
-
-def _fits(found: Histogram) -> bool:
-    return len(found.edges) == len(found.counts) + 1 and all(a < b for a, b in itertools.pairwise(found.edges))
-
-
-HISTOGRAM = checked(row(Histogram), _fits, "a histogram: ascending edges, and a count between each two of them")
-
-
-@dataclass(frozen=True)
 class Waiting:
     """How long the device waited for one of the host's functions: seconds in all, the longest, and the share of all runs."""
 
@@ -127,7 +107,7 @@ class Starved:
 
 
 class HostTrace:
-    """The host's events, values and histograms, each in the order of time. `dropped`: older ones that were not kept.
+    """The host's events and values, each in the order of time. `dropped`: older ones that were not kept.
 
     Times are seconds since the engine of the report was made. They are measured, not modelled.
     """
@@ -136,13 +116,12 @@ class HostTrace:
         self,
         raw: Sequence[Noted] = (),
         values: Iterable[Value] = (),
-        histograms: Iterable[Histogram] = (),
         dropped: int = 0,
         since: int = 0,
         events: Iterable[HostEvent] | None = None,
     ) -> None:
         self._raw, self._since = raw, since
-        self.values, self.histograms = Table(values), Table(histograms)
+        self.values = Table(values)
         self.dropped = dropped
         if events is not None:
             self.events = Table(events)
@@ -256,12 +235,10 @@ class HostTrace:
             if seen[event.channel] <= MOST_WRITTEN:
                 events.append(event)
         dropped = self.dropped + len(self.events) - len(events)
-        return HostTrace(values=self.values, histograms=self.histograms, dropped=dropped, events=events[::-1])
+        return HostTrace(values=self.values, dropped=dropped, events=events[::-1])
 
 
-HOST = keyed(
-    HostTrace, events=many(row(HostEvent)), values=many(row(Value)), histograms=since(2)(many(HISTOGRAM)), dropped=whole()
-)
+HOST = keyed(HostTrace, events=many(row(HostEvent)), values=many(row(Value)), dropped=whole())
 
 
 def nested(found: Iterable[T], place: Callable[[T], tuple[Any, float, float]]) -> Iterator[tuple[T, tuple[T, ...]]]:
