@@ -8,6 +8,7 @@
   doctor      say what is here and what is missing
   fuzz        run random programs on every way, against a judge (--minutes N, --seed S)
   mutants     damage the lessons' answers in small ways, and see that no check lets one pass (mutants 01.2)
+  names       say which lesson shows what each exercise needs, on every path through them
   bench       measure how fast the kit is, each workload beside a floor (--only w1a,w2; --browser; --peers)
   size        count the lines of code of each room of the house (size COMMIT: and the change since then)
   OTHER       is handed to `ipu-teach OTHER`
@@ -209,7 +210,8 @@ def setup():
     if not os.path.isdir(VENV):
         os.makedirs(VENV)
     write_stamp(UNFINISHED)
-    do("making .venv", uv + ["venv", "-q", "--allow-existing", "--python", sys.executable, VENV], env)
+    # --seed puts pip into it, for `%pip install` in a notebook.
+    do("making .venv", uv + ["venv", "-q", "--seed", "--allow-existing", "--python", sys.executable, VENV], env)
     install = ["pip", "install", "-q", "--python", PYTHON, "-r", "requirements.lock", "-e", "."]
     do("installing the packages", uv + install, env)
     # Matplotlib lists the fonts once per user and says so on stderr, which would stand in the first lesson's output.
@@ -235,7 +237,13 @@ def command_of(words):
         views = [os.path.join("tests", "browser", "test_every_view.py")] if rest == ["--browser-all"] else []
         quick = quick_tests() if "--quick" in rest else []
         return [PYTHON, "-m", "pytest"] + quick + [word for word in rest if word != "--quick"] + views
-    scripts = {"size": "tests/size.py", "fuzz": "tests/fuzz", "mutants": "tests/lessons/mutants.py", "bench": "bench"}
+    scripts = {
+        "size": "tests/size.py",
+        "fuzz": "tests/fuzz",
+        "mutants": "tests/lessons/mutants.py",
+        "bench": "bench",
+        "names": "tests/lessons/names.py",
+    }
     if job in scripts:
         return [PYTHON, os.path.join(ROOT, *scripts[job].split("/"))] + rest
     if job == "mnist":

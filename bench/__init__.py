@@ -29,9 +29,9 @@ def all_rows(in_browser: bool = False, peers: bool = False) -> list[Row]:
         from bench import browser
 
         return list(browser.ROWS)
-    from bench import gpu, graphs, kernels, scalar
+    from bench import gpu, graphs, kernels, scalar, waiting
 
-    return [*kernels.ROWS, *scalar.ROWS, *graphs.ROWS, *gpu.ROWS]
+    return [*kernels.ROWS, *scalar.ROWS, *graphs.ROWS, *waiting.ROWS, *gpu.ROWS]
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -6,7 +6,8 @@ Start with the lessons (`python3 run.py`), or with this:
     from ipu_teach.program import Copy, Execute, Repeat, Sequence
 """
 
-from typing import TYPE_CHECKING, NoReturn
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from ipu_teach import program
 from ipu_teach.cost.lines import Observed
@@ -82,5 +83,7 @@ __all__ = [
 
 if not TYPE_CHECKING:  # a type checker is to complain about unknown names
 
-    def __getattr__(name: str) -> NoReturn:
+    def __getattr__(name: str) -> Any:
+        if name in ("poplibs", "show"):  # imported where they are used
+            return import_module(f"ipu_teach.{name}")
         raise _missing("ipu_teach", name, {"pvti": "tracepoint(label) and counter(name), seen in report.host"}, __all__)

@@ -7,7 +7,15 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any
 
-from ipu_teach.errors import InvalidMachineModelError, InvalidOptionError, NoHardwareError, shown
+from ipu_teach.errors import (
+    InvalidMachineModelError,
+    InvalidOptionError,
+    NoHardwareError,
+    WithoutSome,
+    did_you_mean,
+    missing,
+    shown,
+)
 from ipu_teach.target import Target, changed, make_target, unknown_field
 
 
@@ -19,7 +27,7 @@ class TargetType(Enum):
     CPU = "CPU"
 
 
-class Device:
+class Device(WithoutSome):
     """A simulated machine that an Engine is loaded on. `target` describes it; `id` tells two devices apart.
 
     A device from a `DeviceManager` is attached by one program at a time, as hardware would be; one that was made by
@@ -95,10 +103,14 @@ class Device:
         return f"Device({t.ipu_version} model, {ipus}, {t.num_tiles:,} tile{'s' if t.num_tiles > 1 else ''})"
 
 
-class DeviceManager:
-    """A pool of simulated devices, found and attached as hardware would be: one of each of 1, 2, 4, 8 and 16 IPUs."""
+class DeviceManager(WithoutSome):
+    """A pool of simulated devices, found and attached as hardware would be: one of each of 1, 2, 4, 8 and 16 IPUs.
+
+    A device of another number of IPUs joins the pool when it is first asked for.
+    """
 
     def __init__(self, version: str = "ipu2") -> None:
+        self._version = version
         self._devices = [Device(make_target(version, num_ipus=n)) for n in (1, 2, 4, 8, 16)]
 
     @classmethod
@@ -112,7 +124,7 @@ class DeviceManager:
         return len(self._devices)
 
     def get_devices(self, target_type: TargetType = TargetType.IPU_MODEL, num_ipus: int | None = None) -> list[Device]:
-        """The devices of a kind, with exactly `num_ipus` IPUs if that is given.
+        """The devices of a kind, with exactly `num_ipus` IPUs if that is given: any number that `IPUModel` takes.
 
         There is no hardware: asking for `TargetType.IPU` raises `NoHardwareError`.
         """
@@ -124,6 +136,8 @@ class DeviceManager:
         if not isinstance(target_type, TargetType):
             raise InvalidOptionError(f"""get_devices() was given {shown(target_type)}.
                 next:  give TargetType.IPU_MODEL or TargetType.CPU.""")
+        if num_ipus is not None and all(d.target.num_ipus != num_ipus for d in self._devices):
+            self._devices.append(Device(make_target(self._version, num_ipus=num_ipus)))
         return [d for d in self._devices if num_ipus is None or d.target.num_ipus == num_ipus]
 
     def get_device(self, number: int) -> Device:
@@ -161,7 +175,9 @@ class IPUModel:
     def __getattr__(self, name: str) -> Any:
         if "target" in self.__dict__ and hasattr(self.target, name):
             return getattr(self.target, name)
-        raise AttributeError(name) if name.startswith("_") else unknown_field(name)
+        if name.startswith("_") or did_you_mean(name, ["create_device"]):
+            raise missing("IPUModel", name, {}, ["create_device"])
+        raise unknown_field(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, "target", changed(self.target, **{name: value}))

@@ -249,7 +249,12 @@ def missing(owner: str, name: str, instead: Mapping[str, str], known: Iterable[s
         return NotOfferedError(f"{owner}.{name} is not offered by this kit.", next_step=f"use instead: {instead[name]}")
     if name.startswith("_"):  # Python and Jupyter ask for many of these, and expect this very answer
         return AttributeError(f"{owner} has no attribute {name!r}")
-    near = did_you_mean(name, [k for k in known if not k.startswith("_")])
+    offered = [k for k in known if not k.startswith("_")]
+    getter = re.sub("^get_?(?=.)", "", name)  # Poplar's getters without arguments are properties here
+    near = did_you_mean(name, offered)
+    if getter != name and not near.startswith("did you mean 'get"):
+        plain = did_you_mean(getter, offered)
+        near = f"{plain}Most getters are properties here, without brackets." if plain else near
     return UnknownNameError(f"""{owner} has no attribute {name!r}.
         next:  {near.strip() or f"help({owner}) lists what it has."}""")
 
@@ -263,7 +268,7 @@ class WithoutSome:
     if not TYPE_CHECKING:  # a type checker is to complain about unknown names
 
         def __getattr__(self, name: str) -> NoReturn:
-            raise missing(type(self).__name__, name, type(self).not_here, dir(type(self)))
+            raise missing(type(self).__name__, name, type(self).not_here, () if name.startswith("_") else dir(self))
 
 
 class WithoutValue:

@@ -12,7 +12,7 @@ from typing import NoReturn, cast
 
 import numpy as np
 
-from ipu_teach.errors import ControlProgramError, PoplarTypeError, counted, missing, shown
+from ipu_teach.errors import ControlProgramError, PoplarTypeError, WithoutSome, counted, missing, shown
 from ipu_teach.graph import ComputeSet, DataStream, Graph, RemoteBuffer, Tensor
 from ipu_teach.graph.graph import Function
 from ipu_teach.graph.layouts import is_whole
@@ -25,7 +25,7 @@ CONTROLS = (INT, UNSIGNED_INT)
 MOST_REPEATS = 10**12  # of one Repeat; a step takes some microseconds
 
 
-class Program:
+class Program(WithoutSome):
     """The base of all control programs."""
 
     def children(self) -> tuple[Program, ...]:
@@ -481,15 +481,23 @@ def cycle_stamp(graph: Graph, sequence: Sequence, tile: int, sync_type: SyncType
     return stamp
 
 
-def cycle_count(graph: Graph, sequence: Sequence, tile: int, sync_type: SyncType = SyncType.INTERNAL) -> Tensor:
+def cycle_count(
+    graph: Graph,
+    sequence: Sequence,
+    tile: int,
+    sync_type: SyncType | str = SyncType.INTERNAL,
+    debug_context: str = "cycle_count",
+) -> Tensor:
     """Measure `sequence`: its programs are put between two stamps. The returned UNSIGNED_INT[2] holds modelled cycles.
 
-    The first element is the low 32 bits, the second the high ones. The sync before the first stamp does not count.
+    The first element is the low 32 bits, the second the high ones. The sync before the first stamp does not count. A name may
+    stand in the place of the sync.
     """
     if not isinstance(sequence, Sequence):
         raise ControlProgramError(f"cycle_count was given {shown(sequence)}.", next_step="give a Sequence; it is changed.")
-    begin, count = _stamp(graph, tile, "cycle_count/begin"), _stamp(graph, tile, "cycle_count")
-    sequence.programs[:] = [Sync(sync_type), CycleStamp(begin), *sequence.programs, CycleStamp(count, begin)]
+    sync, name = (SyncType.INTERNAL, sync_type) if isinstance(sync_type, str) else (sync_type, debug_context)
+    begin, count = _stamp(graph, tile, f"{name}/begin"), _stamp(graph, tile, name)
+    sequence.programs[:] = [Sync(sync), CycleStamp(begin), *sequence.programs, CycleStamp(count, begin)]
     return count
 
 

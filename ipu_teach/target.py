@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.errors import InvalidMachineModelError, UnknownMachineFieldError, did_you_mean, shown
+from ipu_teach.errors import InvalidMachineModelError, UnknownMachineFieldError, WithoutSome, did_you_mean, shown
 from ipu_teach.types import DType
 
 PRICES = COMPILED, BY_HAND = "compiled", "by hand"  # how a codelet of one's own is priced
@@ -34,7 +34,7 @@ def _constant(default: Any, unit: str, source: str, least: float = 0, most: floa
 
 
 @dataclass(frozen=True)
-class Target:
+class Target(WithoutSome):
     """What a program is compiled for. Defaults are those of `ipu2`, the GC200. Make one with `make_target`."""
 
     ipu_version: str = _constant("ipu2", "name", "Poplar docs, IPUModel constructor")

@@ -20,21 +20,21 @@ ROOT = Path(__file__).resolve().parents[1]
 GROUND, JAVASCRIPT, ENGINE = "ground", "show: JavaScript", "compile and engine"
 BUDGETS = {
     "tiny": 260,
-    GROUND: 2400,
-    "graph": 3050,
+    GROUND: 2430,
+    "graph": 3130,
     ENGINE: 7200,
     "cost": 2760,
     "report": 2950,
-    "poplibs": 6000,
+    "poplibs": 6030,
     "show": 5290,
     JAVASCRIPT: 2800,
-    "lessons": 5700,
+    "lessons": 6200,
     "golden": 1160,
     "classroom": 480,
 }
 # Rooms that are not within their budgets yet, and how large they may be until then: only ever made less, or in a commit of its
 # own that says why.
-STILL = {ENGINE: 8953, "report": 3193}
+STILL = {ENGINE: 8791, "report": 3193}
 QUIET = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 

@@ -27,7 +27,7 @@ def test_every_row_says_what_it_is_and_what_it_should_be() -> None:
     rows = all_rows()
     names = [row.id for row in rows]
     assert len(set(names)) == len(names)
-    assert {"w1a", "w3x", "w6f", "c1", "c3m", "p1", "m1", "m2", "b1", "b6", "pod", "g1"} <= set(names)
+    assert {"w1a", "w3x", "w6f", "c1", "c3m", "p1", "m1", "m2", "b1", "b2", "b6", "b9", "pod", "g1"} <= set(names)
     for row in rows:
         assert row.what and row.floor and row.goal >= 0
 

@@ -18,7 +18,8 @@ def test_the_manager_lends_simulated_devices() -> None:
     assert [d.target.num_ipus for d in manager.get_devices()] == [1, 2, 4, 8, 16]
     (four,) = manager.get_devices(TargetType.IPU_MODEL, 4)
     assert four.target == make_target(num_ipus=4) and four is manager.get_device(2)
-    assert manager.get_devices(TargetType.IPU_MODEL, 3) == []
+    (three,) = manager.get_devices(TargetType.IPU_MODEL, 3)
+    assert three.target == make_target(num_ipus=3) and three is manager.get_device(5)
     assert DeviceManager("bow").get_device(0).target.ipu_version == "bow"
 
 

@@ -534,30 +534,34 @@ VIEWS: list[Case] = [
         The index (Ellipsis, Ellipsis) does not fit a tensor of shape (4, 3).
           where: Tensor('x', FLOAT, shape (4, 3))
           next:  give at most 2 integers or slices, and at most one `...`."""),
-    ("index by a list", lambda w: w.x[[0, 1]], PoplarIndexError, r"""
-        A tensor cannot be indexed with [0, 1].
+    ("index by a list of floats", lambda w: w.x[[0.0, 1.0]], PoplarIndexError, r"""
+        A tensor cannot be indexed with [0.0, 1.0].
           where: Tensor('x', FLOAT, shape (4, 3))
-          next:  use integers, slices and `...`; which elements are meant must be known when the graph is built."""),
-    ("index by a mask", lambda w: w.v[np.array([True, False, True])], PoplarIndexError, r"""
-        A tensor cannot be indexed with array([ True, False, True]).
+          next:  use integers, slices, `...` or arrays of integers or bools, all known when the graph is built."""),
+    ("index by an array beyond the end", lambda w: w.x[:, np.array([0, 3])], PoplarIndexError, r"""
+        Index 3 is outside dimension 1, which has 3 elements.
+          where: Tensor('x', FLOAT, shape (4, 3))
+          next:  use 0 to 2."""),
+    ("index by a short mask", lambda w: w.v[np.array([True, False])], PoplarIndexError, r"""
+        The index array([ True, False]) does not fit a tensor of shape (3,).
           where: Tensor('v', FLOAT, shape (3,))
-          next:  use integers, slices and `...`; which elements are meant must be known when the graph is built."""),
+          next:  as in numpy, arrays of numbers have shapes that broadcast, one of bools the dimension's length."""),
     ("index by a name", lambda w: w.x["row"], PoplarIndexError, r"""
         A tensor cannot be indexed with 'row'.
           where: Tensor('x', FLOAT, shape (4, 3))
-          next:  use integers, slices and `...`; which elements are meant must be known when the graph is built."""),
+          next:  use integers, slices, `...` or arrays of integers or bools, all known when the graph is built."""),
     ("index by None", lambda w: w.x[None], PoplarIndexError, r"""
         A tensor cannot be indexed with None.
           where: Tensor('x', FLOAT, shape (4, 3))
-          next:  use integers, slices and `...`; which elements are meant must be known when the graph is built."""),
+          next:  use integers, slices, `...` or arrays of integers or bools, all known when the graph is built."""),
     ("index by a float", lambda w: w.v[1.0], PoplarIndexError, r"""
         A tensor cannot be indexed with 1.0.
           where: Tensor('v', FLOAT, shape (3,))
-          next:  use integers, slices and `...`; which elements are meant must be known when the graph is built."""),
+          next:  use integers, slices, `...` or arrays of integers or bools, all known when the graph is built."""),
     ("index by a bool", lambda w: w.v[True], PoplarIndexError, r"""
         A tensor cannot be indexed with True.
           where: Tensor('v', FLOAT, shape (3,))
-          next:  use integers, slices and `...`; which elements are meant must be known when the graph is built."""),
+          next:  use integers, slices, `...` or arrays of integers or bools, all known when the graph is built."""),
     ("slice by floats", lambda w: w.v[0.0:1.5], PoplarIndexError, r"""
         The slice 0.0:1.5 is none.
           where: Tensor('v', FLOAT, shape (3,))

@@ -107,10 +107,14 @@ def indexed(draw: st.DrawFn, pair: Pair) -> Pair:
     key: list[Any] = []
     for length in pair.ids.shape[: draw(st.integers(0, pair.ids.ndim))]:
         key.append(draw(slices(length)) if length == 0 or draw(st.booleans()) else draw(st.integers(-length, length - 1)))
+    if key and pair.ids.shape[0] and draw(st.integers(0, 2)) == 0:  # an array, or a list, in the place of the first
+        numbers = st.lists(st.integers(-pair.ids.shape[0], pair.ids.shape[0] - 1), max_size=4)
+        bools = st.lists(st.booleans(), min_size=pair.ids.shape[0], max_size=pair.ids.shape[0])
+        key[0] = draw(numbers | numbers.map(lambda n: np.array(n, np.int64)) | bools)
     if draw(st.integers(0, 3)) == 0:
         key.insert(draw(st.integers(0, len(key))), Ellipsis)
         rest = pair.ids.ndim - (len(key) - 1)
-        where = key.index(Ellipsis)
+        where = [part is Ellipsis for part in key].index(True)
         for i, part in enumerate(key[where + 1 :], where + 1):  # these now meet other axes: shorten what no longer fits
             length = pair.ids.shape[i - 1 + rest]
             key[i] = slice(None) if length == 0 or not isinstance(part, slice) else draw(slices(length))

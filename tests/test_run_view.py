@@ -305,3 +305,72 @@ def test_cells_stand_in_their_boxes() -> None:
         and "font-size:11px" in text
         and "font-size:10" not in text
     )
+
+
+class Summed(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.x[0] + self.x[len(self.x) - 1]
+
+
+def handed_on() -> Recording:
+    """Sums of what neighbours hold go two tiles on; `w` is `u` a tile further on, which goes with the sums, and comes back
+    negative."""
+    device = IPUModel("ipu2", tiles_per_ipu=5).create_device()
+    graph = Graph(device)
+    u, w, s = (graph.add_variable(FLOAT, (size,), name) for size, name in ((10, "u"), (10, "w"), (5, "s")))
+    graph.set_initial_value(u, np.arange(10) / 4)
+    compute_set = graph.add_compute_set("add")
+    for t in range(5):
+        for part, tile in ((u[2 * t : 2 * t + 2], t), (w[2 * t : 2 * t + 2], (t + 1) % 5), (s[t], (t + 2) % 5)):
+            graph.set_tile_mapping(part, tile)
+        vertex = graph.add_vertex(compute_set, Summed, x=u[max(0, 2 * t - 1) : min(10, 2 * t + 3)], out=s[t])
+        graph.set_tile_mapping(vertex, t)
+    engine = Engine(graph, Repeat(2, Sequence(Execute(compute_set), Copy(u, w), Copy(w.reverse(0), u))))
+    recording = engine.record(u, w, s)
+    engine.load(device)
+    engine.run()
+    return recording
+
+
+def carried_by_hand() -> list[tuple[str, set[str]]]:
+    """For each exchange of `handed_on` (a step's name, its lines)."""
+    u, found = np.arange(10, dtype=np.float32) / 4, []
+    for _ in range(2):
+        into = {(e // 2, t, "u", e) for t in range(5) for e in range(max(0, 2 * t - 1), min(10, 2 * t + 3)) if e // 2 != t}
+        sums = np.array([u[max(0, 2 * t - 1)] + u[min(10, 2 * t + 3) - 1] for t in range(5)])
+        lines = lines_of({(a, b, n, e, float(u[e])) for a, b, n, e in into})
+        lines |= lines_of({(e // 2, (e // 2 + 1) % 5, "w", e, float(u[e])) for e in range(10)})
+        found += [("add", lines), ("add", lines_of({(t, (t + 2) % 5, "s", t, float(sums[t])) for t in range(5)}))]
+        u = u[::-1].copy()
+        back = {((9 - e) // 2 + 1, e // 2, "u", e, float(u[e])) for e in range(10)}
+        found.append(("'u'", lines_of({(a % 5, b, *more) for a, b, *more in back if a % 5 != b})))
+    return found
+
+
+def lines_of(carried: set[Any]) -> set[str]:
+    by_pair: dict[tuple[int, int, str], list[str]] = {}
+    for source, to, name, element, number in sorted(carried):
+        by_pair.setdefault((source, to, name), []).append(f"{name}[{element}] = {number}")
+    return {f"{source} to {to}: {', '.join(some)}" for (source, to, _), some in by_pair.items()}
+
+
+@pytest.mark.parametrize("view", [show.bsp, show.exchange])
+def test_messages_say_what_they_carry(view: Any) -> None:
+    recording = handed_on()
+    scene = view(recording).scene
+    content, expected = scene.data["content"], carried_by_hand()
+    if view is show.exchange:  # each of them the first time
+        expected = expected[:3]
+    assert len(content) == len(expected)
+    for (frame, lines), (name, by_hand_) in zip(content.items(), expected, strict=True):
+        assert name in scene.stills[int(scene.frames[int(frame)])].label
+        assert set(lines) == by_hand_ and len(lines) == len(by_hand_)
+    assert "content" not in view(recording.report).scene.data
+    numbers = show.run(recording).scene  # and so do those of the board
+    flying = [[m for m in s.flows.get("messages", ()) if m.cells is not None] for s in numbers.stills]
+    assert [sum(m.count for m in some) for some in flying if some] == [
+        sum(line.count(" = ") for line in lines) for _, lines in carried_by_hand()[:3]
+    ]

@@ -22,7 +22,6 @@ from ipu_teach import (
     Vertex as BaseVertex,
 )
 from ipu_teach.errors import (
-    ControlProgramError,
     InvalidOptionError,
     ProfilingDisabledError,
     StreamConnectionError,
@@ -384,25 +383,6 @@ def test_loading_twice_starts_again() -> None:
     assert engine.report.num_steps == 0
     engine.run()
     assert len(got) == 2 * REPEAT and engine.report.num_steps == 3 * REPEAT
-
-
-def test_the_order_of_the_first_releases() -> None:
-    device = IPUModel(tiles_per_ipu=2).create_device()
-    graph = Graph(device)
-    a, b = (graph.add_variable(FLOAT, (3,), name) for name in "ab")
-    for tensor in (a, b):
-        graph.set_tile_mapping(tensor, 0)
-    graph.set_initial_value(a, [1, 2, 3])
-    graph.create_host_read("b", b)
-    engine = Engine(device, graph, [Copy(a, b)], {"debug.allowOutOfMemory": True})
-    engine.run(0)
-    assert engine.read_tensor("b").tolist() == [1, 2, 3]
-    assert engine.options["debug.allowOutOfMemory"] is True
-    with pytest.raises(ControlProgramError) as caught:
-        Engine(graph, Copy(a, b), None, {})
-    assert str(caught.value) == (
-        "Engine was given one argument too many: {}.\n  next:  write Engine(graph, programs, options)."
-    )
 
 
 def test_no_run_inside_a_run() -> None:

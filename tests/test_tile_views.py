@@ -412,6 +412,7 @@ def test_turns_of_a_vertex_of_a_run_are_those_of_plain_rounds(tile: int) -> None
         assert made.scene.data["link"]["tile"] == tile and made.scene.data["link"]["moments"][0] == 1
         x = y.copy()
     assert repr(show.turns(recording, vertices[tile], 3)) == repr(made)  # the last, if none is named
+    assert show.run(recording).data and "content" in show.bsp(recording).scene.data  # data decide its cycles
 
 
 def test_what_turns_of_a_run_do_not_take() -> None:

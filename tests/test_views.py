@@ -464,7 +464,8 @@ def test_scripts_travel_as_their_sources_compressed() -> None:
     stored = code.pop("stored")
     assert all(words_of(own_script(name)) == stored + code.pop(name) for name in ("widget", "puzzle"))
     assert own_script("tiles") == ""
-    for also, views in {"tape": ("bsp", "balance"), "board": ("run",), "tree": ("program", "code", "turns", "tile")}.items():
+    shared_by = {"content": ("bsp", "exchange"), "tape": ("bsp", "balance"), "board": ("run",)}
+    for also, views in {**shared_by, "tree": ("program", "code", "turns", "tile")}.items():
         part = code.pop(also)
         for view in views:
             code[view] = part + code[view]

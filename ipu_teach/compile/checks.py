@@ -143,7 +143,7 @@ def _stretch_bytes(graph: FrozenGraph, table: FrozenTable, name: str) -> Array:
 
 
 def _elements(layout: Layout | ListLayout) -> int:
-    return layout.size if isinstance(layout, Layout) else sum(part.size for _, part in layout.parts)
+    return sum(part.size for _, part in layout.parts)
 
 
 def _too_large(graph: FrozenGraph, what: str, where: str, line: Line) -> GraphMemoryAllocationError:
@@ -157,28 +157,19 @@ def _too_large(graph: FrozenGraph, what: str, where: str, line: Line) -> GraphMe
     return error
 
 
-class _Accesses:
-    """Several fields of a compute set's tables, and their byte intervals side by side: who touches what."""
+Owners = list[tuple[FrozenTable, str]]  # fields of a compute set's tables
 
-    def __init__(self) -> None:
-        self.owners: list[tuple[FrozenTable, str]] = []
 
-    def add(self, table: FrozenTable, field: str) -> None:
-        self.owners.append((table, field))
-
-    def sorted(self, graph: FrozenGraph) -> tuple[Array, Array, Array, Array]:
-        """(owner, row, start, stop) of the vertices' intervals, ascending by start; those of no length left out."""
-        found = [graph.intervals(table, field) for table, field in self.owners]
-        if not found:
-            empty = np.zeros(0, np.int64)
-            return empty, empty, empty, empty
-        owner = np.concatenate([np.full(len(i), o) for o, i in enumerate(found)])
-        row = np.concatenate([i.row for i in found])
-        start = np.concatenate([i.start for i in found])
-        stop = np.concatenate([i.stop for i in found])
-        order = np.argsort(start, kind="stable")
-        order = order[(stop > start)[order]]
-        return owner[order], row[order], start[order], stop[order]
+def _sorted(graph: FrozenGraph, owners: Owners) -> tuple[Array, Array, Array, Array]:
+    """(owner, row, start, stop) of the vertices' byte intervals, ascending by start; those of no length left out."""
+    found = [graph.intervals(table, field) for table, field in owners]
+    if not found:
+        return (np.zeros(0, np.int64),) * 4
+    owner = np.concatenate([np.full(len(i), o) for o, i in enumerate(found)])
+    row, start, stop = (np.concatenate([getattr(i, side) for i in found]) for side in ("row", "start", "stop"))
+    order = np.argsort(start, kind="stable")
+    order = order[(stop > start)[order]]
+    return owner[order], row[order], start[order], stop[order]
 
 
 def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
@@ -188,17 +179,18 @@ def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
     furthest end so far is a second writer. If there is none, the writes are disjoint, and two binary searches find those that
     a read meets. A vertex's own InOut is one field and so legal.
     """
-    reads, writes = _Accesses(), _Accesses()
+    reads: Owners = []
+    writes: Owners = []
     for table in compute_set.tables:
         for name, field in table.fields.items():
             if field.kind == "state":
                 continue
             if field.written:
                 _check_aliases(graph, compute_set, table, name)
-            (writes if field.written else reads).add(table, name)
+            (writes if field.written else reads).append((table, name))
     if _apart(graph, reads, writes):
         return
-    owner, row, start, stop = writes.sorted(graph)
+    owner, row, start, stop = _sorted(graph, writes)
     if len(start) == 0:
         return
     _check_constants(graph, compute_set, writes, (owner, row, start, stop))
@@ -207,31 +199,31 @@ def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
     if second.size:
         b = int(second[0])
         a = int(np.flatnonzero(stop[:b] > start[b])[0])
-        first, other = (writes.owners[owner[a]], int(row[a])), (writes.owners[owner[b]], int(row[b]))
+        first, other = (writes[owner[a]], int(row[a])), (writes[owner[b]], int(row[b]))
         raise _race(graph, compute_set, int(start[b]), first, other, "write")
-    r_owner, r_row, r_start, r_stop = reads.sorted(graph)
+    r_owner, r_row, r_start, r_stop = _sorted(graph, reads)
     low = np.searchsorted(stop, r_start, "right")
     high = np.searchsorted(start, r_stop, "left")
     met = np.flatnonzero(high > low)
     if met.size:
         r, w = int(met[0]), int(low[met[0]])
-        writer, reader = (writes.owners[owner[w]], int(row[w])), (reads.owners[r_owner[r]], int(r_row[r]))
+        writer, reader = (writes[owner[w]], int(row[w])), (reads[r_owner[r]], int(r_row[r]))
         raise _race(graph, compute_set, int(max(r_start[r], start[w])), writer, reader, "read")
 
 
-def _apart(graph: FrozenGraph, reads: _Accesses, writes: _Accesses) -> bool:
+def _apart(graph: FrozenGraph, reads: Owners, writes: Owners) -> bool:
     """True if nothing is written twice, or written and read, and no constant is written.
 
     This asks whole stretches of vertices: it finds at little cost that all is well, but not who is to blame if it is not.
     """
-    written, read = ([graph.touched(*owner) for owner in side.owners] for side in (writes, reads))
+    written, read = ([graph.touched(*owner) for owner in side] for side in (writes, reads))
     if not written:
         return True
     start, stop = np.concatenate([i.start for i in written]), np.concatenate([i.stop for i in written])
     order = np.argsort(start, kind="stable")
     order = order[(stop > start)[order]]
     start, stop = start[order], stop[order]
-    each = [_stretch_bytes(graph, t, name) * graph.stretch_lengths(t, name) for t, name in writes.owners]
+    each = [_stretch_bytes(graph, t, name) * graph.stretch_lengths(t, name) for t, name in writes]
     if (stop - start).sum() != sum(int(size.sum()) for size in each) or np.any(start[1:] < stop[:-1]):
         return False
     constants = [v for v in graph.variables if v.constant]
@@ -246,11 +238,11 @@ def meet(start: Array, stop: Array, low: Array, high: Array) -> bool:
     return bool(np.any(np.searchsorted(start, high) > np.searchsorted(stop, low, "right")))
 
 
-Access = tuple[tuple[FrozenTable, str], int]
+Touch = tuple[tuple[FrozenTable, str], int]
 
 
 def _race(
-    graph: FrozenGraph, compute_set: FrozenComputeSet, byte: int, first: Access, second: Access, deed: str
+    graph: FrozenGraph, compute_set: FrozenComputeSet, byte: int, first: Touch, second: Touch, deed: str
 ) -> ComputeSetRaceError:
     (table_a, field_a), row_a = first
     (table_b, field_b), row_b = second
@@ -277,9 +269,7 @@ def _race(
 
 def _check_aliases(graph: FrozenGraph, compute_set: FrozenComputeSet, table: FrozenTable, name: str) -> None:
     for number in numbers_in(table.layouts[name]):
-        layout = graph.layouts[number]
-        parts = [layout] if isinstance(layout, Layout) else [part for _, part in layout.parts]
-        if any(part.aliased for part in parts):
+        if any(part.aliased for _, part in graph.layouts[number].parts):
             row = int(np.flatnonzero(table.layouts[name] == number)[0])
             raise ComputeSetRaceError(f"""The field {name!r} of {table.codelet.__name__} writes a region that holds some element
                 twice.
@@ -289,14 +279,14 @@ def _check_aliases(graph: FrozenGraph, compute_set: FrozenComputeSet, table: Fro
 
 
 def _check_constants(
-    graph: FrozenGraph, compute_set: FrozenComputeSet, writes: _Accesses, found: tuple[Array, Array, Array, Array]
+    graph: FrozenGraph, compute_set: FrozenComputeSet, writes: Owners, found: tuple[Array, Array, Array, Array]
 ) -> None:
     owner, row, start, stop = found
     for variable in graph.variables:
         if variable.constant:
             hit = np.flatnonzero((start < variable.stop) & (stop > variable.start))
             if hit.size:
-                table, field = writes.owners[owner[hit[0]]]
+                table, field = writes[owner[hit[0]]]
                 raise GraphConnectionError(f"""The field {field!r} of {table.codelet.__name__} writes to the constant
                     {variable.name!r}.
                     where: {vertex_name(table, int(row[hit[0]]), field)} of compute set {compute_set.name!r}
@@ -321,7 +311,7 @@ def _check_copy(graph: FrozenGraph, copy: Copy) -> None:
             where: {copy!r}
             line:  {in_words(copy.line)}
             next:  copy to a view in which every element appears once.""")
-    d_start, d_stop = _bytes(destination)
+    d_start, d_stop = destination.byte_extent()
     for variable in graph.variables:
         if variable.constant and np.any((d_start < variable.stop) & (d_stop > variable.start)):
             raise ControlProgramError(f"""Copy writes to the constant {variable.name!r}.
@@ -329,7 +319,7 @@ def _check_copy(graph: FrozenGraph, copy: Copy) -> None:
                 line:  {in_words(copy.line)}
                 next:  copy to a variable, made with graph.add_variable.""")
     if isinstance(copy.source, Tensor):
-        s_start, s_stop = _bytes(copy.source)
+        s_start, s_stop = copy.source.byte_extent()
         low = np.searchsorted(d_stop, s_start, "right")
         met = np.flatnonzero(np.searchsorted(d_start, s_stop, "left") > low)
         if met.size:
@@ -338,9 +328,3 @@ def _check_copy(graph: FrozenGraph, copy: Copy) -> None:
                 where: {copy!r}
                 line:  {in_words(copy.line)}
                 next:  copy through another variable.""")
-
-
-def _bytes(tensor: Tensor) -> tuple[Array, Array]:
-    starts, lengths = tensor.layout.extent
-    begin = (tensor.offset + starts) * tensor.dtype.size
-    return begin, begin + lengths * tensor.dtype.size

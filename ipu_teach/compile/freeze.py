@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ipu_teach.graph import ComputeSet, Graph, Tensor
 from ipu_teach.graph.codelets import Estimator
-from ipu_teach.graph.graph import ComputeSet, Graph
 from ipu_teach.graph.layouts import Layout, ListLayout
 from ipu_teach.graph.source import NOWHERE, Line
 from ipu_teach.graph.table import VertexTable
-from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import UNMAPPED, expand, paint
 from ipu_teach.graph.variables import ALIGNMENT, Variable
 from ipu_teach.graph.vertex import Field, Vertex
@@ -168,8 +167,8 @@ class FrozenGraph:
         lengths: list[Array] = [np.zeros(0, np.int64)]
         counts: list[int] = []
         for number, layout in enumerate(self.layouts):
-            parts = [(0, layout)] if isinstance(layout, Layout) else layout.parts
-            pieces = [(delta + part.extent[0], part.extent[1]) for delta, part in parts] if number in used else []
+            parts = layout.parts if number in used else ()
+            pieces = [(delta + part.extent[0], part.extent[1]) for delta, part in parts]
             starts.extend(p[0] for p in pieces)
             lengths.extend(p[1] for p in pieces)
             counts.append(sum(len(p[0]) for p in pieces))

@@ -10,10 +10,8 @@ from dataclasses import dataclass, field
 
 from ipu_teach import program as p
 from ipu_teach.errors import ControlProgramError, GraphObjectCreationError
-from ipu_teach.graph.graph import ComputeSet, DataStream, Graph
-from ipu_teach.graph.remote import RemoteBuffer
+from ipu_teach.graph import ComputeSet, DataStream, Graph, RemoteBuffer, Tensor
 from ipu_teach.graph.source import NOWHERE, Line
-from ipu_teach.graph.tensor import Tensor
 from ipu_teach.types import Array
 
 
@@ -144,15 +142,13 @@ class ProgramFreezer:
             return Node(kind, _name(program), step=self._step(program, leaf))
         children = tuple(self._node(child, (*above, program)) for child in program.children())
         match program:
-            case p.Sequence():
+            case p.Sequence() | p.Block():
                 return Node(kind, program.name, children)
             case p.Repeat():
                 return Node(kind, f"Repeat {program.count}", children, count=program.count)
             case p.Call():
                 self._own(program.function.graph, program)
                 return Node(kind, program.function.name, children)
-            case p.Block():
-                return Node(kind, program.name, children)
             case p.RepeatWhileTrue() | p.RepeatWhileFalse() | p.If():
                 self._own(program.predicate.graph, program)
                 return Node(kind, kind, children, predicate=program.predicate)
@@ -185,12 +181,10 @@ class ProgramFreezer:
         """Refuse a leaf that uses another graph's tensors, streams, remote buffers or compute sets."""
         beside = {**self.graph.streams, **self.graph.remote_buffers}
         for value in vars(program).values():
-            if isinstance(value, Tensor):
+            if isinstance(value, (Tensor, ComputeSet)):
                 self._own(value.graph, program)
             elif isinstance(value, (DataStream, RemoteBuffer)):
                 self._own(self.graph if beside.get(value.handle) is value else None, program)
-            elif isinstance(value, ComputeSet):
-                self._own(value.graph, program)
 
     def _own(self, graph: Graph | None, program: p.Program) -> None:
         if graph is not self.graph:

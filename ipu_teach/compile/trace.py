@@ -28,7 +28,7 @@ from ipu_teach.types import Array
 from ipu_teach.types.regions import no_size
 
 NO_VALUE: Any = vars(np)["_NoValue"]  # what numpy hands on for an argument that was not given
-Site = tuple[str, int, int]  # file, line and instruction
+CodePosition = tuple[str, int, int]  # file, line and instruction
 MAX_OPS = 20_000  # a longer trace costs more to compile than the vertex loop costs to run
 
 # Functions that never fail and whose result has a shape that depends on shapes alone; they run vertex by vertex inside the
@@ -95,7 +95,7 @@ class Op:
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     result: int
-    site: Site
+    site: CodePosition
 
 
 @dataclass
@@ -163,7 +163,7 @@ def place(codelet: type[Vertex], line: int) -> str:
 _AROUND = ("ipu_teach.compile.", "ipu_teach.graph.", "numpy.")
 
 
-def _site() -> Site:
+def _site() -> CodePosition:
     """Where the nearest code is that is the codelet's."""
     frame = sys._getframe(2)
     while frame.f_globals.get("__name__", "").startswith(_AROUND) and frame.f_back is not None:

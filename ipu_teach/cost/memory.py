@@ -326,7 +326,7 @@ def _pointer_bytes(field: Field, target: Target, layout: Layout | ListLayout) ->
     inner = field.layouts[-1] if field.layouts else None
     one = word // 2 if inner in half else word if inner in (VectorLayout.ONE_PTR, VectorLayout.SHORT_SPAN) else 2 * word
     if field.depth == 1 and field.form == "edges":
-        elements = layout.size if isinstance(layout, Layout) else sum(part.size for _, part in layout.parts)
+        elements = sum(part.size for _, part in layout.parts)
         return elements * word + 2 * word  # an address for each
     if field.depth == 1:
         return one

@@ -91,9 +91,8 @@ def _vectors(layout: Layout | ListLayout, depth: int) -> tuple[Array, Array, Arr
 
     What a view repeats, as after a broadcast, stands once: PopLibs has vertices that take one number for many.
     """
-    parts = [(0, layout)] if isinstance(layout, Layout) else layout.parts
     start, vector, length, count = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
-    for delta, part in parts:
+    for delta, part in layout.parts:
         runs, sizes = part.runs
         if part.aliased:
             _, at = np.unique(part.positions, return_index=True)

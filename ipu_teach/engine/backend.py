@@ -41,7 +41,6 @@ class Backend:
         self.as_strided: Any = np.lib.stride_tricks.as_strided
         self.zeros: Any = np.zeros
         self.empty: Any = np.empty
-        self.fill: Any = np.ndarray.fill
         self.copyto: Any = np.copyto
         self.take: Any = np.take
         self.matmul: Any = np.matmul
@@ -50,9 +49,9 @@ class Backend:
         self.may_share_memory: Any = np.may_share_memory
         self._rows: dict[Any, Array] = {}
 
-    def lacks(self, trace: Trace) -> str:
-        """What of a kernel this backend cannot do for all vertices at once; nothing if it can do all of it."""
-        return ""
+    def runs(self, trace: Trace) -> bool:
+        """Whether it can do all of a kernel for all vertices at once."""
+        return True
 
     def array(self, values: Any) -> Any:
         """An array of the host's, where kernels can read it."""
@@ -121,31 +120,27 @@ class CupyBackend(Backend):
         self._cupy = cupy
         self.as_strided = cupy.lib.stride_tricks.as_strided
         self.zeros, self.empty = cupy.zeros, cupy.empty
-        self.fill = cupy.ndarray.fill
         self.clip = cupy.clip
         self.may_share_memory = cupy.may_share_memory
         self.copyto, self.take, self.matmul, self.vecdot = self._copyto, self._take, self._matmul, self._vecdot
 
-    def lacks(self, trace: Trace) -> str:
-        for op in trace.ops:
-            if op.result >= 0 and np.asarray(trace.samples[op.result]).dtype.char not in GPU_TYPES:
-                return f"values of {np.asarray(trace.samples[op.result]).dtype}"
-            if not self._has(op, trace):
-                return f"np.{getattr(op.fn, '__name__', op.kind)}"
-            if op.kind == "store" and (op.kwargs or _cuts(op.args[1], trace.samples[op.args[0].id], trace)):
-                return "a number that may not fit into its integer"
-            if op.kind == "elementwise" and op.fn is np.copy and _cuts(op.args[0], trace.samples[op.result], trace):
-                return "a number that may not fit into its integer"
-        return ""
+    def runs(self, trace: Trace) -> bool:
+        return all(self._has(op, trace) for op in trace.ops)
 
     def _has(self, op: Op, trace: Trace) -> bool:
-        if op.kind in ("region", "view", "read", "local", "store"):
+        if op.result >= 0 and np.asarray(trace.samples[op.result]).dtype.char not in GPU_TYPES:
+            return False
+        if op.kind == "store":
+            return not op.kwargs and not _cuts(op.args[1], trace.samples[op.args[0].id], trace)
+        if op.kind in ("region", "view", "read", "local"):
             return True
         samples = [np.asarray(trace.samples[a.id] if isinstance(a, Ref) else a) for a in op.args]
         if op.kind == "ufunc":
             return isinstance(op.fn, np.ufunc) and hasattr(self._cupy, op.fn.__name__)
         if op.fn is operator.pow:
             return samples[1].dtype.kind == "f" or samples[0].dtype.kind == "f"
+        if op.kind == "elementwise" and op.fn is np.copy:
+            return not _cuts(op.args[0], trace.samples[op.result], trace)
         if op.kind == "elementwise":
             return op.fn is not np.where or samples[0].dtype == bool
         if op.kind == "reduce":

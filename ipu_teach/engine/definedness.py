@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,12 +23,12 @@ from ipu_teach.compile.freeze import FrozenTable, numbers_in
 from ipu_teach.compile.groups import Group
 from ipu_teach.cost.exchange import covered, joined
 from ipu_teach.errors import UninitialisedReadError
-from ipu_teach.graph.graph import DataStream
+from ipu_teach.graph import DataStream, Tensor
 from ipu_teach.graph.source import NOWHERE, Line, in_words
-from ipu_teach.graph.tensor import Layout, Tensor
 from ipu_teach.graph.tile_map import expand
 from ipu_teach.types import Array
 
+T = TypeVar("T")
 LONG = 64  # bytes from which on it is quicker to set the pieces of a region one by one
 
 Bytes = tuple[Array, Array]  # where pieces start, and where they stop
@@ -37,7 +38,7 @@ NONE: Bytes = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 @dataclass(frozen=True, eq=False)
-class Region:
+class ByteSet:
     """Pieces of memory, ascending and apart, with the variables that they touch, and those that they fill from end to end."""
 
     start: Array
@@ -45,7 +46,7 @@ class Region:
     touches: frozenset[int]
     fills: frozenset[int]
 
-    def common(self, other: Region) -> int:
+    def common(self, other: ByteSet) -> int:
         """How many bytes are in both."""
         if self.touches.isdisjoint(other.touches):
             return 0
@@ -77,12 +78,14 @@ class Access:
     """What a step does to memory: what it `reads`, each region with who is to blame for it; what it `stores` for certain.
 
     `looks`: regions in which it may see, or may leave, what is there before: what it reads, and what it stores by data.
+    `near`: the WriteUndefs of its variables.
     """
 
     def __init__(self, definedness: Definedness, step: p.Step | p.Node) -> None:
         self.definedness, self.graph = definedness, definedness.graph
-        self.reads: list[tuple[Region, Blame]] = []
-        self.looks: list[Region] = []
+        self.reads: list[tuple[ByteSet, Blame]] = []
+        self.looks: list[ByteSet] = []
+        self.near: set[int] = set()
         self._stored: list[Bytes] = []
         if isinstance(step, p.ExecuteStep):
             self._execute(step)
@@ -90,12 +93,12 @@ class Access:
             self._move(part)
         self.looks += [region for region, _ in self.reads]
         self.sources: frozenset[int] = frozenset().union(*(region.touches for region, _ in self.reads))
-        self.stores = definedness.region(*self._stored)
+        self.stores = definedness.bytes_of(*self._stored)
         self.touches = self.stores.touches.union(*(look.touches for look in self.looks))
 
     def _read(self, tensor: Tensor, who: str, line: Line = NOWHERE) -> None:
         pieces = tensor.byte_extent()
-        self.reads.append((self.definedness.region(pieces), lambda: (*pieces, lambda _: (who, "", line))))
+        self.reads.append((self.definedness.bytes_of(pieces), lambda: (*pieces, lambda _: (who, "", line))))
 
     def _store(self, tensor: Tensor) -> None:
         self._stored.append(tensor.byte_extent())
@@ -123,7 +126,7 @@ class Access:
             case p.StampStep():
                 self._store(step.tensor)
                 if step.since is not None:
-                    self.looks.append(self.definedness.region(step.since.byte_extent()))
+                    self.looks.append(self.definedness.bytes_of(step.since.byte_extent()))
             case p.AbortStep(predicate=Tensor() as predicate):
                 self._read(predicate, "AbortOnCondition looks at")
 
@@ -141,7 +144,7 @@ class Access:
                 if field.kind == "state":
                     continue
                 touched = self.graph.touched(table, name)
-                everything = self.definedness.region((touched.start, touched.stop))
+                everything = self.definedness.bytes_of((touched.start, touched.stop))
                 if field.kind != "output":  # an InOut is whole before
                     self.reads.append((everything, partial(self._edges, table, name)))
                     continue
@@ -171,14 +174,14 @@ class Access:
         layouts = table.layouts[name][group.rows]
         for number in numbers_in(layouts):
             rows, layout = group.rows[layouts == number], self.graph.layouts[number]
-            for part, (delta, inner) in enumerate([(0, layout)] if isinstance(layout, Layout) else layout.parts):
+            for part, (delta, inner) in enumerate(layout.parts):
                 positions = inner.positions.reshape(-1)[stored_in.get(part, ...)]
                 start = ((table.offsets[name][rows] + delta)[:, None] + positions).reshape(-1) * size
                 yield start, start + size
 
 
 class Definedness:
-    """One bit a byte. `before` and `after` are called around each step that is not among the `checked`.
+    """One bit a byte, and the steps that are `checked`: what they read is written.
 
     `poison(tensor)` puts what unwritten memory holds into a tensor.
     """
@@ -191,15 +194,13 @@ class Definedness:
         self.checked: set[int] = set()
         self._whole: set[int] = set()  # variables
         for tensor, _ in self.graph.initial_values:
-            self._fill(self.region(tensor.byte_extent()))
+            self._fill(self.bytes_of(tensor.byte_extent()))
         for dtype, start, values in self.graph.state_values:
-            self._fill(self.region((np.array([start]), np.array([start + len(values) * dtype.size]))))
-        self._undefs = {
-            n: self.region(step.tensor.byte_extent()) for n, step in enumerate(compiled.steps) if isinstance(step, p.UndefStep)
-        }
+            self._fill(self.bytes_of((np.array([start]), np.array([start + len(values) * dtype.size]))))
+        undefs = ((n, step.tensor) for n, step in enumerate(compiled.steps) if isinstance(step, p.UndefStep))
+        self._undefs = {number: self.bytes_of(tensor.byte_extent()) for number, tensor in undefs}
         self._accesses: list[Access] = []
-        self._near: list[set[int]] = []  # of each access the WriteUndefs of its variables
-        self._users: dict[int, set[int]] = {undef: set() for undef in self._undefs}  # and the other way round
+        self._users: dict[int, set[int]] = {undef: set() for undef in self._undefs}  # by WriteUndef what is near it
         for step in compiled.steps:
             self.add(step)
         self._waiting: set[int] = set()
@@ -209,17 +210,29 @@ class Definedness:
     def add(self, step: p.Step | p.Node) -> int:
         """The number of a step; a node that looks at an element, to decide, gets one too."""
         access, number = Access(self, step), len(self._accesses)
-        near = {undef for undef, region in self._undefs.items() if not region.touches.isdisjoint(access.touches)}
+        access.near = {undef for undef, region in self._undefs.items() if not region.touches.isdisjoint(access.touches)}
         self._accesses.append(access)
-        self._near.append(near)
-        for undef in near:
+        for undef in access.near:
             self._users[undef].add(number)
         return number
+
+    def checking(self, number: int, act: Callable[[], T]) -> Callable[[], T]:
+        """`act`, which is what step `number` does, with the check around it where that is not done yet."""
+
+        def checked() -> T:
+            if number in self.checked:
+                return act()
+            self.before(number)
+            result = act()
+            self.after(number)
+            return result
+
+        return checked
 
     def before(self, number: int) -> None:
         """Check what step `number` reads. Raises `UninitialisedReadError`."""
         self._needless.clear()
-        for undef in self._waiting & self._near[number]:
+        for undef in self._waiting & self._accesses[number].near:
             self._meet(undef, number)
         access = self._accesses[number]
         if not access.sources <= self._whole:
@@ -247,7 +260,7 @@ class Definedness:
 
     def write(self, tensor: Tensor) -> None:
         """All of `tensor` is written now by the host."""
-        self._fill(self.region(tensor.byte_extent()))
+        self._fill(self.bytes_of(tensor.byte_extent()))
 
     # What waits
 
@@ -275,11 +288,11 @@ class Definedness:
 
     # Bits
 
-    def _fill(self, region: Region) -> None:
+    def _fill(self, region: ByteSet) -> None:
         region.put(self.defined, True)
         self._whole |= region.fills
 
-    def _check(self, region: Region, blame: Blame) -> None:
+    def _check(self, region: ByteSet, blame: Blame) -> None:
         if not region.is_set(self.defined):
             start, stop, reader = blame()
             piece = int(_holes(self.defined, start, stop)[0])
@@ -291,19 +304,19 @@ class Definedness:
                 next:  write it first: a Copy, a compute set, graph.set_initial_value, or Engine.write_tensor.""")
         self._whole |= region.fills
 
-    def region(self, *pieces: Bytes) -> Region:
+    def bytes_of(self, *pieces: Bytes) -> ByteSet:
         """The bytes of some pieces, which may overlap."""
         if len(pieces) == 1 and len(pieces[0][0]) == 1 and pieces[0][0] < pieces[0][1]:  # as it mostly is
             (start, stop), number = pieces[0], int(np.searchsorted(self._start, pieces[0][0], "right")[0]) - 1
             if stop <= self._stop[number]:
                 whole = start == self._start[number] and stop == self._stop[number]
-                return Region(start, stop, frozenset([number]), frozenset([number] if whole else []))
+                return ByteSet(start, stop, frozenset([number]), frozenset([number] if whole else []))
         start, stop = joined(*(np.concatenate(ends) for ends in zip(NONE, *pieces, strict=True)))
         first, last = np.searchsorted(self._start, start, "right") - 1, np.searchsorted(self._start, stop)
         touched = np.array(numbers_in(expand(first, last - first)[1]), np.int64)
         low, high = self._start[touched], self._stop[touched]
         fills = touched[covered(start, stop, high) - covered(start, stop, low) == high - low]
-        return Region(start, stop, frozenset(touched.tolist()), frozenset(fills.tolist()))
+        return ByteSet(start, stop, frozenset(touched.tolist()), frozenset(fills.tolist()))
 
 
 def _in_part(group: Group, name: str) -> dict[int, Array]:

@@ -75,19 +75,15 @@ class Engine(WithoutSome):
     GPU; or None for CuPy where it runs, if the environment does not say IPU_TEACH_GPU=0. On a GPU sums, products of matrices
     and transcendental functions differ in the last digits, and what depends on data runs on the host. It has not been tried on
     a device yet.
-
-    The order of Poplar's first releases is understood too: `Engine(device, graph, programs)` is loaded on that device by the
-    first `run`.
     """
 
     not_here = NOT_HERE
 
     def __init__(
         self,
-        graph: Graph | Executable | Device,
-        programs: Program | Sequence[Program] | Graph | Mapping[str, Value] | None = None,
-        options: Mapping[str, Value] | Program | Sequence[Program] | None = None,
-        older_options: Mapping[str, Value] | None = None,
+        graph: Graph | Executable,
+        programs: Program | Sequence[Program] | Mapping[str, Value] | None = None,
+        options: Mapping[str, Value] | None = None,
         *,
         strict: bool | Mapping[str, bool] | None = None,
         merge_copies: bool | None = None,
@@ -99,11 +95,6 @@ class Engine(WithoutSome):
     ) -> None:
         self._device: Device | None = None
         self._made = time.perf_counter_ns()
-        if isinstance(graph, Device):
-            self._device, graph, programs, options = graph, programs, options, older_options  # type: ignore[assignment]
-        elif older_options is not None:
-            raise ControlProgramError(f"""Engine was given one argument too many: {shown(older_options)}.
-                next:  write Engine(graph, programs, options).""")
         if not is_whole(threads) or not 1 <= threads <= MOST_THREADS:
             raise InvalidOptionError(f"""Engine was given threads={shown(threads)}.
                 next:  give a whole number from 1 to {MOST_THREADS}.""")
@@ -117,7 +108,8 @@ class Engine(WithoutSome):
             self._executable = compile_graph(graph, programs, options, **how)  # type: ignore[arg-type]
         self._options: Options = effective(parsed(options), self._executable.given_options)
         checks = checks_of(self._executable.checks, self._options)
-        self._how = How(bool(exact), vertex_loop, shuffle, int(threads), checks["uninitialised"], checks["races"])
+        numbers = control_bits(self._options), int(self._options["prng.seed"] or 0)
+        self._how = How(bool(exact), vertex_loop, shuffle, int(threads), checks["uninitialised"], checks["races"], *numbers)
         compiled = self._executable.cost
         self._compiled, self._cost = self._executable.compiled, compiled.priced(self._options["codelet_prices"])
         self._target = self._executable.target
@@ -140,7 +132,8 @@ class Engine(WithoutSome):
     def load(self, device: Device | None = None) -> None:
         """Put the program on `device`: memory is made and initialised, kernels are bound to it. May be repeated.
 
-        What `StreamCallback`s have prefetched is thrown away. Arrays and iterators go on where they were.
+        Without a device it is the one that it was loaded on. What `StreamCallback`s have prefetched is thrown away. Arrays and
+        iterators go on where they were.
         """
         with tracepoint("load", ENGINE):
             self._load(self._device if device is None else device)
@@ -158,10 +151,7 @@ class Engine(WithoutSome):
         if self._executable.out_of_memory is not None:
             raise self._executable.out_of_memory
         self._refuse_while_running("load()")
-        behaviour, seed = control_bits(self._options), int(self._options["prng.seed"] or 0)
-        self._machine = Machine(
-            self._compiled, self._cost, self._feeds, self._drains, self._backend, self._how, behaviour, seed
-        )
+        self._machine = Machine(self._cost, self._feeds, self._drains, self._backend, self._how)
         self._machine.print_to = self._print_to
         if self._values is not None:
             self._machine.record(self._values)
@@ -209,8 +199,6 @@ class Engine(WithoutSome):
             )
         if name is not None and not isinstance(name, str):
             raise InvalidOptionError(f"run() was given the name {shown(name)}.", next_step='give text: run(0, "training").')
-        if self._machine is None and self._device is not None:
-            self.load()
         machine = self._loaded()
         self._check_streams(self._compiled.programs[index])
         self._refuse_while_running("run()")
@@ -343,7 +331,7 @@ class Engine(WithoutSome):
     def copy_to_remote_buffer(self, values: ArrayLike, handle: str, row: int = 0) -> None:
         """Write one row of the remote buffer `handle`: `num_elements` values. Raises `TensorIOStateError`."""
         buffer, number = find_buffer(self._compiled.remote_buffers, handle, row, "copy_to_remote_buffer()")
-        self._loaded().remote.host_store(buffer, number, host_values_of(values, buffer))
+        self._loaded().remote.rows[buffer.handle].store([number], host_values_of(values, buffer))
 
     def copy_from_remote_buffer(self, handle: str, row: int = 0) -> Array:
         """One row of the remote buffer `handle`: a new array of shape (num_elements,), in the buffer's dtype.
@@ -351,7 +339,8 @@ class Engine(WithoutSome):
         Raises `TensorIOStateError`, and `UninitialisedReadError` for a row that nothing has written.
         """
         buffer, number = find_buffer(self._compiled.remote_buffers, handle, row, "copy_from_remote_buffer()")
-        return self._loaded().remote.host_load(buffer, number)
+        found: Array = self._loaded().remote.rows[buffer.handle].load([number], "The host")[0]
+        return found
 
     def set_print_tensor_stream(self, stream: TextIO | None) -> None:
         """Where PrintTensor writes: a text file or the like; None for standard error."""

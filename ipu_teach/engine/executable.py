@@ -31,8 +31,7 @@ from ipu_teach.errors import (
     NotOfferedError,
     shown,
 )
-from ipu_teach.graph.graph import Graph
-from ipu_teach.graph.vertex import Vertex
+from ipu_teach.graph import Graph, Vertex
 from ipu_teach.program import Program
 from ipu_teach.report import CompiledProfile, Report, StepLog, tracepoint
 from ipu_teach.report.host import ENGINE
@@ -46,19 +45,14 @@ class Executable:
     """A graph and its programs, checked, costed and ready to run. Made by `compile_graph` or `Executable.load`."""
 
     def __init__(
-        self,
-        given: compiler.Compiled,
-        cost: CostModel,
-        checks: Mapping[str, bool],
-        options: Mapping[str, Value],
-        out_of_memory: GraphMemoryAllocationError | None,
+        self, given: compiler.Compiled, cost: CostModel, checks: Mapping[str, bool], options: Mapping[str, Value]
     ) -> None:
         self._given, self.compiled = given, cost.compiled  # before copies were merged, and after
         self.cost = cost
         self.profile = CompiledProfile(cost)
         self.checks = dict(checks)
         self.given_options = dict(options)
-        self.out_of_memory = out_of_memory
+        self.out_of_memory: GraphMemoryAllocationError | None = None
 
     @property
     def target(self) -> Target:
@@ -163,7 +157,7 @@ def compile_graph(
         raise ControlProgramError("""The programs are nested too deeply to compile.
             next:  put programs side by side in one Sequence.""") from None
     cost = CostModel(merged(compiled) if chosen["mergeCopies"] else compiled).priced(chosen["codelet_prices"])
-    executable = Executable(compiled, cost, checks, given, None)
+    executable = Executable(compiled, cost, checks, given)
     try:
         cost.check_memory()
     except GraphMemoryAllocationError as error:

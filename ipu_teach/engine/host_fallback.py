@@ -16,7 +16,6 @@ from ipu_teach.compile.groups import Group
 from ipu_teach.compile.trace import Trace
 from ipu_teach.engine.batch.kernels import Call
 from ipu_teach.engine.memory import Memory
-from ipu_teach.graph.tensor import Layout
 
 
 def traces_of(group: Group) -> list[Trace]:
@@ -41,8 +40,8 @@ def spans(group: Group, layouts: tuple[Any, ...], written: bool = False) -> Iter
             continue
         ids, offsets, size = table.layouts[name][group.rows], table.offsets[name][group.rows], declared.dtype.size
         for number in np.unique(ids):
-            starts, layout = offsets[ids == number], layouts[number]
-            for delta, part in [(0, layout)] if isinstance(layout, Layout) else layout.parts:
+            starts = offsets[ids == number]
+            for delta, part in layouts[number].parts:
                 if part.size:
                     first, last = starts.min() + delta + part.positions.min(), starts.max() + delta + part.positions.max()
                     yield int(first) * size, int(last + 1) * size

@@ -63,9 +63,8 @@ class _Vertex:
         for name, declared in self.table.fields.items():
             flat, offset = site.memory.flat(declared.dtype), int(self.table.offsets[name][row])
             layout = site.layouts[self.table.layouts[name][row]]
-            parts = [(0, layout)] if isinstance(layout, Layout) else layout.parts
             local = []
-            for delta, part in parts:
+            for delta, part in layout.parts:
                 start = offset + delta
                 where: Any = slice(start, start + part.size) if part.contiguous else start + part.positions.reshape(-1)
                 array = flat[where].copy().reshape(() if declared.depth == 0 else part.shape)

@@ -14,8 +14,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from ipu_teach.compile import Compiled, programs as p
-from ipu_teach.compile.freeze import FrozenTable
+from ipu_teach.compile import programs as p
 from ipu_teach.compile.groups import Group
 from ipu_teach.cost import CostModel
 from ipu_teach.cost.codelets import depends_on_data
@@ -32,10 +31,8 @@ from ipu_teach.engine.streams import Drain, Feed, noted
 from ipu_teach.engine.walk import Action, build, single
 from ipu_teach.engine.ways import REFEREE, WAYS, bind_across
 from ipu_teach.errors import ApplicationRuntimeError
-from ipu_teach.graph.graph import DataStream
+from ipu_teach.graph import DataStream, Tensor, Vertex
 from ipu_teach.graph.registers import Registers
-from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.vertex import Vertex
 from ipu_teach.program import PrintTensorFmt
 from ipu_teach.report.recording import HOST, Recording
 from ipu_teach.types import Array, from_quarter, poison
@@ -43,7 +40,10 @@ from ipu_teach.types import Array, from_quarter, poison
 
 @dataclass(frozen=True)
 class How:
-    """How an engine runs what it loads: see `Engine`. `reads` and `races`: these are checked."""
+    """How an engine runs what it loads: see `Engine`. `reads` and `races`: these are checked.
+
+    `behaviour`: bits of FP_CTL that all tiles start with, see `fp.traps`; `seed`: of their workers' generators.
+    """
 
     exact: bool
     vertex_loop: bool
@@ -51,28 +51,19 @@ class How:
     threads: int
     reads: bool
     races: bool
+    behaviour: int
+    seed: int
 
 
 class Machine:
     """What `Engine.load` makes. `feeds` and `drains` are the engine's connected streams, looked up at each transfer.
 
-    `backend`: where the memory lies and what computes. `behaviour`: bits of FP_CTL that all tiles start with, see
-    `fp.traps`; `seed`: of their workers' generators.
+    `backend`: where the memory lies and what computes.
     """
 
-    def __init__(
-        self,
-        compiled: Compiled,
-        cost: CostModel,
-        feeds: dict[str, Feed],
-        drains: dict[str, Drain],
-        backend: Backend,
-        how: How,
-        behaviour: int,
-        seed: int,
-    ) -> None:
-        self.compiled = compiled
-        self._cost = cost
+    def __init__(self, cost: CostModel, feeds: dict[str, Feed], drains: dict[str, Drain], backend: Backend, how: How) -> None:
+        self.compiled, self._cost = cost.compiled, cost
+        compiled = self.compiled
         self._measured: dict[object, int] = {}  # steps that ran with cycles of their own, and their numbers
         self._measured_steps: list[p.MeasuredStep] = []
         self._latest: dict[int, tuple[int, list[Array]]] = {}  # by step: the number of its last execution, and its cycles
@@ -84,7 +75,7 @@ class Machine:
         # A joined product would depend on how many threads share it.
         self.how = how if how.exact else replace(how, threads=1)
         target = compiled.graph.target
-        self._registers = Registers(target.num_tiles, target.num_worker_contexts, behaviour, seed)
+        self._registers = Registers(target.num_tiles, target.num_worker_contexts, how.behaviour, how.seed)
         self._changing = any(group.at_once for groups in compiled.groups.values() for group in groups)
         self._behaviour = self._registers.behaviour.tobytes()  # by which steps are bound
         self._pool = ThreadPoolExecutor(self.how.threads) if self.how.threads > 1 else None
@@ -196,19 +187,13 @@ class Machine:
 
     def _leaf(self, number: int) -> Action:
         """Run a step and write its number down; the first time, check what it reads."""
-        action = self._actions[number]
+        action, recording = self._actions[number], self._recording
         note = self._write_down if self._cycles.get(number) else self.steps_run.append
-        defined = self._defined
-        checked: set[int] = set() if defined is None else defined.checked
-        recording = self._recording
+        if self._defined is not None:
+            action = self._defined.checking(number, action)
 
         def run() -> None:
-            if defined is None or number in checked:
-                action()
-            else:
-                defined.before(number)
-                action()
-                defined.after(number)
+            action()
             note(number)
 
         if recording is None:
@@ -217,24 +202,13 @@ class Machine:
 
     def _predicate(self, node: p.Node) -> Callable[[], int]:
         assert node.predicate is not None
-        value, defined = single(self.memory, node.predicate), self._defined
+        value = single(self.memory, node.predicate)
 
-        def met() -> int:
+        def read() -> int:
             self._meet()
             return value()
 
-        read = met if self._stamps else value
-        if defined is None:
-            return read
-        number = defined.add(node)
-
-        def checked_read() -> int:
-            if number not in defined.checked:
-                defined.before(number)
-                defined.after(number)
-            return read()
-
-        return checked_read
+        return read if self._defined is None else self._defined.checking(self._defined.add(node), read)
 
     # Steps
 
@@ -249,7 +223,7 @@ class Machine:
             case p.RemoteCopyStep():
                 return self.remote.bind(step)
             case p.PrintStep():
-                return lambda: self._print(step.title, self._numbers(step.tensor), step.fmt)
+                return lambda: self._print(step)
             case p.StampStep():
                 return lambda: self._stamp(step)
             case p.AbortStep():
@@ -278,49 +252,44 @@ class Machine:
 
     def _bound(self, step: p.ExecuteStep) -> tuple[Action, dict[int, tuple[Array, Array]]]:
         """(what runs a compute set as numbers behave now, the cycles of its vertices that depend on data)."""
-        layouts = self.compiled.graph.layouts
-        measured: dict[int, tuple[Array, Array]] = {}
-        name = self.compiled.graph.compute_sets[step.compute_set].name
+        name, out = self.compiled.graph.compute_sets[step.compute_set].name, step.out
         memory, xp = self.memory, self.memory.backend
+        measured: dict[int, tuple[Array, Array]] = {}
         calls: list[Call] = []
         fallback: list[Call] = calls if xp.on_host else []  # what cannot run on a GPU
         visitors: list[Group] = []
         answers: list[Any] = []
-        shuffled = [self._shuffled(group) for group in self.compiled.groups[step.compute_set]]
-        groups, orders = [group for group, _ in shuffled], [order for _, order in shuffled]
-        sites = [self._site(group, name) for group in groups]
-        across: set[FrozenTable] = set()  # tables whose vertices run as one
-        if not self.how.vertex_loop and step.out is None:
-            for table, members in groupby(range(len(groups)), key=lambda index: groups[index].table):
-                alike = list(members)
-                found = bind_across([groups[index] for index in alike], [sites[index] for index in alike])
-                if found is not None:
-                    across.add(table)
-                    calls.extend(found)
-        for index, (group, order, site) in enumerate(zip(groups, orders, sites, strict=True)):
-            if group.table in across:
+        shuffled = enumerate(map(self._shuffled, self.compiled.groups[step.compute_set]))
+        members = [(number, group, order, self._site(group, name)) for number, (group, order) in shuffled]
+        for _, found in groupby(members, key=lambda member: member[1].table):
+            alike = list(found)
+            across = None
+            if not self.how.vertex_loop and out is None:
+                across = bind_across([group for _, group, _, _ in alike], [site for _, _, _, site in alike])
+            if across is not None:
+                calls.extend(across)
                 continue
-            way = next(way for way in (REFEREE if self.how.vertex_loop else WAYS) if way.takes(group, site))
-            stays = way.stays(group, site)
-            ready = xp.array if stays else memory.host.backend.array
-            returned = None if step.out is None or group.at_once else ready(np.ones(len(group.rows), bool))
-            if returned is not None:
-                answers.append(returned)
-            cycles = np.zeros(len(group.rows), np.int64) if depends_on_data(group) else None
-            if cycles is not None:
-                measured[index] = cycles, order
-            if not stays:
-                visitors.append(group)
-            site = replace(site, memory=memory if stays else memory.host, returned=returned, cycles=cycles)
-            (calls if stays else fallback).extend(way.bind(group, site))
+            for number, group, order, site in alike:
+                way = next(way for way in (REFEREE if self.how.vertex_loop else WAYS) if way.takes(group))
+                stays = way.stays(group, site)
+                ready = xp.array if stays else memory.host.backend.array
+                returned = None if out is None or group.at_once else ready(np.ones(len(group.rows), bool))
+                if returned is not None:
+                    answers.append(returned)
+                cycles = np.zeros(len(group.rows), np.int64) if depends_on_data(group) else None
+                if cycles is not None:
+                    measured[number] = cycles, order
+                if not stays:
+                    visitors.append(group)
+                site = replace(site, memory=memory if stays else memory.host, returned=returned, cycles=cycles)
+                (calls if stays else fallback).extend(way.bind(group, site))
         if not xp.on_host:
-            calls = [*visit(memory, visitors, layouts, fallback), *calls]
-        roundings = [site.rounding for site in sites if site.rounding is not None]
+            calls = [*visit(memory, visitors, self.compiled.graph.layouts, fallback), *calls]
+        roundings = [site.rounding for *_, site in members if site.rounding is not None]
         if roundings:
             calls = [(self._draw, (roundings,)), *calls]
-        if any(group.at_once for group in groups):
+        if any(group.at_once for _, group, *_ in members):
             calls = [*calls, (self._behave, ())]
-        out = step.out
         if out is not None:
             calls = [*calls, (lambda: self.memory.write(out, xp.all_of(answers)), ())]
         return partial(run_all, [*calls, *((self._bind_copy(copy), ()) for copy in step.copies)]), measured
@@ -404,12 +373,10 @@ class Machine:
             cycles -= low + (high << 32)
         self.memory.write(step.tensor, np.array([cycles & 0xFFFFFFFF, cycles >> 32], np.uint32))
 
-    def _numbers(self, tensor: Tensor) -> Array:
-        values = self.memory.read(tensor)
-        return from_quarter(values, tensor.get_metadata()) if tensor.has_metadata() else values
-
-    def _print(self, title: str, values: Array, fmt: PrintTensorFmt) -> None:
-        print(f"{title}: {format_tensor(values, fmt)}", file=self.print_to or sys.stderr, flush=True)
+    def _print(self, step: p.PrintStep) -> None:
+        tensor, values = step.tensor, self.memory.read(step.tensor)
+        shown = from_quarter(values, tensor.get_metadata()) if tensor.has_metadata() else values
+        print(f"{step.title}: {format_tensor(shown, step.fmt)}", file=self.print_to or sys.stderr, flush=True)
 
 
 def format_tensor(values: Array, fmt: PrintTensorFmt) -> str:

@@ -16,19 +16,17 @@ import numpy as np
 from ipu_teach import program as p, schema as s
 from ipu_teach.archive import MOST_NODES
 from ipu_teach.compile.freeze import FrozenGraph
+from ipu_teach.cost.exchange import covered
 from ipu_teach.engine import written as w
 from ipu_teach.engine.options import parsed
 from ipu_teach.engine.saved_codelets import resolve
 from ipu_teach.errors import ExecutableLoadError, shown
+from ipu_teach.graph import Graph, ReplicatedStreamMode, Tensor, Vertex
 from ipu_teach.graph.compute_set import ComputeSet, table_of
-from ipu_teach.graph.graph import Graph
 from ipu_teach.graph.layouts import MOST_DIMENSIONS, Layout, ListLayout
 from ipu_teach.graph.mapping import Tiles
-from ipu_teach.graph.stream import ReplicatedStreamMode
 from ipu_teach.graph.table import MOST_CYCLES, VertexTable
-from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.variables import ALIGNMENT, MOST_BYTES
-from ipu_teach.graph.vertex import Vertex
 from ipu_teach.types import UNSIGNED_INT, Array, DType
 
 MOST_PIECES = 2**28  # elements of a view that are looked at one by one
@@ -104,20 +102,11 @@ class _Reader:
             size.fail(f"the size of its variables, {graph.memory_bytes:,} bytes")
         self._starts = np.array([v.start for v in graph.variables], np.int64)
         self._stops = np.array([v.stop for v in graph.variables], np.int64)
-        self._before = np.concatenate(([0], np.cumsum(self._stops - self._starts)))
-
-    def _covered(self, byte: Array) -> Array:
-        """How many bytes of variables lie below each address."""
-        index = np.searchsorted(self._starts, byte, "right") - 1
-        known = np.maximum(index, 0)
-        if not len(self._starts):
-            return np.zeros(len(byte), np.int64)
-        inside = np.minimum(byte, self._stops[known]) - self._starts[known]
-        return np.where(index < 0, 0, self._before[known] + inside)
 
     def _inside(self, start: Array, stop: Array) -> bool:
         """True if every byte from each `start` to its `stop` belongs to a variable."""
-        return bool(np.all(start >= 0) and np.all(self._covered(stop) - self._covered(start) == stop - start))
+        below = [covered(self._starts, self._stops, place) for place in (start, stop)]
+        return bool(np.all(start >= 0) and np.all(below[1] - below[0] == stop - start))
 
     def _layout(self, part: s.Part) -> Layout | ListLayout:
         graph = self.graph
@@ -138,7 +127,9 @@ class _Reader:
             if len(strides) != len(shape) or sum(n * abs(x) for n, x in zip(shape, strides, strict=True)) > MOST_BYTES:
                 part.fail("a layout")
             layout = graph.strided(shape, strides)
-            if not layout.contiguous and size > MOST_PIECES and _pieces(shape, strides) > MOST_PIECES:
+            # At most so many elements are touched: axes of stride 0 touch the same ones.
+            touched = prod(n for n, stride in zip(shape, strides, strict=True) if stride)
+            if not layout.contiguous and size > MOST_PIECES and touched > MOST_PIECES:
                 part.fail(f"a layout of at most {MOST_PIECES:,} pieces")
             return layout
         positions = self._numbers(part["at"], prod(shape)).reshape(shape)
@@ -151,9 +142,7 @@ class _Reader:
         if not isinstance(view["layout"], Layout):
             part.fail("a tensor")
         tensor = Tensor.of(self.graph, **view)
-        starts, lengths = tensor.layout.extent
-        begin = (tensor.offset + starts) * tensor.dtype.size
-        if not self._inside(begin, begin + lengths * tensor.dtype.size):
+        if not self._inside(*tensor.byte_extent()):
             part.fail("a view of the variables")
         return tensor
 
@@ -288,8 +277,3 @@ class _Reader:
         if (name, children) not in self._calls:  # those of one function are one program
             self._calls[name, children] = make(self.graph.add_function(below[0], name))
         return self._calls[name, children]
-
-
-def _pieces(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
-    """At most how many elements a strided view touches: axes of stride 0 touch the same ones."""
-    return prod(n for n, stride in zip(shape, strides, strict=True) if stride)

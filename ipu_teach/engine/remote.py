@@ -52,12 +52,15 @@ class RemoteRows:
 
 
 class StreamingMemory:
-    """All remote buffers of a loaded machine. Raises `GraphMemoryAllocationError` if this computer cannot hold them."""
+    """All remote buffers of a loaded machine, by their handles: `rows`.
+
+    Raises `GraphMemoryAllocationError` if this computer cannot hold them.
+    """
 
     def __init__(self, buffers: Mapping[str, RemoteBuffer], memory: Memory, strict: bool) -> None:
         self._memory = memory
         try:
-            self._rows = {handle: RemoteRows(buffer, memory, strict) for handle, buffer in buffers.items()}
+            self.rows = {handle: RemoteRows(buffer, memory, strict) for handle, buffer in buffers.items()}
         except MemoryError:
             total = sum(b.repeats * b.num_elements * b.dtype.size for b in buffers.values())
             raise GraphMemoryAllocationError(f"""The remote buffers take {total:,} bytes, which this computer does not have.
@@ -66,7 +69,7 @@ class StreamingMemory:
 
     def bind(self, step: RemoteCopyStep) -> Callable[[], None]:
         """The function that runs a copy: row numbers are read from the device each time."""
-        memory, rows, tensor = self._memory, self._rows[step.buffer.handle], step.tensor
+        memory, rows, tensor = self._memory, self.rows[step.buffer.handle], step.tensor
         chosen = self._chooser(step)
         if step.store:
             return lambda: rows.store(chosen(), memory.read(tensor))
@@ -96,17 +99,6 @@ class StreamingMemory:
             return rows
 
         return chosen
-
-    # The host's side
-
-    def host_store(self, buffer: RemoteBuffer, row: int, values: Array) -> None:
-        """The host writes a row."""
-        self._rows[buffer.handle].store([row], values)
-
-    def host_load(self, buffer: RemoteBuffer, row: int) -> Array:
-        """The host reads a row: shape (num_elements,)."""
-        found: Array = self._rows[buffer.handle].load(self._memory.host.backend.zeros((1,), int) + row, "The host")[0]
-        return found
 
 
 def host_values_of(values: Any, buffer: RemoteBuffer) -> Array:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from textwrap import dedent
 from types import FunctionType
 from typing import Any
@@ -178,18 +178,17 @@ def _encoded(value: Any) -> Any:
     return {"float": value.hex()} if isinstance(value, float) else value
 
 
+def _ufunc_named(text: str) -> np.ufunc | None:
+    found = getattr(np, text, None)
+    return found if isinstance(found, np.ufunc) else None
+
+
+_DECODED: dict[str, Callable[[str], Any]] = {"ufunc": _ufunc_named, "dtype": dtype_named, "float": float.fromhex}
+
+
 def _decoded(part: Part) -> Any:
     if not isinstance(part.value, dict):
         return part.value if not isinstance(part.value, list) else part.fail("a constant")
     kind, text = next(iter(part.value.items()), ("", ""))
-    found: Any = None
-    if kind == "ufunc" and isinstance(text, str):
-        found = getattr(np, text, None)
-        found = found if isinstance(found, np.ufunc) else None
-    elif kind == "dtype" and isinstance(text, str):
-        found = dtype_named(text)
-    elif kind == "float" and isinstance(text, str):
-        found = float.fromhex(text)
-    if found is None:
-        part.fail(f"a constant ({shown(kind)})")
-    return found
+    found = _DECODED[kind](text) if kind in _DECODED and isinstance(text, str) else None
+    return found if found is not None else part.fail(f"a constant ({shown(kind)})")

@@ -7,13 +7,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
+from itertools import count as counter
 from typing import Any
 
 import numpy as np
 
 from ipu_teach.errors import IPUTeachError, StreamConnectionError, TensorCreationError, counted, shown
-from ipu_teach.graph.graph import DataStream
-from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph import DataStream, Tensor
 from ipu_teach.report.host import TIMELINE
 from ipu_teach.report.host_trace import COPY, STREAMS, TO_DEVICE, TO_HOST
 from ipu_teach.types import Array, to_host_array
@@ -119,7 +119,7 @@ def feed(stream: DataStream, source: Any, wrap: bool = True) -> Feed:
         raise StreamConnectionError(error.tried, next_step=error.next_step) from None
     if isinstance(source, np.ndarray) and source.dtype == stream.dtype.numpy and source.flags.c_contiguous:
         values = source.reshape(-1)  # the caller's own memory: what changes there is what the next transfer sends
-    return _round(_rows(stream, values, wrap))
+    return _in_turn(stream, values, wrap)
 
 
 def drain(stream: DataStream, sink: Any, wrap: bool = True) -> Drain:
@@ -149,7 +149,7 @@ def drain(stream: DataStream, sink: Any, wrap: bool = True) -> Drain:
         raise StreamConnectionError(f"""The stream {stream.handle!r} was connected to an array that cannot be filled in place:
             it is {"read-only" if not sink.flags.writeable else "not contiguous"}.
             next:  connect a new array: np.empty({stream.num_elements}, np.{name}).""")
-    rows = _round(_rows(stream, sink.reshape(-1), wrap))
+    rows = _in_turn(stream, sink.reshape(-1), wrap)
 
     def fill(values: Array) -> None:
         rows()[...] = values.reshape(-1)
@@ -240,19 +240,6 @@ def _takes_array(function: Callable[..., Any]) -> bool:
     return sum(p.kind in plain and p.default is p.empty for p in parameters) == 1
 
 
-def _round(rows: Array) -> Feed:
-    """The rows of an array, one a call, over and over."""
-    position = -1
-
-    def following() -> Array:
-        nonlocal position
-        position = (position + 1) % len(rows)
-        row: Array = rows[position]
-        return row
-
-    return following
-
-
 _DRY = object()
 
 
@@ -285,11 +272,10 @@ def _sized(stream: DataStream, values: Any, origin: str) -> Array:
     return array.reshape(-1)
 
 
-def _rows(stream: DataStream, values: Array, wrap: bool) -> Array:
-    """An array as rows of one transfer each; without `wrap` there is one row, the first."""
+def _in_turn(stream: DataStream, values: Array, wrap: bool) -> Feed:
+    """The parts of an array of one transfer each, one a call, over and over; without `wrap` there is one, the first."""
     count = stream.num_elements
-    if not wrap and values.size >= count:
-        return values[:count].reshape(1, count)
+    values = values[:count] if not wrap else values
     if values.size == 0 or values.size % count:
         raise StreamConnectionError(
             f"The stream {stream.handle!r} moves {count:,} elements a transfer and was connected to an array "
@@ -298,7 +284,8 @@ def _rows(stream: DataStream, values: Array, wrap: bool) -> Array:
             if not wrap
             else f"connect {count:,} elements, or a multiple of that: each transfer is the next part.",
         )
-    return values.reshape(values.size // count, count)
+    rows, transfers = values.reshape(values.size // count, count), counter()
+    return lambda: rows[next(transfers) % len(rows)]
 
 
 def _no_place(stream: DataStream, given: object) -> StreamConnectionError:

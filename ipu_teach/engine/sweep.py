@@ -13,8 +13,8 @@ learner's own function builds the program for each.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from ipu_teach.device import Device, IPUModel
@@ -23,20 +23,21 @@ from ipu_teach.engine.executable import Executable
 from ipu_teach.errors import GraphMemoryAllocationError, InvalidOptionError, shown
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.report import Report
+from ipu_teach.report.html import tabled
 
 COLUMNS = ("tiles", "modelled cycles", "time", "compute", "exchange", "sync", "host", "fullest tile", "speed-up")
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Sweep:
     """What `sweep` found: `num_tiles` and `reports`, one for each, and a table of them.
 
     Where a program does not fit, its report is that of the compiled program, in which nothing has run, and `fits` says so.
     """
 
-    def __init__(self, num_tiles: tuple[int, ...], reports: tuple[Report, ...], fits: tuple[bool, ...]) -> None:
-        self.num_tiles = num_tiles
-        self.reports = reports
-        self.fits = fits
+    num_tiles: tuple[int, ...]
+    reports: tuple[Report, ...]
+    fits: tuple[bool, ...]
 
     def __len__(self) -> int:
         return len(self.reports)
@@ -72,19 +73,13 @@ class Sweep:
         )
 
     def __repr__(self) -> str:
-        table = [COLUMNS, *self.rows()]
-        widths = [max(len(row[i]) for row in table) for i in range(len(COLUMNS))]
-        lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
+        rows = [COLUMNS, *self.rows()]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
+        lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in COLUMNS)
-        body = "".join(
-            f'<tr><th scope="row">{html.escape(row[0])}</th>' + "".join(f"<td>{html.escape(c)}</td>" for c in row[1:]) + "</tr>"
-            for row in self.rows()
-        )
-        caption = "<caption>Modelled; compute, exchange and sync are averages over the tiles, in cycles</caption>"
-        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return tabled(COLUMNS, self.rows(), "Modelled; compute, exchange and sync are averages over the tiles, in cycles")
 
 
 def sweep(

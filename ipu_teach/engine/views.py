@@ -36,8 +36,7 @@ class Region:
         deltas = []
         distinct, self.which = np.unique(ids, return_inverse=True)
         for number in distinct:
-            layout = layouts[number]
-            delta, inner = (0, layout) if isinstance(layout, Layout) else layout.parts[part]
+            delta, inner = layouts[number].parts[part]
             deltas.append(delta)
             self.layouts.append(inner)
         self.starts: Array = table.offsets[name][group.rows] + np.array(deltas, np.int64)[self.which]
@@ -68,7 +67,7 @@ class Region:
 
     def index(self, rows: slice) -> Array:
         """Positions of the elements of some vertices: int64 (vertices, size)."""
-        relative = np.stack([layout.positions.reshape(-1) for layout in self.layouts])
+        relative = np.concatenate([layout.positions for layout in self.layouts], axis=None).reshape(len(self.layouts), -1)
         positions: Array = self.starts[rows][:, None] + relative[self.which[rows]]
         return positions
 

@@ -19,10 +19,8 @@ from ipu_teach.compile import Compiled, programs as c
 from ipu_teach.compile.freeze import FrozenGraph, FrozenTable
 from ipu_teach.engine.saved_codelets import DTYPES, described
 from ipu_teach.errors import ExecutableLoadError, NotOfferedError, did_you_mean
+from ipu_teach.graph import DataStream, RemoteBuffer, Tensor
 from ipu_teach.graph.layouts import MOST_DIMENSIONS, Layout
-from ipu_teach.graph.remote import RemoteBuffer
-from ipu_teach.graph.stream import DataStream
-from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.variables import ALIGNMENT, MOST_BYTES
 from ipu_teach.types import UNSIGNED_INT, Array, DType, dtype_named
 

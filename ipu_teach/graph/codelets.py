@@ -62,7 +62,7 @@ class Codelets:
     def add(self, *sources: object) -> None:
         """Add vertex classes, or all that a module or a Python file defines. Nothing is added if anything is wrong."""
         found: dict[str, type[Vertex]] = {}
-        for source in sources:
+        for source in [s for given in sources for s in (given if isinstance(given, (list, tuple)) else [given])]:
             for cls in _classes(source):
                 name = cls.__name__
                 if name in self.named or name in found:
@@ -137,6 +137,9 @@ def _classes(source: object) -> list[type[Vertex]]:
 def _load(path: Path) -> ModuleType:
     """Run a Python file as a module of its own."""
     advice = "give the path of a Python file, a module, or vertex classes."
+    if path.suffix in (".cpp", ".hpp", ".gp", ".s", ".S"):
+        advice = "write the codelet in Python, as a class that derives from Vertex: docs/coming-from-poplar.md shows one twice."
+        raise FileLoadError(f"{str(path)!r} is no Python file.", where="add_codelets()", next_step=advice)
     if not path.is_file():
         raise FileLoadError(f"There is no file {str(path)!r}.", where="add_codelets()", next_step=advice)
     if path.suffix != ".py":

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 import numpy as np
 
 from ipu_teach.errors import GraphObjectCreationError, shown
-from ipu_teach.graph.layouts import Layout
 from ipu_teach.graph.remote import RemoteBuffer
 from ipu_teach.graph.stream import DataStream
 from ipu_teach.graph.table import VertexTable
@@ -119,9 +118,9 @@ def _variables(graph: Graph, table: VertexTable, field: str, row: int) -> list[i
     if number < 0:
         return []
     layout, offset = graph.layouts[number], table.offsets[field][row]
-    parts = ((0, layout),) if isinstance(layout, Layout) else layout.parts
     dtype = table.edges[field].dtype
-    found = [_behind(graph, Tensor.of(graph.get_top_level_graph(), dtype, offset + delta, part)) for delta, part in parts]
+    top = graph.get_top_level_graph()
+    found = [_behind(graph, Tensor.of(top, dtype, offset + delta, part)) for delta, part in layout.parts]
     return sorted({variable for some in found for variable in some})
 
 

@@ -183,7 +183,7 @@ class Graph(WithoutSome):
         def allocate(dtype: type[DType], shape: Shape) -> Tensor:
             return self._new_variable(dtype, shape, label)
 
-        return make_clone(tensor, wanted, method, self._mapping.tile_map(self.memory_bytes), self._mapping, allocate)
+        return make_clone(tensor, wanted, method, self._mapping.tile_map(), self._mapping, allocate)
 
     def clone_n(
         self,
@@ -273,6 +273,18 @@ class Graph(WithoutSome):
     ) -> list[list[tuple[int, int]]]:
         """For each tile the (begin, end) intervals of `tensor`, in its own element order, that lie there.
 
+        Raises what `held_by_tile` does.
+        """
+        mapping: list[list[tuple[int, int]]] = [[] for _ in range(self._tiles.count)]
+        for tile, intervals in self.held_by_tile(tensor, require_complete, allow_external).items():
+            mapping[tile] = intervals
+        return mapping
+
+    def held_by_tile(
+        self, tensor: Tensor, require_complete: bool = True, allow_external: bool = False
+    ) -> dict[int, list[tuple[int, int]]]:
+        """What `get_tile_mapping` gives, by tile and in their order, of those that hold some of `tensor`.
+
         Raises `InvalidTileMappingError` if `require_complete` and some element lies on no tile, and, in a virtual graph, if
         some lies on a tile outside it and not `allow_external`.
         """
@@ -291,11 +303,11 @@ class Graph(WithoutSome):
             raise InvalidTileMappingError(f"""{int(count[tile == EXTERNAL].sum()):,} of the {tensor.num_elements:,} elements of
                 {self.describe(tensor)} are on tiles outside the virtual graph.
                 next:  ask the top-level graph: graph.get_top_level_graph(), or pass allow_external=True.""")
-        return intervals_by_tile(pieces, self._tiles.count)
+        return intervals_by_tile(*pieces)
 
     def tile_map(self) -> TileMap:
         """The mapping calls so far as one table, in this graph's tile numbers."""
-        return self._tiles.seen(self._mapping.tile_map(self.memory_bytes))
+        return self._tiles.seen(self._mapping.tile_map())
 
     def create_virtual_graph(self, *tiles: Any) -> Graph:
         """Some tiles of this graph as a graph of their own, in which they are numbered from 0.
@@ -506,12 +518,18 @@ class Graph(WithoutSome):
         made = make_remote_buffer(handle, dtype, num_elements, repeats)
         return register(self.remote_buffers, made, self.streams, self.host_accesses)
 
-    def create_host_write(self, handle: str, tensor: Tensor) -> None:
-        """Let the host write `tensor` under `handle`, by `Engine.write_tensor`."""
+    def create_host_write(self, handle: str, tensor: Tensor, rearrange_on_host: bool = False) -> None:
+        """Let the host write `tensor` under `handle`, by `Engine.write_tensor`.
+
+        `rearrange_on_host` changes nothing here: the host always sees the tensor in its own order.
+        """
         self._access(handle, tensor, write=True)
 
-    def create_host_read(self, handle: str, tensor: Tensor) -> None:
-        """Let the host read `tensor` under `handle`, by `Engine.read_tensor`."""
+    def create_host_read(self, handle: str, tensor: Tensor, rearrange_on_host: bool = False) -> None:
+        """Let the host read `tensor` under `handle`, by `Engine.read_tensor`.
+
+        `rearrange_on_host` changes nothing here: the host always sees the tensor in its own order.
+        """
         self._access(handle, tensor, write=False)
 
     def _access(self, handle: str, tensor: Tensor, write: bool) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ipu_teach.errors import PoplarIndexError, counted, shown
+from ipu_teach.errors import PoplarIndexError, PoplarTypeError, counted, shown
 from ipu_teach.graph.layouts import Form, is_whole
 
 if TYPE_CHECKING:
@@ -16,43 +16,55 @@ if TYPE_CHECKING:
 def cut(tensor: Tensor, key: Any) -> tuple[int, Form]:
     """The offset and the form of `tensor[key]`. Raises `PoplarIndexError`."""
     form, layout = tensor.form, tensor.layout
+    parts = key if type(key) is tuple else (key,)
     if layout.strides is None:
         return _cut_positions(tensor, key)
-    offset, axis = tensor.offset, 0
-    shape: list[int] = []
-    strides: list[int] = []
-    for part in key if type(key) is tuple else (key,):
-        if part is Ellipsis or axis >= len(layout.shape):
-            return _cut_rarely(tensor, key)
-        length, stride = layout.shape[axis], layout.strides[axis]
+    if len(parts) > len(layout.shape):
+        return _cut_rarely(tensor, key)
+    offset, kept = tensor.offset, list[Any]()  # None for a number, for a slice its length, or that and its step
+    for axis, (part, length, stride) in enumerate(zip(parts, layout.shape, layout.strides, strict=False)):
         if type(part) is int:
             if not -length <= part < length:
                 raise out_of_range(tensor, part, axis)
             offset += (part if part >= 0 else part + length) * stride
+            kept.append(None)
         elif type(part) is slice:
-            start, stop, step = slice_bounds(tensor, part, axis)
-            count = max(0, -((start - stop) // step)) if step > 0 else max(0, -((stop - start) // -step))
+            start, stop, step = 0 if part.start is None else part.start, length if part.stop is None else part.stop, 1
+            if part.step is not None or type(start) is not int or type(stop) is not int or not 0 <= start < stop <= length:
+                start, stop, step = slice_bounds(tensor, part, axis)
+            count = len(range(start, stop, step))
             offset += start * stride if count else 0
-            shape.append(count)
-            strides.append(stride * step)
+            kept.append(count if step == 1 else (count, step))
         else:
             return _cut_rarely(tensor, key)
-        axis += 1
-    graph = form.graph
-    found = graph.form(form.dtype, graph.strided((*shape, *layout.shape[axis:]), (*strides, *layout.strides[axis:])))
-    if axis == 1 and not strides:
+    found = form.cuts.get(tuple(kept))
+    return offset, found if found is not None else _form_of(tensor, parts, kept)
+
+
+def _form_of(tensor: Tensor, parts: tuple[Any, ...], kept: list[Any]) -> Form:
+    """The form of what numbers and slices leave of a tensor, which is written down where the next such key looks first."""
+    form, shape, strides = tensor.form, tensor.layout.shape, tensor.layout.strides or ()
+    left = [(*k, d) if type(k) is tuple else (k, 1, d) for k, d in zip(kept, strides, strict=False) if k is not None]
+    axis = len(kept)
+    layout = form.graph.strided(
+        (*(n for n, _, _ in left), *shape[axis:]), (*(step * d for _, step, d in left), *strides[axis:])
+    )
+    found = form.cuts[tuple(kept)] = form.graph.form(form.dtype, layout)
+    if kept == [None]:
         form.row = found
-    elif axis == 1 and strides[0] == layout.strides[0]:
-        form.rows[shape[0]] = found
-    elif axis == 2 and type(key[0]) is int:
-        tensor[key[0]][key[1]]  # the next such key finds the forms on the way
-    return offset, found
+    elif axis == 1 and type(kept[0]) is int:
+        form.rows[kept[0]] = found
+    elif axis == 2 and kept[0] is None:
+        tensor[parts[0]][parts[1]]  # the next such key finds the forms on the way
+    return found
 
 
 def _cut_rarely(tensor: Tensor, key: Any) -> tuple[int, Form]:
-    """Rare keys (`...`, numpy integers), as plain integers and slices."""
+    """Rare keys: numpy integers and `...` as plain integers and slices, arrays by what they pick."""
     parts = key if isinstance(key, tuple) else (key,)
     check_key(tensor, parts, key)
+    if any(isinstance(p, (list, np.ndarray)) for p in parts):
+        return _cut_positions(tensor, key)
     count = sum(p is not Ellipsis for p in parts)
     at = next((i for i, p in enumerate(parts) if p is Ellipsis), len(parts))
     full = parts[:at] + (slice(None),) * (tensor.rank - count) + parts[at + 1 :]
@@ -60,29 +72,51 @@ def _cut_rarely(tensor: Tensor, key: Any) -> tuple[int, Form]:
 
 
 def _cut_positions(tensor: Tensor, key: Any) -> tuple[int, Form]:
-    parts = key if isinstance(key, tuple) else (key,)
-    check_key(tensor, parts, key)
-    axis = 0
+    """What a key picks of a list of positions, as numpy picks it."""
+    given, layout, axis = key if isinstance(key, tuple) else (key,), tensor.layout, 0
+    check_key(tensor, given, key)
+    parts = tuple(np.asarray(p, None if np.size(p) else int) if isinstance(p, (list, np.ndarray)) else p for p in given)
     for part in parts:
-        if part is Ellipsis:
-            axis += tensor.rank - len(parts)
-        elif isinstance(part, slice):
+        if isinstance(part, slice):
             slice_bounds(tensor, part, axis)
-        elif not -tensor.shape[axis] <= part < tensor.shape[axis]:
-            raise out_of_range(tensor, part, axis)
-        axis += 1
-    found = tensor.graph.listed(tensor.dtype, tensor.offset + np.asarray(tensor.layout.positions[key]))
+        elif part is not Ellipsis and (not isinstance(part, np.ndarray) or part.dtype != bool):
+            length, number = tensor.shape[axis], np.asarray(part)
+            outside = number[(number < -length) | (number >= length)]
+            if outside.size:
+                raise out_of_range(tensor, int(outside.flat[0]), axis)
+        axis += _axes(part) if part is not Ellipsis else tensor.rank - sum(map(_axes, parts))
+    try:
+        if tensor.rank == len(parts) == 1 and layout.strides and parts[0].dtype != bool:  # a few of what may be very many
+            places = parts[0] % layout.size * layout.strides[0]
+        else:
+            places = np.asarray(layout.positions[parts])
+    except IndexError:
+        raise PoplarIndexError(f"""The index {shown(key)} does not fit a tensor of shape {tensor.shape}.
+            where: {tensor!r}
+            next:  as in numpy, arrays of numbers have shapes that broadcast, one of bools the dimension's length.""") from None
+    found = tensor.graph.listed(tensor.dtype, tensor.offset + places)
     return found.offset, found.form
+
+
+def _axes(part: Any) -> int:
+    """How many dimensions a part of a key stands for; -1 for what is no index."""
+    if not isinstance(part, (list, np.ndarray)):
+        return 0 if part is Ellipsis else 1 if is_whole(part) or isinstance(part, slice) else -1
+    try:
+        array = np.asarray(part)
+    except (ValueError, OverflowError, PoplarTypeError):
+        return -1
+    return array.ndim if array.dtype.kind == "b" else 1 if array.dtype.kind in "iu" or not array.size else -1
 
 
 def check_key(tensor: Tensor, parts: tuple[Any, ...], key: Any) -> None:
     """Refuse what is no index, and more indices than there are dimensions."""
-    if not all(is_whole(p) or isinstance(p, slice) or p is Ellipsis for p in parts):
+    axes = [_axes(part) for part in parts]
+    if -1 in axes:
         raise PoplarIndexError(f"""A tensor cannot be indexed with {shown(key)}.
             where: {tensor!r}
-            next:  use integers, slices and `...`; which elements are meant must be known when the graph is built.""")
-    count = sum(p is not Ellipsis for p in parts)
-    if count > tensor.rank or len(parts) - count > 1:
+            next:  use integers, slices, `...` or arrays of integers or bools, all known when the graph is built.""")
+    if sum(axes) > tensor.rank or sum(part is Ellipsis for part in parts) > 1:
         raise PoplarIndexError(
             f"The index {shown(key)} does not fit a tensor of shape {tensor.shape}.",
             where=repr(tensor),

@@ -36,6 +36,11 @@ class Layout:
         self._positions = positions
         self.size = prod(shape)
 
+    @property
+    def parts(self) -> tuple[tuple[int, Layout], ...]:
+        """Itself at offset 0, as if it were a list of one."""
+        return ((0, self),)
+
     @cached_property
     def contiguous(self) -> bool:
         """True if the elements lie side by side in the order of the view."""
@@ -157,10 +162,11 @@ class Form:
     """A layout of elements of one dtype in one graph: all of a tensor but where it begins. Interned, as layouts are.
 
     What is cut out of a tensor has a form that only depends on the tensor's own: `row` is that of one row, `rows[n]` that of
-    n rows, `stride` elements apart. They are written down when they are first met.
+    n rows, `stride` elements apart, `cuts[…]` that of what numbers and slices leave, `flat` that of
+    all elements in one dimension. They are written down when they are first met.
     """
 
-    __slots__ = ("graph", "dtype", "layout", "length", "stride", "row", "rows")
+    __slots__ = ("graph", "dtype", "layout", "length", "stride", "row", "rows", "cuts", "flat")
 
     def __init__(self, graph: Graph, dtype: type[DType], layout: Layout) -> None:
         self.graph = graph
@@ -170,6 +176,8 @@ class Form:
         self.stride = layout.strides[0] if layout.strides else 0
         self.row: Form | None = None
         self.rows: dict[int, Form] = {}
+        self.cuts: dict[tuple[Any, ...], Form] = {}
+        self.flat: Form | None = None
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import numpy as np
 
 from ipu_teach.errors import InvalidTileMappingError, counted, shown
 from ipu_teach.graph.layouts import as_shape, is_whole
-from ipu_teach.graph.tile_map import UNMAPPED, TileMap, paint
+from ipu_teach.graph.tile_map import UNMAPPED, TileMap, order_of, over, paint
 from ipu_teach.types import Array, DType
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class MappingLog:
 
     def __init__(self) -> None:
         self.rows = array("q")
-        self._tile_map: tuple[tuple[int, int], TileMap] | None = None
+        self._painted, self._tile_map = 0, TileMap(np.zeros(1, np.int64), np.full(1, UNMAPPED, np.int32))
 
     def add(self, tensor: Tensor, tile: int) -> None:
         """Put all elements of `tensor` on `tile`."""
@@ -146,12 +146,12 @@ class MappingLog:
         """Many rows at once, as columns."""
         self.rows.frombytes(np.stack((start, stop, tile), axis=1).astype(np.int64).tobytes())
 
-    def tile_map(self, memory_bytes: int) -> TileMap:
-        """The calls so far as one table; made anew only when there are new ones."""
-        state = (len(self.rows), memory_bytes)
-        if self._tile_map is None or self._tile_map[0] != state:
-            self._tile_map = (state, paint(np.array(self.rows, np.int64).reshape(-1, 3), memory_bytes))
-        return self._tile_map[1]
+    def tile_map(self) -> TileMap:
+        """The calls so far as one table. The new ones are painted over what the others left."""
+        if self._painted < len(self.rows):
+            new = np.array(self.rows[self._painted :], np.int64).reshape(-1, 3)
+            self._painted, self._tile_map = len(self.rows), over(self._tile_map, paint(new, np.iinfo(np.int64).max))
+        return self._tile_map
 
 
 def pieces_by_tile(tensor: Tensor, tile_map: TileMap) -> tuple[Array, Array, Array]:
@@ -164,36 +164,32 @@ def pieces_by_tile(tensor: Tensor, tile_map: TileMap) -> tuple[Array, Array, Arr
     return first[run] + (low - begin[run]) // size, (high - low) // size, tile
 
 
-def intervals_by_tile(pieces: tuple[Array, Array, Array], num_tiles: int) -> list[Intervals]:
-    """For each tile the (begin, end) intervals of a tensor that lie there; pieces on no tile, or on others, are left out."""
-    mapping: list[Intervals] = [[] for _ in range(num_tiles)]
-    for a, n, t in zip(*(column.tolist() for column in pieces), strict=True):
-        if t < 0:
-            continue
-        intervals = mapping[t]
-        if intervals and intervals[-1][1] == a:
-            intervals[-1] = (intervals[-1][0], a + n)
-        else:
-            intervals.append((a, a + n))
-    return mapping
+def intervals_by_tile(begin: Array, count: Array, tile: Array) -> dict[int, Intervals]:
+    """By tile, ascending, the (begin, end) intervals of a tensor that lie there, without pieces on no tile, or on others."""
+    if len(tile) == 1 and tile[0] >= 0:  # as small tensors are, of which there are many
+        return {int(tile[0]): [(int(begin[0]), int(begin[0] + count[0]))]}
+    held = np.flatnonzero(tile >= 0)
+    held = held[order_of(tile[held])]
+    begin, end, tile = begin[held], begin[held] + count[held], tile[held]
+    first = np.append(True, (tile[1:] != tile[:-1]) | (begin[1:] != end[:-1]))[: len(tile)]
+    last = np.append(first[1:], True)[: len(tile)]
+    intervals, tile = list(zip(begin[first].tolist(), end[last].tolist(), strict=True)), tile[first]
+    cuts = np.flatnonzero(np.append(True, tile[1:] != tile[:-1])[: len(tile)])
+    bounds = [*cuts.tolist(), len(tile)]
+    return {t: intervals[a:b] for t, a, b in zip(tile[cuts].tolist(), bounds, bounds[1:], strict=False)}
 
 
 def linear_mapping(count: int, num_tiles: int, grain: int, least: int) -> list[Intervals]:
-    """For each tile the interval of `count` elements that it gets, in order.
+    """For each tile, up to the last that gets any, the interval of `count` elements that it gets, in order.
 
     They are dealt out in grains of `grain` elements, as evenly as that allows, to as few tiles as do when a tile may hold
     `least` elements, or an even share of all tiles if that is more.
     """
-    mapping: list[Intervals] = [[] for _ in range(num_tiles)]
-    if count == 0:
-        return mapping
     grains = -(-count // grain)
     most = max(-(-grains // num_tiles), -(-least // grain), 1)
     used = -(-grains // most)
-    for tile in range(used):
-        begin, end = tile * grains // used * grain, min((tile + 1) * grains // used * grain, count)
-        mapping[tile].append((begin, end))
-    return mapping
+    cuts = [min(tile * grains // used * grain, count) for tile in range(used)] + [count]
+    return [[interval] for interval in zip(cuts, cuts[1:], strict=False)]
 
 
 def least_elements(dtype: type[DType]) -> int:

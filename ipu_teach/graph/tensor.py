@@ -263,6 +263,11 @@ class Tensor(WithoutSome, WithoutValue):
 
     def flatten(self, dim_begin: int = 0, dim_end: int | None = None) -> Tensor:
         """All dimensions, or those from `dim_begin` up to `dim_end`, made into one."""
+        form = self.form
+        if dim_end is None and type(dim_begin) is int and dim_begin == 0:
+            if form.flat is None:
+                form.flat = self.reshape(self.num_elements).form
+            return Tensor(self.offset, form.flat)
         end = self.rank if dim_end is None else dim_end
         self._check_dims("flatten", dim_begin, end)
         return self.reshape((*self.shape[:dim_begin], prod(self.shape[dim_begin:end]), *self.shape[end:]))

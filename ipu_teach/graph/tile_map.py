@@ -70,6 +70,22 @@ def paint(log: Array, memory_bytes: int) -> TileMap:
     return TileMap(edges[change], tiles[change].astype(np.int32))
 
 
+def over(below: TileMap, top: TileMap) -> TileMap:
+    """`top` painted over `below`, which shows where `top` has no tile. Only the stretch that `top` covers is looked at."""
+    first = top.start[np.flatnonzero(top.tile != UNMAPPED)[:1]]
+    if not len(first):
+        return below
+    i = int(np.searchsorted(below.start, first[0], "right")) - 1
+    j = int(np.searchsorted(below.start, top.start[-1], "right"))
+    # The counts make numpy sort, which is quicker than its hash table.
+    cuts = np.unique(np.concatenate((below.start[i:j], top.start[top.start >= first[0]])), return_counts=True)[0]
+    tile = top.at(cuts)
+    tile = np.where(tile == UNMAPPED, below.at(cuts), tile)
+    change = np.diff(tile, prepend=below.tile[i - 1] if i else tile[0] + 1) != 0
+    start, tiles = (below.start[:i], cuts[change], below.start[j:]), (below.tile[:i], tile[change], below.tile[j:])
+    return TileMap(np.concatenate(start), np.concatenate(tiles).astype(np.int32))
+
+
 def _overlapping(log: Array) -> bool:
     order = np.argsort(log[:, 0], kind="stable")
     return bool(np.any(log[order[1:], 0] < np.maximum.accumulate(log[order[:-1], 1])))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from array import array
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import prod
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -61,7 +63,7 @@ class Variables:
         self.all: list[Variable] = []
         self.initial_values: list[tuple[Tensor, Array]] = []
         self.memory_bytes = 0
-        self._starts: list[int] = []
+        self._starts = array("q")
         self._constants: list[Variable] = []
         self._map = TileMap(np.zeros(0, np.int64), np.zeros(0, np.int32))
 
@@ -107,8 +109,12 @@ class Variables:
         """The constants of which `tensor` holds some element."""
         if not tensor.num_elements or not self._constants:
             return []
-        start, stop = tensor.byte_extent()
-        return [v for v in self._constants if np.any((start < v.stop) & (stop > v.start))]
+        low, high = tensor.layout.bounds
+        first = bisect_right(self._constants, (tensor.offset + low) * tensor.dtype.size, key=attrgetter("stop"))
+        end = bisect_left(self._constants, (tensor.offset + high + 1) * tensor.dtype.size, key=attrgetter("start"))
+        near = self._constants[first:end]
+        start, stop = tensor.byte_extent() if near else (low, high)
+        return [v for v in near if np.any((start < v.stop) & (stop > v.start))]
 
     def refuse_constant(self, tensor: Tensor, call: str) -> None:
         """Nobody may write to a constant once it is made."""

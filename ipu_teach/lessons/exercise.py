@@ -135,9 +135,10 @@ class Lesson:
 @cache
 def catalogue() -> tuple[Lesson, ...]:
     """Every lesson that has exercises, in order."""
-    from ipu_teach.lessons import lesson00, lesson01, lesson02, lesson04, lesson07
+    from ipu_teach.lessons import lesson00, lesson01, lesson02, lesson03, lesson04, lesson05, lesson06, lesson07
 
-    return (lesson00.LESSON, lesson01.LESSON, lesson02.LESSON, lesson04.LESSON, lesson07.LESSON)
+    written = (lesson00, lesson01, lesson02, lesson03, lesson04, lesson05, lesson06, lesson07)
+    return tuple(module.LESSON for module in written)
 
 
 def asked_again_in(lesson: Lesson) -> tuple[Later, ...]:

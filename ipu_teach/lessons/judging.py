@@ -321,6 +321,15 @@ def call(answer: Callable[..., Any], *arguments: Any) -> Any:
     return result
 
 
+def call_made(answer: Callable[..., Any], tried: str, *arguments: Any) -> Any:
+    """What the answer makes of a graph, a report or the like: nothing that is copied for it, as `call` copies its arguments."""
+    with answering(tried):
+        made = answer(*arguments)
+    if made is ...:
+        raise NotAttempted
+    return made
+
+
 def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> str:
     """Where `got` is not `expected`, in words; nothing if it is. Floats may differ by `tolerance` of the largest of them."""
     if isinstance(expected, (list, tuple, np.ndarray)):
@@ -370,6 +379,7 @@ def plain(value: object) -> int | float | Fraction | None:
 
 def precisely(mine: Any, right: Any) -> str:
     """A wrong number with as many digits as it takes to see that it is wrong."""
+    mine = mine.item() if isinstance(mine, np.generic) else mine  # numpy would round 1e300 to its dtype
     text = quoted(float(mine) if isinstance(mine, Fraction) else mine)
     return repr(float(mine)) if text == quoted(right) and abs(mine) < 1e300 else text
 

@@ -28,7 +28,7 @@ from ipu_teach.lessons.judging import (
     said_by,
 )
 from ipu_teach.lessons.panel import Bars, number
-from ipu_teach.lessons.programs import TILES, all_of, graph_of, loaded, program_of
+from ipu_teach.lessons.programs import TILES, all_of, graph_of, loaded, program_of, tiles_of
 from ipu_teach.program import Copy, Program, Repeat, RepeatWhileFalse, RepeatWhileTrue, Sequence
 
 MOST_ROUNDS = 1000  # of a loop whose end the device decides: then the check calls it endless
@@ -272,18 +272,9 @@ def _no_exchange(answer: Callable[..., Any]) -> Passed:
     return Passed("5 matrices whose rows lie on tiles drawn at random", Bars(0, 0, least.unit), reports, bound=least)
 
 
-def _tiles_of(graph: Graph, tensor: Tensor) -> Any:
-    """The tile of each element, in the tensor's shape."""
-    tiles = np.zeros(tensor.num_elements, int)
-    for tile, pieces in enumerate(graph.get_tile_mapping(tensor)):
-        for begin, end in pieces:
-            tiles[begin:end] = tile
-    return tiles.reshape(tensor.shape)
-
-
 def _why_crossing(graph: Graph, a: Tensor, b: Tensor) -> tuple[str, str, str]:
     """What crosses, why, and what to do."""
-    there, here = _tiles_of(graph, a), _tiles_of(graph, b)
+    there, here = tiles_of(graph, a), tiles_of(graph, b)
     i, j = (int(n) for n in np.argwhere(there != here.T)[0])
     came = f"{int((there != here.T).sum())} of {a.num_elements} elements cross, the first of them a[{i}, {j}]: it lies on tile \
 {there[i, j]}, and b[{j}, {i}] on tile {here[j, i]}"

@@ -42,10 +42,13 @@ Mistake = tuple[Callable[[Any], Any], str, str]
 accumulate = np.maximum.accumulate
 
 
+BY_HAND = "follow the first few numbers by hand."
+
+
 def _known(mistakes: Iterable[Mistake], given: Any, came: Any) -> tuple[str, str]:
     """Why `came` is wrong and what to do, if it is what a known mistake makes of `given`."""
     found = ((why, advice) for like, why, advice in mistakes if np.array_equal(like(given), came, equal_nan=True))
-    return next(found, ("", "follow the first few numbers by hand."))
+    return next(found, ("", BY_HAND))
 
 
 def _drawn(draw: np.random.Generator, *shape: int) -> Any:
@@ -202,7 +205,7 @@ def _prefix_max(answer: Any) -> Passed:
         if np.array_equal(came, right):
             continue
         run = int(np.argmax((came != right).any(axis=1)))
-        _, where = _where(came[run], right[run])
+        place, where = _where(came[run], right[run])
         why, advice = _known((*PREFIX_MISTAKES, *_beginning(float(came[0, 0]))), rows, came)
         if not why and run == 0 and np.array_equal(came[0][:-1], right[0][:-1]):
             why, advice = "the last place is wrong, and only that one.", "where does the loop end? range(n) ends at n - 1."
@@ -210,6 +213,9 @@ def _prefix_max(answer: Any) -> Passed:
             why, advice = "nothing was stored in out.", "write self.out[i] = … in the loop."
         elif not why and not special.startswith("of "):
             why = f"the other rows are right. What is special here: {special}."
+        if advice == BY_HAND and run == 0 and not np.isnan(came[0][place]):  # a later row depends on those before
+            given = f'("out", {place}), x={rows[0].tolist()}, out={len(rows[0])}'
+            advice = f"show.turns({codelet.__name__}, {given}) opens the turn that wrote it."
         raise NotYet(tried, f"in run {run + 1}, {where}", quoted(right[run]), why, advice)
     return Passed(f"{len(cases)} times three rows of numbers, an engine run for each row")
 

@@ -19,6 +19,7 @@ from ipu_teach.lessons.judging import (
     Passed,
     answering,
     call,
+    call_made,
     difference,
     name_of,
     plain,
@@ -721,15 +722,6 @@ def _read_ahead(answer: Callable[..., Any]) -> Passed:
         why = "there is room for enough of them, and yet the reader was asked for batches that it did not have."
         advice = "prefetch asks reader.ready(), and takes what is there."
     raise NotYet(was, f"the device waits {100 * worst[0]:.0f} % of the time", "", why, advice, bars)
-
-
-def call_made(answer: Callable[..., Any], tried: str, *arguments: Any) -> Any:
-    """What an answer makes of a graph, which cannot be copied as other arguments are."""
-    with answering(tried):
-        made = answer(*arguments)
-    if made is ...:
-        raise NotAttempted
-    return made
 
 
 def _pair(tried: str, made: Any, graph: Graph, size: int) -> tuple[DataStream, StreamCallback]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ipu_teach import Engine, Graph, IPUModel
+import numpy as np
+
+from ipu_teach import Engine, Graph, IPUModel, Tensor
 from ipu_teach.lessons.judging import NotAttempted, NotYet, answering, returned
 from ipu_teach.program import Program
 
@@ -15,6 +17,15 @@ TILES = 13
 def graph_of(tiles: int = TILES) -> Graph:
     """An empty graph for a machine of so many tiles."""
     return Graph(IPUModel("ipu2", tiles_per_ipu=tiles).create_device())
+
+
+def tiles_of(graph: Graph, tensor: Tensor) -> Any:
+    """The tile of each element, in the tensor's shape."""
+    tiles = np.zeros(tensor.num_elements, int)
+    for tile, pieces in enumerate(graph.get_tile_mapping(tensor)):
+        for begin, end in pieces:
+            tiles[begin:end] = tile
+    return tiles.reshape(tensor.shape)
 
 
 def loaded(graph: Graph, program: Any, tried: str) -> Engine:

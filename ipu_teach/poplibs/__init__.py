@@ -9,5 +9,9 @@ makes and maps its own temporaries, and returns the output tensor. Wrong argumen
 """
 
 from ipu_teach.poplibs import poplin, popnn, popops, poprand, poputil, unit_scaling
+from ipu_teach.poplibs.face import answer as _answer
+
+for _library in (poplin, popnn, popops, poprand, poputil, unit_scaling):
+    _answer(_library)
 
 __all__ = ["poplin", "popnn", "popops", "poprand", "poputil", "unit_scaling"]

@@ -26,6 +26,7 @@ from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.mapping import pieces_by_tile
 from ipu_teach.graph.tensor import as_shape
 from ipu_teach.graph.tile_map import UNMAPPED
+from ipu_teach.poplibs.orders import in_order
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import BOOL, DType, to_host_array
@@ -82,12 +83,17 @@ def library(function: Callable[P, R]) -> Callable[P, R]:
         # Not Signature.bind: it takes several times as long as all checks of an operation on a few elements.
         given = {**defaults, **dict(zip(places, args, strict=False)), **kwargs}
         twice = kwargs and not kwargs.keys().isdisjoint(places[: len(args)])
-        if twice or len(args) > len(places) or given.keys() != names:
-            return function(*args, **kwargs)  # Python says what does not fit
-        before = _calling.set(type(given["self"]).__name__ if of_class else name)
+        before = _calling.set(type(args[0]).__name__ if of_class else name)
         try:
+            if twice or len(args) > len(places) or given.keys() != names:
+                return function(*args, **kwargs)  # Python says what does not fit
             _check(given, *wants())
             return body(**given)
+        except (PoplibsError, TypeError) as error:
+            line = in_order(name, signature, get_type_hints(function, include_extras=True), args)
+            if of_class or not line:
+                raise
+            raise refused("was given its arguments in another order.", str(error).splitlines()[0], f"write {line}.") from None
         finally:
             _calling.reset(before)
 

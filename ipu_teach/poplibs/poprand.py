@@ -36,7 +36,7 @@ from ipu_teach.poplibs.library import (
     refused,
 )
 from ipu_teach.poplibs.popops import expr
-from ipu_teach.poplibs.poputil import like, take, tile_pieces
+from ipu_teach.poplibs.poputil import like, take_each, tile_pieces
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT, Array, DType, as_dtype, generator
@@ -424,7 +424,7 @@ def _drawn(
     flat = {field: tensor.flatten() for field, tensor in ({"out": out} | (operands or {})).items()}
     compute_set, codelet = graph.add_compute_set(name), _codelet(base, dtype, **(constants or {}))
     for tile, pieces in tile_pieces(graph, reference):
-        edges = {field: take(tensor, pieces) for field, tensor in flat.items()}
+        edges = dict(zip(flat, take_each(flat.values(), pieces), strict=True))
         vertex = graph.add_vertex(compute_set, codelet, edges, seed=seed, modifier=int(modifier), tile=tile, **state)
         graph.set_tile_mapping(vertex, tile)
     prog.add(Execute(compute_set))

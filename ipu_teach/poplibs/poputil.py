@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import overload
 
@@ -45,9 +45,15 @@ def calc_linear_tile_mapping(
     evenly as that allows, to as few tiles as do when a tile may hold `min_elements_per_tile` (default: 128 bytes), or an
     even share of all tiles if that is more.
     """
-    dtype = as_dtype(dtype, "calc_linear_tile_mapping()")
-    count = prod(check_shape(shape))
-    target = graph.target
+    mapping = _linear_mapping(graph, check_shape(shape), dtype, min_elements_per_tile, grain_size)
+    return mapping + [[] for _ in range(graph.target.num_tiles - len(mapping))]
+
+
+def _linear_mapping(
+    graph: Graph, shape: Shape, dtype: type[DType], min_elements_per_tile: int | None, grain_size: int | None
+) -> Mapping:
+    """The same up to the last tile that gets any."""
+    dtype, count, target = as_dtype(dtype, "calc_linear_tile_mapping()"), prod(shape), graph.target
     grain = target.get_vector_width(dtype) if grain_size is None else grain_size
     least = least_elements(dtype) if min_elements_per_tile is None else min_elements_per_tile
     if not is_count(grain, 1) or not is_count(least, 0):
@@ -62,8 +68,7 @@ def map_tensor_linearly(
     graph: Graph, tensor: Loose, min_elements_per_tile: int | None = None, grain_size: int | None = None
 ) -> None:
     """Spread a tensor over the tiles in element order; see `calc_linear_tile_mapping`."""
-    mapping = calc_linear_tile_mapping(graph, tensor.shape, tensor.dtype, min_elements_per_tile, grain_size)
-    graph.set_tile_mapping(tensor, mapping)
+    graph.set_tile_mapping(tensor, _linear_mapping(graph, tensor.shape, tensor.dtype, min_elements_per_tile, grain_size))
 
 
 def balanced_partition(count: int, parts: int) -> list[tuple[int, int]]:
@@ -264,12 +269,30 @@ def like(graph: Graph, tensor: Tensor, name: str, dtype: type[DType] | None = No
 
 def tile_pieces(graph: Graph, tensor: Tensor) -> list[tuple[int, list[tuple[int, int]]]]:
     """(tile, its intervals of the flattened tensor) for every tile that holds some of it."""
-    return [(tile, pieces) for tile, pieces in enumerate(graph.get_tile_mapping(tensor)) if pieces]
+    return list(graph.held_by_tile(tensor).items())
 
 
 def take(flat: Tensor, pieces: Sequence[tuple[int, int]]) -> Tensor:
     """The elements of some intervals of a one-dimensional tensor, side by side in one view."""
-    return concat([flat.slice(begin, end) for begin, end in pieces])
+    return take_each([flat], pieces)[0]
+
+
+def take_each(flats: Iterable[Tensor], pieces: Sequence[tuple[int, int]]) -> list[Tensor]:
+    """`take` of several tensors. How the elements lie is written down for all tiles whose intervals lie alike."""
+    first = pieces[0][0]
+    if len(pieces) == 1:
+        return [flat[first : pieces[0][1]] for flat in flats]
+    pattern = tuple([(begin - first, end - first) for begin, end in pieces])
+    found = []
+    for flat in flats:
+        form = flat.form
+        if pattern in form.cuts:
+            found.append(Tensor(flat.offset + first * form.stride, form.cuts[pattern]))
+            continue
+        found.append(flat[np.concatenate([np.arange(*piece) for piece in pieces])])
+        if form.layout.strides is not None:
+            form.cuts[pattern] = found[-1].form
+    return found
 
 
 def template_vertex(name: str, *dtypes: type[DType]) -> str:

@@ -50,7 +50,7 @@ def _summary(report: Report) -> str:
     from ipu_teach.report.summary import summary_text  # which prints reports, and so comes after them
 
     text = summary_text(report, ["Target", "Graph", "Execution", "Cycles by vertex type"])
-    shares = _table(
+    shares = tabled(
         ("of the average tile's time", "share"),
         [(name, _bar(share, 1)) for name, share in report.proportions.items()],
         "Modelled",
@@ -61,7 +61,7 @@ def _summary(report: Report) -> str:
 def _insights(report: Report) -> str:
     found = report.insights()
     rows = [(i.kind, i.text, " ".join(filter(None, (i.advice, f"See {i.lesson}." if i.lesson else "")))) for i in found]
-    return _section(f"Insights: {len(found)}", _table(("about", "what stands out", "what to try"), rows, "Modelled"))
+    return _section(f"Insights: {len(found)}", tabled(("about", "what stands out", "what to try"), rows, "Modelled"))
 
 
 def _memory(report: Report) -> str:
@@ -74,8 +74,8 @@ def _memory(report: Report) -> str:
     regions = ", ".join(f"{name.lower()} {size:,}" for name, size in memory.by_region().items())
     return _section(
         f"Memory: {whole:,} bytes",
-        _table(("category", "bytes", "share"), categories, "Bytes of all tiles, each at its fullest moment")
-        + _table(("tile", "bytes", "of its memory"), tiles, "The fullest tiles")
+        tabled(("category", "bytes", "share"), categories, "Bytes of all tiles, each at its fullest moment")
+        + tabled(("tile", "bytes", "of its memory"), tiles, "The fullest tiles")
         + f"<p>Bytes by region, gaps included: {regions}.</p>",
     )
 
@@ -86,7 +86,7 @@ def _liveness(report: Report) -> str:
     rows = [(f"{s.number}: {s.name or s.type}", f"{s.bytes:,}", _bar(s.bytes, most), ", ".join(list(s.variables)[:4]))
             for s in curve[:MOST_ROWS]]  # fmt: skip
     always = int(report.memory.always_live_bytes_per_tile.sum())
-    body = _table(("place", "bytes", "of the most", "largest variables"), rows, "What comes and goes, all tiles together")
+    body = tabled(("place", "bytes", "of the most", "largest variables"), rows, "What comes and goes, all tiles together")
     return _section(f"Liveness: {always:,} bytes always, at most {most:,} more", body + _more(len(curve)))
 
 
@@ -98,7 +98,7 @@ def _variables(report: Report) -> str:
     ]  # fmt: skip
     heads = ("variable", "dtype", "shape", "bytes", "tiles", "live at places", "made in")
     count = len(report.variables)
-    return _section(f"Variables: {count:,}", _table(heads, rows, "The largest variables") + _more(count))
+    return _section(f"Variables: {count:,}", tabled(heads, rows, "The largest variables") + _more(count))
 
 
 def _programs(report: Report) -> str:
@@ -128,7 +128,7 @@ def _operations(report: Report) -> str:
         for o in found.largest("cycles", MOST_ROWS)
     ]  # fmt: skip
     heads = ("operation", "steps", "modelled cycles", "of the longest", "bytes received", "FLOPs", "code bytes")
-    return _section(f"Operations: {len(found):,}", _table(heads, rows, "By library call and name") + _more(len(found)))
+    return _section(f"Operations: {len(found):,}", tabled(heads, rows, "By library call and name") + _more(len(found)))
 
 
 def _compute_sets(report: Report) -> str:
@@ -138,7 +138,7 @@ def _compute_sets(report: Report) -> str:
         for c in found.largest("cycles", MOST_ROWS)
     ]
     heads = ("compute set", "executions", "vertices", "modelled cycles each", "tile balance")
-    return _section(f"Compute sets: {len(found):,}", _table(heads, rows, "The longest first") + _more(len(found)))
+    return _section(f"Compute sets: {len(found):,}", tabled(heads, rows, "The longest first") + _more(len(found)))
 
 
 def _exchanges(report: Report) -> str:
@@ -148,7 +148,7 @@ def _exchanges(report: Report) -> str:
         for e in rows.largest("bytes_received", MOST_ROWS)
     ]
     heads = ("step", "executions", "bytes received", "most on one tile", "modelled cycles")
-    return _section(f"Exchanges: {len(rows):,}", _table(heads, cells, "Of one execution, the largest first") + _more(len(rows)))
+    return _section(f"Exchanges: {len(rows):,}", tabled(heads, cells, "Of one execution, the largest first") + _more(len(rows)))
 
 
 def _steps(report: Report) -> str:
@@ -158,7 +158,7 @@ def _steps(report: Report) -> str:
         for s in report.steps(0, MOST_ROWS)
     ]  # fmt: skip
     heads = ("step", "kind", "name", "start", "modelled cycles", "balance", "active tiles", "bytes received", "vertices")
-    return _section(f"Steps: {report.num_steps:,}", _table(heads, rows, "The run, in order") + _more(report.num_steps))
+    return _section(f"Steps: {report.num_steps:,}", tabled(heads, rows, "The run, in order") + _more(report.num_steps))
 
 
 def table_page(table: Table[Any]) -> str:
@@ -169,7 +169,7 @@ def table_page(table: Table[Any]) -> str:
     modelled = "; cycles are modelled" if any("cycles" in head for head in heads) else ""
     rows = [[_cell(getattr(row, name)) for name in table.columns] for row in table[:MOST_ROWS]]
     caption = f"{counted(len(table), 'row')}{modelled}"
-    return f'<div class="ipu-view">{_table(heads, rows, caption)}{_more(len(table))}</div>'
+    return f'<div class="ipu-view">{tabled(heads, rows, caption)}{_more(len(table))}</div>'
 
 
 def host_page(host: HostTrace) -> str:
@@ -185,7 +185,7 @@ def host_page(host: HostTrace) -> str:
         (f"Events: {len(host.events):,}", *_plain(host.events)),
     ]  # fmt: skip
     body = "".join(
-        _section(title, _table(heads, [map(_cell, row) for row in rows[:MOST_ROWS]], "Measured, in seconds") + _more(len(rows)))
+        _section(title, tabled(heads, [map(_cell, row) for row in rows[:MOST_ROWS]], "Measured, in seconds") + _more(len(rows)))
         for title, heads, rows in sections
         if rows
     )
@@ -228,7 +228,8 @@ def _bar(value: float, most: float) -> _Markup:
     return _Markup(f'<meter min="0" max="100" value="{share:.1f}">{share:.1f} %</meter> {share:.1f} %')
 
 
-def _table(heads: Iterable[str], rows: Iterable[Iterable[Any]], caption: str) -> str:
+def tabled(heads: Iterable[str], rows: Iterable[Iterable[Any]], caption: str) -> str:
+    """Rows as a table in HTML; each begins with what it is about."""
     head = "".join(f'<th scope="col">{_text(h)}</th>' for h in heads)
     lines = []
     for first, *rest in rows:

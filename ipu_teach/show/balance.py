@@ -149,25 +149,17 @@ def _scene(runs: list[_Run], most: int) -> Scene:
         maps.append((name, report))
         if count < tiles:
             notes.append(sorted_lanes(count, tiles))
-    lanes = Lanes("lanes", "the superstep, slowest tiles first", 64, y, 360, 240, count, ends=("slowest", "fastest"))
+    lanes = Lanes("lanes", "the superstep, slowest first", 64, y, 360, 240, count, ends=("slowest", "fastest"))
     zero = np.zeros(BINS, np.int64)
     bars = Stack("histogram", "tiles by their time at work", 464, y, 240, 84, BINS, None, NO_LIMIT, zero, ("0", "the slowest"))
     grids = [_map(name, report, 464 + 126 * i, y + 130) for i, (name, report) in enumerate(maps)]
     worst = [lost_in(run.report, s) for run in runs for s, _ in run.steps]
     return Scene(
-        "balance",
-        "Why tiles wait" + (", in two runs" if len(runs) > 1 else ""),
-        _sentence(runs),
-        y + 240 + 12,
-        CODES,
-        (*tapes, lanes, bars, *grids),
-        tuple(stills),
-        np.array(frames, np.int64),
-        (("report", "kind", "name", "runs", "cycles", "waiting", "slowest tile"), tuple(rows)),
-        tuple(drawings),
-        max(range(len(frames)), key=lambda f: worst[frames[f]]),
-        tuple(dict.fromkeys(notes)),
-    )
+        "balance", "Why tiles wait" + (", in two runs" if len(runs) > 1 else ""), _sentence(runs), y + 240 + 12, CODES,
+        (*tapes, lanes, bars, *grids), tuple(stills), np.array(frames, np.int64),
+        (("report", "kind", "name", "runs", "cycles", "waiting", "slowest tile"), tuple(rows)), tuple(drawings),
+        max(range(len(frames)), key=lambda f: worst[frames[f]]), tuple(dict.fromkeys(notes)),
+    )  # fmt: skip
 
 
 def _map(name: str, report: Report, x: float, y: float) -> Cells:
@@ -191,16 +183,11 @@ def _still(run: _Run, step: int, name: str, count: int, drawing: int) -> Still:
     say = f"{where}tile {{i}}: at work {{work}} modelled cycles, waits {{waits}}"
     long = STATE[max(phases, key=lambda p: p.cycles).kind] if phases else 0
     return Still(
-        label(f"{where}{cost.kind} {cost.name}".strip(), 60),
-        run.told(step) if phases else "takes no time",
-        long,
-        cost.cycles,
-        True,
-        {grid: (code, cost.cycles or 1, len(STATES))},
+        label(f"{where}{cost.kind} {cost.name}".strip(), 60), run.told(step) if phases else "takes no time", long, cost.cycles,
+        True, {grid: (code, cost.cycles or 1, len(STATES))},
         {name: (drawing, 0, cost.cycles), "lanes": (drawing, 0, cost.cycles), "histogram": (drawing + 1, 0, tiles)},
-        about={grid: (say, values)},
-        say="{label}",
-    )
+        about={grid: (say, values)}, say="{label}",
+    )  # fmt: skip
 
 
 def _drawing(phases: tuple[Phase, ...], count: int) -> Drawing:

@@ -17,26 +17,13 @@ from ipu_teach.cost.exchange import Traffic
 from ipu_teach.cost.phases import COMPUTE, HOST, Phase
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import InvalidOptionError, counted
-from ipu_teach.report import Report, Why
+from ipu_teach.report import Recording, Report, Why
 from ipu_teach.show import palette
+from ipu_teach.show.content import report_of, with_content
 from ipu_teach.show.facts import because, checked, ipus_at_work, linked, sorted_lanes, titled, waited_for
 from ipu_teach.show.pairs import paired as in_pairs
 from ipu_teach.show.palette import STATE, STATES
-from ipu_teach.show.scene import (
-    GAP,
-    Bar,
-    Cells,
-    Drawing,
-    Flows,
-    Lanes,
-    Message,
-    Scene,
-    Still,
-    Tape,
-    Track,
-    label,
-    number,
-)
+from ipu_teach.show.scene import GAP, Bar, Cells, Drawing, Flows, Lanes, Message, Scene, Still, Tape, Track, label, number
 from ipu_teach.show.stretches import LanesOf, Part, Stretch, parts, stretches
 from ipu_teach.show.view import MOST_BYTES, View
 from ipu_teach.types import Array
@@ -60,24 +47,29 @@ NO_TIME = """show.bsp() was given a run that takes no modelled time.
     next:  run a program that copies or computes."""
 
 
-def bsp(report: Report, other: Report | None = None, *, paired: bool = False, why: Why | None = None) -> View:
-    """The run in `report` as an animation of its supersteps; with `other`, two runs above each other on one axis of time.
+def bsp(run: Report | Recording, other: Report | None = None, *, paired: bool = False, why: Why | None = None) -> View:
+    """The run in a report as an animation of its supersteps; with `other`, two runs above each other on one axis of time.
 
-    Every number in it is modelled. A run of more than 3,000 phases, or of two runs more than 500 supersteps of each, is shown
-    up to there, a machine of more than 4,096 tiles with several tiles to a cell, and so is one whose scene would be larger
-    than 150 kB; the view says so. `paired`: of two runs each tile's two lanes stand below each other. `why`: a chain of
-    causes, `report.why(…)`, whose tiles get one colour. Raises `InvalidOptionError` for something that is no report or has no
-    step in it, and for pairs without a second run on as many tiles.
+    Of a recording, the words say what of the recorded tensors the messages carry. Every other number is modelled. A run of
+    more than 3,000 phases, or of two runs more than 500 supersteps of each, is shown up to there, a machine of more than
+    4,096 tiles with several tiles to a cell, and so is one whose scene would be larger than 150 kB; the view says so.
+    `paired`: of two runs each tile's two lanes stand below each other. `why`: a chain of causes, `report.why(…)`, whose
+    tiles get one colour. Raises `InvalidOptionError` for something that is no report or has no step in it, and for pairs
+    without a second run on as many tiles.
     """
-    if paired and (other is None or checked(report, "bsp").target.num_tiles != checked(other, "bsp").target.num_tiles):
+    given, told = report_of(run)
+    report = checked(given, "bsp")
+    if paired and (other is None or report.target.num_tiles != checked(other, "bsp").target.num_tiles):
         raise InvalidOptionError("""show.bsp() was asked for lanes in pairs, without a second run on as many tiles.
             next:  give it two such runs, or leave out paired=True.""")
     if other is not None:
         scene = _two([_made(report, 1), _made(other, 1)])
         return because(View(in_pairs(scene) if paired else scene), report, why)
-    each = -(-checked(report, "bsp").target.num_tiles // MOST_CELLS)
+    each = -(-report.target.num_tiles // MOST_CELLS)
+    phases = [(k, phase.exchange) for k, n in enumerate(report.step_numbers.tolist()) for phase in report.phases(n) if told]
+    frames = dict(enumerate(phases)) if report.target.num_ipus == 1 else {}
     while True:
-        scene = linked(_made(report, each).scene(), report, ("tiles", "lanes"))
+        scene = linked(with_content(_made(report, each).scene(), told, frames), report, ("tiles", "lanes"))
         if len(scene.json()) <= MOST_BYTES or each >= report.target.tiles_per_ipu:
             return because(View(scene), report, why)
         each *= 2
@@ -152,19 +144,11 @@ def _two(makers: list[_Maker]) -> Scene:
         f" The second takes {100 * part:.1f} % {'more' if second > first else 'fewer'} cycles than the first." if part else ""
     )
     return Scene(
-        "bsp",
-        "Two runs on one axis of time",
-        f"Two runs on one axis of time. {makers[0].sentence()} {makers[1].sentence()}{change}",
-        y - 12,
-        STATES,
-        tuple(marks),
-        tuple(stills),
-        np.array(frames, np.int64),
-        (("report", *makers[0].table(list(STATE))[0]), tuple(rows)),
-        tuple(drawings),
-        len(frames) - 1,
-        tuple(dict.fromkeys(notes)),
-    )
+        "bsp", "Two runs on one axis of time",
+        f"Two runs on one axis of time. {makers[0].sentence()} {makers[1].sentence()}{change}", y - 12, STATES, tuple(marks),
+        tuple(stills), np.array(frames, np.int64), (("report", *makers[0].table(list(STATE))[0]), tuple(rows)), tuple(drawings),
+        len(frames) - 1, tuple(dict.fromkeys(notes)),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,15 +253,10 @@ class _Maker:
         each = not self.is_sorted
         lanes = Lanes(
             "lanes",
-            "the superstep, tile by tile" if each else "the superstep, slowest tiles first" + ", IPU by IPU" * self.several,
-            LANES_X,
-            34,
-            704 - LANES_X,
-            SIDE,
-            self.lanes,
-            np.arange(self.count) if each else None,
+            "the superstep, tile by tile" if each else "the superstep, slowest first" + ", IPU by IPU" * self.several,
+            LANES_X, 34, 704 - LANES_X, SIDE, self.lanes, np.arange(self.count) if each else None,
             ends=() if each else self.ends,
-        )
+        )  # fmt: skip
         host = Lanes("host", "", LANES_X, 34 + SIDE + 6, 704 - LANES_X, 16, 1, labels=("host",), say="the host")
         return (
             Cells("tiles", heading, 16, 34, side, columns, self.count, self.per_ipu, across, np.arange(self.count)),

@@ -14,8 +14,9 @@ import numpy as np
 
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import InvalidOptionError, counted
-from ipu_teach.report import Report
+from ipu_teach.report import Recording, Report
 from ipu_teach.show import palette
+from ipu_teach.show.content import Carried, report_of, with_content
 from ipu_teach.show.facts import checked, linked, titled
 from ipu_teach.show.palette import Code
 from ipu_teach.show.scene import Bar, Drawing, Matrix, Partners, Scene, Still, label, number
@@ -30,19 +31,21 @@ NOTHING, MARGIN = 0, 6  # codes; between them five steps of bytes
 SIDE = 272.0
 
 
-def exchange(report: Report) -> View:
-    """Every exchange of the run in `report` as a matrix of senders and receivers, with the pattern in words.
+def exchange(run: Report | Recording) -> View:
+    """Every exchange of the run in a report as a matrix of senders and receivers, with the pattern in words.
 
+    Of a recording, the words say what of the recorded tensors the messages carry, the first time that an exchange runs.
     More than 64 tiles share 64 columns and rows. Of more than 40 exchanges, and fewer in a scene that would be larger than
-    150 kB, those with most bytes are shown; the view says so. Raises `InvalidOptionError` for something that is no report, or
-    in which nothing crosses between tiles.
+    150 kB, those with most bytes are shown; the view says so. Raises `InvalidOptionError` for something that is no report,
+    or in which nothing crosses between tiles.
     """
-    checked(report, "exchange")
+    given, told = report_of(run)
+    report = checked(given, "exchange")
     found = _exchanges(report)
     if not found:
         raise InvalidOptionError("""show.exchange() was given a run in which nothing crosses between tiles.
             next:  show.tiles(tensor) says where elements live; what a vertex needs from another tile is exchanged.""")
-    return fitting(partial(_scene, report, found), MOST_EXCHANGES, least=2)
+    return fitting(partial(_scene, report, found, told), MOST_EXCHANGES, least=2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +61,7 @@ class Exchange:
     source: Array
     to: Array
     size: Array
+    number: int  # among those of its step
 
     @property
     def total(self) -> int:
@@ -77,7 +81,7 @@ def _exchanges(report: Report) -> list[Exchange]:
                 source, size = np.repeat(transfers.source, heard), np.repeat(transfers.size, heard)
                 name, slowest = label(f"{cost.kind} {cost.name}".strip(), 48), int(np.argmax(phase.busy))
                 to = np.concatenate(transfers.receivers)
-                found.append(Exchange(name, step, times, phase.cycles, slowest, transfers, source, to, size))
+                found.append(Exchange(name, step, times, phase.cycles, slowest, transfers, source, to, size, phase.exchange))
     return found
 
 
@@ -107,7 +111,7 @@ def pattern(source: Array, to: Array) -> tuple[str, str]:
     return "scattered", f"{many} send to {heard}, {pairs.shape[1] / len(senders):.1f} each"
 
 
-def _scene(report: Report, every: list[Exchange], most: int) -> Scene:
+def _scene(report: Report, every: list[Exchange], told: Carried, most: int) -> Scene:
     tiles = report.target.num_tiles
     each = -(-tiles // MOST_BINS)
     bins = -(-tiles // each)
@@ -140,7 +144,7 @@ def _scene(report: Report, every: list[Exchange], most: int) -> Scene:
                 {"matrix": (which, 0, drawings[-1].span)},
                 values={"bytes": sizes, "messages": messages},
                 say="{bytes} bytes in {messages} messages",
-            )
+            )  # fmt: skip
         )
     ticks = tuple(f"{each * (bins * i // 4):,}" for i in range(4)) if bins >= 8 else tuple(f"{i}" for i in range(bins))
     poster = max(range(len(shown)), key=lambda i: shown[i].cycles)
@@ -162,6 +166,8 @@ def _scene(report: Report, every: list[Exchange], most: int) -> Scene:
         tuple(notes),
         "exchange",
     )
+    first = {one: min(n for n, at in told if (at, report.step_numbers[n]) == (one.number, one.step)) for one in shown if told}
+    scene = with_content(scene, told, {which: (first[one], one.number) for which, one in enumerate(shown) if told})
     return linked(scene, report, parts={one.step: which for which, one in reversed(list(enumerate(shown)))})
 
 

@@ -58,7 +58,7 @@ def _scene(report: Report, most: int) -> Scene:
     notes = [f"The picture shows the first {most:,} of {report.num_steps:,} supersteps."] if most < report.num_steps else []
     notes += [] if measured else ["The report has no times of the host."]
     marks, drawings, lanes, y = [], [], {}, 34.0
-    heads = "the device, and what crosses the link to the host", "the host, measured"
+    heads = "the device and its link", "the host, measured"
     for which, (rows, span, unit) in enumerate(((device, start, "modelled cycles"), (measured, seconds, "measured us"))):
         if rows:
             name, high = ("device", "host")[which], PITCH * len(rows)

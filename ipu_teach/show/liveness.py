@@ -178,20 +178,9 @@ def _scene(runs: list[_Run], most: int) -> Scene:
     stills = tuple(_still(runs, place, each, bool(lanes)) for place in range(count))
     whole = np.max([_together(run.bytes[0].sum(axis=0), each, count).max(axis=1) for run in runs], axis=0)
     scene = Scene(
-        "liveness",
-        "What is live, step by step" + (", in two reports" if len(runs) > 1 else ""),
-        _sentence(runs),
-        top + 22,
-        CODES,
-        tuple(marks),
-        stills,
-        np.arange(count),
-        _table(runs),
-        drawings,
-        int(np.argmax(whole)),
-        tuple(notes),
-        "step",
-    )
+        "liveness", "What is live, step by step" + (", in two reports" if len(runs) > 1 else ""), _sentence(runs), top + 22,
+        CODES, tuple(marks), stills, np.arange(count), _table(runs), drawings, int(np.argmax(whole)), tuple(notes), "step",
+    )  # fmt: skip
     titles = ["Live"] if len(runs) == 1 else ["First report, live", "Second report, live"]
     scene = replace(scene, data={"live": [[title, *run.listed(each)] for title, run in zip(titles, runs, strict=True)]})
     places = enumerate(runs[0].report.memory.liveness.places)

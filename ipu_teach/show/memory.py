@@ -195,8 +195,8 @@ def _beside(parts_: Array) -> tuple[Bar, ...]:
 def _stack_heading(each: int, columns: int, count: int) -> str:
     if columns < count:
         return "bytes of a tile, fullest first"
-    what = "bytes, tile by tile" if each == 1 else f"bytes of the fullest of {each} tiles"
-    return what if count > MOST_RECTANGLES else f"{what}; what is below the line across a bar is always live"
+    what = "bytes by tile" if each == 1 else f"bytes of the fullest of {each} tiles"
+    return what if count > MOST_RECTANGLES else f"{what}; below the line always live"
 
 
 def _notes(each: int, columns: int, tiles: int) -> list[str]:

@@ -95,7 +95,7 @@ def _scene(lines: list[Line], value: float) -> Scene:
     )
     half = max(line.spacing(value) for line in lines)
     window, high = (value - half, value + half), 26.0 * len(lines)
-    heads = f"from 2^{low} to 2^{low + span}", f"{window[0]:.6g} to {window[1]:.6g}, a line at {value:.9g}"
+    heads = f"from 2^{low} to 2^{low + span}", f"the line: {value:.6g}, +-{half:.2g}"
     lanes = {"reach": (0, 0, span), "around": (1, 0, FINE)}
     row = ("lands", "off", "spacing", "smallest", "normal", "largest")
     return Scene(

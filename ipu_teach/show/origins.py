@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field as column, replace
 from functools import cached_property
 
 import numpy as np
@@ -35,6 +35,11 @@ class Names:
         """All of them."""
         return tuple(name for name, _ in self._numbers)
 
+    def element(self, number: int, index: int) -> str:
+        """An element of a variable by its name: u[3, 4]."""
+        name, shape = list(self._numbers)[number]
+        return f"{name}[{', '.join(map(str, np.unravel_index(index, shape)))}]" if shape else name
+
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         """() for what has none."""
@@ -56,6 +61,7 @@ class Step:
     goes: dict[Pair, Array]
     after: bool = False
     by_host: bool = False
+    copied: dict[Pair, Array] = column(default_factory=dict)
 
 
 NONE: Array = np.zeros(0, np.int64)
@@ -91,7 +97,10 @@ class Elements:
     def step(self, number: int, compute_set: int) -> Step:
         """What compiled step `number` does, which executes `compute_set`, or (-1) none."""
         if compute_set >= 0:
-            return self._execute(self.graph.compute_sets[compute_set].tables)
+            does = self._execute(self.graph.compute_sets[compute_set].tables)
+            besides = self._copy(p.moves(self.compiled.steps[number]))
+            reads, writes = (np.union1d(*both) for both in ((does.reads, besides.reads), (does.writes, besides.writes)))
+            return replace(does, reads=reads, writes=writes, copied=besides.comes)
         step = self.compiled.steps[number]
         sides: list[tuple[Tensor | DataStream, Tensor | DataStream]] = [(c.source, c.destination) for c in p.copies(step)]
         if isinstance(step, p.RemoteCopyStep):
@@ -102,7 +111,7 @@ class Elements:
                 return self._outside(destination, True, source.handle, "the stream")
             if isinstance(destination, DataStream) and isinstance(source, Tensor):
                 return self._outside(source, False, destination.handle, "the stream")
-        return self._copy([(a, b) for a, b in sides if isinstance(a, Tensor) and isinstance(b, Tensor)])
+        return self._copy(p.moves(step))
 
     def _execute(self, tables: tuple[FrozenTable, ...]) -> Step:
         reads, comes, goes = [NONE], [(NONE, NONE, NONE)], [(NONE, NONE, NONE)]

@@ -445,9 +445,10 @@ def _curve(scene: Scene, mark: Curve, frame: int) -> Iterator[Shape]:
     bottom = mark.y + mark.height
     yield Line(((mark.x, bottom), (mark.x + mark.width, bottom)), 1, "line")
     ticks = min(mark.count, int(mark.width / TICK)) if mark.named else 0
-    for i in (mark.count * k // ticks for k in range(ticks)):
+    places = [mark.count * k // ticks for k in range(ticks)]
+    for i, following in zip(places, (*places[1:], mark.count), strict=False):
         name = scene.stills[int(scene.frames[i])].label.split(" ", 1)[-1]
-        text = label(f"{i + 1} {name}", int(mark.width / ticks / 6.2))
+        text = label(f"{i + 1} {name}", int((following - i) * mark.width / mark.count / 6.2))
         yield Words(mark.x + i * mark.width / mark.count, bottom + 12, text, 11, ink="soft")
     if len(scene.frames) > 1:
         x = mark.x + (frame + 0.5) * mark.width / mark.count

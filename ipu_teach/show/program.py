@@ -52,22 +52,11 @@ def _scene(report: Report, walk: Walk, all_places: list[Place]) -> Scene:
     kinds = _kinds(report, walk)
     named = [code.name for code in palette.PHASES if any(kinds[id(place)][code.name] for place in places)]
     tree = Tree(
-        "tree",
-        "program",
-        16,
-        34,
-        688,
-        PITCH,
-        len(places),
-        depth,
-        tuple(label(title, 60) for title in titles),
-        ("runs", "modelled cycles", "share"),
-        tuple(cells),
-        _pieces([kinds[id(place)] for place in places], total),
-        opened,
+        "tree", "program", 16, 34, 688, PITCH, len(places), depth, tuple(label(title, 60) for title in titles),
+        ("runs", "modelled cycles", "share"), tuple(cells), _pieces([kinds[id(place)] for place in places], total), opened,
         "{label}: {runs} runs, {cycles} modelled cycles, {below} parts below",
         {"runs": np.array([p.runs for p in places]), "below": counts},
-    )
+    )  # fmt: skip
     notes = []
     if len(places) < len(all_places):
         notes.append(f"The picture shows the first {len(places):,} of {len(all_places):,} parts.")

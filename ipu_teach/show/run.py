@@ -21,7 +21,7 @@ from ipu_teach.report import Recording
 from ipu_teach.report.recording import HOST as BY_HOST, Track as Recorded
 from ipu_teach.show import palette
 from ipu_teach.show.board import BETWEEN, FOOT, HEAD, LINE, ROW, value
-from ipu_teach.show.facts import numbered, sources, titled, waited_for
+from ipu_teach.show.facts import model_of, numbered, sources, titled, waited_for
 from ipu_teach.show.origins import Elements, Names, Step
 from ipu_teach.show.palette import STATE, STATES
 from ipu_teach.show.scene import Board, Detail, Flows, Message, Numbers, Origins, Scene, Still, Track, Trail, label, number
@@ -92,7 +92,9 @@ class _Maker:
             row.append(np.full(len(kept), which))
             place.append(within[within < per])
         self.box, self.row, self.place = (np.concatenate(parts) for parts in (box, row, place))
-        self.elements = Elements(recording.compiled, np.concatenate([t.address for t in tracks]), self.names, self.tiles)
+        self.elements = Elements(
+            model_of(self.report, "run").compiled, np.concatenate([t.address for t in tracks]), self.names, self.tiles
+        )
         before = np.cumsum([0, *(len(track.address) for track in tracks)])
         drawn = np.concatenate([first + own for first, own in zip(before, self.own, strict=False)])
         self.cell = np.full(before[-1], -1)  # of every element: where it is drawn, or -1
@@ -225,13 +227,13 @@ class _Maker:
     def _messages(self, phase: Phase, does: Step) -> Iterator[Message]:
         """What is under way in a phase: a message for each pair of tiles, with the cells that it carries."""
         if phase.kind == HOST:
-            crossing, after = does.comes or does.goes, does.after
+            under_way = [(does.comes or does.goes, does.after)]
         elif phase.kind == EXCHANGE and not does.by_host:
-            crossing, after = (does.goes, True) if phase.exchange else (does.comes, does.after)
+            under_way = [(does.goes, True)] if phase.exchange else [(does.comes, does.after), (does.copied, True)]
         else:
             return
         boxes = {tile: box for box, tile in enumerate(self.tiles.tolist())} | {BY_HOST: BY_HOST}
-        for (source, to), cells in crossing.items():
+        for ((source, to), cells), after in ((one, after) for crossing, after in under_way for one in crossing.items()):
             seen = self._drawn(cells)
             if source in boxes and to in boxes and len(seen):
                 end = phase.cycles if phase.busy is None else int(phase.busy[to])

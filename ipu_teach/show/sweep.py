@@ -102,10 +102,11 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...]) -
     heights = np.where(times < 0, -1, np.round(times * scale)).astype(np.int64)
     marked = tuple((i, f"{word}, {rows[i][1]}") for i, word in said.items())
     bars, values = {f"{i}": parts[:, i] for i in some}, tuple(value for value, *_ in runs)
-    head, axis = "each run as a whole (line), and as its average tile spends it" if some else "", f"to {_figure(top)} {unit}"
+    head, axis = "the line: whole runs" if some else "", f"to {_figure(top)} {unit}"
     place = ("runs", head, 34, 34, 652, 190, len(runs))
     trend = Trend(*place, top * scale, axis, parameter, values, heights, bars, marked, tuple(told))
     columns, title = ("run", unit, *(PARTS if some else ())), f"{counted(len(runs), 'run')} side by side"
+    notes += ("Under the line stands each run as its average tile spends it.",) * bool(some)
     table = columns, tuple(row[: len(columns)] for row in rows)
     stills = (Still("the runs", note, 0, 0, True),)
     frames, codes = np.zeros(1, np.int64), tuple(PARTS.values()) if some else (palette.PAPER,)

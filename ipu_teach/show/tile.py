@@ -21,6 +21,7 @@ from ipu_teach.report import Report
 from ipu_teach.show import palette
 from ipu_teach.show.code import CODES, COLUMNS, PART, Row, line_rows, row, tree, why
 from ipu_teach.show.facts import linked, model_of, titled, vertices
+from ipu_teach.show.pack import pack
 from ipu_teach.show.scene import Bar, Drawing, Lanes, Mark, Scene, Still, label
 from ipu_teach.show.view import View
 from ipu_teach.target import Target
@@ -111,7 +112,7 @@ def _scene(report: Report, model: CostModel, tile: int, taken: list[int], first:
     names, codes, sizes = _blocks(report, tile)
     bytes_, limit = int(report.memory.held_per_tile[tile]), report.target.bytes_per_tile
     drawings, stills = [Drawing(int(sizes.max()), (Bar(codes, 0, sizes, 0),), "bytes")], list[Still]()
-    table = list[tuple[str, ...]]()
+    table, numbers = list[tuple[str, ...]](), list[list[list[object]]]()
     for n, held in steps.items():
         cost = report.step_cost(n)
         lanes = {"workers": (len(drawings), 0, cost.compute_duration), "memory": (0, sizes.max(), sizes.max())}
@@ -121,13 +122,14 @@ def _scene(report: Report, model: CostModel, tile: int, taken: list[int], first:
         name, why_ = label(f"{cost.name} on tile {tile}", 60), _cause(cost, tile, held, by_worker, report.target)
         stills.append(Still(name, why_, 0, cost.compute_duration, True, lanes=lanes, say=SAY, values=values))
         drawings.append(_drawing(cost, tile, by_worker, used, report.target))
+        numbers.append([[len(lane), pack(np.array([one.number for one in lane], np.int64))] for lane in by_worker])
         for one in held:
             spent, who = f"{one.cycles:,}" if one.cycles >= 0 else "no estimate", f"{one.worker}" if one.worker >= 0 else "all"
             table.append((name, who, f"{one.number}", one.group.table.codelet.__name__, f"{one.start:,}", spent))
     rows, high, low = _code(model, used, every), 20.0 * min(workers, 12), 15.0 * len(names)
     heading, labels = f"its memory: {bytes_:,} of {limit:,} bytes", tuple(f"worker {i}" for i in range(workers))
     marks: list[Mark] = [
-        Lanes("workers", "its workers, an instruction each in turn", 80, 34, 624, high, workers, labels=labels),
+        Lanes("workers", "its workers, in turn", 80, 34, 624, high, workers, labels=labels),
         Lanes("memory", heading, 200, 80 + high, 504, low, len(names), labels=names, say="{label} bytes"),
         *([tree("its code: a vertex of each codelet", COLUMNS, rows, 126 + high + low)] if rows else []),
     ]
@@ -137,7 +139,7 @@ def _scene(report: Report, model: CostModel, tile: int, taken: list[int], first:
         f"In {stills[first].label}: {stills[first].note}. I{heading[1:]}.", 136 + high + low + 20 * len(rows),
         (*BASE, *shades), tuple(marks), tuple(stills), np.arange(len(taken)),
         (("step", "worker", "vertex", "codelet", "start", "cycles"), tuple(table)),
-        tuple(drawings), first, ("Cycles and bytes are modelled.", *left), "step",
+        tuple(drawings), first, ("Cycles and bytes are modelled.", *left), "step", data={"vertices": numbers},
     )  # fmt: skip
 
 

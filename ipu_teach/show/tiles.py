@@ -68,19 +68,9 @@ def _scene(tensors: list[Tensor]) -> Scene:
     say, values = "tile {i}: {bytes} bytes", {"bytes": sizes}
     heading = counted(target.num_tiles, "tile") + (f" on {target.num_ipus} IPUs" if target.num_ipus > 1 else "")
     grid = Cells(
-        "tiles",
-        heading,
-        16,
-        height,
-        side,
-        columns,
-        target.num_tiles,
-        target.tiles_per_ipu,
-        across,
-        numbers,
-        say=say,
+        "tiles", heading, 16, height, side, columns, target.num_tiles, target.tiles_per_ipu, across, numbers, say=say,
         values=values,
-    )
+    )  # fmt: skip
     most = int(sizes.max())
     if target.num_tiles <= MOST_LANES:
         lanes = Lanes("bytes", "bytes, tile by tile", 260, height, WIDTH - 276, TILES, target.num_tiles, numbers)
@@ -95,30 +85,15 @@ def _scene(tensors: list[Tensor]) -> Scene:
             f"The {MOST_LANES} lanes are the tiles sorted by bytes, {number(target.num_tiles / MOST_LANES)} to a lane."
         )
     still = Still(
-        " and ".join(_words(t) for t in tensors),
-        _note(sizes),
-        REST,
-        0,
-        True,
-        {**channels, "tiles": (held, 1, REST)},
-        {"bytes": (0, 0, most)},
-        values=values,
-        say=say,
-    )
+        " and ".join(_words(t) for t in tensors), _note(sizes), REST, 0, True, {**channels, "tiles": (held, 1, REST)},
+        {"bytes": (0, 0, most)}, values=values, say=say,
+    )  # fmt: skip
     title = "Where " + " and ".join(_name(t) for t in tensors) + (" lives" if len(tensors) == 1 else " live")
     return Scene(
-        "tiles",
-        title,
-        f"{title}: {still.label}; {still.note}",
-        height + TILES + 12,
-        (palette.REST, palette.NOWHERE, palette.BYTES, *colours),
-        (*panels, grid, lanes),
-        (still,),
-        np.zeros(1, np.int64),
-        _table(tensors),
-        (drawing,),
-        notes=tuple(notes),
-    )
+        "tiles", title, f"{title}: {still.label}; {still.note}", height + TILES + 12,
+        (palette.REST, palette.NOWHERE, palette.BYTES, *colours), (*panels, grid, lanes), (still,), np.zeros(1, np.int64),
+        _table(tensors), (drawing,), notes=tuple(notes),
+    )  # fmt: skip
 
 
 def _elements(tensor: Tensor, name: str, x: float, room: float, notes: list[str]) -> tuple[Cells, Array]:

@@ -225,8 +225,7 @@ class _Maker:
     def _heading(self) -> str:
         if not self.lanes.is_sorted:
             return "the tiles, each by its number"
-        of = "IPU by IPU, in" if self.several else "in"
-        return f"{self.lanes.tiles:,} tiles in {self.lanes.count} lanes, {of} each phase the slowest first"
+        return f"{self.lanes.tiles:,} tiles in {self.lanes.count} lanes, slowest first" + ", IPU by IPU" * self.several
 
     def _notes(self, blocks: Blocks | None) -> list[str]:
         notes = []

@@ -82,7 +82,7 @@ def turns(what: Any, element: Any = None, target: Any = None, /, **values: Any) 
         (f"{t.number}", f"{t.line.method} {t.line.number}", number(t.cycles), told(t), places[t in wrote]) for t in seen.turns
     )
     table = (("turn", "line", "cycles", "names and stores", "wrote"), tuple(cells_of))
-    mark = tree(f"the turns of {name}, and what its names hold at the end of each", ("line", "cycles"), rows, 34)
+    mark = tree(f"turns of {name}, and its names after each", ("line", "cycles"), rows, 34)
     scene = rows_scene("turns", f"{name}, turn by turn", sentence, CODES, mark, table)
     if run is not None and report is not None:
         scene = linked(scene, report, (), {run.compiled: 0}, tile=run.tile, only=run.step)

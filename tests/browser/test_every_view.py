@@ -16,7 +16,11 @@ import numpy as np
 import pytest
 
 from ipu_teach import FLOAT, HALF, IPUModel, show
+from ipu_teach.graph.table import VertexRef
+from ipu_teach.report import Recording
 from ipu_teach.show.view import View
+from tests.test_run_view import handed_on
+from tests.test_tile_views import Mixed, kept, ran
 
 from . import programs
 from .conftest import violations
@@ -41,11 +45,24 @@ VIEWS: dict[str, Callable[[], View]] = {
     "numbers": lambda: show.numbers(FLOAT, HALF, value=0.1),
     "machine": lambda: show.machine(IPUModel("ipu2").create_device()),
 }
+# These have tests of their own in the suite, and are taken only where all of it is.
+BESIDES: dict[str, Callable[[], View]] = {
+    "tile": lambda: show.tile(ran()),
+    "code": lambda: show.code(ran(), Mixed),
+    "turns of a vertex of a run": lambda: show.turns(*kept_vertex(), 3),
+    "bsp with what messages carry": lambda: show.bsp(kept("x", "y")[0]),
+    "exchange with what messages carry": lambda: show.exchange(handed_on()),
+}
 PAGES = list(product((380, 1280), ("light", "dark")))
 
 
+def kept_vertex() -> tuple[Recording, VertexRef]:
+    recording, vertices = kept("x", "y")
+    return recording, vertices[0]
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    every = [(name, *page) for name in VIEWS for page in PAGES]
+    every = [(name, *page) for name in (*VIEWS, *BESIDES) for page in PAGES]
     spread = [(name, *PAGES[i % len(PAGES)]) for i, name in enumerate(VIEWS)]
     metafunc.parametrize(("name", "width", "scheme"), every if metafunc.config.getoption("--browser-all") else spread)
 
@@ -55,7 +72,7 @@ def at(page: Any) -> float:
 
 
 def test_a_view_can_be_used(page: Any, tmp_path: Path, name: str, width: int, scheme: Any) -> None:
-    view = VIEWS[name]()
+    view = (VIEWS | BESIDES)[name]()
     scene, count = view.scene, len(view.scene.frames)
     stops = [0.0, *(i + scene.stills[still].at for i, still in enumerate(scene.frames.tolist()))]
     page.set_viewport_size({"width": width, "height": 900})

@@ -67,6 +67,14 @@ HARMLESS = {
         "graph.set_tile_mapping(target, 0)": "another tile is as good",
         "graph.set_tile_mapping(source, 1)": "another tile is as good",
     },
+    "03.2": {
+        "n, tiles = (a.shape[1], graph.target.num_tiles)": "the matrix is square",
+        "n, tiles = (a.shape[-1], graph.target.num_tiles)": "the matrix is square",
+    },
+    "03.5": {
+        f"mask = poprand.bernoulli(graph, seed, {n}, x, FLOAT, keep, program)": "any number will do for the call"
+        for n in (0, 2)
+    },
     "04.1": {"if self.x[i] >= self.best:": "an equal number is as large"},
     "04.2": {
         "graph.set_tile_mapping(second, 0)": "the order of what is written into the graph is free",
@@ -81,6 +89,37 @@ HARMLESS = {
     "04.5": {
         f"once = {once}": "a cycle of twelve is near enough"
         for once in ("6 + 1 + 1", "4 + 1 + 1", "5 + 2 + 1", "5 + 0 + 1", "5 + 1 + 2", "5 + 1 + 0")
+    },
+    "05.1": {"self.out = self.b @ self.a": "a product of numbers does not mind their order"},
+    "05.3": {
+        "graph.set_tile_mapping(result[row], row * tiles // rows)": "the order of what is written into the graph is free",
+    }
+    | {
+        f"pieces = min(range({numbers}), key=lambda p: planned(rows, cols, p, tiles, guess, guess))": "the best of 1,024 is "
+        "far from both ends"
+        for numbers in (
+            "1 + 1, cols + 1",
+            "2, cols + 1",
+            "1, cols + 1 + 1",
+            "1, cols + 1 - 1",
+            "1, cols - 1",
+            "1, cols + 2",
+            "1, cols + 0",
+        )
+    },
+    "06.2": {
+        "most = 1": "some variable is live at some place, and it is larger",
+        "most = -1": "every sum is more than that",
+        "for place in range(len(report.compilation.liveness_program_steps) + 1):": "after the last place nothing else is live",
+    },
+    "06.4": {
+        "found = compare(after, before)": "what is different has the same name either way",
+        "variable, step = (found.of('variables')[-1], found.of('cycles')[0])": "one variable was changed",
+        "variable, step = (found.of('variables')[0], found.of('cycles')[-1])": "one step takes another time",
+    },
+    "06.5": {
+        "for first in range(0, len(disc) + 1, 256):": "a read past the end gives no rows",
+        "yield from disc.read(first, 257)": "a read gives at most 256 rows",
     },
     "07.1": {
         "powers = np.exp(scores + scores.max(axis=1, keepdims=True))": "softmax does not mind what is added to a row",

@@ -9,7 +9,7 @@ import pytest
 from answers import EXERCISES
 
 from ipu_teach import FLOAT, HALF, Engine, Graph, Input, IPUModel, Output, Vertex
-from ipu_teach.lessons import check, double
+from ipu_teach.lessons import check, double, lesson03
 from ipu_teach.lessons.double import Precision, in_float64
 from ipu_teach.lessons.judging import Kind
 from ipu_teach.lessons.watching import as_it_was
@@ -63,6 +63,27 @@ def test_a_machine_that_holds_float64_leaves_nothing_behind() -> None:
     assert FLOAT.numpy == np.float32 and HALF.numpy == np.float16 and np.zeros(1, np.float16).dtype.itemsize == 2
     again = thirds()
     assert again[0] == third and np.array_equal(again[1], there) and again[2] == cycles
+
+
+def test_many_vertices_at_once_hold_float64_too() -> None:
+    """Many rows on 13 tiles, which one array call adds up: 0.1 as float64 has it, and not FLOAT."""
+    device = IPUModel(tiles_per_ipu=13).create_device()
+    with as_it_was(), in_float64():
+        graph, program = Graph(device), Sequence()
+        rows = graph.add_variable(FLOAT, (26, 300), "rows")
+        for row in range(26):
+            graph.set_tile_mapping(rows[row], row // 2)
+        graph.set_initial_value(rows, 0.1)
+        graph.create_host_read("sum", popops.reduce(graph, rows, [0, 1], program))
+        engine = Engine(graph, program)
+        engine.load_and_run(device)
+        assert engine.read_tensor("sum") == pytest.approx(780, rel=1e-13)
+
+
+@pytest.mark.parametrize("name", ["SOFTMAX", "LENGTHS", "MOMENTS", "KEPT"])
+def test_tolerances_of_programs_are_derived_too(name: str) -> None:
+    precision: Precision = getattr(lesson03, name)
+    assert max(precision.losses(FLOAT)) < precision.tolerance < max(precision.losses(HALF)) / 100
 
 
 @pytest.mark.parametrize("exercise", PRECISE, ids=lambda e: e.name)

@@ -9,6 +9,7 @@ import pytest
 from answers import EXERCISES, Names, blank_cell, run_cell
 from wrong import RIGHT, WRONG, Wrong
 
+from ipu_teach import FLOAT, Input, Output, Vector, Vertex, show
 from ipu_teach.lessons import check
 from ipu_teach.lessons.desk import Kind, Verdict
 from ipu_teach.lessons.exercise import Exercise
@@ -66,3 +67,25 @@ def test_hints_go_on_step_by_step_and_leave_something_to_do(exercise: Exercise) 
     statements = {"".join(line.split()) for line in gap.answer.splitlines()}
     given_away = {s for s in statements if len(s) > 12 and any(s in "".join(hint.split()) for hint in exercise.hints)}
     assert len(given_away) <= len(statements) / 2
+
+
+class OneWrong(Vertex):
+    """Prefix maxima, but for the sixth."""
+
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    best: FLOAT = -float("inf")
+
+    def compute(self) -> None:
+        for i in range(len(self.x)):
+            if self.x[i] > self.best:
+                self.best = self.x[i]
+            self.out[i] = self.best + (i == 5)
+
+
+def test_a_verdict_that_names_an_element_opens_the_turn_that_wrote_it() -> None:
+    rows = dict(check("04.1", OneWrong).rows)
+    assert rows["came"].startswith("in run 1, out[5]: ")
+    call, end = rows["next"].split(" opens ")
+    view = eval(call, {"show": show, "OneWrong": OneWrong})
+    assert end == "the turn that wrote it." and [i for i, row in enumerate(view.data) if row["wrote"]] == [5]

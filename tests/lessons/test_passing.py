@@ -11,9 +11,11 @@ from answers import EXERCISES, Names
 
 from ipu_teach import FLOAT, Engine, Graph, IPUModel
 from ipu_teach.errors import LessonError, UnknownExerciseError
-from ipu_teach.lessons import check, desk, share, verify
+from ipu_teach.lessons import check, desk, lesson05, share, verify
 from ipu_teach.lessons.bound import Bound, least_cycles
+from ipu_teach.lessons.exercise import find_exercise
 from ipu_teach.lessons.judging import Kind, Passed, judged
+from ipu_teach.lessons.lesson03 import fused_cycles
 from ipu_teach.lessons.panel import Bars
 from ipu_teach.lessons.state import learned
 from ipu_teach.poplibs import poplin
@@ -119,6 +121,26 @@ def test_a_program_is_measured_against_the_machine(names_of: Callable[[str], Nam
     assert make_target("ipu2", tiles_per_ipu=13).internal_sync_cycles == 100
     assert "2 syncs (200), 52 bytes to exchange (1), 26 floating-point operations (1)." in text
     assert "At least 202 modelled cycles remain" in text
+
+
+def test_the_budgets_of_lesson_05_are_made_of_what_things_cost(names_of: Callable[[str], Names], solution: Any) -> None:
+    """The prices in its formula are the engine's, the formula is near the best program, and the fastest plan is over budget."""
+    names = names_of("05")
+    lengths = [*range(1, 9), 85, 86, 1024]
+    assert [lesson05.compiled_dot(n) for n in lengths] == [names["dot"](n) for n in lengths]
+    assert [lesson05.compiled_sum(n) for n in lengths] == [names["add"](n) for n in lengths]
+    assert [lesson05.graphcores_guess(n) for n in lengths] == [names["guess"](n) for n in lengths]
+    split, frugal = (find_exercise(name, "check").judge(*solution(name)).bars for name in ("05.3", "05.4"))
+    assert abs(split.yours / lesson05.split_cycles(12) - 1) < 0.02 and split.budget == lesson05.split_budget()
+    fastest = names["multiply"](names["within"](0.6))
+    assert lesson05.frugal_budget() == (round(0.55 * fastest[0]), round(1.2 * fastest[1])) and frugal.yours > fastest[1]
+    assert lesson05.plan_cycles(10_000, 1_000, 7, 1_472, names["guess"], names["guess"]) == 3_996  # the tutorial's own figure
+
+
+def test_the_budget_of_a_fused_map_is_made_of_the_reference_s_cycles(solution: Any) -> None:
+    """1,300 arrows on 13 tiles: the formula gives what the engine's run of the reference answer takes."""
+    (yours,) = (line for line in repr(check("03.3", *solution("03.3"))).splitlines() if "yours" in line)
+    assert fused_cycles(100) == 100 + 20 + 6 * (17 + 15 * 9) == 1032 and "1,032 modelled cycles" in yours
 
 
 # --- share and verify -------------------------------------------------------------------------------------------------

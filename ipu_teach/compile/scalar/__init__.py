@@ -141,7 +141,8 @@ class _Walk(Statements):
     def run(self, compute: FunctionType) -> ScalarCode:
         tree = self.trees[compute] = tree_of(compute)
         own = [f for c in self.codelet.__mro__ if c.__module__ != Vertex.__module__ for f in vars(c).values()]
-        parts = (n for f in own if isinstance(f, FunctionType) for n in ast.walk(tree_of(f)))
+        self.trees |= {f: tree_of(f) for f in own if isinstance(f, FunctionType) and f is not compute}
+        parts = (n for f in self.trees.values() for n in ast.walk(f))
         self.assigned = {n.attr for n in parts if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load)}
         names = [a.arg for a in tree.args.args]
         for _ in range(MOST_WALKS):
@@ -149,6 +150,8 @@ class _Walk(Statements):
             self.reset()
             scope = scope_of(compute, names[0], self.codelet, "v_")
             self.scopes.append(scope)
+            for name in (n for n, f in self.codelet.fields.items() if not f.depth and not f.written):
+                self.emit(f"f_{name}_v = {self._held(self.region(name, self.codelet.fields[name]), f'f_{name}_o')}")
             if self.multi:
                 self.state["v_" + names[1]] = Num({"wi": "worker"}, "worker", f"v_{names[1]}_tag", bound=64)
             self.block(tree.body)

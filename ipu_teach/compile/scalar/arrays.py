@@ -35,7 +35,7 @@ class Arrays(Variables):
     def region(self, name: str, declared: Field) -> Arr:
         """A field."""
         dims = tuple((f"f_{name}_n{k}", f"f_{name}_s{k}") for k in range(declared.depth))
-        mark = f"m_f_{name}" if self.multi or declared.kind == "output" else ""
+        mark = f"m_f_{name}" if declared.kind == "output" or (self.multi and declared.written) else ""
         readable = declared.kind != "output" or declared.depth > 0
         sized, rows = VectorLayout.ONE_PTR not in declared.layouts[:1], f"f_{name}_t" if name in self.lists else ""
         free = declared.kind == "state" and not declared.depth and name not in self.assigned  # a constant of the vertex
@@ -140,10 +140,11 @@ class Arrays(Variables):
             if table is not None and "wi" in types:
                 most = max(x.bound for x in table.values if x.bound is not None)
             return Num({t: held[SLOT[t]] for t in types}, f"{array.py}[{key}]", tag, data, bound=most)
-        name = self.named(self._held(array, at))
-        if self.multi and not array.local:
+        once = not keys and not array.writable  # a number by itself was read ahead
+        name = f"{array.buf}_v" if once else self.named(self._held(array, at))
+        if self.multi and array.mark:
             self.emit(f"r_{array.buf}[np.uintp({at})] |= wbit", f"r_{array.mark}[{key}] |= wbit")
-        py = f"{array.py}[{key}]" if keys or array.writable else array.py  # a number by itself was read ahead
+        py = array.py if once else f"{array.py}[{key}]"
         return Num({array.type: name}, py, data=data, bound=reach([array.type]))
 
     def write(self, array: Arr, keys: list[Num], value: Any, node: ast.AST) -> None:
@@ -264,7 +265,7 @@ class Arrays(Variables):
             return Vec((), t, lambda k: x, a.py)
         if not isinstance(a, Arr) or not a.readable or a.rows or a.box or not 1 <= len(a.dims) <= 2:
             self.refuse(node, "a list among arrays" if isinstance(a, Arr) else "this among arrays", "a loop over its elements")
-        array, vec, marked = a, self._spans(a), self.multi and not a.local
+        array, vec, marked = a, self._spans(a), self.multi and bool(a.mark)
         if not a.local:
             self.spend_on_all("loads", vec, load or (AGAIN if a.py in self.loaded else ""), a.type)
         elif self.temporaries.get(a.py) != self.loops_over and a.py not in self.loaded and not load:

@@ -71,7 +71,7 @@ class Statements(Expressions):
 
     def s_Raise(self, node: ast.Raise) -> None:
         self.flush()
-        self.emit(f"return {node.lineno}", "raise Bail()")
+        self.emit(f"return {node.lineno}", "raise ValueError")
         self.live = False
 
     def s_Assign(self, node: ast.Assign) -> None:
@@ -256,12 +256,11 @@ class Statements(Expressions):
         no = ""
         if answer is not None and "no" not in answer.alts and not answer.const:
             self.answers = True
-            self.emit(f"if not {self.truth(answer)}:")
-            self.emit("    cycles[~v] = 0")
+            self.emit(f"if not {self.truth(answer)}: returned[v] = False")
             no = f" if {answer.py} else ~cyc"
         elif answer is not None and len(answer.alts) > 1:
             self.refuse(ast.Pass(), "compute() that returns None or a number", "return True or False")
-        self.emit("cycles[v] = max(cycles[v], cyc)" if self.multi else "cycles[v] = cyc", f"return cyc{no}")
+        self.emit("cycles[v] = max(cycles[v], «cyc»)" if self.multi else "cycles[v] = «cyc»", f"return cyc{no}")
         self.emit("return 0")
         self.live = False
 
@@ -376,10 +375,8 @@ class Statements(Expressions):
     def _may_stop(self, node: ast.stmt, endless: bool = True) -> None:
         """At a loop's head. An `endless` one: the compiled text asks if it is to end. CPython's may be too slow for it."""
         if endless:
-            self.emit("if stopped(stop):")
-            self.emit(f"    return -{node.lineno}")
-        self.emit(None, "if cyc > most:")
-        self.emit(None, "    most = longer(cyc)")
+            self.emit(f"if stopped(stop): return -{node.lineno}")
+        self.emit(None, "if cyc > most: most = longer(cyc)")
 
     def s_For(self, node: ast.For) -> None:
         self.over(self._sequence(node.iter), node)
@@ -577,7 +574,7 @@ class Statements(Expressions):
             return Num({"wi": name}, name, bound=SMALL)
 
         count = f"range_len({first}, {end}, {step})"
-        short = all(abs(x.const) <= SHORT if isinstance(x.const, int) else (x.bound or SMALL) <= LENGTH for x in args)
+        short = all(abs(x.const) <= SHORT if isinstance(x.const, int) else (x.bound or SMALL) <= 2 * LENGTH for x in args)
         return Run(count, item, py, f"len({py})", any(x.data for x in args), bounds=(first, end, step), short=short)
 
     def _items(self, array: Any, node: ast.expr) -> Run:

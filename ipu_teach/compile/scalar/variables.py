@@ -52,7 +52,7 @@ class Variables(Arithmetic):
         own = value.local and not value.free
         for part in self.parts(value) if own else ():
             self.emit(f"{s}_a{part} = {value.buf}{part}")
-        if value.mark and value.writable:
+        if value.mark:
             self.emit(None, f"{s}_m = {value.mark}")
         if value.mark and self.multi:
             self.emit(None, f"r_{s}_m = r_{value.mark}")

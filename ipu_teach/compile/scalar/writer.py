@@ -143,8 +143,7 @@ class Writer:
 
     def bail(self, condition: str, node: ast.AST) -> None:
         """The compiled text leaves here: what comes now is for the plain loop to do, or to complain of."""
-        self.emit(f"if {condition}:")
-        self.emit(f"    return {getattr(node, 'lineno', 0) or self.line or 1}")
+        self.emit(f"if {condition}: return {getattr(node, 'lineno', 0) or self.line or 1}")
 
     def by_python(self, node: ast.AST, what: str) -> None:
         """Something that the compiled text cannot do with the same bits: CPython's runs alone."""
@@ -219,13 +218,13 @@ class Writer:
         values = values if none else [self.present(v) for v in values]
         count, at = self.count, len(self.nb)
         outcomes = set()
-        for chosen in product(*(v.alts.items() for v in values)):
+        for chosen in product(*(v.alts.items() for v in values)) if any(len(v.alts) > 1 for v in values) else ():
             self.count = count
             outcome = make([t for t, _ in chosen], [x for _, x in chosen])
             outcomes.add((outcome, tuple(self.nb[at:])))
             del self.nb[at:]
         self.count = count
-        if len(outcomes) == 1:
+        if len(outcomes) < 2:
             t, text = make([v.only[0] for v in values], [v.only[1] for v in values])
             return {t: self.named(text)}, ""
         name, found = self.new("u"), dict[str, str]()

@@ -21,19 +21,20 @@ from ipu_teach.engine.batch.chunk import Chunk
 from ipu_teach.engine.batch.kernels import Call
 from ipu_teach.engine.batch.liveness import last_uses, live_bytes
 from ipu_teach.engine.batch.placement import Placement
-from ipu_teach.engine.memory import Memory
+from ipu_teach.engine.site import Site
 from ipu_teach.engine.views import LEAST_RUN, Nest, Region
 from ipu_teach.types import Array
 
 
-def bind_across_vertices(groups: Sequence[Group], layouts: tuple[Any, ...], memory: Memory) -> list[Call] | None:
+def bind_across_vertices(groups: Sequence[Group], site: Site) -> list[Call] | None:
     """The calls that run all vertices of the groups of one table, or None if their regions do not lie so."""
     first = groups[0].trace
-    if any(g.way != "batch" or g.workers or not _elementwise(g.trace) or memory.backend.lacks(g.trace) for g in groups):
+    runs = site.memory.backend.runs
+    if any(g.way != "batch" or g.workers or not _elementwise(g.trace) or not runs(g.trace) for g in groups):
         return None
     if any(_steps(g.trace) != _steps(first) for g in groups) or not first.regions:
         return None
-    found = [{i: Region(g, layouts, *first.regions[i]) for i in first.regions} for g in groups]
+    found = [{i: Region(g, site.layouts, *first.regions[i]) for i in first.regions} for g in groups]
     long = [i for i in first.regions if np.ndim(first.samples[i])]
     shared = [i for i in first.regions if i not in long]
     starts = {i: np.concatenate([regions[i].starts for regions in found]) for i in first.regions}
@@ -50,7 +51,7 @@ def bind_across_vertices(groups: Sequence[Group], layouts: tuple[Any, ...], memo
         return None
     begins = np.concatenate(([0], breaks))
     lengths = np.add.reduceat(sizes, begins)
-    pieces = _Pieces(groups[0], memory, {i: found[0][i] for i in [*long, *shared]})
+    pieces = _Pieces(groups[0], site, {i: found[0][i] for i in [*long, *shared]})
     for begin, length in zip(columns[:, begins].T, lengths.tolist(), strict=True):
         pieces.bind(np.concatenate((begin, [starts[i][0] for i in shared])), [1] * len(long) + [0] * len(shared), length)
     return pieces.calls
@@ -59,15 +60,15 @@ def bind_across_vertices(groups: Sequence[Group], layouts: tuple[Any, ...], memo
 class _Pieces:
     """Long regions, in pieces that a core's cache holds: each runs as a single vertex that is so long."""
 
-    def __init__(self, group: Group, memory: Memory, regions: dict[int, Region]) -> None:
-        self._group, self._memory, self._regions = group, memory, regions
+    def __init__(self, group: Group, site: Site, regions: dict[int, Region]) -> None:
+        self._group, self._site, self._regions = group, site, regions
         self._plans: dict[int, plan.Plan] = {}
         self._pool: dict[Any, list[Array]] = defaultdict(list)
         self.calls: list[Call] = []
         trace = group.trace
         samples = [np.asarray(trace.samples[i]) for i in regions]
         touched, length = sum(s.itemsize for s in samples), max(s.size for s in samples)
-        budget = memory.backend.chunk_bytes or plan.CHUNK_BYTES
+        budget = site.memory.backend.chunk_bytes or plan.CHUNK_BYTES
         self._most = max(1, budget // (touched + live_bytes(trace, last_uses(trace)[0]) // max(1, length)))
 
     def bind(self, begins: Array, moving: list[int], length: int) -> None:
@@ -81,8 +82,8 @@ class _Pieces:
         if length not in self._plans:
             trace = _resized(self._group.trace, length)
             column = {i: number for number, i in enumerate(self._regions)}
-            placement = Placement(trace, self._memory, self._regions, [], column, list(self._regions))
-            made = plan.Plan(replace(self._group, trace=trace), self._memory, placement)
+            placement = Placement(trace, self._site.memory, self._regions, [], column, list(self._regions))
+            made = plan.Plan(replace(self._group, trace=trace), self._site, placement)
             made.calls, made.buffers.pool = self.calls, self._pool
             self._plans[length] = made
         return self._plans[length]

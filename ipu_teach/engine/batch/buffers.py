@@ -23,7 +23,6 @@ class Buffers:
         for root, number in last.items():
             self._released[number].append(root)
         self.spread: dict[int, int] = {}  # from one element of a value to the next, where vertices lie between
-        self.ordered: set[int] = set()  # values that lie after the order of axes that was asked for
 
     def take(self, value: int, lead: tuple[int, ...], order: list[int]) -> Array:
         """A buffer for one value of every vertex, with the axes in the order in which the sample has them in memory.
@@ -41,7 +40,6 @@ class Buffers:
         axes, count = len(lead), int(np.prod(lead, dtype=np.int64))
         used, inverse = whole[: count * sample.size], [int(a) for a in np.argsort(inner)]
         if len(order) == axes + sample.ndim:
-            self.ordered.add(value)
             all_axes = (*lead, *sample.shape)
             buffer, turned = used.reshape([all_axes[a] for a in order]), [int(a) for a in np.argsort(order)]
         elif self._side_by_side:
@@ -51,10 +49,6 @@ class Buffers:
             buffer, turned = used.reshape(*lead, *shape), [*range(axes), *(axes + i for i in inverse)]
         view: Array = buffer.transpose(turned)
         return view
-
-    def raw(self, value: int, size: int) -> Array:
-        """The first elements of a value's buffer, as they lie."""
-        return self._held[value][1][:size]
 
     def hand_over(self, number: int, op: Op, values: dict[int, Array], lead: tuple[int, ...]) -> None:
         """Give back the buffer of an operand that dies here: element by element, the result may take its place."""
@@ -79,7 +73,6 @@ class Buffers:
         for root in list(self._held):
             self._give_back(root)
         self.spread.clear()
-        self.ordered.clear()
 
     def _give_back(self, root: int) -> None:
         key, buffer = self._held.pop(root)

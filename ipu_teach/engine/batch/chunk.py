@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -54,13 +54,11 @@ class Chunk(Operations):
     def _finish(self) -> None:
         """Append what brings written regions back to their places, and what is said of each vertex."""
         if self.plan.returned is not None:
-            answer, place = self.trace.returned, self.plan.returned[self.rows].reshape(self.lead)
+            answer: Any = self.trace.returned
             if isinstance(answer, Ref):
                 value = self.values[answer.id]
-                value = value.reshape(value.shape[: self.axes])
-                self.calls.append((self.xp.copyto, (place, value, "unsafe")))
-            else:
-                self.calls.append((self.xp.fill, (place, answer)))
+                answer = value.reshape(value.shape[: self.axes])
+            self.calls.append((self.xp.copyto, (self.plan.returned[self.rows].reshape(self.lead), answer, "unsafe")))
         for root, buffer in self.back:
             region = self.placement.regions[root]
             if root in self.placement.column:
@@ -118,37 +116,25 @@ class Chunk(Operations):
         flat = self.plan.memory.flat(region.field.dtype)
         if root in self.placement.column:
             self.calls.append((self.xp.copyto, (buffer, self.placement.place(root, self.piece))))
-            return
-        if self.placement.side_by_side:
-            index = self.xp.array(np.ascontiguousarray(region.index(self.rows).T))
-            self.calls.append(
-                (self.xp.take, (flat, index, None, self.buffers.raw(root, index.size).reshape(index.shape), "clip"))
-            )
-            return
-        flattened = buffer.reshape(-1, region.size)
-        beside = not self.xp.may_share_memory(flattened, buffer)  # the buffer's axes lie in another order
-        if beside:
-            flattened = self.xp.empty(flattened.shape, buffer.dtype)
-        if region.contiguous and region.size >= WINDOW and self.xp.on_host:
-            size = region.field.dtype.size
+        elif region.contiguous and region.size >= WINDOW and self.xp.on_host and not self.placement.side_by_side:
+            size = flat.itemsize
             windows = self.xp.as_strided(flat, (len(flat) - region.size + 1, region.size), (size, size))
-            self.calls.append((gather_windows, (windows, region.starts[self.rows], flattened)))
-        else:
-            self.calls.append((self.xp.take, (flat, self.xp.array(region.index(self.rows)), None, flattened, "clip")))
-        if beside:
-            self.calls.append((self.xp.copyto, (buffer, flattened.reshape(buffer.shape))))
+            self.calls.append((gather_windows, (windows, region.starts[self.rows], buffer)))
+        else:  # in the order in which the buffer's elements lie
+            order = np.argsort([-stride for stride in buffer.strides], kind="stable")
+            index = np.ascontiguousarray(region.index(self.rows).reshape(buffer.shape).transpose(order))
+            self.calls.append((self.xp.take, (flat, self.xp.array(index), None, buffer.transpose(order), "clip")))
 
     def _view(self, op: Op) -> Array:
         """A view of a root, by the distance and strides that the sample's view has from the sample's root."""
         root, axes = self.trace.roots[op.result], self.axes
-        sample, base = self.trace.samples[op.result], self.values[root]
+        sample, base, source = self.trace.samples[op.result], self.values[root], self.values[op.args[0].id]
         lead, steps = base.shape[:axes], base.strides[:axes]
         if sample.size == 0:
             return self.xp.empty((*lead, *sample.shape), sample.dtype)  # type: ignore[no-any-return]
-        if root in self.placement.strided or root in self.buffers.ordered:
-            source: Array = self.values[op.args[0].id]
-            if op.fn is item_of:
-                return self.within(source, op.args[1])
+        if op.fn is item_of:
+            return self.within(source, op.args[1])
+        if op.fn is np.transpose and len(op.args) == 1:
             turned: Array = source.transpose(*range(axes), *range(source.ndim - 1, axes - 1, -1))
             return turned
         start = self.trace.samples[root].__array_interface__["data"][0]

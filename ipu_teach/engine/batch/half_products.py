@@ -19,8 +19,8 @@ from ipu_teach.types import Array
 LONG = 16  # elements from which on an innermost axis is worth its start
 BLOCK_BYTES = 512 * 1024  # copies of one block: stay inside a core's second-level cache
 
-# How einsum writes it where the innermost axis is that of columns, rows or vertices; in the axes of the copies.
-_SUMS = {"columns": "...ij,...jk->...ik", "rows": "...ji,...jk->...ki", "vertices": "ij...,jk...->ik..."}
+# How einsum writes it where the innermost axis is that of columns or vertices; in the axes of the copies.
+_SUMS = {"columns": "...ij,...jk->...ik", "vertices": "ij...,jk...->ik..."}
 
 
 class HalfProducts:
@@ -35,8 +35,10 @@ class HalfProducts:
 
     def calls(self, left: Array, right: Array, out: Array) -> list[Call]:
         """The calls for (..., m, k) @ (..., k, n) into (..., m, n), all float16; axes of length 1 are shared."""
+        if out.shape[-2] > out.shape[-1]:  # columns are the longer axis of the product turned round
+            left, right, out = (x.swapaxes(-1, -2) for x in (right, left, out))
         (m, n), k = out.shape[-2:], left.shape[-1]
-        if self._exact and max(m, n) < 2:  # single sums: to lay them side by side costs more than numpy's own loop
+        if self._exact and n < 2:  # single sums: to lay them side by side costs more than numpy's own loop
             return [(np.matmul, (left, right, out))]
         made: list[Call] = []
         lead = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])  # what no operand varies along is computed once
@@ -44,18 +46,18 @@ class HalfProducts:
         shared: dict[tuple[int, str], Array] = {}  # copies of operands that all vertices share
         for block in _blocks(lead, most):
             place = out[_within(lead, block)]
-            way = self._way(m, n, prod(np.broadcast_shapes(*(x[_within(x.shape, block)].shape[:-2] for x in (left, right)))))
+            way = self._way(n, prod(np.broadcast_shapes(*(x[_within(x.shape, block)].shape[:-2] for x in (left, right)))))
             operands = []
             for number, operand in enumerate((left, right)):
                 copy = shared.get((number, way))
                 if copy is None:
                     kept = prod(operand.shape[:-2]) == 1
-                    copy, call = self._copy(f"{way} {number}", operand[_within(operand.shape, block)], way, number, kept)
+                    copy, call = self._copy(f"{way} {number}", operand[_within(operand.shape, block)], way, kept)
                     made.append(call)
                     if kept:
                         shared[number, way] = copy
                 operands.append(copy)
-            place = _turned(place, way, 2)
+            place = _turned(place, way)
             own = [x.shape[2:] if way == "vertices" else x.shape[:-2] for x in operands]
             inner = place.shape[:2] if way == "vertices" else place.shape[-2:]
             summed = np.broadcast_shapes(*own)
@@ -67,18 +69,15 @@ class HalfProducts:
             made.append((np.copyto, (place, result, "same_kind")))
         return made
 
-    def _way(self, m: int, n: int, count: int) -> str:
+    def _way(self, n: int, count: int) -> str:
         """Which axis lies innermost: one of two elements or more, or the sum itself would be."""
         if not self._exact:
             return "blas"
-        longer = max(m, n)
-        if longer < LONG and count > longer:
-            return "vertices"
-        return "columns" if n >= m else "rows"
+        return "vertices" if n < LONG and count > n else "columns"
 
-    def _copy(self, name: str, operand: Array, way: str, number: int, kept: bool) -> tuple[Array, Call]:
+    def _copy(self, name: str, operand: Array, way: str, kept: bool) -> tuple[Array, Call]:
         """A copy of an operand, of its own if it is `kept` for all blocks, and the call that makes it."""
-        turned = _turned(operand, way, number)
+        turned = _turned(operand, way)
         copy = np.empty(turned.shape, np.float32) if kept else self._buffer(name, turned.shape)
         return copy, (np.copyto, (copy, turned))
 
@@ -95,14 +94,9 @@ def sum_products(form: str, left: Array, right: Array, out: Array) -> None:
     np.einsum(form, left, right, out=out)
 
 
-def _turned(array: Array, way: str, number: int) -> Array:
-    """A view with the axes of a copy: `number` 0 for the left operand, 1 for the right one, 2 for the result."""
-    turned = array
-    if way == "vertices":
-        turned = np.moveaxis(array, (-2, -1), (0, 1))
-    elif way == "rows" and number != 1:
-        turned = array.swapaxes(-1, -2)
-    return turned
+def _turned(array: Array, way: str) -> Array:
+    """A view with the axes of a copy."""
+    return np.moveaxis(array, (-2, -1), (0, 1)) if way == "vertices" else array
 
 
 def _within(shape: tuple[int, ...], block: tuple[slice, ...]) -> tuple[slice, ...]:

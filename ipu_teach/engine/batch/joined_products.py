@@ -16,7 +16,7 @@ NARROW = 16
 MOST_ELEMENTS = 1 << 20
 
 
-def joined(xp: Any, a: Array, b: Array, out: Array) -> tuple[Array, Array, Array]:
+def join_products(xp: Any, a: Array, b: Array, out: Array) -> tuple[Array, Array, Array]:
     """The same products, (…, m, k) @ (…, k, n) into (…, m, n), with as many leading axes joined as can be."""
     for axis in reversed(range(out.ndim - 2)):
         n = out.shape[axis]

@@ -55,7 +55,7 @@ def scatter(flat: Array, index: Array, buffer: Array) -> None:
 
 def gather_windows(windows: Array, starts: Array, buffer: Array) -> None:
     """Copy long regions, each in one piece."""
-    buffer[...] = windows[starts]
+    buffer[...] = windows[starts].reshape(buffer.shape)
 
 
 def apply(fn: Callable[..., Any], args: list[Any], out: Array) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from ipu_teach.compile.groups import Group
 from ipu_teach.compile.trace import Trace
 from ipu_teach.engine.batch.liveness import delicate_roots, only_numbers, soft_roots
 from ipu_teach.engine.memory import Memory
+from ipu_teach.engine.site import Site
 from ipu_teach.engine.views import Nest, Region, find_nests, running_order, single_row
 from ipu_teach.types import Array
 
@@ -55,7 +55,7 @@ class Placement:
     def place(self, root: int, nest: Nest) -> Array:
         """A region of every vertex of a nest, as it lies in memory."""
         region, number = self.regions[root], self.column[root]
-        sample, size = self.trace.samples[root], region.field.dtype.size
+        sample, size = self.trace.samples[root], region.field.dtype.numpy.itemsize
         inner = sample.strides if region.contiguous else tuple(s * size for s in region.strides or ())
         steps = nest.steps[number].tolist()
         lead = tuple(1 if step == 0 else n for n, step in zip(nest.shape, steps, strict=True))
@@ -65,17 +65,17 @@ class Placement:
         return view
 
 
-def placed(group: Group, layouts: tuple[Any, ...], memory: Memory, exact: bool) -> Placement:
-    """The placement of a group. `exact`: no sum is reordered."""
+def placed(group: Group, site: Site) -> Placement:
+    """The placement of a group."""
     trace = group.trace
-    regions = {i: Region(group, layouts, name, part) for i, (name, part) in trace.regions.items()}
+    regions = {i: Region(group, site.layouts, name, part) for i, (name, part) in trace.regions.items()}
     running = running_order(list(regions.values()))
     if running is not None:
         for region in regions.values():
             region.put_in_order(running)
     nests, column = _nested(regions, trace, len(group.rows))
-    found = Placement(trace, memory, regions, nests, column, [], running=running, side_by_side=only_numbers(trace))
-    delicate, soft = delicate_roots(trace, exact), soft_roots(trace, exact)
+    found = Placement(trace, site.memory, regions, nests, column, [], running=running, side_by_side=only_numbers(trace))
+    delicate, soft = delicate_roots(trace, site.exact), soft_roots(trace, site.exact)
     for i, number in column.items():
         region = regions[i]
         steps = np.concatenate([nest.steps[number][np.array(nest.shape) > 1] for nest in nests])

@@ -25,7 +25,6 @@ from ipu_teach.engine.batch.liveness import last_uses, live_bytes
 from ipu_teach.engine.batch.placement import Placement, placed
 from ipu_teach.engine.batch.products import Products
 from ipu_teach.engine.fp.stochastic import RoundedStores
-from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.site import Site
 from ipu_teach.engine.views import Nest
 from ipu_teach.types import Array
@@ -47,28 +46,23 @@ def bind(group: Group, site: Site) -> list[Call]:
 
 
 def _bound(group: Group, site: Site, worker: int = 0) -> list[Call]:
-    placement = placed(group, site.layouts, site.memory, site.exact)
+    placement = placed(group, site)
     rounding = None if site.rounding is None else RoundedStores(site.rounding, group.trace, worker, placement.running)
-    return Plan(group, site.memory, placement, site.exact, site.returned, rounding).bind()
+    return Plan(group, site, placement, rounding).bind()
 
 
 class Plan:
     """How the vertices of a group run as one batch: what all chunks of them have in common."""
 
-    def __init__(
-        self,
-        group: Group,
-        memory: Memory,
-        placement: Placement,
-        exact: bool = True,
-        returned: Array | None = None,
-        rounding: RoundedStores | None = None,
-    ) -> None:
-        self.table, self.trace, self.returned, self.rounding = group.table, group.trace, returned, rounding
+    def __init__(self, group: Group, site: Site, placement: Placement, rounding: RoundedStores | None = None) -> None:
+        self.table, self.trace, self.returned, self.rounding = group.table, group.trace, site.returned, rounding
         self.rows = group.rows if placement.running is None else group.rows[placement.running]
-        self.memory, self.xp, self.exact, self.placement = memory, memory.backend, exact, placement
+        self.memory, self.xp, self.exact, self.placement = site.memory, site.memory.backend, site.exact, placement
         self.last, self.stores = last_uses(self.trace)
-        self.products, self.buffers = Products(self.xp, exact), Buffers(self.xp, self.trace, self.last, placement.side_by_side)
+        self.products, self.buffers = (
+            Products(self.xp, self.exact),
+            Buffers(self.xp, self.trace, self.last, placement.side_by_side),
+        )
         self.calls: list[Call] = []
 
     def bind(self) -> list[Call]:

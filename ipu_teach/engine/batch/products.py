@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.engine.batch.half_products import HalfProducts
-from ipu_teach.engine.batch.joined_products import joined
+from ipu_teach.engine.batch.joined_products import join_products
 from ipu_teach.engine.batch.kernels import Call
 from ipu_teach.types import Array
 
@@ -30,7 +30,7 @@ class Products:
             return [(self._xp.vecdot, (a, b, out))]
         left, right, whole = _as_matrices(a, b, out, ranks)
         if joins and not self._exact:
-            left, right, whole = joined(self._xp, left, right, whole)
+            left, right, whole = join_products(self._xp, left, right, whole)
         if whole.dtype == left.dtype == right.dtype == np.float16 and self._xp.on_host:
             return self._halves.calls(left, right, whole)
         return [(self._xp.matmul, (left, right, whole))]

@@ -29,6 +29,7 @@ from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.freeze import FrozenTable
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.trace import ROUNDED
+from ipu_teach.cost.exchange import joined
 from ipu_teach.engine.batch.half_products import sum_products
 from ipu_teach.engine.batch.kernels import Call, apply, run_all
 from ipu_teach.engine.host_fallback import spans
@@ -114,8 +115,9 @@ class Guarded:
         }
         self._calls = [part for call in calls for part in (call, *_looked_at(call))]
         self._loops, self._alarms = loops, 0
-        written = _united([span for group in groups for span in spans(group, layouts, written=True)])
-        self._places: list[Array] = [memory.bytes[start:stop] for start, stop in written]
+        written = np.array([span for group in groups for span in spans(group, layouts, written=True)], np.int64).reshape(-1, 2)
+        start, stop = joined(*written.T)
+        self._places: list[Array] = [memory.bytes[a:b] for a, b in zip(start.tolist(), stop.tolist(), strict=True)]
         self._kept = [place.copy() for place in self._places]
 
     def run(self) -> None:
@@ -135,11 +137,6 @@ class Guarded:
         run_all(self._loops)
 
 
-def doubtful(ufunc: Any) -> bool:
-    """True for functions whose vector forms may not report what their forms for single numbers do."""
-    return ufunc not in ROUNDED
-
-
 def alarm(result: Array) -> None:
     """Raise `FloatingPointError` where a result is no finite number."""
     if result.dtype.kind == "f" and not np.isfinite(result).all():
@@ -147,28 +144,20 @@ def alarm(result: Array) -> None:
 
 
 def _looked_at(call: Call) -> list[Call]:
-    """What looks at the result of a call, if that may have something to report and keep silent."""
+    """What looks at the result of a call, if that may have something to report and keep silent.
+
+    The vector forms of functions that are not rounded may not report what their forms for single numbers do.
+    """
     function, args = call
     if function is apply:
         return [(alarm, (args[2],))]
     if function is sum_products:  # numpy's einsum reports nothing
         return [(alarm, (args[3],))]
-    if isinstance(function, np.ufunc) and len(args) > function.nin and doubtful(function):
+    if isinstance(function, np.ufunc) and len(args) > function.nin and function not in ROUNDED:
         return [(alarm, (args[function.nin],))]
-    if isinstance(function, partial) and isinstance(function.func, np.ufunc) and doubtful(function.func):
+    if isinstance(function, partial) and isinstance(function.func, np.ufunc) and function.func not in ROUNDED:
         return [(alarm, (function.keywords["out"],))]
     return []
-
-
-def _united(found: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Spans, those that meet made one."""
-    united: list[tuple[int, int]] = []
-    for start, stop in sorted(found):
-        if united and start <= united[-1][1]:
-            united[-1] = united[-1][0], max(stop, united[-1][1])
-        else:
-            united.append((start, stop))
-    return united
 
 
 def computes(group: Group) -> bool:

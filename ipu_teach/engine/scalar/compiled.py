@@ -55,10 +55,11 @@ def known(text: str) -> bool:
     return text in _loaded
 
 
-def kept(text: str) -> bool:
-    """True if it is in the cache, compiled for some processor."""
+@cache
+def kept(text: str, folder: Path) -> bool:
+    """True if it was in the cache when this was first asked, compiled for some processor."""
     try:
-        return any(cache_folder().glob(f"**/{_name(text)}.run-*.nbi"))
+        return any(folder.glob(f"**/{_name(text)}.run-*.nbi"))
     except OSError:
         return False
 

@@ -10,7 +10,7 @@ import numpy as np
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.scalar import ScalarCode
 from ipu_teach.compile.workers import race_of
-from ipu_teach.cost.codelets import UNKNOWN
+from ipu_teach.cost.codelets import UNIT, UNKNOWN
 from ipu_teach.engine.fp.vertex import Numbers
 from ipu_teach.engine.scalar.fields import elements, index_of, mark_of, meeting, parts_of
 from ipu_teach.engine.scalar.program import FOREVER, program_of
@@ -33,10 +33,11 @@ class Counting:
         marks, reads = beside(code, regions, workers)
         arguments = [*regions.values(), *marks.values(), *reads.values()]
         try:
-            self.cycles[number], _ = self.program.counted(workers, arguments, numbers, FOREVER)
+            cycles = self.program.caller(workers, arguments, numbers, FOREVER)()
         except Exception:  # compute() itself came to its end
             self.cycles[number] = UNKNOWN
             return
+        self.cycles[number] = -(-max(cycles, ~cycles) // UNIT) * workers
         for name, marked in marks.items():
             flat = self.defined[name]
             for stored, place in zip(parts_of(marked), places[name], strict=True):
@@ -50,11 +51,11 @@ class Counting:
 
 
 def beside(code: ScalarCode, regions: Mapping[str, Any], workers: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Where stores into regions of one vertex are marked, and for a MultiVertex where its workers read."""
+    """Where stores into regions of one vertex are marked, and for a MultiVertex where its workers read of that."""
 
     def like(name: str) -> Any:
         size = code.fields[name].dtype.size if not code.multi else 1 if workers <= 8 else 8
         made = [np.zeros(part.shape, f"u{size}") for part in parts_of(regions[name])]
         return made if isinstance(regions[name], list) else made[0]
 
-    return {name: like(name) for name in code.marked}, {name: like(name) for name in code.fields} if code.multi else {}
+    return {name: like(name) for name in code.marked}, {name: like(name) for name in code.marked} if code.multi else {}

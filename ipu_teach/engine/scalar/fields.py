@@ -103,7 +103,7 @@ class Fields:
         self.code, self.count = code, len(group.rows)
         self.places: dict[str, Place] = {}
         for name, declared in code.fields.items():
-            place = Place(group, layouts, memory, name, packed=code.multi)
+            place = Place(group, layouts, memory, name, packed=code.multi and declared.written)
             # A sum goes through memory from its lower end, whatever the stride's sign: let it lie as it does for one vertex.
             if code.vectors and declared.depth and not (place.unit and declared.depth == 1):
                 place = Place(group, layouts, memory, name, packed=True)
@@ -111,7 +111,7 @@ class Fields:
         self.defined = {name: elements(defined, self.places[name].flat.itemsize) for name in code.marked}
         kind: Any = np.uint8 if len(group.workers) <= 8 else np.uint64  # a bit for each worker
         self.marks = {name: self._marks(name, kind) for name in code.marked}
-        self.reads = {name: np.zeros(len(self.places[name].flat), kind) for name in code.fields} if code.multi else {}
+        self.reads = {name: np.zeros(len(self.places[name].flat), kind) for name in code.marked} if code.multi else {}
         written = [(place, place.flat) for place in self.places.values() if place.declared.written]
         marked = [(self.places[name], flat) for name, flat in self.marks.items()]
         # What is written where it stays, and what stood there before a run.
@@ -141,10 +141,8 @@ class Fields:
             place.load()
         for place, flat, before in self.kept:
             before[...] = flat[place.span]
-        for name, flat in self.marks.items():
-            if self.places[name].index is not None:
-                flat.fill(0)
-        for flat in self.reads.values():
+        beside = (flat for name, flat in self.marks.items() if self.places[name].index is not None)
+        for flat in [*beside, *self.reads.values()]:
             flat.fill(0)
 
     def restore(self, vertex: int | None = None) -> None:
@@ -154,9 +152,8 @@ class Fields:
                 flat[place.span] = before
             else:
                 place.put_back(flat, before, vertex)
-        if vertex is not None:
-            for place in self.places.values():
-                place.load(vertex)
+        for place in self.places.values() if vertex is not None else ():
+            place.load(vertex)
         if vertex is not None and self.code.multi:
             for name, flat in [*self.marks.items(), *self.reads.items()]:
                 for part in parts_of(self.places[name].view(flat, vertex)):

@@ -5,19 +5,19 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from ipu_teach.compile.scalar import ScalarCode
-from ipu_teach.cost.codelets import UNIT
 from ipu_teach.engine.fp.vertex import Numbers
 from ipu_teach.engine.scalar import compiled
 from ipu_teach.engine.scalar.text import compiled_text, python_text
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
+Caller = Callable[[], int]
 _NOTHING = nullcontext()
 FOREVER = 1 << 62  # more cycles than a loop may ever count
 # Seconds until a compiled loop runs, beside the time that it then takes (measured on two shared cores of a server).
@@ -49,16 +49,20 @@ class Program:
             self._failed = self._failed or self._loops is None
         return np.zeros(1, np.int64) if self._loops is None else self._loops
 
-    def counted(
-        self, workers: int, regions: list[Any], numbers: Numbers | None, most: int, longer: Any = int
-    ) -> tuple[int, bool]:
-        """Run one vertex by CPython's text: (its cycles, of a MultiVertex its tile's, what compute() answers)."""
-        spent = []
-        for worker in range(workers):
-            with _NOTHING if numbers is None else numbers.begin(worker):
-                spent.append(self.python(worker, workers, most, longer, *regions))
-        answer = min(spent) >= 0
-        return -(-max(spent if answer else [max(cycles, ~cycles) for cycles in spent]) // UNIT) * workers, answer
+    def caller(self, workers: int, regions: list[Any], numbers: Numbers | None, most: int, longer: Any = int) -> Caller:
+        """What runs a vertex by CPython's text, and gives what its slowest worker counts; ~ of that for an answer of no."""
+        if numbers is None and workers == 1:
+            return partial(self.python, 0, 1, most, longer, *regions)
+
+        def call() -> int:
+            spent = []
+            for worker in range(workers):
+                with _NOTHING if numbers is None else numbers.begin(worker):
+                    spent.append(self.python(worker, workers, most, longer, *regions))
+            slowest = max(max(cycles, ~cycles) for cycles in spent)
+            return slowest if min(spent) >= 0 else ~slowest
+
+        return call
 
     def text(self, unit: frozenset[str], small: bool) -> str:
         """The compiled text for fields that lie so: see `compiled_text`."""
@@ -70,7 +74,7 @@ class Program:
         """How long it takes until `text` runs, about."""
         if compiled.known(text):
             return 0.0
-        return (READ if compiled.kept(text) else COMPILE) + (0 if "numba" in sys.modules else IMPORT)
+        return (READ if compiled.kept(text, compiled.cache_folder()) else COMPILE) + (0 if "numba" in sys.modules else IMPORT)
 
     def compiled(self, text: str, arguments: Callable[[], Sequence[Any]]) -> compiled.Loop | None:
         """The loop of `text`; None if it cannot be compiled here. `arguments()`: such that nothing is run with them."""

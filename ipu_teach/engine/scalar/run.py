@@ -11,9 +11,9 @@ loop does, and raises the learner's own error. An interruption puts back the fie
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, TimeoutError as StillRunning
 from functools import cache
+from math import inf
 from time import perf_counter
 from typing import Any
 
@@ -22,11 +22,11 @@ import numpy as np
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.workers import race_of
 from ipu_teach.cost.codelets import UNIT, UNKNOWN
-from ipu_teach.engine.fp.vertex import Numbers, numbers_of
+from ipu_teach.engine.fp.vertex import numbers_of
 from ipu_teach.engine.loop import run_loop
 from ipu_teach.engine.scalar.compiled import Loop
 from ipu_teach.engine.scalar.fields import Fields
-from ipu_teach.engine.scalar.program import program_of
+from ipu_teach.engine.scalar.program import Caller, program_of
 from ipu_teach.engine.site import Site
 
 MOST_VIEWS = 1 << 12  # vertices of which the views of fields are made once and kept
@@ -38,8 +38,20 @@ PIECE = 1024  # vertices of a compiled loop that runs for a while at a time, to 
 CHOSEN = ""  # "python" or "compiled" instead of the clock, for tests and within checks
 
 
-class _Long(Exception):
+class _Long(BaseException):
     """A vertex takes so long that compiling pays."""
+
+
+class _Patience:
+    """`until` when CPython's text may go on with a vertex."""
+
+    until = inf
+
+    def longer(self, cycles: int) -> int:
+        """Called now and then at the heads of its loops: after how many cycles to call again."""
+        if perf_counter() > self.until:
+            raise _Long
+        return cycles + LOOK
 
 
 @cache
@@ -61,7 +73,8 @@ class ScalarRun:
         self.returned = np.ones(self.count, bool) if site.returned is None else site.returned
         self.number = max(1, len(group.workers))  # of workers that share a vertex
         self.endless = group.scalar.endless
-        self.views: dict[int, tuple[list[Any], Numbers | None]] = {}
+        self.patience = _Patience()
+        self.calls: dict[int, Caller] = {}
         unit = frozenset(name for name, place in self.fields.places.items() if place.unit)
         self.text = self.program.text(unit, self.number <= 8)
         self.arguments: list[Any] = []  # of the compiled loop, but for its first two
@@ -71,6 +84,7 @@ class ScalarRun:
         fields = self.fields
         fields.load()
         self.stored = 0
+        self.returned.fill(True)
         try:
             first = 0 if self.pays() else self._by_python(0)
             if first < self.count:
@@ -98,17 +112,11 @@ class ScalarRun:
         """Run vertices from `first` on. Returns with which the compiled loop had better go on."""
         program, begin = self.program, perf_counter()
         watched = self.plain and program.compiles and not CHOSEN
-        wait = program.seconds_to_compile(self.text) if watched else 0.0
-
-        def longer(cycles: int) -> int:
-            if watched and perf_counter() - begin > wait:
-                raise _Long
-            return cycles + LOOK
-
-        look, v = FIRST_LOOK, first
+        wait = program.seconds_to_compile(self.text) if watched else inf
+        self.patience.until, look = begin + wait, FIRST_LOOK
         for v in range(first, self.count):
             try:
-                self._vertex(v, longer)
+                self._vertex(v)
             except _Long:
                 self.fields.restore(v)
                 return v
@@ -119,22 +127,26 @@ class ScalarRun:
         program.spent += perf_counter() - begin
         return self.count
 
-    def _vertex(self, v: int, longer: Callable[[int], int] = lambda cycles: cycles + LOOK) -> None:
-        """Run one vertex. `longer(cycles)` is asked now and then at the heads of its loops."""
-        found = self.views.get(v)
-        if found is None:
-            numbers = None if self.plain else numbers_of(self.site, v)
-            found = self.fields.arguments(v, numbers), numbers
-            if len(self.views) < MOST_VIEWS:
-                self.views[v] = found
+    def _vertex(self, v: int) -> None:
+        """Run one vertex."""
+        call = self.calls.get(v) or self._call(v)
         try:
-            self.cycles[v], answer = self.program.counted(self.number, *found, LOOK, longer)
-            if self.program.code.answers:
-                self.returned[v] = answer
-        except _Long:
-            raise
+            cycles = call()
         except Exception:
             self._by_referee(v)
+            return
+        if cycles < 0:
+            self.returned[v], cycles = False, ~cycles
+        self.cycles[v] = -(-cycles // UNIT) * self.number
+
+    def _call(self, v: int) -> Caller:
+        """What runs one vertex, made once for the first of them."""
+        numbers = None if self.plain else numbers_of(self.site, v)
+        regions = self.fields.arguments(v, numbers)
+        call = self.program.caller(self.number, regions, numbers, LOOK, self.patience.longer)
+        if len(self.calls) < MOST_VIEWS:
+            self.calls[v] = call
+        return call
 
     def _by_referee(self, v: int) -> None:
         """Let the plain loop run a vertex, on what it had before: it says what is wrong."""
@@ -150,19 +162,13 @@ class ScalarRun:
         """Run the vertices from `first` on; by CPython if they cannot be compiled after all."""
         if not self.arguments:
             self._prepare()
+        self.patience.until = inf
         run = self.program.compiled(self.text, lambda: (0, 0, *self.arguments))
-        if run is None:
-            for v in range(first, self.count):
-                self._vertex(v)
-            return
-        cycles, number, answers = self.arguments[5], self.number, self.program.code.answers
-        cycles[first : self.count] = 0
-        cycles[self.count :] = 1  # of what compute() returns, from the last vertex to the first
+        self.cycles[first:] = 0  # workers look for the slowest of them
         while first < self.count:
-            end = (self._beside if self.endless else self._in_pieces)(run, first)
-            self.cycles[first:end] = (cycles[first:end] + (UNIT - 1)) // UNIT * number
-            if answers:
-                self.returned[first:end] = cycles[: self.count - 1 : -1][first:end]
+            end = first if run is None else (self._beside if self.endless else self._in_pieces)(run, first)
+            if self.number > 1:
+                self.cycles[first:end] *= self.number
             if end < self.count:
                 self.fields.restore(end)
                 self._vertex(end)
@@ -182,12 +188,10 @@ class ScalarRun:
         for at, table in tables.items():
             dims[at] = len(dims)
             dims += table
-        buffers = [place.flat for place in places]
-        buffers = [flat.view(np.uint16) if flat.dtype == np.float16 else flat for flat in buffers]
+        buffers = [p.flat.view(np.uint16) if p.flat.dtype == np.float16 else p.flat for p in places]
         self.stop = np.zeros(1, np.int64)
-        cycles = np.zeros(count * (1 + self.program.code.answers), np.int64)
         self.arguments = [
-            self.number, starts, np.array(dims, np.int64), self.stop, self.program.addresses(), cycles,
+            self.number, starts, np.array(dims, np.int64), self.stop, self.program.addresses(), self.cycles, self.returned,
             *buffers, *fields.marks.values(), *fields.reads.values(),
         ]  # fmt: skip
 

@@ -21,18 +21,18 @@ def python_text(code: ScalarCode, target: Target, watched: bool = False) -> str:
     """A module with `vertex(worker, workers, most, longer, fields…, marks…, reads…)`, which returns cycles in units of `UNIT`.
 
     Where it has counted `most` of them at the head of a loop, it asks `longer` for a new limit, which may raise to end it. It
-    raises `Bail` where compute() raises. If it is `watched` it tells `watch` (see `observe`) what runs and how loops turn.
+    raises something where compute() raises. If it is `watched` it tells `watch` (see `observe`) what runs and how loops turn.
     """
     args = ["worker", "workers", "most", "longer", *(f"f_{n}" for n in code.fields), *(f"m_f_{n}" for n in code.marked)]
-    args += [f"r_m_f_{n}" for n in code.fields] if code.multi else []
+    args += [f"r_m_f_{n}" for n in code.marked] if code.multi else []
     tables = "".join(f"{name} = {table.py}\n" for name, table in code.tables.items())
     begin = [f"    cyc = {VERTEX_OVERHEAD * UNIT}", *(["    vec = loads = stores = 0"] if code.vectors else [])]
     begin += ["    wbit = 1 << worker"] if code.multi else []
     begin += [f"    f_{n} = f_{n}[()]" for n, f in code.fields.items() if not f.depth and not f.written]
     lines = map(_told, code.python) if watched else (line for line in code.python if "«!" not in line)
     body = "\n".join([*begin, *_priced(lines, code, target, watched)])
-    bail = "from ipu_teach.types.regions import to_unsigned\n\n\nclass Bail(Exception):\n    pass\n"
-    return f"{_HEAD}{tables}\n\n{bail}\n\ndef vertex({', '.join(args)}):\n{body}\n"
+    imported = "from ipu_teach.types.regions import to_unsigned\n"
+    return f"{_HEAD}{imported}{tables}\n\ndef vertex({', '.join(args)}):\n{body}\n"
 
 
 def dims_of(code: ScalarCode) -> list[str]:
@@ -49,14 +49,14 @@ def dims_of(code: ScalarCode) -> list[str]:
 
 
 def compiled_text(code: ScalarCode, target: Target, unit: frozenset[str], small: bool = True) -> str:
-    """A module with `run(first, last, workers, starts, dims, stop, loops, cycles, fields…, marks…, reads…)`.
+    """A module with `run(first, last, workers, starts, dims, stop, loops, cycles, returned, fields…, marks…, reads…)`.
 
     `starts`: int64[vertices, fields], where the fields begin; `dims`: see `dims_of`; `unit`: fields whose last axis has stride
     1; `small`: the marks of workers are bytes. It ends at a vertex that cannot go on, or was stopped, and returns which.
     """
     arrays = [*(f"f_{n}" for n in code.fields), *(f"m_f_{n}" for n in code.marked)]
-    arrays += [f"r_f_{n}" for n in code.fields] if code.multi else []
-    shared, dims = ["workers", "starts", "dims", "stop", "loops", "cycles", *arrays], dims_of(code)
+    arrays += [f"r_f_{n}" for n in code.marked] if code.multi else []
+    shared, dims = ["workers", "starts", "dims", "stop", "loops", "cycles", "returned", *arrays], dims_of(code)
     strides = {f"f_{n}_s{f.depth - 1}" for n, f in code.fields.items() if f.depth and n in unit}
     known = [f"    {name} = {'1' if name in strides else f'dims[{k}]'}" for k, name in enumerate(dims)]
     begin = [f"    f_{name}_o = starts[v, {k}]" for k, name in enumerate(code.fields)]
@@ -95,5 +95,6 @@ def _priced(lines: Iterable[str], code: ScalarCode, target: Target, watched: boo
             return f"watch.over({number}, {n})" if watched else n
         return rates[number].format(n=n) if kind else str(pieces[number])
 
-    lines = [line.replace("«all»", TOGETHER[target.codelet_prices]) for line in lines]
+    whole = f"(cyc + {UNIT - 1} >> {UNIT.bit_length() - 1})"
+    lines = [line.replace("«all»", TOGETHER[target.codelet_prices]).replace("«cyc»", whole) for line in lines]
     return [_MARK.sub(price, line) if "«" in line else line for line in lines]

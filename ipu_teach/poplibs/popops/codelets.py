@@ -14,7 +14,7 @@ from ipu_teach.cost.vertices import rates
 from ipu_teach.errors import PoplibsError
 from ipu_teach.graph import Graph, InOut, Input, Output, SupervisorVertex, Tensor, Vector, Vertex, template
 from ipu_teach.poplibs.popops.operations import OPERATIONS, evaluate, rated
-from ipu_teach.poplibs.poputil import take, tile_pieces
+from ipu_teach.poplibs.poputil import take_each, tile_pieces
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import BOOL, FLOAT, HALF, QUARTER, DType
@@ -216,6 +216,6 @@ def per_tile(
     flat = {field: tensor.flatten() for field, tensor in operands.items()}
     compute_set = graph.add_compute_set(name)
     for tile, pieces in placement:
-        edges = {field: take(tensor, pieces) for field, tensor in flat.items()}
+        edges = dict(zip(flat, take_each(flat.values(), pieces), strict=True))
         graph.set_tile_mapping(graph.add_vertex(compute_set, made, edges, **state), tile)
     prog.add(Execute(compute_set))

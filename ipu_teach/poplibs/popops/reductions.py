@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from types import SimpleNamespace
 from typing import Any
 
 from ipu_teach.errors import counted, shown
@@ -30,6 +31,7 @@ from ipu_teach.poplibs.options import Options
 from ipu_teach.poplibs.popops.operands import check_operand, check_output
 from ipu_teach.poplibs.popops.reduction_plan import AccumTypes, accum_types, check_operation, planned
 from ipu_teach.poplibs.popops.reduction_vertices import (
+    REDUCTIONS,
     ReduceRows,
     ReduceRowsUpdate,
     ScaledReduceRows,
@@ -42,11 +44,12 @@ from ipu_teach.poplibs.poputil import balanced_partition, map_tensor_linearly, t
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import BOOL, FLOAT, HALF, DType, as_dtype
 
-__all__ = ["ReduceParams", "SingleReduceOp", "reduce", "reduce_many", "reduce_rows", "reduce_with_output"]
+__all__ = ["Operation", "ReduceParams", "SingleReduceOp", "reduce", "reduce_many", "reduce_rows", "reduce_with_output"]
 
 Into = Program | list[ComputeSet]
 _FLOATS = (FLOAT, HALF)
 _SCALED = ("ADD", "SQUARE_ADD")
+Operation = SimpleNamespace(**{name: name for name in REDUCTIONS})  # Poplar's `popops::Operation::ADD` is the word "ADD" here
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,7 @@ def reduce_with_output(
 @library
 def reduce_many(
     graph: Graph,
-    operations: Sequence[SingleReduceOp],
+    operations: Sequence[SingleReduceOp | tuple[Any, ...]],
     prog: Into,
     debug_context: str = OWN,
     outputs: Sequence[Tensor] | None = None,
@@ -137,19 +140,22 @@ def reduce_many(
 ) -> list[Tensor]:
     """Several reductions side by side, in the compute sets of one: at most two, however many there are.
 
-    `operations`: a list of `SingleReduceOp`. `outputs`: a tensor for each, as `out` of `reduce_with_output`; by default they
-    are made. Returns them. `prog` and `options`: as of `reduce`.
+    `operations`: a list of `SingleReduceOp`, or of tuples of what makes one. `outputs`: a tensor for each, as `out` of
+    `reduce_with_output`; by default they are made. Returns them. `prog` and `options`: as of `reduce`.
     """
     _check_into(prog, debug_context)
-    if not isinstance(operations, (list, tuple)) or not all(isinstance(op, SingleReduceOp) for op in operations):
+    if not isinstance(operations, (list, tuple)) or not all(
+        isinstance(op, SingleReduceOp) or (isinstance(op, tuple) and len(op) in (2, 3, 4)) for op in operations
+    ):
         raise refused(f"was given {shown(operations)}.", next_step="give a list: [SingleReduceOp(x, [0]), …].")
+    each = [op if isinstance(op, SingleReduceOp) else SingleReduceOp(*op) for op in operations]
     if outputs is not None and (not isinstance(outputs, (list, tuple)) or len(outputs) != len(operations)):
         raise refused(f"""was given {counted(len(operations), "reduction")} and the outputs {shown(outputs)}.
             next:  give a list with one tensor for each, or none at all.""")
     for out in outputs or ():
         check_tensor(graph, "out", out)
         check_mapped(graph, "out", out)
-    jobs = [_job(graph, op, None if outputs is None else outputs[i], options) for i, op in enumerate(operations)]
+    jobs = [_job(graph, op, None if outputs is None else outputs[i], options) for i, op in enumerate(each)]
     for i, job in enumerate(jobs):
         if job.out is None:
             _add_output(graph, job, f"{debug_context}/out{i}")

@@ -24,8 +24,7 @@ EXTRA.balance = (kit) => {
       stack(mark, s) {
         const [span, unit, [bar]] = scene.drawings[s.lanes[mark.name][0]], values = array(bar, 2, bar[2], mark.count);
         const pitch = mark.width / mark.count, bottom = mark.y + mark.height, { soft, line, ink } = kit.ink;
-        kit.text(pen, mark.heading, mark.x, mark.y - 8, 12, "left", soft);
-        kit.text(pen, `to ${words(span)} ${unit}`, mark.x + mark.width, mark.y - 8, 12, "right", soft);
+        headed(kit, mark, `to ${words(span)} ${unit}`);
         pen.fillStyle = kit.brushes[bar[0]];
         for (let i = 0; i < mark.count; i++) {
           const high = of(values, i) / (span || 1) * mark.height;

@@ -1,6 +1,7 @@
 // The messages of an exchange, which only the view of a run has.
 EXTRA.bsp = (kit) => {
   const { pen, marks, array, place } = kit, tape = EXTRA.tape(kit);
+  const content = EXTRA.content(kit, () => (kit.chosen && kit.chosen.mark === marks.tiles ? [kit.chosen.i, kit.chosen.i] : []));
 
   // From `start` towards `end`, to the rim of a square that reaches so far to each side: as in paint.py.
   function toward(start, end, reach) {
@@ -54,6 +55,6 @@ EXTRA.bsp = (kit) => {
       },
       tape: tape.draw,
     },
-    hit: tape.hit,
+    hit: tape.hit, ...content,
   };
 };

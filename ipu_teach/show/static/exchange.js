@@ -123,8 +123,9 @@ EXTRA.exchange = (kit) => {
       kit.choose(matrix, cells.find((i) => bytes(now(), i)) ?? cells[0]);
     };
   }
+  const content = EXTRA.content(kit, () => (kit.chosen && each === 1 ? [column(kit.chosen.i), row(kit.chosen.i)] : []));
   return {
-    draw, hit, about,
+    draw, hit, about, ...content,
     help: "Shift with left and right goes along a row; S and R go to the next tile by bytes sent or received.",
     keys: {
       ArrowUp: go(-1, 0), ArrowDown: go(1, 0), "Shift ArrowLeft": go(0, -1), "Shift ArrowRight": go(0, 1), s: next(0), r: next(1),

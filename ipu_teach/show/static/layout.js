@@ -2,6 +2,13 @@
 // panels on the right go under those on the left. A unit of the drawing is then a pixel, so that words stay legible.
 const NARROW = 640, WIDEST = 1100;
 
+// The heading of a mark, with `right` at the other end of its line. On a narrow page it begins further left, above the labels.
+function headed(kit, mark, right) {
+  const { pen, ink, text, fitted } = kit, end = mark.x + mark.width, left = kit.scene.size[0] < NARROW ? Math.min(16, mark.x) : mark.x;
+  text(pen, right, end, mark.y - 8, 12, "right", ink.soft);
+  fitted(mark.heading || "", left, mark.y - 8, end - left - pen.measureText(right).width - 8, 12, ink.soft);
+}
+
 function layout(scene, room) {
   const [width, height] = scene.home = scene.home || scene.size, marks = scene.marks.filter((m) => "x" in m);
   for (const m of marks) Object.assign(m, m.home = m.home || { x: m.x, y: m.y, width: m.width, height: m.height, side: m.side });

@@ -8,13 +8,13 @@ function link(kit) {
   if (!own) return () => {};
   const [count, ...packed] = own.moments || [kit.moving ? kit.count : 0, begin, Array.from(begin.keys())];
   const [starts, parts] = packed.map((values) => (Array.isArray(values) ? values : unpack(values, count)));
-  const grids = kit.readable.filter((m) => own.tiles.includes(m.name)), tree = own.tile === undefined && kit.readable.find((m) => m.kind === "tree");
-  const tile = () => (!kit.chosen ? null : own.tile ?? (grids.includes(kit.chosen.mark) ? kit.chosen.i : null));
+  const grids = kit.readable.filter((m) => own.tiles.includes(m.name)), tree = "tile" in own ? 0 : kit.readable.find((m) => m.kind === "tree");
+  const tile = () => (!kit.chosen ? null : grids.includes(kit.chosen.mark) ? kit.chosen.i : own.tile ?? null);
   const part = () => (!tree ? kit.frameAt() : kit.chosen ? kit.chosen.i : -1);
   const showing = (cycle) => { let k = -1; while (k + 1 < count && starts[k + 1] <= cycle) k++; return parts[k]; };
   let told = null, hears = false;
   function tell() {
-    const k = parts.indexOf(part()), now = { tile: tile(), cycle: k < 0 || k >= count || !(kit.moving || kit.chosen) ? null : starts[k] }, detail = {};
+    const now = { tile: tile(), cycle: kit.moving || kit.chosen ? starts[parts.indexOf(part())] ?? null : null }, detail = {};
     for (const name in now) if (told && now[name] !== told[name] && (name === "tile" || now.cycle !== null)) detail[name] = now[name];
     told = now;
     if (hears || !Object.keys(detail).length) return;

@@ -51,9 +51,10 @@ EXTRA.liveness = (kit) => {
       pen.fillStyle = kit.ink.ink;
       if (steady && mark.limit && mark.limit <= most) pen.fillRect(mark.x, height(mark.limit) - 0.75, mark.width, 1.5);
       const ticks = mark.named ? Math.min(mark.count, Math.floor(mark.width / TICK)) : 0;
+      const place = (k) => Math.floor(mark.count * k / ticks);
       for (let k = 0; k < ticks; k++) {
-        const i = Math.floor(mark.count * k / ticks), name = kit.still(i).label.replace(/^\S+ /, "");
-        kit.fitted(`${i + 1} ${name}`, mark.x + i * wide, bottom + 12, mark.width / ticks - 6, 11, kit.ink.soft);
+        const i = place(k), name = kit.still(i).label.replace(/^\S+ /, "");
+        kit.fitted(`${i + 1} ${name}`, mark.x + i * wide, bottom + 12, (place(k + 1) - i) * wide - 6, 11, kit.ink.soft);
       }
       pen.fillStyle = kit.ink.ink;
       if (kit.moving) pen.fillRect(mark.x + (frame + 0.5) * wide - 0.75, mark.y - 3, 1.5, mark.height + 6);

@@ -21,6 +21,7 @@ ALSO = {  # by file: who needs it
     "stored.js": ALONE,
     "tape.js": ("bsp.js", "balance.js"),
     "board.js": ("run.js",),
+    "content.js": ("bsp.js", "exchange.js"),
     "tree.js": ("program.js", "code.js", "turns.js", "tile.js"),
 }
 

@@ -39,9 +39,7 @@ EXTRA.memory = (kit) => {
       const [span, unit] = scene.drawings[s.lanes[mark.name][0]], shown = shows.limit ? Math.max(span, mark.limit * 1.02) : span;
       const scale = mark.height / (shown || 1), pitch = mark.width / mark.count, bottom = mark.y + mark.height;
       const wide = wideOf(pitch), style = pitch > 5 ? kit.brushes : kit.colours;
-      const top = `to ${words(Math.round(shown))} ${unit}`;
-      kit.text(pen, top, mark.x + mark.width, mark.y - 8, 12, "right", kit.ink.soft);
-      kit.fitted(mark.heading, mark.x, mark.y - 8, mark.width - pen.measureText(top).width - 8, 12, kit.ink.soft);
+      headed(kit, mark, `to ${words(Math.round(shown))} ${unit}`);
       const below = new Float64Array(mark.count);
       for (const bar of bars) {
         if (bar[0] === GAPS && !shows.gaps) continue;

@@ -267,10 +267,7 @@ function live(root, scene) {
       const channel = s.lanes && s.lanes[mark.name];
       if (!channel) return;
       const [number, from, to] = channel, [span, unit] = scene.drawings[number];
-      if (mark.heading) {
-        text(pen, `${words(span)} ${unit}`, mark.x + mark.width, mark.y - 8, 12, "right", ink.soft);
-        fitted(mark.heading, mark.x, mark.y - 8, mark.width - pen.measureText(`${words(span)} ${unit}`).width - 8, 12, ink.soft);
-      }
+      if (mark.heading) headed(kit, mark, `${words(span)} ${unit}`);
       pen.strokeStyle = ink.line;
       pen.lineWidth = 1;
       pen.strokeRect(mark.x, mark.y, mark.width, mark.height);

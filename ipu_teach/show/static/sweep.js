@@ -7,10 +7,7 @@ EXTRA.sweep = (kit) => {
       const heights = array(mark, "heights", mark.heights, mark.count), middle = (k) => mark.x + (k + 0.5) * pitch;
       const high = (k) => bottom - of(heights, k) * scale, there = (k) => of(heights, k) >= 0;
       const within = (x, words) => Math.max(4 + LETTER * words.length / 2, Math.min(x, mark.x + mark.width + 12 - LETTER * words.length / 2));
-      pen.font = "12px system-ui, sans-serif";
-      const room = mark.width - pen.measureText(mark.axis).width - 8;
-      kit.fitted(mark.heading || "", mark.x, mark.y - 8, room, 12, soft);
-      kit.text(pen, mark.axis, mark.x + mark.width, mark.y - 8, 12, "right", soft);
+      headed(kit, mark, mark.axis);
       const below = new Float64Array(mark.count);
       for (const code in mark.parts || {}) {
         const part = array(mark.parts, code, mark.parts[code], mark.count);

@@ -12,7 +12,7 @@ EXTRA.tape = (kit) => {
           kit.bars(p, own(f)[0], mark.count, (begin[f] - begin[first]) * scale, 0, scale, mark.height / mark.count, mark.width);
         }
       });
-      kit.fitted(mark.heading || "", mark.x, mark.y - 8, mark.width, 12, kit.ink.soft);
+      headed(kit, mark, "");
       pen.drawImage(picture, mark.x, mark.y, mark.width, mark.height);
       kit.labels(mark);
       pen.fillStyle = kit.ink.ink;

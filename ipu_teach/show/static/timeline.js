@@ -92,9 +92,7 @@ EXTRA.timeline = (kit) => {
     },
 
     tape(mark) {
-      kit.text(pen, mark.heading, mark.x, mark.y - 8, 12, "left", kit.ink.soft);
-      const shown = to - from < total ? `cycles ${words(from)} to ${words(to)}` : "the whole run";
-      kit.text(pen, shown, mark.x + mark.width, mark.y - 8, 12, "right", kit.ink.soft);
+      headed(kit, mark, to - from < total ? `cycles ${words(from)} to ${words(to)}` : "the whole run");
       const scale = mark.width / (to - from), pitch = mark.height / mark.count, last = frameOf(to), first = frameOf(from);
       clipped(mark, mark.height, () => {
         pen.translate(mark.x, 0);

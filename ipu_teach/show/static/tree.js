@@ -8,6 +8,9 @@ EXTRA.tree = (kit) => {
   const inner = depth.map((d, i) => depth[i + 1] > d);
   const BAR = 90, columns = tree.columns.length;  // as in paint.py
   let rows = [];
+  const longest = Math.max(...tree.labels.map((text, i) => 6.4 * text.length + 8 * depth[i] + 14));
+  const small = () => tree.width < 560, tight = () => small() && longest > tree.width - 94 - Math.min(66, tree.column) * (columns - 1);
+  const pitch = () => (tight() ? 38 : tree.pitch);  // numbers then stand below the words
 
   function unfolded() {
     let hidden = 0;
@@ -19,7 +22,7 @@ EXTRA.tree = (kit) => {
   }
   function lay() {
     rows = unfolded();
-    kit.resize(tree.y + rows.length * tree.pitch + 10);
+    kit.resize(tree.y + rows.length * pitch() + 10);
   }
   function fold(i, on) {
     if (!inner[i] || open[i] === on) return;
@@ -45,36 +48,35 @@ EXTRA.tree = (kit) => {
 
   const draw = {
     tree(mark) {
-      const tight = mark.width < 560, lit = kit.chosen && kit.chosen.mark === mark ? kit.chosen.i : -1, long = tight ? 30 : BAR, right = mark.x + mark.width, { soft, line } = kit.ink;
-      // On a narrow page narrow columns make room for the words: the second and the last stay.
-      const shown = tight && mark.column < 100 && columns > 2 ? [1, columns - 1] : [...mark.columns.keys()];
-      const place = (k) => right - long - 12 - (tight ? Math.min(62, mark.column) : mark.column) * (shown.length - 1 - k);
-      kit.fitted(mark.heading, mark.x, mark.y - 8, place(0) - (tight ? 50 : 70) - mark.x, 12, soft);
-      shown.forEach((c, k) => kit.text(pen, tight ? mark.columns[c].split(" ").pop() : mark.columns[c], place(k), mark.y - 8, 12, "right", soft));
+      const lit = kit.chosen && kit.chosen.mark === mark ? kit.chosen.i : -1, two = tight(), high = pitch(), long = small() ? 30 : BAR, right = mark.x + mark.width, { soft, line } = kit.ink;
+      const place = (k) => right - long - 12 - (small() ? Math.min(66, mark.column) : mark.column) * (columns - 1 - k);
+      const name = (c) => (small() ? mark.columns[c].split(" ").pop() : mark.columns[c]);
+      kit.fitted(mark.heading, mark.x, mark.y - (two ? 24 : 8), (two ? right : place(0) - (small() ? 50 : 70)) - mark.x, 12, soft);
+      for (let c = 0; c < columns; c++) kit.text(pen, name(c), place(c), mark.y - 8, 12, "right", soft);
       rows.forEach((i, row) => {
-        const top = mark.y + row * mark.pitch, base = top + mark.pitch * 0.7, x = mark.x + (tight ? 8 : 14) * depth[i];
+        const top = mark.y + row * high, base = top + 14, second = two ? base + 18 : base, x = mark.x + (two ? 8 : 14) * depth[i];
         pen.fillStyle = line;
-        if (row % 2) { pen.globalAlpha = 0.18; pen.fillRect(mark.x - 4, top, mark.width + 8, mark.pitch); pen.globalAlpha = 1; }
+        if (row % 2) { pen.globalAlpha = 0.18; pen.fillRect(mark.x - 4, top, mark.width + 8, high); pen.globalAlpha = 1; }
         if (inner[i]) kit.text(pen, open[i] ? "\u2212" : "+", x, base, 13, "left", soft);
-        kit.fitted(mark.labels[i], x + 14, base, place(0) - 52 - x, 12, kit.ink.ink);
-        shown.forEach((c, k) => kit.text(pen, mark.cells[i * columns + c], place(k), base, 12, "right", kit.ink.ink));
+        kit.fitted(mark.labels[i], x + 14, base, (two ? right - 14 : place(0) - 52) - x, 12, kit.ink.ink);
+        for (let c = 0; c < columns; c++) kit.text(pen, mark.cells[i * columns + c], place(c), second, 12, "right", kit.ink.ink);
         let left = right - long;
         for (const [code, part] of parts) {
           pen.fillStyle = kit.brushes[code];
-          pen.fillRect(left, top + mark.pitch * 0.2, long * kit.of(part, i) / 1000, mark.pitch * 0.6);
+          pen.fillRect(left, second - 10, long * kit.of(part, i) / 1000, 12);
           left += long * kit.of(part, i) / 1000;
         }
         if (lit === i) {
           pen.strokeStyle = kit.ink.ink;
           pen.lineWidth = 1.5;
-          pen.strokeRect(mark.x - 4, top + 0.5, mark.width + 8, mark.pitch - 1);
+          pen.strokeRect(mark.x - 4, top + 0.5, mark.width + 8, high - 1);
         }
       });
     },
   };
   function hit(mark, x, y) {
     if (mark !== tree) return kit.hit(mark, x, y);
-    const row = Math.floor((y - mark.y) / mark.pitch);
+    const row = Math.floor((y - mark.y) / pitch());
     return x > mark.x - 6 && x < mark.x + mark.width + 6 && row >= 0 && row < rows.length ? rows[row] : -1;
   }
   function about(mark, i) {

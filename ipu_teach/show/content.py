@@ -1,0 +1,72 @@
+"""What the messages of a recorded run carry, in words: the recorded elements that cross in a superstep, with their values."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+
+import numpy as np
+
+from ipu_teach.report import Recording, Report
+from ipu_teach.report.recording import HOST
+from ipu_teach.show.facts import model_of
+from ipu_teach.show.origins import Elements, Names, Pair
+from ipu_teach.show.scene import Scene
+from ipu_teach.types import Array
+
+MOST_LETTERS = 20_000  # of a scene
+MOST_NAMED = 4  # elements of a message
+MOST_PAIRS = 64  # of an exchange
+Carried = dict[tuple[int, int], list[str]]  # by the number of the step in the report, and of its exchange
+
+
+def carried(recording: Recording) -> Carried:
+    """A line for each pair of tiles between which recorded elements cross, as far as there is room."""
+    report, names, tracks = recording.report, Names(), recording.tracks
+    assert report is not None
+    address = np.concatenate([t.address for t in tracks])
+    elements = Elements(model_of(report, "run").compiled, address, names, np.arange(report.target.num_tiles))
+    name, index = elements.named(elements.address)
+    texts = [str(v) if w else "?" for t in tracks for v, w in zip(t.readable(t.first), t.first_written, strict=True)]
+    changes: dict[int, list[tuple[int, str]]] = defaultdict(list)
+    base = 0
+    for track in tracks:
+        for place, at, values, written in track.changes:
+            said = (str(v) if w else "?" for v, w in zip(track.readable(values), written.tolist(), strict=True))
+            changes[place] += zip((base + at).tolist(), said, strict=True)
+        base += len(track.address)
+
+    def lines(crossing: dict[Pair, Array]) -> list[str]:
+        found = []
+        for (source, to), cells in list(crossing.items())[:MOST_PAIRS]:
+            some = [f"{names.element(int(name[c]), int(index[c]))} = {texts[c]}" for c in cells[:MOST_NAMED].tolist()]
+            more = f" and {len(cells) - MOST_NAMED:,} more" if len(cells) > MOST_NAMED else ""
+            found.append(f"{source} to {to}: {', '.join(some)}{more}")
+        return found
+
+    told, number, room = Carried(), recording.first - 1, MOST_LETTERS
+    for place, step in enumerate(recording.steps):
+        number += step != HOST
+        does = elements.step(step, report.profile.steps[step].compute_set) if step != HOST else None
+        here = [] if does is None or does.by_host else lines({} if does.after else does.comes)
+        for cell, text in changes[place]:
+            texts[cell] = text
+        if does is not None and not does.by_host:
+            told[number, 0], told[number, 1] = here + lines(does.comes if does.after else does.copied), lines(does.goes)
+            room -= sum(map(len, told[number, 0] + told[number, 1]))
+        if room < 0:
+            break
+    return told
+
+
+def with_content(scene: Scene, told: Carried, frames: dict[int, tuple[int, int]]) -> Scene:
+    """The scene with what its messages carry: `frames` says of which step and exchange a frame is."""
+    found = {f"{frame}": told[key] for frame, key in frames.items() if told.get(key)}
+    return replace(scene, data={**scene.data, "content": found}) if told else scene
+
+
+def report_of(what: Report | Recording) -> tuple[Report | Recording, Carried]:
+    """(the report, what its messages carry) of what a view was given."""
+    if isinstance(what, Recording) and what.report is not None:
+        return what.report, carried(what)
+    return what, {}
