@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ipu_teach
 from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, StreamCallback, counter, tracepoint
 from ipu_teach.errors import InvalidOptionError
 from ipu_teach.program import Copy, Repeat, Sequence
@@ -233,3 +234,12 @@ def test_a_file_has_the_newest_events_of_each_channel() -> None:
     assert len(opened.events) == 2 + 20_000 and opened.dropped == 3
     assert [e.name for e in opened.events[:3]] == ["run 0", "epoch", "in: StreamCopy"]
     assert opened.events[2] == live.host.events[5] and opened.events[-1] == live.host.events[-1]
+
+
+def test_what_marked_the_timeline_before_says_what_does_now() -> None:
+    with pytest.raises(AttributeError) as caught:
+        ipu_teach.pvti  # type: ignore[attr-defined]  # noqa: B018
+    assert str(caught.value) == (
+        "ipu_teach.pvti is not offered by this kit.\n"
+        "  next:  use instead: tracepoint(label) and counter(name), seen in report.host"
+    )
