@@ -68,9 +68,30 @@ def test_a_step_is_long_because_a_tile_has_more_vertices() -> None:
         "  3. Tile 9 executes 9 vertices of Busy; the median tile has 6.",
         "  4. 6 workers share them, each with every 6th cycle: the busiest has 200 to do.",
         f"  5. That work is given to it in test_why.py, line {LINE}: {HERE[LINE - 1].strip()}.",
+        f"  6. It is on tile 9 because of test_why.py, line {LINE + 1}: graph.set_tile_mapping(vertex, tile).",
     ]
-    assert chain.tiles == (9,) and chain.causes[-1].line.startswith(f"test_why.py, line {LINE}: vertex = ")
+    assert chain.tiles == (9,) and chain.causes[-2].line.startswith(f"test_why.py, line {LINE}: vertex = ")
     assert texts(report.why("work")) == texts(report.why(report.steps()[0])) == texts(chain)
+
+
+def test_of_several_lines_that_map_vertices_the_latest_counts() -> None:
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=4).create_device())
+    work, values = graph.add_compute_set("work"), graph.add_variable(FLOAT, (8,), "values")
+    graph.set_tile_mapping(values, 0)
+    graph.set_initial_value(values, 1)
+    vertices = [graph.add_vertex(work, Busy, value=values[i]) for i in range(6)]
+    for vertex in vertices:
+        graph.set_perf_estimate(vertex, 60)
+        graph.set_tile_mapping(vertex, 0)  # first
+    more = graph.add_vertices(work, Busy, [1, 1], value=values[6:])
+    graph.set_perf_estimate(more, 60)
+    for vertex in (vertices[5], vertices[1], vertices[0]):  # in no order
+        graph.set_tile_mapping(vertex, 2)  # later
+    found = ran(graph, Execute(work)).profile.lines_on
+    placed = {tile: found(0, tile)[1].rpartition("#")[2].strip() for tile in range(3)}
+    assert placed == {0: "first", 1: "", 2: "later"}  # whoever adds many says where: one line does both
+    graph.set_tile_mapping(more, [3, 3])  # all at once
+    assert ran(graph, Execute(work)).profile.lines_on(0, 3)[1].endswith("# all at once")
 
 
 def test_the_run_and_its_waiting() -> None:

@@ -45,7 +45,7 @@ class FrozenTable:
     """The vertices of one codelet in one compute set, as columns.
 
     `offsets` and `layouts` by field name (state included: each vertex has hidden memory of its own for it);
-    `tiles`, `order` and `estimates` (-1 for none) by vertex.
+    `tiles`, `order` and `estimates` (-1 for none) by vertex. `placed`: by which lines of the program they are on their tiles.
     """
 
     compute_set: int
@@ -57,6 +57,7 @@ class FrozenTable:
     order: Array
     estimates: Array
     lines: tuple[tuple[int, Line], ...] = ()
+    placed: tuple[tuple[int, int, Line], ...] = ()
 
     def __len__(self) -> int:
         return len(self.order)
@@ -65,6 +66,10 @@ class FrozenTable:
         """The line of the program that added the vertex in `row`."""
         found = bisect_right(self.lines, row, key=lambda entry: entry[0])
         return self.lines[found - 1][1] if found else NOWHERE
+
+    def placed_by(self, row: int) -> Line:
+        """The line of the program that put the vertex in `row` on its tile; nowhere, if the one that added it did."""
+        return next((line for start, stop, line in self.placed if start <= row < stop), NOWHERE)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,7 +154,7 @@ class FrozenGraph:
             estimates[: len(table.estimates)] = table.estimates
         return FrozenTable(
             table.compute_set.id, table.codelet, dict(table.codelet.fields), offsets, layouts, tiles,
-            np.array(table.order, np.int64), estimates, tuple(table.lines),
+            np.array(table.order, np.int64), estimates, tuple(table.lines), table.placed.spans(),
         )  # fmt: skip
 
     def _allocate_state(self, name: str, dtype: type[DType], count: int) -> int:

@@ -248,14 +248,20 @@ class Graph(WithoutSome):
             table, tiles = what.table, self._tiles
             if table.graph is not self._top:
                 raise foreign(what, "set_tile_mapping()")
+            row, placed, frame = what.row, table.placed, sys._getframe(1)
             if type(tile) is int and tiles.chosen is None and 0 <= tile < tiles.count:  # as they mostly are
-                table.tiles[what.row] = tile
+                table.tiles[row] = tile
             else:
-                table.tiles[what.row] = tiles.number(tile, what)
+                table.tiles[row] = tiles.number(tile, what)
+            if placed.stop == row and placed.place == frame.f_lasti and placed.code is frame.f_code:
+                placed.stop = row + 1
+            else:
+                placed.note(row, row + 1, frame)
         elif isinstance(what, VertexRange):
             if what.table.graph is not self._top:
                 raise foreign(what, "set_tile_mapping()")
             what.put_on(self._tiles.numbers(tile, repr(what)))
+            what.table.placed.note(what.start, what.stop, sys._getframe(1))
         elif isinstance(what, Tensor):
             self._own(what)
             if isinstance(tile, (int, float, np.number)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 import sys
-from types import FrameType
+from types import CodeType, FrameType
 
 Line = tuple[str, int]
 NOWHERE: Line = ("", 0)
@@ -17,6 +17,30 @@ def caller() -> Line:
     while frame is not None and frame.f_globals.get("__name__", "").startswith(PACKAGE):
         frame = frame.f_back
     return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else NOWHERE
+
+
+class Placed:
+    """Which line of the learner's program put which rows of a table on their tiles; the latest counts.
+
+    A loop puts many there from one line: of them the first and the last are kept. `code` and `place` say where in which code
+    the last was put there, and `stop` is the row after it: found much sooner than the line that belongs to it.
+    """
+
+    def __init__(self) -> None:
+        self.before: list[tuple[int, int, Line]] = []
+        self.start, self.stop, self.line = 0, 0, NOWHERE
+        self.code: CodeType | None = None
+        self.place = 0
+
+    def note(self, start: int, stop: int, frame: FrameType) -> None:
+        """Write down that the rows from `start` to `stop` are put on tiles, in whose `frame` the graph was called."""
+        self.before.append((self.start, self.stop, self.line))
+        self.start, self.stop, self.line = start, stop, caller()
+        self.code, self.place = frame.f_code, frame.f_lasti
+
+    def spans(self) -> tuple[tuple[int, int, Line], ...]:
+        """(first row, the one after the last, line), the latest first."""
+        return ((self.start, self.stop, self.line), *reversed(self.before))
 
 
 def file_name(path: str) -> str:

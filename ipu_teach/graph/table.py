@@ -24,7 +24,7 @@ from ipu_teach.errors import (
     shown,
 )
 from ipu_teach.graph.layouts import Form, Layout, ListLayout, is_whole
-from ipu_teach.graph.source import Line, caller
+from ipu_teach.graph.source import Line, Placed, caller
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import Field, Vertex, unknown_field
 from ipu_teach.types import Array, to_host_array
@@ -65,6 +65,7 @@ class VertexTable:
         # Where in which code the last row was added: found much sooner than the line that belongs to it.
         self.last_code: CodeType | None = None
         self.last_place = 0
+        self.placed = Placed()
 
     def __len__(self) -> int:
         return len(self.order)

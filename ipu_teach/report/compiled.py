@@ -149,14 +149,12 @@ class CompiledProfile(Profile):
         np.maximum.at(longest, tiles, cycles)
         return count, longest, np.isin(np.arange(len(count)), tiles[alone])
 
-    def line_on(self, number: int, tile: int) -> str:
+    def lines_on(self, number: int, tile: int) -> tuple[str, str]:
         compute_set = self.model.compute_set(number)
-        found = Counter(
-            table.line(row)
-            for table in (() if compute_set is None else compute_set.tables)
-            for row in np.flatnonzero(table.tiles == tile).tolist()
-        )
-        return in_words(found.most_common(1)[0][0]) if found else ""
+        tables = () if compute_set is None else compute_set.tables
+        here = [(table, row) for table in tables for row in np.flatnonzero(table.tiles == tile).tolist()]
+        added, placed = (Counter(of(table, row) for table, row in here) for of in (FrozenTable.line, FrozenTable.placed_by))
+        return (in_words(added.most_common(1)[0][0]), in_words(placed.most_common(1)[0][0])) if here else ("", "")
 
     def at(self, target: Target) -> Profile:
         return CompiledProfile(self.model.at(target), self._looped)

@@ -209,9 +209,10 @@ class Profile(ABC):
         whole tile. None where that is not known, as in a file."""
         return None
 
-    def line_on(self, number: int, tile: int) -> str:
-        """The line that added most of those vertices on a tile, in words; "" if that is not known."""
-        return ""
+    def lines_on(self, number: int, tile: int) -> tuple[str, str]:
+        """The line that added most of those vertices on a tile, and the one that put most of them there, in words; "" if that
+        is not known, or if the first did both."""
+        return "", ""
 
     @abstractmethod
     def at(self, target: Target) -> Profile:

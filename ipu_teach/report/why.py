@@ -170,7 +170,7 @@ def _tile(report: Report, among: dict[int, int], number: int, tile: int) -> Iter
 
 def _slowest(report: Report, number: int, phase: Phase) -> Iterator[Cause]:
     """Why a phase lasts as long as it does."""
-    cost, line, busy = report.step_cost(number), report.profile.steps[number].line, phase.busy
+    cost, line, placed, busy = report.step_cost(number), report.profile.steps[number].line, "", phase.busy
     if busy is None:
         across = sum(int(t.links.sum()) for t in cost.exchange)
         moved = {HOST: f"{cost.host_bytes:,} bytes cross the link to the host", LINKS: f"{across:,} bytes leave their IPU"}
@@ -181,9 +181,12 @@ def _slowest(report: Report, number: int, phase: Phase) -> Iterator[Cause]:
         same = f"All tiles are at it for {middle} cycles; what holds for tile {tile} holds for them."
         yield Cause(same if busy.min() == busy.max() else slow, (tile,))
         yield from (_moved if phase.exchange >= 0 else _computed)(report, number, phase, tile)
-        line = line or report.profile.line_on(number, tile)
+        if not line:
+            line, placed = report.profile.lines_on(number, tile)
     if line and phase.kind != SYNC:
         yield Cause(f"{'That work is given to it' if phase.kind == COMPUTE else 'What moves is named'} in {line}.", (), line)
+        if placed not in ("", line) and phase.kind == COMPUTE:
+            yield Cause(f"It is on tile {tile} because of {placed}.", (tile,), placed)
 
 
 def _computed(report: Report, number: int, phase: Phase, tile: int) -> Iterator[Cause]:
