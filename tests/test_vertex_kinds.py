@@ -926,9 +926,12 @@ def test_files_that_cannot_be_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ):  # fmt: skip
         Path(name).write_text(source)
     advice = "  where: add_codelets()\n  next:  give the path of a Python file, a module, or vertex classes."
+    pointer = (
+        "  next:  write the codelet in Python, as a class that derives from Vertex: docs/coming-from-poplar.md shows one twice."
+    )
     for name, kind, expected in (
         ("none.py", FileLoadError, f"There is no file 'none.py'.\n{advice}"),
-        ("codelets.cpp", FileLoadError, f"'codelets.cpp' is no Python file.\n{advice}"),
+        ("codelets.cpp", FileLoadError, f"'codelets.cpp' is no Python file.\n  where: add_codelets()\n{pointer}"),
         ("broken.py", ParseError,
          "'broken.py' is not Python: '(' was never closed.\n  where: line 1\n  next:  correct the line."),
         ("fails.py", GraphObjectLoadError, "'fails.py' failed while it was loaded: ZeroDivisionError: division by zero.\n"

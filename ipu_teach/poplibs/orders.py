@@ -12,6 +12,7 @@ from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from ipu_teach.errors import shown
+from ipu_teach.graph.tensor import Tensor
 
 
 def in_order(name: str, signature: Signature, hints: Mapping[str, Any], args: Sequence[Any]) -> str:
@@ -24,7 +25,11 @@ def in_order(name: str, signature: Signature, hints: Mapping[str, Any], args: Se
             return ""
         free.remove(place)
         found[place.name] = value
-    if list(found) == [p.name for p in places[: len(args)]] or any(p.default is p.empty for p in free):
+    # Operands that change places among themselves are another sum, and no other order.
+    tensors = [value for value in args if isinstance(value, Tensor)][:1]
+    kinds = {p.name: "operand" if any(_fits(t, hints.get(p.name, Any)) for t in tensors) else p.name for p in places}
+    here = [kinds[p.name] for p in places[: len(args)]]
+    if [kinds[n] for n in found] == here or any(p.default is p.empty for p in free):
         return ""
     plain = [p.name for p in places if p.name in found and p.default is p.empty]
     said = [f"{p.name}={_in_words(p.name, found[p.name])}" for p in places if p.name in found and p.name not in plain]
