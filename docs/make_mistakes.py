@@ -29,8 +29,7 @@ def table() -> str:
     parts = []
     for lesson in catalogue():
         parts.append(f"## {lesson.number} {lesson.title}")
-        exercises = [item for item in lesson.items if isinstance(item, Exercise)]
-        parts += [section(one, [wrong for wrong in WRONG if wrong.exercise == one.name]) for one in exercises]
+        parts += [section(one, [wrong for wrong in WRONG if wrong.exercise == one.name]) for one in lesson.exercises]
     return "\n\n".join(parts)
 
 

@@ -16,7 +16,9 @@ from ipu_teach.classroom.roster import Learner, Roster, exercises
 from ipu_teach.errors import counted
 from ipu_teach.lessons.desk import DONE, refusals
 from ipu_teach.lessons.exercise import REFUSALS, Exercise, Lesson, catalogue
+from ipu_teach.lessons.panel import aligned
 from ipu_teach.lessons.state import whole
+from ipu_teach.report.html import tabled
 
 HARDEST = 5  # exercises that are named
 WIDEST = 90  # characters of a reason in the table of text
@@ -58,7 +60,7 @@ def tables(roster: Roster, ladder: Sequence[Rung] = ()) -> list[Table]:
     begun = [lesson for lesson in catalogue() if any(_begun(one, lesson) for one in roster.learners)]
     rows = []
     for one in roster.learners:
-        lessons = [f"{one.done(lesson)} of {_of(lesson)}" if _begun(one, lesson) else "–" for lesson in begun]
+        lessons = [f"{one.done(lesson)} of {len(lesson.exercises)}" if _begun(one, lesson) else "–" for lesson in begun]
         rows.append((one.name, *lessons, one.at or "–", _help(one), _ago(one.idle)))
     heads = ("learner", *(lesson.number for lesson in begun), "is at", "stuck", "last try")
     stuck = sum(bool(one.stuck) for one in roster.learners)
@@ -92,9 +94,7 @@ def text(found: Iterable[Table]) -> str:
     parts = []
     for caption, heads, rows in found:
         cells = [[shorten(cell, WIDEST, placeholder="…") for cell in row] for row in (heads, *rows)]
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = ["  ".join(f"{cell:{w}}" for cell, w in zip(row, widths, strict=True)).rstrip() for row in cells]
-        parts.append("\n".join([caption, *(f"  {line}" for line in lines)]))
+        parts.append("\n".join([caption, *(f"  {line}" for line in aligned(cells))]))
     return "\n\n".join(parts)
 
 
@@ -102,14 +102,8 @@ def html(found: Iterable[Table]) -> str:
     """The tables as HTML, everything escaped."""
     parts = []
     for caption, heads, rows in found:
-        head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
-        body = "".join(
-            f'<tr><th scope="row">{escape(row[0])}</th>{"".join(f"<td>{escape(cell)}</td>" for cell in row[1:])}</tr>'
-            for row in rows
-        )
-        table = f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>"
-        parts.append(f'<div class="wide" tabindex="0" role="region" aria-label="{escape(caption)}">'
-                     f"<table><caption>{escape(caption)}</caption>{table}</table></div>")  # fmt: skip
+        frame = f'<div class="wide" tabindex="0" role="region" aria-label="{escape(caption)}">'
+        parts.append(f"{frame}{tabled(heads, rows, caption)}</div>")
     return "".join(parts)
 
 
@@ -126,10 +120,6 @@ def to_csv(roster: Roster) -> str:
                 name = f"'{one.name}" if one.name.startswith(("=", "+", "-", "@")) else one.name  # no formula of a spreadsheet
                 rows.writerow((name, exercise.name, one.state(exercise.name), *counts, round(one.idle / 60)))
     return out.getvalue()
-
-
-def _of(lesson: Lesson) -> int:
-    return sum(isinstance(item, Exercise) for item in lesson.items)
 
 
 def _begun(one: Learner, lesson: Lesson) -> bool:

@@ -39,7 +39,7 @@ class Learner:
 
     def done(self, lesson: Lesson) -> int:
         """How many exercises of a lesson she solved, with help or without."""
-        return sum(self.state(item.name) in DONE[:2] for item in lesson.items if isinstance(item, Exercise))
+        return sum(self.state(exercise.name) in DONE[:2] for exercise in lesson.exercises)
 
     @property
     def at(self) -> str:
@@ -78,7 +78,7 @@ class Roster:
 
 def exercises() -> list[Exercise]:
     """Every exercise, in the order of the lessons."""
-    return [item for lesson in catalogue() for item in lesson.items if isinstance(item, Exercise)]
+    return [exercise for lesson in catalogue() for exercise in lesson.exercises]
 
 
 def called(folders: Iterable[str]) -> Roster:

@@ -131,6 +131,11 @@ class Lesson:
     items: tuple[Exercise | Question, ...]
     later: tuple[Later, ...] = ()
 
+    @property
+    def exercises(self) -> tuple[Exercise, ...]:
+        """What is checked, in order; the other items are predictions."""
+        return tuple(item for item in self.items if isinstance(item, Exercise))
+
 
 @cache
 def catalogue() -> tuple[Lesson, ...]:

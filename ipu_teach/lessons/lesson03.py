@@ -26,13 +26,11 @@ from ipu_teach.lessons.judging import (
     rounding_or_logic,
 )
 from ipu_teach.lessons.panel import Bars, number
-from ipu_teach.lessons.programs import TILES, graph_of, loaded, tiles_of
+from ipu_teach.lessons.programs import SYNC, TILES, WORKERS, graph_of, loaded, tiles_of
 from ipu_teach.poplibs import popops
 from ipu_teach.program import Sequence
 from ipu_teach.types import DType
 
-WORKERS = 6
-SYNC = 100  # cycles of a sync; Target.auto_sync_delay
 SLACK = 1.15  # of a good answer's cost: with expr.Square it is a tenth more
 MOST_SETS = 4  # for mean and variance: partial sums, their sums, and a step for each result
 ERRORS = 4  # standard errors that a share may be off

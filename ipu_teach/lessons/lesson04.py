@@ -27,11 +27,9 @@ from ipu_teach.lessons.judging import (
     returned,
 )
 from ipu_teach.lessons.panel import Bars, number
-from ipu_teach.lessons.programs import TILES, graph_of, loaded, program_of
+from ipu_teach.lessons.programs import SYNC, TILES, WORKERS, graph_of, loaded, program_of
 from ipu_teach.program import Execute, Program
 
-WORKERS = 6
-SYNC = 100  # cycles of a sync; Target.auto_sync_delay
 SLACK = 1.15  # of what six workers need
 MANY = 600  # numbers in the row whose cycles count
 NEAR = 0.1  # of the engine's cycles

@@ -26,12 +26,11 @@ from ipu_teach.lessons.judging import (
     returned,
 )
 from ipu_teach.lessons.panel import Bars, number
-from ipu_teach.lessons.programs import TILES, graph_of, loaded, program_of, tiles_of
+from ipu_teach.lessons.programs import SYNC, TILES, WORKERS, graph_of, loaded, program_of, tiles_of
 from ipu_teach.poplibs import poplin, poputil
 from ipu_teach.program import Program, Sequence
 
-WORKERS = 6
-SYNC, LATENCY = 100, 69  # cycles of a sync, and until the first number of an exchange is there; docs/model.md
+LATENCY = 69  # cycles until the first number of an exchange is there; docs/model.md
 
 # What an answer would give for a matrix and a vector if it had a known mistake; why that is wrong; what to do.
 Mistake = tuple[Callable[[Any, Any], Any], str, str]

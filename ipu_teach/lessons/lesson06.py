@@ -30,12 +30,11 @@ from ipu_teach.lessons.judging import (
     returned,
 )
 from ipu_teach.lessons.panel import Bars, number
-from ipu_teach.lessons.programs import TILES, graph_of, loaded, program_of
+from ipu_teach.lessons.programs import SYNC, TILES, graph_of, loaded, program_of
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.report.host_trace import COPY, ENGINE, STREAMS, TO_DEVICE, TO_HOST, HostEvent, HostTrace
 from ipu_teach.types import Array
 
-SYNC = 100  # cycles of a sync; Target.auto_sync_delay
 FLOAT_BYTES = 4
 Told = tuple[Any, str, str]  # what an answer says if it has a known mistake; why that is wrong; what to do
 

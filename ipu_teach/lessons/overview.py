@@ -7,7 +7,7 @@ from html import escape
 
 from ipu_teach.errors import LessonError, UnknownExerciseError, counted, shown
 from ipu_teach.lessons.exercise import Lesson, Question, asked_again_in, catalogue
-from ipu_teach.lessons.panel import FRAME, LABEL, VALUE
+from ipu_teach.lessons.panel import FRAME, LABEL, VALUE, aligned
 from ipu_teach.lessons.state import Record, learned, whole
 
 HEADS = ("exercise", "about", "done", "attempts", "hints")
@@ -25,9 +25,7 @@ class Overview:
     rows: tuple[tuple[str, ...], ...]
 
     def __repr__(self) -> str:
-        widths = [max(map(len, column)) for column in zip(HEADS, *self.rows, strict=True)]
-        lines = ["  ".join(f"{part:{w}}" for part, w in zip(row, widths, strict=True)) for row in (HEADS, *self.rows)]
-        return "\n".join([self.caption, *(line.rstrip() for line in lines)])
+        return "\n".join([self.caption, *aligned((HEADS, *self.rows))])
 
     def _repr_html_(self) -> str:
         heads = "".join(f'<th scope="col" style="{LABEL}">{head}</th>' for head in HEADS)

@@ -6,6 +6,7 @@ dark, but for its left edge. Everything is escaped.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from textwrap import fill
@@ -21,6 +22,12 @@ VALUE = "text-align:left;vertical-align:top;padding:.1em 1.2em .1em 0;white-spac
 def number(value: float) -> str:
     """A number as a lesson prints it: whole ones with their thousands, others with 4 significant digits."""
     return f"{value:,.0f}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:.4g}"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The rows of a table as lines, with columns as wide as their widest cell."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(f"{cell:{w}}" for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def _row(label: str, content: str) -> str:

@@ -12,6 +12,8 @@ from ipu_teach.lessons.judging import NotAttempted, NotYet, answering, returned
 from ipu_teach.program import Program
 
 TILES = 13
+WORKERS = 6  # of a tile
+SYNC = 100  # cycles of a sync; Target.auto_sync_delay
 
 
 def graph_of(tiles: int = TILES) -> Graph:

@@ -66,8 +66,10 @@ def bsp(run: Report | Recording, other: Report | None = None, *, paired: bool = 
         scene = _two([_made(report, 1), _made(other, 1)])
         return because(View(in_pairs(scene) if paired else scene), report, why)
     each = -(-report.target.num_tiles // MOST_CELLS)
-    phases = [(k, phase.exchange) for k, n in enumerate(report.step_numbers.tolist()) for phase in report.phases(n) if told]
-    frames = dict(enumerate(phases)) if report.target.num_ipus == 1 else {}
+    frames: dict[int, tuple[int, int]] = {}
+    if told and report.target.num_ipus == 1:
+        order = enumerate(report.step_numbers.tolist())
+        frames = dict(enumerate((place, phase.exchange) for place, n in order for phase in report.phases(n)))
     while True:
         scene = linked(with_content(_made(report, each).scene(), told, frames), report, ("tiles", "lanes"))
         if len(scene.json()) <= MOST_BYTES or each >= report.target.tiles_per_ipu:

@@ -34,7 +34,7 @@ from ipu_teach.show.scene import (
     label,
     number,
 )
-from ipu_teach.show.shapes import MOST_RECTANGLES, Boxes, Line, Outline, Raster, Shape, Words
+from ipu_teach.show.shapes import LETTER, MOST_RECTANGLES, Boxes, Line, Outline, Raster, Shape, Words
 from ipu_teach.show.trend import paint_trend
 from ipu_teach.show.zoom import paint_zoom
 from ipu_teach.types import Array
@@ -448,7 +448,7 @@ def _curve(scene: Scene, mark: Curve, frame: int) -> Iterator[Shape]:
     places = [mark.count * k // ticks for k in range(ticks)]
     for i, following in zip(places, (*places[1:], mark.count), strict=False):
         name = scene.stills[int(scene.frames[i])].label.split(" ", 1)[-1]
-        text = label(f"{i + 1} {name}", int((following - i) * mark.width / mark.count / 6.2))
+        text = label(f"{i + 1} {name}", int((following - i) * mark.width / mark.count / LETTER))
         yield Words(mark.x + i * mark.width / mark.count, bottom + 12, text, 11, ink="soft")
     if len(scene.frames) > 1:
         x = mark.x + (frame + 0.5) * mark.width / mark.count

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ipu_teach.types import Array
 
+LETTER = 6.2  # width of a letter of 11 units, about
 MOST_RECTANGLES = 64  # of one group of marks; more become a raster of one pixel a value
 
 

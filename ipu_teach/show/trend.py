@@ -7,9 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from ipu_teach.show.scene import Trend
-from ipu_teach.show.shapes import Boxes, Line, Shape, Words
+from ipu_teach.show.shapes import LETTER, Boxes, Line, Shape, Words
 
-LETTER = 6.2  # width of a letter of 11 units
 DOT = 7.0  # side of a point of the line that is marked
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ipu_teach.show.scene import Still, Zoom, label
-from ipu_teach.show.shapes import Boxes, Line, Shape, Words
+from ipu_teach.show.shapes import LETTER, Boxes, Line, Shape, Words
 
 SIDE, SLOT, THICK = 232.0, 58.0, 24.0  # of the square of the parts; height of a pipe with its words; its most width
 SMALLEST = 3.0  # a part that is smaller than this is one of many
@@ -24,7 +24,7 @@ def paint_zoom(mark: Zoom, still: Still, level: int) -> Iterator[Shape]:
         if rate:
             wide = max(1.0, THICK * rate / most)
             yield Boxes(mark.codes[i], np.array([[left - 14, top + 28 - wide / 2, right - left + 14, wide]]))
-            yield Words(left, top + 52, label(mark.figures[i], int((right - left) / 6.2)), 11, ink="soft")
+            yield Words(left, top + 52, label(mark.figures[i], int((right - left) / LETTER)), 11, ink="soft")
 
 
 def _parts(mark: Zoom, level: int, x: float, y: float, side: float) -> Iterator[Shape]:

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from ipu_teach.classroom.replay import definitions as defined_in
-from ipu_teach.lessons.exercise import Exercise, catalogue
+from ipu_teach.lessons.exercise import catalogue
 from ipu_teach.lessons.gaps import read_notebook, reference, source_of
 from ipu_teach.lessons.learner import learners_form
 
 SOLUTIONS = Path(__file__).resolve().parents[2] / "notebooks" / "solutions"
-EXERCISES = [item for lesson in catalogue() for item in lesson.items if isinstance(item, Exercise)]
+EXERCISES = [exercise for lesson in catalogue() for exercise in lesson.exercises]
 
 Names = dict[str, Any]
 

@@ -274,7 +274,7 @@ def test_the_minutes_are_those_of_what_there_is_to_do(lesson: Any) -> None:
     (path,) = (solved for solved, _ in PAIRS if solved.stem.startswith(lesson.number))
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     reading = sum(len(source_of(cell).split()) for cell in cells if cell["cell_type"] == "markdown") / 200
-    exercises = sum(isinstance(item, Exercise) for item in lesson.items)
+    exercises = len(lesson.exercises)
     assert reading + 5 * exercises <= lesson.minutes <= reading + 12 * exercises
     assert abs(lesson.minutes - (reading + 8 * exercises + len(lesson.items) - exercises)) <= 5
 
