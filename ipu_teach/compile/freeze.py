@@ -17,7 +17,7 @@ import numpy as np
 from ipu_teach.graph import ComputeSet, Graph, Tensor
 from ipu_teach.graph.codelets import Estimator
 from ipu_teach.graph.layouts import Layout, ListLayout
-from ipu_teach.graph.source import NOWHERE, Line
+from ipu_teach.graph.source import Line, line_of
 from ipu_teach.graph.table import VertexTable
 from ipu_teach.graph.tile_map import UNMAPPED, expand, paint
 from ipu_teach.graph.variables import ALIGNMENT, Variable
@@ -45,7 +45,8 @@ class FrozenTable:
     """The vertices of one codelet in one compute set, as columns.
 
     `offsets` and `layouts` by field name (state included: each vertex has hidden memory of its own for it);
-    `tiles`, `order` and `estimates` (-1 for none) by vertex. `placed`: by which lines of the program they are on their tiles.
+    `tiles`, `order` and `estimates` (-1 for none) by vertex. `added`, `placed`: the lines of the program that added them,
+    and that put them on their tiles.
     """
 
     compute_set: int
@@ -56,7 +57,7 @@ class FrozenTable:
     tiles: Array
     order: Array
     estimates: Array
-    lines: tuple[tuple[int, Line], ...] = ()
+    added: tuple[tuple[int, int, Line], ...] = ()
     placed: tuple[tuple[int, int, Line], ...] = ()
 
     def __len__(self) -> int:
@@ -64,12 +65,11 @@ class FrozenTable:
 
     def line(self, row: int) -> Line:
         """The line of the program that added the vertex in `row`."""
-        found = bisect_right(self.lines, row, key=lambda entry: entry[0])
-        return self.lines[found - 1][1] if found else NOWHERE
+        return line_of(row, self.added)
 
     def placed_by(self, row: int) -> Line:
         """The line of the program that put the vertex in `row` on its tile; nowhere, if the one that added it did."""
-        return next((line for start, stop, line in self.placed if start <= row < stop), NOWHERE)
+        return line_of(row, self.placed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +154,7 @@ class FrozenGraph:
             estimates[: len(table.estimates)] = table.estimates
         return FrozenTable(
             table.compute_set.id, table.codelet, dict(table.codelet.fields), offsets, layouts, tiles,
-            np.array(table.order, np.int64), estimates, tuple(table.lines), table.placed.spans(),
+            np.array(table.order, np.int64), estimates, table.added.spans(), table.placed.spans(),
         )  # fmt: skip
 
     def _allocate_state(self, name: str, dtype: type[DType], count: int) -> int:

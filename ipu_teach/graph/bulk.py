@@ -50,7 +50,7 @@ def add_rows(graph: Graph, known: Tiles, table: VertexTable, tiles: ArrayLike, f
         table.drop(start)
         raise
     table.compute_set.num_vertices += count
-    table.note_line(start, sys._getframe(2))
+    table.added.note(sys._getframe(2), start)
     return VertexRange(table, start, start + count)
 
 

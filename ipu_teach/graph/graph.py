@@ -256,12 +256,12 @@ class Graph(WithoutSome):
             if placed.stop == row and placed.place == frame.f_lasti and placed.code is frame.f_code:
                 placed.stop = row + 1
             else:
-                placed.note(row, row + 1, frame)
+                placed.note(frame, row, row + 1)
         elif isinstance(what, VertexRange):
             if what.table.graph is not self._top:
                 raise foreign(what, "set_tile_mapping()")
             what.put_on(self._tiles.numbers(tile, repr(what)))
-            what.table.placed.note(what.start, what.stop, sys._getframe(1))
+            what.table.placed.note(sys._getframe(1), what.start, what.stop)
         elif isinstance(what, Tensor):
             self._own(what)
             if isinstance(tile, (int, float, np.number)):
@@ -385,9 +385,9 @@ class Graph(WithoutSome):
         table.order.append(compute_set.num_vertices)
         table.tiles.append(-1)
         compute_set.num_vertices += 1
-        frame = sys._getframe(1)
-        if frame.f_lasti != table.last_place or frame.f_code is not table.last_code:
-            table.note_line(row, frame)
+        added, frame = table.added, sys._getframe(1)
+        if frame.f_lasti != added.place or frame.f_code is not added.code:
+            added.note(frame, row)
         if name_of_vertex is not None:
             table.names[row] = name_of_vertex
         return VertexRef(table, row)

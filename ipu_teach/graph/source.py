@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import linecache
 import sys
+from collections.abc import Iterable
 from types import CodeType, FrameType
 
 Line = tuple[str, int]
 NOWHERE: Line = ("", 0)
 PACKAGE = __name__.split(".")[0] + "."
+LAST = sys.maxsize  # stands for all rows that are still to come
 
 
 def caller() -> Line:
@@ -19,11 +21,11 @@ def caller() -> Line:
     return (frame.f_code.co_filename, frame.f_lineno) if frame is not None else NOWHERE
 
 
-class Placed:
-    """Which line of the learner's program put which rows of a table on their tiles; the latest counts.
+class RowLines:
+    """Which line of the learner's program did something to which rows of a table; the latest counts.
 
-    A loop puts many there from one line: of them the first and the last are kept. `code` and `place` say where in which code
-    the last was put there, and `stop` is the row after it: found much sooner than the line that belongs to it.
+    A loop does it to many from one line: of them the first and the last are kept. `code` and `place` say where in which code
+    it was done last, and `stop` is the row after: found much sooner than the line that belongs to it.
     """
 
     def __init__(self) -> None:
@@ -32,8 +34,8 @@ class Placed:
         self.code: CodeType | None = None
         self.place = 0
 
-    def note(self, start: int, stop: int, frame: FrameType) -> None:
-        """Write down that the rows from `start` to `stop` are put on tiles, in whose `frame` the graph was called."""
+    def note(self, frame: FrameType, start: int, stop: int = LAST) -> None:
+        """Write down that it is done to the rows from `start` to `stop`, in whose `frame` the graph was called."""
         self.before.append((self.start, self.stop, self.line))
         self.start, self.stop, self.line = start, stop, caller()
         self.code, self.place = frame.f_code, frame.f_lasti
@@ -41,6 +43,11 @@ class Placed:
     def spans(self) -> tuple[tuple[int, int, Line], ...]:
         """(first row, the one after the last, line), the latest first."""
         return ((self.start, self.stop, self.line), *reversed(self.before))
+
+
+def line_of(row: int, spans: Iterable[tuple[int, int, Line]]) -> Line:
+    """The line that did it to a row."""
+    return next((line for start, stop, line in spans if start <= row < stop), NOWHERE)
 
 
 def file_name(path: str) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping
-from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +23,7 @@ from ipu_teach.errors import (
     shown,
 )
 from ipu_teach.graph.layouts import Form, Layout, ListLayout, is_whole
-from ipu_teach.graph.source import Line, Placed, caller
+from ipu_teach.graph.source import RowLines
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vertex import Field, Vertex, unknown_field
 from ipu_teach.types import Array, to_host_array
@@ -60,21 +59,10 @@ class VertexTable:
         self.tiles = array("i")
         self.estimates: array[int] | None = None
         self.names: dict[int, str] = {}  # of the few rows that were given one
-        # The line of the program that added each row, written down where it changes: a loop adds many from one.
-        self.lines: list[tuple[int, Line]] = []
-        # Where in which code the last row was added: found much sooner than the line that belongs to it.
-        self.last_code: CodeType | None = None
-        self.last_place = 0
-        self.placed = Placed()
+        self.added, self.placed = RowLines(), RowLines()  # by which lines rows were added, and put on their tiles
 
     def __len__(self) -> int:
         return len(self.order)
-
-    def note_line(self, row: int, frame: FrameType) -> None:
-        """Write down which line of the program adds the rows from `row` on, in whose `frame` the graph was called."""
-        self.last_code, self.last_place, line = frame.f_code, frame.f_lasti, caller()
-        if not self.lines or self.lines[-1][1] != line:
-            self.lines.append((row, line))
 
     def fill(self, row: int, given: Mapping[str, Any]) -> None:
         """Write the values of a new row, whatever they are, and check them."""

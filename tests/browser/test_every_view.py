@@ -24,7 +24,7 @@ from tests.test_tile_views import Mixed, kept, ran
 
 from . import programs
 from .conftest import violations
-from .test_views_more import press, words
+from .test_views_more import press, reduce_motion, words
 
 VIEWS: dict[str, Callable[[], View]] = {
     "bsp": lambda: show.bsp(programs.uneven()),
@@ -121,8 +121,7 @@ def it_plays(page: Any, stops: list[float]) -> None:
     page.wait_for_function("document.querySelector('.ipu-live').ipuPlayer.at > 0.05")
     press(page, " ")
     assert not page.evaluate("document.querySelector('.ipu-live').ipuPlayer.playing") and 0 < at(page) <= count
-    page.emulate_media(reduced_motion="reduce")
-    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")  # the page has heard of it
+    reduce_motion(page)
     press(page, "Home", " ")
     page.wait_for_function("document.querySelector('.ipu-live').ipuPlayer.at > 0")
     assert np.abs(np.array(stops) - at(page)).min() < 1e-4  # from still to still

@@ -17,7 +17,7 @@ from tests.test_run_view import halo, large
 
 from .conftest import violations
 from .test_views import place, playing, status
-from .test_views_more import press, said, words
+from .test_views_more import press, reduce_motion, said, words
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +153,7 @@ def test_it_plays_stops_where_it_is_told_and_goes_anywhere(page: Any, tmp_path: 
     press(page, "Escape", " ")
     page.wait_for_function(f"document.querySelector('.ipu-live').ipuPlayer.at === {frames}", timeout=60_000)
     assert not playing(page)
-    page.emulate_media(reduced_motion="reduce")
+    reduce_motion(page)
     press(page, "Home", " ")
     page.wait_for_function("document.querySelector('.ipu-live').ipuPlayer.at > 1")
     assert min(abs(place(page) - stop) for stop in stops) < 1e-4  # from still to still: messages stand half way

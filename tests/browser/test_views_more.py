@@ -48,6 +48,12 @@ def press(page: Any, *keys: str) -> None:
         page.keyboard.press(key)
 
 
+def reduce_motion(page: Any) -> None:
+    """Asks for less motion, and waits until the page has heard of it: it pauses what plays when it does."""
+    page.emulate_media(reduced_motion="reduce")
+    page.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+
 @pytest.fixture
 def opened(page: Any, tmp_path: Path) -> Opener:
     """Opens a view as a page of its own, with the focus on it."""
