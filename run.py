@@ -9,6 +9,7 @@
   fuzz        run random programs on every way, against a judge (--minutes N, --seed S)
   mutants     damage the lessons' answers in small ways, and see that no check lets one pass (mutants 01.2)
   names       say which lesson shows what each exercise needs, on every path through them
+  pack        make a folder or zip that sets up without a network: the kit, the lessons, the wheels (--python, --system, --zip)
   bench       measure how fast the kit is, each workload beside a floor (--only w1a,w2; --browser; --peers)
   size        count the lines of code of each room of the house (size COMMIT: and the change since then)
   OTHER       is handed to `ipu-teach OTHER`
@@ -365,11 +366,11 @@ def build(want):
         remove(NEW)
         if keep:
             shutil.copytree(VENV, NEW, symlinks=True)
-        # --seed puts pip into it, for `%pip install` in a notebook; --relocatable lets it be moved into place.
-        make = uv + ["venv", "-q", "--seed", "--relocatable", "--allow-existing"] + options
+        # --relocatable lets it be moved into place; pip goes into it for `%pip install` in a notebook.
+        make = uv + ["venv", "-q", "--relocatable", "--allow-existing"] + options
         do("making .venv", make + ["--python", sys.executable, NEW], env)
         install = ["pip", "install", "-q", "--python", python_of(NEW)] + options
-        do("installing the packages", uv + install + ["-r", "requirements.lock", "-e", "."], env)
+        do("installing the packages", uv + install + ["pip", "-r", "requirements.lock", "-e", "."], env)
         # Matplotlib lists the fonts once per user and says so on stderr, which would stand in the first lesson's output.
         silent([python_of(NEW), "-c", "import matplotlib.font_manager"])
         write_stamp(NEW, want)
@@ -460,6 +461,7 @@ def command_of(words):
         "fuzz": "tests/fuzz",
         "mutants": "tests/lessons/mutants.py",
         "bench": "bench",
+        "pack": "pack",
         "names": "tests/lessons/names.py",
     }
     if job in scripts:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import json
 import os
+import platform
 import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -226,7 +230,7 @@ def test_the_first_run_sets_up_and_the_second_only_runs(clone: Clone) -> None:
     assert (status, out) == (0, "job -m ipu_teach doctor\n")
     assert err.startswith("run.py: setting up .venv, once") and err.count("\n") == 1
     venv, install = clone.asked()
-    assert venv.startswith("venv ") and "--seed" in venv.split() and install.endswith("-r requirements.lock -e .")
+    assert venv.startswith("venv ") and install.endswith(" pip -r requirements.lock -e .")
     assert clone.run("test", "-x", JOB_STATUS="5") == (5, "job -m pytest -x\n", "")
     assert clone.asked() == []
     (clone.home / "requirements.lock").write_text("new==1\n", encoding="utf-8")
@@ -389,6 +393,59 @@ def test_a_uv_that_does_not_answer_is_not_used(clone: Clone) -> None:
     status, _, err = clone.run("doctor")
     assert status == 2 and "none is here" in err
     assert not (clone.home / ".venv").exists()
+
+
+def make_a_pack(clone: Clone, pythons: list[str]) -> Path:
+    """Wheels beside run.py; uv's is a zip with the stand-in in it, as a wheel of a program is."""
+    system = f"{platform.system()}-{platform.machine()}".lower()
+    folder = clone.home / "wheels" / system
+    folder.mkdir(parents=True)
+    (clone.home / "wheels" / "any").mkdir()
+    (clone.home / "wheels" / "pack.json").write_text(json.dumps({"pythons": pythons, "systems": [system]}), encoding="utf-8")
+    wheel = folder / "uv-1.0-py3-none-linux_x86_64.whl"
+    with zipfile.ZipFile(wheel, "w") as made:
+        made.writestr("uv-1.0.data/scripts/uv", UV)
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    sums = f"{digest}  wheels/{system}/{wheel.name}\n{'0' * 64}  wheels/amiga-68000/absent.whl\n"
+    (clone.home / "SHA256SUMS").write_text(sums, encoding="utf-8")
+    return wheel
+
+
+THIS_PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+@needs_posix
+def test_a_pack_sets_up_from_its_wheels_alone(clone: Clone) -> None:
+    wheel = make_a_pack(clone, [THIS_PYTHON])
+    status, out, err = clone.run("doctor")
+    assert (status, out) == (0, "job -m ipu_teach doctor\n"), err
+    assert err.count("\n") == 1 and "from the wheels in this folder" in err
+    venv, install = clone.asked()
+    folders = f"--offline --no-index --find-links {clone.home}/wheels/any --find-links {wheel.parent}"
+    assert folders in venv and folders in install
+
+
+@needs_posix
+def test_a_pack_that_was_not_copied_whole_is_told(clone: Clone) -> None:
+    wheel = make_a_pack(clone, [THIS_PYTHON])
+    for damage in (lambda: wheel.write_bytes(wheel.read_bytes()[:-1]), wheel.unlink):
+        damage()
+        status, out, err = clone.run("doctor")
+        assert (status, out) == (1, "") and "was not copied whole. Copy it again" in err and wheel.name in err
+        assert not (clone.home / ".venv").exists() and "absent" not in err
+
+
+@needs_posix
+def test_a_pack_for_other_pythons_says_so(clone: Clone) -> None:
+    make_a_pack(clone, ["3.99"])
+    clone.add("uv", UV)
+    status, _, err = clone.run("doctor")
+    assert status == 0 and "are for Python 3.99 on " in err and f"this is Python {THIS_PYTHON} on" in err
+    assert "--offline" not in "".join(clone.asked())
+    shutil.rmtree(clone.home / ".venv")
+    clone.add("python3.99", "#!/bin/sh\n")
+    status, _, err = clone.run("doctor")
+    assert status == 2 and err.endswith("Run this with python3.99\n")
 
 
 @needs_posix
