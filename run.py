@@ -134,7 +134,7 @@ class SetupFailed(Exception):
 
 # By these words pip, uv and conda say that they reached nobody.
 NOBODY = (
-    "dns error|resolve host|name resolution|getaddrinfo|unreachable|no route to host|failed to establish a new connection|"
+    "dns error|resolve host|name ?resolution|getaddrinfo|unreachable|no route to host|failed to establish a new connection|"
     "tcp connect error|error sending request|connection (refused|reset|failed|error|timed out)|connectionerror|read timed out"
 )
 
@@ -176,10 +176,12 @@ def do(what, command, env):
         text = said.read().decode("utf-8", "replace")
     if status != 0 and offline(text):
         raise SetupFailed(what + " needs a network, and none answers", True)
+    if status != 0 and re.search("no space left|not enough space", text, re.IGNORECASE):
+        raise SetupFailed("the disk is full: about 700 MB are needed. Make room, then run the same command again")
     sys.stderr.write(text)
     if status != 0:
-        text = what + " failed (status " + str(status) + "); what it said stands above.\n"
-        raise SetupFailed(text + "run.py: About 700 MB of disk are needed. Run the same command again when that is mended")
+        text = what + " failed (status " + str(status) + "); what it said stands above. "
+        raise SetupFailed(text + "Run the same command again when that is mended")
 
 
 def local_uv():

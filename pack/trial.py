@@ -20,7 +20,9 @@ import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
 
+import run
 from pack.targets import PackError
+from pack.wheels import ANY
 
 LESSON = "00_meet_the_machine.ipynb"
 LONGEST = 900.0  # seconds for a step of a trial
@@ -66,7 +68,9 @@ def try_one(folder: Path, python: str, cut_off: bool) -> list[tuple[str, float, 
     with tempfile.TemporaryDirectory(prefix="ipu teach ") as scratch:
         copy, home = Path(scratch) / "the pack", Path(scratch) / "home"
         home.mkdir()
-        shutil.copytree(folder, copy, symlinks=True)
+        here = run.this_system()  # the wheels for other systems may stay where they are
+        others = [path.name for path in (folder / "wheels").iterdir() if path.is_dir() and path.name not in (ANY, here)]
+        shutil.copytree(folder, copy, symlinks=True, ignore=shutil.ignore_patterns(*others))
         env = {"HOME": str(home), "PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "BROWSER": "true"}
         command = [*(CUT_OFF if cut_off else []), sys.executable, "-m", "pack.trial", str(copy), python, str(int(cut_off))]
         inside = dict(env, PYTHONPATH=str(Path(__file__).resolve().parents[1]))

@@ -169,7 +169,7 @@ case "$1" in
   pip)
     if [ -n "$SLOW" ]; then echo sleeping >> "$LOG"; exec sleep 60; fi
     if [ -n "$OFFLINE" ]; then echo "error: dns error: failed to lookup address" >&2; exit 2; fi
-    if [ -n "$REFUSED" ]; then echo "no such version" >&2; exit 1; fi ;;
+    if [ -n "$REFUSED" ]; then echo "${REFUSED}" >&2; exit 1; fi ;;
 esac
 """
 # A conda whose only package is that uv.
@@ -249,11 +249,18 @@ def test_without_uv_and_pip_conda_brings_uv(clone: Clone) -> None:
 @needs_posix
 def test_a_failed_installation_is_told_and_leaves_nothing_half_made(clone: Clone) -> None:
     clone.add("uv", UV)
-    status, out, err = clone.run("doctor", REFUSED="yes")
+    status, out, err = clone.run("doctor", REFUSED="no such version")
     assert (status, out) == (1, "")
     assert "no such version" in err and "installing the packages failed" in err and "Traceback" not in err
     assert [path.name for path in clone.home.glob(".venv*")] == [".venv-turn"]
     assert clone.run("doctor")[:2] == (0, "job -m ipu_teach doctor\n")
+
+
+@needs_posix
+def test_a_full_disk_is_told_in_a_sentence(clone: Clone) -> None:
+    clone.add("uv", UV)
+    status, _, err = clone.run("doctor", REFUSED="failed to write: No space left on device (os error 28)")
+    assert status == 1 and err.count("\n") == 2 and err.endswith("Make room, then run the same command again\n")
 
 
 def change_the_lock(clone: Clone) -> None:
@@ -266,7 +273,7 @@ def test_the_old_environment_stands_until_the_new_one_does(clone: Clone) -> None
     clone.run("doctor")
     (clone.home / ".venv" / "mine").touch()
     change_the_lock(clone)
-    status, _, err = clone.run("doctor", REFUSED="yes")
+    status, _, err = clone.run("doctor", REFUSED="no such version")
     assert status == 1 and ".venv is as it was" in err
     assert sorted(path.name for path in clone.home.glob(".venv*")) == [".venv", ".venv-turn"]
     clone.asked()
