@@ -5,7 +5,7 @@ Elements are the browser's own (`details`, `table`, `meter`), so that keys, scre
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,10 @@ from ipu_teach.report.table import Table, plain
 
 if TYPE_CHECKING:
     from ipu_teach.report.host_trace import HostTrace
-    from ipu_teach.report.report import Report
+    from ipu_teach.report.insights import Insight
+    from ipu_teach.report.operations import Operation
+    from ipu_teach.report.query import ExchangeRow, VariableRow
+    from ipu_teach.report.report import ComputeSetProfile, Report
 
 MOST_ROWS = 24
 MOST_NODES = 200  # of a program tree
@@ -31,6 +34,15 @@ def page(report: Report) -> str:
     if report.sources:
         sections.append(_sources(report))
     return f'<div class="ipu-view report"><p>{_text(_sentence(report))}</p>{"".join(sections)}</div>'
+
+
+def _listing(
+    title: str, heads: str, found: Table[Any], cells: Callable[[Any], Iterable[Any]], caption: str, most: str = ""
+) -> str:
+    """A section with the first rows of a table, or those with the most in column `most`. `heads`: apart by commas."""
+    rows = found.largest(most, MOST_ROWS) if most else found[:MOST_ROWS]
+    body = tabled(heads.split(", "), map(cells, rows), caption)
+    return _section(f"{title}: {len(found):,}", body + _more(len(found)))
 
 
 def _sentence(report: Report) -> str:
@@ -59,9 +71,10 @@ def _summary(report: Report) -> str:
 
 
 def _insights(report: Report) -> str:
-    found = report.insights()
-    rows = [(i.kind, i.text, " ".join(filter(None, (i.advice, f"See {i.lesson}." if i.lesson else "")))) for i in found]
-    return _section(f"Insights: {len(found)}", tabled(("about", "what stands out", "what to try"), rows, "Modelled"))
+    def cells(i: Insight) -> tuple[str, ...]:
+        return i.kind, i.text, " ".join(filter(None, (i.advice, f"See {i.lesson}." if i.lesson else "")))
+
+    return _listing("Insights", "about, what stands out, what to try", report.insights(), cells, "Modelled")
 
 
 def _memory(report: Report) -> str:
@@ -91,14 +104,12 @@ def _liveness(report: Report) -> str:
 
 
 def _variables(report: Report) -> str:
-    rows = [
-        (v.name, v.dtype, " x ".join(map(str, v.shape)), f"{v.bytes:,}", f"{v.tiles:,}",
-         "always" if v.always_live else f"{v.first} to {v.last}", v.line)
-        for v in report.variables.largest("bytes", MOST_ROWS)
-    ]  # fmt: skip
-    heads = ("variable", "dtype", "shape", "bytes", "tiles", "live at places", "made in")
-    count = len(report.variables)
-    return _section(f"Variables: {count:,}", tabled(heads, rows, "The largest variables") + _more(count))
+    def cells(v: VariableRow) -> tuple[str, ...]:
+        live = "always" if v.always_live else f"{v.first} to {v.last}"
+        return v.name, v.dtype, " x ".join(map(str, v.shape)), f"{v.bytes:,}", f"{v.tiles:,}", live, v.line
+
+    heads = "variable, dtype, shape, bytes, tiles, live at places, made in"
+    return _listing("Variables", heads, report.variables, cells, "The largest variables", "bytes")
 
 
 def _programs(report: Report) -> str:
@@ -122,33 +133,32 @@ def _tree(node: ProgramNode, left: list[int], depth: int) -> str:
 def _operations(report: Report) -> str:
     found = report.operations()
     most = max((o.cycles for o in found), default=0)
-    rows = [
-        (o.name, f"{o.executions:,}", f"{o.cycles:,.0f}", _bar(o.cycles, most), f"{o.bytes_received:,}",
-         "unknown" if o.flops < 0 else f"{o.flops:,}", f"{o.code_bytes:,}")
-        for o in found.largest("cycles", MOST_ROWS)
-    ]  # fmt: skip
-    heads = ("operation", "steps", "modelled cycles", "of the longest", "bytes received", "FLOPs", "code bytes")
-    return _section(f"Operations: {len(found):,}", tabled(heads, rows, "By library call and name") + _more(len(found)))
+
+    def cells(o: Operation) -> tuple[str, ...]:
+        flops = "unknown" if o.flops < 0 else f"{o.flops:,}"
+        shares = f"{o.cycles:,.0f}", _bar(o.cycles, most), f"{o.bytes_received:,}"
+        return o.name, f"{o.executions:,}", *shares, flops, f"{o.code_bytes:,}"
+
+    heads = "operation, steps, modelled cycles, of the longest, bytes received, FLOPs, code bytes"
+    return _listing("Operations", heads, found, cells, "By library call and name", "cycles")
 
 
 def _compute_sets(report: Report) -> str:
-    found = report.compute_sets
-    rows = [
-        (c.name, f"{c.executions:,}", f"{c.num_vertices:,}", f"{c.cycles:,.0f}", f"{100 * c.balance:.0f} %")
-        for c in found.largest("cycles", MOST_ROWS)
-    ]
-    heads = ("compute set", "executions", "vertices", "modelled cycles each", "tile balance")
-    return _section(f"Compute sets: {len(found):,}", tabled(heads, rows, "The longest first") + _more(len(found)))
+    def cells(c: ComputeSetProfile) -> tuple[str, ...]:
+        return c.name, f"{c.executions:,}", f"{c.num_vertices:,}", f"{c.cycles:,.0f}", f"{100 * c.balance:.0f} %"
+
+    heads = "compute set, executions, vertices, modelled cycles each, tile balance"
+    return _listing("Compute sets", heads, report.compute_sets, cells, "The longest first", "cycles")
 
 
 def _exchanges(report: Report) -> str:
-    rows = report.exchanges.where(lambda row: row.executions)
-    cells = [
-        (e.name, f"{e.executions:,}", f"{e.bytes_received:,}", f"{e.most_received:,} on tile {e.tile}", f"{e.cycles:,}")
-        for e in rows.largest("bytes_received", MOST_ROWS)
-    ]
-    heads = ("step", "executions", "bytes received", "most on one tile", "modelled cycles")
-    return _section(f"Exchanges: {len(rows):,}", tabled(heads, cells, "Of one execution, the largest first") + _more(len(rows)))
+    def cells(e: ExchangeRow) -> tuple[str, ...]:
+        most = f"{e.most_received:,} on tile {e.tile}"
+        return e.name, f"{e.executions:,}", f"{e.bytes_received:,}", most, f"{e.cycles:,}"
+
+    heads, rows = "step, executions, bytes received, most on one tile, modelled cycles", report.exchanges
+    ran = rows.where(lambda row: row.executions)
+    return _listing("Exchanges", heads, ran, cells, "Of one execution, the largest first", "bytes_received")
 
 
 def _steps(report: Report) -> str:
@@ -165,37 +175,27 @@ def table_page(table: Table[Any]) -> str:
     """The first rows of a table as one HTML element."""
     if not table:
         return '<div class="ipu-view"><p>A table without rows.</p></div>'
-    heads = [name.replace("_", " ") for name in table.columns]
-    modelled = "; cycles are modelled" if any("cycles" in head for head in heads) else ""
-    rows = [[_cell(getattr(row, name)) for name in table.columns] for row in table[:MOST_ROWS]]
-    caption = f"{counted(len(table), 'row')}{modelled}"
-    return f'<div class="ipu-view">{tabled(heads, rows, caption)}{_more(len(table))}</div>'
+    modelled = "; cycles are modelled" if any("cycles" in name for name in table.columns) else ""
+    return f'<div class="ipu-view">{_rows(table, counted(len(table), "row") + modelled)}</div>'
 
 
 def host_page(host: HostTrace) -> str:
     """The host's timeline as one HTML element: a sentence, and tables to unfold. Its times are measured."""
-    sections: list[tuple[str, Sequence[str], list[Any]]] = [
-        (f"Time by event: {len(host.totals())}", ("event", "seconds, what is inside taken off"), list(host.totals().items())),
-        (f"Streams: {len(host.streams())}", *_plain(host.streams())),
-        (f"What the device waited for: {len(host.waiting())}", *_plain(host.waiting())),
-        (f"Transfers that the device waited for: {len(host.starved())}", *_plain(host.starved())),
-        (f"Series: {len(host.series())}", ("series", "values", "first", "last"), [
-            (name, len(values), values[0].value, values[-1].value) for name, values in host.series().items()
-        ]),
-        (f"Events: {len(host.events):,}", *_plain(host.events)),
-    ]  # fmt: skip
-    body = "".join(
-        _section(title, tabled(heads, [map(_cell, row) for row in rows[:MOST_ROWS]], "Measured, in seconds") + _more(len(rows)))
-        for title, heads, rows in sections
-        if rows
-    )
-    return f'<div class="ipu-view report"><p>{_text(host.sentence())}</p>{body}</div>'
+    tables: dict[str, Table[Any]] = {
+        "Streams": host.streams(),
+        "What the device waited for": host.waiting(),
+        "Counters": host.values,
+        "Events": host.events,
+    }
+    found = [(f"{title}: {len(rows):,}", _rows(rows, "Measured, in seconds")) for title, rows in tables.items() if rows]
+    return f'<div class="ipu-view report"><p>{_text(host.sentence())}</p>{"".join(_section(*one) for one in found)}</div>'
 
 
-def _plain(table: Table[Any]) -> tuple[list[str], list[list[Any]]]:
-    """The headings and the rows of a table."""
-    names = table.columns
-    return [name.replace("_", " ") for name in names], [[getattr(row, name) for name in names] for row in table]
+def _rows(table: Table[Any], caption: str) -> str:
+    """The first rows of a table, with the headings that they have as data."""
+    heads = [name.replace("_", " ") for name in table.columns]
+    rows = [[_cell(getattr(row, name)) for name in table.columns] for row in table[:MOST_ROWS]]
+    return tabled(heads, rows, caption) + _more(len(table))
 
 
 def _cell(value: object) -> str:

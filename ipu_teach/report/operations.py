@@ -46,7 +46,8 @@ class Operation:
 
 
 def operations(report: Report, depth: int | None = None) -> Table[Operation]:
-    """The operations of a report, in the order of their first steps; of long paths the first `depth` names."""
+    """The run by library call and by the learner's own names, in the order of their first steps; of long paths the first
+    `depth` names."""
     profile, target = report.profile, report.target
     members: dict[str, list[int]] = {}
     for number, name in enumerate(names(profile, depth)):

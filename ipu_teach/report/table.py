@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from ipu_teach.errors import InvalidOptionError, NotOfferedError, shown
 
 T = TypeVar("T")
+Finds = Callable[[str], bool]
 
 
 class Table(tuple[T, ...]):
@@ -89,6 +90,13 @@ def expression(pattern: object, call: str) -> re.Pattern[str]:
     except (re.error, TypeError) as error:
         raise InvalidOptionError(f"""{call} was given {shown(pattern)}, which is no regular expression: {error}.
             next:  give text such as "^m4/".""") from None
+
+
+def finds(pattern: object, call: str, empty: bool = True) -> Finds:
+    """A function that says whether a pattern is found in a name; the empty one is everywhere, or if not `empty` nowhere.
+    Raises `InvalidOptionError`."""
+    wanted = expression(pattern, call)
+    return lambda name: (empty or bool(pattern and name)) and wanted.search(name) is not None
 
 
 def plain(text: str) -> str:
