@@ -26,7 +26,7 @@ PACKAGE = ROOT / "ipu_teach"
 FLOORS = (
     ("tiny",),  # in the garden: it imports nothing of the house, and only lessons import it
     ("errors", "types", "target"),
-    ("device", "graph", "program", "registers", "datasets", "archive", "schema", "places"),
+    ("device", "graph", "program", "register_steps", "datasets", "archive", "schema", "places"),
     ("compile",),
     ("cost",),
     ("report",),

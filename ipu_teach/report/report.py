@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import resources
@@ -356,23 +356,19 @@ class Report:
     why = why.why
 
     @property
-    def data(self) -> dict[str, list[dict[str, Any]]]:
-        """Every table of the report's page as plain data, by the name of its section; with all rows."""
-        tables: dict[str, Table[Any]] = {
-            "Insights": self.insights(),
-            "Liveness": self.compilation.liveness_program_steps,
-            "Variables": self.variables,
-        }
+    def tables(self) -> dict[str, Sequence[Any]]:
+        """What the report's page shows, whole: each table by the name of its section."""
+        found: dict[str, Sequence[Any]] = {"Insights": self.insights()}
+        found |= {"Liveness": self.compilation.liveness_program_steps, "Variables": self.variables}
         if self.num_steps:
-            tables |= {
-                "Operations": self.operations(),
-                "Compute sets": self.compute_sets,
-                "Exchanges": self.exchanges,
-                "Steps": Table(self.execution.steps),
-            }
-        if self.num_steps and self.target.num_ipus > 1:
-            tables["IPUs"] = self.ipus
-        return {name: table.records() for name, table in tables.items()}
+            found |= {"Operations": self.operations(), "Compute sets": self.compute_sets}
+            found |= {"Exchanges": self.exchanges, "Steps": self.execution.steps}
+        return found | ({"IPUs": self.ipus} if self.num_steps and self.target.num_ipus > 1 else {})
+
+    @property
+    def data(self) -> dict[str, list[dict[str, Any]]]:
+        """Every one of `tables` as plain data."""
+        return {name: Table(table).records() for name, table in self.tables.items()}
 
     @property
     def sources(self) -> dict[str, str]:
@@ -533,8 +529,7 @@ class Report:
             total += part
         return total
 
-    def _repr_html_(self) -> str:
-        return page(self)
+    _repr_html_ = page
 
     def __repr__(self) -> str:
         cycles = f"{self.total_cycles:,.0f} modelled cycles"

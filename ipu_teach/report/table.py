@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
@@ -54,7 +54,11 @@ class Table(tuple[T, ...]):
 
     def to_csv(self) -> str:
         """The rows as comma-separated text, with a line of headings."""
-        return csv_text(self.columns, ([record[c] for c in self.columns] for record in self.records()))
+        out = io.StringIO()
+        writer = csv.DictWriter(out, self.columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.records())
+        return out.getvalue()
 
     def to_dataframe(self) -> Any:
         """The rows as a pandas DataFrame. Raises `NotOfferedError` where pandas is not installed."""
@@ -72,15 +76,6 @@ class Table(tuple[T, ...]):
 
     def __repr__(self) -> str:
         return f"Table of {len(self):,} rows" + (f": {', '.join(self.columns)}" if self else "")
-
-
-def csv_text(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    """Comma-separated text."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(list(columns))
-    writer.writerows(rows)
-    return out.getvalue()
 
 
 def expression(pattern: object, call: str) -> re.Pattern[str]:

@@ -105,11 +105,8 @@ def lost_in(report: Report, number: int) -> float:
 
 def codelets_on(report: Report, number: int, tile: int) -> list[tuple[str, int]]:
     """(codelet, on how many tiles it is) of those that a compiled step executes on a tile."""
-    profile = report.profile
-    which = profile.steps[number].compute_set
-    parts = profile.compute_sets[which].parts if which >= 0 else ()
-    here = (p for p in parts if any(first <= tile < first + many for first, many in p.tiles))
-    return [(profile.codelets[p.codelet].name, sum(many for _, many in p.tiles)) for p in here]
+    here = (p for p in report.profile.parts(number) if tile in p.on)
+    return [(report.profile.codelets[p.codelet].name, len(p.on)) for p in here]
 
 
 def _n(value: float) -> str:
