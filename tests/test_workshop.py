@@ -10,6 +10,7 @@ import pytest
 
 from ipu_teach import errors
 from ipu_teach.lessons.exercise import catalogue
+from ipu_teach.lessons.shelf import NOTEBOOKS, lessons_in
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 sys.path.insert(0, str(DOCS))
@@ -45,12 +46,24 @@ def test_minutes_of_a_timetable_go_up() -> None:
         assert minutes[0] == 0 and minutes == sorted(set(minutes))
 
 
+TERMS = re.findall(r"^### (.+)\n\n(.+) \*(?:Lesson (\d\d)|In no lesson yet)\*$", page("glossary"), re.MULTILINE)
+
+
 def test_a_term_is_told_once_in_two_sentences() -> None:
-    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| (\d\d) \|$", page("glossary"), re.MULTILINE)
-    terms = [term for term, _, _ in rows]
-    assert len(terms) == len(set(terms)) > 40 and terms == sorted(terms, key=str.casefold)
-    for term, told, _ in rows:
+    terms = [term for term, _, _ in TERMS]
+    assert len(terms) == len(set(terms)) == page("glossary").count("###") > 50 and terms == sorted(terms, key=str.casefold)
+    for term, told, _ in TERMS:
         assert 1 <= len(re.findall(r"[.?](?= |$)", told)) <= 2, term
+        # JupyterLab finds a heading by its words as they stand, the web by its words in small letters.
+        assert term == term.lower() or f'<a name="{term}"></a>\n### {term}\n' in page("glossary"), term
+
+
+def test_a_term_is_linked_where_its_lesson_brings_it_in() -> None:
+    lessons = {path.name[:2]: path.read_text(encoding="utf-8") for path in lessons_in(NOTEBOOKS / "solutions")}
+    linked = {number: re.findall(r"\]\(../../docs/glossary\.md#([^)]+)\)", text) for number, text in lessons.items()}
+    first = {(number, term.replace(" ", "-")) for term, _, number in TERMS if number}
+    assert first == {(number, anchor) for number, anchors in linked.items() for anchor in anchors}
+    assert all(len(anchors) == len(set(anchors)) for anchors in linked.values())
 
 
 def test_every_question_has_its_answer() -> None:
