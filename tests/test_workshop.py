@@ -16,7 +16,8 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 sys.path.insert(0, str(DOCS))
 import make_mistakes  # noqa: E402
 
-PAGES = ("workshop", "quiz", "glossary", "troubleshooting", "mistakes")
+SYSTEMS = ("on_linux", "on_macos", "on_windows", "on_a_chromebook", "on_a_hub")
+PAGES = ("workshop", "quiz", "glossary", "troubleshooting", "mistakes", *SYSTEMS)
 
 
 def page(name: str) -> str:
@@ -47,6 +48,27 @@ def test_minutes_of_a_timetable_go_up() -> None:
 
 
 TERMS = re.findall(r"^### (.+)\n\n(.+) \*(?:Lesson (\d\d)|In no lesson yet)\*$", page("glossary"), re.MULTILINE)
+
+
+def test_every_aha_is_told_and_every_lesson_is_in_the_two_days() -> None:
+    timetables, said = page("workshop").split("## What to say at each aha")
+    assert re.findall(r"^\* \*\*(0\d|The machine in one file),", said, re.MULTILINE) == [
+        *("00", "01", "02", "03", "04"),
+        "The machine in one file",
+        *("05", "06", "07"),
+    ]
+    two_days = timetables.split("## Two days")[1]
+    exercises = {item.name for lesson in catalogue() for item in lesson.items if item.name.count(" ") == 0}
+    assert set(re.findall(r"\b0\d\.\d\b", two_days)) == exercises
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_page_for_a_system_says_what_was_tried_and_the_commands(name: str) -> None:
+    text = page(name)
+    assert text.index("**Tried:**") < 130 and "## The usual trouble" in text and f"({name}.md)" in page("workshop")
+    assert "not tried" in text.lower() or "**Tried:** nothing of this" in text
+    if name != "on_a_hub":
+        assert re.search(r"^    py(thon3)? run\.py doctor --workshop .*\n    py(thon3)? run\.py  ", text, re.MULTILINE)
 
 
 def test_a_term_is_told_once_in_two_sentences() -> None:
