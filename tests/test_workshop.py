@@ -43,7 +43,11 @@ def test_minutes_of_a_timetable_go_up() -> None:
     tables = re.split(r"\| minute \|", page("workshop"))[1:]
     assert len(tables) == 4
     for table in tables:
-        minutes = [int(found) for found in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)]
+        starts = re.findall(r"^\| (\d+) \|(.*)", table, re.MULTILINE)
+        minutes = [int(start) for start, _ in starts]
+        for (start, row), end in zip(starts, minutes[1:], strict=False):
+            parts = [int(found) for found in re.findall(r"\*\*(\d+)\*\* ", row)]
+            assert not parts or parts[0] == int(start) and parts[-1] < end and parts == sorted(set(parts))
         assert minutes[0] == 0 and minutes == sorted(set(minutes))
 
 
