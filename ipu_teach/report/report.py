@@ -215,7 +215,7 @@ class Report:
         """Read a file that `save` wrote. It answers what the live report answers, except `what_if` of what would need the
         vertices, and chains of `why` end before them. Nothing in the file is run, and everything is checked. Raises
         `ReportLoadError`."""
-        return cls.deserialize(read_whole(path, "open()", REPORT))
+        return read_whole(path, "open()", REPORT, cls.deserialize)
 
     @classmethod
     def deserialize(cls, data: bytes) -> Report:
