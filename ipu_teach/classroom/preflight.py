@@ -211,7 +211,7 @@ class Machine:
                 status, _text = self._get(f"/api/contents/{quote(lesson.name)}?content=0&token={token}")
                 if status != 200:
                     raise No(f"it does not find {lesson.name}: status {status}", f"{WORDS} reset 00 gives you a fresh one")
-                return f"after {time.monotonic() - began:.0f} s, with {lesson.stem}"
+                return f"after {time.monotonic() - began:.0f} s, with lesson {lesson.stem[:2]}"
             time.sleep(0.1)
         raise No(f"no answer within {LIMIT} s: {_last_line(log)}", "close other programs, and run this again")
 
@@ -271,7 +271,7 @@ class Machine:
         for number, source in enumerate(code, start=1):
             for output in self.run(source, f"{WORDS} run {path.stem[:2]} shows more"):
                 if "data:image/" in str(output.get("data", {}).get("text/html", "")):
-                    return f"{number} cells of {path.stem}, and a picture"
+                    return f"{number} cells of lesson {path.stem[:2]}, and a picture"
         raise No(f"{path.stem} shows no picture", f"{WORDS} run {path.stem[:2]} shows more")
 
     def run(self, source: str, advice: str) -> list[dict[str, Any]]:
