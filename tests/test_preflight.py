@@ -120,12 +120,12 @@ def test_a_page_is_fetched_past_every_proxy_and_its_server_is_stopped(
         ((SERVER, "500"), "it answers with status 500, and not with its page"),
         ((SERVER, "201"), "it does not find 00_meet_the_machine.ipynb: status 404"),
         (("import sys; sys.exit('port 8888 is not available\\n')",), "it ended at once: port 8888 is not available"),
-        (("import time; print('still reading', flush=True); time.sleep(60)",), "no answer within 1 s: still reading"),
+        (("import time; print('still reading', flush=True); time.sleep(60)",), "no answer within 3 s: still reading"),
     ],
 )
 def test_a_server_that_does_not_serve(machine: Machine, monkeypatch: pytest.MonkeyPatch, words: Any, says: str) -> None:
     machine.opening = started_by(*words)
-    monkeypatch.setattr(preflight, "LIMIT", 1 if "within" in says else 30)
+    monkeypatch.setattr(preflight, "LIMIT", 3 if "within" in says else 30)
     assert refused(machine.page).came == says
 
 
