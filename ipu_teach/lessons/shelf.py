@@ -7,11 +7,13 @@ own copies lie in the work folder: `work` in a checkout, `./work` where the kit 
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from ipu_teach.errors import LessonError
 from ipu_teach.places import bundled, checkout
@@ -21,6 +23,7 @@ PAGES = bundled("docs")
 INDEX = "index.ipynb"  # the map of the lessons
 PATTERNS = ("[0-9][0-9]_*.ipynb", "tiny.ipynb")  # the numbered lessons, and the machine in one file
 ALIASES = {"mnist": "07"}
+DEEPEST = 50  # of lists and objects within each other; a notebook has ten or so
 
 
 def lessons(solved: bool = False) -> list[Path]:
@@ -167,3 +170,20 @@ def write_whole(target: Path, text: str) -> None:
         os.replace(part, target)
     finally:
         part.unlink(missing_ok=True)
+
+
+def read_json(file: Path) -> Any:
+    """What stands in a JSON file. Raises `OSError`, and `ValueError` for what is none, or could not be written again."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        json.dumps(found, allow_nan=False)  # Python reads NaN, and 1e999, which JSON has not
+    except RecursionError:
+        found = None
+    if found is None or not _within(found, DEEPEST):
+        raise ValueError("nothing is in it, or it nests too deep")
+    return found
+
+
+def _within(value: Any, depth: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return depth > 0 and all(_within(one, depth - 1) for one in inner)

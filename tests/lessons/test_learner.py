@@ -167,6 +167,47 @@ def test_a_file_that_is_no_notebook_is_refused(course: Path, capsys: pytest.Capt
     assert "02_y.ipynb is no notebook" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("cell", "says"),
+    [
+        ({"source": "def ("}, ".\n  where: 01_x.ipynb, cell 2, line 1\n  next:  correct the cell, and run it."),
+        ({"source": "x = '\0'"}, "A solved cell is no Python: "),
+        ({"source": ["x = 1\n", "<<<<<<< ours\n", "=======\n"]}, "a cell has the marks of two versions that were not merged"),
+        ({"source": "x = '\ud800'"}, "'utf-8' codec can't encode character '\\ud800' in position "),
+        ({"source": ["x", 1]}, "a cell's source is text, and this is ['x', 1]"),
+        ({"source": None}, "a cell's source is text, and this is None"),
+        ({"cell_type": "kode"}, "a cell is of the kind code, markdown or raw, and this is {'cell_type': 'kode', "),
+        ({"source": "# END SOLUTION"}, "A gap's marks do not pair at '# END SOLUTION'.\n  where: 01_x.ipynb, cell 2\n"),
+        ({"source": "x = (\n# BEGIN SOLUTION 01.1: x\n1)\n# END SOLUTION"}, "A solved cell is no Python: "),
+    ],
+)
+def test_a_cell_that_is_none_is_refused_by_its_number(
+    course: Path, cell: dict[str, Any], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["learner"]) == 0
+    before = (course / "01_x.ipynb").read_bytes()
+    path = course / "solutions" / "01_x.ipynb"
+    data = json.loads(path.read_text(encoding="utf-8"))
+    data["cells"][1].update(cell)
+    path.write_text(json.dumps(data), encoding="utf-8")
+    assert cli.main(["learner"]) == 2
+    said = capsys.readouterr().err
+    assert says in said and "01_x.ipynb, cell 2" in said and "  next:  " in said
+    assert (course / "01_x.ipynb").read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"[" * 10**5, b"{}", b"\xff", b"NaN"])
+def test_a_notebook_file_is_refused_by_its_name(course: Path, content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    for folder in (course / "solutions", course):
+        (folder / "01_x.ipynb").write_bytes(content)
+    assert cli.main(["learner"]) == cli.main(["learner", "--check"]) == 2
+    assert (course / "01_x.ipynb").read_bytes() == content
+    (course / "own.ipynb").write_bytes(content)
+    assert cli.main(["run", str(course / "own.ipynb")]) == 2
+    said = capsys.readouterr().err
+    assert "01_x.ipynb is no notebook: " in said and "own.ipynb is no notebook: " in said and "Traceback" not in said
+
+
 def test_reset_gives_a_fresh_copy_and_keeps_the_old(course: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["learner"]) == 0
     copy = tmp_path / "work" / "01_x.ipynb"
