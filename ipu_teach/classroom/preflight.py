@@ -185,14 +185,14 @@ class Machine:
         command, env = self.opening(lesson)
         token = secrets.token_hex(16)
         options = ["--no-browser", f"--ServerApp.port={self.port}", "--ServerApp.port_retries=0", "--ServerApp.answer_yes=True"]
-        options += [f"--IdentityProvider.token={token}", f"--ServerApp.shutdown_no_activity_timeout={IDLE}"]
+        options.append(f"--ServerApp.shutdown_no_activity_timeout={IDLE}")
         log = self.scratch / "server"
         with open(log, "wb") as file:
             # In a group of its own: Ctrl-C reaches us, and we stop the server.
             apart = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
             server = subprocess.Popen(
                 [*command, *options],
-                env=env,
+                env={**env, "JUPYTER_TOKEN": token},  # not a word of the command, which every user of this machine can read
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
