@@ -16,7 +16,7 @@ from ipu_teach.graph.layouts import is_whole
 from ipu_teach.report.blocks import BlockRun, Wanted, blocks
 from ipu_teach.report.log import ProgramRun
 from ipu_teach.report.profile import Profile, ProgramNode
-from ipu_teach.report.table import Table
+from ipu_teach.report.table import T, Table
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
@@ -219,19 +219,19 @@ def ipus(report: Report) -> Table[IpuRow]:
     return Table(rows)
 
 
-class Lazily(Sequence[Any]):
+class Lazily(Sequence[T]):
     """A sequence whose items are made when they are asked for."""
 
-    def __init__(self, length: int, one: str, make: Callable[[int], Any]) -> None:
+    def __init__(self, length: int, one: str, make: Callable[[int], T]) -> None:
         self._length, self._one, self._make = length, one, make
 
     def __len__(self) -> int:
         return self._length
 
     @overload
-    def __getitem__(self, index: int) -> Any: ...
+    def __getitem__(self, index: int) -> T: ...
     @overload
-    def __getitem__(self, index: slice) -> Table[Any]: ...
+    def __getitem__(self, index: slice) -> Table[T]: ...
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return Table(self._make(i) for i in range(*index.indices(self._length)))
@@ -319,7 +319,7 @@ class Compilation:
         return GraphSize(size["vertices"], size["edges"], size["variables"], size["compute sets"])
 
     @property
-    def tiles(self) -> Lazily:
+    def tiles(self) -> Lazily[Tile]:
         """Every tile, with its memory."""
         target, memory = self.target, self._report.memory
         return Lazily(target.num_tiles, "tile", lambda i: Tile(i, i // target.tiles_per_ipu, TileMemory(memory, i)))
@@ -372,7 +372,7 @@ class IpuStep:
     start: int
 
 
-class Steps(Lazily):
+class Steps(Lazily[IpuStep | Any]):
     """The steps of a run whose order was kept."""
 
     def __init__(self, report: Report) -> None:
