@@ -166,7 +166,7 @@ def test_what_the_pages_say_of_fields_and_handles() -> None:
     assert "memory constraints" in pages[0] and "poplar::constraint" in pages[1]
     for base, name in (*((Vertex, name) for name in _RESERVED), (MultiVertex, "num_workers")):
         with pytest.raises(VertexDefinitionError, match=f"declares a field '{name}'"):
-            type("Taken", (base,), {"__annotations__": {name: "Input[FLOAT]"}, "compute": lambda self: None})
+            type("Taken", (base,), {"__annotations__": {name: "Input[FLOAT]"}, "compute": lambda self, *worker_id: None})
 
     w: Any = World()
     cs = w.graph.add_compute_set("cs")
