@@ -585,6 +585,10 @@ class Report:
             total += part
         return total
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """To another process a report travels as it does into a file."""
+        return Report.deserialize, (self.serialize(),)
+
     def _repr_html_(self) -> str:
         return page(self)
 
