@@ -169,7 +169,7 @@ class _Cell(_Screen):
         from IPython.display import DisplayHandle
 
         if self._handle is None:
-            self._handle = DisplayHandle()  # type: ignore[no-untyped-call]
+            self._handle = DisplayHandle()
             self._handle.display(data, raw=True)
         else:
             self._handle.update(data, raw=True)

@@ -24,7 +24,6 @@ from ipu_teach.errors import (
     ControlProgramError,
     InvalidOptionError,
     StreamConnectionError,
-    TensorCreationError,
     TensorIOStateError,
     WithoutSome,
     counted,
@@ -192,12 +191,9 @@ class Engine(WithoutSome):
         """
         count = len(self._compiled.programs)
         if not is_whole(index) or not 0 <= index < count:
-            raise ControlProgramError(
-                f"There is no program {shown(index)}.",
-                next_step="the engine has one program: run(0), or run()."
-                if count == 1
-                else f"the engine has the programs 0 to {count - 1}.",
-            )
+            there = "one program: run(0), or run()" if count == 1 else f"the programs 0 to {count - 1}"
+            raise ControlProgramError(f"""There is no program {shown(index)}.
+                next:  the engine has {there}.""")
         if name is not None and not isinstance(name, str):
             raise InvalidOptionError(f"run() was given the name {shown(name)}.", next_step='give text: run(0, "training").')
         machine = self._loaded()
@@ -302,10 +298,7 @@ class Engine(WithoutSome):
     def write_tensor(self, handle: str, values: ArrayLike) -> None:
         """Write a whole tensor under the handle of `graph.create_host_write`."""
         access = self._access(handle, write=True)
-        try:
-            given = to_host_array(values, access.tensor.dtype, f"write_tensor({handle!r})")
-        except TensorCreationError as error:
-            raise TensorIOStateError(error.tried, next_step=error.next_step) from None
+        given = to_host_array(values, access.tensor.dtype, f"write_tensor({handle!r})", TensorIOStateError)
         if given.size != access.tensor.num_elements:
             raise TensorIOStateError(f"""write_tensor({handle!r}) was given {counted(given.size, "value")} for
                 {counted(access.tensor.num_elements, "element")}.

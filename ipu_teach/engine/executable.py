@@ -107,7 +107,7 @@ class Executable:
         The vertex classes are found by name among `codelets` and all that exist in this process; they must have the fields
         and the code that they had when the file was written. Raises `ExecutableLoadError`.
         """
-        return cls.deserialize(read_whole(path, "load()", EXECUTABLE), codelets)
+        return read_whole(path, "load()", EXECUTABLE, lambda data: cls.deserialize(data, codelets))
 
     def __repr__(self) -> str:
         count = self.num_programs

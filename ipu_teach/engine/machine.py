@@ -292,7 +292,7 @@ class Machine:
                 site = replace(site, memory=memory if stays else memory.host, returned=returned, cycles=cycles)
                 (calls if stays else fallback).extend(way.bind(group, site))
         if not xp.on_host:
-            calls = [*visit(memory, visitors, self.compiled.graph.layouts, fallback), *calls]
+            calls = [*visit(memory, visitors, self.compiled.graph, fallback), *calls]
         roundings = [site.rounding for *_, site in members if site.rounding is not None]
         if roundings:
             calls = [(self._draw, (roundings,)), *calls]
@@ -307,7 +307,7 @@ class Machine:
         graph, watch = self.compiled.graph, Watch(group, self._registers)
         rounding = stochastic_rounding(group, self._registers, any(kind.looks_at_stores for kind in watch.kinds))
         return Site(
-            self.memory, graph.layouts, self._cost.target, compute_set, self._registers, watch, rounding, self.how.exact,
+            self.memory, graph, self._cost.target, compute_set, self._registers, watch, rounding, self.how.exact,
             self.how.threads, self._pool, self._marks, self.how.races,
         )  # fmt: skip
 

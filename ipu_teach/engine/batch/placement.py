@@ -68,7 +68,7 @@ class Placement:
 def placed(group: Group, site: Site) -> Placement:
     """The placement of a group."""
     trace = group.trace
-    regions = {i: Region(group, site.layouts, name, part) for i, (name, part) in trace.regions.items()}
+    regions = {i: Region(group, site.graph, name, part) for i, (name, part) in trace.regions.items()}
     running = running_order(list(regions.values()))
     if running is not None:
         for region in regions.values():
@@ -101,12 +101,9 @@ def _nested(regions: dict[int, Region], trace: Trace, count: int) -> tuple[list[
     able = [i for i, r in regions.items()
             if r.size and (r.contiguous or len(r.strides or ()) == np.ndim(trace.samples[i]) > 0)]  # fmt: skip
     able.sort(key=lambda i: -regions[i].bytes)
-    chosen = able
-    nests = find_nests(np.stack([regions[i].starts for i in able])) if able else None
-    if nests is None:
-        chosen = []
-        for i in able:
-            found = find_nests(np.stack([regions[j].starts for j in [*chosen, i]]))
-            if found is not None:
-                chosen, nests = [*chosen, i], found
-    return nests or [single_row(count)], {i: number for number, i in enumerate(chosen)}
+    chosen, nests = [], [single_row(count)]
+    for i in able:
+        found = find_nests(np.stack([regions[j].starts for j in [*chosen, i]]))
+        if found is not None:
+            chosen, nests = [*chosen, i], found
+    return nests, {i: number for number, i in enumerate(chosen)}
