@@ -530,6 +530,10 @@ class Report:
             total += part
         return total
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """To another process a report travels as it does into a file."""
+        return Report.deserialize, (self.serialize(),)
+
     _repr_html_ = page
 
     def __repr__(self) -> str:
