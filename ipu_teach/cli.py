@@ -40,7 +40,7 @@ NO_NEWS = '{"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"
 
 
 def lab(word: str | None, jupyter_arguments: Sequence[str]) -> int:
-    """Open the learner's copy of a lesson in JupyterLab."""
+    """Open the learner's copy of a lesson in JupyterLab; where a hub starts this, it is her server there."""
     need("jupyterlab", "lab")
     copy = learners_copies(find_lesson(word))
     settings = copy.parent / ".jupyter" / "labconfig" / "default_setting_overrides.json"
@@ -54,7 +54,9 @@ def lab(word: str | None, jupyter_arguments: Sequence[str]) -> int:
     options = [f"--ServerApp.root_dir={copy.parent}", f"--LabApp.default_url=/lab/tree/{quote(copy.name)}"]
     if os.name != "nt" and os.geteuid() == 0:
         options.append("--allow-root")  # as in a container; the server listens to this machine only, behind a token
-    return _become([sys.executable, "-m", "jupyterlab", *options, *jupyter_arguments], env)
+    # On a hub, which names the address that it gives her, it is the hub that asks who comes.
+    program = "jupyterhub.singleuser" if "JUPYTERHUB_SERVICE_URL" in os.environ else "jupyterlab"
+    return _become([sys.executable, "-m", program, *options, *jupyter_arguments], env)
 
 
 def _become(command: list[str], env: dict[str, str]) -> int:

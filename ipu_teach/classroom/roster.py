@@ -84,7 +84,7 @@ def exercises() -> list[Exercise]:
 def called(folders: Iterable[str]) -> Roster:
     """The class whose progress lies in `folders`. Raises `LessonError` for a folder that is not there, or if none has any."""
     now, found, unread, names = time.time(), [], [], Counter[str]()
-    paths = [(name, file) for folder in folders for name, file in _files(Path(folder).expanduser())]
+    paths = [(name, file) for folder in folders for name, file in files_of(Path(folder).expanduser())]
     for name, file in {file.resolve(): (name, file) for name, file in paths}.values():
         try:
             data, idle = read(file), max(now - file.stat().st_mtime, 0.0)
@@ -105,8 +105,8 @@ def called(folders: Iterable[str]) -> Roster:
     return Roster(tuple(sorted(found, key=lambda one: one.name.casefold())), tuple(unread))
 
 
-def _files(given: Path) -> Iterator[tuple[str, Path]]:
-    """Name and file of each learner in a folder; the files that were sent in lie in it by themselves."""
+def files_of(given: Path) -> Iterator[tuple[str, Path]]:
+    """Name and file of each learner in a folder; files that were sent in lie in it by themselves. Raises `LessonError`."""
     if given.is_file():
         yield _line(given.stem), given
         return
