@@ -54,9 +54,12 @@ def lab(word: str | None, jupyter_arguments: Sequence[str]) -> int:
     options = [f"--ServerApp.root_dir={copy.parent}", f"--LabApp.default_url=/lab/tree/{quote(copy.name)}"]
     if os.name != "nt" and os.geteuid() == 0:
         options.append("--allow-root")  # as in a container; the server listens to this machine only, behind a token
-    # On a hub, which names the address that it gives her, it is the hub that asks who comes.
-    program = "jupyterhub.singleuser" if "JUPYTERHUB_SERVICE_URL" in os.environ else "jupyterlab"
-    return _become([sys.executable, "-m", program, *options, *jupyter_arguments], env)
+    hub = "JUPYTERHUB_SERVICE_URL" in os.environ  # it names the address that it gives her, and it asks who comes
+    if hub and os.name != "nt":
+        # No ports: when a class begins, another's kernel takes one between its being found free and its being bound.
+        options.append("--KernelManager.transport=ipc")
+        env.setdefault("JUPYTER_RUNTIME_DIR", str(Path.home() / ".run"))  # a socket's whole name has 107 characters at most
+    return _become([sys.executable, "-m", "jupyterhub.singleuser" if hub else "jupyterlab", *options, *jupyter_arguments], env)
 
 
 def _become(command: list[str], env: dict[str, str]) -> int:

@@ -31,7 +31,7 @@ LANDING = f"/lab/tree/{find_lesson(None).name}"
 @pytest.fixture
 def set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Config, dict[str, Any]]:
     """The configuration of one machine, loaded as JupyterHub does; and what else its file defines."""
-    pytest.importorskip("jupyterhub", reason="the hub is an extra: pip install -e '.[hub]'")
+    pytest.importorskip("jupyterhub", reason="JupyterHub is an extra: pip install -e '.[hub]'")
     monkeypatch.setenv("IPU_TEACH_HUB", str(tmp_path / "hub"))
     monkeypatch.setenv("IPU_TEACH_HUB_PASSWORD", "a" * 8)
     monkeypatch.setenv("IPU_TEACH_HUB_ADMIN_PASSWORD", "b" * 32)

@@ -15,7 +15,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 sys.path.insert(0, str(DOCS))
 import make_mistakes  # noqa: E402
 
-PAGES = ("workshop", "quiz", "glossary", "troubleshooting", "mistakes")
+PAGES = ("workshop", "quiz", "glossary", "troubleshooting", "mistakes", "hub")
 
 
 def page(name: str) -> str:

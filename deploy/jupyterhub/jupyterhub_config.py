@@ -16,7 +16,10 @@ from jupyterhub.spawner import SimpleLocalProcessSpawner
 HERE = Path(__file__).resolve().parent
 FOLDER = Path(os.environ.get("IPU_TEACH_HUB", "hub")).absolute()  # homes, and what the hub remembers
 HOMES = FOLDER / "homes"
-FOLDER.mkdir(mode=0o700, parents=True, exist_ok=True)
+if len(os.fsencode(FOLDER)) > 45:
+    sys.exit(f"{FOLDER} is too long a name, for sockets lie in it: set IPU_TEACH_HUB to another folder")
+FOLDER.mkdir(parents=True, exist_ok=True)
+FOLDER.chmod(0o700)  # what the hub remembers is worth a password
 
 
 def told(name):
@@ -42,6 +45,11 @@ class RoomSpawner(SimpleLocalProcessSpawner):
         return begin
 
 
+def sockets(spawner):
+    """Where a learner's kernels have their sockets: the whole name of one may have 107 characters, 49 of them its own."""
+    return str(FOLDER / "run" / str(spawner.user.id))
+
+
 c = get_config()  # noqa: F821  JupyterHub brings it
 
 # Who comes. Learners share a password and choose a name; the instructor has a password of her own, of 32 characters or more.
@@ -62,8 +70,8 @@ c.Spawner.cmd = [sys.executable, "-m", "ipu_teach", "lab"]
 c.Spawner.default_url = "/lab/tree/00_meet_the_machine.ipynb"
 # One thread for each: thirty kernels on a few cores gain nothing from more, and every thread takes address space.
 threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
-c.Spawner.environment = {"IPU_TEACH_WORK": "~/work", **threads}
-c.Spawner.mem_limit = "4G"  # RoomSpawner's, above
+c.Spawner.environment = {"IPU_TEACH_WORK": "~/work", "JUPYTER_RUNTIME_DIR": sockets, **threads}
+c.Spawner.mem_limit = "2G"  # RoomSpawner's, above; every lesson runs within it
 c.Spawner.cpu_limit = 1  # told to her server; only spawners with control groups can hold her to it
 c.Spawner.start_timeout = 300  # when a whole class logs in at once, the last one waits
 c.Spawner.http_timeout = 300

@@ -13,10 +13,12 @@ from urllib.parse import quote
 
 from room import AWAY, Room, fetch
 from tornado.httpclient import HTTPRequest
-from tornado.websocket import WebSocketClientConnection, websocket_connect
+from tornado.websocket import WebSocketClientConnection, WebSocketClosedError, websocket_connect
 
-ARRIVAL = 300.0  # seconds for a server to come up
+ARRIVAL = 600.0  # seconds for a server to come up
 LONGEST = 180.0  # seconds for a cell
+UNHEARD, LOST = "unheard", "kernel lost"
+SILENCE = 3.0  # seconds after which she sees that a cell which she ran is not running
 AUTOSAVE = 120.0  # seconds of people between two of JupyterLab's own saves
 LARGEST = 64 << 20  # bytes of a message
 
@@ -29,6 +31,7 @@ class Asked:
     outputs: list[dict[str, Any]]
     replied: str = ""
     idle: bool = False
+    heard: bool = False  # anything of it, so the kernel has got it
 
     def settle(self, status: str) -> None:
         if not self.done.done():
@@ -59,7 +62,7 @@ class Learner:
 
     def __init__(self, room: Room, name: str, pace: float) -> None:
         self.room, self.name, self.pace = room, name, pace
-        self.kernels_lost = self.reopened = self.unanswered = 0
+        self.kernels_lost = self.reopened = self.repeated = 0
         self.notebook: dict[str, Any] = {}
         self.file = ""
         self.token = ""
@@ -67,6 +70,7 @@ class Learner:
         self._session = uuid.uuid4().hex
         self._socket: WebSocketClientConnection | None = None
         self._listening: asyncio.Task[None] | None = None
+        self._noticing: asyncio.Task[None] | None = None
         self._asked: dict[str, Asked] = {}
         self._saved = 0.0
 
@@ -110,29 +114,34 @@ class Learner:
             self._socket.close()
             self._socket = None
         if self._kernel:
-            await self._server("DELETE", f"/api/kernels/{self._kernel}")
+            with suppress(*AWAY):  # a kernel that was lost is none to stop
+                await self._server("DELETE", f"/api/kernels/{self._kernel}")
             self._kernel = ""
 
     # --- what she does -----------------------------------------------------------------------------------------------
 
     async def run(self, code: str, cell: int | None = None) -> Answer:
         """Run code, in the cell of that number if one is given, and save when it is time."""
-        message = uuid.uuid4().hex
-        asked = self._asked[message] = Asked(asyncio.get_running_loop().create_future(), [])
         began = time.monotonic()
-        await self._send("execute_request", message, {"code": code, "silent": False, "store_history": True,
-                         "user_expressions": {}, "allow_stdin": False, "stop_on_error": True})  # fmt: skip
-        try:
-            status = await asyncio.wait_for(asked.done, LONGEST)
-        except asyncio.TimeoutError:
-            status, self.unanswered = "no answer", self.unanswered + 1
-        del self._asked[message]
-        answer = Answer(began, time.monotonic() - began, status, asked.outputs)
+        while (asked := await self._asking(code)).done.result() == UNHEARD:
+            self.repeated += 1
+        answer = Answer(began, time.monotonic() - began, asked.done.result(), asked.outputs)
         if cell is not None:
             self.notebook["cells"][cell].update(source=code, outputs=asked.outputs)
             if time.monotonic() - self._saved > AUTOSAVE / self.pace:
                 await self.save()
         return answer
+
+    async def _asking(self, code: str) -> Asked:
+        """Ask the kernel once, and wait for what comes of it."""
+        message = uuid.uuid4().hex
+        asked = self._asked[message] = Asked(asyncio.get_running_loop().create_future(), [])
+        await self._send("execute_request", message, {"code": code, "silent": False, "store_history": True,
+                         "user_expressions": {}, "allow_stdin": False, "stop_on_error": True})  # fmt: skip
+        await asyncio.wait([asked.done], timeout=LONGEST)
+        asked.settle("no answer")
+        del self._asked[message]
+        return asked
 
     async def save(self) -> None:
         """Save the notebook, again if the hub is away just now."""
@@ -149,10 +158,9 @@ class Learner:
 
     async def stored(self) -> dict[str, Any]:
         """The notebook as it lies on the server."""
-        found: dict[str, Any] = (await self._server("GET", f"/api/contents/{quote(self.file)}?type=notebook&content=1"))[
-            "content"
-        ]
-        return found
+        found = await self._server("GET", f"/api/contents/{quote(self.file)}?type=notebook&content=1")
+        content: dict[str, Any] = found["content"]
+        return content
 
     # --- the protocol ------------------------------------------------------------------------------------------------
 
@@ -171,13 +179,14 @@ class Learner:
     async def _send(self, kind: str, message: str, content: dict[str, Any]) -> None:
         header = {"msg_id": message, "username": self.name, "session": self._session, "msg_type": kind, "version": "5.3"}
         whole = {"header": header, "parent_header": {}, "metadata": {}, "content": content, "channel": "shell", "buffers": []}
-        while True:
+        while self._listening is not None and not self._listening.done():
             try:
                 assert self._socket is not None
                 await self._socket.write_message(json.dumps(whole))
                 return
-            except OSError:  # closed: the listener opens it again
+            except (OSError, WebSocketClosedError):  # closed: the listener opens it again
                 await asyncio.sleep(0.2)
+        self._asked[message].settle(LOST)
 
     async def _listen(self) -> None:
         """Hear what the kernel says; where the line breaks, open it again, as JupyterLab does."""
@@ -191,18 +200,37 @@ class Learner:
             while True:
                 await asyncio.sleep(0.5)
                 with suppress(*AWAY):
+                    if not await self._there():
+                        self._lose()
+                        return
                     await self._connect()
                     break
+            self._noticing = asyncio.create_task(self._notice())
+
+    async def _notice(self) -> None:
+        """See, after a line broke, which cell went into the broken one: it says nothing, and a person runs it again."""
+        await asyncio.sleep(SILENCE)
+        for asked in self._asked.values():
+            if not asked.heard:
+                asked.settle(UNHEARD)
+
+    async def _there(self) -> bool:
+        """Whether her server still has the kernel."""
+        return self._kernel in [kernel["id"] for kernel in await self._server("GET", "/api/kernels")]
+
+    def _lose(self) -> None:
+        self.kernels_lost += 1
+        for asked in self._asked.values():
+            asked.settle(LOST)
 
     def _hear(self, message: dict[str, Any]) -> None:
         kind, content = message.get("msg_type"), message.get("content", {})
         if kind == "status" and content.get("execution_state") in ("restarting", "autorestarting", "dead"):
-            self.kernels_lost += 1
-            for asked in self._asked.values():
-                asked.settle("kernel lost")
+            self._lose()
         waiting = self._asked.get(message.get("parent_header", {}).get("msg_id", ""))
         if waiting is None:
             return
+        waiting.heard = True
         outputs = waiting.outputs
         if kind == "execute_reply":
             waiting.replied = "ok" if content["status"] == "ok" else "error"

@@ -89,41 +89,43 @@ async def half_day(given: argparse.Namespace, room: Room) -> bool:
     await room.start()
     learners = [(Learner(room, kind.name, given.pace), kind) for kind in KINDS]
     waits = await asyncio.gather(*(one.arrive() for one, _ in learners))
-    print(f"load average {os.getloadavg()[0]:.1f}; servers after {', '.join(f'{wait:.0f}' for wait in waits)} s", flush=True)
+    print(f"load average {os.getloadavg()[0]:.1f}; servers after {', '.join(f'{wait:.0f}' for wait in waits)} s")
     eye = Eye(room, given.pictures)
-    began = time.monotonic()
+    began, space = time.monotonic(), 0.0
 
-    async def until(minute: float) -> None:
-        await asyncio.sleep(max(began + 60 * minute / given.pace - time.monotonic(), 0))
+    def minute() -> float:
+        return (time.monotonic() - began) * given.pace / 60
+
+    async def until(then: float) -> None:
+        await asyncio.sleep(max(then - minute(), 0) * 60 / given.pace)
 
     async def sit(one: Learner, kind: Kind, slot: Slot) -> str:
         """One learner in one slot; what is to be said of it."""
+        nonlocal space
         await one.open(solved(slot.lesson).name)
-        plan, wrongs = list(taken(slot.lesson, kind)), 0
+        plan, errors, said = list(taken(slot.lesson, kind)), 0, ""
         for number, step in enumerate(plan):
-            now = (time.monotonic() - began) * given.pace / 60
-            if now + step.minutes > slot.end:
+            if minute() + step.minutes > slot.end:
+                said = f"is stopped before cell {step.cell}, {len(plan) - number} of {len(plan)} runs to go"
                 await until(slot.end)
-                await one.save()
-                await one.close()
-                return f"{one.name} is stopped at cell {step.cell}, {len(plan) - number} of {len(plan)} cells to go"
+                break
             await asyncio.sleep(60 * step.minutes / given.pace)
-            answer = await one.run(step.code, step.cell)
-            wrongs += answer.status != "ok"
-        at = (time.monotonic() - began) * given.pace / 60
+            errors += (await one.run(step.code, step.cell)).status != "ok"
+        said = said or f"is done at minute {minute():.0f}"
         await one.save()
+        space = max(space, room.address_space())
         await one.close()
-        return f"{one.name} is done at minute {at:.0f}" + (f", {wrongs} cells with errors" if wrongs else "")
+        return f"{one.name} {said}" + (f", {errors} cells with errors" if errors else "")
 
     try:
         for slot in slots:
             await until(slot.begin)
             if slot.lesson:
                 said = await asyncio.gather(*(sit(one, kind, slot) for one, kind in learners))
-                print(f"minute {slot.begin}, lesson {slot.lesson}: {'; '.join(said)}", flush=True)
+                print(f"minute {slot.begin}, lesson {slot.lesson}: {'; '.join(said)}")
             elif slot.begin:  # a break, or the end
                 await until((slot.begin + slot.end) / 2)
-                print(f"\nminute {slot.begin}, the class page:\n\n{text(tables(called([str(room.homes)])))}\n", flush=True)
+                print(f"\nminute {slot.begin}, the class page:\n\n{text(tables(called([str(room.homes)])))}\n")
                 await eye.look(f"minute{slot.begin:03}")
     finally:
         await eye.shut()
@@ -132,6 +134,7 @@ async def half_day(given: argparse.Namespace, room: Room) -> bool:
     open_still = [name for names in TAKEN.values() for name in names if quick.state(name) != "solved"]
     print(f"kernels lost: {lost}; of the day's exercises {quick.name} has open: {', '.join(open_still) or 'none'}")
     pictures = given.pictures if eye.saw else "none, Playwright or Chromium is missing"
+    print(f"address space of a process {space:.2f} GB at most")
     print(f"load average {os.getloadavg()[0]:.1f}; pictures: {pictures}")
     return lost == 0 and not open_still
 
