@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import runpy
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,10 +32,17 @@ LANDING = f"/lab/tree/{find_lesson(None).name}"
 
 
 @pytest.fixture
-def set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Config, dict[str, Any]]:
+def folder() -> Iterator[Path]:
+    """A folder with a short name, as sockets need it."""
+    with tempfile.TemporaryDirectory(prefix="hub") as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def set_up(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Config, dict[str, Any]]:
     """The configuration of one machine, loaded as JupyterHub does; and what else its file defines."""
     pytest.importorskip("jupyterhub", reason="JupyterHub is an extra: pip install -e '.[hub]'")
-    monkeypatch.setenv("IPU_TEACH_HUB", str(tmp_path / "hub"))
+    monkeypatch.setenv("IPU_TEACH_HUB", str(folder))
     monkeypatch.setenv("IPU_TEACH_HUB_PASSWORD", "a" * 8)
     monkeypatch.setenv("IPU_TEACH_HUB_ADMIN_PASSWORD", "b" * 32)
     for name in ("IPU_TEACH_HUB_URL", "IPU_TEACH_HUB_CLASS_PORT"):
@@ -41,13 +51,13 @@ def set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Config, dic
     return config, runpy.run_path(str(HUB / "jupyterhub_config.py"), {"get_config": lambda: config})
 
 
-def test_a_learner_gets_her_own_folder_and_limits(set_up: tuple[Config, dict[str, Any]], tmp_path: Path) -> None:
+def test_a_learner_gets_her_own_folder_and_limits(set_up: tuple[Config, dict[str, Any]], folder: Path) -> None:
     c, _ = set_up
     assert c.Spawner.cmd == [sys.executable, "-m", "ipu_teach", "lab"] and c.Spawner.default_url == LANDING
     assert c.Spawner.environment["IPU_TEACH_WORK"] == "~/work"
-    assert c.SimpleLocalProcessSpawner.home_dir_template.format(username="ada") == str(tmp_path / "hub" / "homes" / "ada")
+    assert c.SimpleLocalProcessSpawner.home_dir_template.format(username="ada") == str(folder / "homes" / "ada")
     assert c.Spawner.mem_limit and c.Spawner.cpu_limit
-    assert (tmp_path / "hub").stat().st_mode & 0o077 == 0
+    assert folder.stat().st_mode & 0o077 == 0
 
 
 def test_only_this_machine_is_served_and_only_admins_see_the_class(set_up: tuple[Config, dict[str, Any]]) -> None:
@@ -76,6 +86,14 @@ def test_the_limit_is_on_the_process_that_becomes_the_server(set_up: tuple[Confi
     said = subprocess.run([sys.executable, "-c", code], preexec_fn=begin, capture_output=True, text=True, check=True).stdout
     assert said.split("\n")[0] == f"({3 << 30}, {3 << 30}) {tmp_path / 'ada'}"
     assert resource.getrlimit(resource.RLIMIT_AS)[0] != 3 << 30
+
+
+def test_sockets_have_short_names(set_up: tuple[Config, dict[str, Any]], folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = set_up[0].Spawner.environment["JUPYTER_RUNTIME_DIR"](SimpleNamespace(user=SimpleNamespace(id=100)))
+    assert Path(place).parents[1] == folder
+    monkeypatch.setenv("IPU_TEACH_HUB", str(folder / ("x" * 40)))
+    with pytest.raises(SystemExit, match="too long a name, for sockets lie in it: set IPU_TEACH_HUB to another folder"):
+        runpy.run_path(str(HUB / "jupyterhub_config.py"), {"get_config": Config})
 
 
 def test_without_passwords_the_hub_does_not_start(
