@@ -11,6 +11,8 @@
   names       say which lesson shows what each exercise needs, on every path through them
   pack        make a folder or zip that sets up without a network: the kit, the lessons, the wheels (--python, --system, --zip)
   bench       measure how fast the kit is, each workload beside a floor (--only w1a,w2; --browser; --peers)
+  hub         a class of scripted learners on JupyterHub, on this machine (--learners N, --trouble)
+  rehearsal   half a day with three scripted learners on the hub, and pictures of the class page
   size        count the lines of code of each room of the house (size COMMIT: and the change since then)
   OTHER       is handed to `ipu-teach OTHER`
 
@@ -465,6 +467,8 @@ def command_of(words):
         "bench": "bench",
         "pack": "pack",
         "names": "tests/lessons/names.py",
+        "hub": "tests/hub",
+        "rehearsal": "tests/hub/rehearse.py",
     }
     if job in scripts:
         return [PYTHON, os.path.join(ROOT, *scripts[job].split("/"))] + rest

@@ -139,6 +139,7 @@ def test_the_rooms_can_be_measured(run_py: ModuleType) -> None:
     assert run_py.command_of(["size", "main"]) == [*command, "main"]
     assert run_py.command_of(["fuzz", "--seed", "1"])[1:] == [str(ROOT / "tests" / "fuzz"), "--seed", "1"]
     assert run_py.command_of(["bench", "--only", "w2"])[1:] == [str(ROOT / "bench"), "--only", "w2"]
+    assert run_py.command_of(["hub", "--learners", "3"])[1:] == [str(ROOT / "tests" / "hub"), "--learners", "3"]
     assert run_py.command_of(["mutants", "01.1"])[1:] == [str(ROOT / "tests" / "lessons" / "mutants.py"), "01.1"]
 
 
