@@ -380,7 +380,7 @@ VERTEX = [
     Row(
         "Vector<T>",
         "Vector",
-        "`Vector[Vector[T]]` takes a matrix or a list of tensors; no layouts or alignments",
+        "`Vector[Vector[T]]` takes a matrix or a list of tensors; no alignments",
         "Input[Vector[FLOAT]]",
     ),
     Row("VectorList<T>", "VectorList", "or `Vector[Vector[T]]`", "Input[VectorList[FLOAT]]"),
@@ -388,9 +388,9 @@ VERTEX = [
     Row(
         "plain members (state)",
         "Vertex",
-        "a bare dtype: `bias: FLOAT = 0`; one number a field",
+        "a bare dtype: `bias: FLOAT = 0`; a row: `taps: Vector[FLOAT] = [1, 2]`",
         "",
-        "A number of the vertex's own that lives from run to run.",
+        "Numbers of the vertex's own that live from run to run.",
     ),
     Row(
         "templates, poputil::templateVertex",

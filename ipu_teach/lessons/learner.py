@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ Notebook = dict[str, Any]
 
 def learners_form(solved: Notebook, name: str = "") -> Notebook:
     """A solved notebook as a learner gets it. A lesson without gaps comes back as it is. Raises `LessonSourceError`."""
-    made = deepcopy(solved)
+    made: Notebook = json.loads(json.dumps(solved).replace("](../", "]("))  # a copy; where links lead is a folder nearer
     code = [(f"{name}, cell {n}", cell) for n, cell in enumerate(made["cells"], start=1) if cell["cell_type"] == "code"]
     sources = [source_of(cell) for _, cell in code]
     open_yet = True
@@ -104,7 +103,7 @@ def reset(word: str, progress: bool = False) -> int:
     lesson = shelf.find_lesson(word)
     copy = shelf.work_folder() / lesson.name
     kept = None
-    if copy.exists() and copy.read_bytes() != lesson.read_bytes():
+    if copy.exists() and copy.read_bytes() != shelf.as_copied(lesson).encode():
         try:
             kept = shelf.set_aside(copy, "kept")
         except OSError as error:

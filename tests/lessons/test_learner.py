@@ -237,7 +237,28 @@ def test_opening_one_lesson_brings_the_others_so_that_links_lead_on(
     assert cli.main(["learner"]) == 0
     (course / "index.ipynb").write_text(as_text(notebook("1")), encoding="utf-8")
     assert cli.main(["lab", "index"]) == 0
-    assert {path.name for path in (tmp_path / "work").glob("*.ipynb")} == {"index.ipynb", "01_x.ipynb"}
+    assert {path.name for path in (tmp_path / "work").glob("*.*")} == {"index.ipynb", "01_x.ipynb", ".jupyter"}
+
+
+def test_a_page_of_docs_that_a_lesson_links_to_comes_with_it(
+    course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shelf, "PAGES", tmp_path / "docs")
+    (tmp_path / "docs").mkdir()
+    for name in ("a.md", "b.md"):
+        (tmp_path / "docs" / name).write_text(f"### {name}\n", encoding="utf-8")
+    solved = course / "solutions" / "01_x.ipynb"
+    link = "[a](../../docs/a.md#a) "
+    solved.write_text(solved.read_text(encoding="utf-8").replace("# Title", link + "# Title"), encoding="utf-8")
+    assert link in solved.read_text(encoding="utf-8") and cli.main(["learner"]) == 0 == cli.main(["learner", "--check"])
+    assert "[a](../docs/a.md#a)" in (course / "01_x.ipynb").read_text(encoding="utf-8")
+    copy = shelf.learners_copies(course / "01_x.ipynb")
+    assert "[a](docs/a.md#a)" in copy.read_text(encoding="utf-8")
+    assert [path.name for path in (copy.parent / "docs").iterdir()] == ["a.md"]
+    (copy.parent / "docs" / "a.md").write_text("with a note of mine", encoding="utf-8")
+    shelf.learners_copies(course / "01_x.ipynb")
+    assert (copy.parent / "docs" / "a.md").read_text(encoding="utf-8") == "with a note of mine"
+    assert cli.main(["reset", "01"]) == 0 and not list(copy.parent.glob("*kept*"))  # it was as we gave it
 
 
 # --- the lessons there are --------------------------------------------------------------------------------------------
@@ -281,11 +302,27 @@ def test_the_map_shows_every_lesson_and_what_a_newcomer_has_done(tmp_path: Path)
         assert re.search(rf"\[{lesson.number} {lesson.title}\]\(\S+\) \| {lesson.minutes} \|", text)
 
 
-def test_links_between_notebooks_lead_somewhere() -> None:
-    for path in NOTEBOOKS.glob("*.ipynb"):
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        for link in re.findall(r"\]\(([\w.]+\.ipynb)\)", "".join(source_of(cell) for cell in cells)):
-            assert (NOTEBOOKS / link).is_file(), f"{path.name} links to {link}"
+def links_in(path: Path) -> list[str]:
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    prose = "".join(source_of(cell) for cell in cells if cell["cell_type"] == "markdown")
+    return [link for link in re.findall(r"\]\(([^)\s]+)\)", prose) if not link.startswith("attachment:")]
+
+
+def test_links_in_notebooks_lead_somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the learner's notebook and from the solved one; and in the work folder, which is all that JupyterLab sees."""
+    monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path / "work"))
+    shelf.learners_copies(PAIRS[0][1])
+    copies = sorted((tmp_path / "work").glob("*.ipynb"))
+    assert len(copies) == len(PAIRS) + 1
+    for path in (*(path for pair in PAIRS for path in pair), NOTEBOOKS / shelf.INDEX, *copies):
+        links = links_in(path)
+        assert links
+        for link in links:
+            target, _, anchor = link.partition("#")
+            assert (path.parent / target).is_file(), f"{path} links to {link}"
+            assert not anchor or f"### {anchor.replace('-', ' ')}\n" in (path.parent / target).read_text("utf-8").replace(
+                "-", " "
+            ), link
 
 
 @pytest.mark.parametrize("lesson", catalogue(), ids=lambda lesson: lesson.number)
