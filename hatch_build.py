@@ -1,4 +1,4 @@
-"""What a wheel carries from beside the package: the notebooks and the digits, where `ipu_teach/places.py` looks for them."""
+"""What a wheel carries from beside the package: notebooks, pages and digits, where `ipu_teach/places.py` looks for them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-PATTERNS = ("notebooks/*.ipynb", "notebooks/solutions/*.ipynb", "datasets/digits8.npz", "datasets/SOURCE.md")
+PATTERNS = ("notebooks/*.ipynb", "notebooks/solutions/*.ipynb", "docs/*.md", "datasets/digits8.npz", "datasets/SOURCE.md")
 
 
 class CourseHook(BuildHookInterface):

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from ipu_teach.cost.codelets import OPERATIONS, array_cycles
-from ipu_teach.golden import table
+from ipu_teach.golden import printed
 from ipu_teach.target import PRESETS, Target, ground, make_target, source
 
 PAGE = Path(__file__).with_name("model.md")
@@ -50,16 +50,16 @@ def constants() -> Iterator[str]:
 
 def golden() -> Iterator[str]:
     """What `ipu-teach golden` prints."""
-    found = [row for _, rows in table.families() for row in rows]
-    yield table.summary(found) + "."
+    found = [row for _, rows in printed.families() for row in rows]
+    yield printed.summary(found) + "."
     yield ""
-    yield from (f"* {line}." for line in table.classes(found))
+    yield from (f"* {line}." for line in printed.classes(found))
     yield ""
     yield cells("figure", "kind", "published", "modelled", "error", "within", "verdict", "why", "source")
     yield "|---|---|---|---|---|---|---|---|---|"
     for row in found:
         error, within = ("", "") if row.error is None else (f"{row.error:+.2%}", f"{row.tolerance:.2%}")
-        figures = (table.number(row.published), table.number(row.modelled), error, within)
+        figures = (printed.number(row.published), printed.number(row.modelled), error, within)
         yield cells(row.name, row.kind, *figures, row.verdict, row.why, row.source)
 
 

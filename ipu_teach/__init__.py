@@ -40,7 +40,7 @@ from ipu_teach.graph import (
     concat,
     same_view,
 )
-from ipu_teach.registers import (
+from ipu_teach.register_steps import (
     FloatingPointBehaviour,
     get_hw_seeds,
     set_floating_point_behaviour,

@@ -14,17 +14,18 @@ import json
 import os
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ipu_teach.errors import InvalidOptionError, IPUTeachError, shown
 from ipu_teach.types import Array
 
+T = TypeVar("T")
 MOST_NODES = 10**6  # parts of a program, each counted as often as it stands in the tree
 _npy: Any = np.lib.format  # typed in some versions of numpy only
 
@@ -127,16 +128,19 @@ def path_of(given: object, call: str) -> Path:
     raise InvalidOptionError(f"{call} was given the path {shown(given)}.", next_step="give the path of a file.")
 
 
-def read_whole(given: object, call: str, form: Format) -> bytes:
-    """The bytes of a file. Raises `InvalidOptionError` for what is no path, and the error of `form`."""
+def read_whole(given: object, call: str, form: Format, read: Callable[[bytes], T]) -> T:
+    """What `read` makes of a file. Raises `InvalidOptionError` for what is no path, and the error of `form`, which names it."""
     place = path_of(given, call)
     try:
-        return place.read_bytes()
+        return read(place.read_bytes())
     except OSError as error:
         raise (form.missing if isinstance(error, FileNotFoundError) else form.error)(
             f"The file {shown(str(place))} cannot be read: {error.strerror or error}.",
             next_step=f"give the path of a file that {form.writer} wrote.",
         ) from None
+    except form.error as error:
+        where = f"{place}, {error.where}" if error.where else str(place)
+        raise form.error(error.tried, where=where, line=error.line, next_step=error.next_step) from error.__cause__
 
 
 def write_whole(given: object, data: bytes, call: str, what: str) -> None:

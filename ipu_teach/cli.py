@@ -16,12 +16,13 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
 from ipu_teach import __version__
-from ipu_teach.classroom import command as class_command
+from ipu_teach.classroom import command as class_command, preflight
+from ipu_teach.classroom.preflight import Row
 from ipu_teach.errors import DatasetError, IPUTeachError, LessonError
 from ipu_teach.lessons import learner
 from ipu_teach.lessons.headless import run
@@ -41,15 +42,22 @@ NO_NEWS = '{"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"
 
 def lab(word: str | None, jupyter_arguments: Sequence[str]) -> int:
     """Open the learner's copy of a lesson in JupyterLab; where a hub starts this, it is her server there."""
+    lesson = find_lesson(word)
+    command, env = opening(lesson)
+    print(f"opening {Path(env['IPU_TEACH_WORK'], lesson.name)}, your own copy", file=sys.stderr, flush=True)
+    return _become([*command, *jupyter_arguments], env)
+
+
+def opening(lesson: Path) -> tuple[list[str], dict[str, str]]:
+    """The command that opens the learner's copy of a lesson in JupyterLab, and its environment. The copy is made."""
     need("jupyterlab", "lab")
-    copy = learners_copies(find_lesson(word))
+    copy = learners_copies(lesson)
     settings = copy.parent / ".jupyter" / "labconfig" / "default_setting_overrides.json"
     if not settings.exists():
         settings.parent.mkdir(parents=True, exist_ok=True)
         settings.write_text(NO_NEWS, encoding="utf-8")
     configs = [str(settings.parents[1]), os.environ.get("JUPYTER_CONFIG_PATH", "")]
     env = dict(os.environ, JUPYTER_CONFIG_PATH=os.pathsep.join(filter(None, configs)), IPU_TEACH_WORK=str(copy.parent))
-    print(f"opening {copy}, your own copy", file=sys.stderr, flush=True)
     # Named by address, not as a file: so the address that --no-browser prints opens the lesson too.
     options = [f"--ServerApp.root_dir={copy.parent}", f"--LabApp.default_url=/lab/tree/{quote(copy.name)}"]
     if os.name != "nt" and os.geteuid() == 0:
@@ -59,7 +67,7 @@ def lab(word: str | None, jupyter_arguments: Sequence[str]) -> int:
         # No ports: when a class begins, another's kernel takes one between its being found free and its being bound.
         options.append("--KernelManager.transport=ipc")
         env.setdefault("JUPYTER_RUNTIME_DIR", str(Path.home() / ".run"))  # a socket's whole name has 107 characters at most
-    return _become([sys.executable, "-m", "jupyterhub.singleuser" if hub else "jupyterlab", *options, *jupyter_arguments], env)
+    return [sys.executable, "-m", "jupyterhub.singleuser" if hub else "jupyterlab", *options], env
 
 
 def _become(command: list[str], env: dict[str, str]) -> int:
@@ -74,8 +82,6 @@ def _become(command: list[str], env: dict[str, str]) -> int:
 
 
 # --- doctor -----------------------------------------------------------------------------------------------------------
-
-Row = tuple[str, str, str]  # "ok", "note" (fine without) or "FIX"; what; what we know of it
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -170,6 +176,13 @@ def doctor() -> int:
     return 1 if faults else 0
 
 
+PREFLIGHT: dict[str, Callable[[], Row | Iterable[Row]]] = {
+    "Is everything installed?": lambda: [row for row in check_packages() if "only the tests" not in row[2]],
+    "Can your work be kept?": check_work,
+    "Is there enough memory?": check_memory,
+}
+
+
 def golden(words: Sequence[str]) -> int:
     """Print the golden table; the status says whether every row is within its tolerance."""
     from ipu_teach import golden as table
@@ -208,7 +221,8 @@ def build_parser() -> argparse.ArgumentParser:
 
     text = "say what is installed, what is missing, and what to do about it"
     command = commands.add_parser("doctor", help=text, description=text)
-    command.set_defaults(do=lambda given: doctor())
+    command.add_argument("--workshop", action="store_true", help="open a port, a page, a kernel and a lesson: is it ready?")
+    command.set_defaults(do=lambda given: preflight.main(PREFLIGHT, opening) if given.workshop else doctor())
 
     # These read their own words, in `ipu_teach.report.command`, `ipu_teach.classroom.command` and `ipu_teach.golden`.
     commands.add_parser("report", help=report_command.HELP, add_help=False)

@@ -1,4 +1,4 @@
-"""Where the files lie that come with the kit beside its code: the lessons' notebooks, and the digits.
+"""Where the files lie that come with the kit beside its code: the lessons' notebooks, the pages, the digits.
 
 In a checkout they lie beside the package. A wheel carries them in the package's folder `course`: hatch_build.py puts
 them there.
@@ -18,5 +18,5 @@ def checkout() -> Path | None:
 
 
 def bundled(name: str) -> Path:
-    """The folder `notebooks` or `datasets`, wherever it lies."""
+    """The folder `notebooks`, `docs` or `datasets`, wherever it lies."""
     return (checkout() or COURSE) / name

@@ -457,7 +457,7 @@ def a_python_if_on_a_tensor() -> None:
 
 @missed(
     "a loop may run for as long as it likes, here as on the chip. Ctrl-C ends it with the report up to there; in an exercise "
-    "`check` does so after ten seconds."
+    "`check` does so after eight seconds."
 )
 def a_predicate_that_nobody_changes() -> None:
     """`RepeatWhileTrue` with a predicate that nothing in its body changes."""

@@ -13,7 +13,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -166,6 +167,51 @@ def test_damaged_digits_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             r"  next:  Restore the file with `git checkout datasets/digits8\.npz`, or install the kit again\.",
             str(caught.value),
         )
+
+
+def header(text: str) -> bytes:
+    """The beginning of an array in a file."""
+    return b"\x93NUMPY\x01\0" + struct.pack("<H", len(text)) + text.encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "says"),
+    [
+        ("labels", lambda a: a[:1500], "labels has shape (1500,) and dtype '|u1', and not (1797,) and '|u1'"),
+        (
+            "images",
+            lambda a: a.reshape(1797, 64),
+            "images has shape (1797, 64) and dtype '|u1', and not (1797, 8, 8) and '|u1'",
+        ),
+        ("train_index", lambda a: a.astype("u1"), "train_index has shape (1500,) and dtype '|u1', and not (1500,) and '<u2'"),
+        ("images", lambda a: a.astype("f8"), "images is 920,192 bytes long"),
+        ("images", lambda a: a + 1, "images holds 17, and 16 is the most"),
+        ("labels", lambda a: np.where(a == 9, 11, a).astype("u1"), "labels holds 11, and 9 is the most"),
+        ("test_index", lambda a: a + 4, "test_index holds 1797, and 1,796 is the most"),
+        ("test_index", lambda a: np.zeros_like(a), "train_index and test_index hold a number twice"),
+        (
+            "labels",
+            lambda a: header(f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({2**40},)}}"),
+            "labels has shape (1099511627776,) and dtype '|u1', and not (1797,) and '|u1'",
+        ),
+        (
+            "labels",
+            lambda a: header("{'descr': '|u1', 'fortran_order': False, 'shape': (1797,)}"),
+            "cannot reshape array of size 0 ",
+        ),
+    ],
+)
+def test_digits_that_are_no_digits_are_refused_by_field(
+    name: str, change: Callable[[Any], Any], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(datasets, "_DIGITS_FILE", tmp_path / "digits8.npz")
+    with np.load(ROOT / "datasets" / "digits8.npz") as file, zipfile.ZipFile(tmp_path / "digits8.npz", "w") as made:
+        for key in file.files:
+            member = change(file[key]) if key == name else file[key]
+            np.save(out := io.BytesIO(), member)
+            made.writestr(f"{key}.npy", member if isinstance(member, bytes) else out.getvalue())
+    with pytest.raises(DatasetError, match=rf"digits8\.npz is damaged \({re.escape(says)}"):
+        datasets.digits()
 
 
 # ------------------------------------------------------------------------------------------- the names

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import tempfile
+import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fuzz import compare, loops, shrink, writer
+from fuzz import compare, files, loops, shrink, writer
 from fuzz.__main__ import one_codelet, one_cost, one_program, run, smaller, tried
 
 from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.cost.exchange import Traffic
 from ipu_teach.engine.machine import Machine
 from ipu_teach.engine.scalar.compiled import numba_is_here
+from ipu_teach.errors import DatasetError
 from ipu_teach.graph.layouts import Layout
 
 needs_numba = pytest.mark.skipif(not numba_is_here(), reason="numba is not installed")
@@ -54,6 +59,30 @@ def test_a_law_that_does_not_hold_is_told(monkeypatch: pytest.MonkeyPatch) -> No
     assert {"a longer message", "a further receiver"} <= {
         line.partition(":")[0] for seed in range(4) for line in one_cost(seed, compiled=False)[1].splitlines()
     }
+
+
+@pytest.mark.parametrize("kind", files.PARSERS)
+def test_damaged_files_are_read_or_refused_by_name(kind: str, tmp_path: Path) -> None:
+    for seed in range(20):
+        _, wrong = files.one_file(kind, seed, tmp_path / str(seed))
+        assert not wrong, (seed, wrong)
+
+
+def test_what_goes_wrong_with_a_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Readers that run what stands in a file, take for ever, fail in a way of their own, or do not say which file it is."""
+
+    def tried(read: Callable[[Path], object]) -> str:
+        monkeypatch.setitem(files.PARSERS, "new", ("new.txt", lambda rng: b"text", read))
+        return files.one_file("new", 0, Path(tempfile.mkdtemp(dir=tmp_path)))[1]
+
+    def refuse(file: Path) -> None:
+        raise DatasetError("This file is damaged.", next_step="take another")
+
+    monkeypatch.setattr(files, "LONGEST", 0.05)
+    assert tried(lambda file: (file.parent / files.MARK).mkdir()).endswith("what stands in the file was run")
+    assert tried(lambda file: time.sleep(5)).endswith("takes more than 0.05 s") or not hasattr(signal, "setitimer")
+    assert tried(lambda file: int(file.read_text())).endswith("ValueError: invalid literal for int() with base 10: 'text'")
+    assert "does not name the file, or what to do: This file is damaged." in tried(refuse)
 
 
 def test_a_program_that_differs_is_made_small_and_printed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from ipu_teach import FLOAT, Engine, Graph, IPUModel, cli, golden
-from ipu_teach.golden import halo, matrix_vector, programs, single_vertices, table
+from ipu_teach.golden import halo, matrix_vector, printed, programs, single_vertices
 from ipu_teach.golden.row import (
     CALIBRATES,
     EXPLAINED,
@@ -38,8 +38,8 @@ KEYS = ["name", "work", "kind", "source", "published", "modelled", "error", "tol
 
 @pytest.fixture(scope="module")
 def families() -> tuple[tuple[str, Any], ...]:
-    """`table.FAMILIES`, worked out once."""
-    return tuple((title, found[0].work, partial(list, found)) for title, found in table.families())
+    """`printed.FAMILIES`, worked out once."""
+    return tuple((title, found[0].work, partial(list, found)) for title, found in printed.families())
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def test_every_class_of_work_is_as_near_as_it_is_said_to_be(rows: list[Row]) -> 
     """What is met lies within 6 % on average and 25 % at worst, calibrating figures left out."""
     met = [abs(row.error or 0) for row in rows if row.verdict == REPRODUCED and row.work != FORMATS]
     assert sum(met) / len(met) <= 0.06 and max(met) <= 0.25
-    said = list(table.classes(rows))
+    said = list(printed.classes(rows))
     assert [line.partition(",")[0] for line in said] == list(TOLERANCES)
     for line in said:
         work = line.partition(",")[0]
@@ -143,7 +143,7 @@ def test_a_published_figure_that_a_machine_was_made_from_is_no_proof(rows: list[
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch, families: tuple[tuple[str, Any], ...]) -> None:
     """The command with rows that are worked out already."""
-    monkeypatch.setattr(table, "FAMILIES", families)
+    monkeypatch.setattr(printed, "FAMILIES", families)
 
 
 def test_the_rows_as_data(known: None, rows: list[Row], capsys: pytest.CaptureFixture[str]) -> None:
@@ -163,7 +163,7 @@ def test_the_table_as_text(known: None, rows: list[Row], capsys: pytest.CaptureF
         assert row.source in text and row.why in text
     said = [f"{n} {verdict}" for verdict in VERDICTS if (n := sum(row.verdict == verdict for row in rows))]
     assert text.endswith(f"{len(rows)} rows: {', '.join(said)}\n")
-    assert "\n".join(table.classes(rows)) in text
+    assert "\n".join(printed.classes(rows)) in text
 
 
 def planted(*rows: Row) -> tuple[tuple[str, Any], ...]:
@@ -176,9 +176,9 @@ UNKNOWN = not_modelled("a third", "datasheet", "a sheet", 7.5, "no model")
 
 
 def test_a_row_outside_ends_in_1(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(table, "FAMILIES", planted(GOOD, UNKNOWN))
+    monkeypatch.setattr(printed, "FAMILIES", planted(GOOD, UNKNOWN))
     assert golden.main([]) == 0
-    monkeypatch.setattr(table, "FAMILIES", planted(GOOD, BAD, UNKNOWN))
+    monkeypatch.setattr(printed, "FAMILIES", planted(GOOD, BAD, UNKNOWN))
     capsys.readouterr()
     assert cli.main(["golden"]) == 1
     assert capsys.readouterr().out == (
@@ -210,7 +210,7 @@ def test_a_word_that_it_does_not_know(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_a_bar_shows_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(table, "FAMILIES", planted(GOOD))
+    monkeypatch.setattr(printed, "FAMILIES", planted(GOOD))
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
     golden.main(["--json"])
     said = capsys.readouterr()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ipu_teach.golden import matrix_vector, single_vertices, table
+from ipu_teach.golden import matrix_vector, printed, single_vertices
 from ipu_teach.golden.row import REPRODUCED, Row
 from ipu_teach.golden.tut6 import DotProduct, LoopDotProduct, dot_cycles
 from ipu_teach.target import PRICES
@@ -30,7 +30,9 @@ def test_a_table_is_up_to_date(name: str) -> None:
 
 
 def test_the_check_says_when_a_table_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    monkeypatch.setattr(table, "FAMILIES", (("Planted", "vertices", lambda: [Row("a|b", "silicon", "here", 2, 2, 0, "why")]),))
+    monkeypatch.setattr(
+        printed, "FAMILIES", (("Planted", "vertices", lambda: [Row("a|b", "silicon", "here", 2, 2, 0, "why")]),)
+    )
     monkeypatch.setattr(make_model, "PAGE", tmp_path / "model.md")
     make_model.PAGE.write_text("Before\n<!-- golden -->\nold\n<!-- end -->\nafter\n", encoding="utf-8")
     assert make_model.main(["--check"]) == 1

@@ -17,7 +17,7 @@ from ipu_teach import FLOAT, HALF, Engine, Graph, InOut, IPUModel, Report, Vecto
 from ipu_teach.cli import main
 from ipu_teach.errors import InvalidOptionError
 from ipu_teach.program import Copy, Execute, Sequence
-from ipu_teach.report import chrome_trace, compare, steps_csv, tiles_csv
+from ipu_teach.report import chrome_trace, compare
 
 
 class Grow(Vertex):
@@ -163,10 +163,9 @@ def test_a_trace_is_bounded_and_says_so() -> None:
 
 def test_tables_as_text() -> None:
     report = chain()
-    tiles = list(csv.DictReader(io.StringIO(tiles_csv(report))))
-    assert [int(t["compute_cycles"]) for t in tiles] == report.compute_cycles_per_tile.tolist()
-    assert [int(t["bytes"]) for t in tiles] == report.memory.bytes_per_tile.tolist()
-    assert len(steps_csv(report).splitlines()) == report.num_steps + 1
+    steps = list(csv.DictReader(io.StringIO(report.execution.steps.to_csv())))
+    assert [int(s["cycles"]) for s in steps] == [report.step_cost(n).cycles for n in report.step_numbers.tolist()]
+    assert len(steps) == report.num_steps
     assert Twice.__name__ in report.vertex_counts()
 
 
@@ -188,8 +187,11 @@ def test_on_the_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
     assert main(["report", "trace", "run.ipureport", "--tiles", "1"]) == 0
     assert capsys.readouterr().out == "run.ipureport.json: open it in ui.perfetto.dev or chrome://tracing\n"
     assert json.loads(Path("run.ipureport.json").read_text())["otherData"]["steps"] == 4
-    assert main(["report", "run.ipureport", "--csv", "tiles"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 3
+    for name, rows in engine.report.data.items():
+        assert main(["report", "run.ipureport", "--csv", name.lower()]) == 0
+        printed = capsys.readouterr().out
+        assert printed.startswith(",".join(rows[0])) and len(list(csv.DictReader(io.StringIO(printed)))) == len(rows)
+    assert main(["report", "run.ipureport", "--csv", "ipus"]) == 0 and capsys.readouterr().out == "\n"  # there is one
     assert main(["report", "run.ipureport", "--insights"]) == 0
     assert capsys.readouterr().out.startswith("It fits: the fullest tile, 0, holds ")
     assert main(["report", "gone.ipureport"]) == 1

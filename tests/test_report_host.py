@@ -81,11 +81,10 @@ def test_every_stream_copy_has_its_bytes_and_its_direction() -> None:
     assert [(s.name, s.direction, s.transfers, s.bytes, s.waited) for s in host.streams()] == [
         ("in", "host to device", 2, 32, 0.0), ("out", "device to host", 2, 32, 0.0),
     ]  # fmt: skip
-    assert not host.waiting() and not host.starved() and host.starved_share == 0
+    assert not host.waiting() and host.starved_share == 0
     assert sum(s.bytes for s in host.streams()) == engine.report.host_bytes
-    assert sum(host.totals().values()) == pytest.approx(sum(e.duration for e in host.events if e.depth == 0))
     opened = Report.deserialize(engine.report.serialize()).host
-    assert opened.events == host.events and opened.streams() == host.streams() and opened.totals() == host.totals()
+    assert opened.events == host.events and opened.streams() == host.streams()
 
 
 def test_where_the_device_starved() -> None:
@@ -99,17 +98,11 @@ def test_where_the_device_starved() -> None:
     raw += [Raw(STREAMS, copy, 2100, 2150, 1, 16, "host to device"), Raw(STREAMS, "in: The connected function", 2300, 2400, 2)]
     raw[1] = raw[1]._replace(end=200)
     host = HostTrace(raw)
-    assert [(s.name, s.transfer, s.run, round(s.start * 1e9), round(s.seconds * 1e9)) for s in host.starved()] == [
-        ("in", 1, "run first", 300, 200), ("in", 0, "run first", 100, 10),
-    ]  # fmt: skip
     (use,) = host.streams()
     assert (use.transfers, use.bytes, round(use.seconds * 1e9), round(use.waited * 1e9)) == (3, 48, 100 + 250 + 50, 210)
     # The function in another thread waits by itself, and counts as a wait of the host's functions all the same.
     (waiting,) = host.waiting()
     assert (waiting.calls, round(waiting.seconds * 1e9)) == (3, 310) and host.starved_share == pytest.approx(310 / 2000)
-    live = engine_with(slow)
-    live.run()
-    assert [s.transfer for s in sorted(live.report.host.starved(), key=lambda s: s.transfer)] == [0, 1, 2]
 
 
 def test_a_million_copies_push_out_no_mark() -> None:
@@ -205,10 +198,10 @@ def test_the_timeline_in_a_cell() -> None:
     assert repr(host).startswith("7 events of the host, measured: 1 run of ") or repr(host).startswith("10 events of the host")
     assert "3 stream copies moved 48 bytes; the device waited " in repr(host)
     page = host._repr_html_()
-    assert page.count("<details>") == page.count("</details>") == 6 and "<b>" not in page and "&lt;b&gt;epoch" in page
-    for title in ("Streams: 1", "What the device waited for: 1", "Transfers that the device waited for: 3", "Series: 1"):
-        assert f"<summary>{title}</summary>" in page
-    assert page.count("Measured, in seconds") == 6
+    assert page.count("<details>") == page.count("</details>") == 4 and "<b>" not in page and "&lt;b&gt;epoch" in page
+    for title in ("Streams: 1", "What the device waited for: 1", "Counters: 1", "Events: "):
+        assert f"<summary>{title}" in page
+    assert page.count("Measured, in seconds") == 4
     assert (
         repr(HostTrace()) == "0 events of the host, measured: 0 runs of 0 s." and "<details>" not in HostTrace()._repr_html_()
     )

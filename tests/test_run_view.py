@@ -121,6 +121,38 @@ def halo() -> tuple[Recording, Report, dict[str, Any]]:
     return recording, engine.report, made
 
 
+def joined() -> Recording:
+    """Tile 2 adds two numbers and, in the same superstep, a Copy takes tile 1's to tile 3: neither disturbs the other."""
+    device = IPUModel("ipu2", tiles_per_ipu=5).create_device()
+    graph = Graph(device.target)
+    x, total, count = (graph.add_variable(t, s, n) for t, s, n in ((FLOAT, (2,), "x"), (FLOAT, (), "sum"), (INT, (), "count")))
+    a, b = graph.add_variable(FLOAT, (2,), "a"), graph.add_variable(FLOAT, (2,), "b")
+    for tensor, tile in ((x, 2), (total, 2), (count, 2), (a, 1), (b, 3)):
+        graph.set_tile_mapping(tensor, tile)
+    for tensor, value in ((x, (1, 2)), (count, 7), (a, (0.75, -2))):
+        graph.set_initial_value(tensor, value)
+    work = graph.add_compute_set("work")
+    graph.set_tile_mapping(graph.add_vertex(work, Sums, values=x, out=total, count=count), 2)
+    engine = Engine(graph, Sequence(Execute(work), Copy(a, b)))
+    recording = engine.record(total, a, b)
+    engine.load(device)
+    engine.run()
+    return recording
+
+
+def test_a_copy_that_joins_a_compute_set_says_where_it_comes_from() -> None:
+    scene = show.run(joined()).scene
+    board, (change,) = board_of(scene), [s for s in scene.stills if s.label.startswith("change: ")]
+    assert {
+        element(board, cell): origins.how.format(name=board.names[name], index=index, tile=tile)
+        for origins in change.origins["board"]
+        for cell, name, index, tile in zip(origins.cell, origins.name, origins.index, origins.tile, strict=True)
+    } == {
+        "sum": "written by vertex 0 of Sums on tile 2",
+        "b[0]": "copied from a[0] on tile 1", "b[1]": "copied from a[1] on tile 1",
+    }  # fmt: skip
+
+
 def test_what_travels_and_where_it_comes_from() -> None:
     recording, report, _ = halo()
     scene = show.run(recording).scene
@@ -138,8 +170,7 @@ def test_what_travels_and_where_it_comes_from() -> None:
             carried = [f"{board.names[board.named[c]]}[{board.index[c]}]={texts[c]}" for c in message.cells.tolist()]
             kind = still.label.split(":")[0]
             said.append((kind, tiles[message.source], tiles[int(message.receivers[0])], message.size, *carried))
-        origins = still.origins.get("board")
-        if origins is not None:
+        for origins in still.origins.get("board", ()):
             for cell, name, index, tile in zip(origins.cell, origins.name, origins.index, origins.tile, strict=True):
                 key = f"{board.names[board.named[cell]]}[{board.index[cell]}]"
                 came[key] = origins.how.format(name=board.names[name], index=index, tile=tile)

@@ -51,7 +51,12 @@ def test_the_wheel_holds_the_kit_its_lessons_and_its_digits_and_nothing_else(whe
         names = {name for name in archive.namelist() if not name.startswith(f"ipu_teach-{ipu_teach.__version__}.dist-info/")}
         assert archive.read("ipu_teach/course/datasets/digits8.npz") == (ROOT / "datasets" / "digits8.npz").read_bytes()
     code = {path.relative_to(ROOT).as_posix() for path in (ROOT / "ipu_teach").rglob("*.py") if path.name != "make_scripts.py"}
-    beside = [*ROOT.glob("notebooks/*.ipynb"), *ROOT.glob("notebooks/solutions/*.ipynb"), *ROOT.glob("datasets/[Sd]*.[mn]*")]
+    beside = [
+        *ROOT.glob("notebooks/*.ipynb"),
+        *ROOT.glob("notebooks/solutions/*.ipynb"),
+        *ROOT.glob("docs/*.md"),
+        *ROOT.glob("datasets/[Sd]*.[mn]*"),
+    ]
     carried = {f"ipu_teach/course/{path.relative_to(ROOT).as_posix()}" for path in beside}
     data = [*ROOT.glob("ipu_teach/report/samples/*"), *ROOT.glob("ipu_teach/show/static/*.gz"), ROOT / "ipu_teach" / "py.typed"]
     assert len(carried) > 10 and names == code | carried | {path.relative_to(ROOT).as_posix() for path in data}
@@ -66,6 +71,7 @@ def test_a_kit_from_the_wheel_opens_and_runs_lessons_from_any_folder(kit: dict[s
     assert status == 0 and f"opening {tmp_path / 'work' / '01_bulk_synchronous_parallel.ipynb'}" in text, text
     copies = {path.name for path in (tmp_path / "work").glob("*.ipynb")}
     assert copies == {path.name for path in ROOT.glob("notebooks/*.ipynb")}
+    assert (tmp_path / "work" / "docs" / "glossary.md").read_bytes() == (ROOT / "docs" / "glossary.md").read_bytes()
     where = "from ipu_teach.lessons import shelf; from ipu_teach import datasets; print(shelf.work_path(), datasets.digits())"
     assert said(kit, tmp_path, "-c", where) == said(kit, tmp_path / "work", "-c", where)  # nothing is nested
     status, text = said(kit, tmp_path, "-m", "ipu_teach", "doctor")

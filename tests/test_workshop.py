@@ -10,12 +10,14 @@ import pytest
 
 from ipu_teach import errors
 from ipu_teach.lessons.exercise import catalogue
+from ipu_teach.lessons.shelf import NOTEBOOKS, lessons_in
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 sys.path.insert(0, str(DOCS))
 import make_mistakes  # noqa: E402
 
-PAGES = ("workshop", "quiz", "glossary", "troubleshooting", "mistakes", "hub")
+SYSTEMS = ("on_linux", "on_macos", "on_windows", "on_a_chromebook", "on_a_hub")
+PAGES = ("workshop", "quiz", "glossary", "troubleshooting", "mistakes", "hub", *SYSTEMS)
 
 
 def page(name: str) -> str:
@@ -41,16 +43,53 @@ def test_minutes_of_a_timetable_go_up() -> None:
     tables = re.split(r"\| minute \|", page("workshop"))[1:]
     assert len(tables) == 4
     for table in tables:
-        minutes = [int(found) for found in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)]
+        starts = re.findall(r"^\| (\d+) \|(.*)", table, re.MULTILINE)
+        minutes = [int(start) for start, _ in starts]
+        for (start, row), end in zip(starts, minutes[1:], strict=False):
+            parts = [int(found) for found in re.findall(r"\*\*(\d+)\*\* ", row)]
+            assert not parts or parts[0] == int(start) and parts[-1] < end and parts == sorted(set(parts))
         assert minutes[0] == 0 and minutes == sorted(set(minutes))
 
 
+TERMS = re.findall(r"^### (.+)\n\n(.+) \*(?:Lesson (\d\d)|In no lesson yet)\*$", page("glossary"), re.MULTILINE)
+
+
+def test_every_aha_is_told_and_every_lesson_is_in_the_two_days() -> None:
+    timetables, said = page("workshop").split("## What to say at each aha")
+    assert re.findall(r"^\* \*\*(0\d|The machine in one file),", said, re.MULTILINE) == [
+        *("00", "01", "02", "03", "04"),
+        "The machine in one file",
+        *("05", "06", "07"),
+    ]
+    two_days = timetables.split("## Two days")[1]
+    exercises = {item.name for lesson in catalogue() for item in lesson.items if item.name.count(" ") == 0}
+    assert set(re.findall(r"\b0\d\.\d\b", two_days)) == exercises
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_a_page_for_a_system_says_what_was_tried_and_the_commands(name: str) -> None:
+    text = page(name)
+    assert text.index("**Tried:**") < 130 and "## The usual trouble" in text and f"({name}.md)" in page("workshop")
+    assert "not tried" in text.lower() or "**Tried:** nothing of this" in text
+    if name != "on_a_hub":
+        assert re.search(r"^    py(thon3)? run\.py doctor --workshop .*\n    py(thon3)? run\.py  ", text, re.MULTILINE)
+
+
 def test_a_term_is_told_once_in_two_sentences() -> None:
-    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \| (\d\d) \|$", page("glossary"), re.MULTILINE)
-    terms = [term for term, _, _ in rows]
-    assert len(terms) == len(set(terms)) > 40 and terms == sorted(terms, key=str.casefold)
-    for term, told, _ in rows:
+    terms = [term for term, _, _ in TERMS]
+    assert len(terms) == len(set(terms)) == page("glossary").count("###") > 50 and terms == sorted(terms, key=str.casefold)
+    for term, told, _ in TERMS:
         assert 1 <= len(re.findall(r"[.?](?= |$)", told)) <= 2, term
+        # JupyterLab finds a heading by its words as they stand, the web by its words in small letters.
+        assert term == term.lower() or f'<a name="{term}"></a>\n### {term}\n' in page("glossary"), term
+
+
+def test_a_term_is_linked_where_its_lesson_brings_it_in() -> None:
+    lessons = {path.name[:2]: path.read_text(encoding="utf-8") for path in lessons_in(NOTEBOOKS / "solutions")}
+    linked = {number: re.findall(r"\]\(../../docs/glossary\.md#([^)]+)\)", text) for number, text in lessons.items()}
+    first = {(number, term.replace(" ", "-")) for term, _, number in TERMS if number}
+    assert first == {(number, anchor) for number, anchors in linked.items() for anchor in anchors}
+    assert all(len(anchors) == len(set(anchors)) for anchors in linked.values())
 
 
 def test_every_question_has_its_answer() -> None:

@@ -83,14 +83,15 @@ def exercises() -> list[Exercise]:
 
 def called(folders: Iterable[str]) -> Roster:
     """The class whose progress lies in `folders`. Raises `LessonError` for a folder that is not there, or if none has any."""
-    now, found, unread, names = time.time(), [], [], Counter[str]()
+    now, found, names = time.time(), [], Counter[str]()
+    unread: list[tuple[Path, str]] = []
+    others: list[tuple[Path, str]] = []
     paths = [(name, file) for folder in folders for name, file in files_of(Path(folder).expanduser())]
     for name, file in {file.resolve(): (name, file) for name, file in paths}.values():
         try:
             data, idle = read(file), max(now - file.stat().st_mtime, 0.0)
         except NoProgress as why:
-            if file.name == FILE:  # of other files it is no wonder
-                unread.append((file, str(why)))
+            (unread if file.name == FILE else others).append((file, str(why)))  # of other files it is no wonder
             continue
         except OSError as error:
             unread.append((file, error.strerror or "cannot be read"))
@@ -101,6 +102,7 @@ def called(folders: Iterable[str]) -> Roster:
         found.append(Learner(name, file, idle, {k: r for k, r in data["records"].items() if isinstance(r, dict)}))
     if not found and not unread:
         raise LessonError(f"""There is no progress of any learner in {", ".join(folders)}.
+            where: {"; ".join(f"{file} is {why}" for file, why in others[:3])}
             next:  give the folder that holds the learners' folders; each has a {FILE} once its owner has tried an exercise.""")
     return Roster(tuple(sorted(found, key=lambda one: one.name.casefold())), tuple(unread))
 

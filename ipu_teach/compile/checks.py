@@ -66,14 +66,13 @@ def check_connected(compute_set: FrozenComputeSet, table: FrozenTable) -> None:
                     where: {vertex_name(table, int(missing[0]), name)} of compute set {compute_set.name!r}
                     line:  {in_words(table.line(int(missing[0])))}
                     next:  give it numbers in add_vertex: {name}=…, or graph.set_field_size(vertex[{name!r}], size).""")
-            raise GraphConnectionError(
-                f"The {'state' if state else 'field'} {name!r} of {counted(missing.size, 'vertex', 'vertices')} of "
-                f"{table.codelet.__name__} " + ("has no value." if state else "is not connected."),
-                where=f"{vertex_name(table, int(missing[0]), name)} of compute set {compute_set.name!r}",
-                line=in_words(table.line(int(missing[0]))),
-                next_step=f"give it in add_vertex: {name}=…"
-                + (", or a default in the class." if state else f", declared as {field.declaration()}."),
-            )
+            raise GraphConnectionError(f"""The {"state" if state else "field"} {name!r} of
+                {counted(missing.size, "vertex", "vertices")} of {table.codelet.__name__}
+                {"has no value" if state else "is not connected"}.
+                where: {vertex_name(table, int(missing[0]), name)} of compute set {compute_set.name!r}
+                line:  {in_words(table.line(int(missing[0])))}
+                next:  give it in add_vertex: {name}=…,
+                {"or a default in the class" if state else f"declared as {field.declaration()}"}.""")
 
 
 def check_variables_mapped(graph: FrozenGraph) -> None:
@@ -89,29 +88,23 @@ def check_variables_mapped(graph: FrozenGraph) -> None:
             size = variable.dtype.size
             count = int((end - begin)[inside].sum()) // size
             total = (variable.stop - variable.start) // size
-            raise InvalidTileMappingError(
-                f"{count:,} of the {total:,} elements of variable {variable.name!r} are on no tile."
-                if count < total
-                else f"The variable {variable.name!r} is on no tile.",
-                where=f"the first of them is {graph.element(int(begin[inside[0]]))}" if count < total else "",
-                line=in_words(variable.line),
-                next_step="graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor).",
-            )
+            part = f"{count:,} of the {total:,} elements of variable {variable.name!r} are"
+            raise InvalidTileMappingError(f"""{part if count < total else f"The variable {variable.name!r} is"} on no tile.
+                where: {f"the first of them is {graph.element(int(begin[inside[0]]))}" if count < total else ""}
+                line:  {in_words(variable.line)}
+                next:  graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph, tensor).""")
 
 
 def check_vertices_mapped(compute_set: FrozenComputeSet, table: FrozenTable) -> None:
     """Every vertex lies on a tile."""
     missing = np.flatnonzero(table.tiles == UNMAPPED)
     if missing.size:
-        raise InvalidTileMappingError(
-            f"{missing.size:,} of the {len(table):,} vertices of {table.codelet.__name__} in compute set "
-            f"{compute_set.name!r} {'is' if missing.size == 1 else 'are'} on no tile."
-            if len(table) > 1
-            else f"The vertex of {table.codelet.__name__} in compute set {compute_set.name!r} is on no tile.",
-            where=vertex_name(table, int(missing[0])),
-            line=in_words(table.line(int(missing[0]))),
-            next_step="graph.set_tile_mapping(vertex, tile).",
-        )
+        who = f"{missing.size:,} of the {len(table):,} vertices" if len(table) > 1 else "The vertex"
+        raise InvalidTileMappingError(f"""{who} of {table.codelet.__name__} in compute set {compute_set.name!r}
+            {"is" if missing.size == 1 else "are"} on no tile.
+            where: {vertex_name(table, int(missing[0]))}
+            line:  {in_words(table.line(int(missing[0])))}
+            next:  graph.set_tile_mapping(vertex, tile).""")
 
 
 def check_regions_fit(graph: FrozenGraph, compute_set: FrozenComputeSet, table: FrozenTable) -> None:

@@ -223,6 +223,25 @@ class FrozenGraph:
         """int64[stretches]: how many vertices each has."""
         return np.diff(np.append(self.stretches(table, field), len(table)))
 
+    def positions(self, numbers: Array) -> Array:
+        """int64 (layouts, elements): where the elements of layouts of one size lie, relative to the first."""
+        begin, places = self._lists[0][numbers], self._lists[1]
+        listed, size = begin >= 0, self.layouts[numbers[0]].size
+        found = np.empty((len(numbers), size), np.int64)
+        found[listed] = places[begin[listed][:, None] + np.arange(size)]
+        for i in np.flatnonzero(~listed).tolist():
+            found[i] = self.layouts[numbers[i]].positions.reshape(-1)
+        return found
+
+    @cached_property
+    def _lists(self) -> tuple[Array, Array]:
+        """(where the positions of each layout begin, -1 for those with strides; the positions of all others, in a row)."""
+        lists = [layout.listed if isinstance(layout, Layout) else None for layout in self.layouts]
+        sizes = np.array([-1 if positions is None else positions.size for positions in lists], np.int64)
+        lengths = np.maximum(sizes, 0)
+        places = np.frombuffer(b"".join(positions.data for positions in lists if positions is not None), np.int64)
+        return np.where(sizes < 0, -1, np.cumsum(lengths) - lengths), places
+
     def each_layout(self, numbers: Array, of: Callable[[Layout | ListLayout], int]) -> Array:
         """int64: what `of` says of the layout with each of the numbers. It is asked once for each different one."""
         found, used = np.zeros(len(self.layouts), np.int64), numbers_in(numbers)

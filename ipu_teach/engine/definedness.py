@@ -22,6 +22,7 @@ from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.freeze import FrozenTable, numbers_in
 from ipu_teach.compile.groups import Group
 from ipu_teach.cost.exchange import covered, joined
+from ipu_teach.engine.views import regions_of
 from ipu_teach.errors import UninitialisedReadError
 from ipu_teach.graph import DataStream, Tensor
 from ipu_teach.graph.source import NOWHERE, Line, in_words
@@ -170,14 +171,10 @@ class Access:
 
     def _elements(self, group: Group, name: str) -> Iterator[Bytes]:
         """The elements of an Output that a group stores."""
-        table, size, stored_in = group.table, group.table.fields[name].dtype.size, _in_part(group, name)
-        layouts = table.layouts[name][group.rows]
-        for number in numbers_in(layouts):
-            rows, layout = group.rows[layouts == number], self.graph.layouts[number]
-            for part, (delta, inner) in enumerate(layout.parts):
-                positions = inner.positions.reshape(-1)[stored_in.get(part, ...)]
-                start = ((table.offsets[name][rows] + delta)[:, None] + positions).reshape(-1) * size
-                yield start, start + size
+        size, stored_in = group.table.fields[name].dtype.size, _in_part(group, name)
+        for part, region in enumerate(regions_of(group, self.graph, name)):
+            start = region.index(slice(None))[:, stored_in.get(part, ...)].reshape(-1) * size
+            yield start, start + size
 
 
 class Definedness:

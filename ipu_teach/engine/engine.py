@@ -24,7 +24,6 @@ from ipu_teach.errors import (
     ControlProgramError,
     InvalidOptionError,
     StreamConnectionError,
-    TensorCreationError,
     TensorIOStateError,
     WithoutSome,
     counted,
@@ -35,6 +34,7 @@ from ipu_teach.graph.graph import DataStream, Graph, HostAccess
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.program import Program
+from ipu_teach.progress import Work, working
 from ipu_teach.report import Profile, ProgramRun, Recording, Report, StepLog, print_profile_summary, tracepoint
 from ipu_teach.report.compiled import CompiledProfile
 from ipu_teach.report.host import ENGINE, TIMELINE
@@ -135,10 +135,10 @@ class Engine(WithoutSome):
         Without a device it is the one that it was loaded on. What `StreamCallback`s have prefetched is thrown away. Arrays and
         iterators go on where they were.
         """
-        with tracepoint("load", ENGINE):
-            self._load(self._device if device is None else device)
+        with tracepoint("load", ENGINE), working("load") as work:
+            self._load(self._device if device is None else device, work)
 
-    def _load(self, device: Device | None) -> None:
+    def _load(self, device: Device | None, work: Work) -> None:
         if not isinstance(device, Device):
             raise TensorIOStateError(f"""load() was given {shown(device)}, which is no device.
                 next:  give it IPUModel(…).create_device().""")
@@ -151,7 +151,7 @@ class Engine(WithoutSome):
         if self._executable.out_of_memory is not None:
             raise self._executable.out_of_memory
         self._refuse_while_running("load()")
-        self._machine = Machine(self._cost, self._feeds, self._drains, self._backend, self._how)
+        self._machine = Machine(self._cost, self._feeds, self._drains, self._backend, self._how, work)
         self._machine.print_to = self._print_to
         if self._values is not None:
             self._machine.record(self._values)
@@ -191,12 +191,9 @@ class Engine(WithoutSome):
         """
         count = len(self._compiled.programs)
         if not is_whole(index) or not 0 <= index < count:
-            raise ControlProgramError(
-                f"There is no program {shown(index)}.",
-                next_step="the engine has one program: run(0), or run()."
-                if count == 1
-                else f"the engine has the programs 0 to {count - 1}.",
-            )
+            there = "one program: run(0), or run()" if count == 1 else f"the programs 0 to {count - 1}"
+            raise ControlProgramError(f"""There is no program {shown(index)}.
+                next:  the engine has {there}.""")
         if name is not None and not isinstance(name, str):
             raise InvalidOptionError(f"run() was given the name {shown(name)}.", next_step='give text: run(0, "training").')
         machine = self._loaded()
@@ -205,6 +202,7 @@ class Engine(WithoutSome):
         label = f"run {name or index}"
         with (
             tracepoint(label, ENGINE),
+            working(label, look=lambda: machine.standing(int(index))),
             self._recorded(machine, int(index), name or ""),
             np.errstate(all="ignore"),
             self._blas.limit(limits=1),
@@ -300,10 +298,7 @@ class Engine(WithoutSome):
     def write_tensor(self, handle: str, values: ArrayLike) -> None:
         """Write a whole tensor under the handle of `graph.create_host_write`."""
         access = self._access(handle, write=True)
-        try:
-            given = to_host_array(values, access.tensor.dtype, f"write_tensor({handle!r})")
-        except TensorCreationError as error:
-            raise TensorIOStateError(error.tried, next_step=error.next_step) from None
+        given = to_host_array(values, access.tensor.dtype, f"write_tensor({handle!r})", TensorIOStateError)
         if given.size != access.tensor.num_elements:
             raise TensorIOStateError(f"""write_tensor({handle!r}) was given {counted(given.size, "value")} for
                 {counted(access.tensor.num_elements, "element")}.

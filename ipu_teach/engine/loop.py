@@ -62,7 +62,7 @@ class _Vertex:
         self.back: Back = []
         for name, declared in self.table.fields.items():
             flat, offset = site.memory.flat(declared.dtype), int(self.table.offsets[name][row])
-            layout = site.layouts[self.table.layouts[name][row]]
+            layout = site.graph.layouts[self.table.layouts[name][row]]
             local = []
             for delta, part in layout.parts:
                 start = offset + delta

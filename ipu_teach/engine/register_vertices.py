@@ -23,7 +23,7 @@ class OnRegisters:
         self._memory, self._registers, self._rounding = site.memory, site.registers, site.rounding
         self._fields = []
         for name, declared in table.fields.items():
-            index = Region(group, site.layouts, name, 0).index(slice(None))  # int64 (vertices, elements)
+            index = Region(group, site.graph, name).index(slice(None))  # int64 (vertices, elements)
             self._fields.append((declared, (len(group.rows), *group.shapes[name]), site.memory.backend.array(index)))
 
     def run(self) -> None:

@@ -10,7 +10,6 @@ from ipu_teach.engine.memory import Memory
 from ipu_teach.errors import (
     ApplicationRuntimeError,
     GraphMemoryAllocationError,
-    TensorCreationError,
     TensorIOStateError,
     UninitialisedReadError,
     counted,
@@ -87,15 +86,12 @@ class StreamingMemory:
             rows = memory.read(place)
             wrong = (rows < 0) | (rows >= buffer.repeats)
             if wrong.any():
-                number = wrong.tolist().index(True)
-                raise ApplicationRuntimeError(
-                    f"Copy {'to' if step.store else 'from'} the remote buffer {buffer.handle!r} was given row "
-                    f"{int(rows[number]):,}; the buffer has {counted(buffer.repeats, 'row')}.",
-                    where=f"element [{number}] of its offset {offset.graph.describe(offset)}",
-                    next_step=f"give row numbers from 0 to {buffer.repeats - 1:,}."
-                    if buffer.repeats > 1
-                    else "give row 0, or make the buffer with more rows: repeats=…",
-                )
+                number, way, most = wrong.tolist().index(True), "to" if step.store else "from", buffer.repeats - 1
+                advice = f"numbers from 0 to {most:,}." if most else "0, or make the buffer with more rows: repeats=…"
+                raise ApplicationRuntimeError(f"""Copy {way} the remote buffer {buffer.handle!r} was given row
+                    {int(rows[number]):,}; the buffer has {counted(buffer.repeats, "row")}.
+                    where: element [{number}] of its offset {offset.graph.describe(offset)}
+                    next:  give row {advice}""")
             return rows
 
         return chosen
@@ -104,10 +100,7 @@ class StreamingMemory:
 def host_values_of(values: Any, buffer: RemoteBuffer) -> Array:
     """What the host writes into a row, as `num_elements` values of the buffer's dtype. Raises `TensorIOStateError`."""
     call = f"copy_to_remote_buffer({buffer.handle!r})"
-    try:
-        given = to_host_array(values, buffer.dtype, call)
-    except TensorCreationError as error:
-        raise TensorIOStateError(error.tried, next_step=error.next_step) from None
+    given = to_host_array(values, buffer.dtype, call, TensorIOStateError)
     if given.size != buffer.num_elements:
         raise TensorIOStateError(f"""{call} was given {counted(given.size, "value")} for
             {counted(buffer.num_elements, "element")}.
@@ -127,10 +120,9 @@ def find_buffer(buffers: Mapping[str, RemoteBuffer], handle: object, row: object
         raise TensorIOStateError(f"""{call} was given the handle {shown(handle)}, and there is no such remote buffer.
             next:  {advice or "make one with graph.add_remote_buffer, then the engine."}""")
     if not is_whole(row) or not 0 <= row < buffer.repeats:
-        raise TensorIOStateError(
-            f"{call} was given row {shown(row)} of the remote buffer {buffer.handle!r}, which has "
-            f"{counted(buffer.repeats, 'row')}.",
-            where=repr(buffer),
-            next_step=f"give a whole number from 0 to {buffer.repeats - 1:,}." if buffer.repeats > 1 else "its only row is 0.",
-        )
+        advice = f"give a whole number from 0 to {buffer.repeats - 1:,}" if buffer.repeats > 1 else "its only row is 0"
+        raise TensorIOStateError(f"""{call} was given row {shown(row)} of the remote buffer {buffer.handle!r}, which has
+            {counted(buffer.repeats, "row")}.
+            where: {buffer!r}
+            next:  {advice}.""")
     return buffer, int(row)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
+from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.engine.fp.stochastic import StochasticRounding
 from ipu_teach.engine.fp.traps import Watch
 from ipu_teach.engine.memory import Memory
@@ -26,7 +26,7 @@ class Site:
     """
 
     memory: Memory
-    layouts: tuple[Any, ...]
+    graph: FrozenGraph
     target: Target
     compute_set: str
     registers: Registers

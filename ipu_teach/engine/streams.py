@@ -113,10 +113,7 @@ def feed(stream: DataStream, source: Any, wrap: bool = True) -> Feed:
         return _from_function(stream, source)
     if iterator:
         return _from_iterator(stream, iter(source))
-    try:
-        values = to_host_array(source, stream.dtype, f"The stream {stream.handle!r}").reshape(-1)
-    except TensorCreationError as error:
-        raise StreamConnectionError(error.tried, next_step=error.next_step) from None
+    values = to_host_array(source, stream.dtype, f"The stream {stream.handle!r}", StreamConnectionError).reshape(-1)
     if isinstance(source, np.ndarray) and source.dtype == stream.dtype.numpy and source.flags.c_contiguous:
         values = source.reshape(-1)  # the caller's own memory: what changes there is what the next transfer sends
     return _in_turn(stream, values, wrap)
@@ -277,13 +274,10 @@ def _in_turn(stream: DataStream, values: Array, wrap: bool) -> Feed:
     count = stream.num_elements
     values = values[:count] if not wrap else values
     if values.size == 0 or values.size % count:
-        raise StreamConnectionError(
-            f"The stream {stream.handle!r} moves {count:,} elements a transfer and was connected to an array "
-            f"of {values.size:,}.",
-            next_step=f"connect at least {count:,} elements: each transfer is at the start."
-            if not wrap
-            else f"connect {count:,} elements, or a multiple of that: each transfer is the next part.",
-        )
+        several = f"{count:,} elements, or a multiple of that: each transfer is the next part"
+        raise StreamConnectionError(f"""The stream {stream.handle!r} moves {count:,} elements a transfer and was connected to an
+            array of {values.size:,}.
+            next:  connect {several if wrap else f"at least {count:,} elements: each transfer is at the start"}.""")
     rows, transfers = values.reshape(values.size // count, count), counter()
     return lambda: rows[next(transfers) % len(rows)]
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 import numpy as np
 
+from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.compile.groups import Group
+from ipu_teach.compile.tracer import is_list
 from ipu_teach.graph.tensor import Layout
 from ipu_teach.types import Array
 
@@ -28,20 +29,24 @@ PREFIX = 256  # vertices that are looked at first
 class Region:
     """One region of every vertex of a group, in the order in which they are to run: its start and how it lies."""
 
-    def __init__(self, group: Group, layouts: tuple[Any, ...], name: str, part: int) -> None:
-        table = group.table
+    def __init__(self, group: Group, graph: FrozenGraph, name: str, part: int = 0) -> None:
+        table, self._graph = group.table, graph
         self.field = table.fields[name]
-        ids = table.layouts[name][group.rows]
-        self.layouts: list[Layout] = []
-        deltas = []
-        distinct, self.which = np.unique(ids, return_inverse=True)
-        for number in distinct:
-            delta, inner = layouts[number].parts[part]
-            deltas.append(delta)
-            self.layouts.append(inner)
-        self.starts: Array = table.offsets[name][group.rows] + np.array(deltas, np.int64)[self.which]
-        self.size = self.layouts[0].size
-        self.contiguous = all(layout.contiguous for layout in self.layouts)
+        self.starts: Array = table.offsets[name][group.rows]
+        # Layouts by number: there may be as many as vertices, and to look at each would take longer than all else.
+        self.numbers, self.which = np.unique(table.layouts[name][group.rows], return_inverse=True)
+        if is_list(group.shapes[name]):
+            deltas, inner = zip(*(graph.layouts[number].parts[part] for number in self.numbers.tolist()), strict=True)
+            self.starts = self.starts + np.array(deltas, np.int64)[self.which]
+            self.numbers = np.array([layout.id for layout in inner])
+        self.size = self.layout(0).size
+        self.contiguous = all(self.layout(i).contiguous for i in range(len(self.numbers)))
+
+    def layout(self, number: int) -> Layout:
+        """One of the layouts that its vertices have, see `which`."""
+        found = self._graph.layouts[self.numbers[number]]
+        assert isinstance(found, Layout)
+        return found
 
     @property
     def bytes(self) -> int:
@@ -51,7 +56,7 @@ class Region:
     @property
     def strides(self) -> tuple[int, ...] | None:
         """Elements from one to the next along each axis, if that is the same for every vertex."""
-        return self.layouts[0].strides if len(self.layouts) == 1 else None
+        return self.layout(0).strides if len(self.numbers) == 1 else None
 
     @property
     def apart(self) -> bool:
@@ -61,15 +66,28 @@ class Region:
             steps = np.diff(np.sort(self.starts))
         return not np.any((steps > 0) & (steps < self.size))
 
+    @property
+    def reach(self) -> tuple[int, int]:
+        """From which element of memory to which the regions of all vertices lie."""
+        bounds = np.array([self.layout(i).bounds for i in range(len(self.numbers))]).T
+        low, high = bounds[:, self.which] + self.starts
+        return int(low.min()), int(high.max()) + 1
+
     def put_in_order(self, order: Array) -> None:
         """Let the vertices run in another order."""
         self.starts, self.which = self.starts[order], self.which[order]
 
     def index(self, rows: slice) -> Array:
         """Positions of the elements of some vertices: int64 (vertices, size)."""
-        relative = np.concatenate([layout.positions for layout in self.layouts], axis=None).reshape(len(self.layouts), -1)
-        positions: Array = self.starts[rows][:, None] + relative[self.which[rows]]
+        relative = self._graph.positions(self.numbers)
+        positions: Array = self.starts[rows][:, None] + (relative if len(relative) == 1 else relative[self.which[rows]])
         return positions
+
+
+def regions_of(group: Group, graph: FrozenGraph, name: str) -> list[Region]:
+    """The regions of one field: as many as its list has parts, or one."""
+    shape = group.shapes[name]
+    return [Region(group, graph, name, part) for part in range(len(shape) if is_list(shape) else 1)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,11 +124,15 @@ class Nest:
 
 def running_order(regions: list[Region]) -> Array | None:
     """Vertices by the address of their largest region, then of the next ones; None if they are in that order already."""
-    moving = sorted((r for r in regions if np.any(r.starts != r.starts[0])), key=lambda r: r.size * r.field.dtype.size)
-    if not moving or np.all(np.diff(moving[-1].starts) > 0):
+    moving = sorted((r for r in regions if (r.starts != r.starts[0]).any()), key=lambda r: r.size * r.field.dtype.size)
+    if not moving or _ascending(moving[-1].starts):
         return None
     order = np.lexsort([r.starts for r in moving])
-    return None if np.all(np.diff(order) > 0) else order
+    return None if _ascending(order) else order
+
+
+def _ascending(numbers: Array) -> bool:
+    return bool((numbers[1:] > numbers[:-1]).all())
 
 
 def find_nests(starts: Array) -> list[Nest] | None:
@@ -143,11 +165,12 @@ def _beginning(starts: Array, levels: int) -> tuple[tuple[int, ...], Array]:
     count = starts.shape[1]
     if count == 1:
         return (1,), np.zeros((len(starts), 1), np.int64)
-    steps = np.diff(starts, axis=1)
-    same = np.all(steps == steps[:, :1], axis=0)
-    length = count if same.all() else int(np.argmin(same)) + 1
+    steps = starts[:, 1:] - starts[:, :-1]
+    same = np.logical_and.reduce(steps == steps[:, :1])
+    end = int(same.argmin())
+    length = count if same[end] else end + 1
     row = (length,), steps[:, :1]
-    if length == count or levels == 1:
+    if length == count or levels == 1 or not same[length : 2 * length - 1].all():
         return row
     broken = ~same
     broken[length - 1 :: length] = False  # from the end of one run to the start of the next

@@ -10,8 +10,6 @@ from ipu_teach.errors import ApplicationRuntimeError
 from ipu_teach.graph.tensor import Tensor
 
 Action = Callable[[], None]
-
-
 Reader = Callable[[], int]
 
 
@@ -23,15 +21,14 @@ def build(node: Node, leaf: Callable[[int], Action], predicate: Callable[[Node],
     if node.step >= 0:
         return leaf(node.step)
     parts = [build(child, leaf, predicate) for child in node.children]
-    if node.kind == "If":
-        return _if(predicate(node), *parts)
+    if node.predicate is None:
+        return _repeat(node.count, parts)
+    decide = predicate(node)
     if node.kind == "Switch":
-        return _switch(node, predicate(node), parts)
-    if node.kind in ("RepeatWhileTrue", "RepeatWhileFalse"):
-        return _while(predicate(node), node.kind == "RepeatWhileTrue", *parts)
-    if node.kind == "Repeat":
-        return _repeat(node.count, parts[0])
-    return _sequence(parts)
+        return _switch(node, decide, parts)
+    if node.kind == "If":
+        return lambda: parts[not decide()]()
+    return _while(decide, node.kind == "RepeatWhileTrue", *parts)
 
 
 def single(memory: Memory, tensor: Tensor) -> Reader:
@@ -41,18 +38,13 @@ def single(memory: Memory, tensor: Tensor) -> Reader:
     return lambda: int(place[position])
 
 
-def _sequence(parts: list[Action]) -> Action:
-    def run() -> None:
-        for part in parts:
-            part()
+def _repeat(count: int, parts: list[Action]) -> Action:
+    """All parts, one after the other: once in a Sequence."""
 
-    return run
-
-
-def _repeat(count: int, body: Action) -> Action:
     def run() -> None:
         for _ in range(count):
-            body()
+            for part in parts:
+                part()
 
     return run
 
@@ -63,16 +55,6 @@ def _while(predicate: Reader, wanted: bool, condition: Action, body: Action) -> 
         while bool(predicate()) is wanted:
             body()
             condition()
-
-    return run
-
-
-def _if(predicate: Reader, then: Action, otherwise: Action) -> Action:
-    def run() -> None:
-        if predicate():
-            then()
-        else:
-            otherwise()
 
     return run
 

@@ -89,7 +89,7 @@ def _compiled_loop(group: Group, site: Site) -> ScalarRun | None:
     if isinstance(code, str) or not program_of(code, site.target).compiles:
         return None
     # From one end of memory to the other: no vertex sees another, and none of these raises.
-    widest = max((Region(group, site.layouts, name, 0) for name in group.shapes), key=lambda r: np.ptp(r.starts) * r.bytes)
+    widest = max((Region(group, site.graph, name) for name in group.shapes), key=lambda r: np.ptp(r.starts) * r.bytes)
     return ScalarRun(replace(group, scalar=code, rows=group.rows[np.argsort(widest.starts)]), site)
 
 

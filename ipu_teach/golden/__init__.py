@@ -7,6 +7,6 @@ each time, and a figure that fixed a constant does not count.
 A module for each family of figures; `table` puts them together.
 """
 
-from ipu_teach.golden.table import main
+from ipu_teach.golden.printed import main
 
 __all__ = ["main"]

@@ -27,13 +27,16 @@ MOST_DIMENSIONS = 32
 
 
 class Layout:
-    """How a tensor's elements lie relative to its first one. Immutable and interned; `id` numbers it within its graph."""
+    """How a tensor's elements lie relative to its first one. Immutable and interned; `id` numbers it within its graph.
 
-    def __init__(self, number: int, shape: Shape, strides: Shape | None, positions: Array | None) -> None:
+    Those without `strides` are `listed`, element by element: see `positions`.
+    """
+
+    def __init__(self, number: int, shape: Shape, strides: Shape | None, listed: Array | None) -> None:
         self.id = number
         self.shape = shape
         self.strides = strides
-        self._positions = positions
+        self.listed = listed
         self.size = prod(shape)
 
     @property
@@ -56,8 +59,8 @@ class Layout:
     @property
     def positions(self) -> Array:
         """int64 array of the view's shape: each element's position relative to the first."""
-        if self._positions is not None:
-            return self._positions
+        if self.listed is not None:
+            return self.listed
         assert self.strides is not None
         return _strided_positions(self.shape, self.strides)
 

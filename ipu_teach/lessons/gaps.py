@@ -20,13 +20,14 @@ from pathlib import Path
 from textwrap import dedent, wrap
 from typing import Any
 
-from ipu_teach.errors import LessonSourceError, UnknownExerciseError
-from ipu_teach.lessons.shelf import lessons
+from ipu_teach.errors import LessonSourceError, UnknownExerciseError, shown
+from ipu_teach.lessons.shelf import lessons, read_json
 
 BEGIN = re.compile(r"^( *)# BEGIN SOLUTION (\d\d\.\d): (\S.*)$")
 WIDTH = 88  # characters of a comment, such that a cell shows all of it on a small screen
 MARK = re.compile(r"#\s*(BEGIN|END)\s+SOLUTION")
 END = re.compile(r"^ *# END SOLUTION$")
+CONFLICT = re.compile(r"^(<{7}|>{7})( |$)", re.MULTILINE)
 
 Cell = dict[str, Any]
 
@@ -41,12 +42,13 @@ class Gap:
     first: int
     last: int
     answer: str
+    where: str = ""
 
     @property
     def assigned(self) -> list[str]:
         """The names that the answer binds, in their order."""
         names: list[str] = []
-        for statement in ast.parse(dedent(self.answer)).body:
+        for statement in parsed(dedent(self.answer), self.where or self.exercise).body:
             if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
                 names.append(statement.name)
             elif isinstance(statement, (ast.Assign, ast.AnnAssign, ast.For, ast.With)):
@@ -61,13 +63,52 @@ def source_of(cell: Cell) -> str:
 
 
 def read_notebook(path: Path) -> dict[str, Any]:
-    """A notebook file as it stands there."""
+    """A notebook file as it stands there. Raises `LessonSourceError` for what is none, and for a cell that is none."""
+    place = str(path)
     try:
-        notebook: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        notebook["cells"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise LessonSourceError(f"{path.name} is no notebook: {error}.", where=str(path)) from None
+        notebook: dict[str, Any] = read_json(path)
+        cells = notebook["cells"] if isinstance(notebook, dict) else None
+        if not isinstance(cells, list):
+            raise ValueError("it has no list of cells")
+        for number, cell in enumerate(cells, start=1):
+            place = f"{path}, cell {number}"
+            _check(cell)
+        place = f"{path}, beside its cells"
+        _as_utf8({**notebook, "cells": []})
+    except (OSError, ValueError, KeyError) as error:
+        raise LessonSourceError(
+            f"{path.name} is no notebook: {' '.join(str(error).split())}.",
+            where=place,
+            next_step="take an older copy of the file, as from git, or save it again in JupyterLab.",
+        ) from None
     return notebook
+
+
+def _check(cell: Any) -> None:
+    """Raises `ValueError` for what is no cell."""
+    if not isinstance(cell, dict) or cell.get("cell_type") not in ("code", "markdown", "raw"):
+        raise ValueError(f"a cell is of the kind code, markdown or raw, and this is {shown(cell)}")
+    source = cell.get("source")
+    if not isinstance(source, str) and not (isinstance(source, list) and all(isinstance(line, str) for line in source)):
+        raise ValueError(f"a cell's source is text, and this is {shown(source)}")
+    _as_utf8(cell)
+    if CONFLICT.search(source_of(cell)):
+        raise ValueError("a cell has the marks of two versions that were not merged")
+
+
+def _as_utf8(value: Any) -> None:
+    """Raises `ValueError` for half a pair of surrogates, which JSON can spell and no file can hold."""
+    json.dumps(value, ensure_ascii=False).encode("utf-8")
+
+
+def parsed(source: str, where: str) -> ast.Module:
+    """The tree of a cell, or of a part of one. Raises `LessonSourceError`."""
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise LessonSourceError(f"""A solved cell is no Python: {getattr(error, "msg", None) or type(error).__name__}.
+            where: {where}{f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""}
+            next:  correct the cell, and run it.""") from None
 
 
 def gaps_in(source: str, where: str = "") -> list[Gap]:
@@ -91,7 +132,7 @@ def gaps_in(source: str, where: str = "") -> list[Gap]:
             opening = BEGIN.match(lines[begin])
             assert opening is not None
             answer = "\n".join(lines[begin + 1 : number])
-            found.append(Gap(opening[2], opening[3], opening[1], begin, number, answer))
+            found.append(Gap(opening[2], opening[3], opening[1], begin, number, answer, where))
             begin = None
     if begin is not None:
         raise LessonSourceError(f"A gap has no end: {lines[begin].strip()!r}.", where=where, next_step="add # END SOLUTION.")
@@ -143,12 +184,13 @@ class Reference:
 @cache
 def _references(path: Path) -> dict[str, Reference]:
     cells = [source_of(c) for c in read_notebook(path)["cells"] if c["cell_type"] == "code"]
-    asked: dict[str, tuple[str, ...]] = {}
+    asked: dict[object, tuple[str, ...]] = {}
     for source in cells:
-        for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "check":
+        for node in ast.walk(parsed(source, str(path))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "check" and node.args:
                 name, *answers = node.args
-                asked[ast.literal_eval(name)] = tuple(ast.unparse(answer) for answer in answers)
+                if isinstance(name, ast.Constant):
+                    asked[name.value] = tuple(ast.unparse(answer) for answer in answers)
     return {
         gap.exercise: Reference(path, source, asked[gap.exercise])
         for source in cells

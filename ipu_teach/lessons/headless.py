@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ipu_teach.errors import LessonError
+from ipu_teach.errors import LessonError, shown
 from ipu_teach.lessons.shelf import find_lesson, need, need_checkout, work_path, write_whole
 
 if TYPE_CHECKING:
@@ -225,7 +225,13 @@ def run(word: str, data: str | None = None, html: str | None = None, store: bool
     target = Path(html).absolute() if html else None
     if target and (target.is_dir() or not os.access(target.parent, os.W_OK)):
         raise LessonError(f"The page cannot be written to {target}.", next_step="name a file in a folder that exists")
-    notebook = nbformat.read(path, as_version=4)
+    try:
+        notebook = nbformat.read(path, as_version=4)
+        nbformat.validate(notebook)
+    except Exception as error:  # what is no notebook fails in as many ways as nbformat has lines
+        raise LessonError(f"""{path.name} is no notebook: {shown(str(error))}.
+            where: {path}
+            next:  open it in JupyterLab and save it again, or take an older copy.""") from None
     if data:
         choose_data(notebook, data, path.stem)
     for stream in (sys.stdout, sys.stderr):

@@ -393,6 +393,16 @@ class Suspect:
     next_step: str
 
 
+# What an answer gives if it has a known mistake, or what makes that of what it was given; why it is wrong; what to do.
+Mistake = tuple[Any, str, str]
+
+
+def known(mistakes: Iterable[Mistake], fits: Callable[[Any], bool], advice: str, *given: Any) -> tuple[str, str]:
+    """Why an answer is wrong and what to do, by the first mistake whose outcome `fits` it; else nothing, and `advice`."""
+    made = ((like(*given) if callable(like) else like, why, what) for like, why, what in mistakes)
+    return next(((why, what) for like, why, what in made if fits(like)), ("", advice))
+
+
 def compare(
     answer: Callable[..., Any],
     oracle: Callable[..., Any],

@@ -7,28 +7,28 @@ from __future__ import annotations
 
 import json
 import sys
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 from ipu_teach.errors import LessonError
 from ipu_teach.lessons import shelf
-from ipu_teach.lessons.gaps import blanked, gaps_in, read_notebook, source_of
+from ipu_teach.lessons.gaps import blanked, gaps_in, parsed, read_notebook, source_of
 from ipu_teach.lessons.state import learned
 
 Notebook = dict[str, Any]
 
 
 def learners_form(solved: Notebook, name: str = "") -> Notebook:
-    """A solved notebook as a learner gets it. A lesson without gaps comes back as it is."""
-    made = deepcopy(solved)
-    code = [cell for cell in made["cells"] if cell["cell_type"] == "code"]
-    sources = [source_of(cell) for cell in code]
+    """A solved notebook as a learner gets it. A lesson without gaps comes back as it is. Raises `LessonSourceError`."""
+    made: Notebook = json.loads(json.dumps(solved).replace("](../", "]("))  # a copy; where links lead is a folder nearer
+    code = [(f"{name}, cell {n}", cell) for n, cell in enumerate(made["cells"], start=1) if cell["cell_type"] == "code"]
+    sources = [source_of(cell) for _, cell in code]
     open_yet = True
-    for number, (cell, source) in enumerate(zip(code, sources, strict=True)):
-        if gaps_in(source, name):
+    for number, ((where, cell), source) in enumerate(zip(code, sources, strict=True)):
+        parsed(source, where)
+        if gaps_in(source, where):
             open_yet = False
-            cell["source"] = blanked(source, sources[number + 1 :], name).splitlines(keepends=True)
+            cell["source"] = blanked(source, sources[number + 1 :], where).splitlines(keepends=True)
         if not open_yet:
             cell["outputs"], cell["execution_count"] = [], None
     return made
@@ -50,7 +50,7 @@ def write() -> int:
     """Derive every learner's notebook anew. Returns 0."""
     for solved, target in pairs():
         text = as_text(learners_form(read_notebook(solved), solved.name))
-        same = target.exists() and target.read_text(encoding="utf-8") == text
+        same = target.exists() and target.read_text(encoding="utf-8", errors="replace") == text
         if not same:
             shelf.write_whole(target, text)
         print(f"{target.name}: {'as it was' if same else 'written'}")
@@ -103,7 +103,7 @@ def reset(word: str, progress: bool = False) -> int:
     lesson = shelf.find_lesson(word)
     copy = shelf.work_folder() / lesson.name
     kept = None
-    if copy.exists() and copy.read_bytes() != lesson.read_bytes():
+    if copy.exists() and copy.read_bytes() != shelf.as_copied(lesson).encode():
         try:
             kept = shelf.set_aside(copy, "kept")
         except OSError as error:

@@ -17,11 +17,13 @@ from ipu_teach.lessons.judging import (
     KEEP_WIDE,
     NOT_ROUNDED,
     ROUNDED,
+    Mistake,
     NotAttempted,
     NotYet,
     Passed,
     answering,
     difference,
+    known,
     returned,
     rounding_or_logic,
 )
@@ -34,9 +36,6 @@ from ipu_teach.types import DType
 SLACK = 1.15  # of a good answer's cost: with expr.Square it is a tenth more
 MOST_SETS = 4  # for mean and variance: partial sums, their sums, and a step for each result
 ERRORS = 4  # standard errors that a share may be off
-
-# What an answer would give for the same numbers if it had a known mistake; why that is wrong; what to do.
-Mistake = tuple[Callable[..., Any], str, str]
 
 
 class _Trial:
@@ -114,9 +113,8 @@ def _known(mistakes: Iterable[Mistake], given: Iterable[Any], came: Any, right: 
         return np.allclose(np.asarray(a, float), b, 1e-4, 1e-6, equal_nan=True)
 
     with np.errstate(all="ignore"):
-        likes = ((like(*given), why, advice) for like, why, advice in mistakes)
-        found = ((why, advice) for wrong, why, advice in likes if near(wrong, came) and not near(wrong, right))
-        return next(found, ("", "do a small row by hand, and look at what each call gives."))
+        advice = "do a small row by hand, and look at what each call gives."
+        return known(mistakes, lambda wrong: near(wrong, came) and not near(wrong, right), advice, *given)
 
 
 def _right(

@@ -14,6 +14,7 @@ from ipu_teach.errors import AnswerKindError, ComputeSetRaceError, Uninitialised
 from ipu_teach.lessons.exercise import Exercise, Lesson, Part, Question
 from ipu_teach.lessons.judging import (
     Broken,
+    Mistake,
     NotAttempted,
     NotYet,
     Passed,
@@ -21,6 +22,7 @@ from ipu_teach.lessons.judging import (
     call,
     call_text,
     is_blank,
+    known,
     name_of,
     plain,
     quoted,
@@ -34,9 +36,6 @@ SLACK = 1.15  # of what six workers need
 MANY = 600  # numbers in the row whose cycles count
 NEAR = 0.1  # of the engine's cycles
 
-# What an answer would give for the same numbers if it had a known mistake; why that is wrong; what to do.
-Mistake = tuple[Callable[[Any], Any], str, str]
-
 accumulate = np.maximum.accumulate
 
 
@@ -45,8 +44,7 @@ BY_HAND = "follow the first few numbers by hand."
 
 def _known(mistakes: Iterable[Mistake], given: Any, came: Any) -> tuple[str, str]:
     """Why `came` is wrong and what to do, if it is what a known mistake makes of `given`."""
-    found = ((why, advice) for like, why, advice in mistakes if np.array_equal(like(given), came, equal_nan=True))
-    return next(found, ("", BY_HAND))
+    return known(mistakes, lambda wrong: np.array_equal(wrong, came, equal_nan=True), BY_HAND, given)
 
 
 def _drawn(draw: np.random.Generator, *shape: int) -> Any:

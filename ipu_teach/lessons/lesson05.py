@@ -16,12 +16,14 @@ from ipu_teach.lessons.bound import least_cycles
 from ipu_teach.lessons.exercise import Exercise, Lesson, Part, Question
 from ipu_teach.lessons.judging import (
     MODELLED,
+    Mistake,
     NotAttempted,
     NotYet,
     Passed,
     Suspect,
     answering,
     compare,
+    known,
     quoted,
     returned,
 )
@@ -31,9 +33,6 @@ from ipu_teach.poplibs import poplin, poputil
 from ipu_teach.program import Program, Sequence
 
 LATENCY = 69  # cycles until the first number of an exchange is there; docs/model.md
-
-# What an answer would give for a matrix and a vector if it had a known mistake; why that is wrong; what to do.
-Mistake = tuple[Callable[[Any, Any], Any], str, str]
 
 
 @dataclass(frozen=True)
@@ -89,9 +88,8 @@ def _refuse_wrong(run: _Run, tried: str, mistakes: Iterable[Mistake]) -> None:
     if np.array_equal(run.came, run.right):
         return
     row = int(np.argmax(run.came != run.right))
-    likes = ((like(run.matrix, run.vector), why, advice) for like, why, advice in mistakes)
-    found = ((why, advice) for like, why, advice in likes if np.array_equal(like, run.came, equal_nan=True))
-    why, advice = next(found, ("", "call it with a matrix of 2 rows and 3 columns, and follow it by hand."))
+    advice = "call it with a matrix of 2 rows and 3 columns, and follow it by hand."
+    why, advice = known(mistakes, lambda wrong: np.array_equal(wrong, run.came, equal_nan=True), advice, run.matrix, run.vector)
     if np.isnan(run.came).all():
         why, advice = "nothing was written into result.", "give each vertex an element of result as its output."
     value = "nothing was written" if np.isnan(run.came[row]) else quoted(run.came[row])

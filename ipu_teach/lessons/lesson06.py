@@ -19,10 +19,12 @@ from ipu_teach.lessons.bound import least_cycles
 from ipu_teach.lessons.exercise import Exercise, Lesson, Part, Question
 from ipu_teach.lessons.judging import (
     Broken,
+    Mistake,
     NotYet,
     Passed,
     answering,
     call_made,
+    known,
     name_of,
     plain,
     quoted,
@@ -36,12 +38,11 @@ from ipu_teach.report.host_trace import COPY, ENGINE, STREAMS, TO_DEVICE, TO_HOS
 from ipu_teach.types import Array
 
 FLOAT_BYTES = 4
-Told = tuple[Any, str, str]  # what an answer says if it has a known mistake; why that is wrong; what to do
 
 
-def _known(mistakes: Iterable[Told], came: Any, advice: str) -> tuple[str, str]:
+def _known(mistakes: Iterable[Mistake], came: Any, advice: str) -> tuple[str, str]:
     """Why `came` is wrong and what to do, if it is a known mistake; otherwise `advice`."""
-    return next(((why, what) for like, why, what in mistakes if like == came), ("", advice))
+    return known(mistakes, lambda like: bool(like == came), advice)
 
 
 def _parts(said: Any, tried: str, expected: str, length: int) -> tuple[Any, ...]:
@@ -175,7 +176,7 @@ def _rows(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, (list, tuple, np.ndarray)) else (None,)
 
 
-def _tile_mistakes(case: Layers) -> tuple[Told, ...]:
+def _tile_mistakes(case: Layers) -> tuple[Mistake, ...]:
     held, (tile, step) = case.held, _peak(case)
     return (
         (int(case.sizes.sum(axis=0).argmax()), "there the most variables lie, counted as if all of them were there at once. "
@@ -188,7 +189,7 @@ def _tile_mistakes(case: Layers) -> tuple[Told, ...]:
     )  # fmt: skip
 
 
-def _step_mistakes(case: Layers) -> tuple[Told, ...]:
+def _step_mistakes(case: Layers) -> tuple[Mistake, ...]:
     held, (tile, step) = case.held, _peak(case)
     return (
         (int(held[:, tile].argmax()), f"that is when tile {tile} is fullest. Asked is when all tiles together hold most.",
@@ -198,7 +199,7 @@ def _step_mistakes(case: Layers) -> tuple[Told, ...]:
     )  # fmt: skip
 
 
-def _name_mistakes(case: Layers) -> tuple[Told, ...]:
+def _name_mistakes(case: Layers) -> tuple[Mistake, ...]:
     tile, step = _peak(case)
     live, every = case.live[step], np.ones(len(case.names), bool)
     passing = live & (np.array(case.names) != TABLE)
@@ -264,7 +265,7 @@ def _splits(answer: Callable[..., Any]) -> Passed:
     return Passed(f"{len(_split_cases())} reports, one of them with copies of other tiles' data, two with variables used twice")
 
 
-def _split_mistakes(case: Layers, report: Report, right: tuple[int, int]) -> Iterator[Told]:
+def _split_mistakes(case: Layers, report: Report, right: tuple[int, int]) -> Iterator[Mistake]:
     always, most = right
     live, sizes = case.live[:, :-1], case.bytes[:-1]
     span = np.maximum.accumulate(live, axis=0) & np.maximum.accumulate(live[::-1], axis=0)[::-1]

@@ -79,7 +79,7 @@ class Puzzle:
     def _ipython_display_(self) -> None:
         from IPython.display import display
 
-        display({"text/plain": repr(self), "text/html": self._repr_html_()}, raw=True)  # type: ignore[no-untyped-call]
+        display({"text/plain": repr(self), "text/html": self._repr_html_()}, raw=True)
         live: dict[str, Any] = {}
         with suppress(ImportError):  # without the extra `lab` the text form is all there is
             import ipywidgets
@@ -87,7 +87,7 @@ class Puzzle:
             live = dict(ipywidgets.Box([widget(self)])._repr_mimebundle_())
         if live:
             offer = "Where a kernel runs, the lines can be moved with the arrow keys."
-            display(live | {"text/plain": offer}, raw=True)  # type: ignore[no-untyped-call]
+            display(live | {"text/plain": offer}, raw=True)
 
     def tried(self, order: Iterable[int]) -> Verdict:
         """The verdict on the lines in that order."""

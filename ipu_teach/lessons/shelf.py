@@ -7,18 +7,23 @@ own copies lie in the work folder: `work` in a checkout, `./work` where the kit 
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
+import re
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from ipu_teach.errors import LessonError
 from ipu_teach.places import bundled, checkout
 
 NOTEBOOKS = bundled("notebooks")
+PAGES = bundled("docs")
 INDEX = "index.ipynb"  # the map of the lessons
 PATTERNS = ("[0-9][0-9]_*.ipynb", "tiny.ipynb")  # the numbered lessons, and the machine in one file
 ALIASES = {"mnist": "07"}
+DEEPEST = 50  # of lists and objects within each other; a notebook has ten or so
 
 
 def lessons(solved: bool = False) -> list[Path]:
@@ -91,25 +96,41 @@ def set_aside(file: Path, word: str) -> Path:
     return kept
 
 
+def as_copied(lesson: Path) -> str:
+    """The text of a lesson as the work folder holds it: the folder `docs` lies beside it there."""
+    return lesson.read_text(encoding="utf-8").replace("](../", "](")
+
+
 def learners_copy(lesson: Path) -> Path:
     """The copy of `lesson` in the work folder, made on the first call and never overwritten."""
     copy = work_folder() / lesson.name
-    if not copy.exists():
-        try:
-            write_whole(copy, lesson.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise LessonError(f"The lesson could not be copied: {error.strerror}.", where=str(copy)) from error
+    if _copied(copy, as_copied(lesson)):
         _trust(copy)
     return copy
 
 
 def learners_copies(lesson: Path) -> Path:
-    """The copy of `lesson`, as `learners_copy` makes it; and copies of the others, so that links between them lead on."""
+    """The copy of `lesson`, as `learners_copy` makes it; and copies of all that links lead to: other lessons, pages of docs."""
     copy = learners_copy(lesson)
-    for other in (*lessons(), NOTEBOOKS / INDEX):
-        if other.exists():
-            learners_copy(other)
+    others = [other for other in (*lessons(), NOTEBOOKS / INDEX) if other.exists()]
+    for other in others:
+        learners_copy(other)
+    named = {name for other in others for name in re.findall(r"\]\(docs/([\w-]+\.md)", as_copied(other))}
+    for page in (page for page in PAGES.glob("*.md") if page.name in named):
+        _copied(copy.parent / "docs" / page.name, page.read_text(encoding="utf-8"))
     return copy
+
+
+def _copied(copy: Path, text: str) -> bool:
+    """Write a copy that is not there yet; whether it was not."""
+    if copy.exists():
+        return False
+    try:
+        copy.parent.mkdir(exist_ok=True)
+        write_whole(copy, text)
+    except OSError as error:
+        raise LessonError(f"The lesson could not be copied: {error.strerror}.", where=str(copy)) from error
+    return True
 
 
 def _trust(notebook: Path) -> None:
@@ -149,3 +170,20 @@ def write_whole(target: Path, text: str) -> None:
         os.replace(part, target)
     finally:
         part.unlink(missing_ok=True)
+
+
+def read_json(file: Path) -> Any:
+    """What stands in a JSON file. Raises `OSError`, and `ValueError` for what is none, or could not be written again."""
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        json.dumps(found, allow_nan=False)  # Python reads NaN, and 1e999, which JSON has not
+    except RecursionError:
+        found = None
+    if found is None or not _within(found, DEEPEST):
+        raise ValueError("nothing is in it, or it nests too deep")
+    return found
+
+
+def _within(value: Any, depth: int) -> bool:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return depth > 0 and all(_within(one, depth - 1) for one in inner)

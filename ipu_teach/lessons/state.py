@@ -22,7 +22,7 @@ from typing import Any
 
 from ipu_teach.errors import LessonError
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.lessons.shelf import set_aside, work_folder, work_path, write_whole
+from ipu_teach.lessons.shelf import read_json, set_aside, work_folder, work_path, write_whole
 
 FORMAT = 1
 FILE = "progress.json"
@@ -49,8 +49,8 @@ def read(file: Path) -> Record:
     if about.st_size > LARGEST:
         raise NoProgress("far too large")
     try:
-        data = json.loads(file.read_text(encoding="utf-8"), parse_constant=_refuse)
-    except (ValueError, RecursionError):  # also what is no UTF-8
+        data = read_json(file)
+    except ValueError:  # also what is no UTF-8
         raise NoProgress("damaged") from None
     if not isinstance(data, dict) or not isinstance(data.get("records"), dict):
         raise NoProgress("damaged")
@@ -141,11 +141,6 @@ class Progress:
         if text not in self._said:
             self._said.add(text)
             print(text)
-
-
-def _refuse(constant: str) -> None:
-    """NaN and Infinity, which Python reads and JSON has not."""
-    raise ValueError(constant)
 
 
 def _new() -> Record:

@@ -16,11 +16,11 @@ from ipu_teach.report.recording import Recording
 from ipu_teach.report.report import ComputeSetProfile, Report, StepRun, open_report
 from ipu_teach.report.summary import print_profile_summary
 from ipu_teach.report.table import Table
-from ipu_teach.report.trace_file import chrome_trace, steps_csv, tiles_csv
+from ipu_teach.report.trace_file import chrome_trace
 from ipu_teach.report.why import Cause, Why
 
 __all__ = [
     "BlockRun", "Cause", "Change", "Comparison", "CompiledProfile", "ComputeSetProfile", "Counter", "HostEvent", "HostTrace",
     "Profile", "ProgramRun", "Recording", "Report", "StepLog", "StepRun", "Table", "Why", "chrome_trace", "compare", "counter",
-    "open_report", "print_profile_summary", "steps_csv", "tiles_csv", "tracepoint",
+    "open_report", "print_profile_summary", "tracepoint",
 ]  # fmt: skip

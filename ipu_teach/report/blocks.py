@@ -7,7 +7,6 @@ buffer fills, as that of a chip's profiler does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -17,7 +16,7 @@ from ipu_teach.cost.phases import Phase
 from ipu_teach.errors import PoplarIndexError, counted, shown
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.report.profile import ProgramNode
-from ipu_teach.report.table import Table, expression
+from ipu_teach.report.table import Table, finds
 from ipu_teach.report.walk import Place, Span, Walk
 
 if TYPE_CHECKING:
@@ -58,69 +57,37 @@ class BlockRun:
         return self.cycles_to - self.cycles_from
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """Which blocks are asked for, see `Execution.blocks`."""
+def blocks(report: Report, tile: object, block_filter: object, program_filter: object) -> Table[BlockRun]:
+    """The blocks that ran, see `Execution.blocks`; where something is None, as the engine's options say."""
+    settings, count = report.instrumentation_settings, report.target.num_tiles
+    which = settings.block_tile if tile is None else tile
+    if not is_whole(which) or not 0 <= int(which) < count:
+        raise PoplarIndexError(f"""blocks() was asked for tile {shown(which)}.
+            next:  there are {counted(count, "tile")}, from 0.""")
+    is_block = settings.finds[0] if block_filter is None else finds(block_filter, "blocks()")
+    is_program = settings.finds[1] if program_filter is None else finds(program_filter, "blocks()", empty=False)
 
-    tile: int
-    is_block: Callable[[str], bool]  # whether a Block of that name is wanted
-    is_program: Callable[[str], bool]  # whether a program of that name counts as one
+    def wanted(place: Place) -> bool:
+        return place.node.kind == BLOCK and is_block(place.node.name) or is_program(place.node.name)
 
-    @classmethod
-    def of(cls, report: Report, tile: object, block_filter: object, program_filter: object) -> Wanted:
-        """What was given, and where that is None what the engine's options say."""
-        settings, count = report.instrumentation_settings, report.target.num_tiles
-        which = settings.block_tile if tile is None else tile
-        if not is_whole(which) or not 0 <= int(which) < count:
-            raise PoplarIndexError(f"""blocks() was asked for tile {shown(which)}.
-                next:  there are {counted(count, "tile")}, from 0.""")
-        return cls(
-            int(which),
-            settings.is_block if block_filter is None else _finds(block_filter),
-            settings.is_program if program_filter is None else _finds(program_filter, empty=False),
-        )
-
-    def keeps(self, place: Place) -> bool:
-        """Whether an execution of this place of a program is a block."""
-        node = place.node
-        return node.kind == BLOCK and self.is_block(node.name) or self.is_program(node.name)
-
-
-def _finds(pattern: object, empty: bool = True) -> Callable[[str], bool]:
-    """A function that says whether a pattern is found in a name; the empty one is everywhere, or if not `empty` nowhere."""
-    wanted = expression(pattern, "blocks()")
-    return lambda name: (empty or pattern != "") and (empty or bool(name)) and wanted.search(name) is not None
-
-
-def blocks(report: Report, wanted: Wanted) -> Table[BlockRun]:
-    """The blocks that ran, see `Execution.blocks`."""
-    timeline = _Timeline(report, wanted.tile)
-    stack: list[_Open] = []
-    found: list[_Open] = []
-    for span in Walk(report, keep=wanted.keeps).spans:
-        while stack and stack[-1].span.last <= span.first:
-            stack.pop()
-        if span.last == timeline.cut:  # it did not come to its end among the steps whose order was kept
-            continue
-        one = _Open(span, len(stack))
-        if stack:
-            stack[-1].inner.append(one)
-        found.append(one)
-        stack.append(one)
-    rows: dict[_Open, BlockRun] = {}
-    for one in reversed(found):  # those inside come after those around them
-        program, inner = ProgramNode(BLOCK, one.span.place.node.name), tuple(rows[i] for i in one.inner)
-        rows[one] = BlockRun(program, *timeline.of(one.span), one.depth, wanted.tile, inner)
-    return Table(rows[one] for one in found)
-
-
-@dataclass(eq=False)
-class _Open:
-    """A block whose inner ones are still to come."""
-
-    span: Span
-    depth: int
-    inner: list[_Open] = field(default_factory=list)
+    timeline = _Timeline(report, int(which))
+    spans = Walk(report, keep=wanted).spans
+    spans = [span for span in spans if span.last != timeline.cut]  # the others came to no end among the steps in order
+    around: list[int] = []
+    inner: list[list[int]] = [[] for _ in spans]
+    depth: list[int] = []
+    for number, span in enumerate(spans):
+        while around and spans[around[-1]].last <= span.first:
+            around.pop()
+        if around:
+            inner[around[-1]].append(number)
+        depth.append(len(around))
+        around.append(number)
+    rows: dict[int, BlockRun] = {}
+    for number, span in reversed(list(enumerate(spans))):  # those inside come after those around them
+        program, inside = ProgramNode(BLOCK, span.place.node.name), tuple(rows[i] for i in inner[number])
+        rows[number] = BlockRun(program, *timeline.of(span), depth[number], int(which), inside)
+    return Table(rows[number] for number in range(len(spans)))
 
 
 class _Timeline:

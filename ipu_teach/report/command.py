@@ -7,70 +7,67 @@ from collections.abc import Sequence
 
 from ipu_teach.archive import write_whole
 from ipu_teach.report.compare import compare
+from ipu_teach.report.html import TABLES
 from ipu_teach.report.report import Report
 from ipu_teach.report.summary import print_profile_summary
-from ipu_teach.report.table import plain
-from ipu_teach.report.trace_file import chrome_trace, steps_csv, tiles_csv
+from ipu_teach.report.table import Table, plain
+from ipu_teach.report.trace_file import chrome_trace
 
 HELP = "print a saved report, compare two, or write one as a trace for Perfetto"
 
 
+A_FILE = "a file that Report.save wrote"
+SHOWN = {name.lower(): name for name in TABLES}
+JOBS = {
+    "": "Print a saved report.",
+    "compare": "What changed, the largest effects first.",
+    "trace": "Write a report as Chrome's trace events.",
+}
+
+
 def main(words: Sequence[str]) -> int:
     """Do what the words after `report` ask; the exit status. Raises the errors of reports."""
-    which = words[0] if words and words[0] in ("compare", "trace") else "show"
-    arguments = _parser(which).parse_args(words if which == "show" else words[1:])
+    which = words[0] if words and words[0] in JOBS else ""
+    given = _parser(which).parse_args(words[1:] if which else words)
     if which == "compare":
-        found = compare(Report.open(arguments.before), Report.open(arguments.after))
-        print(found.changes.to_csv() if arguments.csv else found, end="" if arguments.csv else "\n")
+        found = compare(Report.open(given.before), Report.open(given.after))
+        print(found.changes.to_csv() if given.csv else found, end="" if given.csv else "\n")
         return 0
-    report = Report.open(arguments.file)
+    report = Report.open(given.file)
     if which == "trace":
-        out = arguments.out or f"{arguments.file}.json"
-        text = chrome_trace(report, arguments.tiles, host=arguments.host, blocks=arguments.blocks)
+        out = given.out or f"{given.file}.json"
+        text = chrome_trace(report, given.tiles, host=given.host, blocks=given.blocks)
         write_whole(out, text.encode("utf-8"), "report trace", "trace")
         print(f"{out}: open it in ui.perfetto.dev or chrome://tracing")
-        return 0
-    if arguments.insights:
+    elif given.insights:
         for one in report.insights():
             print(plain(f"{one.text} Advice: {one.advice}" if one.advice else one.text))
-        return 0
-    if arguments.csv:
-        print({"steps": steps_csv, "tiles": tiles_csv}[arguments.csv](report), end="")
-        return 0
-    print_profile_summary(
-        report, arguments.sections, show_execution_steps=arguments.steps, show_var_storage=arguments.variables
-    )
+    elif given.csv:
+        print(Table(report.tables.get(SHOWN[given.csv], ())).to_csv(), end="")
+    else:
+        print_profile_summary(report, given.sections, show_execution_steps=given.steps, show_var_storage=given.variables)
     return 0
 
 
 def _parser(which: str) -> argparse.ArgumentParser:
+    more = "" if which else "Besides: ipu-teach report compare BEFORE AFTER, and ipu-teach report trace FILE."
+    parser = argparse.ArgumentParser(prog=f"ipu-teach report {which}".strip(), description=JOBS[which], epilog=more)
+    add = parser.add_argument
     if which == "compare":
-        parser = argparse.ArgumentParser(
-            prog="ipu-teach report compare", description="What changed, the largest effects first."
-        )
-        parser.add_argument("before", metavar="BEFORE", help="a file that Report.save wrote")
-        parser.add_argument("after", metavar="AFTER", help="another one")
-        parser.add_argument("--csv", action="store_true", help="every change as comma-separated text")
+        add("before", metavar="BEFORE", help=A_FILE)
+        add("after", metavar="AFTER", help="another one")
+        add("--csv", action="store_true", help="every change as comma-separated text")
         return parser
+    add("file", metavar="FILE", help=f"{A_FILE}, such as run.ipureport")
     if which == "trace":
-        parser = argparse.ArgumentParser(prog="ipu-teach report trace", description="Write a report as Chrome's trace events.")
-        parser.add_argument("file", metavar="FILE", help="a file that Report.save wrote")
-        parser.add_argument("--out", metavar="JSON", help="where to; without it, beside FILE")
-        parser.add_argument("--tiles", type=int, nargs="+", metavar="N", help="tiles that get rows of their own")
-        parser.add_argument(
-            "--blocks", type=int, nargs="+", default=[], metavar="N", help="tiles that get a row of their blocks"
-        )
-        parser.add_argument("--host", action="store_true", help="the host's events too, in their own time")
+        add("--out", metavar="JSON", help="where to; without it, beside FILE")
+        add("--tiles", type=int, nargs="+", metavar="N", help="tiles that get rows of their own")
+        add("--blocks", type=int, nargs="+", default=[], metavar="N", help="tiles that get a row of their blocks")
+        add("--host", action="store_true", help="the host's events too, in their own time")
         return parser
-    parser = argparse.ArgumentParser(
-        prog="ipu-teach report",
-        description="Print a saved report.",
-        epilog="Besides: ipu-teach report compare BEFORE AFTER, and ipu-teach report trace FILE.",
-    )
-    parser.add_argument("file", metavar="FILE", help="a file that Report.save wrote, such as run.ipureport")
-    parser.add_argument("--sections", nargs="+", metavar="NAME", help="some of Target, Graph, Memory Usage, Execution, …")
-    parser.add_argument("--steps", action="store_true", help="the steps of the run, the first hundred")
-    parser.add_argument("--variables", action="store_true", help="the variables, the largest hundred")
-    parser.add_argument("--insights", action="store_true", help="what stands out, and what one could try")
-    parser.add_argument("--csv", choices=("steps", "tiles"), help="one of these tables, whole, as comma-separated text")
+    add("--sections", nargs="+", metavar="NAME", help="some of Target, Graph, Memory Usage, Execution, …")
+    add("--steps", action="store_true", help="the steps of the run, the first hundred")
+    add("--variables", action="store_true", help="the variables, the largest hundred")
+    add("--insights", action="store_true", help="what stands out, and what one could try")
+    add("--csv", choices=tuple(SHOWN), help="one of these tables, whole, as comma-separated text")
     return parser

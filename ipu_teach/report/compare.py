@@ -6,6 +6,7 @@ codelets. The largest effects come first. What is only on one side counts as 0 o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
@@ -198,18 +199,10 @@ def _places(report: Report) -> dict[str, bytes]:
     return found
 
 
-def _program(aspect: str, before: Report, after: Report) -> list[Change]:
+def _nodes(report: Report) -> dict[str, float]:
     """How often each kind of node stands in the programs."""
-
-    def count(report: Report) -> dict[str, float]:
-        found: dict[str, float] = {}
-        for program in report.profile.programs:
-            for _, node in program.walk():
-                name = f"{node.kind} {node.name}".strip()
-                found[name] = found.get(name, 0) + 1
-        return found
-
-    return _by_name(aspect, count(before), count(after))
+    nodes = (node for program in report.profile.programs for _, node in program.walk())
+    return dict(Counter(f"{node.kind} {node.name}".strip() for node in nodes))
 
 
 _MAKERS: dict[str, Callable[[str, Report, Report], list[Change]]] = {
@@ -222,5 +215,5 @@ _MAKERS: dict[str, Callable[[str, Report, Report], list[Change]]] = {
     "memory": _measured(lambda report: {name: float(size) for name, size in report.memory.by_category().items()}),
     "variables": _variables,
     "vertices": _measured(lambda report: {name: float(n) for name, n in report.vertex_counts().items()}),
-    "program": _program,
+    "program": _measured(_nodes),
 }

@@ -24,18 +24,8 @@ from ipu_teach.cost.memory import MemoryLedger
 from ipu_teach.cost.transfers import Transfers, transfers
 from ipu_teach.graph.source import in_words
 from ipu_teach.graph.vertex import Vertex
-from ipu_teach.report.profile import (
-    EXTERNAL,
-    INTERNAL,
-    NO_SYNC,
-    CodeletFacts,
-    ComputeSetFacts,
-    Profile,
-    ProgramNode,
-    StepFacts,
-    VariableFacts,
-    VertexFacts,
-)
+from ipu_teach.report import profile as facts
+from ipu_teach.report.profile import Profile
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
@@ -52,10 +42,10 @@ class CompiledProfile(Profile):
         self.target = cost.target
 
     @cached_property
-    def variables(self) -> tuple[VariableFacts, ...]:
+    def variables(self) -> tuple[facts.VariableFacts, ...]:
         graph = self._compiled.graph
         return tuple(
-            VariableFacts(v.name, v.dtype.__name__, tuple(v.shape), category, in_words(v.line))
+            facts.VariableFacts(v.name, v.dtype.__name__, tuple(v.shape), category, in_words(v.line))
             for v, category in zip(graph.variables, self.memory.categories, strict=True)
         )
 
@@ -64,7 +54,7 @@ class CompiledProfile(Profile):
         return list(dict.fromkeys(table.codelet for _, table in self._compiled.graph.tables()))
 
     @cached_property
-    def codelets(self) -> tuple[CodeletFacts, ...]:
+    def codelets(self) -> tuple[facts.CodeletFacts, ...]:
         slowest: dict[type[Vertex], tuple[str, str]] = {}
         groups = [g for found in self._compiled.groups.values() for g in found]
         for group in groups:
@@ -74,7 +64,7 @@ class CompiledProfile(Profile):
         for codelet, reason in self._looped.items():
             slowest[codelet] = WAYS[-1], "; ".join(filter(None, (slowest[codelet][1], reason)))
         return tuple(
-            CodeletFacts(
+            facts.CodeletFacts(
                 c.__name__,
                 c.context,
                 tuple((name, declared.declaration()) for name, declared in c.fields.items()),
@@ -87,25 +77,26 @@ class CompiledProfile(Profile):
         )
 
     @cached_property
-    def compute_sets(self) -> tuple[ComputeSetFacts, ...]:
+    def compute_sets(self) -> tuple[facts.ComputeSetFacts, ...]:
         return tuple(
-            ComputeSetFacts(c.name, tuple(self._part(table) for table in c.tables)) for c in self._compiled.graph.compute_sets
+            facts.ComputeSetFacts(c.name, tuple(self._part(table) for table in c.tables))
+            for c in self._compiled.graph.compute_sets
         )
 
-    def _part(self, table: FrozenTable) -> VertexFacts:
+    def _part(self, table: FrozenTable) -> facts.VertexFacts:
         flops = [(vertex_flops(g), len(g.rows)) for g in self._compiled.groups[table.compute_set] if g.table is table]
         total = -1 if any(each < 0 for each, _ in flops) else sum(each * count for each, count in flops)
-        return VertexFacts(
+        return facts.VertexFacts(
             self._classes.index(table.codelet), len(table), total, runs_of(np.unique(table.tiles)), in_words(table.line(0))
         )
 
     @cached_property
-    def steps(self) -> tuple[StepFacts, ...]:
+    def steps(self) -> tuple[facts.StepFacts, ...]:
         return tuple(self._facts(number, step) for number, step in enumerate(self._compiled.steps))
 
-    def _facts(self, number: int, step: p.Step) -> StepFacts:
+    def _facts(self, number: int, step: p.Step) -> facts.StepFacts:
         transfer = with_host(step)
-        return StepFacts(
+        return facts.StepFacts(
             step.compute_set if isinstance(step, p.ExecuteStep) else -1,
             self._sync(number, step),
             None if transfer is None else transfer[1],
@@ -114,11 +105,11 @@ class CompiledProfile(Profile):
 
     def _sync(self, number: int, step: p.Step) -> int:
         if isinstance(step, (p.UndefStep, p.AbortStep, p.StampStep)):
-            return NO_SYNC
-        return EXTERNAL if self.model.external(step, self.model.exchange(number)) else INTERNAL
+            return facts.NO_SYNC
+        return facts.EXTERNAL if self.model.external(step, self.model.exchange(number)) else facts.INTERNAL
 
     @cached_property
-    def programs(self) -> tuple[ProgramNode, ...]:
+    def programs(self) -> tuple[facts.ProgramNode, ...]:
         return tuple(_node(program) for program in self._compiled.programs)
 
     @cached_property
@@ -160,10 +151,10 @@ class CompiledProfile(Profile):
         return CompiledProfile(self.model.at(target), self._looped)
 
 
-def _node(node: p.Node) -> ProgramNode:
+def _node(node: p.Node) -> facts.ProgramNode:
     predicate = "" if node.predicate is None else node.predicate.graph.describe(node.predicate)
     children = tuple(_node(child) for child in node.children)
-    return ProgramNode(node.kind, node.name, node.step, node.count, predicate, node.cases, children)
+    return facts.ProgramNode(node.kind, node.name, node.step, node.count, predicate, node.cases, children)
 
 
 def runs_of(tiles: Array) -> tuple[tuple[int, int], ...]:

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ipu_teach.errors import InvalidOptionError, shown
-from ipu_teach.report.host_trace import ENGINE, STREAMS, USER, HostTrace, Noted, Value
+from ipu_teach.report.host_trace import ENGINE, STREAMS, USER, HostTrace, Value
 
 __all__ = ["ENGINE", "STREAMS", "TIMELINE", "USER", "Counter", "Timeline", "counter", "tracepoint"]
 
@@ -34,7 +34,7 @@ class Timeline:
 
     def __init__(self, most: int = MOST_EVENTS) -> None:
         self._most = most
-        self._events: dict[str, deque[Noted]] = {}
+        self._events: dict[str, deque[tuple[str, str, int, int, int, int, str]]] = {}
         self._dropped = 0
         self._values: deque[tuple[str, str, int, float, str]] = deque(maxlen=most)
 

@@ -1,7 +1,8 @@
-"""What the host did, as data: events that nest, series of values, and where the device starved."""
+"""What the host did, as data: events that nest, transfers by stream, series of values, and how long the device starved."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,9 +21,6 @@ MOST_WRITTEN = 20_000  # events of each channel
 T = TypeVar("T")
 ANY = real(-1e308, 1e308)
 Seconds = Annotated[float, real(0, LONGEST)]
-
-
-Noted = tuple[str, str, int, int, int, int, str]  # the fields of a `Raw`, as they are noted in a hurry
 
 
 class Raw(NamedTuple):
@@ -95,17 +93,6 @@ class StreamUse:
     waited: float
 
 
-@dataclass(frozen=True)
-class Starved:
-    """A transfer for which the device waited: number `transfer` of its stream, in the run named `run`, when and how long."""
-
-    name: str
-    transfer: int
-    run: str
-    start: float
-    seconds: float
-
-
 class HostTrace:
     """The host's events and values, each in the order of time. `dropped`: older ones that were not kept.
 
@@ -114,7 +101,7 @@ class HostTrace:
 
     def __init__(
         self,
-        raw: Sequence[Noted] = (),
+        raw: Sequence[tuple[str, str, int, int, int, int, str]] = (),  # of `Raw`s, as they are noted in a hurry
         values: Iterable[Value] = (),
         dropped: int = 0,
         since: int = 0,
@@ -139,52 +126,29 @@ class HostTrace:
             rows.append(HostEvent(event.channel, event.label, start, duration, *place, event.size, event.way))
         return Table(rows)
 
-    @cached_property
-    def _copies(self) -> list[tuple[HostEvent, int, str, float]]:
-        """(stream copy, which transfer of its stream it is, the run it is in, for how many seconds of it the device waited)."""
-        found: list[tuple[HostEvent, int, str, float]] = []
-        place: dict[int, int] = {}
-        count: dict[str, int] = {}
-        for event, around in nested(self.events, lambda e: (e.thread, e.start, e.end)):
-            if is_copy(event):
-                number = count[event.name] = count.get(event.name, -1) + 1
-                run = next((e.name for e in reversed(around) if is_run(e)), "")
-                place[id(event)] = len(found)
-                found.append((event, number, run, 0.0))
-            elif event.channel == STREAMS and not event.name.endswith(PREFETCH) and around and id(around[-1]) in place:
-                which = place[id(around[-1])]
-                copy, number, run, seconds = found[which]
-                found[which] = (copy, number, run, seconds + event.duration)
-        return found
-
     def waiting(self) -> Table[Waiting]:
-        """For which of the host's functions the device waited, the longest first. What was prefetched kept it waiting for
-        nothing: on silicon that happens beside a run."""
+        """For which of the host's functions the device waited, the longest first."""
         total = sum(e.duration for e in self.events if is_run(e))
         found: dict[str, list[float]] = {}
-        for event in self.events:
-            if event.channel == STREAMS and not is_copy(event) and not event.name.endswith(PREFETCH):
-                found.setdefault(event.name, []).append(event.duration)
+        for event in filter(is_wait, self.events):
+            found.setdefault(event.name, []).append(event.duration)
         rows = [Waiting(n, len(d), sum(d), max(d), sum(d) / total if total else 0.0) for n, d in found.items()]
         return Table(sorted(rows, key=lambda row: -row.seconds))
 
     def streams(self) -> Table[StreamUse]:
         """What went through each stream, in the order of their first transfers."""
-        found: dict[str, list[tuple[HostEvent, float]]] = {}
-        for event, _, _, waited in self._copies:
-            found.setdefault(event.name, []).append((event, waited))
+        found: dict[str, list[HostEvent]] = {}
+        waited: defaultdict[str, float] = defaultdict(float)
+        for event, around in nested(self.events, lambda e: (e.thread, e.start, e.end)):
+            if is_copy(event):
+                found.setdefault(event.name, []).append(event)
+            elif is_wait(event) and around and is_copy(around[-1]):
+                waited[around[-1].name] += event.duration
+        sums = ((name, of, sum(e.bytes for e in of), sum(e.duration for e in of)) for name, of in found.items())
         return Table(
-            StreamUse(
-                _stream(name), of[0][0].direction, len(of), sum(e.bytes for e, _ in of), sum(e.duration for e, _ in of),
-                sum(waited for _, waited in of),
-            )
-            for name, of in found.items()
-        )  # fmt: skip
-
-    def starved(self) -> Table[Starved]:
-        """The transfers for which the device waited, the longest wait first."""
-        rows = [Starved(_stream(e.name), n, run, e.start, waited) for e, n, run, waited in self._copies if waited]
-        return Table(sorted(rows, key=lambda row: -row.seconds))
+            StreamUse(name.removesuffix(f": {COPY}"), of[0].direction, len(of), size, seconds, waited[name])
+            for name, of, size, seconds in sums
+        )
 
     @property
     def starved_share(self) -> float:
@@ -197,15 +161,6 @@ class HostTrace:
         for value in self.values:
             found.setdefault(f"{value.name}: {value.series}" if value.series else value.name, []).append(value)
         return {name: Table(values) for name, values in found.items()}
-
-    def totals(self) -> dict[str, float]:
-        """Seconds by name of event, what lies inside an event taken off it; the longest first."""
-        found: dict[str, float] = {}
-        for event, around in nested(self.events, lambda e: (e.thread, e.start, e.end)):
-            found[event.name] = found.get(event.name, 0.0) + event.duration
-            if around:
-                found[around[-1].name] -= event.duration
-        return dict(sorted(found.items(), key=lambda item: -item[1]))
 
     def sentence(self) -> str:
         """The timeline in a sentence or two."""
@@ -266,5 +221,7 @@ def is_run(event: HostEvent) -> bool:
     return event.channel == ENGINE and event.name.startswith("run ")
 
 
-def _stream(name: str) -> str:
-    return name.removesuffix(f": {COPY}")
+def is_wait(event: HostEvent) -> bool:
+    """Whether the device waits for one of the host's functions: what is prefetched keeps it waiting for nothing,
+    on silicon that happens beside a run."""
+    return event.channel == STREAMS and not event.name.endswith((COPY, PREFETCH))

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ipu_teach.errors import counted
-from ipu_teach.report.profile import ProgramNode
 from ipu_teach.report.table import Table, plain
 
 if TYPE_CHECKING:
@@ -21,16 +21,34 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 24
 MOST_NODES = 200  # of a program tree
+TABLES = {  # a section's table: the column by which the largest come first, what is shown of it, and in which words
+    "Insights": ("", "kind text advice lesson", "What stands out, and what to try"),
+    "Liveness": ("", "number type name bytes variables", "What comes and goes, all tiles together"),
+    "Variables": ("bytes", "name dtype shape bytes tiles always_live first last line", "The largest first"),
+    "Operations": ("cycles", "name executions cycles bytes_received flops code_bytes", "By library call and name"),
+    "Compute sets": ("cycles", "name executions num_vertices cycles balance", "Of one execution, the longest first"),
+    "Exchanges": (
+        "bytes_received", "name executions bytes_received most_received tile cycles", "Of one execution, the largest first"
+    ),
+    "Steps": ("", "index kind name start cycles balance active_tiles bytes_received vertex_types", "The run, in order"),
+    "IPUs": ("busy_cycles", "ipu busy_cycles waiting_cycles waits_for held_cycles held_by", "Who works, and who waits"),
+}  # fmt: skip
 
 
 def page(report: Report) -> str:
     """The report as one HTML element."""
-    sections = [_summary(report), _insights(report), _memory(report), _liveness(report), _variables(report), _programs(report)]
-    if report.num_steps:
-        sections += [_operations(report), _compute_sets(report), _exchanges(report), _steps(report)]
+    first, *rest = (_table(name, rows) for name, rows in report.tables.items())
+    sections = [_summary(report), first, _memory(report), *rest, _programs(report)]
     if report.sources:
         sections.append(_sources(report))
     return f'<div class="ipu-view report"><p>{_text(_sentence(report))}</p>{"".join(sections)}</div>'
+
+
+def _table(name: str, table: Sequence[Any]) -> str:
+    """A section with the first rows of one of `Report.tables`, or the largest."""
+    most, columns, caption = TABLES[name]
+    rows = table.largest(most, MOST_ROWS) if most and isinstance(table, Table) else table[:MOST_ROWS]
+    return _section(f"{name}: {len(table):,}", _rows(rows, columns.split(), f"{caption}; modelled", most) + _more(len(table)))
 
 
 def _sentence(report: Report) -> str:
@@ -49,19 +67,14 @@ def _sentence(report: Report) -> str:
 def _summary(report: Report) -> str:
     from ipu_teach.report.summary import summary_text  # which prints reports, and so comes after them
 
-    text = summary_text(report, ["Target", "Graph", "Execution", "Cycles by vertex type"])
+    sections = ["Target", "Graph", "Execution", *["Runs"] * (len(report.runs) > 1), "Cycles by vertex type"]
+    text = summary_text(report, sections)
     shares = tabled(
         ("of the average tile's time", "share"),
         [(name, _bar(share, 1)) for name, share in report.proportions.items()],
         "Modelled",
     )
     return _section("Summary", f"<pre>{escape(text)}</pre>" + (shares if report.num_steps else ""))
-
-
-def _insights(report: Report) -> str:
-    found = report.insights()
-    rows = [(i.kind, i.text, " ".join(filter(None, (i.advice, f"See {i.lesson}." if i.lesson else "")))) for i in found]
-    return _section(f"Insights: {len(found)}", tabled(("about", "what stands out", "what to try"), rows, "Modelled"))
 
 
 def _memory(report: Report) -> str:
@@ -80,128 +93,63 @@ def _memory(report: Report) -> str:
     )
 
 
-def _liveness(report: Report) -> str:
-    curve = report.compilation.liveness_program_steps
-    most = max((s.bytes for s in curve), default=0)
-    rows = [(f"{s.number}: {s.name or s.type}", f"{s.bytes:,}", _bar(s.bytes, most), ", ".join(list(s.variables)[:4]))
-            for s in curve[:MOST_ROWS]]  # fmt: skip
-    always = int(report.memory.always_live_bytes_per_tile.sum())
-    body = tabled(("place", "bytes", "of the most", "largest variables"), rows, "What comes and goes, all tiles together")
-    return _section(f"Liveness: {always:,} bytes always, at most {most:,} more", body + _more(len(curve)))
-
-
-def _variables(report: Report) -> str:
-    rows = [
-        (v.name, v.dtype, " x ".join(map(str, v.shape)), f"{v.bytes:,}", f"{v.tiles:,}",
-         "always" if v.always_live else f"{v.first} to {v.last}", v.line)
-        for v in report.variables.largest("bytes", MOST_ROWS)
-    ]  # fmt: skip
-    heads = ("variable", "dtype", "shape", "bytes", "tiles", "live at places", "made in")
-    count = len(report.variables)
-    return _section(f"Variables: {count:,}", tabled(heads, rows, "The largest variables") + _more(count))
-
-
 def _programs(report: Report) -> str:
-    left = [MOST_NODES]
-    trees = "".join(_tree(p, left, 0) for p in report.profile.programs)
-    note = "" if left[0] > 0 else f"<p>The first {MOST_NODES} parts; report.profile.programs has all.</p>"
-    return _section(f"Programs: {len(report.profile.programs)}", f"<ul>{trees}</ul>{note}")
-
-
-def _tree(node: ProgramNode, left: list[int], depth: int) -> str:
-    left[0] -= 1
-    if left[0] < 0 or depth > 30:
-        return ""
-    title = node.name if node.kind in node.name else f"{node.kind} {node.name}".strip()
-    if not node.children:
-        return f"<li>{_text(title)}</li>"
-    inside = "".join(_tree(child, left, depth + 1) for child in node.children)
-    return f"<li><details{' open' if depth < 2 else ''}><summary>{_text(title)}</summary><ul>{inside}</ul></details></li>"
-
-
-def _operations(report: Report) -> str:
-    found = report.operations()
-    most = max((o.cycles for o in found), default=0)
-    rows = [
-        (o.name, f"{o.executions:,}", f"{o.cycles:,.0f}", _bar(o.cycles, most), f"{o.bytes_received:,}",
-         "unknown" if o.flops < 0 else f"{o.flops:,}", f"{o.code_bytes:,}")
-        for o in found.largest("cycles", MOST_ROWS)
-    ]  # fmt: skip
-    heads = ("operation", "steps", "modelled cycles", "of the longest", "bytes received", "FLOPs", "code bytes")
-    return _section(f"Operations: {len(found):,}", tabled(heads, rows, "By library call and name") + _more(len(found)))
-
-
-def _compute_sets(report: Report) -> str:
-    found = report.compute_sets
-    rows = [
-        (c.name, f"{c.executions:,}", f"{c.num_vertices:,}", f"{c.cycles:,.0f}", f"{100 * c.balance:.0f} %")
-        for c in found.largest("cycles", MOST_ROWS)
-    ]
-    heads = ("compute set", "executions", "vertices", "modelled cycles each", "tile balance")
-    return _section(f"Compute sets: {len(found):,}", tabled(heads, rows, "The longest first") + _more(len(found)))
-
-
-def _exchanges(report: Report) -> str:
-    rows = report.exchanges.where(lambda row: row.executions)
-    cells = [
-        (e.name, f"{e.executions:,}", f"{e.bytes_received:,}", f"{e.most_received:,} on tile {e.tile}", f"{e.cycles:,}")
-        for e in rows.largest("bytes_received", MOST_ROWS)
-    ]
-    heads = ("step", "executions", "bytes received", "most on one tile", "modelled cycles")
-    return _section(f"Exchanges: {len(rows):,}", tabled(heads, cells, "Of one execution, the largest first") + _more(len(rows)))
-
-
-def _steps(report: Report) -> str:
-    rows = [
-        (f"{s.index}", s.kind, s.name, f"{s.start:,.0f}", f"{s.cycles:,.0f}", f"{100 * s.balance:.0f} %", f"{s.active_tiles:,}",
-         f"{s.bytes_received:,}", s.vertex_types)
-        for s in report.steps(0, MOST_ROWS)
-    ]  # fmt: skip
-    heads = ("step", "kind", "name", "start", "modelled cycles", "balance", "active tiles", "bytes received", "vertices")
-    return _section(f"Steps: {report.num_steps:,}", tabled(heads, rows, "The run, in order") + _more(report.num_steps))
+    nodes = [(depth, node) for program in report.profile.programs for depth, node in islice(program.walk(), MOST_NODES + 1)]
+    names = ((depth, n.name if n.kind in n.name else f"{n.kind} {n.name}".strip()) for depth, n in nodes[:MOST_NODES])
+    tree = "\n".join(f"{'  ' * min(depth, 30)}{_text(name)}" for depth, name in names)
+    note = f"<p>The first {MOST_NODES} parts; report.profile.programs has all.</p>" if len(nodes) > MOST_NODES else ""
+    return _section(f"Programs: {len(report.profile.programs)}", f"<pre>{tree}</pre>{note}")
 
 
 def table_page(table: Table[Any]) -> str:
     """The first rows of a table as one HTML element."""
     if not table:
         return '<div class="ipu-view"><p>A table without rows.</p></div>'
-    heads = [name.replace("_", " ") for name in table.columns]
-    modelled = "; cycles are modelled" if any("cycles" in head for head in heads) else ""
-    rows = [[_cell(getattr(row, name)) for name in table.columns] for row in table[:MOST_ROWS]]
-    caption = f"{counted(len(table), 'row')}{modelled}"
-    return f'<div class="ipu-view">{tabled(heads, rows, caption)}{_more(len(table))}</div>'
+    modelled = "; cycles are modelled" if any("cycles" in name for name in table.columns) else ""
+    return f'<div class="ipu-view">{_whole(table, counted(len(table), "row") + modelled)}</div>'
 
 
 def host_page(host: HostTrace) -> str:
     """The host's timeline as one HTML element: a sentence, and tables to unfold. Its times are measured."""
-    sections: list[tuple[str, Sequence[str], list[Any]]] = [
-        (f"Time by event: {len(host.totals())}", ("event", "seconds, what is inside taken off"), list(host.totals().items())),
-        (f"Streams: {len(host.streams())}", *_plain(host.streams())),
-        (f"What the device waited for: {len(host.waiting())}", *_plain(host.waiting())),
-        (f"Transfers that the device waited for: {len(host.starved())}", *_plain(host.starved())),
-        (f"Series: {len(host.series())}", ("series", "values", "first", "last"), [
-            (name, len(values), values[0].value, values[-1].value) for name, values in host.series().items()
-        ]),
-        (f"Events: {len(host.events):,}", *_plain(host.events)),
-    ]  # fmt: skip
-    body = "".join(
-        _section(title, tabled(heads, [map(_cell, row) for row in rows[:MOST_ROWS]], "Measured, in seconds") + _more(len(rows)))
-        for title, heads, rows in sections
-        if rows
-    )
-    return f'<div class="ipu-view report"><p>{_text(host.sentence())}</p>{body}</div>'
+    tables: dict[str, Table[Any]] = {
+        "Streams": host.streams(),
+        "What the device waited for": host.waiting(),
+        "Counters": host.values,
+        "Events": host.events,
+    }
+    found = (_section(f"{name}: {len(rows):,}", _whole(rows, "Measured, in seconds")) for name, rows in tables.items() if rows)
+    return f'<div class="ipu-view report"><p>{_text(host.sentence())}</p>{"".join(found)}</div>'
 
 
-def _plain(table: Table[Any]) -> tuple[list[str], list[list[Any]]]:
-    """The headings and the rows of a table."""
-    names = table.columns
-    return [name.replace("_", " ") for name in names], [[getattr(row, name) for name in names] for row in table]
+def _whole(table: Table[Any], caption: str) -> str:
+    """The first rows of a table with all its columns."""
+    return _rows(table[:MOST_ROWS], table.columns, caption) + _more(len(table))
+
+
+def _rows(rows: Iterable[Any], columns: Sequence[str], caption: str, most: str = "") -> str:
+    """Rows with what they have as data. Column `most` has a bar in each row."""
+    heads = [_heading(name) for name in columns]
+    found = [{name: getattr(row, name) for name in columns} for row in rows]
+    longest = max((row[most] for row in found), default=0) if most else 0
+    cells = ([_bar(value, longest, _cell(value)) if name == most else _cell(value) for name, value in row.items()]
+             for row in found)  # fmt: skip
+    return tabled(heads, cells, caption)
+
+
+def _heading(column: str) -> str:
+    return column.replace("_", " ")
 
 
 def _cell(value: object) -> str:
     """A value as a table shows it."""
     if isinstance(value, float):
         return f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"
+    if isinstance(value, dict):
+        return ", ".join(list(value)[:4])
+    if isinstance(value, tuple):
+        return " x ".join(map(str, value))
+    if value == -1:  # no such place, IPU or count
+        return "-"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
@@ -222,10 +170,10 @@ class _Markup(str):
     """Text that is HTML already."""
 
 
-def _bar(value: float, most: float) -> _Markup:
-    """A bar, with the share in words for those who do not see it."""
+def _bar(value: float, most: float, said: str = "") -> _Markup:
+    """A bar, with the share in words for those who do not see it; beside it what is said in place of the share."""
     share = 100 * value / most if most else 0.0
-    return _Markup(f'<meter min="0" max="100" value="{share:.1f}">{share:.1f} %</meter> {share:.1f} %')
+    return _Markup(f'<meter min="0" max="100" value="{share:.1f}">{share:.1f} %</meter> {said or f"{share:.1f} %"}')
 
 
 def tabled(heads: Iterable[str], rows: Iterable[Iterable[Any]], caption: str) -> str:

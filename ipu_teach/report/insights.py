@@ -39,7 +39,7 @@ class Insight:
 
 
 def insights(report: Report) -> Table[Insight]:
-    """The findings about a report: memory first, then what ran."""
+    """What stands out: does it fit, which tiles are fullest, what costs most, and what one could try."""
     found = [*_fit(report), *_fullest(report), *_skew(report), *_always_live(report)]
     if report.num_steps:
         found += [*_balance(report), *_rearrangement(report), *_pieces(report), *_shares(report), *_ipus(report)]

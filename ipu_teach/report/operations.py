@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ipu_teach.cost.memory import control_code_bytes, exchange_code_bytes
-from ipu_teach.report.profile import Profile, VertexFacts
+from ipu_teach.errors import InvalidOptionError, shown
+from ipu_teach.report.profile import Profile
 from ipu_teach.report.table import Table
 from ipu_teach.types import Array
 
@@ -46,7 +47,8 @@ class Operation:
 
 
 def operations(report: Report, depth: int | None = None) -> Table[Operation]:
-    """The operations of a report, in the order of their first steps; of long paths the first `depth` names."""
+    """The run by library call and by the learner's own names, in the order of their first steps; of long paths the first
+    `depth` names."""
     profile, target = report.profile, report.target
     members: dict[str, list[int]] = {}
     for number, name in enumerate(names(profile, depth)):
@@ -61,6 +63,8 @@ def operations(report: Report, depth: int | None = None) -> Table[Operation]:
 
 def names(profile: Profile, depth: int | None = None) -> list[str]:
     """For each compiled step the name of its operation."""
+    if not isinstance(depth, int | None):
+        raise InvalidOptionError(f"operations() was given the depth {shown(depth)}.", next_step="give a whole number, or None.")
     around = _around(profile)
     found = []
     for number, step in enumerate(profile.steps):
@@ -93,12 +97,13 @@ def _operation(report: Report, name: str, numbers: list[int], codes: Counter[int
     profile, target = report.profile, report.target
     runs = report.executions
     costs = [(int(runs[n]), profile.cost(n)) for n in numbers]
-    parts = _parts(profile, *numbers)
-    flops = [int(runs[n]) * p.flops if p.flops >= 0 else -1 for n in numbers for p in _parts(profile, n)]
+    sets = {profile.steps[n].compute_set: profile.parts(n) for n in numbers}  # one may be several steps
+    parts = [part for found in sets.values() for part in found]
+    flops = [int(runs[n]) * p.flops if p.flops >= 0 else -1 for n in numbers for p in profile.parts(n)]
     code = sum(codes.pop(n, 0) for n in numbers) * target.vertex_code_bytes
     for n in (n for n in numbers if n in profile.own_steps):  # the code is there once, however often it was measured
         exchange, step = profile.cost(n).exchange, profile.steps[n]
-        tiles = [np.arange(a, a + count) for p in _parts(profile, n) for a, count in p.tiles]
+        tiles = [part.on for part in profile.parts(n)]
         code += int(control_code_bytes(exchange, tiles, step.to_device is not None, target).sum())
         code += sum(int(exchange_code_bytes(t, target).sum()) for t in exchange)
     lines = [p.line for p in parts if p.line] + [profile.steps[n].line for n in numbers if profile.steps[n].line]
@@ -117,12 +122,6 @@ def _operation(report: Report, name: str, numbers: list[int], codes: Counter[int
     )
 
 
-def _parts(profile: Profile, *numbers: int) -> list[VertexFacts]:
-    """The vertices that some steps execute."""
-    sets = dict.fromkeys(profile.steps[n].compute_set for n in numbers if profile.steps[n].compute_set >= 0)
-    return [part for number in sets for part in profile.compute_sets[number].parts]
-
-
 def _vertex_code(profile: Profile) -> Counter[int]:
     """For each step on how many tiles it is the first to need code there, codelet by codelet, and that of copy vertices for
     what lies side by side and for pieces. -1: compute sets that no program executes."""
@@ -134,8 +133,7 @@ def _vertex_code(profile: Profile) -> Counter[int]:
             ("copy", np.array((t.pieces == 1, t.pieces > 1))) for t in (profile.cost(number).exchange if number >= 0 else ())
         ]
         for part in profile.compute_sets[which].parts if which >= 0 else ():
-            tiles = np.concatenate([np.arange(first, first + count) for first, count in part.tiles])
-            needed.append((part.codelet, np.isin(np.arange(profile.target.num_tiles), tiles)))
+            needed.append((part.codelet, np.isin(np.arange(profile.target.num_tiles), part.on)))
         for kind, here in needed:
             found[number] += int((here & ~seen[kind]).sum())
             seen[kind] = seen[kind] | here

@@ -63,6 +63,12 @@ class VertexFacts:
     tiles: tuple[tuple[Annotated[int, whole(below="tiles")], Annotated[int, whole(1, "tiles")]], ...]
     line: Annotated[str, NOTE] = ""
 
+    @property
+    def on(self) -> Array:
+        """int64[tiles that have one]: their numbers, ascending."""
+        runs = [np.arange(first, first + count) for first, count in self.tiles]
+        return np.concatenate(runs) if runs else np.zeros(0, np.int64)
+
 
 @dataclass(frozen=True)
 class ComputeSetFacts:
@@ -173,10 +179,15 @@ class Profile(ABC):
         found = by_step.get(step) or by_set.get(self.steps[step].compute_set)
         return found or ProgramNode(self.cost(step).kind, self.cost(step).name, step)
 
+    def parts(self, step: int) -> tuple[VertexFacts, ...]:
+        """The vertices that a step executes, by codelet."""
+        which = self.steps[step].compute_set
+        return self.compute_sets[which].parts if which >= 0 else ()
+
     def vertices(self, step: int) -> dict[str, int]:
         """How many vertices of each codelet a step executes."""
-        which, found = self.steps[step].compute_set, Counter[str]()
-        for part in self.compute_sets[which].parts if which >= 0 else ():
+        found = Counter[str]()
+        for part in self.parts(step):
             found[self.codelets[part.codelet].name] += part.vertices
         return dict(found)
 
@@ -187,9 +198,7 @@ class Profile(ABC):
 
     def by_ipu(self, number: int) -> Array:
         """int64[ipus]: how long one execution of step `number` keeps each IPU, 0 for one that has no part in it."""
-        which = self.steps[number].compute_set
-        runs = [run for part in self.compute_sets[which].parts for run in part.tiles] if which >= 0 else []
-        tiles = [np.arange(first, first + count) for first, count in runs]
+        tiles = [part.on for part in self.parts(number)]
         return self.cost(number).by_ipu(bool(self.external[number]), tiles, self.target)
 
     @abstractmethod

@@ -13,10 +13,10 @@ from ipu_teach.cost.memory import MemoryLedger
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import PoplarIndexError, counted, shown
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.report.blocks import BlockRun, Wanted, blocks
+from ipu_teach.report.blocks import BlockRun, blocks
 from ipu_teach.report.log import ProgramRun
 from ipu_teach.report.profile import Profile, ProgramNode
-from ipu_teach.report.table import Table
+from ipu_teach.report.table import T, Table
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
@@ -67,7 +67,7 @@ class VariableTable(Table[VariableRow]):
 
 
 def variables(report: Report) -> VariableTable:
-    """Every variable of a report."""
+    """Every variable with its bytes, tiles and live range, and the line that made it."""
     memory, facts = report.memory, report.profile.variables
     size = total_of(memory.variable, memory.size, len(facts)).tolist()
     tiles = np.bincount(memory.variable, minlength=len(facts)).tolist()
@@ -176,7 +176,7 @@ class ExchangeRow:
 
 
 def exchanges(report: Report) -> Table[ExchangeRow]:
-    """The exchanges of every compiled step that moves something, in order."""
+    """What each compiled step that moves something between tiles moves: bytes, cycles, and on demand by tile and by message."""
     rows = []
     for number, runs in enumerate(report.executions.tolist()):
         cost = report.step_cost(number)
@@ -210,7 +210,7 @@ class IpuRow:
 
 
 def ipus(report: Report) -> Table[IpuRow]:
-    """The IPUs of a run."""
+    """How long each IPU is at work, for which others it waits, and with which steps it holds them up."""
     found, rows = report.overlap, []
     for ipu, (waits, held) in enumerate(zip(found.waits, found.waits.sum(axis=0).tolist(), strict=True)):
         idle, most = int(waits.sum()), int(waits.argmax())
@@ -219,19 +219,19 @@ def ipus(report: Report) -> Table[IpuRow]:
     return Table(rows)
 
 
-class Lazily(Sequence[Any]):
+class Lazily(Sequence[T]):
     """A sequence whose items are made when they are asked for."""
 
-    def __init__(self, length: int, one: str, make: Callable[[int], Any]) -> None:
+    def __init__(self, length: int, one: str, make: Callable[[int], T]) -> None:
         self._length, self._one, self._make = length, one, make
 
     def __len__(self) -> int:
         return self._length
 
     @overload
-    def __getitem__(self, index: int) -> Any: ...
+    def __getitem__(self, index: int) -> T: ...
     @overload
-    def __getitem__(self, index: slice) -> Table[Any]: ...
+    def __getitem__(self, index: slice) -> Table[T]: ...
     def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return Table(self._make(i) for i in range(*index.indices(self._length)))
@@ -259,14 +259,6 @@ class GraphSize:
 
 
 @dataclass(frozen=True)
-class NotAlwaysLive:
-    """What is live at a place of the programs besides what always is: `bytes` of all tiles together, with buffers."""
-
-    bytes: int
-    variables: dict[str, int] = field(repr=False)
-
-
-@dataclass(frozen=True)
 class LivenessStep:
     """A place of the programs: what is live there besides what always is. `bytes`: of all tiles together, with buffers."""
 
@@ -291,9 +283,9 @@ class LivenessStep:
         return self._profile.cost(self._memory.liveness.places[self.number].step).cycles
 
     @property
-    def not_always_live_memory(self) -> NotAlwaysLive:
-        """`bytes` and `variables`, by libpva's name."""
-        return NotAlwaysLive(self.bytes, self.variables)
+    def not_always_live_memory(self) -> LivenessStep:
+        """What has its `bytes` and `variables`, by libpva's name: this."""
+        return self
 
     @property
     def variables(self) -> dict[str, int]:
@@ -303,7 +295,7 @@ class LivenessStep:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Compilation:
-    """What was compiled."""
+    """What was compiled: `report.compilation.tiles[3].memory.total.including_gaps`, `.programs`, `.compute_sets`."""
 
     _report: Report
 
@@ -315,11 +307,10 @@ class Compilation:
     @property
     def graph(self) -> GraphSize:
         """How much there is in the graph."""
-        size = self._report.graph_size()
-        return GraphSize(size["vertices"], size["edges"], size["variables"], size["compute sets"])
+        return GraphSize(*self._report.graph_size().values())
 
     @property
-    def tiles(self) -> Lazily:
+    def tiles(self) -> Lazily[Tile]:
         """Every tile, with its memory."""
         target, memory = self.target, self._report.memory
         return Lazily(target.num_tiles, "tile", lambda i: Tile(i, i // target.tiles_per_ipu, TileMemory(memory, i)))
@@ -333,7 +324,7 @@ class Compilation:
     @property
     def always_live_variables(self) -> VariableTable:
         """The variables that are live from the first step to the last."""
-        return self.variables.always_live()
+        return self._report.variables.always_live()
 
     @property
     def programs(self) -> tuple[ProgramNode, ...]:
@@ -344,11 +335,6 @@ class Compilation:
     def compute_sets(self) -> Table[ComputeSetProfile]:
         """Every compute set that some program executes."""
         return self._report.compute_sets
-
-    @property
-    def variables(self) -> VariableTable:
-        """Every variable."""
-        return self._report.variables
 
     @property
     def liveness_program_steps(self) -> Table[LivenessStep]:
@@ -372,7 +358,7 @@ class IpuStep:
     start: int
 
 
-class Steps(Lazily):
+class Steps(Lazily[IpuStep | Any]):
     """The steps of a run whose order was kept."""
 
     def __init__(self, report: Report) -> None:
@@ -393,7 +379,7 @@ class Steps(Lazily):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Execution:
-    """What ran."""
+    """What ran: `report.execution.steps`, `.runs`, `.total_cycles`."""
 
     _report: Report
 
@@ -428,8 +414,4 @@ class Execution:
         What is left out is what the engine's options `profiler.*` say: tile 0, all blocks, no other program. Raises
         `PoplarIndexError`, `InvalidOptionError` and `ProfilingDisabledError`.
         """
-        return blocks(self._report, Wanted.of(self._report, tile, block_filter, program_filter))
-
-    def ipus(self, step: StepRun) -> tuple[IpuStep, ...]:
-        """What each IPU does in a step."""
-        return step.ipus
+        return blocks(self._report, tile, block_filter, program_filter)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import resources
@@ -30,29 +30,15 @@ from ipu_teach.errors import (
     shown,
 )
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.report.debug import DebugContexts, debug_contexts
+from ipu_teach.report import debug, insights, operations, query, why
 from ipu_teach.report.host_trace import HostTrace
 from ipu_teach.report.html import page
-from ipu_teach.report.insights import Insight, insights
 from ipu_teach.report.log import ProgramRun, Ran
-from ipu_teach.report.operations import Operation, operations
 from ipu_teach.report.profile import EXTERNAL, Profile, ProgramNode
-from ipu_teach.report.query import (
-    Compilation,
-    ExchangeRow,
-    Execution,
-    IpuRow,
-    IpuStep,
-    VariableTable,
-    exchanges,
-    ipus,
-    variables,
-)
 from ipu_teach.report.settings import InstrumentationSettings, PoplarVersion
 from ipu_teach.report.stored import read
 from ipu_teach.report.table import Table
 from ipu_teach.report.walk import joints
-from ipu_teach.report.why import Why, why
 from ipu_teach.report.written import REPORT, Besides, digest, serialize
 from ipu_teach.target import Target, changed
 from ipu_teach.types import Array
@@ -134,11 +120,11 @@ class StepRun:
         return ", ".join(f"{name} x {count:,}" for name, count in self.profile.vertices(self.step).items())
 
     @property
-    def ipus(self) -> tuple[IpuStep, ...]:
+    def ipus(self) -> tuple[query.IpuStep, ...]:
         """What each IPU does in it."""
         each = self.cycles_by_tile.reshape(self.profile.target.num_ipus, -1)
         lasts = self.profile.by_ipu(self.step).tolist()
-        return tuple(IpuStep(*step) for step in zip(lasts, each, self._starts, strict=True))
+        return tuple(query.IpuStep(*step) for step in zip(lasts, each, self._starts, strict=True))
 
     @property
     def shares(self) -> tuple[tuple[int | None, int], ...]:
@@ -229,7 +215,7 @@ class Report:
         """Read a file that `save` wrote. It answers what the live report answers, except `what_if` of what would need the
         vertices, and chains of `why` end before them. Nothing in the file is run, and everything is checked. Raises
         `ReportLoadError`."""
-        return cls.deserialize(read_whole(path, "open()", REPORT))
+        return read_whole(path, "open()", REPORT, cls.deserialize)
 
     @classmethod
     def deserialize(cls, data: bytes) -> Report:
@@ -341,90 +327,49 @@ class Report:
 
     def step_cost(self, number: int) -> StepCost:
         """The modelled cost of one execution of compiled step `number`."""
-        return self.profile.cost(number)
+        return query.Lazily(len(self.profile.steps), "compiled step", self.profile.cost)[number]
 
     def phases(self, number: int, ipu: int | None = None) -> tuple[Phase, ...]:
         """The phases of one execution of compiled step `number`, in order; together they last its `cycles`.
 
         With `ipu` those of one IPU, as long as the step keeps it; of a step in which it has no part there are none.
         """
-        if ipu is not None and not self.overlap.lasts[number, ipu]:
+        cost = self.step_cost(number)
+        if ipu is not None and not query.Lazily(self.target.num_ipus, "IPU", lambda i: self.overlap.lasts[number, i])[ipu]:
             return ()
         own = None if self.target.num_ipus == 1 or self.profile.external[number] else ipu
-        return phases(self.step_cost(number), self.target, bool(self.profile.steps[number].to_device), own)
+        return phases(cost, self.target, bool(self.profile.steps[number].to_device), own)
 
     def transfers(self, number: int) -> tuple[Transfers, ...]:
         """Who sends what to whom in compiled step `number`: one entry for each of its exchanges, as in `StepCost.exchange`."""
-        return self.profile.transfers(number)
+        return query.Lazily(len(self.profile.steps), "compiled step", self.profile.transfers)[number]
 
     # Questions, by libpva's names
 
-    @cached_property
-    def variables(self) -> VariableTable:
-        """Every variable with its bytes, tiles and live range, and the line that made it."""
-        return variables(self)
-
-    @cached_property
-    def exchanges(self) -> Table[ExchangeRow]:
-        """What each compiled step moves between tiles: bytes, cycles, and on demand by tile and by message."""
-        return exchanges(self)
-
-    @cached_property
-    def ipus(self) -> Table[IpuRow]:
-        """How long each IPU is at work, for which others it waits, and with which steps it holds them up."""
-        return ipus(self)
+    variables = cached_property(query.variables)
+    exchanges = cached_property(query.exchanges)
+    ipus = cached_property(query.ipus)
+    compilation = cached_property(query.Compilation)
+    execution = cached_property(query.Execution)
+    debug_contexts = cached_property(debug.debug_contexts)
+    insights = insights.insights
+    operations = operations.operations
+    why = why.why
 
     @property
-    def compilation(self) -> Compilation:
-        """What was compiled: `report.compilation.tiles[3].memory.total.including_gaps`, `.programs`, `.compute_sets`."""
-        return Compilation(self)
-
-    @property
-    def execution(self) -> Execution:
-        """What ran: `report.execution.steps`, `.runs`, `.total_cycles`."""
-        return Execution(self)
-
-    @property
-    def debug_contexts(self) -> DebugContexts:
-        """The names of compute sets and variables as a tree; `.find("layer1")` looks one up."""
-        return debug_contexts(self)
-
-    def insights(self) -> Table[Insight]:
-        """What stands out: does it fit, which tiles are fullest, what costs most, and what one could try."""
-        return insights(self)
-
-    def why(self, what: object = None, *, tile: int | None = None) -> Why:
-        """Why something takes so long, or is so full: a numbered chain of causes, down to a line of your program.
-
-        `what`: the number of a step of the run (from 0), a step of `report.steps()`, or the name of one: why it takes so
-        long; left out, why the run does. With `tile`: why that tile waits there. "waiting": why tiles wait at all. "memory",
-        or the `GraphMemoryAllocationError` that said so: why the fullest tile, or `tile`, is so full. Only causes that the
-        figures show are told, all of them modelled. Raises `InvalidOptionError` and `PoplarIndexError`.
-        """
-        return why(self, what, tile)
+    def tables(self) -> dict[str, Sequence[Any]]:
+        """What the report's page shows, whole: each table by the name of its section."""
+        found: dict[str, Sequence[Any]] = {"Insights": self.insights()}
+        found |= {"Liveness": self.compilation.liveness_program_steps, "Variables": self.variables}
+        if self.num_steps:
+            found |= {"Operations": self.operations(), "Compute sets": self.compute_sets}
+            found |= {"Exchanges": self.exchanges, "Steps": self.execution.steps}
+        return found | ({"IPUs": self.ipus} if self.num_steps and self.target.num_ipus > 1 else {})
 
     @property
     def data(self) -> dict[str, list[dict[str, Any]]]:
-        """Every table of the report's page as plain data, by the name of its section; with all rows."""
-        tables: dict[str, Table[Any]] = {
-            "Insights": self.insights(),
-            "Liveness": self.compilation.liveness_program_steps,
-            "Variables": self.variables,
-        }
-        if self.num_steps:
-            tables |= {
-                "Operations": self.operations(),
-                "Compute sets": self.compute_sets,
-                "Exchanges": self.exchanges,
-                "Steps": Table(self.execution.steps),
-            }
-        if self.num_steps and self.target.num_ipus > 1:
-            tables["IPUs"] = self.ipus
-        return {name: table.records() for name, table in tables.items()}
-
-    def operations(self, depth: int | None = None) -> Table[Operation]:
-        """The run by library call and by the learner's own names; of long paths the first `depth` names."""
-        return operations(self, depth)
+        """Every one of `tables` as plain data."""
+        return {name: Table(table).records() for name, table in self.tables.items()}
 
     @property
     def sources(self) -> dict[str, str]:
@@ -585,8 +530,11 @@ class Report:
             total += part
         return total
 
-    def _repr_html_(self) -> str:
-        return page(self)
+    def __reduce__(self) -> tuple[Any, ...]:
+        """To another process a report travels as it does into a file."""
+        return Report.deserialize, (self.serialize(),)
+
+    _repr_html_ = page
 
     def __repr__(self) -> str:
         cycles = f"{self.total_cycles:,.0f} modelled cycles"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any
 
-from ipu_teach.report.table import expression
+from ipu_teach.report.table import Finds, finds
 from ipu_teach.schema import TEXT, Codec, checked, many, pair, whole
 
 LEVELS = ("Vertex", "Tile", "Ipu", "Device", "Off")
@@ -30,25 +30,24 @@ class PoplarVersion:
 
     string: str = field(default_factory=kit_version)
 
-    @property
-    def _numbers(self) -> tuple[int, ...]:
-        parts = (self.string.split("+")[0].split(".") + ["0"] * 3)[:3]
-        return tuple(int(part) if part.isdecimal() and len(part) < 10 else 0 for part in parts)
+    def _number(self, place: int) -> int:
+        part = [*self.string.split("+")[0].split("."), "0", "0"][place]
+        return int(part) if part.isdecimal() and len(part) < 10 else 0
 
     @property
     def major(self) -> int:
         """The first number."""
-        return self._numbers[0]
+        return self._number(0)
 
     @property
     def minor(self) -> int:
         """The second number."""
-        return self._numbers[1]
+        return self._number(1)
 
     @property
     def point(self) -> int:
         """The third number."""
-        return self._numbers[2]
+        return self._number(2)
 
     def __str__(self) -> str:
         return self.string
@@ -73,20 +72,12 @@ class InstrumentationSettings:
     named: Named = field(default=None, repr=False, compare=False)
 
     @cached_property
-    def _patterns(self) -> tuple[Any, Any]:
-        return expression(self.block_filter, "profiler.blocks.filter"), expression(
-            self.program_filter, "profiler.programs.filter"
-        )
-
-    def is_block(self, name: str) -> bool:
-        """Whether the filter of blocks finds something in the name of one."""
-        return name in self.named[0] if self.named else self._patterns[0].search(name) is not None
-
-    def is_program(self, name: str) -> bool:
-        """Whether the filter of programs finds something in a name; without a filter it does not."""
+    def finds(self) -> tuple[Finds, Finds]:
+        """Whether the filter of blocks finds something in the name of one, and that of programs in the name of one."""
         if self.named:
-            return name in self.named[1]
-        return bool(self.program_filter and name) and self._patterns[1].search(name) is not None
+            return self.named[0].__contains__, self.named[1].__contains__
+        programs = finds(self.program_filter, "profiler.programs.filter", empty=False)
+        return finds(self.block_filter, "profiler.blocks.filter"), programs
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> InstrumentationSettings:
@@ -104,4 +95,5 @@ class InstrumentationSettings:
     def written(self, names: Iterable[str]) -> InstrumentationSettings:
         """As they stand in a file; `names`: of the programs."""
         known = set(names)
-        return replace(self, named=(frozenset(filter(self.is_block, known)), frozenset(filter(self.is_program, known))))
+        blocks, programs = (frozenset(filter(found, known)) for found in self.finds)
+        return replace(self, named=(blocks, programs))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
 from ipu_teach.errors import InvalidOptionError, NotOfferedError, shown
 
 T = TypeVar("T")
+Finds = Callable[[str], bool]
 
 
 class Table(tuple[T, ...]):
@@ -53,7 +54,11 @@ class Table(tuple[T, ...]):
 
     def to_csv(self) -> str:
         """The rows as comma-separated text, with a line of headings."""
-        return csv_text(self.columns, ([record[c] for c in self.columns] for record in self.records()))
+        out = io.StringIO()
+        writer = csv.DictWriter(out, self.columns, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.records())
+        return out.getvalue()
 
     def to_dataframe(self) -> Any:
         """The rows as a pandas DataFrame. Raises `NotOfferedError` where pandas is not installed."""
@@ -73,15 +78,6 @@ class Table(tuple[T, ...]):
         return f"Table of {len(self):,} rows" + (f": {', '.join(self.columns)}" if self else "")
 
 
-def csv_text(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    """Comma-separated text."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(list(columns))
-    writer.writerows(rows)
-    return out.getvalue()
-
-
 def expression(pattern: object, call: str) -> re.Pattern[str]:
     """A regular expression, compiled. Raises `InvalidOptionError`."""
     try:
@@ -89,6 +85,13 @@ def expression(pattern: object, call: str) -> re.Pattern[str]:
     except (re.error, TypeError) as error:
         raise InvalidOptionError(f"""{call} was given {shown(pattern)}, which is no regular expression: {error}.
             next:  give text such as "^m4/".""") from None
+
+
+def finds(pattern: object, call: str, empty: bool = True) -> Finds:
+    """A function that says whether a pattern is found in a name; the empty one is everywhere, or if not `empty` nowhere.
+    Raises `InvalidOptionError`."""
+    wanted = expression(pattern, call)
+    return lambda name: (empty or bool(pattern and name)) and wanted.search(name) is not None
 
 
 def plain(text: str) -> str:

@@ -13,14 +13,12 @@ from typing import Any
 
 from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.report.blocks import BlockRun
+from ipu_teach.report.host_trace import HostTrace
 from ipu_teach.report.report import Report, StepRun
-from ipu_teach.report.table import csv_text
-from ipu_teach.report.trace_events import host_events
 
 MOST_EVENTS = 500_000
 MOST_TILES = 16  # with rows of their own, if nobody says which
-DEVICE = 1  # the number of its process; the host's is 0
+HOST, DEVICE = 0, 1  # the numbers of their processes
 STEPS, PHASES = 1, 2  # rows, two for each IPU; Perfetto takes 0 for the row whose number is the process's
 _Event = dict[str, Any]
 
@@ -50,7 +48,10 @@ def chrome_trace(
         row = tile_row + report.target.num_tiles + tile
         events.append(_name("thread_name", DEVICE, row, f"blocks of tile {tile}"))
         ran = report.execution.blocks(tile)[: most_events // 2 // len(marked)]
-        events += [_block(one, row, microseconds) for one in ran]
+        events += [
+            _span(b.name or b.type, b.type, row, b.cycles_from, b.cycles, microseconds, {"type": b.type, "cycles": b.cycles})
+            for b in ran
+        ]
     shown_steps = 0
     for step in report.steps_between():
         found = list(_events(report, step, chosen, microseconds))
@@ -58,33 +59,10 @@ def chrome_trace(
             break
         events += found
         shown_steps += 1
-    events += host_events(report.host) if host else ()
+    events += _host(report.host) if host else ()
     missing = report.num_steps - shown_steps
     other = {"steps": report.num_steps, "steps_missing": missing, "total_cycles": report.total_cycles, "modelled": True}
     return json.dumps({"displayTimeUnit": "ns", "otherData": other, "traceEvents": events}, separators=(",", ":"))
-
-
-def steps_csv(report: Report) -> str:
-    """The steps of the run as comma-separated text."""
-    return report.execution.steps.to_csv()
-
-
-def tiles_csv(report: Report) -> str:
-    """A line for each tile: bytes, and modelled cycles by kind."""
-    memory = report.memory
-    received, sent = report.exchange_bytes_per_tile
-    columns = {
-        "bytes": memory.bytes_per_tile,
-        "gaps": memory.gaps_per_tile,
-        "always_live_bytes": memory.always_live_bytes_per_tile,
-        "compute_cycles": report.compute_cycles_per_tile,
-        "active_cycles": report.active_cycles_per_tile,
-        "exchange_cycles": report.exchange_cycles_per_tile,
-        "bytes_received": received,
-        "bytes_sent": sent,
-    }
-    rows = zip(range(report.target.num_tiles), *(c.tolist() for c in columns.values()), strict=True)
-    return csv_text(("tile", *columns), rows)
 
 
 def _chosen(report: Report, tiles: Iterable[int] | None) -> list[int]:
@@ -123,19 +101,31 @@ def _tile_row(report: Report) -> int:
     return max(10, STEPS + 2 * report.target.num_ipus)
 
 
-def _block(one: BlockRun, row: int, scale: float) -> _Event:
-    details = {"type": one.type, "cycles": one.cycles}
-    return _span(one.name or one.type, one.type, row, one.cycles_from, one.cycles, scale, details)
-
-
-def _span(name: str, kind: str, row: int, start: float, cycles: float, scale: float, details: dict[str, Any]) -> _Event:
-    # Viewers count in whole nanoseconds: both ends are rounded, so that what touches still touches and does not overlap.
-    first, last = round(start * scale * 1000), round((start + cycles) * scale * 1000)
-    return {
-        "ph": "X", "name": name, "cat": kind, "pid": DEVICE, "tid": row, "ts": first / 1000, "dur": (last - first) / 1000,
-        "args": details,
-    }  # fmt: skip
+def _span(
+    name: str, kind: str, row: int, start: float, lasts: float, scale: float, details: dict[str, Any], process: int = DEVICE
+) -> _Event:
+    """Something on a row; `scale`: microseconds of one unit. What takes the host no time is an instant."""
+    # Viewers count in whole nanoseconds: both ends are rounded, so that what touches still touches, and what is inside stays.
+    first, last = round(start * scale * 1000), round((start + lasts) * scale * 1000)
+    one = {"name": name, "cat": kind, "pid": process, "tid": row, "ts": first / 1000, "args": details}
+    return (
+        {"ph": "X", "dur": (last - first) / 1000, **one} if last > first or process == DEVICE else {"ph": "i", "s": "t", **one}
+    )
 
 
 def _name(what: str, process: int, row: int, name: str) -> _Event:
     return {"ph": "M", "name": what, "pid": process, "tid": row, "args": {"name": name}}
+
+
+def _host(host: HostTrace) -> Iterator[_Event]:
+    """The host's events and series."""
+    yield _name("process_name", HOST, 0, "host, measured")
+    for event in host.events:
+        moved = {"bytes": event.bytes, "direction": event.direction} if event.direction else {}
+        details = {"channel": event.channel, **moved}
+        yield _span(event.name, event.channel, event.thread, event.start, event.duration, 1e6, details, HOST)
+    for name, values in host.series().items():
+        title = f"{name} [{values[0].unit}]" if values[0].unit else name
+        for value in values:
+            place: _Event = {"ph": "C", "name": title, "pid": HOST, "tid": 0, "ts": value.time * 1e6}
+            yield {**place, "args": {"value": value.value}}

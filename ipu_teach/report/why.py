@@ -60,8 +60,14 @@ class Why:
         return f'<div class="ipu-view why"><p>{escape(plain(self.question))}</p><ol>{causes}</ol></div>'
 
 
-def why(report: Report, what: object = None, tile: int | None = None) -> Why:
-    """See `Report.why`."""
+def why(report: Report, what: object = None, *, tile: int | None = None) -> Why:
+    """Why something takes so long, or is so full: a numbered chain of causes, down to a line of your program.
+
+    `what`: the number of a step of the run (from 0), a step of `report.steps()`, or the name of one: why it takes so
+    long; left out, why the run does. With `tile`: why that tile waits there. "waiting": why tiles wait at all. "memory",
+    or the `GraphMemoryAllocationError` that said so: why the fullest tile, or `tile`, is so full. Only causes that the
+    figures show are told, all of them modelled. Raises `InvalidOptionError` and `PoplarIndexError`.
+    """
     tiles = report.target.num_tiles
     if tile is not None and not (is_whole(tile) and 0 <= tile < tiles):
         raise PoplarIndexError(f"why() was asked of tile {shown(tile)}.", next_step=f"give a tile from 0 to {tiles - 1:,}.")
@@ -99,11 +105,8 @@ def lost_in(report: Report, number: int) -> float:
 
 def codelets_on(report: Report, number: int, tile: int) -> list[tuple[str, int]]:
     """(codelet, on how many tiles it is) of those that a compiled step executes on a tile."""
-    profile = report.profile
-    which = profile.steps[number].compute_set
-    parts = profile.compute_sets[which].parts if which >= 0 else ()
-    here = (p for p in parts if any(first <= tile < first + many for first, many in p.tiles))
-    return [(profile.codelets[p.codelet].name, sum(many for _, many in p.tiles)) for p in here]
+    here = (p for p in report.profile.parts(number) if tile in p.on)
+    return [(report.profile.codelets[p.codelet].name, len(p.on)) for p in here]
 
 
 def _n(value: float) -> str:

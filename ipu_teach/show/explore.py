@@ -43,11 +43,11 @@ class Explore:
         from IPython.display import display
 
         html = self.view.html("stored")
-        display({"text/plain": repr(self.view), "text/html": html}, raw=True)  # type: ignore[no-untyped-call]
+        display({"text/plain": repr(self.view), "text/html": html}, raw=True)
         live: dict[str, Any] = {}
         with suppress(ImportError):  # without ipywidgets the stored picture is all there is
             live = dict(widget(self._build, self._settings, self._start, self.view)._repr_mimebundle_())
-        display(live | {"text/plain": self._offer()}, raw=True)  # type: ignore[no-untyped-call]
+        display(live | {"text/plain": self._offer()}, raw=True)
 
 
 def explore(build: Callable[..., View], **settings: Setting) -> Explore:

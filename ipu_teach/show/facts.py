@@ -151,9 +151,7 @@ def ipus_at_work(report: Report, most: int = 8) -> str:
 
 def sources(report: Report, number: int) -> tuple[tuple[str, str], ...]:
     """(class and method, its text) of every codelet that compiled step `number` executes, where the text is to be had."""
-    which = report.profile.steps[number].compute_set
-    parts = report.profile.compute_sets[which].parts if which >= 0 else ()
-    codelets = dict.fromkeys(part.codelet for part in parts)
+    codelets = dict.fromkeys(part.codelet for part in report.profile.parts(number))
     return tuple(found for codelet in codelets for found in report.profile.codelets[codelet].sources)
 
 

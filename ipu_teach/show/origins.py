@@ -56,7 +56,7 @@ class Step:
 
     reads: Array
     writes: Array
-    origins: Origins | None
+    origins: tuple[Origins, ...]
     comes: dict[Pair, Array]
     goes: dict[Pair, Array]
     after: bool = False
@@ -100,7 +100,8 @@ class Elements:
             does = self._execute(self.graph.compute_sets[compute_set].tables)
             besides = self._copy(p.moves(self.compiled.steps[number]))
             reads, writes = (np.union1d(*both) for both in ((does.reads, besides.reads), (does.writes, besides.writes)))
-            return replace(does, reads=reads, writes=writes, copied=besides.comes)
+            origins = (*does.origins, *besides.origins)
+            return replace(does, reads=reads, writes=writes, origins=origins, copied=besides.comes)
         step = self.compiled.steps[number]
         sides: list[tuple[Tensor | DataStream, Tensor | DataStream]] = [(c.source, c.destination) for c in p.copies(step)]
         if isinstance(step, p.RemoteCopyStep):
@@ -135,8 +136,7 @@ class Elements:
                     goes.append((tile, self.tile[cell], cell))
         how = "written by vertex {index} of {name} on tile {tile}"
         origins = _origins(how, False, *(np.concatenate(column) for column in zip(*made, strict=True)))
-        writes = NONE if origins is None else np.unique(origins.cell)
-        return Step(np.unique(np.concatenate(reads)), writes, origins, _crossing(comes), _crossing(goes))
+        return Step(np.unique(np.concatenate(reads)), _cells(origins), origins, _crossing(comes), _crossing(goes))
 
     def _copy(self, sides: list[tuple[Tensor, Tensor]]) -> Step:
         made, comes, reads = [(NONE, NONE, NONE, NONE)], [(NONE, NONE, NONE)], [NONE]
@@ -150,8 +150,7 @@ class Elements:
             reads.append(self.within(there, there + 1)[1])
         how = "copied from {name}[{index}] on tile {tile}"
         origins = _origins(how, True, *(np.concatenate(column) for column in zip(*made, strict=True)))
-        writes = NONE if origins is None else np.unique(origins.cell)
-        return Step(np.unique(np.concatenate(reads)), writes, origins, _crossing(comes), {}, True)
+        return Step(np.unique(np.concatenate(reads)), _cells(origins), origins, _crossing(comes), {}, True)
 
     def _outside(self, tensor: Tensor, into: bool, name: str, noun: str) -> Step:
         """What comes from the host, or goes there."""
@@ -159,14 +158,18 @@ class Elements:
         which, cell = self.within(here, here + 1)
         away = np.full(len(cell), HOST)
         if not into:
-            return Step(np.unique(cell), NONE, None, {}, _crossing([(self.tile[cell], away, cell)]), by_host=True)
+            return Step(np.unique(cell), NONE, (), {}, _crossing([(self.tile[cell], away, cell)]), by_host=True)
         number = np.full(len(cell), self.names(name))
         origins = _origins(f"element {{index}} of {noun} {{name}}", False, cell, number, which, away)
         return Step(NONE, np.unique(cell), origins, _crossing([(away, self.tile[cell], cell)]), {}, True, True)
 
 
-def _origins(how: str, element: bool, cell: Array, name: Array, index: Array, tile: Array) -> Origins | None:
-    return Origins(how, element, cell, name, index, tile) if len(cell) else None
+def _origins(how: str, element: bool, cell: Array, name: Array, index: Array, tile: Array) -> tuple[Origins, ...]:
+    return (Origins(how, element, cell, name, index, tile),) if len(cell) else ()
+
+
+def _cells(origins: tuple[Origins, ...]) -> Array:
+    return np.unique(np.concatenate([NONE, *(some.cell for some in origins)]))
 
 
 def _crossing(found: list[tuple[Array, Array, Array]]) -> dict[Pair, Array]:

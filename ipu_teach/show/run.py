@@ -245,12 +245,13 @@ class _Maker:
         cells = self.cell[elements]
         return cells[cells >= 0]
 
-    def _origins(self, found: Origins | None) -> dict[str, Origins]:
-        seen = () if found is None else np.flatnonzero(self.cell[found.cell] >= 0)
-        if found is None or not len(seen):
-            return {}
-        columns = {name: getattr(found, name)[seen] for name in ("name", "index", "tile")}
-        return {"board": replace(found, cell=self.cell[found.cell[seen]], **columns)}
+    def _origins(self, found: tuple[Origins, ...]) -> dict[str, tuple[Origins, ...]]:
+        drawn = []
+        for some in found:
+            seen = np.flatnonzero(self.cell[some.cell] >= 0)
+            columns = {name: getattr(some, name)[seen] for name in ("name", "index", "tile")}
+            drawn += [replace(some, cell=self.cell[some.cell[seen]], **columns)] if len(seen) else []
+        return {"board": tuple(drawn)} if drawn else {}
 
     def _source(self, step: int) -> int:
         """The number of the text beside a step: the learner's line, and the codelets that it runs."""

@@ -440,7 +440,7 @@ class Still:
     at: float = 1
     about: Mapping[str, tuple[str, Mapping[str, Array]]] = field(default_factory=dict)
     touches: Mapping[str, tuple[Array, Array]] = field(default_factory=dict)
-    origins: Mapping[str, Origins] = field(default_factory=dict)
+    origins: Mapping[str, tuple[Origins, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -596,8 +596,8 @@ def _still(still: Still) -> dict[str, Any]:
         "about": {k: [say, {n: pack(v) for n, v in values.items()}] for k, (say, values) in still.about.items()},
         "touches": {k: [_listed(some) for some in both] for k, both in still.touches.items()},
         "origins": {
-            k: [o.how, int(o.element), len(o.cell), *(pack(v) for v in (o.cell, o.name, o.index, o.tile))]
-            for k, o in still.origins.items()
+            k: [[o.how, int(o.element), len(o.cell), *(pack(v) for v in (o.cell, o.name, o.index, o.tile))] for o in some]
+            for k, some in still.origins.items()
         },
     }
     return found | {k: v for k, v in channels.items() if v}

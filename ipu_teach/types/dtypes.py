@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ipu_teach.errors import PoplarTypeError, TensorCreationError, TensorMetadataError, shown
+from ipu_teach.errors import IPUTeachError, PoplarTypeError, TensorCreationError, TensorMetadataError, shown
 from ipu_teach.types.quarter import LARGEST_SCALE, LEAST_SCALE, NAN_CODE, QuarterFormat, QuarterMetadata, to_quarter
 from ipu_teach.types.rounding import Array
 
@@ -220,17 +220,17 @@ def poison(dtype: type[DType]) -> Any:
     return True if dtype is BOOL else np.iinfo(dtype.numpy).min
 
 
-def to_host_array(values: ArrayLike, dtype: type[DType], what: str) -> Array:
+def to_host_array(values: ArrayLike, dtype: type[DType], what: str, error: type[IPUTeachError] = TensorCreationError) -> Array:
     """`values` as a new numpy array of `dtype`, refusing what the dtype cannot hold.
 
     Floats are rounded to nearest when a narrower float type is asked for; for a QUARTER, uint8 values are codes already.
     Integers must fit; a float is never
-    silently cut to an integer, nor turned into infinity. Raises `TensorCreationError`, which names `what`.
+    silently cut to an integer, nor turned into infinity. Raises `error`, which names `what`.
     """
     try:
         array = np.asarray(values)
     except (ValueError, OverflowError, MemoryError):
-        raise TensorCreationError(f"""{what}: {shown(values)} does not form an array.
+        raise error(f"""{what}: {shown(values)} does not form an array.
             next:  give one number, or rows of equal length.""") from None
     want = dtype.numpy
     if array.dtype == want or array.size == 0:
@@ -238,12 +238,12 @@ def to_host_array(values: ArrayLike, dtype: type[DType], what: str) -> Array:
     huge = array.dtype.kind == "O" and all(type(v) is int for v in array.flat)  # whole numbers beyond 64 bits
     if array.dtype.kind not in "buif" and not huge:
         odd = f"holds {_kind(array)}, not numbers" if array.ndim else "is no number"
-        raise TensorCreationError(f"{what}: {shown(values)} {odd}.", next_step=f"give numbers that {dtype} holds.")
+        raise error(f"{what}: {shown(values)} {odd}.", next_step=f"give numbers that {dtype} holds.")
     result, unfit = _converted(array, dtype, huge)
     if unfit.any():
         number = int(np.flatnonzero(unfit)[0])
         place = ", ".join(str(i) for i in np.unravel_index(number, array.shape))
-        raise TensorCreationError(f"""{what}: {dtype} holds {_range(dtype)};
+        raise error(f"""{what}: {dtype} holds {_range(dtype)};
             {f"element [{place}]" if array.ndim else "the value"} is
             {shown(array.flat[number].item() if not huge else array.flat[number])}.
             next:  choose another dtype, or round and clip the values first.""")

@@ -13,7 +13,7 @@ import pytest
 from ipu_teach import show
 from ipu_teach.report import Recording
 from tests.test_recording import CELLS, TILES, by_hand, smoothing
-from tests.test_run_view import halo, large
+from tests.test_run_view import halo, joined, large
 
 from .conftest import violations
 from .test_views import place, playing, status
@@ -124,6 +124,17 @@ def test_a_number_leaves_a_tile_arrives_on_another_and_says_where_it_came_from(p
     assert said(page) == ("sum on tile 0: -1.25, since superstep 3, written by vertex 0 of Sums on tile 2.")
     code = page.locator(".ipu-live pre")
     assert "Sums.compute" in code.inner_text() and "add_vertex" in code.inner_text()
+
+
+def test_a_number_that_a_joined_copy_brought_says_where_it_is_from(page: Any, tmp_path: Path) -> None:
+    open_view(page, tmp_path, joined())
+    press(page, "End")
+    told = {}
+    for _ in range(5):
+        press(page, "ArrowDown")
+        told[said(page).split(" ")[0]] = said(page)
+    assert told["b[0]"] == "b[0] on tile 3: 0.75, since superstep 1, copied from a[0] on tile 1."
+    assert told["sum"] == "sum on tile 2: 3.0, since superstep 1, written by vertex 0 of Sums on tile 2."
 
 
 def test_it_plays_stops_where_it_is_told_and_goes_anywhere(page: Any, tmp_path: Path, recording: Recording) -> None:

@@ -1,16 +1,18 @@
-"""python3 run.py fuzz [--minutes N] [--graphs N | --codelets N | --costs N] [--seed S] [--compiled]
+"""python3 run.py fuzz [--minutes N] [--graphs N | --codelets N | --costs N | --files [--count N]] [--seed S] [--compiled]
 
 Random graphs, layouts, codelets and programs run on every way of the engine and on the judge: values, what is defined, races,
 bytes and cycles. Each tenth program is spoiled, and must end with an error of the kit. With --codelets loops over elements are
 drawn anew, and run by CPython (and by numba) and in the plain vertex loop. The first that differs is made smaller, line by
 line, and printed as code; the exit status is then 1. With --costs the laws of the model of time are tried on random programs
-and machines: sums, whole cycles, nothing besides makes a step faster, and merged copies change no value. Ctrl-C ends it with
-what was done.
+and machines: sums, whole cycles, nothing besides makes a step faster, and merged copies change no value. With --files damaged
+and hostile files are given to all that read one, within 4 GB of memory, and now and then to a command: each is read, or refused
+by an error that names it; nothing is lost, and nothing in it is run. Ctrl-C ends it with what was done.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 import tempfile
@@ -23,7 +25,10 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fuzz import compare, costs, loops, pool, shrink, writer
+from fuzz import commands, compare, costs, files, loops, pool, shrink, writer
+
+EACH = 4000  # of so many files one goes to a command
+MEMORY = 4 << 30  # bytes that reading damaged files may take
 
 One = Callable[[int], tuple[str, str]]  # from a seed: how it ended, and what is wrong in words, "" if nothing
 
@@ -81,15 +86,24 @@ def one_cost(seed: int, compiled: bool) -> tuple[str, str]:
     return "lawful", "\n".join(costs.broken(seed))
 
 
-def run(one: One, noun: str, first: int, most: float, seconds: float) -> int:
-    """Let `one` have a seed after the other, from `first` on. Returns the exit status."""
+def one_file(seed: int, kit: Path) -> tuple[str, str]:
+    """Damaged file number `seed`, read in this process; each `EACH`th by a command of the copy of the kit."""
+    if seed % EACH == 0:
+        return commands.one_command(seed // EACH, kit)
+    kinds = list(files.PARSERS)
+    with tempfile.TemporaryDirectory() as folder:
+        return files.one_file(kinds[seed % len(kinds)], seed, Path(folder))
+
+
+def run(one: One, noun: str, first: int, most: float, seconds: float, fault: str = "differs; as small as it gets") -> int:
+    """Let `one` have a seed after the other, from `first` on; `fault` says what went wrong. Returns the exit status."""
     found: Counter[str] = Counter()
     begin, seed, told = time.monotonic(), first, 0.0
     try:
         while seed - first < most and time.monotonic() - begin < seconds:
             ended, wrong = one(seed)
             if wrong:
-                print(f"\nseed {seed} differs; as small as it gets:\n\n{wrong}")
+                print(f"\nseed {seed} {fault}:\n\n{wrong}")
                 return 1
             found[ended] += 1
             seed += 1
@@ -101,8 +115,16 @@ def run(one: One, noun: str, first: int, most: float, seconds: float) -> int:
         pass
     ends = ", ".join(f"{count:,} {name}" for name, count in found.most_common())
     pace = (seed - first) / max(time.monotonic() - begin, 1e-9)
-    print(f"\n{seed - first:,} {noun} from seed {first}, {pace:.1f} a second: {ends}; none differs")
+    print(f"\n{seed - first:,} {noun} from seed {first}, {pace:.1f} a second: {ends}; none {fault.partition(';')[0]}")
     return 0
+
+
+def limit_memory() -> None:
+    """No more than `MEMORY` for this process and those it starts, where the system can say so."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, resource.getrlimit(resource.RLIMIT_AS)[1]))
 
 
 def main() -> int:
@@ -114,15 +136,22 @@ def main() -> int:
     what.add_argument("--graphs", type=int, default=None, help="run so many programs")
     what.add_argument("--codelets", type=int, default=None, help="run so many loops over elements instead")
     what.add_argument("--costs", type=int, default=None, help="try the laws of the model of time on so many programs instead")
+    what.add_argument("--files", action="store_true", help="give damaged and hostile files to all that read one instead")
+    parser.add_argument("--count", type=int, default=None, help="with --files: so many of each kind of file")
     parser.add_argument("--compiled", action="store_true", help="compile every loop too; the first time takes long")
     options = parser.parse_args()
     first = int(time.time()) * 1000 if options.seed is None else options.seed
-    most = next((n for n in (options.graphs, options.codelets, options.costs) if n is not None), None)
+    count = None if options.count is None else options.count * len(files.PARSERS)
+    most = next((n for n in (options.graphs, options.codelets, options.costs, count) if n is not None), None)
     seconds = inf if options.minutes is None and most is not None else 60 * (options.minutes or 1)
     one, noun = (one_program, "programs") if options.codelets is None else (one_codelet, "codelets")
     one = one if options.costs is None else one_cost
     print(f"seed {first}", flush=True)
     with tempfile.TemporaryDirectory() as cache:
+        if options.files:
+            limit_memory()
+            kit = commands.course(Path(cache) / "kit")
+            return run(lambda seed: one_file(seed, kit), "files", first, inf if most is None else most, seconds, "went wrong")
         if options.codelets is not None:
             os.environ["IPU_TEACH_CACHE"] = cache  # nobody will run these loops again
         return run(lambda seed: one(seed, options.compiled), noun, first, inf if most is None else most, seconds)

@@ -167,6 +167,47 @@ def test_a_file_that_is_no_notebook_is_refused(course: Path, capsys: pytest.Capt
     assert "02_y.ipynb is no notebook" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("cell", "says"),
+    [
+        ({"source": "def ("}, ".\n  where: 01_x.ipynb, cell 2, line 1\n  next:  correct the cell, and run it."),
+        ({"source": "x = '\0'"}, "A solved cell is no Python: "),
+        ({"source": ["x = 1\n", "<<<<<<< ours\n", "=======\n"]}, "a cell has the marks of two versions that were not merged"),
+        ({"source": "x = '\ud800'"}, "'utf-8' codec can't encode character '\\ud800' in position "),
+        ({"source": ["x", 1]}, "a cell's source is text, and this is ['x', 1]"),
+        ({"source": None}, "a cell's source is text, and this is None"),
+        ({"cell_type": "kode"}, "a cell is of the kind code, markdown or raw, and this is {'cell_type': 'kode', "),
+        ({"source": "# END SOLUTION"}, "A gap's marks do not pair at '# END SOLUTION'.\n  where: 01_x.ipynb, cell 2\n"),
+        ({"source": "x = (\n# BEGIN SOLUTION 01.1: x\n1)\n# END SOLUTION"}, "A solved cell is no Python: "),
+    ],
+)
+def test_a_cell_that_is_none_is_refused_by_its_number(
+    course: Path, cell: dict[str, Any], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["learner"]) == 0
+    before = (course / "01_x.ipynb").read_bytes()
+    path = course / "solutions" / "01_x.ipynb"
+    data = json.loads(path.read_text(encoding="utf-8"))
+    data["cells"][1].update(cell)
+    path.write_text(json.dumps(data), encoding="utf-8")
+    assert cli.main(["learner"]) == 2
+    said = capsys.readouterr().err
+    assert says in said and "01_x.ipynb, cell 2" in said and "  next:  " in said
+    assert (course / "01_x.ipynb").read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"[" * 10**5, b"{}", b"\xff", b"NaN"])
+def test_a_notebook_file_is_refused_by_its_name(course: Path, content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    for folder in (course / "solutions", course):
+        (folder / "01_x.ipynb").write_bytes(content)
+    assert cli.main(["learner"]) == cli.main(["learner", "--check"]) == 2
+    assert (course / "01_x.ipynb").read_bytes() == content
+    (course / "own.ipynb").write_bytes(content)
+    assert cli.main(["run", str(course / "own.ipynb")]) == 2
+    said = capsys.readouterr().err
+    assert "01_x.ipynb is no notebook: " in said and "own.ipynb is no notebook: " in said and "Traceback" not in said
+
+
 def test_reset_gives_a_fresh_copy_and_keeps_the_old(course: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["learner"]) == 0
     copy = tmp_path / "work" / "01_x.ipynb"
@@ -196,7 +237,28 @@ def test_opening_one_lesson_brings_the_others_so_that_links_lead_on(
     assert cli.main(["learner"]) == 0
     (course / "index.ipynb").write_text(as_text(notebook("1")), encoding="utf-8")
     assert cli.main(["lab", "index"]) == 0
-    assert {path.name for path in (tmp_path / "work").glob("*.ipynb")} == {"index.ipynb", "01_x.ipynb"}
+    assert {path.name for path in (tmp_path / "work").glob("*.*")} == {"index.ipynb", "01_x.ipynb", ".jupyter"}
+
+
+def test_a_page_of_docs_that_a_lesson_links_to_comes_with_it(
+    course: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shelf, "PAGES", tmp_path / "docs")
+    (tmp_path / "docs").mkdir()
+    for name in ("a.md", "b.md"):
+        (tmp_path / "docs" / name).write_text(f"### {name}\n", encoding="utf-8")
+    solved = course / "solutions" / "01_x.ipynb"
+    link = "[a](../../docs/a.md#a) "
+    solved.write_text(solved.read_text(encoding="utf-8").replace("# Title", link + "# Title"), encoding="utf-8")
+    assert link in solved.read_text(encoding="utf-8") and cli.main(["learner"]) == 0 == cli.main(["learner", "--check"])
+    assert "[a](../docs/a.md#a)" in (course / "01_x.ipynb").read_text(encoding="utf-8")
+    copy = shelf.learners_copies(course / "01_x.ipynb")
+    assert "[a](docs/a.md#a)" in copy.read_text(encoding="utf-8")
+    assert [path.name for path in (copy.parent / "docs").iterdir()] == ["a.md"]
+    (copy.parent / "docs" / "a.md").write_text("with a note of mine", encoding="utf-8")
+    shelf.learners_copies(course / "01_x.ipynb")
+    assert (copy.parent / "docs" / "a.md").read_text(encoding="utf-8") == "with a note of mine"
+    assert cli.main(["reset", "01"]) == 0 and not list(copy.parent.glob("*kept*"))  # it was as we gave it
 
 
 # --- the lessons there are --------------------------------------------------------------------------------------------
@@ -240,11 +302,27 @@ def test_the_map_shows_every_lesson_and_what_a_newcomer_has_done(tmp_path: Path)
         assert re.search(rf"\[{lesson.number} {lesson.title}\]\(\S+\) \| {lesson.minutes} \|", text)
 
 
-def test_links_between_notebooks_lead_somewhere() -> None:
-    for path in NOTEBOOKS.glob("*.ipynb"):
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        for link in re.findall(r"\]\(([\w.]+\.ipynb)\)", "".join(source_of(cell) for cell in cells)):
-            assert (NOTEBOOKS / link).is_file(), f"{path.name} links to {link}"
+def links_in(path: Path) -> list[str]:
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    prose = "".join(source_of(cell) for cell in cells if cell["cell_type"] == "markdown")
+    return [link for link in re.findall(r"\]\(([^)\s]+)\)", prose) if not link.startswith("attachment:")]
+
+
+def test_links_in_notebooks_lead_somewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the learner's notebook and from the solved one; and in the work folder, which is all that JupyterLab sees."""
+    monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path / "work"))
+    shelf.learners_copies(PAIRS[0][1])
+    copies = sorted((tmp_path / "work").glob("*.ipynb"))
+    assert len(copies) == len(PAIRS) + 1
+    for path in (*(path for pair in PAIRS for path in pair), NOTEBOOKS / shelf.INDEX, *copies):
+        links = links_in(path)
+        assert links
+        for link in links:
+            target, _, anchor = link.partition("#")
+            assert (path.parent / target).is_file(), f"{path} links to {link}"
+            assert not anchor or f"### {anchor.replace('-', ' ')}\n" in (path.parent / target).read_text("utf-8").replace(
+                "-", " "
+            ), link
 
 
 @pytest.mark.parametrize("lesson", catalogue(), ids=lambda lesson: lesson.number)

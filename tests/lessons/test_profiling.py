@@ -59,4 +59,4 @@ def test_the_host_s_timeline_by_hand() -> None:
         waited = reads * 100e-6 + 24 * 0.2e-6
         assert disc.reads == reads and disc.seconds == pytest.approx(waited)
         assert report.host.starved_share == pytest.approx(waited / (waited + report.total_seconds))
-        assert len(report.host.starved()) == reads and report.host.streams()[0].transfers == 24
+        assert report.host.waiting()[0].calls == reads and report.host.streams()[0].transfers == 24

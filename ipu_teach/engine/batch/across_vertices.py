@@ -34,7 +34,7 @@ def bind_across_vertices(groups: Sequence[Group], site: Site) -> list[Call] | No
         return None
     if any(_steps(g.trace) != _steps(first) for g in groups) or not first.regions:
         return None
-    found = [{i: Region(g, site.layouts, *first.regions[i]) for i in first.regions} for g in groups]
+    found = [{i: Region(g, site.graph, *first.regions[i]) for i in first.regions} for g in groups]
     long = [i for i in first.regions if np.ndim(first.samples[i])]
     shared = [i for i in first.regions if i not in long]
     starts = {i: np.concatenate([regions[i].starts for regions in found]) for i in first.regions}

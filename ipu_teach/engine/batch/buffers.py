@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from ipu_teach.compile.trace import Op, Ref, Trace, layout_independent
 from ipu_teach.types import Array
+
+
+def by_stride(strides: Iterable[int]) -> list[int]:
+    """The axes, those with the longest strides first."""
+    steps = list(strides)
+    return sorted(range(len(steps)), key=lambda axis: -steps[axis])
 
 
 class Buffers:
@@ -30,7 +37,7 @@ class Buffers:
         `order`: another order of all axes, for values that have as many.
         """
         sample = np.asarray(self._trace.samples[value])
-        inner = tuple(int(a) for a in np.argsort([-s for s in sample.strides], kind="stable"))
+        inner = by_stride(sample.strides)
         shape = tuple(sample.shape[a] for a in inner)
         size = 1 << (sample.size - 1).bit_length() if self.most == 1 and sample.size else sample.size
         key = (sample.dtype, size)  # one vertex's values, of all lengths, share those of a power of two
@@ -38,10 +45,10 @@ class Buffers:
         whole = free.pop() if free else self._xp.empty(self.most * size, sample.dtype)
         self._held[value] = (key, whole)
         axes, count = len(lead), int(np.prod(lead, dtype=np.int64))
-        used, inverse = whole[: count * sample.size], [int(a) for a in np.argsort(inner)]
+        used, inverse = whole[: count * sample.size], _undone(inner)
         if len(order) == axes + sample.ndim:
             all_axes = (*lead, *sample.shape)
-            buffer, turned = used.reshape([all_axes[a] for a in order]), [int(a) for a in np.argsort(order)]
+            buffer, turned = used.reshape([all_axes[a] for a in order]), _undone(order)
         elif self._side_by_side:
             self.spread[value] = count
             buffer, turned = used.reshape(*shape, *lead), [*range(sample.ndim, sample.ndim + axes), *inverse]
@@ -77,3 +84,8 @@ class Buffers:
     def _give_back(self, root: int) -> None:
         key, buffer = self._held.pop(root)
         self.pool[key].append(buffer)
+
+
+def _undone(order: list[int]) -> list[int]:
+    """What leads from an order of axes back to their own."""
+    return sorted(range(len(order)), key=order.__getitem__)

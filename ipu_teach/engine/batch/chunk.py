@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu_teach.compile.trace import Op, Ref, is_ref, item_of, layout_independent
+from ipu_teach.engine.batch.buffers import by_stride
 from ipu_teach.engine.batch.kernels import check_fits, gather_windows, scatter, store_unsigned
 from ipu_teach.engine.batch.operations import Operations
 from ipu_teach.engine.views import Nest, Region
@@ -28,8 +29,7 @@ class Chunk(Operations):
         self.lead, self.rows = piece.shape, slice(piece.first, piece.first + piece.count)
         self.order: list[int] = []  # of the axes in memory, where results lie as a region does
         if self.placement.model is not None:
-            strides = self.placement.place(self.placement.model, piece).strides
-            self.order = [int(a) for a in np.argsort([-abs(s) for s in strides], kind="stable")]
+            self.order = by_stride(map(abs, self.placement.place(self.placement.model, piece).strides))
         self.back: list[tuple[int, Array]] = []
 
     def bind(self) -> None:
@@ -121,7 +121,7 @@ class Chunk(Operations):
             windows = self.xp.as_strided(flat, (len(flat) - region.size + 1, region.size), (size, size))
             self.calls.append((gather_windows, (windows, region.starts[self.rows], buffer)))
         else:  # in the order in which the buffer's elements lie
-            order = np.argsort([-stride for stride in buffer.strides], kind="stable")
+            order = by_stride(buffer.strides)
             index = np.ascontiguousarray(region.index(self.rows).reshape(buffer.shape).transpose(order))
             self.calls.append((self.xp.take, (flat, self.xp.array(index), None, buffer.transpose(order), "clip")))
 

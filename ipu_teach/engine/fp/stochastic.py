@@ -149,9 +149,9 @@ def stochastic_rounding(group: Group, registers: Registers, watched: bool) -> St
 
     `watched`: an overflow raises `FloatingPointError`.
     """
-    if not np.any(registers.behaviour[group.table.tiles[group.rows]] & np.uint32(ESR)):
-        return None
     if not any(field.written and field.dtype is HALF for field in group.table.fields.values()):
+        return None
+    if not np.any(registers.behaviour[group.table.tiles[group.rows]] & np.uint32(ESR)):
         return None
     may = any(trace.stopped or any(narrows(trace, op) for op in trace.ops) for trace in traces_of(group))
     return StochasticRounding(group, registers, watched) if may else None

@@ -107,7 +107,7 @@ class Guarded:
     """
 
     def __init__(self, groups: Sequence[Group], sites: Sequence[Site], calls: list[Call], loops: list[Call]) -> None:
-        memory, layouts, kinds = sites[0].memory, sites[0].layouts, {kind for site in sites for kind in site.watch.kinds}
+        memory, graph, kinds = sites[0].memory, sites[0].graph, {kind for site in sites for kind in site.watch.kinds}
         self._raising = {
             "invalid": "raise" if any(k.inv for k in kinds) else "ignore",
             "divide": "raise" if any(k.div0 for k in kinds) else "ignore",
@@ -115,7 +115,7 @@ class Guarded:
         }
         self._calls = [part for call in calls for part in (call, *_looked_at(call))]
         self._loops, self._alarms = loops, 0
-        written = np.array([span for group in groups for span in spans(group, layouts, written=True)], np.int64).reshape(-1, 2)
+        written = np.array([span for group in groups for span in spans(group, graph, written=True)], np.int64).reshape(-1, 2)
         start, stop = joined(*written.T)
         self._places: list[Array] = [memory.bytes[a:b] for a, b in zip(start.tolist(), stop.tolist(), strict=True)]
         self._kept = [place.copy() for place in self._places]

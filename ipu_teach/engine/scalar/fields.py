@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.scalar import ScalarCode
 from ipu_teach.compile.tracer import is_list
 from ipu_teach.engine.fp.vertex import Numbers
 from ipu_teach.engine.memory import Memory
-from ipu_teach.engine.views import Region
+from ipu_teach.engine.views import regions_of
 from ipu_teach.types import Array
 
 
@@ -28,21 +29,18 @@ class Place:
     of each vector, from where the vertex's elements begin.
     """
 
-    def __init__(self, group: Group, layouts: tuple[Any, ...], memory: Memory, name: str, packed: bool) -> None:
-        region, listed = Region(group, layouts, name, 0), is_list(group.shapes[name])
+    def __init__(self, group: Group, graph: FrozenGraph, memory: Memory, name: str, packed: bool) -> None:
+        parts, listed = regions_of(group, graph, name), is_list(group.shapes[name])
+        region, sizes = parts[0], [part.size for part in parts] if listed else []
         self.declared, self.count = region.field, len(group.rows)
-        sizes = [int(np.prod(shape)) for shape in group.shapes[name]] if listed else []
         self.rows = [(sum(sizes[:k]), size) for k, size in enumerate(sizes)]
-        self.shape: tuple[int, ...] = (len(sizes),) if listed else region.layouts[0].shape if self.declared.depth else ()
+        self.shape: tuple[int, ...] = (len(sizes),) if listed else region.layout(0).shape if self.declared.depth else ()
         self.memory = memory.flat(self.declared.dtype)
         self.index: Array | None = None
-        strides = {layout.strides and layout.strides[: len(self.shape)] for layout in region.layouts}
-        first = strides.pop()
-        if not packed and not listed and not strides and first is not None and len(first) == len(self.shape):
-            self.flat, self.offsets, steps = self.memory, region.starts, first
+        if not packed and not listed and region.strides is not None:
+            self.flat, self.offsets, steps = self.memory, region.starts, region.strides[: len(self.shape)]
         else:
-            parts = [Region(group, layouts, name, part).index(slice(None)) for part in range(max(1, len(sizes)))]
-            self.index = np.concatenate(parts, axis=1)
+            self.index = np.concatenate([part.index(slice(None)) for part in parts], axis=1)
             size = self.index.shape[1]
             self.flat = np.zeros(max(1, self.index.size), self.declared.dtype.numpy)
             self.offsets = np.arange(self.count) * size
@@ -99,14 +97,14 @@ class Place:
 class Fields:
     """All fields of the vertices of a group. `defined`: a byte for each byte of memory, not 0 where something was written."""
 
-    def __init__(self, group: Group, code: ScalarCode, layouts: tuple[Any, ...], memory: Memory, defined: Array) -> None:
+    def __init__(self, group: Group, code: ScalarCode, graph: FrozenGraph, memory: Memory, defined: Array) -> None:
         self.code, self.count = code, len(group.rows)
         self.places: dict[str, Place] = {}
         for name, declared in code.fields.items():
-            place = Place(group, layouts, memory, name, packed=code.multi and declared.written)
+            place = Place(group, graph, memory, name, packed=code.multi and declared.written)
             # A sum goes through memory from its lower end, whatever the stride's sign: let it lie as it does for one vertex.
             if code.vectors and declared.depth and not (place.unit and declared.depth == 1):
-                place = Place(group, layouts, memory, name, packed=True)
+                place = Place(group, graph, memory, name, packed=True)
             self.places[name] = place
         self.defined = {name: elements(defined, self.places[name].flat.itemsize) for name in code.marked}
         kind: Any = np.uint8 if len(group.workers) <= 8 else np.uint64  # a bit for each worker

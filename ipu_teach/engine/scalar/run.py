@@ -67,7 +67,7 @@ class ScalarRun:
         assert group.scalar is not None
         self.group, self.site, self.races = group, site, site.races and group.scalar.multi
         self.program, self.plain = program_of(group.scalar, site.target), site.rounding is None and not site.watched
-        self.fields = Fields(group, group.scalar, site.layouts, site.memory, site.defined)
+        self.fields = Fields(group, group.scalar, site.graph, site.memory, site.defined)
         self.count = len(group.rows)
         self.cycles = np.zeros(self.count, np.int64) if site.cycles is None else site.cycles
         self.returned = np.ones(self.count, bool) if site.returned is None else site.returned

@@ -8,11 +8,11 @@ EXTRA.run = (kit) => {
   const source = make("pre"), happens = make("p"), watched = make("p");
   // Where the number of a cell comes from that it got in a frame.
   function origin(i, frame) {
-    const o = still(frame).origins && still(frame).origins.board;
-    if (!o) return "";
-    const [how, isElement, size, ...columns] = o, [cells, names, numbers, tiles] = columns.map((p, k) => unpack(p, size)), k = cells.indexOf(i);
-    if (k < 0) return "";
-    const [, , f] = underWay(frame - 1, 1), came = (still(f).flows ? still(f).flows.messages : []).filter((m) => m[2] === box(i) && !m[6]);
+    const ways = ((still(frame).origins || {}).board || []).map(([how, isElement, size, ...columns]) => [how, isElement, ...columns.map((p) => unpack(p, size))]);
+    const [how, isElement, cells, names, numbers, tiles] = ways.find(([, , of]) => of.indexOf(i) >= 0) || [];
+    if (!how) return "";
+    const k = cells.indexOf(i), [, , f] = underWay(frame - 1, 1), messages = !isElement && still(f).flows ? still(f).flows.messages : [];
+    const came = messages.filter((m) => m[2] === box(i) && !m[6]);
     const read = came.flatMap((m) => list(m[5]).map((c) => `${cellName(c)} = ${texts[at(f)[c]]} from tile ${board.tiles[m[0]]}`));
     const words_ = how.replace("{name}[{index}]", element(names[k], numbers[k])).replace(/\{(\w+)\}/g, (_, what) =>
       ({ name: board.names[names[k]], index: numbers[k], tile: tiles[k] })[what]);
