@@ -26,8 +26,8 @@ PACKAGE = ROOT / "ipu_teach"
 
 FLOORS = (
     ("tiny",),  # in the garden: it imports nothing of the house, and only lessons import it
-    ("errors", "types", "target"),
-    ("device", "graph", "program", "register_steps", "datasets", "archive", "schema", "places"),
+    ("errors", "types", "target", "progress"),
+    ("device", "graph", "program", "register_steps", "datasets", "archive", "schema", "places", "outcomes"),
     ("compile",),
     ("cost",),
     ("report",),

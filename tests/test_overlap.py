@@ -210,6 +210,7 @@ def test_a_run_begins_on_all_ipus_at_once() -> None:
     m = Machine()
     report = m.run(m.work("a", t0=10), m.work("b", t2=50), runs=2)
     assert times(report)[2:] == [("a", (0, 400, 560)), ("b", (1, 400, 800))] and report.total_cycles == 800
+    assert "  2 x           4 steps             800 cycles, 0 of them host copies" in summary_text(report, ["Runs"])
 
 
 def test_what_nobody_does_and_what_all_do() -> None:

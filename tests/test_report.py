@@ -169,6 +169,29 @@ def test_sections() -> None:
     assert printed(engine, []) == "\n"
 
 
+def test_runs_have_a_section_where_there_are_several() -> None:
+    engine = small_engine()
+    assert printed(engine, "Runs") == "Runs (modelled):\n"
+    engine.run()
+    engine.run(1, "alone")
+    engine.run()
+    # 108 + 342 + 162 + 592 cycles, and of each stream copy 8 that are the host's.
+    runs = (
+        "Runs (modelled):\n"
+        f"  {'run (program 0):':<40}     2 x           8 steps           2,408 cycles, 16 of them host copies\n"
+        f"  {'alone (program 1):':<40}     1 x           1 steps             342 cycles, 0 of them host copies\n"
+    )
+    assert printed(engine, "Runs") == runs and "\n\n" + runs + "\nCycles by vertex type" in printed(engine)
+    assert "Runs (modelled)" in engine.report._repr_html_()
+    for number in range(12):
+        engine.run(1, f"{number}")
+    assert printed(engine, "Runs").splitlines()[-1] == "  … and 2 more, see report.runs"
+    engine.reset_execution_profile()
+    engine.disable_execution_profiling()
+    engine.run()
+    assert printed(engine, "Runs") == "Runs (modelled):\n  4 steps ran unrecorded, with profiling disabled.\n"
+
+
 @pytest.mark.parametrize(
     ("sections", "text"),
     [
@@ -181,7 +204,7 @@ def test_sections() -> None:
 def test_unknown_sections(sections: Any, text: str) -> None:
     with pytest.raises(InvalidOptionError) as caught:
         small_engine().print_profile_summary(sections)
-    assert str(caught.value) == text + "Target, Graph, Memory Usage, Execution, Cycles by vertex type."
+    assert str(caught.value) == text + "Target, Graph, Memory Usage, Execution, Runs, Cycles by vertex type."
 
 
 def test_only_a_report_can_be_printed() -> None:
@@ -295,7 +318,9 @@ def test_a_codelet_of_unknown_cost_is_said_to_have_no_estimate() -> None:
     assert report.cycles_by_codelet()["Untraced"] == 0 < report.cycles_by_codelet()["Work"]
     lines = printed(engine, "Cycles by vertex type").splitlines()
     assert lines[0] == "Cycles by vertex type (modelled):"
-    assert f"  {'Untraced':<28}    (3 instances):{'no estimate':>13}" in lines
+    assert f"  {'Untraced':<28}    (3 instances):{'no estimate':>13}  (ran vertex by vertex)" in lines
+    total = printed(engine, "Execution").splitlines()[1]
+    assert total.endswith(" microseconds, modelled; without Untraced, of no estimate)")
     assert [line for line in lines if line.startswith(f"  {'Work':<28}    (1 instances):")]
 
 

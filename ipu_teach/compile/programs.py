@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from ipu_teach import program as p
 from ipu_teach.errors import ControlProgramError, GraphObjectCreationError
@@ -104,6 +105,23 @@ class Node:
     predicate: Tensor | None = None
     cases: tuple[int, ...] = ()
     checked: bool = False
+
+    @cached_property
+    def length(self) -> int:
+        """Steps in one execution; -1 where that depends on data."""
+        inside = [child.length for child in self.children] if self.step < 0 else [1]
+        return -1 if self.predicate is not None or -1 in inside else self.count * sum(inside)
+
+    def leaf_at(self, number: int) -> Node:
+        """The leaf that is step `number` of one execution, where how many there are does not depend on data."""
+        if self.step >= 0:
+            return self
+        number %= self.length // self.count
+        for child in self.children:
+            if number < child.length:
+                return child.leaf_at(number)
+            number -= child.length
+        raise IndexError(number)
 
     def leaves(self) -> Iterator[Node]:
         """Every leaf below, each once, in order."""

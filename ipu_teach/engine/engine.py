@@ -34,6 +34,7 @@ from ipu_teach.graph.graph import DataStream, Graph, HostAccess
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.program import Program
+from ipu_teach.progress import Work, working
 from ipu_teach.report import Profile, ProgramRun, Recording, Report, StepLog, print_profile_summary, tracepoint
 from ipu_teach.report.compiled import CompiledProfile
 from ipu_teach.report.host import ENGINE, TIMELINE
@@ -134,10 +135,10 @@ class Engine(WithoutSome):
         Without a device it is the one that it was loaded on. What `StreamCallback`s have prefetched is thrown away. Arrays and
         iterators go on where they were.
         """
-        with tracepoint("load", ENGINE):
-            self._load(self._device if device is None else device)
+        with tracepoint("load", ENGINE), working("load") as work:
+            self._load(self._device if device is None else device, work)
 
-    def _load(self, device: Device | None) -> None:
+    def _load(self, device: Device | None, work: Work) -> None:
         if not isinstance(device, Device):
             raise TensorIOStateError(f"""load() was given {shown(device)}, which is no device.
                 next:  give it IPUModel(…).create_device().""")
@@ -150,7 +151,7 @@ class Engine(WithoutSome):
         if self._executable.out_of_memory is not None:
             raise self._executable.out_of_memory
         self._refuse_while_running("load()")
-        self._machine = Machine(self._cost, self._feeds, self._drains, self._backend, self._how)
+        self._machine = Machine(self._cost, self._feeds, self._drains, self._backend, self._how, work)
         self._machine.print_to = self._print_to
         if self._values is not None:
             self._machine.record(self._values)
@@ -201,6 +202,7 @@ class Engine(WithoutSome):
         label = f"run {name or index}"
         with (
             tracepoint(label, ENGINE),
+            working(label, look=lambda: machine.standing(int(index))),
             self._recorded(machine, int(index), name or ""),
             np.errstate(all="ignore"),
             self._blas.limit(limits=1),

@@ -33,6 +33,7 @@ from ipu_teach.errors import (
 )
 from ipu_teach.graph import Graph, Vertex
 from ipu_teach.program import Program
+from ipu_teach.progress import working
 from ipu_teach.report import CompiledProfile, Report, StepLog, tracepoint
 from ipu_teach.report.host import ENGINE
 from ipu_teach.report.settings import InstrumentationSettings
@@ -144,32 +145,30 @@ def compile_graph(
     chosen = effective(given)
     checks = checks_of(strict, chosen)
     spill = bool(chosen["debug.allowOutOfMemory"])
-    try:
-        with tracepoint("compile", ENGINE):
-            compiled = compiler.compile_graph(
-                graph,
-                listed,
-                check_races=checks["races"],
-                check_fit=not spill,
-                progress=progress or (lambda step, total: None),
-            )
-    except RecursionError:
-        raise ControlProgramError("""The programs are nested too deeply to compile.
-            next:  put programs side by side in one Sequence.""") from None
-    cost = CostModel(merged(compiled) if chosen["mergeCopies"] else compiled).priced(chosen["codelet_prices"])
-    executable = Executable(compiled, cost, checks, given)
-    try:
-        cost.check_memory()
-    except GraphMemoryAllocationError as error:
-        error.report = executable.report
-        if not spill:
-            raise
-        executable.out_of_memory = error
-    if checks["estimates"]:
-        cost.check_estimates()
-    if chosen["target.saveArchive"]:
-        executable.save(str(chosen["target.saveArchive"]))
-    return executable
+    with working("compile", "part") as work:
+        try:
+            with tracepoint("compile", ENGINE):
+                compiled = compiler.compile_graph(
+                    graph, listed, check_races=checks["races"], check_fit=not spill, progress=progress or work.note
+                )
+        except RecursionError:
+            raise ControlProgramError("""The programs are nested too deeply to compile.
+                next:  put programs side by side in one Sequence.""") from None
+        work.words = "memory and cycles"
+        cost = CostModel(merged(compiled) if chosen["mergeCopies"] else compiled).priced(chosen["codelet_prices"])
+        executable = Executable(compiled, cost, checks, given)
+        try:
+            cost.check_memory()
+        except GraphMemoryAllocationError as error:
+            error.report = executable.report
+            if not spill:
+                raise
+            executable.out_of_memory = error
+        if checks["estimates"]:
+            cost.check_estimates()
+        if chosen["target.saveArchive"]:
+            executable.save(str(chosen["target.saveArchive"]))
+        return executable
 
 
 def checks_of(strict: bool | Mapping[str, bool], options: Options) -> dict[str, bool]:

@@ -34,6 +34,7 @@ from ipu_teach.errors import ApplicationRuntimeError
 from ipu_teach.graph import DataStream, Tensor, Vertex
 from ipu_teach.graph.registers import Registers
 from ipu_teach.program import PrintTensorFmt
+from ipu_teach.progress import Work
 from ipu_teach.report.recording import HOST, Recording
 from ipu_teach.types import Array, from_quarter, poison
 
@@ -61,7 +62,9 @@ class Machine:
     `backend`: where the memory lies and what computes.
     """
 
-    def __init__(self, cost: CostModel, feeds: dict[str, Feed], drains: dict[str, Drain], backend: Backend, how: How) -> None:
+    def __init__(
+        self, cost: CostModel, feeds: dict[str, Feed], drains: dict[str, Drain], backend: Backend, how: How, work: Work
+    ) -> None:
         self.compiled, self._cost = cost.compiled, cost
         compiled = self.compiled
         self._measured: dict[object, int] = {}  # steps that ran with cycles of their own, and their numbers
@@ -87,7 +90,7 @@ class Machine:
         # Steps of earlier runs; the clock of each IPU, after so many steps of this run.
         self._past, self._clock, self._told = 0, np.zeros(target.num_ipus, np.int64), 0
         self._stamps = any(isinstance(step, p.StampStep) for step in compiled.steps)
-        self._actions = [self._bind(number, step) for number, step in enumerate(compiled.steps)]
+        self._actions = [self._bind(number, step) for number, step in work.each(enumerate(compiled.steps), len(compiled.steps))]
         self._programs: dict[int, Action] = {}
         self._recording: Recording | None = None
 
@@ -115,6 +118,11 @@ class Machine:
             self._programs[index]()
         finally:
             self._settle()
+
+    def standing(self, index: int) -> tuple[int, int, str]:
+        """(steps of this run so far, how many there will be or 0, what runs), while program `index` runs."""
+        program, done = self.compiled.programs[index], len(self.steps_run)
+        return done, max(program.length, 0), program.leaf_at(done).name if done < program.length else ""
 
     def take_steps(self) -> array[int]:
         """The steps of the run that is over."""

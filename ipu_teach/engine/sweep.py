@@ -13,15 +13,19 @@ learner's own function builds the program for each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from functools import partial
+from html import escape
 from typing import Any
 
 from ipu_teach.device import Device, IPUModel
 from ipu_teach.engine.engine import Engine
 from ipu_teach.engine.executable import Executable
-from ipu_teach.errors import GraphMemoryAllocationError, InvalidOptionError, shown
+from ipu_teach.errors import GraphMemoryAllocationError, InvalidOptionError, counted, shown
 from ipu_teach.graph.layouts import is_whole
+from ipu_teach.outcomes import check_travels, outcomes
 from ipu_teach.report import Report
 from ipu_teach.report.html import tabled
 
@@ -33,11 +37,15 @@ class Sweep:
     """What `sweep` found: `num_tiles` and `reports`, one for each, and a table of them.
 
     Where a program does not fit, its report is that of the compiled program, in which nothing has run, and `fits` says so.
+    Numbers of tiles with which `build` failed are not among them: `failed` has the error of each, by the number. Nor are those
+    that Ctrl-C left undone: `left`.
     """
 
     num_tiles: tuple[int, ...]
     reports: tuple[Report, ...]
     fits: tuple[bool, ...]
+    failed: Mapping[int, Exception] = field(default_factory=dict)
+    left: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.reports)
@@ -76,10 +84,17 @@ class Sweep:
         rows = [COLUMNS, *self.rows()]
         widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
         lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-        return "\n".join(lines)
+        return "\n".join([*lines, *self._missing()])
+
+    def _missing(self) -> list[str]:
+        """A line on each number of tiles that has no row."""
+        said = [(count, f"{type(error).__name__}: {error}".split("\n")[0]) for count, error in self.failed.items()]
+        lines = [f"{counted(count, 'tile')} failed: {text}" for count, text in said]
+        return lines + [f"stopped before {count:,} tiles were done" for count in self.left]
 
     def _repr_html_(self) -> str:
-        return tabled(COLUMNS, self.rows(), "Modelled; compute, exchange and sync are averages over the tiles, in cycles")
+        words = "Modelled; compute, exchange and sync are averages over the tiles, in cycles"
+        return tabled(COLUMNS, self.rows(), words) + "".join(f"<p>{escape(line)}</p>" for line in self._missing())
 
 
 def sweep(
@@ -88,6 +103,7 @@ def sweep(
     *,
     version: str = "ipu2",
     progress: bool = True,
+    executor: Executor | None = None,
     **fields: Any,
 ) -> Sweep:
     """Build, compile and run a program for each number of tiles, and return a `Sweep`: its `reports`, and a table.
@@ -95,9 +111,14 @@ def sweep(
     `build(device)` is called with a device of that many tiles on each IPU. It returns `(graph, program)`, an `Engine`, an
     `Executable`, or a `Report`. Program 0 is run, unless the engine has run already; a program with streams returns its
     engine, with the streams connected. `version` and `fields` describe the machine, as for `IPUModel`. `progress` shows a
-    bar. A program that does not fit into the memory of the tiles is a row that says so.
+    bar. A program that does not fit into the memory of the tiles is a row that says so; one that fails in another way is in
+    `failed`, and Ctrl-C returns what is done.
 
-    Raises `InvalidOptionError` for a bad argument, and what `build` and the engine raise.
+    `executor`: any of `concurrent.futures`, on which the machines run side by side; a process pool, or the
+    `client.get_executor()` of a Dask client. What goes to another process must be picklable: `build` stands in a file that is
+    imported, and Dask takes one from a notebook, too. Reports come back as from a file (`Report.open`).
+
+    Raises `InvalidOptionError` for a bad argument, and what `build` and the engine raise if it fails for every number.
     """
     if not callable(build):
         raise InvalidOptionError(f"""sweep() was given {shown(build)}, which is no function.
@@ -106,23 +127,30 @@ def sweep(
     if not counts or not all(is_whole(n) and n > 0 for n in counts):
         raise InvalidOptionError(f"""sweep() was given the numbers of tiles {shown(num_tiles)}.
             next:  give a list of whole numbers, 1 or more: num_tiles=[13, 46, 1472].""")
-    from tqdm import tqdm
+    if executor is not None:
+        check_travels("sweep()", executor, {"The function": build, **fields})
+    counts = [int(count) for count in counts]
+    points = [(f"{count:,} tiles", count) for count in counts]
+    found = list(
+        zip(counts, outcomes(partial(_ran, build, version, fields), points, executor, "sweep", not progress), strict=True)
+    )
+    done = [(count, *outcome.value) for count, outcome in found if outcome is not None and outcome.error is None]
+    failed = {count: outcome.error for count, outcome in found if outcome is not None and outcome.error is not None}
+    if not done:
+        raise next(iter(failed.values()), KeyboardInterrupt())
+    ran, reports, fits = zip(*done, strict=True)
+    return Sweep(ran, reports, fits, failed, tuple(count for count, outcome in found if outcome is None))
 
-    reports: list[Report] = []
-    fits: list[bool] = []
-    with tqdm(counts, desc="sweep", unit="machine", disable=None if progress else True) as bar:
-        for count in bar:
-            bar.set_postfix_str(f"{count:,} tiles")
-            device = IPUModel(version, **{**fields, "tiles_per_ipu": int(count)}).create_device()
-            try:
-                reports.append(_report(build(device), device))
-                fits.append(True)
-            except GraphMemoryAllocationError as error:
-                if error.report is None:
-                    raise
-                reports.append(error.report)
-                fits.append(False)
-    return Sweep(tuple(int(n) for n in counts), tuple(reports), tuple(fits))
+
+def _ran(build: Callable[[Device], Any], version: str, fields: Mapping[str, Any], count: int) -> tuple[Report, bool]:
+    """The report of a machine of so many tiles, and whether the program fits."""
+    device = IPUModel(version, **{**fields, "tiles_per_ipu": count}).create_device()
+    try:
+        return _report(build(device), device), True
+    except GraphMemoryAllocationError as error:
+        if error.report is None:
+            raise
+        return error.report, False
 
 
 def _report(built: Any, device: Device) -> Report:

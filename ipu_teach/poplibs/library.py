@@ -28,6 +28,7 @@ from ipu_teach.graph.tensor import as_shape
 from ipu_teach.graph.tile_map import UNMAPPED
 from ipu_teach.poplibs.orders import in_order
 from ipu_teach.program import Sequence as Program
+from ipu_teach.progress import working
 from ipu_teach.target import Target
 from ipu_teach.types import BOOL, DType, to_host_array
 
@@ -88,7 +89,8 @@ def library(function: Callable[P, R]) -> Callable[P, R]:
             if twice or len(args) > len(places) or given.keys() != names:
                 return function(*args, **kwargs)  # Python says what does not fit
             _check(given, *wants())
-            return body(**given)
+            with working(f"build {name}"):
+                return body(**given)
         except (PoplibsError, TypeError) as error:
             line = in_order(name, signature, get_type_hints(function, include_extras=True), args)
             if of_class or not line:

@@ -67,7 +67,8 @@ def _sentence(report: Report) -> str:
 def _summary(report: Report) -> str:
     from ipu_teach.report.summary import summary_text  # which prints reports, and so comes after them
 
-    text = summary_text(report, ["Target", "Graph", "Execution", "Cycles by vertex type"])
+    sections = ["Target", "Graph", "Execution", *["Runs"] * (len(report.runs) > 1), "Cycles by vertex type"]
+    text = summary_text(report, sections)
     shares = tabled(
         ("of the average tile's time", "share"),
         [(name, _bar(share, 1)) for name, share in report.proportions.items()],

@@ -12,8 +12,10 @@ from ipu_teach.errors import InvalidOptionError, did_you_mean, shown
 from ipu_teach.report.query import IpuRow
 from ipu_teach.report.report import Report
 from ipu_teach.report.table import Table, plain
+from ipu_teach.types import Array
 
 KIB = 1024
+WAYS = {"batch": "", "scalar": "  (ran as loops over elements)", "loop": "  (ran vertex by vertex)"}
 
 
 def print_profile_summary(
@@ -24,7 +26,8 @@ def print_profile_summary(
     show_var_storage: bool = False,
     file: TextIO | None = None,
 ) -> None:
-    """Print `report`. `sections`: some of Target, Graph, Memory Usage, Execution, Cycles by vertex type; all if left out.
+    """Print `report`. `sections`: some of Target, Graph, Memory Usage, Execution, Runs, Cycles by vertex type; all if left
+    out, Runs where there are several. It has those of one program and name together, and their host copies apart.
 
     `show_execution_steps` adds the steps of the run, `show_var_storage` the variables with their bytes and tiles, largest
     first; of each at most a hundred. Cycles and times are modelled.
@@ -44,18 +47,19 @@ def summary_text(
         "Graph": _graph,
         "Memory Usage": _memory,
         "Execution": _execution,
+        "Runs": _runs,
         "Cycles by vertex type": _vertex_types,
     }
-    chosen: list[str] = list(makers)
+    chosen = [name for name in makers if name != "Runs" or len(report.runs) > 1]
     if sections is not None:
         chosen = list(sections) if isinstance(sections, (list, tuple)) else [str(sections)]
     for name in chosen:
         if not isinstance(name, str) or name not in makers:
             raise InvalidOptionError(f"""The profile has no section {shown(name)}.
                 next:  {did_you_mean(name, makers)}Its sections are {", ".join(makers)}.""")
-    heads = {"Cycles by vertex type": "Cycles by vertex type (modelled)"}
+    heads = {name: f"{name} (modelled)" for name in ("Runs", "Cycles by vertex type")}
     if report.num_steps == 0 and report.unrecorded_steps:
-        makers["Execution"] = makers["Cycles by vertex type"] = _unrecorded
+        makers |= dict.fromkeys(("Execution", *heads), _unrecorded)
     blocks = [[f"{heads.get(name, name)}:", *("  " + line if line else "" for line in makers[name](report))] for name in chosen]
     if show_var_storage:
         blocks.append(_variables(report))
@@ -105,8 +109,9 @@ def _execution(report: Report) -> list[str]:
     def line(label: str, cycles: float) -> str:
         return f"{label:<54}{cycles:,.1f} ({100 * cycles / total if total else 0:.1f}% of total)"
 
+    without = f"; without {', '.join(report.unknown_codelets)}, of no estimate" if report.unknown_codelets else ""
     return [
-        f"{'Total cycles:':<54}{total:,.0f} (approx {report.total_seconds * 1e6:,.1f} microseconds, modelled)",
+        f"{'Total cycles:':<54}{total:,.0f} (approx {report.total_seconds * 1e6:,.1f} microseconds, modelled{without})",
         line("Tile average compute cycles (including idle threads):", float(report.compute_cycles_per_tile.mean())),
         line("Tile average compute cycles (excluding idle threads):", float(report.active_cycles_per_tile.mean())),
         line("Tile average IPU exchange cycles:", float(report.exchange_cycles_per_tile.mean())),
@@ -135,15 +140,33 @@ def _ipus(report: Report, most: int = 16) -> list[str]:
     return lines
 
 
+def _runs(report: Report, most: int = 12) -> list[str]:
+    """What the runs of each program and name took. Of steps whose order was not kept nothing is known here."""
+    found: dict[str, Array] = {}  # how many, their steps, cycles, and cycles of host copies
+    numbers, host = report.step_numbers, np.zeros(len(report.executions), np.int64)
+    for number in np.flatnonzero(report.executions).tolist():
+        host[number] = report.step_cost(number).host_cycles
+    for run in report.runs:
+        here = slice(run.first, len(numbers) if run.last is None else min(run.last, len(numbers)))
+        _, starts, ends = report.overlap.spans(here.start, max(here.start, here.stop))
+        row = found.setdefault(f"{run.name or 'run'} (program {run.program})", np.zeros(4, np.int64))
+        row += 1, len(ends), ends.max() - starts.min() if len(ends) else 0, host[numbers[here]].sum()
+    lines = [
+        f"{f'{name}:':<40}{f'{count:,} x':>8}{steps:>12,} steps{cycles:>16,} cycles, {copies:,} of them host copies"
+        for name, (count, steps, cycles, copies) in found.items()
+    ]
+    return lines[:most] + [f"… and {len(lines) - most:,} more, see report.runs"] * (len(lines) > most)
+
+
 def _vertex_types(report: Report) -> list[str]:
-    by_codelet, instances = report.cycles_by_codelet(), report.vertex_counts()
+    ways, by_codelet, instances = report.ways(), report.cycles_by_codelet(), report.vertex_counts()
     if not by_codelet:
         return ["No vertex has run since the engine was loaded."]
     width = max(28, *(len(name) for name in by_codelet))
     lines = []
     for name, cycles in by_codelet.items():
         value = "no estimate" if name in report.unknown_codelets else f"{cycles:,}"
-        lines.append(f"{name:<{width}}{f'({instances[name]}':>6} instances):{value:>13}")
+        lines.append(f"{name:<{width}}{f'({instances[name]}':>6} instances):{value:>13}{WAYS[ways[name]]}")
     return lines
 
 

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach import datasets
+from ipu_teach.progress import working
 from ipu_teach.types import Array
 
 Loop = Callable[..., int]
@@ -67,7 +68,8 @@ def kept(text: str, folder: Path) -> bool:
 def loop_of(text: str, arguments: Callable[[], Sequence[Any]]) -> Loop | None:
     """The `run` of `text`, compiled; None where that cannot be. `arguments()`: such that nothing is run with them."""
     if text not in _loaded:
-        made = _made(text, True, arguments) or _made(text, False, arguments)
+        with working("numba compiles a loop"):
+            made = _made(text, True, arguments) or _made(text, False, arguments)
         if made is None:
             return None
         _loaded[text] = made

@@ -1,0 +1,210 @@
+"""What takes long says so, where somebody looks: on a terminal and below a cell, and nowhere else."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from subprocess import DEVNULL, PIPE, Popen
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from ipu_teach import FLOAT, INT, Engine, Graph, IPUModel, Output, Vector, Vertex, progress
+from ipu_teach.program import Execute, If, Program, Repeat, Sequence
+
+
+class Screen(io.StringIO):
+    """A terminal that remembers."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Screen]:
+    shown = Screen()
+    monkeypatch.setattr(progress, "AFTER", 0.1)
+    monkeypatch.setattr(progress, "EVERY", 0.02)
+    # Not sys.stderr itself, which pytest puts back between a fixture and its test.
+    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=shown, modules=sys.modules))
+    yield shown
+
+
+def lines(screen: Screen) -> list[str]:
+    return [line.strip() for line in screen.getvalue().split("\r") if line.strip()]
+
+
+def until(screen: Screen, words: str) -> None:
+    """Wait until a line has these words."""
+    end = time.monotonic() + 20
+    while words not in screen.getvalue():
+        assert time.monotonic() < end, repr(screen.getvalue())[-300:]
+        time.sleep(0.01)
+
+
+def test_work_says_how_far_it_is_and_what_it_does(screen: Screen) -> None:
+    with progress.working("load") as work:
+        until(screen, "load: 00:0")
+        for number in work.each(range(4), 4):
+            work.words = f"step {'abcd'[number]}"
+            until(screen, f"{number}/4 steps")
+        with progress.working("numba compiles"):  # within: the outermost has the line, the innermost the words
+            until(screen, "3/4 steps [00:0")
+            until(screen, "numba compiles]")
+    assert all(line.startswith("load: ") for line in lines(screen))
+    assert any("step b]" in line and " 25%|" in line for line in lines(screen))
+    assert screen.getvalue().endswith("\r") and not screen.getvalue().rpartition("\r")[0].rpartition("\r")[2].strip()
+
+
+def test_what_is_quick_shows_nothing(screen: Screen) -> None:
+    for _ in range(100):
+        with progress.working("run"):
+            pass
+    time.sleep(0.2)  # nothing is under way now
+    assert screen.getvalue() == ""
+
+
+@pytest.mark.parametrize("how", ["hidden", "switched off", "in a thread", "in a log"])
+def test_where_nothing_is_shown(how: str, screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
+    def long() -> None:
+        with progress.working("sweep", hidden=how == "hidden"), progress.working("run"):
+            time.sleep(0.2)
+
+    if how == "switched off":
+        monkeypatch.setenv("IPU_TEACH_PROGRESS", "0")
+    if how == "in a log":
+        monkeypatch.setattr(screen, "isatty", lambda: False)
+    job = threading.Thread(target=long) if how == "in a thread" else None
+    if job is None:
+        long()
+    else:
+        job.start()
+        job.join()
+    assert screen.getvalue() == ""
+
+
+def test_a_line_that_cannot_be_drawn_stops_nothing(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = threading.Event()
+    monkeypatch.setattr(screen, "write", lambda text: tried.set() or 1 / 0)
+    with progress.working("load"):
+        assert tried.wait(20)
+    with progress.working("load"):
+        time.sleep(0.3)
+
+
+def test_an_error_takes_the_line_away(screen: Screen) -> None:
+    with pytest.raises(KeyError), progress.working("load"):
+        until(screen, "load: ")
+        raise KeyError
+    assert not progress._under_way and screen.getvalue().endswith("\r")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked there")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_forked_process_begins_anew(screen: Screen) -> None:
+    with progress.working("sweep"):
+        until(screen, "sweep: ")
+        child = os.fork()
+        if child == 0:
+            try:
+                with progress._lock:  # which the thread of the parent may have held
+                    os._exit(len(progress._under_way) + (progress._watcher is not None))
+            finally:
+                os._exit(9)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+class Slow(Vertex):
+    out: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        time.sleep(0.02)
+        self.out[:] = 1
+
+
+def repeated(graph: Graph, inner: Program) -> Program:
+    return Repeat(2, Sequence(inner, Repeat(10, inner)))
+
+
+def depending(graph: Graph, inner: Program) -> Program:
+    flag = graph.add_constant(INT, (), 1)
+    graph.set_tile_mapping(flag, 0)
+    return Sequence(Repeat(20, inner), If(flag, inner, inner))
+
+
+@pytest.mark.parametrize(("form", "said"), [(repeated, "/22 steps"), (depending, " steps [")])
+def test_a_run_counts_its_steps(form, said: str, screen: Screen) -> None:  # type: ignore[no-untyped-def]
+    device = IPUModel(tiles_per_ipu=1).create_device()
+    graph = Graph(device)
+    out = graph.add_variable(FLOAT, (3,), "out")
+    graph.set_tile_mapping(out, 0)
+    compute_set = graph.add_compute_set("slowly")
+    vertex = graph.add_vertex(compute_set, Slow, out=out)
+    graph.set_tile_mapping(vertex, 0)
+    graph.set_perf_estimate(vertex, 10)
+    engine = Engine(graph, form(graph, Execute(compute_set)), vertex_loop=True)
+    engine.load(device)
+    engine.run()
+    found = [line for line in lines(screen) if line.startswith("run 0: ")]
+    assert found and all(said in line for line in found)
+    assert all("slowly]" in line for line in found) is (form is repeated)
+    counts = [int(line.split(said)[0].split()[-1]) for line in found]
+    assert counts == sorted(counts) and 0 < counts[-1] <= engine.report.num_steps
+
+
+def test_steps_are_counted_as_they_run() -> None:
+    """`length` and `leaf_at` of random trees, beside a walk over them."""
+    from ipu_teach.compile.programs import Node
+
+    source = np.random.default_rng(3)
+
+    def tree(depth: int) -> Node:
+        if depth == 0 or source.random() < 0.3:
+            return Node("Execute", f"{source.integers(1000)}", step=int(source.integers(9)))
+        children = tuple(tree(depth - 1) for _ in range(source.integers(0, 4)))
+        if children and source.random() < 0.5:
+            return Node("Repeat", "", children[:1], count=int(source.integers(0, 4)))
+        return Node("Sequence", "", children)
+
+    def walk(node: Node) -> list[Node]:
+        return [node] if node.step >= 0 else node.count * [leaf for child in node.children for leaf in walk(child)]
+
+    for _ in range(300):
+        node = tree(4)
+        ran = walk(node)
+        assert node.length == len(ran)
+        assert [node.leaf_at(number) for number in range(len(ran))] == ran
+
+
+ON_A_TERMINAL = """
+import time
+from ipu_teach import progress
+with progress.working("compile"):
+    time.sleep(1.5)
+print("done")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals there")
+def test_on_a_real_terminal_it_comes_after_a_second() -> None:
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+    begun = time.monotonic()
+    job = Popen([sys.executable, "-c", ON_A_TERMINAL], stdin=DEVNULL, stdout=PIPE, stderr=theirs, cwd=Path(__file__).parents[1])
+    os.close(theirs)
+    first = os.read(ours, 4096)
+    seen = time.monotonic() - begun
+    assert job.communicate(timeout=60)[0] == b"done\n"
+    assert b"compile: 00:01" in first + os.read(ours, 4096) and seen > 1
+    os.close(ours)

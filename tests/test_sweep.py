@@ -1,0 +1,162 @@
+"""A sweep whose machines run side by side: on threads, in other processes, on a Dask cluster; what fails, and Ctrl-C."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from ipu_teach import FLOAT, Device, Graph, sweep
+from ipu_teach.errors import InvalidOptionError
+from ipu_teach.poplibs import poplin, poputil
+from ipu_teach.program import Program, Sequence
+
+
+def product(device: Device) -> tuple[Graph, Program]:
+    graph = Graph(device)
+    a, b = (graph.add_variable(FLOAT, (64, 64), name) for name in "ab")
+    for tensor in (a, b):
+        poputil.map_tensor_linearly(graph, tensor)
+        graph.set_initial_value(tensor, 1)
+    program = Sequence()
+    poplin.mat_mul(graph, a, b, program)
+    return graph, program
+
+
+class Mailed(Executor):
+    """What is sent to it, and what comes back, goes through a pickle, as to another process and from there."""
+
+    def submit(self, function: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:  # type: ignore[override]
+        mailed, future = pickle.dumps((function, args, kwargs)), Future[Any]()
+        try:
+            function, args, kwargs = pickle.loads(mailed)
+            future.set_result(pickle.loads(pickle.dumps(function(*args, **kwargs))))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+class Peculiar(Exception):
+    """One that cannot be made again from what it holds."""
+
+    def __init__(self, one: int, other: int) -> None:
+        super().__init__(f"{one} and {other}")
+
+
+def particular(device: Device) -> tuple[Graph, Program]:
+    count = device.target.num_tiles
+    if count == 2:
+        raise ValueError("two is no number")
+    if count == 3:
+        raise Peculiar(3, 4)
+    return product(device)
+
+
+def forked() -> ProcessPoolExecutor:
+    if "fork" not in multiprocessing.get_all_start_methods():
+        pytest.skip("processes are not forked there")
+    return ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("fork"))
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("made", [Mailed, lambda: ThreadPoolExecutor(3), forked])
+def test_a_sweep_on_an_executor_is_the_same(made: Callable[[], Executor]) -> None:
+    counts = [4, 2, 1, 16, 3]
+    here = sweep(particular, counts, memory_bytes_per_tile=40_000, progress=False)
+    with made() as executor:
+        there = sweep(particular, counts, memory_bytes_per_tile=40_000, progress=False, executor=executor)
+    assert there.num_tiles == here.num_tiles == (4, 1, 16) and there.fits == here.fits == (True, False, True)
+    assert [r.digest() for r in there.reports] == [r.digest() for r in here.reports]
+    assert here.rows() == there.rows() and (here.left, there.left) == ((), ())
+    for found in (here, there):
+        assert list(found.failed) == [2, 3] and isinstance(found.failed[2], ValueError)
+        assert repr(found).splitlines()[-2] == "2 tiles failed: ValueError: two is no number"
+        assert "Peculiar" in repr(found).splitlines()[-1] and "<p>2 tiles failed: ValueError" in found._repr_html_()
+    if made is not ThreadPoolExecutor and there.failed[2].__cause__ is not None:
+        assert "in particular" in str(there.failed[2].__cause__)  # the traceback
+
+
+def test_a_sweep_of_which_nothing_comes_raises_what_came_first() -> None:
+    for executor in (None, Mailed()):
+        with pytest.raises(ValueError, match="two is no number"):
+            sweep(particular, [2, 3], progress=False, executor=executor)
+
+
+@pytest.mark.parametrize("executor", [None, "threads"])
+def test_ctrl_c_keeps_what_is_done(executor: str | None) -> None:
+    stopped = threading.Event()
+
+    def build(device: Device) -> tuple[Graph, Program]:
+        if device.target.num_tiles == 3:
+            signal.raise_signal(signal.SIGINT) if executor is None else os.kill(os.getpid(), signal.SIGINT)
+            stopped.wait(10)  # only beside the main thread
+        return product(device)
+
+    with ThreadPoolExecutor(1) as pool:
+        found = sweep(build, [1, 2, 3, 4, 5], progress=False, executor=pool if executor else None)
+        stopped.set()
+    assert found.num_tiles == (1, 2) and found.left == (3, 4, 5) and not found.failed
+    assert repr(found).splitlines()[-1] == "stopped before 5 tiles were done"
+
+
+def test_what_cannot_travel_is_named() -> None:
+    pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn"))
+    told = (
+        (lambda device: None, {}, "The function cannot be sent to another process: Can't pickle"),
+        (product, {"relative_sync_delay": lambda: 1}, "relative_sync_delay cannot be sent to another process: Can't pickle"),
+    )
+    for build, fields, text in told:
+        with pytest.raises(InvalidOptionError) as caught:
+            sweep(build, [1], executor=pool, **fields)  # type: ignore[arg-type]
+        assert str(caught.value).startswith(text) and " at 0x" not in str(caught.value)
+        assert "\n  where: sweep(), <function " in str(caught.value)
+        assert "\n  next:  put it into a file, build.py say, and import it: from build import build. Or" in str(caught.value)
+    pool.shutdown()
+    with pytest.raises(InvalidOptionError) as caught:
+        sweep(product, [1], executor=pool)
+    assert str(caught.value) == (
+        "The executor takes no more calls: cannot schedule new futures after shutdown.\n"
+        "  next:  make a new one, and sweep before it is shut down."
+    )
+    with pytest.raises(InvalidOptionError) as caught:
+        sweep(product, [1], executor=4)  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        "sweep() was given 4, which is no executor.\n"
+        "  next:  give one of concurrent.futures, ProcessPoolExecutor(4) say; of a Dask client, client.get_executor()."
+    )
+
+
+def test_a_function_of_a_notebook_is_no_function_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    def typed(device: Device) -> tuple[Graph, Program]:
+        return product(device)
+
+    monkeypatch.setitem(sys.modules, "__main__", ModuleType("__main__"))
+    typed.__module__, typed.__qualname__ = "__main__", "typed"
+    monkeypatch.setattr(sys.modules["__main__"], "typed", typed, raising=False)
+    with (
+        ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool,
+        pytest.raises(InvalidOptionError, match="The function cannot be sent to another process: it is defined in a notebook"),
+    ):
+        sweep(typed, [1], executor=pool)
+
+
+def test_a_sweep_on_a_dask_cluster_is_the_same() -> None:
+    distributed = pytest.importorskip("distributed", reason="dask.distributed is missing: pip install distributed")
+    where = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with distributed.LocalCluster(**where) as cluster, distributed.Client(cluster) as client:
+        with pytest.raises(InvalidOptionError, match=r"which is no executor.\n  next:  .*client.get_executor\(\)"):
+            sweep(product, [1], executor=client)
+        built = lambda device: particular(device)  # noqa: E731  # Dask sends functions as they are
+        found = sweep(built, [4, 2, 1], progress=False, executor=client.get_executor())
+    here = sweep(particular, [4, 1], progress=False)
+    assert [r.digest() for r in found.reports] == [r.digest() for r in here.reports]
+    assert found.num_tiles == (4, 1) and isinstance(found.failed[2], ValueError)
