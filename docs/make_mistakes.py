@@ -18,7 +18,9 @@ SHOWN = 5  # of an exercise
 
 def section(exercise: Exercise, known: list[Wrong]) -> str:
     """An exercise: what to ask, and its first mistakes, each with the first words of the verdict."""
-    rows = [f"| {wrong.about} | {wrong.says.replace('|', chr(92) + '|')} |" for wrong in known[:SHOWN]]
+    # What a verdict says is compared across its lines; the page keeps to the first.
+    said = [wrong.says.split(" next:")[0].replace("|", chr(92) + "|") for wrong in known[:SHOWN]]
+    rows = [f"| {wrong.about} | {words} |" for wrong, words in zip(known, said, strict=False)]
     ask = [f"{number}. {hint}" for number, hint in enumerate(exercise.hints, start=1)]
     head = "| the mistake | the verdict says |\n|---|---|"
     return "\n".join([f"### {exercise.name} {exercise.title}", "", *ask, "", head, *rows])

@@ -223,6 +223,12 @@ GRAPH = [
         "graph.add_vertices(cs, Sum, [0, 1, 2, 3], x=t, out=t[:, 0].reshape(4))",
     ),
     Row("Graph::connect", "Graph.connect", "scalars of state too", 'graph.connect(vertex["x"], vec)'),
+    Row(
+        "Graph::setFieldSize",
+        "Graph.set_field_size",
+        "for a list that is connected part by part, and for a Vector of state; what is connected whole has its tensor's length",
+        'graph.set_field_size(graph.add_vertex(cs, Total)["parts"], 3)',
+    ),
     Row("Graph::setInitialValue", "Graph.set_initial_value", "applied at every load", "graph.set_initial_value(vec, 0)"),
     Row("Graph::setPerfEstimate", "Graph.set_perf_estimate", "cycles only", "graph.set_perf_estimate(vertex, 20)"),
     Row(
@@ -245,8 +251,18 @@ GRAPH = [
     ),
     Row("Graph::hasCodelet", "Graph.has_codelet", "", 'graph.has_codelet("Sum")'),
     Row("(a codelet that every graph knows)", "codelet", "ours alone: a decorator of the vertex class", "codelet(Sum)"),
-    Row("Graph::createHostWrite", "Graph.create_host_write", "", 'graph.create_host_write("put", vec)'),
-    Row("Graph::createHostRead", "Graph.create_host_read", "", 'graph.create_host_read("get", vec)'),
+    Row(
+        "Graph::createHostWrite",
+        "Graph.create_host_write",
+        "a handle of its own: what the host reads too has another",
+        'graph.create_host_write("put", vec)',
+    ),
+    Row(
+        "Graph::createHostRead",
+        "Graph.create_host_read",
+        "a handle of its own: what the host writes too has another",
+        'graph.create_host_read("get", vec)',
+    ),
     Row("Graph::addHostToDeviceFIFO", "Graph.add_host_to_device_fifo", "", 'graph.add_host_to_device_fifo("more", FLOAT, 6)'),
     Row("Graph::addDeviceToHostFIFO", "Graph.add_device_to_host_fifo", "", 'graph.add_device_to_host_fifo("out", FLOAT, 6)'),
     Row("ReplicatedStreamMode", "ReplicatedStreamMode", "", "ReplicatedStreamMode.BROADCAST"),
@@ -274,13 +290,18 @@ TENSOR = [
     Row(
         "Tensor::operator[]",
         "Tensor.__getitem__",
-        "Python's slices and negative indices work too",
+        "Python's slices and negative indices work too, which count from the end, and lists of indices",
         "t[1, 2:4]",
         "Elements by integers and slices, as in numpy; a view.",
     ),
-    Row("Tensor::slice", "Tensor.slice", "one dimension at a time; several: `t[a:b, c:d]`", "t.slice(0, 2, 1)"),
+    Row(
+        "Tensor::slice",
+        "Tensor.slice",
+        "one dimension at a time; several: `t[a:b, c:d]`; nothing negative but `dim`",
+        "t.slice(0, 2, 1)",
+    ),
     Row("Tensor::slices", "Tensor.slices", "", "t.slices([(0, 1), (2, 4)])"),
-    Row("Tensor::index", "Tensor.index", "", "t.index([1, 2])"),
+    Row("Tensor::index", "Tensor.index", "nothing negative", "t.index([1, 2])"),
     Row("Tensor::flatten", "Tensor.flatten", "", "t.flatten()"),
     Row("Tensor::reshape", "Tensor.reshape", "", "t.reshape((6, 4))"),
     Row("Tensor::reshapePartial", "Tensor.reshape_partial", "", "t.reshape_partial(1, 2, [2, 3])"),
@@ -343,8 +364,15 @@ TENSOR = [
 ]
 
 VERTEX = [
-    Row("Vertex", "Vertex", "fields are annotations; `compute(self)` is Python and numpy", "Sum.call(x=[1, 2, 3])"),
+    Row(
+        "Vertex",
+        "Vertex",
+        "fields are annotations; `compute(self)` is Python and numpy; a field called `in` is called `input`, and `bind`, "
+        "`call`, `compute`, `context`, `cycles`, `debug_context` and `fields` are taken",
+        "Sum.call(x=[1, 2, 3])",
+    ),
     Row("MultiVertex", "MultiVertex", "`compute(self, worker)` is called once for each worker"),
+    Row("MultiVertex::numWorkers", "MultiVertex.num_workers", "without brackets; no field can have this name"),
     Row("SupervisorVertex", "SupervisorVertex", "one vertex that has the tile to itself; nothing to start by hand"),
     Row("Input<T>", "Input", "`Input[FLOAT]`; assigning to it is an error", "Input[FLOAT]"),
     Row("Output<T>", "Output", "`Output[FLOAT]`; `+=` on it is an error, and so is reading a single element", "Output[FLOAT]"),
@@ -352,7 +380,7 @@ VERTEX = [
     Row(
         "Vector<T>",
         "Vector",
-        "`Vector[Vector[T]]` takes a matrix or a list of tensors; no layouts or alignments",
+        "`Vector[Vector[T]]` takes a matrix or a list of tensors; no alignments",
         "Input[Vector[FLOAT]]",
     ),
     Row("VectorList<T>", "VectorList", "or `Vector[Vector[T]]`", "Input[VectorList[FLOAT]]"),
@@ -360,9 +388,9 @@ VERTEX = [
     Row(
         "plain members (state)",
         "Vertex",
-        "a bare dtype: `bias: FLOAT = 0`; one number a field",
+        "a bare dtype: `bias: FLOAT = 0`; a row: `taps: Vector[FLOAT] = [1, 2]`",
         "",
-        "A number of the vertex's own that lives from run to run.",
+        "Numbers of the vertex's own that live from run to run.",
     ),
     Row(
         "templates, poputil::templateVertex",
@@ -370,7 +398,17 @@ VERTEX = [
         "a copy of a class for other dtypes",
         'ipu_teach.graph.vertex.template(Sum, "SumHalf", {FLOAT: HALF})',
     ),
-    Row("VectorLayout", "VectorLayout", "no alignment; it changes nothing but the size of pointers", "VectorLayout.SPAN"),
+    Row(
+        "VectorLayout",
+        "VectorLayout",
+        "in the brackets of a field; no alignment, and it changes nothing but the size of pointers",
+        "Input[Vector[FLOAT, VectorLayout.ONE_PTR]]",
+    ),
+    Row(
+        '[[poplar::constraint("elem(*x) != elem(*y)")]]',
+        "",
+        "nothing: a codelet whose loads need two memory elements says so in its `cycles`",
+    ),
     Row("inline assembly, ipu:: intrinsics", "", "numpy in `compute`, and `cycles` for the cost"),
 ]
 
@@ -447,7 +485,8 @@ STREAM = [
     Row(
         "Engine::connectStream",
         "Engine.connect_stream",
-        "takes arrays, iterators, lists and functions; an array goes round",
+        "takes arrays, iterators, lists and functions; an array goes round, and a list that receives gets one array for each "
+        "Copy, in the shape of the tensor that was copied",
         'engine.connect_stream("in", np.zeros(24, np.float32))',
     ),
     Row(

@@ -41,7 +41,7 @@ NO_NEWS = '{"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"
 
 
 def lab(word: str | None, jupyter_arguments: Sequence[str]) -> int:
-    """Open the learner's copy of a lesson in JupyterLab."""
+    """Open the learner's copy of a lesson in JupyterLab; where a hub starts this, it is her server there."""
     lesson = find_lesson(word)
     command, env = opening(lesson)
     print(f"opening {Path(env['IPU_TEACH_WORK'], lesson.name)}, your own copy", file=sys.stderr, flush=True)
@@ -62,7 +62,12 @@ def opening(lesson: Path) -> tuple[list[str], dict[str, str]]:
     options = [f"--ServerApp.root_dir={copy.parent}", f"--LabApp.default_url=/lab/tree/{quote(copy.name)}"]
     if os.name != "nt" and os.geteuid() == 0:
         options.append("--allow-root")  # as in a container; the server listens to this machine only, behind a token
-    return [sys.executable, "-m", "jupyterlab", *options], env
+    hub = "JUPYTERHUB_SERVICE_URL" in os.environ  # it names the address that it gives her, and it asks who comes
+    if hub and os.name != "nt":
+        # No ports: when a class begins, another's kernel takes one between its being found free and its being bound.
+        options.append("--KernelManager.transport=ipc")
+        env.setdefault("JUPYTER_RUNTIME_DIR", str(Path.home() / ".run"))  # a socket's whole name has 107 characters at most
+    return [sys.executable, "-m", "jupyterhub.singleuser" if hub else "jupyterlab", *options], env
 
 
 def _become(command: list[str], env: dict[str, str]) -> int:

@@ -502,6 +502,8 @@ def cycle_count(
 
 
 def _stamp(graph: Graph, tile: int, name: str) -> Tensor:
+    if not isinstance(graph, Graph):
+        raise ControlProgramError(f"A stamp of the time was asked of {shown(graph)}.", next_step="give the graph first.")
     tensor = graph.add_variable(UNSIGNED_INT, (2,), name)
     graph.set_tile_mapping(tensor, tile)
     return tensor

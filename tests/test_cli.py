@@ -133,6 +133,15 @@ def test_lab_opens_a_copy_and_never_overwrites_it(shelf: Shelf, opened: list[Any
     assert sorted(path.name for path in copy.parent.iterdir()) == [".jupyter", "00_first.ipynb"]
 
 
+def test_lab_is_the_learners_server_on_a_hub(shelf: Shelf, opened: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf("00_first", "1 + 1")
+    monkeypatch.setenv("JUPYTERHUB_SERVICE_URL", "http://127.0.0.1:1234/user/ada/")
+    assert cli.main(["lab"]) == 0
+    command, env = opened[-1]
+    assert command[:3] == [sys.executable, "-m", "jupyterhub.singleuser"]
+    assert os.name == "nt" or ("--KernelManager.transport=ipc" in command and env["JUPYTER_RUNTIME_DIR"].endswith(".run"))
+
+
 def test_lab_trusts_the_copy_it_made(shelf: Shelf, opened: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from nbformat.sign import NotebookNotary
 

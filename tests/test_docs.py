@@ -123,6 +123,14 @@ class Sum(Vertex):
         self.out = self.x.sum()
 
 
+class Total(Vertex):
+    parts: Vector[Input[Vector[FLOAT]]]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = sum(part.sum() for part in self.parts)
+
+
 def sandbox() -> dict[str, Any]:
     """The names that the rows' examples use: a small graph with one of everything, and an engine that has run it."""
     device = IPUModel("ipu2", tiles_per_ipu=4).create_device()
@@ -152,7 +160,12 @@ def sandbox() -> dict[str, Any]:
     names |= {name: getattr(ipu_teach, name) for name in ipu_teach.__all__}
     here = {name: value for name, value in locals().items() if name not in ("names", "variable")}
     names |= {"types": ipu_teach.types}
-    return names | here | {"target": device.target, "manager": DeviceManager(), "Sum": Sum, "np": np, "io": io} | LIBRARIES
+    return (
+        names
+        | here
+        | {"target": device.target, "manager": DeviceManager(), "Sum": Sum, "Total": Total, "np": np, "io": io}
+        | LIBRARIES
+    )
 
 
 @pytest.mark.parametrize("row", [row for row in NAMED if row.example], ids=named)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import rooms
 import size
 
 from ipu_teach import errors
@@ -122,6 +123,47 @@ def test_the_check_knows_the_shut_doors() -> None:
     assert faults_in(PACKAGE / "tiny.py", "from ipu_teach.errors import shown") != []
     assert faults_in(PACKAGE / "lessons" / "check.py", "from ipu_teach import tiny") == []
     assert faults_in(PACKAGE / "poplibs" / "popops.py", "from ..report import Report") != []
+
+
+def test_no_module_imports_one_that_imports_it() -> None:
+    assert rooms.circles() == []
+
+
+def test_no_room_takes_what_another_keeps_to_itself() -> None:
+    assert rooms.back_doors() == []
+
+
+def test_the_page_draws_the_rooms_as_they_are() -> None:
+    """`python tests/rooms.py` prints the drawing."""
+    assert f"```text\n{rooms.table()}\n```" in (ROOT / "docs" / "inside.md").read_text(encoding="utf-8")
+
+
+def test_circles_and_back_doors_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {
+        "graph/a.py": "from ipu_teach.cost import b\nfrom ipu_teach.cost.b import _own",
+        "cost/b.py": "import ipu_teach.cost.c, typing\nif typing.TYPE_CHECKING:\n    import ipu_teach.cost.d",
+        "cost/c.py": "from ipu_teach.graph.a import name\n",
+        "cost/d.py": "import ipu_teach.cost.b\ndef f():\n    import ipu_teach.graph.a",
+    }
+    for name, text in files.items():
+        (tmp_path / "ipu_teach" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "ipu_teach" / name).write_text(text, encoding="utf-8")
+    monkeypatch.setattr(rooms, "PACKAGE", tmp_path / "ipu_teach")
+    assert rooms.circles() == [["ipu_teach.cost.b", "ipu_teach.cost.c", "ipu_teach.graph.a"]]
+    assert rooms.back_doors() == ["ipu_teach.graph.a, line 2: ipu_teach.cost.b._own"]
+
+
+# Functions of engine and compile that have a parameter `group`: how far vertices that run alike are handed on. The aim is 35.
+MOST_HANDED_ON = 43
+
+
+def test_the_way_of_a_group_grows_no_longer() -> None:
+    trees = [
+        ast.parse(path.read_text(encoding="utf-8")) for room in ("engine", "compile") for path in (PACKAGE / room).rglob("*.py")
+    ]
+    made = [n.args for tree in trees for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.Lambda))]
+    taken = [args for args in made if any(a.arg == "group" for a in (*args.posonlyargs, *args.args, *args.kwonlyargs))]
+    assert 10 < len(taken) <= MOST_HANDED_ON
 
 
 ROOMS = ["graph", "types", "compile", "cost", "report", "engine", "poplibs", "show", "lessons", "golden"]

@@ -3,21 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import ipu_teach
-from ipu_teach import FLOAT, HALF, DeviceManager, Graph, IPUModel, TargetType
+from ipu_teach import (
+    FLOAT,
+    HALF,
+    DeviceManager,
+    Engine,
+    Graph,
+    Input,
+    IPUModel,
+    MultiVertex,
+    Output,
+    TargetType,
+    Vector,
+    VectorLayout,
+    Vertex,
+)
 from ipu_teach.errors import (
     FileLoadError,
+    GraphObjectCreationError,
     InvalidMachineModelError,
     IPUTeachError,
+    PoplarIndexError,
     PoplibsError,
     UnknownNameError,
+    VertexDefinitionError,
 )
+from ipu_teach.graph.vertex import _RESERVED
 from ipu_teach.poplibs import poplin, popops, poprand
 from ipu_teach.program import Copy, Execute, Sequence, cycle_count
+
+ROOT = Path(__file__).resolve().parents[1]
 
 
 class World:
@@ -123,6 +145,63 @@ def test_what_python_can_take_as_poplar_does_is_taken() -> None:
     w.graph.create_host_read("a", w.a, True)
     stamp = cycle_count(w.graph, Sequence(Execute(w.graph.add_compute_set())), 0, "measured")
     assert w.graph.describe(stamp) == "'measured'"
+
+
+class Sums(Vertex):
+    x: Input[Vector[FLOAT, VectorLayout.ONE_PTR]]
+    parts: Input[Vector[Vector[FLOAT]]]
+    out: Output[FLOAT]
+
+    def compute(self) -> None:
+        self.out = self.x.sum() + sum(part.sum() for part in self.parts)
+
+
+def test_what_the_pages_say_of_fields_and_handles() -> None:
+    """Names that are taken, lengths of lists, layouts in brackets, one name for one thing, and what is appended to a list."""
+    pages = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("coming-from-poplar.md", "poplar.md")]
+    for page in pages:
+        for name in _RESERVED:
+            assert f"`{name}`" in page, name
+        assert "`input`" in page and "set_field_size" in page and "num_workers" in page and "VectorLayout" in page
+    assert "memory constraints" in pages[0] and "poplar::constraint" in pages[1]
+    for base, name in (*((Vertex, name) for name in _RESERVED), (MultiVertex, "num_workers")):
+        with pytest.raises(VertexDefinitionError, match=f"declares a field '{name}'"):
+            type("Taken", (base,), {"__annotations__": {name: "Input[FLOAT]"}, "compute": lambda self, *worker_id: None})
+
+    w: Any = World()
+    cs = w.graph.add_compute_set("cs")
+    vertex = w.graph.add_vertex(cs, Sums, x=w.out, out=w.a[0, 0])
+    w.graph.set_tile_mapping(vertex, 0)
+    w.graph.set_field_size(vertex["parts"], 2)
+    for number in range(2):
+        w.graph.connect(vertex["parts"][number], w.b[number])
+    for tensor, value in ((w.a, 0), (w.b, 2), (w.out, 1)):
+        w.graph.set_initial_value(tensor, value)
+    w.graph.create_host_write("a", w.a)
+    with pytest.raises(GraphObjectCreationError, match="There is already a handle 'a'"):
+        w.graph.create_host_read("a", w.a)
+    stream = w.graph.add_device_to_host_fifo("drain", FLOAT, 64)
+    engine = Engine(w.graph, Sequence(Execute(cs), Copy(w.a, stream), Copy(w.b.flatten(), stream)))
+    received: list[Any] = []
+    engine.connect_stream("drain", received)
+    engine.load_and_run(w.device)
+    assert [array.shape for array in received] == [(8, 8), (64,)] and received[0][0, 0] == 8 + 2 * 8 * 2
+
+
+def test_negative_indices_and_lists_of_them_are_taken_as_numpy_takes_them() -> None:
+    w: Any = World()
+    values = np.arange(64, dtype=np.float32).reshape(8, 8)
+    w.graph.set_initial_value(w.a, values)
+    ids = [3, -1, 3]
+    for name, tensor in (("row", w.a[-1]), ("rows", w.a[ids]), ("cell", w.a[-2, -3:]), ("last", w.a.slice(6, 8, dim=-1))):
+        w.graph.create_host_read(name, tensor)
+    engine = Engine(w.graph, Sequence())
+    engine.load(w.device)
+    for name, expected in (("row", values[-1]), ("rows", values[ids]), ("cell", values[-2, -3:]), ("last", values[:, 6:])):
+        np.testing.assert_array_equal(engine.read_tensor(name), expected)
+    for call in (lambda: w.a.index(-1), lambda: w.a.slice(-2, 1)):
+        with pytest.raises(PoplarIndexError):
+            call()
 
 
 def test_a_file_of_cpp_is_answered(tmp_path: Any) -> None:

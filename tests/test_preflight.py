@@ -108,7 +108,7 @@ def test_a_page_is_fetched_past_every_proxy_and_its_server_is_stopped(
 ) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")  # where nothing answers
-    assert machine.page().endswith("s, with 00_meet_the_machine")
+    assert machine.page().endswith("s, with lesson 00")
     machine.stack.close()
     with pytest.raises(OSError):
         socket.create_connection(("127.0.0.1", free), timeout=1)
@@ -120,12 +120,12 @@ def test_a_page_is_fetched_past_every_proxy_and_its_server_is_stopped(
         ((SERVER, "500"), "it answers with status 500, and not with its page"),
         ((SERVER, "201"), "it does not find 00_meet_the_machine.ipynb: status 404"),
         (("import sys; sys.exit('port 8888 is not available\\n')",), "it ended at once: port 8888 is not available"),
-        (("import time; print('still reading', flush=True); time.sleep(60)",), "no answer within 2 s: still reading"),
+        (("import time; print('still reading', flush=True); time.sleep(60)",), "no answer within 3 s: still reading"),
     ],
 )
 def test_a_server_that_does_not_serve(machine: Machine, monkeypatch: pytest.MonkeyPatch, words: Any, says: str) -> None:
     machine.opening = started_by(*words)
-    monkeypatch.setattr(preflight, "LIMIT", 2 if "within" in says else 30)
+    monkeypatch.setattr(preflight, "LIMIT", 3 if "within" in says else 30)
     assert refused(machine.page).came == says
 
 
@@ -185,7 +185,7 @@ def test_no_kernel_at_all(machine: Machine, tmp_path: Path, monkeypatch: pytest.
 @pytest.mark.slow
 def test_a_kernel_runs_a_lesson_to_its_picture(machine: Machine, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert machine.kernel().startswith("after ")
-    assert machine.lesson() == "3 cells of 00_meet_the_machine, and a picture"
+    assert machine.lesson() == "3 cells of lesson 00, and a picture"
     assert not work.exists()  # what a lesson keeps is not kept for a learner who has done nothing yet
     assert (
         refused(lambda: machine.run("import no_such_kit", "advice")).came

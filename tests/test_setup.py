@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import json
 import os
+import platform
 import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -135,6 +139,7 @@ def test_the_rooms_can_be_measured(run_py: ModuleType) -> None:
     assert run_py.command_of(["size", "main"]) == [*command, "main"]
     assert run_py.command_of(["fuzz", "--seed", "1"])[1:] == [str(ROOT / "tests" / "fuzz"), "--seed", "1"]
     assert run_py.command_of(["bench", "--only", "w2"])[1:] == [str(ROOT / "bench"), "--only", "w2"]
+    assert run_py.command_of(["hub", "--learners", "3"])[1:] == [str(ROOT / "tests" / "hub"), "--learners", "3"]
     assert run_py.command_of(["mutants", "01.1"])[1:] == [str(ROOT / "tests" / "lessons" / "mutants.py"), "01.1"]
 
 
@@ -164,7 +169,8 @@ case "$1" in
     chmod +x "$folder/bin/python" ;;
   pip)
     if [ -n "$SLOW" ]; then echo sleeping >> "$LOG"; exec sleep 60; fi
-    if [ -n "$OFFLINE" ]; then echo "no route to the index" >&2; exit 2; fi ;;
+    if [ -n "$OFFLINE" ]; then echo "error: dns error: failed to lookup address" >&2; exit 2; fi
+    if [ -n "$REFUSED" ]; then echo "${REFUSED}" >&2; exit 1; fi ;;
 esac
 """
 # A conda whose only package is that uv.
@@ -225,7 +231,7 @@ def test_the_first_run_sets_up_and_the_second_only_runs(clone: Clone) -> None:
     assert (status, out) == (0, "job -m ipu_teach doctor\n")
     assert err.startswith("run.py: setting up .venv, once") and err.count("\n") == 1
     venv, install = clone.asked()
-    assert venv.startswith("venv ") and "--seed" in venv.split() and install.endswith("-r requirements.lock -e .")
+    assert venv.startswith("venv ") and install.endswith(" pip -r requirements.lock -e .")
     assert clone.run("test", "-x", JOB_STATUS="5") == (5, "job -m pytest -x\n", "")
     assert clone.asked() == []
     (clone.home / "requirements.lock").write_text("new==1\n", encoding="utf-8")
@@ -242,19 +248,66 @@ def test_without_uv_and_pip_conda_brings_uv(clone: Clone) -> None:
 
 
 @needs_posix
-def test_a_failed_installation_is_told_and_taken_up_again(clone: Clone) -> None:
+def test_a_failed_installation_is_told_and_leaves_nothing_half_made(clone: Clone) -> None:
     clone.add("uv", UV)
-    status, out, err = clone.run("doctor", OFFLINE="yes")
+    status, out, err = clone.run("doctor", REFUSED="no such version")
     assert (status, out) == (1, "")
-    assert "no route to the index" in err and "installing the packages failed" in err and "Traceback" not in err
-    (clone.home / ".venv" / "half").touch()
+    assert "no such version" in err and "installing the packages failed" in err and "Traceback" not in err
+    assert [path.name for path in clone.home.glob(".venv*")] == [".venv-turn"]
     assert clone.run("doctor")[:2] == (0, "job -m ipu_teach doctor\n")
-    assert not (clone.home / ".venv" / "half").exists()
 
 
 @needs_posix
-def test_an_interrupted_set_up_is_taken_up_again(clone: Clone) -> None:
+def test_a_full_disk_is_told_in_a_sentence(clone: Clone) -> None:
     clone.add("uv", UV)
+    status, _, err = clone.run("doctor", REFUSED="failed to write: No space left on device (os error 28)")
+    assert status == 1 and err.count("\n") == 2 and err.endswith("Make room, then run the same command again\n")
+
+
+def change_the_lock(clone: Clone) -> None:
+    (clone.home / "requirements.lock").write_text("new==1\n", encoding="utf-8")
+
+
+@needs_posix
+def test_the_old_environment_stands_until_the_new_one_does(clone: Clone) -> None:
+    clone.add("uv", UV)
+    clone.run("doctor")
+    (clone.home / ".venv" / "mine").touch()
+    change_the_lock(clone)
+    status, _, err = clone.run("doctor", REFUSED="no such version")
+    assert status == 1 and ".venv is as it was" in err
+    assert sorted(path.name for path in clone.home.glob(".venv*")) == [".venv", ".venv-turn"]
+    clone.asked()
+    assert clone.run("doctor")[:2] == (0, "job -m ipu_teach doctor\n")
+    assert [line.split()[0] for line in clone.asked()] == ["venv", "pip"]
+    assert (clone.home / ".venv" / "mine").exists()  # what somebody added is taken over
+    assert not (clone.home / ".venv-old").exists()
+
+
+@needs_posix
+def test_without_a_network_the_old_environment_runs_and_a_new_one_is_asked_for_in_a_sentence(clone: Clone) -> None:
+    clone.add("uv", UV)
+    status, out, err = clone.run("doctor", OFFLINE="yes")
+    assert (status, out) == (1, "") and err.count("\n") == 2
+    assert err.endswith("there is no network, and setting up needs one, once: connect, then run the same command again\n")
+    clone.run("doctor")
+    change_the_lock(clone)
+    for _ in range(2):
+        status, out, err = clone.run("doctor", OFFLINE="yes")
+        assert (status, out) == (0, "job -m ipu_teach doctor\n") and "so .venv stays as it was" in err
+    clone.asked()
+    assert clone.run("doctor")[0] == 0
+    assert [line.split()[0] for line in clone.asked()] == ["venv", "pip"]
+
+
+@needs_posix
+@pytest.mark.parametrize("before", [False, True], ids=["at first", "with an old one"])
+def test_an_interrupted_set_up_is_taken_up_again(clone: Clone, before: bool) -> None:
+    clone.add("uv", UV)
+    if before:
+        clone.run("doctor")
+        change_the_lock(clone)
+        clone.asked()
     process = clone.start("doctor", SLOW="yes")
     deadline = time.monotonic() + 30
     while "sleeping" not in (clone.log.read_text(encoding="utf-8") if clone.log.exists() else ""):
@@ -263,19 +316,83 @@ def test_an_interrupted_set_up_is_taken_up_again(clone: Clone) -> None:
     process.send_signal(signal.SIGINT)
     err = process.communicate(timeout=30)[1]
     assert process.returncode == 130 and "the next run takes it up again" in err and "Traceback" not in err
+    assert sorted(path.name for path in clone.home.glob(".venv*")) == [".venv"] * before + [".venv-turn"]
     clone.asked()
     assert clone.run("doctor")[:2] == (0, "job -m ipu_teach doctor\n")
     assert [line.split()[0] for line in clone.asked()] == ["venv", "pip"]
 
 
 @needs_posix
-def test_a_moved_clone_is_set_up_anew(clone: Clone) -> None:
+def test_two_at_once_set_up_once(clone: Clone) -> None:
+    clone.add("uv", UV.replace("sleep 60", "sleep 1"))
+    started = [clone.start("doctor", SLOW="yes") for _ in range(2)]
+    said = [process.communicate(timeout=60) for process in started]
+    assert [out for out, _ in said] == ["job -m ipu_teach doctor\n"] * 2
+    assert [line.split()[0] for line in clone.asked()] == ["venv", "pip", "sleeping"]
+    assert sum("another run.py is setting up" in err for _, err in said) == 1
+
+
+@needs_posix
+def test_a_set_up_that_was_killed_between_two_names_finds_the_old_environment(clone: Clone) -> None:
     clone.add("uv", UV)
     clone.run("doctor")
+    (clone.home / ".venv").rename(clone.home / ".venv-old")
     clone.asked()
-    clone.home = clone.home.rename(clone.home.with_name("moved"))
-    assert clone.run("doctor")[0] == 0
-    assert [line.split()[0] for line in clone.asked()] == ["venv", "pip"]
+    assert clone.run("doctor") == (0, "job -m ipu_teach doctor\n", "") and clone.asked() == []
+
+
+@needs_posix
+def test_a_moved_folder_works_again_without_a_network(clone: Clone) -> None:
+    clone.add("uv", UV)
+    clone.run("doctor")
+    packages = clone.home / ".venv" / "lib" / "python3.11" / "site-packages"
+    (packages / "ipu_teach-1.dist-info").mkdir(parents=True)
+    spaced = str(clone.home).replace(" ", "%20")
+    texts = {
+        packages / "_ipu_teach.pth": f"{clone.home}\n",
+        packages / "others.pth": f"{clone.home}-of-others\n/mnt{clone.home}\n",
+        packages / "ipu_teach-1.dist-info" / "direct_url.json": f'{{"url": "file://{spaced}"}}',
+        clone.home / ".venv" / "bin" / "tool": f"#!{clone.home}/.venv/bin/python\n",
+    }
+    for path, text in texts.items():
+        path.write_text(text, encoding="utf-8")
+    shared = clone.home.parent / "shared with a cache"
+    shared.hardlink_to(packages / "_ipu_teach.pth")
+    old = str(clone.home)
+    clone.asked()
+    clone.home = clone.home.rename(clone.home.with_name("moved here"))
+    status, out, err = clone.run("doctor", OFFLINE="yes")
+    assert (status, out, clone.asked()) == (0, "job -m ipu_teach doctor\n", [])
+    assert err == "run.py: this folder was moved or copied: .venv knows its new place\n"
+    for path, text in texts.items():
+        stays = path.name == "others.pth"
+        want = text if stays else text.replace(spaced, str(clone.home).replace(" ", "%20")).replace(old, str(clone.home))
+        assert (clone.home / path.relative_to(old)).read_text(encoding="utf-8") == want
+    assert shared.read_text(encoding="utf-8") == f"{old}\n"
+    assert clone.run("doctor")[2] == ""
+
+
+@needs_posix
+def test_somebody_elses_environment_for_another_python_is_left_alone(clone: Clone) -> None:
+    clone.add("uv", UV)
+    (clone.home / ".venv" / "bin").mkdir(parents=True)
+    (clone.home / ".venv" / "bin" / "python").write_text("#!/bin/sh\nexit 1\n", encoding="utf-8")
+    (clone.home / ".venv" / "bin" / "python").chmod(0o755)
+    status, _, err = clone.run("doctor")
+    assert status == 1 and "made by somebody else" in err and "Rename or delete it" in err and clone.asked() == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "error: Failed to fetch\n  Caused by: dns error: failed to lookup address information",
+        "NewConnectionError(...): Failed to establish a new connection: [Errno 101] Network is unreachable",
+        "Could not resolve host: conda.example",
+    ],
+)
+def test_a_missing_network_is_known_by_what_the_tools_say(run_py: ModuleType, said: str) -> None:
+    assert run_py.offline(said)
+    assert not run_py.offline("error: No solution found when resolving dependencies: numpy==9 is unsatisfiable")
 
 
 @needs_posix
@@ -284,6 +401,59 @@ def test_a_uv_that_does_not_answer_is_not_used(clone: Clone) -> None:
     status, _, err = clone.run("doctor")
     assert status == 2 and "none is here" in err
     assert not (clone.home / ".venv").exists()
+
+
+def make_a_pack(clone: Clone, pythons: list[str]) -> Path:
+    """Wheels beside run.py; uv's is a zip with the stand-in in it, as a wheel of a program is."""
+    system = f"{platform.system()}-{platform.machine()}".lower()
+    folder = clone.home / "wheels" / system
+    folder.mkdir(parents=True)
+    (clone.home / "wheels" / "any").mkdir()
+    (clone.home / "wheels" / "pack.json").write_text(json.dumps({"pythons": pythons, "systems": [system]}), encoding="utf-8")
+    wheel = folder / "uv-1.0-py3-none-linux_x86_64.whl"
+    with zipfile.ZipFile(wheel, "w") as made:
+        made.writestr("uv-1.0.data/scripts/uv", UV)
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    sums = f"{digest}  wheels/{system}/{wheel.name}\n{'0' * 64}  wheels/amiga-68000/absent.whl\n"
+    (clone.home / "SHA256SUMS").write_text(sums, encoding="utf-8")
+    return wheel
+
+
+THIS_PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
+
+
+@needs_posix
+def test_a_pack_sets_up_from_its_wheels_alone(clone: Clone) -> None:
+    wheel = make_a_pack(clone, [THIS_PYTHON])
+    status, out, err = clone.run("doctor")
+    assert (status, out) == (0, "job -m ipu_teach doctor\n"), err
+    assert err.count("\n") == 1 and "from the wheels in this folder" in err
+    venv, install = clone.asked()
+    folders = f"--offline --no-index --find-links {clone.home}/wheels/any --find-links {wheel.parent}"
+    assert folders in venv and folders in install
+
+
+@needs_posix
+def test_a_pack_that_was_not_copied_whole_is_told(clone: Clone) -> None:
+    wheel = make_a_pack(clone, [THIS_PYTHON])
+    for damage in (lambda: wheel.write_bytes(wheel.read_bytes()[:-1]), wheel.unlink):
+        damage()
+        status, out, err = clone.run("doctor")
+        assert (status, out) == (1, "") and "was not copied whole. Copy it again" in err and wheel.name in err
+        assert not (clone.home / ".venv").exists() and "absent" not in err
+
+
+@needs_posix
+def test_a_pack_for_other_pythons_says_so(clone: Clone) -> None:
+    make_a_pack(clone, ["3.99"])
+    clone.add("uv", UV)
+    status, _, err = clone.run("doctor")
+    assert status == 0 and "are for Python 3.99 on " in err and f"this is Python {THIS_PYTHON} on" in err
+    assert "--offline" not in "".join(clone.asked())
+    shutil.rmtree(clone.home / ".venv")
+    clone.add("python3.99", "#!/bin/sh\n")
+    status, _, err = clone.run("doctor")
+    assert status == 2 and err.endswith("Run this with python3.99\n")
 
 
 @needs_posix

@@ -17,7 +17,7 @@ sys.path.insert(0, str(DOCS))
 import make_mistakes  # noqa: E402
 
 SYSTEMS = ("on_linux", "on_macos", "on_windows", "on_a_chromebook", "on_a_hub")
-PAGES = ("workshop", "quiz", "glossary", "troubleshooting", "mistakes", *SYSTEMS)
+PAGES = ("workshop", "quiz", "glossary", "troubleshooting", "mistakes", "hub", *SYSTEMS)
 
 
 def page(name: str) -> str:

@@ -40,7 +40,7 @@ class Hurdle:
 
 
 def hurdles(roster: Roster) -> list[Hurdle]:
-    """Exercises that refused somebody, the one that stops most people first."""
+    """Exercises that refused somebody: those with most people stuck first, then with most who have them open, then refusals."""
     found = []
     for exercise in exercises():
         met = [(one, one.records[exercise.name]) for one in roster.learners if exercise.name in one.records]
@@ -51,8 +51,8 @@ def hurdles(roster: Roster) -> list[Hurdle]:
         reason, times = reasons.most_common(1)[0] if reasons else ("", 0)
         if vain:
             row = Hurdle(exercise, len(met), len(solved), stuck, median(solved) if solved else 0, reason, times)
-            found.append((stuck, vain, row))
-    return [row for *_, row in sorted(found, key=lambda one: one[:2], reverse=True)]
+            found.append((stuck, len(met) - len(solved), vain, row))
+    return [row for *_, row in sorted(found, key=lambda one: one[:3], reverse=True)]
 
 
 def tables(roster: Roster, ladder: Sequence[Rung] = ()) -> list[Table]:

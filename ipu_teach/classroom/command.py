@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from ipu_teach.classroom.board import html, tables, text, to_csv
 from ipu_teach.classroom.fresh import begin_afresh
 from ipu_teach.classroom.ladder import Rung, climbed
-from ipu_teach.classroom.roster import Roster, called
+from ipu_teach.classroom.roster import Roster, called, files_of
 from ipu_teach.classroom.serve import serve
 
 HELP = "show how far a class is, from the learners' own progress files"
@@ -31,7 +32,8 @@ def main(words: Sequence[str]) -> int:
             roster = called(given.folders)
             return html(tables(roster, ladder(roster)))
 
-        called(given.folders)  # what is wrong with the folders is said before there is a page
+        for folder in given.folders:  # a folder that is not there is said before there is a page; an empty one will fill
+            list(files_of(Path(folder).expanduser()))
         return serve(page, given.port)
     roster = called(given.folders)
     print(to_csv(roster) if given.csv else text(tables(roster, ladder(roster))), end="" if given.csv else "\n")

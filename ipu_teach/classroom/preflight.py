@@ -185,14 +185,14 @@ class Machine:
         command, env = self.opening(lesson)
         token = secrets.token_hex(16)
         options = ["--no-browser", f"--ServerApp.port={self.port}", "--ServerApp.port_retries=0", "--ServerApp.answer_yes=True"]
-        options += [f"--IdentityProvider.token={token}", f"--ServerApp.shutdown_no_activity_timeout={IDLE}"]
+        options.append(f"--ServerApp.shutdown_no_activity_timeout={IDLE}")
         log = self.scratch / "server"
         with open(log, "wb") as file:
             # In a group of its own: Ctrl-C reaches us, and we stop the server.
             apart = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
             server = subprocess.Popen(
                 [*command, *options],
-                env=env,
+                env={**env, "JUPYTER_TOKEN": token},  # not a word of the command, which every user of this machine can read
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
@@ -211,7 +211,7 @@ class Machine:
                 status, _text = self._get(f"/api/contents/{quote(lesson.name)}?content=0&token={token}")
                 if status != 200:
                     raise No(f"it does not find {lesson.name}: status {status}", f"{WORDS} reset 00 gives you a fresh one")
-                return f"after {time.monotonic() - began:.0f} s, with {lesson.stem}"
+                return f"after {time.monotonic() - began:.0f} s, with lesson {lesson.stem[:2]}"
             time.sleep(0.1)
         raise No(f"no answer within {LIMIT} s: {_last_line(log)}", "close other programs, and run this again")
 
@@ -271,7 +271,7 @@ class Machine:
         for number, source in enumerate(code, start=1):
             for output in self.run(source, f"{WORDS} run {path.stem[:2]} shows more"):
                 if "data:image/" in str(output.get("data", {}).get("text/html", "")):
-                    return f"{number} cells of {path.stem}, and a picture"
+                    return f"{number} cells of lesson {path.stem[:2]}, and a picture"
         raise No(f"{path.stem} shows no picture", f"{WORDS} run {path.stem[:2]} shows more")
 
     def run(self, source: str, advice: str) -> list[dict[str, Any]]:

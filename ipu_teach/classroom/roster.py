@@ -86,7 +86,7 @@ def called(folders: Iterable[str]) -> Roster:
     now, found, names = time.time(), [], Counter[str]()
     unread: list[tuple[Path, str]] = []
     others: list[tuple[Path, str]] = []
-    paths = [(name, file) for folder in folders for name, file in _files(Path(folder).expanduser())]
+    paths = [(name, file) for folder in folders for name, file in files_of(Path(folder).expanduser())]
     for name, file in {file.resolve(): (name, file) for name, file in paths}.values():
         try:
             data, idle = read(file), max(now - file.stat().st_mtime, 0.0)
@@ -107,8 +107,8 @@ def called(folders: Iterable[str]) -> Roster:
     return Roster(tuple(sorted(found, key=lambda one: one.name.casefold())), tuple(unread))
 
 
-def _files(given: Path) -> Iterator[tuple[str, Path]]:
-    """Name and file of each learner in a folder; the files that were sent in lie in it by themselves."""
+def files_of(given: Path) -> Iterator[tuple[str, Path]]:
+    """Name and file of each learner in a folder; files that were sent in lie in it by themselves. Raises `LessonError`."""
     if given.is_file():
         yield _line(given.stem), given
         return

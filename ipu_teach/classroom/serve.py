@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from html import escape
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -22,6 +23,8 @@ table{border-collapse:collapse;min-width:100%}
 caption{text-align:left;font-weight:600;padding:.3rem 0}
 th,td{text-align:left;vertical-align:top;padding:.25rem .9rem .25rem 0;border-bottom:1px solid #8886}
 td{font-variant-numeric:tabular-nums}
+.wide:first-child td{white-space:nowrap}
+.wide:not(:first-child) td:last-child{min-width:16rem}
 #bar{display:flex;gap:1rem;align-items:baseline;flex-wrap:wrap}h1{font-size:1.3rem;margin:0}
 </style></head><body><div id="bar"><h1>The class</h1><span id="when"></span>
 <label><input type="checkbox" id="pause"> pause</label></div><main id="class">BODY</main><script>
@@ -31,12 +34,12 @@ say();
 setInterval(async()=>{
   if(pause.checked)return;
   try{
-    const answer=await fetch("table");
+    const answer=await fetch("ASK");
     if(!answer.ok)throw 0;
     const fresh=await answer.text();
     if(fresh!==room.dataset.last){room.dataset.last=fresh;room.innerHTML=fresh;}
     say();
-  }catch{when.textContent="no answer: the command has ended";}
+  }catch{when.textContent="no answer: load this page again, or start it again";}
 },EVERY);
 </script></body></html>
 """
@@ -58,6 +61,19 @@ def serve(body: Callable[[], str], port: int) -> int:
     return 0
 
 
+def page(body: Callable[[], str], ask: str = "table") -> str:
+    """The page, with what `body` returns in it; every few seconds it asks for the address `ask`, which answers `table`."""
+    return PAGE.replace("EVERY", str(1000 * EVERY)).replace("ASK", ask).replace("BODY", table(body))
+
+
+def table(body: Callable[[], str]) -> str:
+    """What `body` returns, or what is wrong."""
+    try:
+        return body()
+    except LessonError as error:  # nobody has begun yet; or the folder went, perhaps for a moment
+        return f"<p>{time.strftime('%H:%M:%S')}: {escape(error.tried)}</p>"
+
+
 def _handler(body: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         """Answers GET of the page and of its tables."""
@@ -67,17 +83,11 @@ def _handler(body: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
             if self.headers.get("Host", "").rsplit(":", 1)[0] not in (HOST, "localhost"):
                 self.send_error(HTTPStatus.FORBIDDEN)
             elif self.path == "/":
-                self._answer(PAGE.replace("EVERY", str(1000 * EVERY)).replace("BODY", self._tables()))
+                self._answer(page(body))
             elif self.path == "/table":
-                self._answer(self._tables())
+                self._answer(table(body))
             else:
                 self.send_error(HTTPStatus.NOT_FOUND)
-
-        def _tables(self) -> str:
-            try:
-                return body()
-            except LessonError as error:  # the folder went, perhaps for a moment
-                return f"<p>{time.strftime('%H:%M:%S')}: {error.tried}</p>"
 
         def _answer(self, text: str) -> None:
             data = text.encode("utf-8", "replace")

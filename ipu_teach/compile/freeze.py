@@ -239,7 +239,7 @@ class FrozenGraph:
         lists = [layout.listed if isinstance(layout, Layout) else None for layout in self.layouts]
         sizes = np.array([-1 if positions is None else positions.size for positions in lists], np.int64)
         lengths = np.maximum(sizes, 0)
-        places = np.frombuffer(b"".join([positions for positions in lists if positions is not None]), np.int64)
+        places = np.frombuffer(b"".join(positions.data for positions in lists if positions is not None), np.int64)
         return np.where(sizes < 0, -1, np.cumsum(lengths) - lengths), places
 
     def each_layout(self, numbers: Array, of: Callable[[Layout | ListLayout], int]) -> Array:

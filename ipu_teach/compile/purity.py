@@ -11,6 +11,7 @@ import random
 import secrets
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -97,15 +98,20 @@ def names_of(code: CodeType) -> Iterator[str]:
             yield from names_of(constant)
 
 
+def enclosed(function: FunctionType) -> dict[str, Any]:
+    """The variables of the functions around it that a function uses, but for those that are not assigned yet."""
+    found = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with suppress(ValueError):
+            found[name] = cell.cell_contents
+    return found
+
+
 def _reached(function: FunctionType, owner: type) -> Iterator[tuple[str, Any]]:
     """The values of the names that a function looks up outside of its own, attributes of the vertex class included."""
     names = set(names_of(function.__code__))
     yield from ((name, value) for name, value in function.__globals__.items() if name in names)
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        try:
-            yield name, cell.cell_contents
-        except ValueError:  # not assigned yet
-            continue
+    yield from enclosed(function).items()
     yield from ((name, value) for base in owner.__mro__ for name, value in vars(base).items() if name in names)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.compile.purity import RANDOM, Purity, names_of, stopping
+from ipu_teach.compile.purity import RANDOM, Purity, enclosed, names_of, stopping
 from ipu_teach.compile.trace import Trace, Traced, TraceStopped, local, operand, place, sample_of, settled, stacked
 from ipu_teach.compile.weak_scalars import weak_of
 from ipu_teach.errors import CodeletError
@@ -94,23 +94,20 @@ def _compared(better: Callable[[Any, Any], Any], item: Any, best: Any) -> Any:
 
 def _rebuilt(compute: FunctionType, trace: Trace) -> FunctionType:
     """`compute` with numpy and a few builtins replaced by their traced forms, wherever it got them from."""
-    shim = _NumpyShim(trace)
+    shim, held = _NumpyShim(trace), enclosed(compute)
+
+    def in_place_of(value: Any) -> Any:
+        return shim if value is np else stopping(value) or value
+
     globals_ = dict(compute.__globals__)
     for name in set(names_of(compute.__code__)) & globals_.keys():
-        value = globals_[name]
-        globals_[name] = shim if value is np else stopping(value) or value
+        globals_[name] = in_place_of(globals_[name])
     traced: dict[str, Any] = {"max": _pick(trace, np.greater), "min": _pick(trace, np.less)}
     traced["isinstance"] = lambda value, kinds: isinstance(sample_of(value), kinds)  # as they would answer for one vertex
     traced["type"] = lambda value, *rest: type(sample_of(value), *rest)
     globals_ = {**traced, **globals_}
-    cells = []
-    for cell in compute.__closure__ or ():
-        try:
-            value = shim if cell.cell_contents is np else stopping(cell.cell_contents)
-            cells.append(CellType(value) if value is not None else cell)
-        except ValueError:
-            cells.append(cell)
-    rebuilt = FunctionType(compute.__code__, globals_, compute.__name__, compute.__defaults__, tuple(cells) or None)
+    cells = tuple(CellType(in_place_of(held[name])) if name in held else CellType() for name in compute.__code__.co_freevars)
+    rebuilt = FunctionType(compute.__code__, globals_, compute.__name__, compute.__defaults__, cells or None)
     rebuilt.__kwdefaults__ = compute.__kwdefaults__
     return rebuilt
 

@@ -254,7 +254,7 @@ def _tried(count: int) -> tuple[Any, str]:
 
 def choose_backend(name: str | None) -> Backend:
     """The backend of that name; with None, CuPy where it runs and else numpy. Raises `InvalidOptionError`."""
-    if name not in (None, "numpy", "cupy"):
+    if name is not None and shown(name) not in ("'numpy'", "'cupy'"):  # an array has no one truth
         raise InvalidOptionError(f"""Engine was given backend={shown(name)}.
             next:  give "numpy", "cupy", or None for CuPy where it runs and else numpy.""")
     if name == "numpy":

@@ -48,7 +48,7 @@ _numbers = count()
 
 def codelet(cls: Codelet) -> Codelet:
     """Mark a vertex class, so that every graph knows it by its name. A later class of the same name takes its place."""
-    _marked[_vertex_class(cls, "@codelet").__name__] = cls
+    _marked[vertex_class(cls, "@codelet").__name__] = cls
     return cls
 
 
@@ -103,14 +103,15 @@ class Codelets:
 
     def register(self, given: object, function: object) -> None:
         """Let `function(shapes, target)` give the cycles of a codelet's vertices."""
-        cls = self.find(given) if isinstance(given, str) else _vertex_class(given, "register_perf_estimator()")
+        cls = self.find(given) if isinstance(given, str) else vertex_class(given, "register_perf_estimator()")
         if not callable(function):
             raise GraphObjectCreationError(f"""register_perf_estimator() was given {shown(function)} for {cls.__name__}.
                 next:  give a function of (shapes, target) that returns cycles.""")
         self.estimators[cls] = function
 
 
-def _vertex_class(given: object, call: str) -> type[Vertex]:
+def vertex_class(given: object, call: str) -> type[Vertex]:
+    """What `call` was given, if it is a vertex class. Raises `GraphObjectCreationError`."""
     if not isinstance(given, type) or not issubclass(given, Vertex):
         raise GraphObjectCreationError(f"""{call} was given {shown(given)}, which is no vertex class.
             next:  give a class that derives from Vertex.""")
@@ -122,7 +123,7 @@ def _classes(source: object) -> list[type[Vertex]]:
     if isinstance(source, (str, os.PathLike)):
         source = _load(Path(source))
     if not isinstance(source, ModuleType):
-        return [_vertex_class(source, "add_codelets()")]
+        return [vertex_class(source, "add_codelets()")]
     found = [
         c for c in vars(source).values()
         if isinstance(c, type) and issubclass(c, Vertex) and c.__module__ == source.__name__ and c.compute is not Vertex.compute

@@ -6,10 +6,8 @@ copies. The text is the same for equal graphs in every process.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -56,20 +54,6 @@ def compute_graph(graph: Graph, programs: Any = None) -> str:
         ends = [_ends(graph, side) for side in (copy.source, copy.destination)]
         edges += [(a, b, "style=dashed") for a in ends[0] for b in ends[1]]
     return _text(graph, boxes, list(dict.fromkeys(edges)))
-
-
-def write(text: str, out: str | os.PathLike[str] | TextIO, call: str) -> None:
-    """Write `text` to a path, or to something with a `write` method."""
-    if isinstance(out, (str, os.PathLike)):
-        try:
-            Path(out).write_text(text, encoding="utf-8", newline="\n")
-        except (OSError, ValueError) as error:
-            raise GraphObjectCreationError(f"""{call} could not write {shown(out)}: {getattr(error, "strerror", None) or error}.
-                next:  give the path of a file in a folder that exists and may be written to.""") from None
-    elif callable(getattr(out, "write", None)):
-        out.write(text)
-    else:
-        raise GraphObjectCreationError(f"{call} was given {shown(out)}.", next_step="give a path, or an open text file.")
 
 
 def _used(graph: Graph, programs: Any) -> tuple[list[ComputeSet], list[Any]]:

@@ -559,7 +559,7 @@ class Graph(WithoutSome):
 
         `programs`: a program or a list of them, to draw only what they execute. Raises `GraphObjectCreationError`.
         """
-        dot.write(dot.vertex_graph(self, programs), path, "output_vertex_graph()")
+        text.write(dot.vertex_graph(self, programs), path, "output_vertex_graph()")
 
     def output_compute_graph(self, path: str | PathLike[str] | TextIO, programs: Any = None) -> None:
         """Write compute sets and the variables they read and write as GraphViz text, to a path or an open file.
@@ -567,7 +567,7 @@ class Graph(WithoutSome):
         `programs`: a program or a list of them, to draw only what they execute, and their copies too. Raises
         `GraphObjectCreationError`.
         """
-        dot.write(dot.compute_graph(self, programs), path, "output_compute_graph()")
+        text.write(dot.compute_graph(self, programs), path, "output_compute_graph()")
 
     # Layouts and names
 

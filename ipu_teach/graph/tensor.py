@@ -9,6 +9,7 @@ Positions count elements of the tensor's own dtype in the one flat memory of the
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from enum import Enum
 from math import prod
@@ -214,7 +215,8 @@ class Tensor(WithoutSome, WithoutValue):
 
     def slices(self, intervals: Sequence[tuple[int, int]], dim: int = 0) -> list[Tensor]:
         """One `slice` of dimension `dim` for each (begin, end) of `intervals`. Raises `PoplarIndexError`."""
-        if not isinstance(intervals, (Sequence, np.ndarray)) or isinstance(intervals, (str, bytes)):
+        listed = isinstance(intervals, Sequence) and not isinstance(intervals, (str, bytes))
+        if not listed and not (isinstance(intervals, np.ndarray) and intervals.ndim):
             raise self._no_slice(intervals, None, "give a list of intervals, as in [(0, 2), (5, 6)].")
         return [self.slice(interval, dim=dim) for interval in intervals]
 
@@ -485,12 +487,13 @@ class Tensor(WithoutSome, WithoutValue):
 
     def dump(self, file: TextIO | None = None) -> None:
         """Print one line about the tensor: name, dtype, shape, bytes and tiles. `file`: standard output by default."""
-        print(str(self), file=file)
+        text.write(f"{self}\n", sys.stdout if file is None else file, "dump()")
 
     def dump_regions(self, file: TextIO | None = None) -> None:
         """Print one line for each contiguous piece: its elements in the view, and where they lie in a variable."""
-        for (begin, end), (var, (first, last)) in zip(self.get_contiguous_regions(), self.get_var_regions(), strict=True):
-            print(f"[{begin}:{end}] is {var.name}[{first}:{last}]", file=file)
+        pieces = zip(self.get_contiguous_regions(), self.get_var_regions(), strict=True)
+        lines = (f"[{begin}:{end}] is {var.name}[{first}:{last}]\n" for (begin, end), (var, (first, last)) in pieces)
+        text.write("".join(lines), sys.stdout if file is None else file, "dump_regions()")
 
     def __str__(self) -> str:
         return text.tensor_line(self)

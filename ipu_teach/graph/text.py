@@ -5,13 +5,15 @@ Both are the same in every process: no address, no order that depends on hashing
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
 import numpy as np
 
-from ipu_teach.errors import counted
+from ipu_teach.errors import GraphObjectCreationError, counted, shown
 from ipu_teach.graph.tile_map import UNMAPPED
 from ipu_teach.types import Array
 
@@ -115,3 +117,17 @@ def table(caption: str, columns: Sequence[str], rows: Sequence[Iterable[str]], t
         body += f'<tr><td colspan="{len(columns)}">and {total - len(kept):,} more {escape(things)}</td></tr>'
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
     return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def write(text: str, out: str | os.PathLike[str] | TextIO, call: str) -> None:
+    """Write `text` to a path, or to something with a `write` method."""
+    if isinstance(out, (str, os.PathLike)):
+        try:
+            Path(out).write_text(text, encoding="utf-8", newline="\n")
+        except (OSError, ValueError) as error:
+            raise GraphObjectCreationError(f"""{call} could not write {shown(out)}: {getattr(error, "strerror", None) or error}.
+                next:  give the path of a file in a folder that exists and may be written to.""") from None
+    elif callable(getattr(out, "write", None)):
+        out.write(text)
+    else:
+        raise GraphObjectCreationError(f"{call} was given {shown(out)}.", next_step="give a path, or an open text file.")

@@ -17,6 +17,7 @@ import os
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from stat import S_ISCHR, S_ISFIFO
 from typing import Any
 
 from ipu_teach.errors import LessonError
@@ -42,7 +43,10 @@ def whole(value: object) -> int:
 
 def read(file: Path) -> Record:
     """What a progress file holds. Raises `OSError`, and `NoProgress` for what is none."""
-    if file.stat().st_size > LARGEST:
+    about = file.stat()
+    if S_ISFIFO(about.st_mode) or S_ISCHR(about.st_mode):  # a pipe would keep its reader waiting, and a device never ends
+        raise NoProgress("no ordinary file")
+    if about.st_size > LARGEST:
         raise NoProgress("far too large")
     try:
         data = read_json(file)

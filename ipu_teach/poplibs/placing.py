@@ -1,4 +1,5 @@
-"""Where a tensor had best lie: near those that use it, beside a larger one, or begun at another tile than the last one.
+"""How elements are dealt out, and where a tensor had best lie: near those that use it, beside a larger one, or begun at another
+tile than the last one.
 
 Names of `poputil`, which takes them from here.
 """
@@ -13,12 +14,51 @@ import numpy as np
 from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph import Graph, Tensor
 from ipu_teach.graph.layouts import is_whole
-from ipu_teach.poplibs.library import Loose, as_given, check_shape, library, refused
-from ipu_teach.poplibs.poputil import split_regions
+from ipu_teach.graph.tensor import as_shape
+from ipu_teach.poplibs.library import Loose, as_given, check_shape, is_count, library, refused
+from ipu_teach.target import MOST_TILES
 from ipu_teach.types import DType, as_dtype
 
 _SEED = 0x9E3779B9
 _64_BITS = (1 << 64) - 1
+
+
+def balanced_partition(count: int, parts: int) -> list[tuple[int, int]]:
+    """`count` items as `parts` consecutive (begin, end) intervals whose sizes differ by at most one."""
+    if not is_count(count, 0) or not is_count(parts, 1) or parts > MOST_TILES:
+        raise PoplibsError(f"""balanced_partition() was asked for {shown(count)} items in {shown(parts)} parts.
+            next:  give whole numbers: items of 0 or more, and parts from 1 to {MOST_TILES:,}.""")
+    return [(i * count // parts, (i + 1) * count // parts) for i in range(parts)]
+
+
+def split_regions(
+    regions: Sequence[tuple[int, int]], grain_size: int, max_parts: int, min_elements_per_part: int = 0
+) -> list[list[tuple[int, int]]]:
+    """Intervals dealt out, in order, to at most `max_parts` parts of nearly the same number of grains.
+
+    A part begins at a whole number of grains, counted over all regions, and has at least `min_elements_per_part` elements
+    where there are as many.
+    """
+    spans = [as_shape(region) for region in regions] if isinstance(regions, (list, tuple)) else [None]
+    good = all(s is not None and len(s) == 2 and s[0] <= s[1] for s in spans)
+    if not good or not is_count(grain_size, 1) or not is_count(max_parts, 1) or not is_count(min_elements_per_part, 0):
+        raise PoplibsError(f"""split_regions() was given {shown(regions)}, grain {shown(grain_size)}, {shown(max_parts)} parts
+            and at least {shown(min_elements_per_part)} elements.
+            next:  give a list of (begin, end) intervals, and whole numbers; grain and parts are 1 or more.""")
+    total = sum(end - begin for begin, end in regions)
+    grains = -(-total // grain_size)
+    least = max(-(-min_elements_per_part // grain_size), 1)
+    parts = max(min(max_parts, grains // least), 1) if total else 0
+    found: list[list[tuple[int, int]]] = []
+    for first, last in balanced_partition(grains, parts) if parts else []:
+        low, high, seen, part = first * grain_size, last * grain_size, 0, []
+        for begin, end in regions:
+            a, b = max(low - seen, 0), min(high - seen, end - begin)
+            if a < b:
+                part.append((begin + a, begin + b))
+            seen += end - begin
+        found.append(part)
+    return found
 
 
 @library

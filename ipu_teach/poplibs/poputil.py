@@ -12,11 +12,19 @@ from ipu_teach.errors import PoplibsError, shown
 from ipu_teach.graph import Graph, Shape, Tensor, concat
 from ipu_teach.graph.mapping import MIN_BYTES_PER_TILE, least_elements, linear_mapping
 from ipu_teach.graph.templates import template_name
-from ipu_teach.graph.tensor import as_shape
 from ipu_teach.poplibs import graphfn
 from ipu_teach.poplibs.library import OWN, Loose, as_given, check_shape, check_sizes, is_count, library, refused
+from ipu_teach.poplibs.placing import (
+    TensorUseTracker,
+    balanced_partition,
+    choose_mapping_offset,
+    create_broadcast_operand,
+    factor_dims,
+    split_regions,
+    unfactor_dims,
+)
 from ipu_teach.program import Copy, Sequence as Program
-from ipu_teach.target import MOST_TILES, Target
+from ipu_teach.target import Target
 from ipu_teach.types import DType, as_dtype
 
 __all__ = [
@@ -28,6 +36,7 @@ __all__ = [
 ]  # fmt: skip
 
 Mapping = list[list[tuple[int, int]]]
+MOST_CLONES = 10**6
 BROADCASTING = "dimensions are compared from the last; each must be equal, 1, or missing."
 
 
@@ -69,14 +78,6 @@ def map_tensor_linearly(
 ) -> None:
     """Spread a tensor over the tiles in element order; see `calc_linear_tile_mapping`."""
     graph.set_tile_mapping(tensor, _linear_mapping(graph, tensor.shape, tensor.dtype, min_elements_per_tile, grain_size))
-
-
-def balanced_partition(count: int, parts: int) -> list[tuple[int, int]]:
-    """`count` items as `parts` consecutive (begin, end) intervals whose sizes differ by at most one."""
-    if not is_count(count, 0) or not is_count(parts, 1) or parts > MOST_TILES:
-        raise PoplibsError(f"""balanced_partition() was asked for {shown(count)} items in {shown(parts)} parts.
-            next:  give whole numbers: items of 0 or more, and parts from 1 to {MOST_TILES:,}.""")
-    return [(i * count // parts, (i + 1) * count // parts) for i in range(parts)]
 
 
 @overload
@@ -164,6 +165,8 @@ def duplicate(graph: Graph, tensor: Tensor, prog: Program, debug_context: str = 
 def clone_n(graph: Graph, tensor: Tensor, n: int, name: str = "clones", dtype: type[DType] | None = None) -> Tensor:
     """[n, *shape]: n variables like `tensor`, one below the other, each on its tiles."""
     check_sizes(graph.target, 1, n=n)
+    if n > MOST_CLONES:
+        raise refused(f"was asked for {n:,} clones.", next_step=f"ask for {MOST_CLONES:,} at most.")
     return concat([like(graph, tensor, f"{name}/{i}", dtype).expand([0]) for i in range(int(n))])
 
 
@@ -212,36 +215,6 @@ def _split(graph: Graph, tensor: Tensor, dim: int, tiles: int) -> bool:
         return False
     places = np.moveaxis(graph.tile_map().at(tensor.positions() * tensor.dtype.size) // tiles, axis, 0)
     return bool(np.any(places != places[0]))
-
-
-def split_regions(
-    regions: Sequence[tuple[int, int]], grain_size: int, max_parts: int, min_elements_per_part: int = 0
-) -> list[list[tuple[int, int]]]:
-    """Intervals dealt out, in order, to at most `max_parts` parts of nearly the same number of grains.
-
-    A part begins at a whole number of grains, counted over all regions, and has at least `min_elements_per_part` elements
-    where there are as many.
-    """
-    spans = [as_shape(region) for region in regions] if isinstance(regions, (list, tuple)) else [None]
-    good = all(s is not None and len(s) == 2 and s[0] <= s[1] for s in spans)
-    if not good or not is_count(grain_size, 1) or not is_count(max_parts, 1) or not is_count(min_elements_per_part, 0):
-        raise PoplibsError(f"""split_regions() was given {shown(regions)}, grain {shown(grain_size)}, {shown(max_parts)} parts
-            and at least {shown(min_elements_per_part)} elements.
-            next:  give a list of (begin, end) intervals, and whole numbers; grain and parts are 1 or more.""")
-    total = sum(end - begin for begin, end in regions)
-    grains = -(-total // grain_size)
-    least = max(-(-min_elements_per_part // grain_size), 1)
-    parts = max(min(max_parts, grains // least), 1) if total else 0
-    found: list[list[tuple[int, int]]] = []
-    for first, last in balanced_partition(grains, parts) if parts else []:
-        low, high, seen, part = first * grain_size, last * grain_size, 0, []
-        for begin, end in regions:
-            a, b = max(low - seen, 0), min(high - seen, end - begin)
-            if a < b:
-                part.append((begin + a, begin + b))
-            seen += end - begin
-        found.append(part)
-    return found
 
 
 @library
@@ -305,13 +278,3 @@ def template_vertex(name: str, *dtypes: type[DType]) -> str:
         raise PoplibsError(f"""template_vertex() was given {shown(name)} and {len(dtypes)} dtypes.
             next:  give the name of a template and its dtypes: template_vertex("Scale", FLOAT).""")
     return template_name(name, *(as_dtype(dtype, "template_vertex()") for dtype in dtypes))
-
-
-# At the end, as it builds on what stands here.
-from ipu_teach.poplibs.placing import (  # noqa: E402
-    TensorUseTracker,
-    choose_mapping_offset,
-    create_broadcast_operand,
-    factor_dims,
-    unfactor_dims,
-)  # fmt: skip

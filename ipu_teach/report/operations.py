@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ipu_teach.cost.memory import control_code_bytes, exchange_code_bytes
+from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.report.profile import Profile
 from ipu_teach.report.table import Table
 from ipu_teach.types import Array
@@ -62,6 +63,8 @@ def operations(report: Report, depth: int | None = None) -> Table[Operation]:
 
 def names(profile: Profile, depth: int | None = None) -> list[str]:
     """For each compiled step the name of its operation."""
+    if not isinstance(depth, int | None):
+        raise InvalidOptionError(f"operations() was given the depth {shown(depth)}.", next_step="give a whole number, or None.")
     around = _around(profile)
     found = []
     for number, step in enumerate(profile.steps):

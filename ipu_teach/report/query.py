@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, overload
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from ipu_teach.graph.layouts import is_whole
 from ipu_teach.report.blocks import BlockRun, blocks
 from ipu_teach.report.log import ProgramRun
 from ipu_teach.report.profile import Profile, ProgramNode
-from ipu_teach.report.table import Table
+from ipu_teach.report.table import T, Table
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
@@ -219,16 +219,20 @@ def ipus(report: Report) -> Table[IpuRow]:
     return Table(rows)
 
 
-class Lazily(Sequence[Any]):
+class Lazily(Sequence[T]):
     """A sequence whose items are made when they are asked for."""
 
-    def __init__(self, length: int, one: str, make: Callable[[int], Any]) -> None:
+    def __init__(self, length: int, one: str, make: Callable[[int], T]) -> None:
         self._length, self._one, self._make = length, one, make
 
     def __len__(self) -> int:
         return self._length
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> Table[T]: ...
+    def __getitem__(self, index: int | slice) -> Any:
         if isinstance(index, slice):
             return Table(self._make(i) for i in range(*index.indices(self._length)))
         if not is_whole(index) or not -self._length <= index < self._length:
@@ -306,7 +310,7 @@ class Compilation:
         return GraphSize(*self._report.graph_size().values())
 
     @property
-    def tiles(self) -> Lazily:
+    def tiles(self) -> Lazily[Tile]:
         """Every tile, with its memory."""
         target, memory = self.target, self._report.memory
         return Lazily(target.num_tiles, "tile", lambda i: Tile(i, i // target.tiles_per_ipu, TileMemory(memory, i)))
@@ -354,7 +358,7 @@ class IpuStep:
     start: int
 
 
-class Steps(Lazily):
+class Steps(Lazily[IpuStep | Any]):
     """The steps of a run whose order was kept."""
 
     def __init__(self, report: Report) -> None:

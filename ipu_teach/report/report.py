@@ -327,21 +327,22 @@ class Report:
 
     def step_cost(self, number: int) -> StepCost:
         """The modelled cost of one execution of compiled step `number`."""
-        return self.profile.cost(number)
+        return query.Lazily(len(self.profile.steps), "compiled step", self.profile.cost)[number]
 
     def phases(self, number: int, ipu: int | None = None) -> tuple[Phase, ...]:
         """The phases of one execution of compiled step `number`, in order; together they last its `cycles`.
 
         With `ipu` those of one IPU, as long as the step keeps it; of a step in which it has no part there are none.
         """
-        if ipu is not None and not self.overlap.lasts[number, ipu]:
+        cost = self.step_cost(number)
+        if ipu is not None and not query.Lazily(self.target.num_ipus, "IPU", lambda i: self.overlap.lasts[number, i])[ipu]:
             return ()
         own = None if self.target.num_ipus == 1 or self.profile.external[number] else ipu
-        return phases(self.step_cost(number), self.target, bool(self.profile.steps[number].to_device), own)
+        return phases(cost, self.target, bool(self.profile.steps[number].to_device), own)
 
     def transfers(self, number: int) -> tuple[Transfers, ...]:
         """Who sends what to whom in compiled step `number`: one entry for each of its exchanges, as in `StepCost.exchange`."""
-        return self.profile.transfers(number)
+        return query.Lazily(len(self.profile.steps), "compiled step", self.profile.transfers)[number]
 
     # Questions, by libpva's names
 

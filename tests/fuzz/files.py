@@ -240,7 +240,7 @@ def cell(kind: str, source: Any, **besides: Any) -> dict[str, Any]:
     code = {"outputs": [], "execution_count": 1} if kind == "code" else {}
     return {
         "cell_type": kind,
-        "id": f"c{zlib.crc32(str(source).encode())}",
+        "id": f"c{zlib.crc32(repr(source).encode())}",
         "metadata": {},
         "source": source,
         **code,

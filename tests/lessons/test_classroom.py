@@ -229,6 +229,13 @@ def test_a_port_that_is_taken(page: int, homes: str, capsys: pytest.CaptureFixtu
     assert cli.main(["class", homes, "--serve", "--port", "99999"]) == 2
 
 
+def test_the_page_waits_for_the_first_learner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr("ipu_teach.classroom.command.serve", lambda body, port: shown.append(serve.table(body)) or 0)
+    assert cli.main(["class", str(tmp_path), "--serve"]) == 0 and "There is no progress of any learner" in shown[0]
+    assert cli.main(["class", str(tmp_path / "nowhere"), "--serve"]) == 2
+
+
 def test_names_in_the_page_are_escaped(learner: Callable[..., Path], tmp_path: Path) -> None:
     from ipu_teach.classroom.board import html
 

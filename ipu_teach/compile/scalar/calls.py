@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ipu_teach.compile.purity import enclosed
 from ipu_teach.compile.scalar.arithmetic import BINARY
 from ipu_teach.compile.scalar.arrays import SOLVERS, Arrays
 from ipu_teach.compile.scalar.kinds import FLOATS, INTS, SAMPLES, SLOT, ZERO, dtype_of, held_dtype, kind_of, numpys
@@ -400,9 +401,6 @@ def scope_of(f: FunctionType, me: str, codelet: type[Vertex], prefix: str) -> Sc
 def outside(f: FunctionType) -> dict[str, Any]:
     """What names mean to a function that are not its own, now."""
     names = {**vars(builtins), **f.__globals__}
-    for name, cell in zip(f.__code__.co_freevars, f.__closure__ or (), strict=True):
-        try:
-            names[name] = cell.cell_contents
-        except ValueError:  # not assigned yet
-            names.pop(name, None)
-    return names
+    for name in f.__code__.co_freevars:
+        names.pop(name, None)
+    return names | enclosed(f)

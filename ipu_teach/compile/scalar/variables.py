@@ -96,7 +96,10 @@ class Variables(Arithmetic):
         result: State = {}
         for name in dict.fromkeys(n for s in states for n in s):
             found = [s[name] for s in states if name in s]
-            if all(isinstance(v, Num) for v in found):
+            first, settled = found[0], len(found) == len(states) and not getattr(found[0], "maybe", True)
+            if settled and len(first.alts) == 1 and all(v is first for v in found):
+                result[name] = first
+            elif all(isinstance(v, Num) for v in found):
                 result[name] = self._met(name, found, len(found) < len(states))
             elif all(v == found[0] for v in found):
                 if len(found) == len(states):
@@ -119,8 +122,7 @@ class Variables(Arithmetic):
         most = None if any(b is None for b in bounds) else max(b for b in bounds if b is not None)
         data = any(v.data for v in found)
         affine = found[0].affine if all(v.affine == found[0].affine for v in found) else None
-        alts = dict(sorted(alts.items()))
-        return replace(found[0], alts=alts, data=data, maybe=maybe, bound=most, const=None, affine=affine)
+        return Num(dict(sorted(alts.items())), found[0].py, found[0].tag, data, None, most, maybe, affine)
 
 
 def slot_of(name: str) -> str:

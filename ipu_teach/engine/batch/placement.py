@@ -12,7 +12,7 @@ from ipu_teach.compile.trace import Trace
 from ipu_teach.engine.batch.liveness import delicate_roots, only_numbers, soft_roots
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.site import Site
-from ipu_teach.engine.views import Nest, Region, find_nests, running_order, single_row
+from ipu_teach.engine.views import PREFIX, Nest, Region, find_nests, running_order, single_row
 from ipu_teach.types import Array
 
 PACK_BYTES = 64 * 1024 * 1024  # operands that vertices share are laid out once a step, up to this size
@@ -101,9 +101,12 @@ def _nested(regions: dict[int, Region], trace: Trace, count: int) -> tuple[list[
     able = [i for i, r in regions.items()
             if r.size and (r.contiguous or len(r.strides or ()) == np.ndim(trace.samples[i]) > 0)]  # fmt: skip
     able.sort(key=lambda i: -regions[i].bytes)
-    chosen, nests = [], [single_row(count)]
-    for i in able:
-        found = find_nests(np.stack([regions[j].starts for j in [*chosen, i]]))
-        if found is not None:
-            chosen, nests = [*chosen, i], found
-    return nests, {i: number for number, i in enumerate(chosen)}
+    able = [i for i in able if find_nests(regions[i].starts[None, :PREFIX])]  # what has no order shows it soon
+    chosen, nests = able, find_nests(np.stack([regions[i].starts for i in able])) if able else None
+    if nests is None:
+        chosen = []
+        for i in able:
+            found = find_nests(np.stack([regions[j].starts for j in [*chosen, i]]))
+            if found is not None:
+                chosen, nests = [*chosen, i], found
+    return nests or [single_row(count)], {i: number for number, i in enumerate(chosen)}

@@ -28,7 +28,7 @@ from ipu_teach.engine.scalar.count import beside
 from ipu_teach.engine.scalar.fields import index_of, parts_of
 from ipu_teach.engine.scalar.program import FOREVER
 from ipu_teach.engine.scalar.text import python_text
-from ipu_teach.graph.codelets import said_cycles
+from ipu_teach.graph.codelets import said_cycles, vertex_class
 from ipu_teach.graph.vertex import Vertex, regions_of, run_on, workers
 from ipu_teach.target import Target, make_target
 from ipu_teach.types import Array
@@ -43,7 +43,7 @@ def observe(codelet: type[Vertex], target: Target | None = None, /, **values: An
 
     `target`: the machine whose prices count; an IPU Mk2 if none is given. Raises what `Vertex.call` raises, or `CodeletError`.
     """
-    return observed(codelet, regions_of(codelet, values), target or make_target())
+    return observed(codelet, regions_of(vertex_class(codelet, "observe()"), values), target or make_target())
 
 
 def observed(codelet: type[Vertex], regions: Mapping[str, Any], target: Target) -> Observed:

@@ -124,7 +124,7 @@ def _unary(name: str, op: str) -> tuple[UnaryFunction, UnaryInPlace, UnaryWithOu
         made = codelet(UnaryOp1D, a.dtype, op, operation.result(a.dtype))
         per_tile(graph, made, out, {"a": a, "out": out}, prog, debug_context)
 
-    said = f"{operation.says[0].upper()}{operation.says[1:]}" if operation.says[1:2] != " " else operation.says
+    said = f"{operation.says[0].upper()}{operation.says[1:]}" if operation.says[1:2].isalpha() else operation.says
     NEW[op] = _named(new, name, f"{said}, element by element, in a new tensor. {_dtypes(operation)}")
     return (
         NEW[op],

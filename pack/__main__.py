@@ -1,0 +1,11 @@
+"""`python3 run.py pack`, or `python pack` from any folder."""
+
+import sys
+from pathlib import Path
+
+sys.path[0] = str(Path(__file__).resolve().parents[1])  # the folder in which `pack` is found by its name
+
+from pack import main  # noqa: E402
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+"""What people do in a lesson, and how long they take: steps of a scripted learner, from the lesson itself.
+
+Reading is 200 words a minute, an exercise eight minutes and a prediction one, as the lessons' own minutes are counted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "lessons"))
+from wrong import WRONG  # noqa: E402
+
+from ipu_teach.lessons.exercise import catalogue  # noqa: E402
+from ipu_teach.lessons.gaps import read_notebook, reference, source_of  # noqa: E402
+
+WORDS = 200.0  # read in a minute
+EXERCISE, PREDICTION = 8.0, 1.0  # minutes
+
+
+@dataclass(frozen=True)
+class Step:
+    """One cell that is run: its number, its code, minutes of people before it, and the exercise that it belongs to, or ""."""
+
+    cell: int
+    code: str
+    minutes: float
+    exercise: str = ""
+    right: bool = True
+
+
+def solved(lesson: str) -> Path:
+    """The solved notebook of a lesson."""
+    (path,) = (ROOT / "notebooks" / "solutions").glob(f"{lesson}_*.ipynb")
+    return path
+
+
+def exercises(lesson: str) -> tuple[str, ...]:
+    """The exercises of a lesson, in order."""
+    return next(tuple(one.name for one in found.exercises) for found in catalogue() if found.number == lesson)
+
+
+def wrongs(exercise: str) -> list[str]:
+    """Code of wrong answers to an exercise: those that are refused with a reason, in their order."""
+    return [one.code for one in WRONG if one.exercise == exercise and one.kind == "not yet"]
+
+
+def steps(lesson: str, wrong_first: int = 1) -> Iterator[Step]:
+    """The steps of one who does a whole lesson, with so many wrong answers before each right one.
+
+    Each answer runs the cell of the gap, and then the cell that checks it.
+    """
+    cells = read_notebook(solved(lesson))["cells"]
+    sources = [source_of(cell) for cell in cells]
+    gaps = {sources.index(reference(exercise).cell): exercise for exercise in exercises(lesson)}
+    checks = {exercise: _first(sources, f'check("{exercise}"') for exercise in gaps.values()}
+    asked = {number: exercise for exercise, number in checks.items()}
+    minutes = 0.0
+    for number, source in enumerate(sources):
+        if cells[number]["cell_type"] == "markdown":
+            minutes += len(source.split()) / WORDS
+            continue
+        exercise = gaps.get(number, "")
+        if exercise:
+            tries = wrongs(exercise)[:wrong_first]
+            thinking = EXERCISE / (1 + len(tries))
+            for code in tries:
+                yield Step(number, code, minutes + thinking, exercise, right=False)
+                yield Step(checks[exercise], sources[checks[exercise]], 0.0, exercise, right=False)
+                minutes = 0.0
+            minutes += thinking
+        elif "predict(" in source and "actual=" not in source:
+            minutes += PREDICTION
+        yield Step(number, source, minutes, exercise or asked.get(number, ""))
+        minutes = 0.0
+
+
+def _first(sources: list[str], text: str) -> int:
+    """The first cell that holds a text at the beginning of a line."""
+    return next(number for number, source in enumerate(sources) if f"\n{text}" in f"\n{source}")
