@@ -212,13 +212,8 @@ class Machine:
 
         if recording is None:
             return run
-        steps: list[Call] = [
-            (action, ()),
-            (note, (number,)),
-            (lambda: recording.note(self.steps_run[-1]), ()),
-            (interrupts.check, ()),
-        ]
-        return partial(run_all, steps)
+        seen: Call = lambda: recording.note(self.steps_run[-1]), ()
+        return partial(run_all, [(action, ()), (note, (number,)), seen, (interrupts.check, ())])
 
     def _predicate(self, node: p.Node) -> Callable[[], int]:
         assert node.predicate is not None
