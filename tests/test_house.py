@@ -367,7 +367,7 @@ def test_import_is_light() -> None:
 # Files of the package in which the smallest program calls a function, without streams and reports. The aim is 40 and 30. It
 # takes more: what is looked at before a program runs (races, regions, liveness, memory, merging, purity) and what a batch is
 # made of (views, placement, chunks, products) are modules with one idea each, which are not put together for this count.
-MOST_FILES = {"batch": 70, "plain vertex loop": 59}
+MOST_FILES = {"batch": 71, "plain vertex loop": 60}
 ENTERED = """
 import os, sys
 import ipu_teach
