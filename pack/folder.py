@@ -68,7 +68,8 @@ WORDS = """\
 ipu_teach {version}: learn to program a tile machine, in Jupyter. No network is needed.
 
 1. Copy this whole folder to your disk.
-2. Start it: {starts}. Or, in a terminal in this folder: python3 run.py
+2. Start it:
+{starts}   or, in a terminal in this folder: python3 run.py (on Windows: py run.py)
 
 The first start takes a minute or two and 600 MB of disk, and opens the first lesson in your browser. It needs one of Python
 {pythons}, which this folder does not bring.
@@ -78,7 +79,7 @@ Of the wheels you need the folder any and the one for your system; the others ma
 If something does not work: python3 run.py doctor
 """
 STARTS = {
-    "linux": ("start.sh", "Linux: start.sh"),
+    "linux": ("start.sh", "Linux: sh start.sh, in a terminal; or run it from your file manager"),
     "darwin": ("start.command", "macOS: double-click start.command"),
     "win32": ("start.bat", "Windows: double-click start.bat"),
 }
@@ -128,7 +129,7 @@ def write_starts(folder: Path, targets: Iterable[Target]) -> None:
         batch = kind == "win32"
         path.write_text((BATCH if batch else SHELL).format(**words), encoding="utf-8", newline="\r\n" if batch else "\n")
         path.chmod(0o755)
-    words["starts"] = "; ".join(STARTS[kind][1] for kind in kinds)
+    words["starts"] = "".join(f"       {STARTS[kind][1]}\n" for kind in kinds)
     (folder / "START-HERE.txt").write_text(WORDS.format(**words), encoding="utf-8", newline="\r\n")
     listed = {"pythons": pythons, "systems": [system.folder for system in systems.values()]}
     (folder / "wheels" / "pack.json").write_text(json.dumps(listed) + "\n", encoding="utf-8")

@@ -90,7 +90,8 @@ class Machine:
         # Where scalar loops mark what they store; without checks nobody looks.
         self._marks = np.zeros(compiled.graph.memory_bytes, bool) if self._defined is None else self._defined.defined
         # Steps of earlier runs; the clock of each IPU, after so many steps of this run.
-        self._past, self._clock, self._told = 0, np.zeros(target.num_ipus, np.int64), 0
+        self._past, self._told = 0, 0
+        self._clock: Array = np.zeros(target.num_ipus, np.int64)
         self._stamps = any(isinstance(step, p.StampStep) for step in compiled.steps)
         self._actions = [self._bind(number, step) for number, step in work.each(enumerate(compiled.steps), len(compiled.steps))]
         self._programs: dict[int, Action] = {}
