@@ -25,7 +25,7 @@ BUDGETS = {
     ENGINE: 7200,
     "cost": 2760,
     "report": 2950,
-    "poplibs": 6030,
+    "poplibs": 6040,
     "show": 5280,
     JAVASCRIPT: 2800,
     "lessons": 6200,
