@@ -8,6 +8,7 @@
   doctor      say what is here and what is missing
   fuzz        run random programs on every way, against a judge (--minutes N, --seed S)
   mutants     damage the lessons' answers in small ways, and see that no check lets one pass (mutants 01.2)
+  entered     run the tests, and name the functions that nothing enters (from Python 3.12 on; arguments go to pytest)
   names       say which lesson shows what each exercise needs, on every path through them
   pack        make a folder or zip that sets up without a network: the kit, the lessons, the wheels (--python, --system, --zip)
   bench       measure how fast the kit is, each workload beside a floor (--only w1a,w2; --browser; --peers)
@@ -463,6 +464,7 @@ def command_of(words):
     scripts = {
         "size": "tests/size.py",
         "fuzz": "tests/fuzz",
+        "entered": "tests/entered",
         "mutants": "tests/lessons/mutants.py",
         "bench": "bench",
         "pack": "pack",

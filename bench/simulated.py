@@ -145,14 +145,14 @@ def parts() -> dict[str, tuple[float, float]]:
     x, y, out = floats(count), floats(2 * count)[count:], np.zeros(count, np.float32)
     found["w2"] = seconds(axpy_relu, x, y, out), count / 8_840_000
     np.testing.assert_allclose(out, np.maximum(x * np.float32(2.5) + y, 0), rtol=1e-6)
-    a, b, out = floats(rows, SIZE), floats(SIZE, 1), np.zeros((rows, 1), np.float32)
-    found["w3"] = found["w3x"] = seconds(product, a, b, out), out.size / SIZE**2  # exact or not is a question for us alone
-    np.testing.assert_allclose(out, a @ b, rtol=1e-3, atol=1e-3)
+    a, b, column = floats(rows, SIZE), floats(SIZE, 1), np.zeros((rows, 1), np.float32)
+    found["w3"] = found["w3x"] = seconds(product, a, b, column), rows / SIZE**2  # exact or not is a question for us alone
+    np.testing.assert_allclose(column, a @ b, rtol=1e-3, atol=1e-3)
     found["w4a"] = found["w4ax"] = _step()
-    picture, out = floats(side + 2, side + 2), np.zeros((side, side), np.float32)
-    found["w5a"] = seconds(stencil, picture, out), side * side / (TILES * 64 * 10)
+    picture, drawn = floats(side + 2, side + 2), np.zeros((side, side), np.float32)
+    found["w5a"] = seconds(stencil, picture, drawn), side * side / (TILES * 64 * 10)
     near = picture[:-2, 1:-1] + picture[2:, 1:-1] + picture[1:-1, :-2] + picture[1:-1, 2:]
-    np.testing.assert_allclose(out, near * np.float32(0.25), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(drawn, near * np.float32(0.25), rtol=1e-4, atol=1e-6)
     numbers = source().integers(1, 100_000, TILES * WORKERS).astype(np.int32)[:256]
     steps = np.zeros(len(numbers), np.int32)
     found["w6i"] = seconds(collatz, numbers, steps), len(numbers) / (TILES * WORKERS)

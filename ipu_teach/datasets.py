@@ -62,12 +62,8 @@ _HALF_SPLIT = 8_000
 
 _DIGITS_FILE = bundled("datasets") / "digits8.npz"
 # Each array of that file: its dtype, its shape, and the largest number in it.
-_DIGITS = {
-    "images": ("u1", (1797, 8, 8), 16),
-    "labels": ("u1", (1797,), 9),
-    "train_index": ("<u2", (1500,), 1796),
-    "test_index": ("<u2", (297,), 1796),
-}
+_DIGITS = {"images": ("u1", (1797, 8, 8), 16), "labels": ("u1", (1797,), 9)}
+_DIGITS |= {"train_index": ("<u2", (1500,), 1796), "test_index": ("<u2", (297,), 1796)}
 _RESTORE = "Restore the file with `git checkout datasets/digits8.npz`, or install the kit again."
 
 _ATTEMPTS = 3

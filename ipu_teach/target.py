@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.errors import InvalidMachineModelError, UnknownMachineFieldError, WithoutSome, did_you_mean, shown
-from ipu_teach.types import DType, as_dtype
+from ipu_teach.types import QUARTER, DType, as_dtype
 
 PRICES = COMPILED, BY_HAND = "compiled", "by hand"  # how a codelet of one's own is priced
 MOST_TILES = 2**22  # of all IPUs together: 2,849 full ones, whose tables by tile still fit a laptop
@@ -175,7 +175,8 @@ class Target(WithoutSome):
 
     def get_vector_width(self, dtype: builtins.type[DType]) -> int:
         """Elements of `dtype` that fill the data path: 2 for FLOAT, 4 for HALF on a 64-bit path."""
-        return max(1, self.data_path_width // (8 * as_dtype(dtype, "get_vector_width()").size))
+        found = dtype if dtype is QUARTER else as_dtype(dtype, "get_vector_width()")  # of any format they are one byte
+        return max(1, self.data_path_width // (8 * found.size))
 
 
 # What differs from ipu2, each with its own source.

@@ -235,3 +235,47 @@ def test_nests_do_not_depend_on_how_many_vertices_are_looked_at_first(prefix: in
         assert (found is None) == (whole is None)
         if found is not None and whole is not None:
             assert [(n.first, n.shape) for n in found] == [(n.first, n.shape) for n in whole]
+
+
+class Add(Vertex):
+    x: Input[Vector[FLOAT]]
+    y: InOut[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        self.y += self.x
+
+
+class AddPositive(Vertex):
+    x: Input[Vector[FLOAT]]
+    y: InOut[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        for i in range(len(self.y)):
+            if self.x[i] > 0:
+                self.y[i] += self.x[i]
+
+
+@pytest.mark.parametrize("codelet", [Add, AddPositive])
+@pytest.mark.parametrize("trapping", [False, True])
+def test_vertices_that_reach_places_of_their_own(codelet: type[Vertex], trapping: bool) -> None:
+    """Lists of places beside what lies side by side, and what lies in strides, backwards or not, in one group."""
+    read = [[0, 1, 2], [1, 4, 7], [9, 2, 5], [3, 3, 8], [5, 4, 3]]
+    written = [[0, 1, 2], [3, 6, 9], [5, 4, 7], [14, 8, 13], [12, 11, 10]]
+    graph = Graph(DEVICE.target)
+    x, y = graph.add_variable(FLOAT, (10,), "x"), graph.add_variable(FLOAT, (15,), "y")
+    graph.set_initial_value(x, np.arange(10) - 4.0)
+    graph.set_initial_value(y, np.arange(15) * 100.0)
+    graph.set_tile_mapping(x, 0)
+    graph.set_tile_mapping(y, 0)
+    graph.create_host_read("y", y)
+    cs = graph.add_compute_set("add")
+    for number, (a, b) in enumerate(zip(read, written, strict=True)):
+        graph.set_tile_mapping(graph.add_vertex(cs, codelet, x=x[a], y=y[b]), number % 2)
+    expected = np.arange(15, dtype=np.float32) * 100
+    for a, b in zip(read, written, strict=True):
+        for i, j in zip(a, b, strict=True):
+            expected[j] += i - 4 if codelet is Add or i > 4 else 0
+    for vertex_loop in (False, True):
+        engine = Engine(graph, Execute(cs), {"debug.floatPointOpException": trapping}, vertex_loop=vertex_loop)
+        engine.load_and_run(DEVICE)
+        np.testing.assert_array_equal(engine.read_tensor("y"), expected)

@@ -219,6 +219,13 @@ def test_every_question_is_answered_in_words(
     assert capsys.readouterr().out.splitlines()[-1] == "This machine is ready."
 
 
+def test_a_hub_is_no_machine_of_ones_own(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("JUPYTERHUB_SERVICE_URL", "http://127.0.0.1:1/user/ada/")
+    assert cli.main(["doctor", "--workshop"]) == 2
+    err = capsys.readouterr().err
+    assert "This is a server of a hub" in err and "next:  leave out --workshop" in err
+
+
 def test_what_nobody_thought_of_is_an_answer_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert not preflight.ask("Is it?", lambda: str(1 // 0))
     out = capsys.readouterr().out

@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 import yaml
+from entered import __main__ as entered
 
 import ipu_teach
 
@@ -559,3 +560,40 @@ def test_without_nbval_the_other_tests_run(tmp_path: Path) -> None:
     ]
     done = subprocess.run([*command, "."], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0 and "1 passed" in done.stdout, done.stdout + done.stderr
+
+
+# --- python3 run.py entered -------------------------------------------------------------------------------------------
+
+
+def test_functions_that_nothing_enters_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = (
+        "def a():\n    def b():\n        return 1\n    return b\nclass C:\n    @property\n    def d(self):\n        return 2\n"
+    )
+    source += "    @abstractmethod\n    def e(self):\n        raise TypeError\n    def f(self):\n        ...\n"
+    package = tmp_path / "ipu_teach"
+    package.mkdir()
+    (package / "one.py").write_text(source, encoding="utf-8")
+    monkeypatch.setattr(entered, "ROOT", tmp_path)
+    monkeypatch.setattr(entered, "PACKAGE", package)
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "1").write_text(f"1 {package / 'one.py'}\n", encoding="utf-8")
+    (notes / "2").write_text(f"1 {package / 'one.py'}\n99 {package / 'one.py'}\n", encoding="utf-8")
+    assert entered.left_out(notes) == ["ipu_teach/one.py:2 a.b", "ipu_teach/one.py:6 C.d"]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="sys.monitoring came with Python 3.12")
+def test_what_any_process_enters_is_noted(tmp_path: Path) -> None:
+    env = dict(os.environ, IPU_TEACH_ENTERED=str(tmp_path), IPU_TEACH_PACKAGE=str(entered.PACKAGE))
+    env["PYTHONPATH"] = str(ROOT / "tests" / "entered")
+    code = "import os; from ipu_teach.errors import counted; counted(1, 'tile'); counted(2, 'tile'); os._exit(0)"
+    assert subprocess.run([sys.executable, "-c", code], env=env, cwd=ROOT).returncode == 0
+    left = entered.left_out(tmp_path)
+    names = [name.split()[1] for name in left if name.startswith("ipu_teach/errors.py:")]
+    assert "counted" not in names and "shown" in names
+
+
+def test_entering_is_counted_from_python_3_12_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entered.sys, "version_info", (3, 11, 7))
+    with pytest.raises(SystemExit, match=r"^entered: this needs Python 3\.12 or newer, and this is "):
+        entered.main([])

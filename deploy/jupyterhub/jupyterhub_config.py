@@ -70,7 +70,8 @@ c.Spawner.cmd = [sys.executable, "-m", "ipu_teach", "lab"]
 c.Spawner.default_url = "/lab/tree/00_meet_the_machine.ipynb"
 # One thread for each: thirty kernels on a few cores gain nothing from more, and every thread takes address space.
 threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
-c.Spawner.environment = {"IPU_TEACH_WORK": "~/work", "JUPYTER_RUNTIME_DIR": sockets, **threads}
+programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"  # `ipu-teach` in her terminal
+c.Spawner.environment = {"IPU_TEACH_WORK": "~/work", "JUPYTER_RUNTIME_DIR": sockets, "PATH": programs, **threads}
 c.Spawner.mem_limit = "2G"  # RoomSpawner's, above; every lesson runs within it
 c.Spawner.cpu_limit = 1  # told to her server; only spawners with control groups can hold her to it
 c.Spawner.start_timeout = 300  # when a whole class logs in at once, the last one waits

@@ -28,6 +28,7 @@ from typing import Any
 from urllib.parse import quote
 
 import ipu_teach
+from ipu_teach.errors import LessonError
 from ipu_teach.lessons.shelf import find_lesson, install_line, work_folder
 
 Row = tuple[str, str, str]  # of the doctor: "ok", "note" or "FIX"; what; what we know of it
@@ -52,7 +53,11 @@ class No(Exception):
 
 
 def main(known: dict[str, Callable[[], Row | Iterable[Row]]], opening: Opening) -> int:
-    """Ask every question, those whose answers are rows of the doctor first; 0 where all answers are yes, else 1."""
+    """Ask every question, those whose answers are rows of the doctor first; 0 if all are yes, else 1."""
+    if "JUPYTERHUB_SERVICE_URL" in os.environ:
+        raise LessonError("""This is a server of a hub, and the questions are for a learner's own machine.
+            where: $JUPYTERHUB_SERVICE_URL
+            next:  leave out --workshop; docs/hub.md says how a hub was tried.""")
     with Machine(opening) as machine:
         rows = [(question, lambda find=find: _of_rows(find())) for question, find in known.items()]
         answers = [ask(question, answer) for question, answer in (*rows, *machine.questions())]

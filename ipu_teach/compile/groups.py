@@ -104,7 +104,7 @@ class Grouper:
 
     def groups(self, table: FrozenTable) -> list[Group]:
         """The groups of one table, ordered by their first vertex."""
-        key = np.zeros(len(table), np.int64)
+        key: Array = np.zeros(len(table), np.int64)
         for layouts in table.layouts.values():
             shapes = self._shape_of_layout[layouts]
             if np.any(shapes != shapes[0]):  # what all agree in tells none apart

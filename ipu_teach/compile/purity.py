@@ -82,8 +82,8 @@ class Purity:
             if not _same(value, before):
                 changed = changed or f"{name} is changed, and all vertices share it"
                 _restore(value, before)
-        numpys = np.random.get_state()
-        if random.getstate() != self._random or not all(map(np.array_equal, numpys, self._numpys)):
+        numpys: Any = np.random.get_state()
+        if random.getstate() != self._random or not all(map(np.array_equal, numpys, list[Any](self._numpys))):
             random.setstate(self._random)
             np.random.set_state(self._numpys)
             changed = changed or RANDOM.reason

@@ -74,7 +74,7 @@ def _pick(trace: Trace, better: Callable[[Any, Any], Any]) -> Callable[..., Any]
             if any(type(v) is int and not np.can_cast(np.min_scalar_type(v), d) for v in (item, best) for d in dtypes):
                 raise TraceStopped(f"max() or min() of {item if type(item) is int else best} and a number that cannot be that")
             wins = _compared(better, item, best)
-            chosen = np.where(wins, *(settled(v, v.dtype) if weak_of(v) else v for v in (item, best)))[()]
+            chosen = np.where(wins, *(settled(v, v.dtype) if weak_of(v) else v for v in (item, best)))[()]  # type: ignore[call-overload, unused-ignore]
             best = Traced(trace, chosen._id, weak)
         return best
 

@@ -179,7 +179,7 @@ class Tally:
                     return True
                 if np.ndim(samples[op.result]):  # f32v2axpy, f16v4mix: of a number and a vector
                     return any(np.ndim(samples[x.id] if isinstance(x, Ref) else x) == 0 for x in product.args)
-                return kind.itemsize >= 4  # f32mac
+                return bool(kind.itemsize >= 4)  # f32mac
         return False
 
     @property

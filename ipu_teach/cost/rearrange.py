@@ -91,7 +91,8 @@ def _vectors(layout: Layout | ListLayout, depth: int) -> tuple[Array, Array, Arr
 
     What a view repeats, as after a broadcast, stands once: PopLibs has vertices that take one number for many.
     """
-    start, vector, length, count = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
+    none: Array = np.zeros(0, np.int64)
+    start, vector, length, count = [none], [none], [none], 0
     for delta, part in layout.parts:
         runs, sizes = part.runs
         if part.aliased:

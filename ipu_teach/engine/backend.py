@@ -138,7 +138,7 @@ class CupyBackend(Backend):
         if op.kind == "ufunc":
             return isinstance(op.fn, np.ufunc) and hasattr(self._cupy, op.fn.__name__)
         if op.fn is operator.pow:
-            return samples[1].dtype.kind == "f" or samples[0].dtype.kind == "f"
+            return bool(samples[1].dtype.kind == "f" or samples[0].dtype.kind == "f")
         if op.kind == "elementwise" and op.fn is np.copy:
             return not _cuts(op.args[0], trace.samples[op.result], trace)
         if op.kind == "elementwise":

@@ -151,8 +151,12 @@ class Engine(WithoutSome):
         if self._executable.out_of_memory is not None:
             raise self._executable.out_of_memory
         self._refuse_while_running("load()")
-        self._machine = Machine(self._cost, self._feeds, self._drains, self._backend, self._how, work)
-        self._machine.print_to = self._print_to
+        machine = Machine(self._cost, self._feeds, self._drains, self._backend, self._how, work)
+        with machine.interrupts:  # all of it, or nothing
+            self._take(machine, device)
+
+    def _take(self, machine: Machine, device: Device) -> None:
+        self._machine, machine.print_to = machine, self._print_to
         if self._values is not None:
             self._machine.record(self._values)
         self._device = device
@@ -203,6 +207,7 @@ class Engine(WithoutSome):
         with (
             tracepoint(label, ENGINE),
             working(label, look=lambda: machine.standing(int(index))),
+            machine.interrupts,
             self._recorded(machine, int(index), name or ""),
             np.errstate(all="ignore"),
             self._blas.limit(limits=1),

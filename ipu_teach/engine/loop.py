@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -28,14 +29,18 @@ def run_loop(group: Group, site: Site, count: Counting | None = None, only: int 
     Where `site` says so it rounds stochastically what is stored in halves, and raises `FloatingPointTrapError` or stores NaN.
     `count`: what the vertices' scalar loop counts, on copies of its own. `only`: the one to run, by its number in the group.
     """
+    before: Back = []  # of the vertices that are done
     for number in range(len(group.rows)) if only is None else (only,):
         row, numbers = int(group.rows[number]), numbers_of(site, number)
         vertex = _Vertex(group, site, row, numbers)
         twin = None if count is None else _Vertex(group, site, row, numbers)
         try:
-            answer = vertex.run()
+            answer = site.interrupts.within(vertex.run)
             if site.returned is not None:
                 site.returned[number] = answer
+        except KeyboardInterrupt:
+            _write(reversed(before))
+            raise
         except CodeletError as error:
             raise located(error, source_line(group.table.codelet), vertex_name(group.table, row)) from None
         except Exception as error:
@@ -46,8 +51,13 @@ def run_loop(group: Group, site: Site, count: Counting | None = None, only: int 
             raise failed(group.table.codelet, error, place, vertex_name(group.table, row)) from error
         if count is not None and twin is not None:
             count.vertex(number, twin.regions, twin.places, numbers)
-        for flat, where, array in vertex.back:
-            flat[where] = array.reshape(-1)
+        before += [(flat, where, flat[where].copy()) for flat, where, _ in vertex.back]
+        _write(vertex.back)
+
+
+def _write(back: Iterable[tuple[Array, Any, Array]]) -> None:
+    for flat, where, array in back:
+        flat[where] = array.reshape(-1)
 
 
 class _Vertex:

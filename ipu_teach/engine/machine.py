@@ -33,6 +33,7 @@ from ipu_teach.engine.ways import REFEREE, WAYS, bind_across
 from ipu_teach.errors import ApplicationRuntimeError
 from ipu_teach.graph import DataStream, Tensor, Vertex
 from ipu_teach.graph.registers import Registers
+from ipu_teach.interrupts import Interrupts
 from ipu_teach.program import PrintTensorFmt
 from ipu_teach.progress import Work
 from ipu_teach.report.recording import HOST, Recording
@@ -81,6 +82,7 @@ class Machine:
         self._registers = Registers(target.num_tiles, target.num_worker_contexts, how.behaviour, how.seed)
         self._changing = any(group.at_once for groups in compiled.groups.values() for group in groups)
         self._behaviour = self._registers.behaviour.tobytes()  # by which steps are bound
+        self.interrupts = Interrupts()
         self._pool = ThreadPoolExecutor(self.how.threads) if self.how.threads > 1 else None
         # By step and group: the cycles of each vertex in the last execution, and the order of the vertices.
         self._cycles: dict[int, dict[int, tuple[Array, Array]]] = {}
@@ -88,7 +90,7 @@ class Machine:
         # Where scalar loops mark what they store; without checks nobody looks.
         self._marks = np.zeros(compiled.graph.memory_bytes, bool) if self._defined is None else self._defined.defined
         # Steps of earlier runs; the clock of each IPU, after so many steps of this run.
-        self._past, self._clock, self._told = 0, np.zeros(target.num_ipus, np.int64), 0
+        self._past, self._clock, self._told = 0, np.zeros([target.num_ipus], np.int64), 0
         self._stamps = any(isinstance(step, p.StampStep) for step in compiled.steps)
         self._actions = [self._bind(number, step) for number, step in work.each(enumerate(compiled.steps), len(compiled.steps))]
         self._programs: dict[int, Action] = {}
@@ -117,6 +119,7 @@ class Machine:
         try:
             self._programs[index]()
         finally:
+            self.interrupts.open = False
             self._settle()
 
     def standing(self, index: int) -> tuple[int, int, str]:
@@ -195,7 +198,7 @@ class Machine:
 
     def _leaf(self, number: int) -> Action:
         """Run a step and write its number down; the first time, check what it reads."""
-        action, recording = self._actions[number], self._recording
+        action, recording, interrupts = self._actions[number], self._recording, self.interrupts
         note = self._write_down if self._cycles.get(number) else self.steps_run.append
         if self._defined is not None:
             action = self._defined.checking(number, action)
@@ -203,16 +206,20 @@ class Machine:
         def run() -> None:
             action()
             note(number)
+            if interrupts.asked:
+                raise KeyboardInterrupt
 
         if recording is None:
             return run
-        return partial(run_all, [(run, ()), (lambda: recording.note(self.steps_run[-1]), ())])
+        seen: Call = lambda: recording.note(self.steps_run[-1]), ()
+        return partial(run_all, [(action, ()), (note, (number,)), seen, (interrupts.check, ())])
 
     def _predicate(self, node: p.Node) -> Callable[[], int]:
         assert node.predicate is not None
         value = single(self.memory, node.predicate)
 
         def read() -> int:
+            self.interrupts.check()
             self._meet()
             return value()
 
@@ -269,6 +276,9 @@ class Machine:
         answers: list[Any] = []
         shuffled = enumerate(map(self._shuffled, self.compiled.groups[step.compute_set]))
         members = [(number, group, order, self._site(group, name)) for number, (group, order) in shuffled]
+        loops = [g for _, g, *_ in members if not g.at_once and (g.way != "batch" or self.how.vertex_loop)]
+        # A loop may be endless. One that is alone in its step goes first, and can be stopped: it puts back what it did.
+        alone = len(loops) == 1 and xp.on_host and not any(group.at_once for _, group, *_ in members)
         for _, found in groupby(members, key=lambda member: member[1].table):
             alike = list(found)
             across = None
@@ -290,6 +300,9 @@ class Machine:
                 if not stays:
                     visitors.append(group)
                 site = replace(site, memory=memory if stays else memory.host, returned=returned, cycles=cycles)
+                if alone and group is loops[0]:
+                    calls[:0] = way.bind(group, replace(site, interrupts=self.interrupts))
+                    continue
                 (calls if stays else fallback).extend(way.bind(group, site))
         if not xp.on_host:
             calls = [*visit(memory, visitors, self.compiled.graph, fallback), *calls]
@@ -308,7 +321,7 @@ class Machine:
         rounding = stochastic_rounding(group, self._registers, any(kind.looks_at_stores for kind in watch.kinds))
         return Site(
             self.memory, graph, self._cost.target, compute_set, self._registers, watch, rounding, self.how.exact,
-            self.how.threads, self._pool, self._marks, self.how.races,
+            self.how.threads, self._pool, self._marks, self.how.races, Interrupts(),
         )  # fmt: skip
 
     def _behave(self) -> None:
@@ -347,10 +360,10 @@ class Machine:
         if isinstance(source, DataStream):
             assert isinstance(destination, Tensor)
             handle, into = source.handle, destination
-            return noted(source, lambda: memory.write(into, self._feeds[handle]()))
+            return noted(source, lambda: memory.write(into, self.interrupts.within(self._feeds[handle])))
         if isinstance(destination, DataStream):
             handle, origin = destination.handle, source
-            return noted(destination, lambda: self._drains[handle](memory.read(origin)))
+            return noted(destination, lambda: self.interrupts.within(self._drains[handle], memory.read(origin)))
         here = memory.view(source.dtype, source.offset, source.layout)
         there = memory.view(destination.dtype, destination.offset, destination.layout)
         if here is not None and there is not None and here.shape == there.shape:

@@ -10,6 +10,7 @@ from ipu_teach.engine.fp.stochastic import StochasticRounding
 from ipu_teach.engine.fp.traps import Watch
 from ipu_teach.engine.memory import Memory
 from ipu_teach.graph.registers import Registers
+from ipu_teach.interrupts import Interrupts
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
@@ -22,7 +23,8 @@ class Site:
     `watch` and `rounding`: what traps, and stochastic rounding, as numbers behave now. `returned`: bool[vertices],
     receives what each `compute()` returned; nothing counts as true. `cycles`: int64[vertices], receives the worker cycles of
     each vertex where they depend on data. `defined`: of each byte of memory whether something was written there; scalar loops
-    say so of what they store. `races`: workers that meet in an element are an error.
+    say so of what they store. `races`: workers that meet in an element are an error. `interrupts`: what a loop is open to, if
+    nothing that came before it in its step would have to be put back with it.
     """
 
     memory: Memory
@@ -37,6 +39,7 @@ class Site:
     pool: ThreadPoolExecutor | None
     defined: Array
     races: bool
+    interrupts: Interrupts
     returned: Array | None = None
     cycles: Array | None = None
 

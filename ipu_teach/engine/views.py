@@ -44,9 +44,7 @@ class Region:
 
     def layout(self, number: int) -> Layout:
         """One of the layouts that its vertices have, see `which`."""
-        found = self._graph.layouts[self.numbers[number]]
-        assert isinstance(found, Layout)
-        return found
+        return self._graph.layouts[self.numbers[number]]  # type: ignore[no-any-return]
 
     @property
     def bytes(self) -> int:
@@ -79,9 +77,8 @@ class Region:
 
     def index(self, rows: slice) -> Array:
         """Positions of the elements of some vertices: int64 (vertices, size)."""
-        relative = self._graph.positions(self.numbers)
-        positions: Array = self.starts[rows][:, None] + (relative if len(relative) == 1 else relative[self.which[rows]])
-        return positions
+        found = self._graph.positions(self.numbers)
+        return self.starts[rows][:, None] + (found if len(found) == 1 else found[self.which[rows]])
 
 
 def regions_of(group: Group, graph: FrozenGraph, name: str) -> list[Region]:

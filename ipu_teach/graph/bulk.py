@@ -142,7 +142,7 @@ def _rows(graph: Graph, tensor: Tensor) -> tuple[Array, Array]:
 def _listed(graph: Graph, dtype: type[DType], rows: Array, shape: Shape) -> tuple[Array, Array]:
     """(ids of the different layouts among rows of positions, which of them each row has)."""
     if np.all(rows == rows[:1]):  # as they mostly are: pieces of one length
-        distinct, which = rows[:1], np.zeros(len(rows), np.int64)
+        distinct, which = rows[:1], np.zeros(rows.shape[:1], np.int64)
     else:
         distinct, which = np.unique(rows, axis=0, return_inverse=True)
     return np.array([graph.listed(dtype, row.reshape(shape)).layout.id for row in distinct]), which.reshape(-1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import linecache
 import sys
 from dataclasses import dataclass, replace
+from textwrap import shorten
 from typing import Any
 
 from ipu_teach.errors import AnswerKindError, LessonError
@@ -84,7 +85,11 @@ def _with_a_way_out(exercise: Exercise, verdict: Verdict) -> Verdict:
 
 def _count(record: Record, verdict: Verdict) -> None:
     kind, rows = verdict.kind, dict(verdict.rows)
-    reason = rows.get("came", "").split(":")[0] if kind is Kind.ERROR else rows.get("why", "")[:LONGEST_REASON]
+    reason = (
+        rows.get("came", "").split(":")[0]
+        if kind is Kind.ERROR
+        else shorten(rows.get("why", ""), LONGEST_REASON, placeholder=" …")
+    )
     before = record.get("said")
     said = before if isinstance(before, dict) else {}
     if reason and not verdict and (reason in said or len(said) < MOST_REASONS):

@@ -219,7 +219,7 @@ def check_number(argument: str, value: object, dtype: type[DType], advice: str =
     numbers = (int, float, np.integer, np.floating, *((np.bool_,) if dtype is BOOL else ()))
     if not isinstance(value, numbers) or (isinstance(value, bool) and dtype is not BOOL):
         raise as_given(value, argument, advice)
-    return to_host_array(value, dtype, f"{calling()}(), {argument}")[()]
+    return to_host_array(value, dtype, f"{calling()}(), {argument}")[()]  # type: ignore[arg-type, unused-ignore]
 
 
 def check_sizes(target: object, least: int, **sizes: object) -> None:

@@ -46,8 +46,7 @@ def split_regions(
             and at least {shown(min_elements_per_part)} elements.
             next:  give a list of (begin, end) intervals, and whole numbers; grain and parts are 1 or more.""")
     total = sum(end - begin for begin, end in regions)
-    grains = -(-total // grain_size)
-    least = max(-(-min_elements_per_part // grain_size), 1)
+    grains, least = -(-total // grain_size), max(-(-min_elements_per_part // grain_size), 1)
     parts = max(min(max_parts, grains // least), 1) if total else 0
     found: list[list[tuple[int, int]]] = []
     for first, last in balanced_partition(grains, parts) if parts else []:

@@ -36,7 +36,6 @@ __all__ = [
 ]  # fmt: skip
 
 Mapping = list[list[tuple[int, int]]]
-MOST_CLONES = 10**6
 BROADCASTING = "dimensions are compared from the last; each must be equal, 1, or missing."
 
 
@@ -165,8 +164,8 @@ def duplicate(graph: Graph, tensor: Tensor, prog: Program, debug_context: str = 
 def clone_n(graph: Graph, tensor: Tensor, n: int, name: str = "clones", dtype: type[DType] | None = None) -> Tensor:
     """[n, *shape]: n variables like `tensor`, one below the other, each on its tiles."""
     check_sizes(graph.target, 1, n=n)
-    if n > MOST_CLONES:
-        raise refused(f"was asked for {n:,} clones.", next_step=f"ask for {MOST_CLONES:,} at most.")
+    if n > 10**6:
+        raise refused(f"was asked for {n:,} clones.", next_step="ask for 1,000,000 at most.")
     return concat([like(graph, tensor, f"{name}/{i}", dtype).expand([0]) for i in range(int(n))])
 
 

@@ -73,9 +73,8 @@ def blocks(report: Report, tile: object, block_filter: object, program_filter: o
     timeline = _Timeline(report, int(which))
     spans = Walk(report, keep=wanted).spans
     spans = [span for span in spans if span.last != timeline.cut]  # the others came to no end among the steps in order
-    around: list[int] = []
+    around, depth = list[int](), list[int]()
     inner: list[list[int]] = [[] for _ in spans]
-    depth: list[int] = []
     for number, span in enumerate(spans):
         while around and spans[around[-1]].last <= span.first:
             around.pop()

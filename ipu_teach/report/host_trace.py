@@ -173,8 +173,7 @@ class HostTrace:
         text += f"; the device waited {100 * self.starved_share:.1f} % of that time." if runs else "."
         return text + (f" {counted(self.dropped, 'older event')} of this process are not kept." if self.dropped else "")
 
-    def __repr__(self) -> str:
-        return self.sentence()
+    __repr__ = sentence
 
     def _repr_html_(self) -> str:
         from ipu_teach.report.html import host_page  # which makes tables of reports too

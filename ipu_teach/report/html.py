@@ -27,9 +27,7 @@ TABLES = {  # a section's table: the column by which the largest come first, wha
     "Variables": ("bytes", "name dtype shape bytes tiles always_live first last line", "The largest first"),
     "Operations": ("cycles", "name executions cycles bytes_received flops code_bytes", "By library call and name"),
     "Compute sets": ("cycles", "name executions num_vertices cycles balance", "Of one execution, the longest first"),
-    "Exchanges": (
-        "bytes_received", "name executions bytes_received most_received tile cycles", "Of one execution, the largest first"
-    ),
+    "Exchanges": ("bytes_received", "name executions bytes_received most_received tile cycles", "Of one execution each"),
     "Steps": ("", "index kind name start cycles balance active_tiles bytes_received vertex_types", "The run, in order"),
     "IPUs": ("busy_cycles", "ipu busy_cycles waiting_cycles waits_for held_cycles held_by", "Who works, and who waits"),
 }  # fmt: skip
@@ -69,11 +67,8 @@ def _summary(report: Report) -> str:
 
     sections = ["Target", "Graph", "Execution", *["Runs"] * (len(report.runs) > 1), "Cycles by vertex type"]
     text = summary_text(report, sections)
-    shares = tabled(
-        ("of the average tile's time", "share"),
-        [(name, _bar(share, 1)) for name, share in report.proportions.items()],
-        "Modelled",
-    )
+    rows = [(name, _bar(share, 1)) for name, share in report.proportions.items()]
+    shares = tabled(("of the average tile's time", "share"), rows, "Modelled")
     return _section("Summary", f"<pre>{escape(text)}</pre>" + (shares if report.num_steps else ""))
 
 
@@ -154,12 +149,9 @@ def _cell(value: object) -> str:
 
 
 def _sources(report: Report) -> str:
-    texts = "".join(f"<h4>{_text(name)}</h4><pre>{escape(_code(text))}</pre>" for name, text in report.sources.items())
+    methods = ((name, map(plain, text.expandtabs(4).splitlines())) for name, text in report.sources.items())
+    texts = "".join(f"<h4>{_text(name)}</h4><pre>{escape(chr(10).join(lines))}</pre>" for name, lines in methods)
     return _section(f"Codelets: {counted(len(report.sources), 'method')}", texts)
-
-
-def _code(text: str) -> str:
-    return "\n".join(plain(line.replace("\t", "    ")) for line in text.splitlines())
 
 
 def _section(title: str, body: str) -> str:

@@ -48,8 +48,24 @@ EVERY, CHUNK = 2**12, 2**16  # steps of one IPU that are summed up together; ste
 COMPILED_FOR = ("num_ipus", "num_tiles", "tiles_per_ipu", "exchange_send_words", "host_packet_bytes")
 
 
+class Costed:
+    """What is read off the modelled `cost` of one execution."""
+
+    cost: StepCost
+
+    @property
+    def bytes_received(self) -> int:
+        """Bytes that cross between tiles."""
+        return sum(t.total for t in self.cost.exchange)
+
+    @property
+    def balance(self) -> float:
+        """Mean over maximum of the tiles' compute cycles: 1 is perfect, 0 means there was nothing to do."""
+        return self.cost.balance
+
+
 @dataclass(frozen=True, eq=False)
-class ComputeSetProfile:
+class ComputeSetProfile(Costed):
     """One compute set: how often it ran, and what one execution costs (modelled; arrays by tile)."""
 
     COLUMNS: ClassVar = ("name", "executions", "num_vertices", "cycles", "balance", "bytes_received", "flops")
@@ -71,23 +87,13 @@ class ComputeSetProfile:
         return self.cost.cycles
 
     @property
-    def bytes_received(self) -> int:
-        """Bytes that cross between tiles in one execution."""
-        return sum(t.total for t in self.cost.exchange)
-
-    @property
     def cycles_per_tile(self) -> Array:
         """int64[tiles]: compute cycles of one execution, idle threads included."""
         return self.cost.compute_cycles
 
-    @property
-    def balance(self) -> float:
-        """Mean over maximum of the tiles' compute cycles: 1 is perfect, 0 means there was nothing to do."""
-        return self.cost.balance
-
 
 @dataclass(frozen=True)
-class StepRun:
+class StepRun(Costed):
     """One step of the run: when it started and how long it took, in modelled cycles since the run began.
 
     `cost` has its phases by tile; every execution of one step has the same. `step` is the number of the compiled step. On
@@ -137,16 +143,6 @@ class StepRun:
     def all_cycles(self) -> int:
         """`cycles`, by libpva's name."""
         return self.cycles
-
-    @property
-    def bytes_received(self) -> int:
-        """Bytes that cross between tiles."""
-        return sum(t.total for t in self.cost.exchange)
-
-    @property
-    def balance(self) -> float:
-        """Mean over maximum of the tiles' compute cycles."""
-        return self.cost.balance
 
     @property
     def active_tiles(self) -> int:

@@ -82,15 +82,9 @@ class InstrumentationSettings:
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> InstrumentationSettings:
         """Those in an engine's options, which have Poplar's names."""
-        recording = bool(options["debug.instrument"])
-        return cls(
-            str(options["debug.computeInstrumentationLevel"]) if recording else "Off",
-            bool(options["debug.instrumentControlFlow"]),
-            bool(options["debug.instrumentExternalExchange"]),
-            str(options["profiler.blocks.filter"]),
-            str(options["profiler.programs.filter"]),
-            int(options["profiler.blocks.tile"]),
-        )
+        level = str(options["debug.computeInstrumentationLevel"]) if options["debug.instrument"] else "Off"
+        names = "debug.instrumentControlFlow", "debug.instrumentExternalExchange", "profiler.blocks.filter"
+        return cls(level, *(options[name] for name in (*names, "profiler.programs.filter", "profiler.blocks.tile")))
 
     def written(self, names: Iterable[str]) -> InstrumentationSettings:
         """As they stand in a file; `names`: of the programs."""

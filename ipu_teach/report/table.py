@@ -31,10 +31,7 @@ class Table(tuple[T, ...]):
         """Every row as a dict of plain values."""
         return [{name: getattr(row, name) for name in self.columns} for row in self]
 
-    @property
-    def data(self) -> list[dict[str, Any]]:
-        """`records()`, by the name that the views have for it."""
-        return self.records()
+    data = property(records, doc="`records()`, by the name that the views have for it.")
 
     def named(self, pattern: str) -> Table[T]:
         """The rows in whose name the regular expression is found. Raises `InvalidOptionError`."""

@@ -20,6 +20,7 @@ MOST_EVENTS = 500_000
 MOST_TILES = 16  # with rows of their own, if nobody says which
 HOST, DEVICE = 0, 1  # the numbers of their processes
 STEPS, PHASES = 1, 2  # rows, two for each IPU; Perfetto takes 0 for the row whose number is the process's
+ROWS = {STEPS: "steps", PHASES: "phases"}
 _Event = dict[str, Any]
 
 
@@ -40,9 +41,7 @@ def chrome_trace(
     ipus, tile_row = range(report.target.num_ipus), _tile_row(report)
     for ipu in ipus:
         of = f" of IPU {ipu}" if len(ipus) > 1 else ""
-        events += [
-            _name("thread_name", DEVICE, row + 2 * ipu, name + of) for row, name in ((STEPS, "steps"), (PHASES, "phases"))
-        ]
+        events += [_name("thread_name", DEVICE, row + 2 * ipu, name + of) for row, name in ROWS.items()]
     events += [_name("thread_name", DEVICE, tile_row + tile, f"tile {tile}") for tile in chosen]
     for tile in marked:
         row = tile_row + report.target.num_tiles + tile

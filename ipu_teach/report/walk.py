@@ -196,8 +196,7 @@ def _place(node: ProgramNode, depth: int, own: dict[int, int], role: str = "") -
 
 def _own_steps(profile: Profile) -> dict[int, int]:
     """For each step of a compute set that ran with cycles of its own, which no program names: a step that one does name."""
-    inside = {leaf.step for program in profile.programs for leaf in program.leaves()}
-    of = {profile.steps[step].compute_set: step for step in sorted(inside, reverse=True)}
+    of = {profile.steps[step].compute_set: step for step in sorted(profile.own_steps, reverse=True)}
     sets = [step.compute_set for step in profile.steps]
-    varied = {which for number, which in enumerate(sets) if which >= 0 and which in of and number not in inside}
+    varied = {which for number, which in enumerate(sets) if which >= 0 and which in of and number not in profile.own_steps}
     return {number: of[which] for number, which in enumerate(sets) if which in varied}

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, SupportsFloat
 
 import numpy as np
 
@@ -109,7 +109,7 @@ def codelets_on(report: Report, number: int, tile: int) -> list[tuple[str, int]]
     return [(report.profile.codelets[p.codelet].name, len(p.on)) for p in here]
 
 
-def _n(value: float) -> str:
+def _n(value: SupportsFloat) -> str:
     return f"{float(value):,.15g}"
 
 

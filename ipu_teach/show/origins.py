@@ -169,7 +169,8 @@ def _origins(how: str, element: bool, cell: Array, name: Array, index: Array, ti
 
 
 def _cells(origins: tuple[Origins, ...]) -> Array:
-    return np.unique(np.concatenate([NONE, *(some.cell for some in origins)]))
+    found: Array = np.unique(np.concatenate([NONE, *(some.cell for some in origins)]))
+    return found
 
 
 def _crossing(found: list[tuple[Array, Array, Array]]) -> dict[Pair, Array]:

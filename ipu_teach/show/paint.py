@@ -533,7 +533,8 @@ def _tree(mark: Tree) -> Iterator[Shape]:
         yield Words(x + 14, top + mark.pitch * 0.7, label(mark.labels[i], room), 12)
         for k, start in enumerate(starts):
             yield Words(start, top + mark.pitch * 0.7, mark.cells[i * len(starts) + k], 12, "end")
-    left, upper = np.full(len(rows), right - BAR), mark.y + (np.arange(len(rows)) + 0.2) * mark.pitch
+    left: Array = np.full(len(rows), right - BAR)
+    upper = mark.y + (np.arange(len(rows)) + 0.2) * mark.pitch
     for code, part in mark.parts.items():
         wide = BAR * part[rows] / 1000
         boxes = np.stack((left, upper, wide, np.full(len(rows), mark.pitch * 0.6)), axis=1)

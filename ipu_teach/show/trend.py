@@ -8,6 +8,7 @@ import numpy as np
 
 from ipu_teach.show.scene import Trend
 from ipu_teach.show.shapes import LETTER, Boxes, Line, Shape, Words
+from ipu_teach.types import Array
 
 DOT = 7.0  # side of a point of the line that is marked
 
@@ -18,7 +19,8 @@ def paint_trend(mark: Trend) -> Iterator[Shape]:
     middle, there = mark.x + (np.arange(mark.count) + 0.5) * pitch, mark.heights >= 0
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
     yield Words(mark.x + mark.width, mark.y - 8, mark.axis, 12, "end", "soft")
-    below, wide = np.zeros(mark.count), 0.7 * pitch
+    below: Array = np.zeros(mark.count)
+    wide = 0.7 * pitch
     for code, part in mark.parts.items():
         high, below = part * scale, below + part * scale
         seen = high > 0

@@ -94,12 +94,13 @@ async def whole(given: argparse.Namespace, room: Room) -> bool:
     """The class, from the first who comes to the last figure; whether the goal was met."""
     plan = list(steps(LESSON))
     minutes = sum(step.minutes for step in plan)
-    print(f"{os.cpu_count()} cores, load average {os.getloadavg()[0]:.1f}, {free_memory():.1f} GB of memory free")
+    print(f"{os.cpu_count()} cores, {loaded()}, {free_memory():.1f} GB of memory free")
     print(f"the hub is up after {await room.start():.1f} s")
     base = await alone(room, plan, given.pace)
-    print(f"alone, {ALONE} times: {len(plan)} cells, {sum(map(median, base.values())):.1f} s of waiting for them all")
+    print(f"alone, {ALONE} times: {sum(map(median, base.values())):.1f} s of waiting for {len(plan)} cells, {loaded()}")
     learners, waits = await arrivals(room, given.learners, given.pace)
-    print(f"{len(learners)} come at once: a server after {quantile(waits, 0.5):.0f} s, the last after {max(waits):.0f} s")
+    middle, last = quantile(waits, 0.5), max(waits)
+    print(f"{len(learners)} come at once: a server after {middle:.0f} s, the last after {last:.0f} s, {loaded()}")
     seen: Seen = {one.name: [] for one in learners}
     began, starts = time.monotonic(), random.Random(1)
 
@@ -127,8 +128,7 @@ async def whole(given: argparse.Namespace, room: Room) -> bool:
     for task in busy:
         await task
     took = time.monotonic() - began
-    print(f"lesson {LESSON}, {minutes:.0f} minutes of people at {given.pace:g} times their pace: {took:.0f} s,", end=" ")
-    print(f"load average {os.getloadavg()[0]:.1f}")
+    print(f"lesson {LESSON}, {minutes:.0f} minutes of people at {given.pace:g} times their pace: {took:.0f} s, {loaded()}")
     return await verdict(room, learners, seen, plan, base)
 
 
@@ -174,6 +174,11 @@ async def verdict(
     met = kept_out and lost == 0 and all(kept) and cells.times[1] <= GOAL and states["ok"] == len(answers)
     print(f"the goal, no kernel and nothing saved lost, and {GOAL:g} times at most, is {'met' if met else 'missed'}")
     return met
+
+
+def loaded() -> str:
+    """How busy this machine is, with others' work too."""
+    return f"load average {os.getloadavg()[0]:.1f}"
 
 
 def told(cells: Cells) -> str:

@@ -229,6 +229,16 @@ def test_a_port_that_is_taken(page: int, homes: str, capsys: pytest.CaptureFixtu
     assert cli.main(["class", homes, "--serve", "--port", "99999"]) == 2
 
 
+def test_a_long_reason_ends_at_a_word(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ipu_teach.lessons import desk
+
+    monkeypatch.setenv("IPU_TEACH_WORK", str(tmp_path / "ada"))
+    monkeypatch.setattr(desk, "LONGEST_REASON", 30)
+    check("01.1", lambda work, bytes_in, bytes_out, sync: sum(work))
+    (reason,) = called([str(tmp_path)]).learners[0].reasons("01.1")
+    assert reason.endswith(" …") and len(reason) <= 30
+
+
 def test_the_page_waits_for_the_first_learner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[str] = []
     monkeypatch.setattr("ipu_teach.classroom.command.serve", lambda body, port: shown.append(serve.table(body)) or 0)

@@ -267,7 +267,7 @@ class Expressions(Calls):
         body: list[ast.stmt] = [ast.copy_location(ast.Return(node.body), node.body)]
         if node not in self.lambdas:
             vars(body[0])["made"] = True
-            self.lambdas[node] = ast.copy_location(ast.FunctionDef("lambda", node.args, body, []), node)
+            self.lambdas[node] = ast.copy_location(ast.FunctionDef("lambda", node.args, body, []), node)  # type: ignore[call-overload, unused-ignore]
         return Inner(self.lambdas[node], self.scope)
 
     # Lists

@@ -100,8 +100,8 @@ def _nested(regions: dict[int, Region], trace: Trace, count: int) -> tuple[list[
     """(the nests, which of the regions take part in them: the larger ones go first)."""
     able = [i for i, r in regions.items()
             if r.size and (r.contiguous or len(r.strides or ()) == np.ndim(trace.samples[i]) > 0)]  # fmt: skip
-    able.sort(key=lambda i: -regions[i].bytes)
-    able = [i for i in able if find_nests(regions[i].starts[None, :PREFIX])]  # what has no order shows it soon
+    ordered = (i for i in able if find_nests(regions[i].starts[None, :PREFIX]))  # what has no order shows it soon
+    able = sorted(ordered, key=lambda i: -regions[i].bytes)
     chosen, nests = able, find_nests(np.stack([regions[i].starts for i in able])) if able else None
     if nests is None:
         chosen = []

@@ -86,9 +86,7 @@ class ScalarRun:
         self.stored = 0
         self.returned.fill(True)
         try:
-            first = 0 if self.pays() else self._by_python(0)
-            if first < self.count:
-                self._by_compiled(first)
+            self.site.interrupts.within(self._all)
         except KeyboardInterrupt:
             fields.restore()
             raise
@@ -97,6 +95,11 @@ class ScalarRun:
             met = fields.race()
             if met is not None:
                 raise race_of(self.group, *met)
+
+    def _all(self) -> None:
+        first = 0 if self.pays() else self._by_python(0)
+        if first < self.count:
+            self._by_compiled(first)
 
     # By CPython
 

@@ -14,7 +14,7 @@ from ipu_teach.poplibs.library import OWN, Row, Rows, check_same, library, refus
 from ipu_teach.poplibs.popops.rows import check_base, columns_of, placed
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
-from ipu_teach.types import FLOAT, UNSIGNED_INT, DType
+from ipu_teach.types import FLOAT, UNSIGNED_INT, Array, DType
 
 __all__ = ["sequence_slice"]
 
@@ -34,7 +34,7 @@ class SequenceSlice(SupervisorVertex):
 
     def compute(self) -> None:
         rows = np.arange(len(self.dst))
-        source = np.full(len(self.dst), -1)
+        source: Array = np.full(len(self.dst), -1)
         for i in range(len(self.count)):
             count, start, to = (x[i].astype(np.int64) for x in (self.count, self.start, self.to))
             source = np.where((rows >= to) & (rows < to + count), rows - to + start, source)
