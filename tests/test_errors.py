@@ -1725,7 +1725,7 @@ NUMBERS = st.integers(0, 10**6)
 
 
 @given(st.booleans(), st.lists(st.tuples(NUMBERS, st.lists(NUMBERS, min_size=6, max_size=6)), max_size=8))
-@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 @pytest.mark.filterwarnings("ignore")
 def test_nothing_but_our_errors_comes_out(own: bool, steps: list[tuple[int, list[int]]]) -> None:
     """Whatever is passed to whatever: a result, or an error that explains itself. Nothing allocates what it should not."""

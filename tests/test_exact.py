@@ -820,7 +820,7 @@ def cut(rng: Random) -> Iterator[None]:
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # numpy's own, about means of nothing
-@settings(RANDOMLY, max_examples=400)
+@settings(RANDOMLY, max_examples=200)
 @given(st.randoms(use_true_random=False))
 def test_random_codelets_equal_the_vertex_loop(rng: Random) -> None:
     dtype = rng.choice([FLOAT, FLOAT, FLOAT, HALF, HALF, INT, INT, UNSIGNED_INT, BOOL])
@@ -852,7 +852,7 @@ def test_random_codelets_equal_the_vertex_loop(rng: Random) -> None:
         assert differences(batched, looped) == [], source
 
 
-@settings(RANDOMLY, max_examples=100)
+@settings(RANDOMLY, max_examples=50)
 @given(st.randoms(use_true_random=False))
 def test_random_elementwise_codelets_equal_the_vertex_loop(rng: Random) -> None:
     """Vertices of uneven sizes side by side, in every field alike or not, with gaps between them or none."""
@@ -888,7 +888,7 @@ def outcome(space: Space, program: Any, **how: Any) -> Any:
         return error
 
 
-@settings(RANDOMLY, max_examples=150)
+@settings(RANDOMLY, max_examples=80)
 @given(st.randoms(use_true_random=False))
 def test_random_graphs_equal_the_vertex_loop(rng: Random) -> None:
     """Any views of any variables, several codelets in a compute set, lists of tensors, copies, repeats, several runs."""
