@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
 
@@ -45,13 +45,35 @@ class Never(Vertex):
             self.x[0] -= 1
 
 
+@pytest.fixture(autouse=True)
+def heard() -> Iterator[None]:
+    """Ctrl-C is heard, whatever a test before did to its handler."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def interrupted(work: Callable[[], object], after: float) -> None:
-    """Do the work, and press Ctrl-C after so many seconds: a real SIGINT, with which it ends."""
-    timer = threading.Timer(after, lambda: os.kill(os.getpid(), signal.SIGINT))
+    """Do the work, and press Ctrl-C after so many seconds, a real SIGINT, with which it ends.
+
+    One that arrives in a finalizer or in the collector of garbage is dropped by Python: whoever sees nothing presses again.
+    """
+    done = threading.Event()
+
+    def press() -> None:
+        pause = after
+        while not done.wait(pause):
+            os.kill(os.getpid(), signal.SIGINT)
+            pause = 2.0
+
+    presses = threading.Thread(target=press, daemon=True)
     with pytest.raises(KeyboardInterrupt):
-        timer.start()
-        work()
-    timer.join()
+        presses.start()
+        try:
+            work()
+        finally:
+            done.set()
+    presses.join()
 
 
 def made(second: type[Vertex], times: int = 1_000_000) -> tuple[Device, Graph, Program, list[Tensor]]:
