@@ -35,7 +35,7 @@ from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.program import Program
 from ipu_teach.progress import Work, working
-from ipu_teach.report import Profile, ProgramRun, Recording, Report, StepLog, print_profile_summary, tracepoint
+from ipu_teach.report import ProgramRun, Recording, Report, StepLog, print_profile_summary, tracepoint
 from ipu_teach.report.compiled import CompiledProfile
 from ipu_teach.report.host import ENGINE, TIMELINE
 from ipu_teach.report.settings import InstrumentationSettings
@@ -110,10 +110,8 @@ class Engine(WithoutSome):
         checks = checks_of(self._executable.checks, self._options)
         numbers = control_bits(self._options), int(self._options["prng.seed"] or 0)
         self._how = How(bool(exact), vertex_loop, shuffle, int(threads), checks["uninitialised"], checks["races"], *numbers)
-        compiled = self._executable.cost
-        self._compiled, self._cost = self._executable.compiled, compiled.priced(self._options["codelet_prices"])
+        self._compiled, self._cost = self._executable.compiled, self._executable.cost.priced(self._options["codelet_prices"])
         self._target = self._executable.target
-        self._profile: Profile = self._executable.profile if self._cost is compiled else CompiledProfile(self._cost)
         self._feeds: dict[str, Feed] = {}
         self._drains: dict[str, Drain] = {}
         self._machine: Machine | None = None
@@ -371,7 +369,7 @@ class Engine(WithoutSome):
         going = self._machine.steps_run if self._current is not None else ()
         cost = self._machine.cost  # a run may have measured steps, where cycles depend on data
         looped = self._machine.looped
-        profile = self._profile if cost is self._cost and not looped else CompiledProfile(cost, looped)
+        profile = self._executable.profile if cost is self._executable.cost and not looped else CompiledProfile(cost, looped)
         settings = InstrumentationSettings.of(self._options)
         return Report(profile, self._log.snapshot(going, self._current), TIMELINE.snapshot(self._made), settings)
 

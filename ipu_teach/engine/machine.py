@@ -294,7 +294,7 @@ class Machine:
                 returned = None if out is None or group.at_once else ready(np.ones(len(group.rows), bool))
                 if returned is not None:
                     answers.append(returned)
-                cycles = np.zeros(len(group.rows), np.int64) if depends_on_data(group) else None
+                cycles = np.zeros(len(group.rows), np.int64) if group.trace.stopped and depends_on_data(group) else None
                 if cycles is not None:
                     measured[number] = cycles, order
                 if not stays:
