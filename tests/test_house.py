@@ -29,8 +29,9 @@ FLOORS = (
     ("device", "graph", "program", "register_steps", "datasets", "archive", "schema", "places", "outcomes"),
     ("compile",),
     ("cost",),
-    ("report",),
+    ("report", "saved"),
     ("engine", "poplibs"),
+    ("sweeps",),
     ("show", "frontends"),
     ("lessons", "golden"),
     ("classroom",),
@@ -137,6 +138,12 @@ def test_the_page_draws_the_rooms_as_they_are() -> None:
     assert f"```text\n{rooms.table()}\n```" in (ROOT / "docs" / "inside.md").read_text(encoding="utf-8")
 
 
+def test_the_page_says_what_every_room_is_for() -> None:
+    page = (ROOT / "docs" / "inside.md").read_text(encoding="utf-8")
+    named = {name for row in re.findall(r"^\| (`.*?`) \|", page, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
+    assert named == {room for rooms in FLOORS for room in rooms} - {"tiny", "frontends", "__main__"}  # tiny: above it
+
+
 def test_circles_and_back_doors_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {
         "graph/a.py": "from ipu_teach.cost import b\nfrom ipu_teach.cost.b import _own",
@@ -165,7 +172,7 @@ def test_the_way_of_a_group_grows_no_longer() -> None:
     assert 10 < len(taken) <= MOST_HANDED_ON
 
 
-ROOMS = ["graph", "types", "compile", "cost", "report", "engine", "poplibs", "show", "lessons", "golden"]
+ROOMS = ["graph", "types", "compile", "cost", "report", "saved", "engine", "poplibs", "sweeps", "show", "lessons", "golden"]
 
 
 @pytest.mark.parametrize("room", ROOMS)

@@ -20,8 +20,6 @@ from ipu_teach.compile import Progress
 from ipu_teach.cost import CostModel
 from ipu_teach.cost.merge import merged
 from ipu_teach.engine.options import Options, Value, effective, parsed
-from ipu_teach.engine.rebuild import rebuild
-from ipu_teach.engine.written import EXECUTABLE, written
 from ipu_teach.errors import (
     ControlProgramError,
     ExecutableLoadError,
@@ -37,6 +35,7 @@ from ipu_teach.progress import working
 from ipu_teach.report import CompiledProfile, Report, StepLog, tracepoint
 from ipu_teach.report.host import ENGINE
 from ipu_teach.report.settings import InstrumentationSettings
+from ipu_teach.saved import EXECUTABLE, rebuild, written
 from ipu_teach.target import Target
 
 CHECKS = ("races", "uninitialised", "estimates")
@@ -89,7 +88,7 @@ class Executable:
         if not isinstance(content, (bytes, bytearray, memoryview)):
             raise ExecutableLoadError(f"""deserialize() was given {shown(data)}.
                 next:  give the bytes that serialize() returned.""")
-        graph, programs, checks, options = rebuild(bytes(content), codelets)
+        graph, programs, checks, options = rebuild(bytes(content), codelets, parsed)
         try:
             return compile_graph(graph, programs, options, strict=checks)
         except (GraphMemoryAllocationError, InvalidOptionError, NotOfferedError):
