@@ -159,8 +159,8 @@ def test_circles_and_back_doors_are_seen(tmp_path: Path, monkeypatch: pytest.Mon
     assert rooms.back_doors() == ["ipu_teach.graph.a, line 2: ipu_teach.cost.b._own"]
 
 
-# Functions of engine and compile that have a parameter `group`: how far vertices that run alike are handed on. The aim is 35.
-MOST_HANDED_ON = 44
+# Functions of engine and compile that have a parameter `group`: how far vertices that run alike are handed on. `Site` has one.
+MOST_HANDED_ON = 17
 
 
 def test_the_way_of_a_group_grows_no_longer() -> None:
@@ -374,7 +374,7 @@ def test_import_is_light() -> None:
 # Files of the package in which the smallest program calls a function, without streams and reports. The aim is 40 and 30. It
 # takes more: what is looked at before a program runs (races, regions, liveness, memory, merging, purity) and what a batch is
 # made of (views, placement, chunks, products) are modules with one idea each, which are not put together for this count.
-MOST_FILES = {"batch": 71, "plain vertex loop": 60}
+MOST_FILES = {"batch": 60, "plain vertex loop": 51}
 ENTERED = """
 import os, sys
 import ipu_teach

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import BinaryIO
 
 from ipu_teach import compile as compiler
 from ipu_teach.archive import read_whole, write_whole
 from ipu_teach.compile import Progress
+from ipu_teach.compile.programs import copies
 from ipu_teach.cost import CostModel
 from ipu_teach.cost.merge import merged
 from ipu_teach.engine.options import Options, Value, effective, parsed
@@ -49,10 +51,14 @@ class Executable:
     ) -> None:
         self._given, self.compiled = given, cost.compiled  # before copies were merged, and after
         self.cost = cost
-        self.profile = CompiledProfile(cost)
         self.checks = dict(checks)
         self.given_options = dict(options)
         self.out_of_memory: GraphMemoryAllocationError | None = None
+
+    @cached_property
+    def profile(self) -> CompiledProfile:
+        """What reports say of the compiled program, worked out as they ask."""
+        return CompiledProfile(self.cost)
 
     @property
     def target(self) -> Target:
@@ -154,7 +160,8 @@ def compile_graph(
             raise ControlProgramError("""The programs are nested too deeply to compile.
                 next:  put programs side by side in one Sequence.""") from None
         work.words = "memory and cycles"
-        cost = CostModel(merged(compiled) if chosen["mergeCopies"] else compiled).priced(chosen["codelet_prices"])
+        merging = chosen["mergeCopies"] and any(map(copies, compiled.steps))
+        cost = CostModel(merged(compiled) if merging else compiled).priced(chosen["codelet_prices"])
         executable = Executable(compiled, cost, checks, given)
         try:
             cost.check_memory()
