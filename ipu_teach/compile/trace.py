@@ -114,6 +114,8 @@ class Trace:
     # Plain arrays among the arguments, and what was in them: the kernel reads them when it runs.
     fixed: list[tuple[Array, Array]] = field(default_factory=list)
     stopped: str = ""
+    # Set if compute() prints: every vertex is to print its own numbers, one after the other.
+    prints: str = ""
 
     def line(self) -> str:
         """Where in compute() the trace is now."""
