@@ -16,9 +16,10 @@ from ipu_teach.compile.programs import CopyStep, Node
 from ipu_teach.device import Device
 from ipu_teach.engine.backend import choose_backend, one_blas_thread
 from ipu_teach.engine.executable import Executable, checks_of, compile_graph
-from ipu_teach.engine.machine import How, Machine
+from ipu_teach.engine.machine import Machine
 from ipu_teach.engine.options import Options, Value, control_bits, effective, parsed
 from ipu_teach.engine.remote import find_buffer, host_values_of
+from ipu_teach.engine.site import How
 from ipu_teach.engine.streams import CallbackFeed, Drain, Feed, StreamCallback, drain, feed
 from ipu_teach.errors import (
     ControlProgramError,

@@ -6,11 +6,11 @@ import sys
 from array import array
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from itertools import groupby
-from typing import Any, TextIO
+from typing import TextIO
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from ipu_teach.engine.fp.traps import watch_of
 from ipu_teach.engine.host_fallback import visit
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.remote import remote_rows
-from ipu_teach.engine.site import Site
+from ipu_teach.engine.site import How, Site
 from ipu_teach.engine.streams import Drain, Feed, noted
 from ipu_teach.engine.walk import Action, build, single
 from ipu_teach.engine.ways import REFEREE, WAYS, bind_across
@@ -38,23 +38,6 @@ from ipu_teach.program import PrintTensorFmt
 from ipu_teach.progress import Work
 from ipu_teach.report.recording import HOST, Recording
 from ipu_teach.types import Array, from_quarter, poison
-
-
-@dataclass(frozen=True)
-class How:
-    """How an engine runs what it loads: see `Engine`. `reads` and `races`: these are checked.
-
-    `behaviour`: bits of FP_CTL that all tiles start with, see `fp.traps`; `seed`: of their workers' generators.
-    """
-
-    exact: bool
-    vertex_loop: bool
-    shuffle: int | None
-    threads: int
-    reads: bool
-    races: bool
-    behaviour: int
-    seed: int
 
 
 class Machine:
@@ -320,8 +303,8 @@ class Machine:
             rounding = stochastic_rounding(group, registers, overflows)
         cycles = np.zeros(len(group.rows), np.int64) if depends_on_data(group) else None
         return Site(
-            group, self.memory, self.compiled.graph, self._cost.target, compute_set, registers, watch, rounding, self.how.exact,
-            self.how.threads, self._pool, self._marks, self.how.races, Interrupts(), cycles=cycles,
+            group, self.memory, self.compiled.graph, self._cost.target, compute_set, self.how, registers, watch, rounding,
+            self._pool, self._marks, Interrupts(), cycles=cycles,
         )  # fmt: skip
 
     @property
@@ -390,18 +373,12 @@ class Machine:
 
 def format_tensor(values: Array, fmt: PrintTensorFmt) -> str:
     """An array as PrintTensor writes it: seven decimals, nested brackets, the middle of a long one left out."""
-    if values.ndim == 0:
-        return f"{values[()]:.{fmt.digits}f}" if values.dtype.kind == "f" else str(values[()])
-
-    def number(value: Any) -> str:
-        return f"{value:.{fmt.digits}f}"
-
     text = np.array2string(
         values,
         max_line_width=fmt.max_line_width,
         threshold=fmt.summarise_threshold,
         edgeitems=fmt.edge_items,
         separator=fmt.separator,
-        formatter={"float_kind": number},
+        formatter={"float_kind": f"{{:.{fmt.digits}f}}".format},
     )
     return text.replace("[", fmt.open_bracket).replace("]", fmt.close_bracket)

@@ -16,6 +16,23 @@ from ipu_teach.target import Target
 from ipu_teach.types import Array
 
 
+@dataclass(frozen=True)
+class How:
+    """How an engine runs what it loads: see `Engine`. `reads` and `races`: these are checked.
+
+    `behaviour`: bits of FP_CTL that all tiles start with, see `fp.traps`; `seed`: of their workers' generators.
+    """
+
+    exact: bool
+    vertex_loop: bool
+    shuffle: int | None
+    threads: int
+    reads: bool
+    races: bool
+    behaviour: int
+    seed: int
+
+
 @dataclass(frozen=True, eq=False)
 class Site:
     """A group of vertices, where it is bound, and with what.
@@ -24,9 +41,8 @@ class Site:
     `registers`: those of the tiles, if they ever hold anything. `watch` and `rounding`: what traps on a vertex's tile, and
     stochastic rounding, as numbers behave now. `returned`: bool[vertices], receives what each `compute()` returned; nothing
     counts as true. `cycles`: int64[vertices], receives the worker cycles of each vertex where they depend on data. `defined`:
-    of each byte of memory whether something was written there; scalar loops say so of what they store. `races`: workers that
-    meet in an element are an error. `interrupts`: what a loop is open to, if nothing that came before it in its step would
-    have to be put back with it.
+    of each byte of memory whether something was written there; scalar loops say so of what they store. `interrupts`: what a
+    loop is open to, if nothing that came before it in its step would have to be put back with it.
     """
 
     group: Group
@@ -34,14 +50,12 @@ class Site:
     graph: FrozenGraph
     target: Target
     compute_set: str
+    how: How
     registers: Registers | None
     watch: Watch | None
     rounding: StochasticRounding | None
-    exact: bool
-    threads: int
     pool: ThreadPoolExecutor | None
     defined: Array
-    races: bool
     interrupts: Interrupts
     returned: Array | None = None
     cycles: Array | None = None

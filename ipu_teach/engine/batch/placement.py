@@ -74,7 +74,7 @@ def placed(site: Site) -> Placement:
             region.put_in_order(running)
     nests, column = _nested(regions, trace, len(group.rows))
     found = Placement(trace, site.memory, regions, nests, column, [], running=running, side_by_side=only_numbers(trace))
-    delicate, soft = delicate_roots(trace, site.exact), soft_roots(trace, site.exact)
+    delicate, soft = delicate_roots(trace, site.how.exact), soft_roots(trace, site.how.exact)
     for i, number in column.items():
         region = regions[i]
         steps = np.concatenate([nest.steps[number][np.array(nest.shape) > 1] for nest in nests])

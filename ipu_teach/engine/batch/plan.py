@@ -57,7 +57,7 @@ class Plan:
         group = site.group
         self.table, self.trace, self.returned, self.rounding = group.table, group.trace, site.returned, rounding
         self.rows = group.rows if placement.running is None else group.rows[placement.running]
-        self.memory, self.xp, self.exact, self.placement = site.memory, site.memory.backend, site.exact, placement
+        self.memory, self.xp, self.exact, self.placement = site.memory, site.memory.backend, site.how.exact, placement
         self.last, self.stores = last_uses(self.trace)
         self.products = Products(self.xp, self.exact)
         self.buffers = Buffers(self.xp, self.trace, self.last, placement.side_by_side)

@@ -19,7 +19,7 @@ LEAST_SHARE = 256  # vertices: fewer are not worth a thread
 
 def shares(site: Site) -> list[Site]:
     """A site cut into one for each thread, or left whole if its group is small."""
-    group, threads = site.group, site.threads
+    group, threads = site.group, site.how.threads
     if len(group.rows) < threads * LEAST_SHARE:
         return [site]
     return [replace(site, group=replace(group, rows=rows)) for rows in np.array_split(group.rows, threads)]

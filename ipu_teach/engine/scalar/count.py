@@ -22,7 +22,7 @@ class Counting:
     def __init__(self, site: Site) -> None:
         group = site.group
         assert group.scalar is not None
-        self.group, self.code, self.races = group, group.scalar, site.races
+        self.group, self.code, self.races = group, group.scalar, site.how.races
         self.program = program_of(group.scalar, site.target)
         self.cycles = np.zeros(len(group.rows), np.int64) if site.cycles is None else site.cycles
         self.defined = {name: elements(site.defined, self.code.fields[name].dtype.size) for name in self.code.marked}

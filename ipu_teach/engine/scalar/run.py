@@ -65,7 +65,7 @@ class ScalarRun:
     def __init__(self, site: Site) -> None:
         group = site.group
         assert group.scalar is not None
-        self.group, self.site, self.races = group, site, site.races and group.scalar.multi
+        self.group, self.site, self.races = group, site, site.how.races and group.scalar.multi
         self.program, self.plain = program_of(group.scalar, site.target), site.rounding is None and site.watch is None
         self.fields = Fields(group, group.scalar, site.graph, site.memory, site.defined)
         self.count = len(group.rows)
