@@ -13,7 +13,6 @@ from ipu_teach import program
 from ipu_teach.cost.lines import Observed
 from ipu_teach.device import Device, DeviceManager, IPUModel, TargetType
 from ipu_teach.engine import Engine, Executable, StreamCallback, compile_graph
-from ipu_teach.engine.scalar.observe import observe
 from ipu_teach.errors import IPUTeachError, PoplarError, missing as _missing
 from ipu_teach.graph import (
     ComputeSet,
@@ -40,6 +39,7 @@ from ipu_teach.graph import (
     concat,
     same_view,
 )
+from ipu_teach.observer import observe
 from ipu_teach.register_steps import (
     FloatingPointBehaviour,
     get_hw_seeds,

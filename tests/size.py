@@ -28,6 +28,7 @@ BUDGETS = {
     "saved": 575,
     "poplibs": 6040,
     "sweeps": 120,
+    "observer": 155,
     "show": 5280,
     JAVASCRIPT: 2800,
     "lessons": 6200,
@@ -36,7 +37,7 @@ BUDGETS = {
 }
 # Rooms that are not within their budgets yet, and how large they may be until then: only ever made less, or in a commit of its
 # own that says why.
-STILL = {ENGINE: 8155, "report": 3009}
+STILL = {ENGINE: 8007, "report": 3009}
 QUIET = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 

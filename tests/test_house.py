@@ -31,7 +31,7 @@ FLOORS = (
     ("cost",),
     ("report", "saved"),
     ("engine", "poplibs"),
-    ("sweeps",),
+    ("sweeps", "observer"),
     ("show", "frontends"),
     ("lessons", "golden"),
     ("classroom",),
@@ -172,7 +172,21 @@ def test_the_way_of_a_group_grows_no_longer() -> None:
     assert 10 < len(taken) <= MOST_HANDED_ON
 
 
-ROOMS = ["graph", "types", "compile", "cost", "report", "saved", "engine", "poplibs", "sweeps", "show", "lessons", "golden"]
+ROOMS = [
+    "graph",
+    "types",
+    "compile",
+    "cost",
+    "report",
+    "saved",
+    "engine",
+    "poplibs",
+    "sweeps",
+    "observer",
+    "show",
+    "lessons",
+    "golden",
+]
 
 
 @pytest.mark.parametrize("room", ROOMS)
