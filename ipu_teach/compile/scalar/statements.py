@@ -267,38 +267,39 @@ class Statements(Expressions):
     # Loops
 
     def loop(self, head: Callable[[list[State]], Head], node: ast.For | ast.While) -> None:
-        """A loop: walked without keeping the text until what is known at its head no longer changes, and then for good."""
+        """A loop: walked until what is known at its head no longer changes; the text of the last walk is kept."""
         if node.orelse:
             self.refuse(node.orelse[0], "a loop's else", "a flag that is set before the break")
         self.flush()
         scope = self.scope
         before = entry = dict(self.state)
-        known = next((met for e, met in self.settled.get((node, self.control > 0), ()) if alike(e, entry)), None)
+        settled = self.settled.setdefault((node, self.control > 0), [])
+        known = next((met for walked, met in settled if alike(walked, before)), None)
         if known is not None:  # it was walked with as much known before
-            entry = {n: entry[n] if n in entry and same(v, entry[n]) else v for n, v in known.items()}
-        for _ in range(MOST_WALKS if known is None else 0):
-            at = len(self.nb), len(self.pyl), self.count, self.depth, self.control
-            self.dry += 1
-            after, _ = self._round(head, node, dict(entry))
-            self.dry -= 1
+            entry = {n: before[n] if n in before and same(v, before[n]) else v for n, v in known.items()}
+        parted, dry, lenient = scope.parted, self.dry, True
+        at = len(self.nb), len(self.pyl), self.count, self.missed
+        for _ in range(MOST_WALKS):
+            scope.parted, self.dry = False, dry or lenient
+            after, left = self._round(head, node, dict(entry))
+            self.dry = dry
             met = self.joined(entry, after) if after is not None else entry
             for name, v in met.items():  # a bound that grows has none
                 old = entry.get(name)
                 if isinstance(v, Num) and isinstance(old, Num) and v.bound != old.bound:
                     met[name] = replace(v, bound=None)
-            del self.nb[at[0] :], self.pyl[at[1] :]
-            _, _, self.count, self.depth, self.control = at  # so that names come out the same again
-            self.cost.clear()
-            if alike(met, entry):
+            done = alike(met, entry)
+            if done and (dry or not lenient or self.missed == at[3]):
                 break
+            lenient = not done  # what no turn assigns is refused at last
+            del self.nb[at[0] :], self.pyl[at[1] :]
+            _, _, self.count, self.missed = at  # so that names come out the same again
+            self.cost.clear()
             entry = met
         else:
-            if known is None:
-                self.refuse(node, "a loop whose variables change their types")
+            self.refuse(node, "a loop whose variables change their types")
         if known is None:
-            self.settled.setdefault((node, self.control > 0), []).append((before, entry))
-        parted, scope.parted = scope.parted, False
-        _, left = self._round(head, node, dict(entry))
+            settled.append((before, entry))
         self.state, self.live = self.joined(*left), bool(left)
         for name in self._assigned(node) if scope.parted else ():
             if isinstance(self.state.get(name), Num):  # how far it came depends on data
