@@ -192,7 +192,8 @@ class Calls(Arrays):
         to = kind_of(f(0))
         slots, tag = self.dispatch([a], lambda ts, xs: (to, self.put(xs[0], ts[0], to, node)))
         name = f.__name__ if f in (int, float, bool) else numpys(f)
-        return Num(slots, f"{name}({a.py})", tag, a.data, bound=a.bound if f is int else None)
+        bound = a.bound if f is int and not FLOATS & a.alts.keys() else None  # of floats none is known
+        return Num(slots, f"{name}({a.py})", tag, a.data, bound=bound)
 
     def _math(self, f: Any, args: list[Num], node: ast.AST) -> Num:
         """Python's functions of numbers. Some of them give whole numbers, and of some the compiled text has no exact one."""
