@@ -73,7 +73,6 @@ class Writer:
         self.settled: dict[tuple[ast.AST, bool], list[tuple[State, State]]] = {}  # of loops: what is known at their heads
         self.trees: dict[Any, ast.FunctionDef] = {}
         self.lambdas: dict[ast.Lambda, ast.FunctionDef] = {}
-        self.stores: dict[ast.AST, set[str]] = {}  # names that are assigned in a piece of the text
         self.seen: dict[tuple[Any, str], Any] = {}  # by who has it and its name: what was found outside the text
         self.ranges: dict[str, tuple[str, str]] = {}  # of loops that count up by one: by the counter where they begin and end
         self.ahead: dict[str, dict[str, int]] = {}  # by the counter of a loop: what is checked ahead of it, and for which line
