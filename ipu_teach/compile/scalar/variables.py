@@ -82,12 +82,12 @@ class Variables(Arithmetic):
 
     def fixed(self, a: Any) -> Any:
         """The value as it is now, whatever is assigned later."""
-        if not isinstance(a, Num):
-            return self._array(self.new("p"), a) if isinstance(a, Arr) and not a.free else a
+        if isinstance(a, Arr) and not a.free:
+            return self._array(self.new("p"), a)
+        if not isinstance(a, Num) or a.const is not None:
+            return a
         name = self.new("p")
         self.emit(None, f"{name} = {a.py}")
-        if a.const is not None:
-            return a
         slots, tag = self.dispatch([a], lambda ts, xs: (ts[0], xs[0]), none=True)
         return replace(a, alts=slots, tag=tag, py=name)
 
@@ -109,7 +109,7 @@ class Variables(Arithmetic):
                 self.boxes |= dict.fromkeys(boxes, set().union(*(self.boxes[box] for box in boxes)))  # one set, from here on
                 result[name] = replace(found[0], box=boxes[0])
             else:
-                what = "a choice of arrays" if name[0] == "." else f"{name.removeprefix('v_')}, which holds different arrays,"
+                what = "a choice of arrays" if name[0] == "." else f"{name.partition('_')[2]}, which holds different arrays,"
                 raise Refused(what, 0, "an if around what is done with each")
         return result
 
