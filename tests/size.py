@@ -25,7 +25,10 @@ BUDGETS = {
     ENGINE: 7200,
     "cost": 2760,
     "report": 2950,
+    "saved": 575,
     "poplibs": 6040,
+    "sweeps": 120,
+    "observer": 155,
     "show": 5280,
     JAVASCRIPT: 2800,
     "lessons": 6200,
@@ -34,7 +37,7 @@ BUDGETS = {
 }
 # Rooms that are not within their budgets yet, and how large they may be until then: only ever made less, or in a commit of its
 # own that says why.
-STILL = {ENGINE: 8839}
+STILL = {ENGINE: 7980}
 QUIET = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 

@@ -22,6 +22,7 @@ from ipu_teach.compile.trace import TraceStopped
 LARGEST_COPY = 1 << 20  # bytes: an array of more is a table to read from, and no place to count in
 _DRAWING = (random, secrets, np.random)
 _GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
+_STORES = {dis.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF")}
 _CONTAINERS = (list, dict, set, bytearray, np.ndarray)
 
 
@@ -62,11 +63,14 @@ class Purity:
 
     def __init__(self, compute: FunctionType, owner: type) -> None:
         self.rebinds = ""  # a name outside of it that compute() would assign
+        self.printing: set[FunctionType] = set()  # those that call print()
         self._seen: list[tuple[str, Any, Any]] = []
         waiting, known = [compute], {compute}
         while waiting:  # compute() and the functions that it calls by their names
             function = waiting.pop()
             self.rebinds = self.rebinds or next(_rebound(function.__code__, function.__code__.co_freevars), "")
+            if "print" in names_of(function.__code__) and "print" not in function.__globals__:
+                self.printing.add(function)
             for name, value in _reached(function, owner):
                 if isinstance(value, _CONTAINERS) and getattr(value, "nbytes", 0) <= LARGEST_COPY:
                     self._seen.append((name, value, value.copy()))
@@ -117,8 +121,8 @@ def _reached(function: FunctionType, owner: type) -> Iterator[tuple[str, Any]]:
 
 def _rebound(code: CodeType, outer: tuple[str, ...]) -> Iterator[str]:
     """Names outside of the function that it assigns, with `global` or `nonlocal`."""
-    for step in dis.get_instructions(code):
-        if step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") or (step.opname == "STORE_DEREF" and step.argval in outer):
+    for step in dis.get_instructions(code) if _STORES & set(code.co_code[::2]) else ():  # few have one at all
+        if step.opcode in _STORES and (step.opname != "STORE_DEREF" or step.argval in outer):
             yield step.argval
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from functools import cached_property
 from typing import Any, TextIO
 
 import numpy as np
@@ -15,10 +16,10 @@ from ipu_teach.compile.programs import CopyStep, Node
 from ipu_teach.device import Device
 from ipu_teach.engine.backend import choose_backend, one_blas_thread
 from ipu_teach.engine.executable import Executable, checks_of, compile_graph
-from ipu_teach.engine.fp.traps import control_bits
-from ipu_teach.engine.machine import How, Machine
-from ipu_teach.engine.options import Options, Value, effective, parsed
+from ipu_teach.engine.machine import Machine
+from ipu_teach.engine.options import Options, Value, control_bits, effective, parsed
 from ipu_teach.engine.remote import find_buffer, host_values_of
+from ipu_teach.engine.site import How
 from ipu_teach.engine.streams import CallbackFeed, Drain, Feed, StreamCallback, drain, feed
 from ipu_teach.errors import (
     ControlProgramError,
@@ -329,7 +330,7 @@ class Engine(WithoutSome):
     def copy_to_remote_buffer(self, values: ArrayLike, handle: str, row: int = 0) -> None:
         """Write one row of the remote buffer `handle`: `num_elements` values. Raises `TensorIOStateError`."""
         buffer, number = find_buffer(self._compiled.remote_buffers, handle, row, "copy_to_remote_buffer()")
-        self._loaded().remote.rows[buffer.handle].store([number], host_values_of(values, buffer))
+        self._loaded().remote[buffer.handle].store([number], host_values_of(values, buffer))
 
     def copy_from_remote_buffer(self, handle: str, row: int = 0) -> Array:
         """One row of the remote buffer `handle`: a new array of shape (num_elements,), in the buffer's dtype.
@@ -337,7 +338,7 @@ class Engine(WithoutSome):
         Raises `TensorIOStateError`, and `UninitialisedReadError` for a row that nothing has written.
         """
         buffer, number = find_buffer(self._compiled.remote_buffers, handle, row, "copy_from_remote_buffer()")
-        found: Array = self._loaded().remote.rows[buffer.handle].load([number], "The host")[0]
+        found: Array = self._loaded().remote[buffer.handle].load([number], "The host")[0]
         return found
 
     def set_print_tensor_stream(self, stream: TextIO | None) -> None:
@@ -361,6 +362,10 @@ class Engine(WithoutSome):
             self._machine.record(self._values)
         return self._values
 
+    @cached_property
+    def _profile(self) -> CompiledProfile:
+        return self._executable.profile if self._cost is self._executable.cost else CompiledProfile(self._cost)
+
     @property
     def report(self) -> Report:
         """What was compiled and what has run since load, as one immutable value. Later runs do not change it."""
@@ -369,7 +374,7 @@ class Engine(WithoutSome):
         going = self._machine.steps_run if self._current is not None else ()
         cost = self._machine.cost  # a run may have measured steps, where cycles depend on data
         looped = self._machine.looped
-        profile = self._executable.profile if cost is self._executable.cost and not looped else CompiledProfile(cost, looped)
+        profile = self._profile if cost is self._cost and not looped else CompiledProfile(cost, looped)
         settings = InstrumentationSettings.of(self._options)
         return Report(profile, self._log.snapshot(going, self._current), TIMELINE.snapshot(self._made), settings)
 

@@ -18,10 +18,10 @@ from typing import BinaryIO
 from ipu_teach import compile as compiler
 from ipu_teach.archive import read_whole, write_whole
 from ipu_teach.compile import Progress
+from ipu_teach.compile.programs import copies
 from ipu_teach.cost import CostModel
+from ipu_teach.cost.merge import merged
 from ipu_teach.engine.options import Options, Value, effective, parsed
-from ipu_teach.engine.rebuild import rebuild
-from ipu_teach.engine.written import EXECUTABLE, written
 from ipu_teach.errors import (
     ControlProgramError,
     ExecutableLoadError,
@@ -37,6 +37,7 @@ from ipu_teach.progress import working
 from ipu_teach.report import CompiledProfile, Report, StepLog, tracepoint
 from ipu_teach.report.host import ENGINE
 from ipu_teach.report.settings import InstrumentationSettings
+from ipu_teach.saved import EXECUTABLE, rebuild, written
 from ipu_teach.target import Target
 
 CHECKS = ("races", "uninitialised", "estimates")
@@ -56,7 +57,7 @@ class Executable:
 
     @cached_property
     def profile(self) -> CompiledProfile:
-        """The facts that reports of it are made of."""
+        """What reports say of the compiled program, worked out as they ask."""
         return CompiledProfile(self.cost)
 
     @property
@@ -93,7 +94,7 @@ class Executable:
         if not isinstance(content, (bytes, bytearray, memoryview)):
             raise ExecutableLoadError(f"""deserialize() was given {shown(data)}.
                 next:  give the bytes that serialize() returned.""")
-        graph, programs, checks, options = rebuild(bytes(content), codelets)
+        graph, programs, checks, options = rebuild(bytes(content), codelets, parsed)
         try:
             return compile_graph(graph, programs, options, strict=checks)
         except (GraphMemoryAllocationError, InvalidOptionError, NotOfferedError):
@@ -159,7 +160,8 @@ def compile_graph(
             raise ControlProgramError("""The programs are nested too deeply to compile.
                 next:  put programs side by side in one Sequence.""") from None
         work.words = "memory and cycles"
-        cost = CostModel.of(compiled, chosen["mergeCopies"]).priced(chosen["codelet_prices"])
+        merging = chosen["mergeCopies"] and any(map(copies, compiled.steps))
+        cost = CostModel(merged(compiled) if merging else compiled).priced(chosen["codelet_prices"])
         executable = Executable(compiled, cost, checks, given)
         try:
             cost.check_memory()

@@ -152,9 +152,7 @@ class Scope:
     prefix: str  # of its variables in the texts
     file: str
     outer: Scope | None = None  # in whose text it stands
-    loops: list[tuple[tuple[list[State], list[State]], str]] = field(
-        default_factory=list
-    )  # ((breaks, continues), flag) of each
+    loops: list[tuple[tuple[list[State], ...], str]] = field(default_factory=list)  # ((breaks, continues), flag) of each
     returns: str = ""  # the variable that takes what it returns; none for compute() itself
     exits: list[State] = field(default_factory=list)
     parted: bool = False  # data decide how far a loop of it comes
@@ -166,6 +164,14 @@ class Inner:
 
     tree: ast.FunctionDef
     scope: Scope = field(compare=False)
+
+
+# What to write in place of functions and methods that beginners reach for.
+INSTEAD = {
+    "sorted": "np.sort(…)", "sort": "np.sort(…)", "flip": "x[::-1]", "count_nonzero": "(…).sum()", "fill": "x[:] = …",
+    "item": "x[k]", "tolist": "a loop over the elements", "histogram": "a loop that counts into np.zeros(n)",
+    "repeat": "a loop over the elements", "average": "(x * w).sum() / w.sum()", "vectorize": "a loop over the elements",
+}  # fmt: skip
 
 
 def in_words(node: ast.AST) -> tuple[str, str]:
