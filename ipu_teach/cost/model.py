@@ -31,7 +31,7 @@ from ipu_teach.cost.codelets import UNKNOWN, column_of, depends_on_data, vertex_
 from ipu_teach.cost.exchange import Traffic, copy_traffic, reads, total_of, writes
 from ipu_teach.cost.host import host_cycles, host_links, host_traffic, with_host
 from ipu_teach.cost.memory import MemoryLedger, check, ledger
-from ipu_teach.cost.merge import several
+from ipu_teach.cost.merge import merged, several
 from ipu_teach.cost.schedule import busiest_worker
 from ipu_teach.errors import InvalidMachineModelError, MissingPerfEstimateError
 from ipu_teach.graph import DataStream
@@ -160,6 +160,12 @@ class CostModel:
         if prices in (None, self.target.codelet_prices):
             return self
         return self.at(replace(self.target, codelet_prices=str(prices)))
+
+    @classmethod
+    def of(cls, compiled: Compiled, merge_copies: object = True) -> CostModel:
+        """The costs of a program that was just compiled; its copies are merged, unless `merge_copies` is false."""
+        copies = any(isinstance(step, CopyStep) for step in compiled.steps)
+        return cls(merged(compiled) if merge_copies and copies else compiled)
 
     @cached_property
     def memory(self) -> MemoryLedger:
