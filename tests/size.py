@@ -23,7 +23,7 @@ BUDGETS = {
     GROUND: 2730,
     "graph": 3130,
     ENGINE: 7200,
-    "cost": 2760,
+    "cost": 2725,
     "report": 2950,
     "saved": 575,
     "poplibs": 6040,

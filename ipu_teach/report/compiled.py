@@ -21,6 +21,7 @@ from ipu_teach.cost.flops import vertex_flops
 from ipu_teach.cost.grounds import codelet_ground
 from ipu_teach.cost.host import with_host
 from ipu_teach.cost.memory import MemoryLedger
+from ipu_teach.cost.model import UNSYNCED
 from ipu_teach.cost.transfers import Transfers, transfers
 from ipu_teach.graph.source import in_words
 from ipu_teach.graph.vertex import Vertex
@@ -94,7 +95,7 @@ class CompiledProfile(Profile):
         )
 
     def _sync(self, number: int, step: p.Step) -> int:
-        if isinstance(step, (p.UndefStep, p.AbortStep, p.StampStep)):
+        if isinstance(step, UNSYNCED):
             return facts.NO_SYNC
         return facts.EXTERNAL if self.model.external(step, self.model.exchange(number)) else facts.INTERNAL
 
