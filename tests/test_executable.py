@@ -34,6 +34,7 @@ from ipu_teach import (
     compile_graph,
 )
 from ipu_teach.errors import ControlProgramError, ExecutableLoadError, InvalidOptionError, NotOfferedError
+from ipu_teach.poplibs import popnn, popops
 from ipu_teach.program import (
     Abort,
     AbortOnCondition,
@@ -204,6 +205,26 @@ def test_a_saved_executable_gives_the_same_in_another_process(tmp_path: Path) ->
     ]
     assert said[0].startswith("[5.0, 5.0, 5.0, 5.0] ") and said[1] == said[0]
     assert sorted(os.listdir(tmp_path)) == ["adder.ipu", "program.py"]
+
+
+def test_codelets_of_the_libraries_are_made_again_in_another_process(tmp_path: Path) -> None:
+    """Those of a template exist only once a call has made them: a process that loads a file has made none."""
+    graph = Graph(IPUModel(tiles_per_ipu=2).create_device())
+    x = graph.add_constant(FLOAT, (4,), [1, 2, 3, 4])
+    graph.set_tile_mapping(x, 1)
+    prog = Sequence()
+    graph.create_host_read("y", popops.sqrt(graph, popnn.relu(graph, popops.mul(graph, x, 4.0, prog), prog), prog))
+    compile_graph(graph, prog).save(tmp_path / "roots.ipu")
+    code = f"""if True:
+        from ipu_teach import Engine, Executable, IPUModel
+        from ipu_teach.poplibs.popnn import nonlinearity
+        from ipu_teach.poplibs.popops import codelets
+        engine = Engine(Executable.load({str(tmp_path / "roots.ipu")!r}))
+        engine.load_and_run(IPUModel(tiles_per_ipu=2).create_device())
+        print(engine.read_tensor("y").tolist())
+    """
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said == f"{np.sqrt(4 * np.arange(1, 5, dtype=np.float32)).tolist()}\n"
 
 
 def everything() -> tuple[Graph, list[Program]]:

@@ -98,6 +98,24 @@ def test_a_line_that_cannot_be_drawn_stops_nothing(screen: Screen, monkeypatch: 
         time.sleep(0.3)
 
 
+def test_the_line_below_a_cell_is_one_output_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    display = pytest.importorskip("IPython.display")
+    shown: list[tuple[str, str]] = []
+
+    class Handle:
+        def display(self, data: dict[str, str], raw: bool) -> None:
+            shown.append(("display", data["text/plain"]))
+
+        def update(self, data: dict[str, str], raw: bool) -> None:
+            shown.append(("update", data["text/plain"]))
+
+    monkeypatch.setattr(display, "DisplayHandle", Handle)
+    cell = progress._Cell(Screen())
+    for text in ("\r", "\rload: 1 of 2", "\rload: 2 of 2\x1b[A", "\r"):
+        cell.write(text)
+    assert shown == [("display", "load: 1 of 2"), ("update", "load: 2 of 2"), ("update", "")]
+
+
 def test_an_error_takes_the_line_away(screen: Screen) -> None:
     with pytest.raises(KeyError), progress.working("load"):
         until(screen, "load: ")
