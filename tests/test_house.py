@@ -25,7 +25,7 @@ PACKAGE = ROOT / "ipu_teach"
 
 FLOORS = (
     ("tiny",),  # in the garden: it imports nothing of the house, and only lessons import it
-    ("errors", "types", "target", "progress", "interrupts"),
+    ("errors", "types", "target", "progress", "interrupts", "flags"),
     ("device", "graph", "program", "register_steps", "datasets", "archive", "schema", "places", "outcomes"),
     ("compile",),
     ("cost",),
@@ -365,9 +365,9 @@ def test_import_is_light() -> None:
 # --- how much of it a program enters ----------------------------------------------------------------------------------
 
 # Files of the package in which the smallest program calls a function, without streams and reports. The aim is 40 and 30. It
-# takes more: what is looked at before a program runs (races, regions, liveness, memory, merging, purity) and what a batch is
-# made of (views, placement, chunks, products) are modules with one idea each, which are not put together for this count.
-MOST_FILES = {"batch": 71, "plain vertex loop": 60}
+# takes more: what is looked at before a program runs (flags, races, regions, liveness, memory, merging, purity) and what a
+# batch is made of (views, placement, chunks, products) are modules with one idea each, not put together for this count.
+MOST_FILES = {"batch": 72, "plain vertex loop": 61}
 ENTERED = """
 import os, sys
 import ipu_teach
