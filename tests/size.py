@@ -34,7 +34,7 @@ BUDGETS = {
 }
 # Rooms that are not within their budgets yet, and how large they may be until then: only ever made less, or in a commit of its
 # own that says why.
-STILL = {ENGINE: 8843, "report": 3013}
+STILL = {ENGINE: 8867, "report": 3013}
 QUIET = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 

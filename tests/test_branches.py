@@ -467,6 +467,9 @@ REFUSED = {
     "while self.x[0] > 0:\n   self.x[0] -= 1\n  else: self.x[0] = 3": "a loop's else does not run as a scalar loop",
     "if self.x[0] > 0: self.x = np.random.rand(2)": "np.random.rand()",
     "t = self.x if self.x[0] > 0 else np.zeros(3)\n  self.x[0] = t[0]": "a choice of arrays",
+    "if self.x[0] > 0: self.x.sort()": ".sort does not run as a scalar loop (write np.sort(…) instead)",
+    "if self.x[0] > 0: self.x[0] = np.count_nonzero(self.x)": "np.count_nonzero() does not run as a scalar loop (write (…)",
+    "if self.x[0] > 0: self.x[0] = np.average(self.x, weights=[1])": "(write (x * w).sum() / w.sum() instead)",
     "d = {}\n  d[int(self.x[0])] = 1": "a dict does not run as a scalar loop (write np.zeros(n)",
 }
 

@@ -19,7 +19,7 @@ from ipu_teach.compile.purity import enclosed
 from ipu_teach.compile.scalar.arithmetic import BINARY
 from ipu_teach.compile.scalar.arrays import SOLVERS, Arrays
 from ipu_teach.compile.scalar.kinds import FLOATS, INTS, SAMPLES, SLOT, ZERO, dtype_of, held_dtype, kind_of, numpys
-from ipu_teach.compile.scalar.values import Arr, Const, Inner, Num, Refused, Scope, Vec
+from ipu_teach.compile.scalar.values import INSTEAD, Arr, Const, Inner, Num, Refused, Scope, Vec
 from ipu_teach.compile.scalar.writer import Make
 from ipu_teach.compile.trace import ELEMENTWISE, REDUCTIONS, ROUNDED, STATIC_SHAPE
 from ipu_teach.graph.vertex import Vertex
@@ -100,7 +100,7 @@ class Calls(Arrays):
             except (ValueError, TypeError):
                 self.refuse(node, "float() of a text")
         if given and not _numpys(f):
-            self.refuse(node, f"a named argument of {ast.unparse(node.func)}()")
+            self.refuse(node, f"a named argument of {ast.unparse(node.func)}()", INSTEAD.get(getattr(f, "__name__", ""), ""))
         args = own + self.operands(node.args, self.value)
         if f in REDUCTIONS and len(args) == 1 and not given:
             return self.reduced(f, args[0], node)
@@ -122,7 +122,7 @@ class Calls(Arrays):
         elif inspect.isbuiltin(f) and (f in MATH or f in WHOLE or f in OTHER_MATH):
             way, count = self._math, len(args)
         if way is None or len(args) != count:
-            self.refuse(node, f"{ast.unparse(node.func)}()", "np.sort(…)" if f is sorted else "")
+            self.refuse(node, f"{ast.unparse(node.func)}()", INSTEAD.get(getattr(f, "__name__", ""), ""))
         return way(f, [self.single(a, n) for a, n in zip(args, node.args, strict=True)], node)
 
     def _len(self, node: ast.Call) -> Num:
