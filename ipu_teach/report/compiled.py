@@ -86,13 +86,9 @@ class CompiledProfile(Profile):
         return tuple(self._facts(number, step) for number, step in enumerate(self._compiled.steps))
 
     def _facts(self, number: int, step: p.Step) -> facts.StepFacts:
-        transfer = with_host(step)
-        return facts.StepFacts(
-            step.compute_set if isinstance(step, p.ExecuteStep) else -1,
-            self._sync(number, step),
-            None if transfer is None else transfer[1],
-            in_words(*list(dict.fromkeys(copy.line for copy in p.copies(step)))[:3]),
-        )
+        which, transfer = step.compute_set if isinstance(step, p.ExecuteStep) else -1, with_host(step)
+        lines = list(dict.fromkeys(copy.line for copy in p.copies(step)))[:3]
+        return facts.StepFacts(which, self._sync(number, step), transfer[1] if transfer else None, in_words(*lines))
 
     def _sync(self, number: int, step: p.Step) -> int:
         if isinstance(step, UNSYNCED):
