@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import os
 import subprocess
@@ -34,6 +35,7 @@ from ipu_teach import (
     compile_graph,
 )
 from ipu_teach.errors import ControlProgramError, ExecutableLoadError, InvalidOptionError, NotOfferedError
+from ipu_teach.graph.vertex import template
 from ipu_teach.poplibs import popnn, popops
 from ipu_teach.program import (
     Abort,
@@ -207,24 +209,43 @@ def test_a_saved_executable_gives_the_same_in_another_process(tmp_path: Path) ->
     assert sorted(os.listdir(tmp_path)) == ["adder.ipu", "program.py"]
 
 
-def test_codelets_of_the_libraries_are_made_again_in_another_process(tmp_path: Path) -> None:
-    """Those of a template exist only once a call has made them: a process that loads a file has made none."""
+def test_codelets_of_templates_are_made_again_in_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They exist only once a call has made them, with plain values and functions of numpy: who loads a file has made none."""
+    text = """if True:
+        from ipu_teach import FLOAT, Input, Output, Vector, Vertex
+
+        class Fold(Vertex):
+            x: Input[Vector[FLOAT]]
+            out: Output[FLOAT]
+
+            def compute(self):
+                self.out = self.by.reduce(self.x) * self.times
+    """
+    (tmp_path / "folding.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    fold = template(importlib.import_module("folding").Fold, "Fold<maximum>", {}, by=np.maximum, times=2.5)
     graph = Graph(IPUModel(tiles_per_ipu=2).create_device())
     x = graph.add_constant(FLOAT, (4,), [1, 2, 3, 4])
     graph.set_tile_mapping(x, 1)
-    prog = Sequence()
+    prog, folded = Sequence(), graph.add_variable(FLOAT, (), "folded")
+    step = graph.add_compute_set("fold")
+    for part in (folded, graph.add_vertex(step, fold, x=x, out=folded)):
+        graph.set_tile_mapping(part, 0)
+    prog.add(Execute(step))
+    graph.create_host_read("folded", folded)
     graph.create_host_read("y", popops.sqrt(graph, popnn.relu(graph, popops.mul(graph, x, 4.0, prog), prog), prog))
     compile_graph(graph, prog).save(tmp_path / "roots.ipu")
     code = f"""if True:
+        import folding
         from ipu_teach import Engine, Executable, IPUModel
         from ipu_teach.poplibs.popnn import nonlinearity
         from ipu_teach.poplibs.popops import codelets
         engine = Engine(Executable.load({str(tmp_path / "roots.ipu")!r}))
         engine.load_and_run(IPUModel(tiles_per_ipu=2).create_device())
-        print(engine.read_tensor("y").tolist())
+        print(engine.read_tensor("y").tolist(), engine.read_tensor("folded"))
     """
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert said == f"{np.sqrt(4 * np.arange(1, 5, dtype=np.float32)).tolist()}\n"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+    assert said == f"{np.sqrt(4 * np.arange(1, 5, dtype=np.float32)).tolist()} 10.0\n"
 
 
 def everything() -> tuple[Graph, list[Program]]:
