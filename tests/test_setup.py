@@ -225,6 +225,12 @@ def clone(tmp_path: Path) -> Clone:
     return Clone(tmp_path)
 
 
+def test_readme_says_how_to_add_a_package() -> None:
+    """By pip, which the first run puts into .venv, as the next test sees."""
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert "`%pip install NAME` in a notebook, or `.venv/bin/python -m pip install NAME`, adds a package to `.venv`" in readme
+
+
 @needs_posix
 def test_the_first_run_sets_up_and_the_second_only_runs(clone: Clone) -> None:
     clone.add("uv", UV)
