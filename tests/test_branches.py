@@ -533,7 +533,7 @@ def test_the_random_tests_take_every_way(monkeypatch: pytest.MonkeyPatch) -> Non
 
         monkeypatch.setattr(owner, name, call)
 
-    counted(ways_of, "run_loop", lambda result, group, *args: "loop" if group.way == "loop" else "referee")
+    counted(ways_of, "run_loop", lambda result, site, *args: "loop" if site.group.way == "loop" else "referee")
     counted(ScalarRun, "run", lambda result, *args: "scalar")
     counted(ways_of, "bind_across_vertices", lambda result, *args: "flat" if result is not None else "not flat")
     counted(ways_of, "bind", lambda result, group, *args: "batch")

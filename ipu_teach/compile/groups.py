@@ -62,6 +62,11 @@ class Group:
         return issubclass(self.table.codelet, RegisterVertex)
 
     @property
+    def traces(self) -> list[Trace]:
+        """All traces by which they run: of their workers, or the one."""
+        return [trace for _, trace in self.workers] or [self.trace]
+
+    @property
     def way(self) -> str:
         """How they run: "batch" (all at once), "scalar" (a loop over elements of each) or "loop" (plain Python)."""
         if self.at_once:
