@@ -643,6 +643,17 @@ def test_a_graph_that_does_not_compile() -> None:
     )
 
 
+def test_a_file_whose_program_does_not_fit_is_named(tmp_path: Path) -> None:
+    header, arrays = parts(compile_graph(*adder()).serialize())
+    header["target"]["fields"]["control_code_bytes_per_step"] = 2**40
+    file = tmp_path / "huge.ipu"
+    file.write_bytes(whole(header, arrays))
+    with pytest.raises(ExecutableLoadError) as caught:
+        Executable.load(file)
+    assert str(caught.value).startswith("The executable holds a program that does not compile: Out of memory: ")
+    assert f"\n  where: {file}, the fullest is tile 0: " in str(caught.value)
+
+
 HOSTILE = [-1, 0, 1, 2, 10**6, 2**31, 2**40, 2**63, 2**70, None, True, "x", "FLOAT", [], {}, [1], [[]], 1.5, [2**40] * 2]
 
 

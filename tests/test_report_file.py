@@ -378,6 +378,11 @@ def test_random_lies_are_refused_or_harmless(seed: int) -> None:
         ),
         (("costs", 1, "codelets"), {"Gone": 3}, "The report is damaged: [{'kind': "),
         (("variables", 0), [], "The report is damaged: "),
+        (
+            ("notes", "ways", 0),
+            "bath",
+            "The report is damaged: 'bath' is not how a codelet runs.\n  where: header.notes.ways[0]",
+        ),
     ],
 )
 def test_headers_that_lie(way: tuple[Any, ...], value: Any, text: str) -> None:

@@ -26,11 +26,9 @@ from ipu_teach.cost.transfers import Transfers, transfers
 from ipu_teach.graph.source import in_words
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.report import profile as facts
-from ipu_teach.report.profile import Profile
+from ipu_teach.report.profile import WAYS, Profile
 from ipu_teach.target import Target
 from ipu_teach.types import Array
-
-WAYS = ("batch", "scalar", "loop")  # how a codelet runs, the slowest last; of several ways a report names that
 
 
 class CompiledProfile(Profile):
