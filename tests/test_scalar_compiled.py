@@ -126,6 +126,21 @@ def test_a_vertex_that_cannot_go_on_goes_back_alone(at_once: list[int]) -> None:
     assert at_once == [2, 5, 2, 5]
 
 
+class Product(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[INT]
+
+    def compute(self) -> None:
+        self.out = int(self.x[0]) * int(self.x[1]) % 1009 if self.x[0] > 0 else 0
+
+
+def test_a_float_may_be_a_whole_number_of_any_size(at_once: list[int]) -> None:
+    x = np.array([[1e12, 3e12], [5, 7]], np.float32)
+    found = agree(Built(Product, {"x": x, "out": np.zeros(2, int)}))
+    assert found["out"].tolist() == [int(x[0, 0]) * int(x[0, 1]) % 1009, 35]
+    assert at_once == [0, 0]
+
+
 class Unfit(Vertex):
     x: Input[Vector[FLOAT]]
     y: Output[Vector[UNSIGNED_CHAR]]

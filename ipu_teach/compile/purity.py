@@ -22,6 +22,7 @@ from ipu_teach.compile.trace import TraceStopped
 LARGEST_COPY = 1 << 20  # bytes: an array of more is a table to read from, and no place to count in
 _DRAWING = (random, secrets, np.random)
 _GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
+_STORES = {dis.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF")}
 _CONTAINERS = (list, dict, set, bytearray, np.ndarray)
 
 
@@ -120,8 +121,8 @@ def _reached(function: FunctionType, owner: type) -> Iterator[tuple[str, Any]]:
 
 def _rebound(code: CodeType, outer: tuple[str, ...]) -> Iterator[str]:
     """Names outside of the function that it assigns, with `global` or `nonlocal`."""
-    for step in dis.get_instructions(code):
-        if step.opname in ("STORE_GLOBAL", "DELETE_GLOBAL") or (step.opname == "STORE_DEREF" and step.argval in outer):
+    for step in dis.get_instructions(code) if _STORES & set(code.co_code[::2]) else ():  # few have one at all
+        if step.opcode in _STORES and (step.opname != "STORE_DEREF" or step.argval in outer):
             yield step.argval
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

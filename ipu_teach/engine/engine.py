@@ -36,7 +36,7 @@ from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.program import Program
 from ipu_teach.progress import Work, working
-from ipu_teach.report import Profile, ProgramRun, Recording, Report, StepLog, print_profile_summary, tracepoint
+from ipu_teach.report import ProgramRun, Recording, Report, StepLog, print_profile_summary, tracepoint
 from ipu_teach.report.compiled import CompiledProfile
 from ipu_teach.report.host import ENGINE, TIMELINE
 from ipu_teach.report.settings import InstrumentationSettings
@@ -363,7 +363,7 @@ class Engine(WithoutSome):
         return self._values
 
     @cached_property
-    def _profile(self) -> Profile:
+    def _profile(self) -> CompiledProfile:
         return self._executable.profile if self._cost is self._executable.cost else CompiledProfile(self._cost)
 
     @property

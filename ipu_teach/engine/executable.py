@@ -18,9 +18,7 @@ from typing import BinaryIO
 from ipu_teach import compile as compiler
 from ipu_teach.archive import read_whole, write_whole
 from ipu_teach.compile import Progress
-from ipu_teach.compile.programs import copies
 from ipu_teach.cost import CostModel
-from ipu_teach.cost.merge import merged
 from ipu_teach.engine.options import Options, Value, effective, parsed
 from ipu_teach.errors import (
     ControlProgramError,
@@ -160,8 +158,7 @@ def compile_graph(
             raise ControlProgramError("""The programs are nested too deeply to compile.
                 next:  put programs side by side in one Sequence.""") from None
         work.words = "memory and cycles"
-        merging = chosen["mergeCopies"] and any(map(copies, compiled.steps))
-        cost = CostModel(merged(compiled) if merging else compiled).priced(chosen["codelet_prices"])
+        cost = CostModel.of(compiled, chosen["mergeCopies"]).priced(chosen["codelet_prices"])
         executable = Executable(compiled, cost, checks, given)
         try:
             cost.check_memory()

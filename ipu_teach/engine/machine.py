@@ -301,7 +301,7 @@ class Machine:
             watch = watch_of(group, registers)
             overflows = watch is not None and any(kind.looks_at_stores for kind in watch.kinds)
             rounding = stochastic_rounding(group, registers, overflows)
-        cycles = np.zeros(len(group.rows), np.int64) if depends_on_data(group) else None
+        cycles = np.zeros(len(group.rows), np.int64) if group.trace.stopped and depends_on_data(group) else None
         return Site(
             group, self.memory, self.compiled.graph, self._cost.target, compute_set, self.how, registers, watch, rounding,
             self._pool, self._marks, Interrupts(), cycles=cycles,

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from operator import is_
 from types import FunctionType
@@ -31,7 +31,7 @@ from ipu_teach.compile.trace import place
 from ipu_teach.graph.vertex import Field, Vertex
 from ipu_teach.types import DType
 
-MOST_WALKS = 6  # of the whole text, until it is known which variables hold several types
+MOST_WALKS = 6  # of the whole text, until it is known what types lists hold
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,13 +130,16 @@ def _code(codelet: type[Vertex], compute: Any, walk: _Walk) -> ScalarCode | str:
 class _Walk(Statements):
     """The whole."""
 
-    def _whole(self, line: str) -> list[str]:
-        """A line of the compiled text; where a loop begins, what is checked ahead of it."""
-        indent, _, counter = line.partition("«ahead ")
-        if not counter:
-            return [line]
-        checks = self.ahead[counter.rstrip("»")]
-        return [part for check, at in checks.items() for part in (indent + check, f"{indent}    return {at}")]
+    def _whole(self, lines: list[str]) -> Iterator[str]:
+        """What of a text stands in the end: where a loop begins, with what is checked ahead of it."""
+        needless = self.tags - self.tagged
+        for line in lines:
+            indent, _, counter = line.partition("«ahead ")
+            if counter:
+                for check, at in self.ahead[counter.rstrip("»")].items():
+                    yield from (indent + check, f"{indent}    return {at}")
+            elif (self.vectors or "«all»" not in line) and line.lstrip().partition(" ")[0] not in needless:
+                yield line
 
     def run(self, compute: FunctionType) -> ScalarCode:
         tree = self.trees[compute] = tree_of(compute)
@@ -146,7 +149,7 @@ class _Walk(Statements):
         self.assigned = {n.attr for n in parts if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load)}
         names = [a.arg for a in tree.args.args]
         for _ in range(MOST_WALKS):
-            known = self.learned()
+            boxes, summed = {box: set(types) for box, types in self.boxes.items()}, set(self.summed)
             self.reset()
             scope = scope_of(compute, names[0], self.codelet, "v_")
             self.scopes.append(scope)
@@ -157,20 +160,15 @@ class _Walk(Statements):
             self.block(tree.body)
             if self.live:
                 self.finish()
-            if known == self.learned():
+            if boxes == self.boxes and summed == self.summed:
                 break
-            if known[0] != self.learned()[0]:
-                self.settled.clear()
+            self.settled.clear()
         else:
             self.refuse(tree, "a list whose types do not settle")
-        tags = {f"{name.replace('.', '')}_tag": "-1" for name in sorted(self.tagged)}
-        compiled, heads = [line for text in self.nb for line in self._whole(text)], [head[:2] for head in self.heads]
+        tags, heads = dict.fromkeys(sorted(self.tagged), "-1"), [head[:2] for head in self.heads]
         return ScalarCode(
-            self.codelet, self.codelet.fields, tuple(self.pyl), tuple(compiled), tuple(self.pieces), tuple(self.rates),
+            self.codelet, self.codelet.fields, tuple(self._whole(self.pyl)), tuple(self._whole(self.nb)), tuple(self.pieces),
+            tuple(self.rates),
             tuple(self.loops), self.tables, {**self.slots, **tags}, self.vectors, self.answers, self.lists, tuple(self.lines),
             tuple(heads), self.uncompiled,
         )  # fmt: skip
-
-    def learned(self) -> tuple[dict[str, set[str]], set[str], set[str], bool]:
-        """What a walk of the whole text finds out, and the next one builds on: first, what lists hold."""
-        return {box: set(types) for box, types in self.boxes.items()}, set(self.tagged), set(self.summed), self.vectors

@@ -107,21 +107,17 @@ class Arithmetic(Writer):
         """What `dispatch` calls for an operator: the type of the result by example, and its text."""
 
         def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
-            samples = [SAMPLES[t] for t in ts]
+            known: list[Any] = list(ts)
             if op == "**" and ts[1] in INTS and ts[0] in INTS | {"wb"}:
                 if not isinstance(const[1], int):
                     self.bail(f"{xs[1]} < 0", node)
                 elif const[1] < 0:
-                    samples[1] = const[1]
-            try:
-                with np.errstate(all="ignore"):
-                    r = kind_of(fn(*samples))
-            except Exception as error:
-                self.refuse(node, f"{error}")
+                    known[1] = const[1]
+            r = self.type_of(fn, known, node)
             if "u8" in ts and len(set(ts) - {"wi", "wb"}) > 1:
                 self.refuse(node, "UNSIGNED_LONGLONG beside another type")
             if op in COMPARE:
-                return r, self._compared(op, ts, xs, samples, node)
+                return r, self._compared(op, ts, xs, node)
             a, b = (self.convert(x, t, r, node) for t, x in zip(ts, xs, strict=True))
             if r in FLOATS:
                 return r, self._floats(op, r, a, b, node)
@@ -133,9 +129,8 @@ class Arithmetic(Writer):
 
         return make
 
-    def _compared(self, op: str, ts: list[str], xs: list[str], samples: list[Any], node: ast.AST) -> str:
-        with np.errstate(all="ignore"):
-            c = kind_of(operator.add(*samples)) if set(ts) != {"b1"} else "b1"
+    def _compared(self, op: str, ts: list[str], xs: list[str], node: ast.AST) -> str:
+        c = self.type_of(operator.add, ts, node) if set(ts) != {"b1"} else "b1"
         c = "wi" if c in INTS and c != "u8" else c
         a, b = (x if c == "wi" and t in INTS else self.convert(x, t, c, node) for t, x in zip(ts, xs, strict=True))
         return f"({a} {op} {b})"
@@ -227,10 +222,7 @@ class Arithmetic(Writer):
         """What `dispatch` calls for such an operator."""
 
         def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
-            try:
-                r = kind_of(fn(SAMPLES[ts[0]]))
-            except Exception as error:
-                self.refuse(node, str(error))
+            r = self.type_of(fn, ts, node)
             if r in BOOLS:
                 return r, f"(not {xs[0]})"
             if r in FLOATS | {"wi", "i8", "u8"}:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import operator
 from dataclasses import replace
 from typing import Any
 
@@ -317,11 +318,7 @@ class Arrays(Variables):
             self._fits(v, longest, py, node)
         types = [v.type for v in parts]
         at, count = len(self.nb), self.count
-        try:
-            with np.errstate(all="ignore"):
-                t = make(types, types)[0] if make else kind_of(f(*map(SAMPLES.get, types))[()])
-        except TypeError as error:
-            self.refuse(node, str(error))
+        t = make(types, types)[0] if make else self.type_of(f, types, node)
         del self.nb[at:]
         self.count = count
         if t not in SAMPLES:
@@ -350,7 +347,7 @@ class Arrays(Variables):
         if not isinstance(a, Num) or len(a.alts) == 1 or not isinstance(other, (Arr, Vec)):
             return a
         t, a = other.type, self.present(a)
-        found = {kind_of(fn(SAMPLES[t], SAMPLES[x]) if after else fn(SAMPLES[x], SAMPLES[t])) for x in a.alts}
+        found = {self.type_of(fn, [t, x] if after else [x, t], node) for x in a.alts}
         if len(found) > 1 or found == {"b1"}:
             self.refuse(node, "a number of several types among arrays")
         (r,) = found
@@ -424,7 +421,7 @@ class Arrays(Variables):
         x, y = self.as_vec(a, node, OF_PRODUCT), self.as_vec(b, node, OF_PRODUCT)
         if not x.dims or not y.dims:
             self.refuse(node, "@ of a number")
-        t, py = kind_of(SAMPLES[x.type] * SAMPLES[y.type]), form.format(x.py, y.py)
+        t, py = self.type_of(operator.mul, [x.type, y.type], node), form.format(x.py, y.py)
         dims, name = (*x.dims[:-1], *y.dims[1:]), self.new("a")
         self.emit(None, f"{name} = {py}")
         whole = Vec(dims, t, lambda k: "", name, size=f"np.size({name})")
@@ -509,8 +506,7 @@ class Arrays(Variables):
         """The end of compute(): work on whole regions goes beside their loads and stores."""
         self.flush()
         self.emit(None, "«!left()»")
-        if self.vectors:
-            self.both("cyc += «all»")
+        self.both("cyc += «all»")
 
     def end_loop(self, each: Vec | None = None) -> None:
         """The end of a loop over vectors; of one for `each` element of a result."""

@@ -29,12 +29,7 @@ EXACT: dict[Any, str] = {
     abs: "abs", np.sqrt: "np.sqrt", np.fabs: "abs", np.absolute: "abs", np.floor: "np.floor", np.ceil: "np.ceil",
     np.trunc: "np.trunc", np.rint: "np.rint", np.negative: "-", np.positive: "", np.square: "square",
 }  # fmt: skip
-BY_OPERATOR: dict[Any, type] = {
-    np.add: ast.Add, np.subtract: ast.Sub, np.multiply: ast.Mult, np.divide: ast.Div, np.less: ast.Lt, np.greater: ast.Gt,
-    np.left_shift: ast.LShift, np.right_shift: ast.RShift, np.bitwise_and: ast.BitAnd, np.bitwise_or: ast.BitOr,
-    np.bitwise_xor: ast.BitXor, np.floor_divide: ast.FloorDiv, np.remainder: ast.Mod, np.less_equal: ast.LtE,
-    np.greater_equal: ast.GtE, np.equal: ast.Eq, np.not_equal: ast.NotEq,
-}  # fmt: skip
+BY_OPERATOR = {getattr(np, name): sign for sign, _, name in BINARY.values() if sign != "**"}
 # What numpy computes in its own way: its own loop is called.
 BY_LOOP = frozenset((
     np.exp, np.log, np.sin, np.cos, np.tan, np.tanh, np.exp2, np.log2, np.log10, np.log1p, np.expm1, np.sinh, np.cosh,
@@ -55,7 +50,10 @@ DOMAIN = {math.log: "{} > 0.0", math.log2: "{} > 0.0", math.log10: "{} > 0.0", m
 WHOLE = {math.floor: "np.floor", math.ceil: "np.ceil", round: "np.rint"}  # which give whole numbers
 LIKE = (np.zeros_like, np.ones_like, np.empty_like)
 MAKERS = (np.zeros, np.ones, np.empty, np.full, *LIKE)
-MORE = (np.arange, np.linspace, np.isnan, np.isinf, np.isfinite, np.sign, np.power, np.arctan2, np.hypot, np.astype)
+# Functions of arrays that CPython's text calls as they are.
+BY_NUMPY = STATIC_SHAPE | ELEMENTWISE | {
+    *SOLVERS, np.arange, np.linspace, np.isnan, np.isinf, np.isfinite, np.sign, np.power, np.arctan2, np.hypot, np.astype,
+}  # fmt: skip
 MOST_CALLS = 8  # functions within functions
 
 
@@ -78,18 +76,18 @@ class Calls(Arrays):
             self.refuse(node, f"{ast.unparse(node.func)}()")
         if isinstance(f, FunctionType) and f.__module__.partition(".")[0] != "numpy":
             return self._inline(f, node)
-        if any(f is maker for maker in MAKERS):
+        if f in MAKERS:
             return self._new_array(f, node, given)
         if f is np.array and given.keys() <= {"dtype"} and isinstance(node.args[0], (ast.List, ast.Tuple)):
             return self._array_of(node.args[0], next(iter([*node.args[1:], *given.values()]), None), node)
-        if any(f is g for g in (sum, any, all, max, min)) and len(node.args) <= (2 if f is sum else 1):
+        if f in (sum, any, all, max, min) and len(node.args) <= (2 if f is sum else 1):
             return self.over_all(f, node, given)
         if f in (np.copy, np.array) and len(own + node.args) == 1 and not given:
             v = self.as_vec((own or [self.value(node.args[0])])[0], node)
             return self._laid_out(replace(v, py=f"{v.py}.copy()"))
         if not given and f is len and len(node.args) == 1:
             return self._len(node)
-        if not given and (f is max or f is min):
+        if not given and f in (max, min):
             best: Num = self.fixed(self.num(node.args[0]))
             for arg in node.args[1:]:
                 best = self._better(f, best, self.fixed(self.num(arg)), node)
@@ -99,14 +97,14 @@ class Calls(Arrays):
                 return self.constant(float(ast.literal_eval(node.args[0])))
             except (ValueError, TypeError):
                 self.refuse(node, "float() of a text")
-        if given and not _numpys(f):
+        if given and f not in BY_NUMPY:
             self.refuse(node, f"a named argument of {ast.unparse(node.func)}()", INSTEAD.get(getattr(f, "__name__", ""), ""))
         args = own + self.operands(node.args, self.value)
         if f in REDUCTIONS and len(args) == 1 and not given:
             return self.reduced(f, args[0], node)
         if f is np.dot and len(args) == 2 and not given and all(isinstance(a, (Arr, Vec)) for a in args):
             return self.product(args[0], args[1], "np.dot({}, {})", node)
-        if _numpys(f):
+        if f in BY_NUMPY:
             return self.by_numpy(f, args, {k: self.value(v) for k, v in given.items()}, node)
         return self._of_numbers(f, args, node)
 
@@ -151,13 +149,13 @@ class Calls(Arrays):
         if f in EXACT:
             return lambda ts, xs: self._exact(f, ts[0], xs[0], node)
         if f in BY_OPERATOR:  # which make numpy's numbers of Python's
-            return self.arith(BINARY[BY_OPERATOR[f]][0], f, node, [None, None], [None, None])
+            return self.arith(BY_OPERATOR[f], f, node, [None, None], [None, None])
         if f is np.maximum or f is np.minimum:
             return lambda ts, xs: self._extreme(f, ts, xs, node)
         return (lambda ts, xs: self._by_loop(f, ts[0], xs[0], node)) if f in BY_LOOP else None
 
     def _exact(self, f: Any, t: str, x: str, node: ast.AST) -> tuple[str, str]:
-        r = kind_of(f(SAMPLES[t]))
+        r = self.type_of(f, [t], node)
         if r not in SAMPLES or (r in INTS and EXACT[f] == "np.sqrt"):
             self.refuse(node, f"{text_of(f)} of {t}")
         x, g = self.convert(x, t, r, node), EXACT[f]
@@ -172,14 +170,14 @@ class Calls(Arrays):
         return r, self.wrapped(f"{g}({x})", r)
 
     def _extreme(self, f: Any, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
-        r = kind_of(f(*(SAMPLES[t] for t in ts)))
+        r = self.type_of(f, ts, node)
         a, b = (self.convert(x, t, r, node) for x, t in zip(xs, ts, strict=True))
         if r in FLOATS:  # which of two zeros it is depends on the processor
             self.bail(f"{a} == 0 and {b} == 0 and np.signbit({a}) != np.signbit({b})", node)
         return r, f"{'np_max' if f is np.maximum else 'np_min'}({a}, {b})"
 
     def _by_loop(self, f: Any, t: str, x: str, node: ast.AST) -> tuple[str, str]:
-        r = kind_of(f(SAMPLES[t]))
+        r = self.type_of(f, [t], node)
         if r not in FLOATS or (r == "f2" and f in UNSTEADY):
             self.refuse(node, f"np.{f.__name__} of {t}")
         letter = dtype_of(r).char
@@ -193,18 +191,19 @@ class Calls(Arrays):
             self.spend(data=a.data)
         to = kind_of(f(0))
         slots, tag = self.dispatch([a], lambda ts, xs: (to, self.put(xs[0], ts[0], to, node)))
-        name = f.__name__ if f in (int, float, bool) else f"np.{np.dtype(f).name.replace('bool', 'bool_')}"
-        return Num(slots, f"{name}({a.py})", tag, a.data, bound=a.bound if f is int else None)
+        name = f.__name__ if f in (int, float, bool) else numpys(f)
+        bound = a.bound if f is int and not FLOATS & a.alts.keys() else None  # of floats none is known
+        return Num(slots, f"{name}({a.py})", tag, a.data, bound=bound)
 
     def _math(self, f: Any, args: list[Num], node: ast.AST) -> Num:
         """Python's functions of numbers. Some of them give whole numbers, and of some the compiled text has no exact one."""
 
         def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
             if len(xs) == 1 and f in WHOLE:
-                r = kind_of(f(SAMPLES[ts[0]]))
+                r = self.type_of(f, ts, node)
                 return r, self.put(f"{WHOLE[f]}({xs[0]})" if ts[0] in FLOATS else xs[0], ts[0], r, node)
             if f in OTHER_MATH:
-                r = kind_of(f(*(a.const or SAMPLES[t] for a, t in zip(args, ts, strict=True))))
+                r = self.type_of(f, [a.const or t for a, t in zip(args, ts, strict=True)], node)
                 return r, ZERO[SLOT[r]]
             xs = [self.put(x, t, "wf", node) for x, t in zip(xs, ts, strict=True)]
             text = f"np.sqrt({xs[0]})" if f is math.sqrt else f"math.{f.__name__}({', '.join(xs)})"
@@ -319,18 +318,16 @@ class Calls(Arrays):
         for parameter, arg in given.items():
             self.bind(parameter, arg, node)
         once = self.new("k")
-        self.emit(f"for {once} in range(1):", f"for {once} in (0,):")
-        self.depth += 1
         scope.returns = "." + once
         live, self.live = self.live, True
-        self.block(tree.body)
-        if self.live:
-            if any(scope.returns in state for state in scope.exits):
-                self.assign(scope.returns, self.constant(None), node)
-            scope.exits.append(self.state)
-        self.flush()
-        self.both("pass")
-        self.depth -= 1
+        with self.under(f"for {once} in range(1):", f"for {once} in (0,):"):
+            self.block(tree.body)
+            if self.live:
+                if any(scope.returns in state for state in scope.exits):
+                    self.assign(scope.returns, self.constant(None), node)
+                scope.exits.append(self.state)
+            self.flush()
+            self.both("pass")
         self.live = live and bool(scope.exits)
         self.state = self.joined(*scope.exits)
         self.scopes.pop()
@@ -365,11 +362,6 @@ class Calls(Arrays):
             else:
                 found[name] = self.known_ahead(parameter.default)
         return found
-
-
-def _numpys(f: Any) -> bool:
-    """True for functions of arrays that CPython's text calls as they are."""
-    return isinstance(f, Hashable) and (f in STATIC_SHAPE or f in ELEMENTWISE or f in SOLVERS or f in MORE)
 
 
 def text_of(f: Any) -> str:

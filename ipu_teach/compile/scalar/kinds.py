@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,13 @@ def kind_of(value: Any) -> str:
     if isinstance(value, np.generic):  # first: np.float64 is a float, too, and yet not weak
         return str(value.dtype.str[1:])
     return "w" + type(value).__name__[0] if type(value) in (bool, int, float) else "?"
+
+
+@lru_cache(None, typed=True)
+def gives(f: Any, *operands: Any) -> str:
+    """The type of `f` of operands of these types, by example; an operand may also be a number."""
+    with np.errstate(all="ignore"):
+        return kind_of(f(*(SAMPLES[x] if isinstance(x, str) else x for x in operands)))
 
 
 def is_number(value: Any) -> bool:

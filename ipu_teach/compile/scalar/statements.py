@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,18 +21,6 @@ from ipu_teach.compile.scalar.writer import Price
 
 COMPENSATED = sys.version_info >= (3, 12)  # sum() of Python's own floats makes up for what is rounded away
 MOST_WALKS = 12  # of one loop, until what is known at its head no longer changes
-
-
-@dataclass
-class Head:
-    """What begins a loop: `data` decide how often it turns; `end()` writes what follows it.
-
-    `left(after)`: what is known where it is left, besides at a break; `after` is what is known at the end of its body.
-    """
-
-    data: bool
-    end: Callable[[], None]
-    left: Callable[[State | None], list[State]]
 
 
 class Statements(Expressions):
@@ -102,7 +90,13 @@ class Statements(Expressions):
     def s_AugAssign(self, node: ast.AugAssign) -> None:
         target, kind = node.target, type(node.op)
         if isinstance(target, ast.Subscript):
-            self._augment(target, node)
+            array, keys = self._aim(target, node)
+            if keys is None:
+                self._change(array, node)
+                return
+            keys = [self.fixed(k) for k in keys]
+            old = self.fixed(self.load(array, keys, node))
+            self.write(array, keys, self.binary(kind, old, self.num(node.value), node), node)
             return
         read: Any = ast.copy_location(type(target)(**{**vars(target), "ctx": ast.Load()}), target)
         old = self.value(read)
@@ -113,18 +107,13 @@ class Statements(Expressions):
         a, b = self.nums([read, node.value]) if isinstance(target, ast.Name) else (self.fixed(old), self.num(node.value))
         self.store(target, self.binary(kind, a, b, node), node)
 
-    def _augment(self, target: ast.Subscript, node: ast.AugAssign) -> None:
-        """x[k] += value: the index is worked out once."""
+    def _aim(self, target: ast.Subscript, node: ast.AST) -> tuple[Arr, list[Num] | None]:
+        """Where x[k] = value is stored: an array and the numbers of an index, or a part of one."""
         array = self.value(target.value)
         if not isinstance(array, Arr):
             self.refuse(node, "this assignment")
         keys = self.keys(array, target.slice)
-        if keys is None:
-            self._change(self.view(array, target.slice, node), node)
-            return
-        keys = [self.fixed(k) for k in keys]
-        old = self.fixed(self.load(array, keys, node))
-        self.write(array, keys, self.binary(type(node.op), old, self.num(node.value), node), node)
+        return (self.view(array, target.slice, node), None) if keys is None else (array, keys)
 
     def _change(self, array: Arr, node: ast.AugAssign) -> None:
         """A whole region += value."""
@@ -151,26 +140,21 @@ class Statements(Expressions):
             declared = self.codelet.fields.get(target.attr) if self._is_me(target.value) else None
             if declared is None:
                 self.refuse(node, f"an assignment to {ast.unparse(target)}", "a field, or a local variable")
+            region = self.region(target.attr, declared)
             if declared.depth:
-                self.fill(self.region(target.attr, declared), value, node)
-                return
-            self.write(self.region(target.attr, declared), [], value, node)
+                self.fill(region, value, node)
+            else:
+                self.write(region, [], value, node)
         elif isinstance(target, ast.Subscript):
-            self._store_at(target, value, node)
+            if isinstance(value, Num) and not isinstance(target.slice, (ast.Constant, ast.Name)):
+                value = self.fixed(value)
+            array, keys = self._aim(target, node)
+            if keys is None:
+                self.fill(array, value, node)
+            else:
+                self.write(array, keys, value, node)
         else:
             self.refuse(node, "this assignment")
-
-    def _store_at(self, target: ast.Subscript, value: Any, node: ast.AST) -> None:
-        if isinstance(value, Num) and not isinstance(target.slice, (ast.Constant, ast.Name)):
-            value = self.fixed(value)
-        array = self.value(target.value)
-        if not isinstance(array, Arr):
-            self.refuse(node, "this assignment")
-        keys = self.keys(array, target.slice)
-        if keys is None:
-            self.fill(self.view(array, target.slice, node), value, node)
-        else:
-            self.write(array, keys, value, node)
 
     def unpacked(self, value: Any, count: int, node: ast.AST) -> list[Any]:
         """What several names are given at once."""
@@ -208,20 +192,18 @@ class Statements(Expressions):
         ends = []
         first: tuple[Counter[Price], int, int] | None = None  # what the first way has to count, and where it ends
         for line, way in (("if {}:", yes), ("else:", no)):
-            self.emit(line.format(x), line.format(a.py))
-            self.depth += 1
             self.state, self.live, self.cost = dict(before), True, Counter(spent)
             self.loaded.clear()
-            self.live = self.reached(way) and self.live
-            if self.live:
-                ends.append(self.state)
-                if first is not None:
-                    cost, *places = first
-                    for lines, at, rest in zip((self.nb, self.pyl), places, self.meet(cost), strict=True):
-                        lines[at:at] = rest
-                first = self.cost, len(self.nb), len(self.pyl)
-            self.both("pass")
-            self.depth -= 1
+            with self.under(line.format(x), line.format(a.py)):
+                self.live = self.reached(way) and self.live
+                if self.live:
+                    ends.append(self.state)
+                    if first is not None:
+                        cost, *places = first
+                        for lines, at, rest in zip((self.nb, self.pyl), places, self.meet(cost), strict=True):
+                            lines[at:at] = rest
+                    first = self.cost, len(self.nb), len(self.pyl)
+                self.both("pass")
         self.cost = first[0] if first is not None else Counter()
         self.loaded.clear()
         self.control -= a.data
@@ -278,51 +260,53 @@ class Statements(Expressions):
 
     # Loops
 
-    def loop(self, head: Callable[[list[State]], Head], node: ast.For | ast.While) -> None:
-        """A loop: walked without keeping the text until what is known at its head no longer changes, and then for good."""
+    def loop(self, head: Callable[[list[State]], bool], node: ast.For | ast.While) -> None:
+        """A loop: walked until what is known at its head no longer changes; the text of the last walk is kept.
+
+        `head` writes what begins it, notes what is known where it leaves the loop, and says if data decide how often it turns.
+        """
         if node.orelse:
             self.refuse(node.orelse[0], "a loop's else", "a flag that is set before the break")
         self.flush()
         scope = self.scope
         before = entry = dict(self.state)
-        known = next((met for e, met in self.settled.get((node, self.control > 0), ()) if alike(e, entry)), None)
+        settled = self.settled.setdefault((node, self.control > 0), [])
+        known = next((met for walked, met in settled if alike(walked, before)), None)
         if known is not None:  # it was walked with as much known before
-            entry = {n: entry[n] if n in entry and same(v, entry[n]) else v for n, v in known.items()}
-        for _ in range(MOST_WALKS if known is None else 0):
-            at = len(self.nb), len(self.pyl), self.count, self.depth, self.control
-            self.dry += 1
-            after, _ = self._round(head, node, dict(entry))
-            self.dry -= 1
+            entry = {n: before[n] if n in before and same(v, before[n]) else v for n, v in known.items()}
+        parted, dry, lenient = scope.parted, self.dry, True
+        at = len(self.nb), len(self.pyl), self.count, self.missed
+        for _ in range(MOST_WALKS):
+            scope.parted, self.dry = False, dry or lenient
+            after, left = self._round(head, node, dict(entry))
+            self.dry = dry
             met = self.joined(entry, after) if after is not None else entry
             for name, v in met.items():  # a bound that grows has none
                 old = entry.get(name)
                 if isinstance(v, Num) and isinstance(old, Num) and v.bound != old.bound:
                     met[name] = replace(v, bound=None)
-            del self.nb[at[0] :], self.pyl[at[1] :]
-            _, _, self.count, self.depth, self.control = at  # so that names come out the same again
-            self.cost.clear()
-            if alike(met, entry):
+            done = alike(met, entry)
+            if done and (dry or not lenient or self.missed == at[3]):
                 break
+            lenient = not done  # what no turn assigns is refused at last
+            del self.nb[at[0] :], self.pyl[at[1] :]
+            _, _, self.count, self.missed = at  # so that names come out the same again
+            self.cost.clear()
             entry = met
         else:
-            if known is None:
-                self.refuse(node, "a loop whose variables change their types")
+            self.refuse(node, "a loop whose variables change their types")
         if known is None:
-            self.settled.setdefault((node, self.control > 0), []).append((before, entry))
-        parted, scope.parted = scope.parted, False
-        _, left = self._round(head, node, dict(entry))
+            settled.append((before, entry))
         self.state, self.live = self.joined(*left), bool(left)
         for name in self._assigned(node) if scope.parted else ():
             if isinstance(self.state.get(name), Num):  # how far it came depends on data
                 self.state[name] = replace(self.state[name], data=True)
         scope.parted = parted
 
-    def _round(
-        self, head: Callable[[list[State]], Head], node: ast.For | ast.While, state: State
-    ) -> tuple[State | None, list[State]]:
+    def _round(self, head: Callable[[list[State]], bool], node: ast.For | ast.While, state: State) -> tuple[Any, list[State]]:
         """One walk of a loop. Returns (what is known at its end, what is known where it is left)."""
         scope, flag = self.scope, self.new("q")
-        breaks: list[State] = []
+        breaks: list[State] = [] if isinstance(node, ast.While) else [dict(state)]
         continues: list[State] = []
         self.loaded.clear()
         scope.loops.append(((breaks, continues), flag))
@@ -330,16 +314,19 @@ class Statements(Expressions):
         through = bool(scope.returns) and _returns(node.body)
         if through:
             self.both(f"{flag} = False")
-        begun = head(breaks)
-        self.control += begun.data
+        data = head(breaks)
+        self.control += data
         self.block(node.body)
         self.flush()
         self.loaded.clear()
         self.both("pass")
         ends = ([self.state] if self.live else []) + continues
-        self.control -= begun.data
+        self.control -= data
         self.depth -= 1
-        begun.end()
+        if data and isinstance(node, ast.For):
+            self.spend(times=2)
+            with self.under("else:", "else:"):
+                self.flush()
         self.emit(None, f"«!left({self.head()})»")
         scope.loops.pop()
         if through:  # of a function in place of its call: leave what is around this loop, too
@@ -348,18 +335,17 @@ class Statements(Expressions):
                 self.both(f"    {scope.loops[-1][1]} = True")
             self.both("    break")
         after = self.joined(*ends) if ends else None
-        return after, [*begun.left(after), *breaks]
+        if after is not None and isinstance(node, ast.For):
+            breaks.insert(1, after)
+        return after, breaks
 
-    def _assigned(self, *nodes: ast.AST) -> set[str]:
-        """The variables that are assigned somewhere in pieces of the text."""
-        for node in nodes:
-            if node not in self.stores:
-                names = (n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
-                self.stores[node] = set(names)
-        return {self.scope.prefix + name for node in nodes for name in self.stores[node]}
+    def _assigned(self, node: ast.AST) -> set[str]:
+        """The variables that are assigned somewhere in a piece of the text."""
+        names = (n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
+        return {self.scope.prefix + name for name in names}
 
     def s_While(self, node: ast.While) -> None:
-        def head(breaks: list[State]) -> Head:
+        def head(breaks: list[State]) -> bool:
             self.emit("while True:", f"while «t{self.head()}|True»:")
             self.depth += 1
             self.ran(node)
@@ -367,16 +353,14 @@ class Statements(Expressions):
             self.spend(data=a.data)
             self._may_stop(node)
             if a.const is None or not a.const:
-                self.emit(f"if not {self.truth(a)}:", f"if not {a.py}:")
                 spent = Counter(self.cost)
-                self.depth += 1
-                self.flush()
-                self.emit("break", "«!failed()»")
-                self.emit(None, "break")
-                self.depth -= 1
+                with self.under(f"if not {self.truth(a)}:", f"if not {a.py}:"):
+                    self.flush()
+                    self.emit("break", "«!failed()»")
+                    self.emit(None, "break")
                 self.cost = spent
                 breaks.append(dict(self.state))
-            return Head(a.data, lambda: None, lambda after: [])
+            return a.data
 
         self.loop(head, node)
 
@@ -397,8 +381,7 @@ class Statements(Expressions):
         """The loop of a `for`."""
         counter = self.new("i")
 
-        def head(breaks: list[State]) -> Head:
-            entry = dict(self.state)
+        def head(breaks: list[State]) -> bool:
             target, plain = self._target(node.target), seq.bounds is not None and isinstance(node.target, ast.Name)
             over = f"range({', '.join(seq.bounds)})" if plain and seq.bounds else f"range({seq.count})"
             self.emit(f"«ahead {counter}»")
@@ -420,17 +403,7 @@ class Statements(Expressions):
             control, self.control = self.control, 0  # a counter of a loop is the chip's
             self.give(node.target, item, node)
             self.control, self.pyl = control, keep
-
-            def end_of_loop() -> None:
-                if seq.data:
-                    self.cost.clear()
-                    self.spend(times=2)
-                    self.both("else:")
-                    self.depth += 1
-                    self.flush()
-                    self.depth -= 1
-
-            return Head(seq.data, end_of_loop, lambda after: [entry, *([after] if after is not None else [])])
+            return seq.data
 
         self.loop(head, node)
 

@@ -152,9 +152,7 @@ class Scope:
     prefix: str  # of its variables in the texts
     file: str
     outer: Scope | None = None  # in whose text it stands
-    loops: list[tuple[tuple[list[State], list[State]], str]] = field(
-        default_factory=list
-    )  # ((breaks, continues), flag) of each
+    loops: list[tuple[tuple[list[State], ...], str]] = field(default_factory=list)  # ((breaks, continues), flag) of each
     returns: str = ""  # the variable that takes what it returns; none for compute() itself
     exits: list[State] = field(default_factory=list)
     parted: bool = False  # data decide how far a loop of it comes

@@ -33,11 +33,11 @@ class Variables(Arithmetic):
         for slot, text in {SLOT[t]: text for t, text in value.alts.items()}.items():
             self.emit(f"{s}_{slot} = {text}")
             self.slots[f"{s}_{slot}"] = ZERO[slot]
-        if name in self.tagged or self.dry:
-            self.emit(f"{s}_tag = {value.tag if many else CODES[value.only[0]]}")
+        self.emit(f"{s}_tag = {value.tag if many else CODES[value.only[0]]}")
+        self.tags.add(f"{s}_tag")
         self.emit(None, f"{s} = {value.py}")
         if many:
-            self.tagged.add(name)
+            self.tagged.add(f"{slot_of(name)}_tag")
         alts = {t: f"{s}_{SLOT[t]}" for t in value.alts}
         return Num(alts, s, f"{s}_tag", value.data or self.control > 0, bound=value.bound, affine=value.affine)
 
@@ -82,12 +82,12 @@ class Variables(Arithmetic):
 
     def fixed(self, a: Any) -> Any:
         """The value as it is now, whatever is assigned later."""
-        if not isinstance(a, Num):
-            return self._array(self.new("p"), a) if isinstance(a, Arr) and not a.free else a
+        if isinstance(a, Arr) and not a.free:
+            return self._array(self.new("p"), a)
+        if not isinstance(a, Num) or a.const is not None:
+            return a
         name = self.new("p")
         self.emit(None, f"{name} = {a.py}")
-        if a.const is not None:
-            return a
         slots, tag = self.dispatch([a], lambda ts, xs: (ts[0], xs[0]), none=True)
         return replace(a, alts=slots, tag=tag, py=name)
 
@@ -109,7 +109,7 @@ class Variables(Arithmetic):
                 self.boxes |= dict.fromkeys(boxes, set().union(*(self.boxes[box] for box in boxes)))  # one set, from here on
                 result[name] = replace(found[0], box=boxes[0])
             else:
-                what = "a choice of arrays" if name[0] == "." else f"{name.removeprefix('v_')}, which holds different arrays,"
+                what = "a choice of arrays" if name[0] == "." else f"{name.partition('_')[2]}, which holds different arrays,"
                 raise Refused(what, 0, "an if around what is done with each")
         return result
 
@@ -118,7 +118,7 @@ class Variables(Arithmetic):
         maybe = missing or any(v.maybe for v in found)
         bounds = [v.bound for v in found]
         if len(alts) > 1 or maybe:
-            self.tagged.add(name)
+            self.tagged.add(f"{slot_of(name)}_tag")
         most = None if any(b is None for b in bounds) else max(b for b in bounds if b is not None)
         data = any(v.data for v in found)
         affine = found[0].affine if all(v.affine == found[0].affine for v in found) else None

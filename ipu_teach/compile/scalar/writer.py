@@ -16,7 +16,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any, NoReturn
 
-from ipu_teach.compile.scalar.kinds import CODES, SLOT, ZERO, dtype_of, held_dtype
+from ipu_teach.compile.scalar.kinds import CODES, SLOT, ZERO, dtype_of, gives, held_dtype
 from ipu_teach.compile.scalar.values import Num, Refused, Scope, State, Table, Unreached, Vec
 from ipu_teach.graph.vertex import Vertex
 
@@ -37,8 +37,8 @@ Make = Callable[[list[str], list[str]], tuple[str, str]]
 class Writer:
     """The state of a walk: both texts, what is known here, and where it stands.
 
-    `live`: the text is reached from above. `control`: how many branches around this place data decide. `dry`: what is written
-    now will be thrown away.
+    `live`: the text is reached from above. `control`: how many branches around this place data decide. `dry`: a name may be
+    assigned by a later turn of a loop; `missed`: ways that were not gone for want of one.
     """
 
     # What the classes further up add: expressions, those that are numbers, branches, statements, sums of many.
@@ -54,7 +54,8 @@ class Writer:
     def __init__(self, codelet: type[Vertex], lists: frozenset[str]) -> None:
         self.codelet, self.lists = codelet, lists
         self.multi = codelet.context == "multi"
-        self.tagged: set[str] = set()  # variables that hold several types somewhere
+        self.tags: set[str] = set()  # of variables, and of those that hold several types somewhere
+        self.tagged: set[str] = set()
         self.slots: dict[str, str] = {}
         self.loops: list[tuple[Any, str]] = []  # numpy's own loops that are called by address
         self.tables: dict[str, Table] = {}
@@ -72,7 +73,6 @@ class Writer:
         self.settled: dict[tuple[ast.AST, bool], list[tuple[State, State]]] = {}  # of loops: what is known at their heads
         self.trees: dict[Any, ast.FunctionDef] = {}
         self.lambdas: dict[ast.Lambda, ast.FunctionDef] = {}
-        self.stores: dict[ast.AST, set[str]] = {}  # names that are assigned in a piece of the text
         self.seen: dict[tuple[Any, str], Any] = {}  # by who has it and its name: what was found outside the text
         self.ranges: dict[str, tuple[str, str]] = {}  # of loops that count up by one: by the counter where they begin and end
         self.ahead: dict[str, dict[str, int]] = {}  # by the counter of a loop: what is checked ahead of it, and for which line
@@ -82,7 +82,8 @@ class Writer:
         """Begin the texts anew; what was learned of variables stays."""
         self.nb: list[str] = []
         self.pyl: list[str] = []
-        self.count = self.control = self.dry = self.line = 0
+        self.count = self.control = self.line = self.missed = 0
+        self.dry = False
         self.cost: Counter[Price] = Counter()
         self.loops_over = 0  # over vectors, those that end above this place
         self.loaded: set[str] = set()  # regions that the loop over vectors at hand has loaded
@@ -141,6 +142,13 @@ class Writer:
     def refuse(self, node: ast.AST, why: str, instead: str = "") -> NoReturn:
         raise Refused(why, getattr(node, "lineno", 0) or self.line, instead)
 
+    def type_of(self, f: Any, operands: Sequence[Any], node: ast.AST) -> str:
+        """The type of `f` of some operands: see `gives`."""
+        try:
+            return gives(f, *operands)
+        except Exception as error:
+            self.refuse(node, str(error))
+
     def bail(self, condition: str, node: ast.AST) -> None:
         """The compiled text leaves here: what comes now is for the plain loop to do, or to complain of."""
         self.emit(f"if {condition}: return {getattr(node, 'lineno', 0) or self.line or 1}")
@@ -151,12 +159,13 @@ class Writer:
 
     def reached(self, way: Callable[[], None]) -> bool:
         """Walk something. False if it reads what only an earlier turn of a loop assigns."""
-        scope, at = self.scope, (self.depth, self.control, len(self.scopes), len(self.scope.loops))
+        scope, at = self.scope, (self.depth, self.control, self.dry, len(self.scopes), len(self.scope.loops))
         try:
             way()
         except Unreached:
-            self.depth, self.control = at[:2]
-            del self.scopes[at[2] :], scope.loops[at[3] :]
+            self.missed += 1
+            self.depth, self.control, self.dry = at[:3]
+            del self.scopes[at[3] :], scope.loops[at[4] :]
             return False
         return True
 

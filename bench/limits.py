@@ -1,0 +1,279 @@
+"""How near the rows of scalar loops can come to their floors: python -m bench.limits
+
+The loops by hand and the codelets' own texts, changed mechanically to do what any way of running them must, and no more:
+
+* s1: the loops by hand also count (an addition in each straight piece, a number stored for each vertex), ask in every turn of a
+  `while` whether they are to end, keep aside what they overwrite, and run in a thread beside the one that waits.
+* s2: the text of compute() on Python's own numbers in memoryviews, without a machine, with the counting and the marks; single
+  precision is made by a store and a load, once a statement, and 32 bits by a mask.
+* s2b: to read and parse the text of compute() and to compile as much of it, and everything that an Engine does for the same
+  graph with a codelet that does nothing; and then s2.
+
+Each as the median and the worst of the codelets, over what the row's floor takes.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from statistics import median
+from textwrap import dedent
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from bench import loops
+from bench.loops import CASES
+from bench.measure import ROOT
+from bench.scalar import FEW, MANY, Placed, bare, seconds
+from ipu_teach.graph.vertex import Vertex, run_on
+
+# Variables that hold single precision after a statement, and those of 32 bits that overflow.
+SINGLE = {
+    "DotLoop": "total", "Mandelbrot": "x y", "Shed": "loss total", "FirstAbove": "total", "Window": "s", "CsrProduct": "s",
+    "Newton": "better",
+}  # fmt: skip
+WRAPPED = {"XorShift": "s"}
+ROUNDS = 3
+SEEN = 5  # vertices whose results are looked at
+
+
+def _lines(text: str) -> list[ast.stmt]:
+    return ast.parse(text).body
+
+
+class _Counted(ast.NodeTransformer):
+    """Adds to `cyc` wherever a straight piece begins; a `while` is preceded in each turn by `asked`."""
+
+    def __init__(self, asked: str = "") -> None:
+        self.asked = asked
+
+    def piece(self, body: list[ast.stmt], first: str = "") -> list[ast.stmt]:
+        return [*_lines(f"{first}\ncyc += 32"), *body]
+
+    def visit_If(self, node: ast.If) -> Any:
+        self.generic_visit(node)
+        node.body, node.orelse = self.piece(node.body), self.piece(node.orelse) if node.orelse else []
+        return node
+
+    def visit_For(self, node: ast.For) -> Any:
+        self.generic_visit(node)
+        node.body = self.piece(node.body)
+        return node
+
+    def visit_While(self, node: ast.While) -> Any:
+        self.generic_visit(node)
+        node.body = self.piece(node.body, self.asked)
+        return node
+
+
+def counted_by_hand() -> dict[type[Vertex], Callable[..., None]]:
+    """The loops by hand with `cycles, stop` after their arguments."""
+    (whole,) = _lines(dedent(inspect.getsource(loops.by_hand)))
+    assert isinstance(whole, ast.FunctionDef)
+    for function in whole.body:
+        if isinstance(function, ast.FunctionDef) and function.args.args[0].arg == "n":
+            function.args.args += [ast.arg("cycles"), ast.arg("stop")]
+            (vertices,) = function.body
+            assert isinstance(vertices, ast.For)
+            body = [_Counted("if stopped(stop): return").visit(node) for node in vertices.body]
+            vertices.body = [*_lines("cyc = 80"), *body, *_lines("cycles[v] = cyc >> 4")]
+    from ipu_teach.engine.scalar.native import stopped
+
+    space = {**vars(loops), "stopped": stopped}
+    exec(compile(ast.fix_missing_locations(ast.Module([whole], [])), "<counted>", "exec"), space)
+    found: dict[type[Vertex], Callable[..., None]] = space["by_hand"]()
+    return found
+
+
+def _compiled(
+    codelet: type[Vertex], hand: Callable[..., None], counted: Callable[..., None], pool: ThreadPoolExecutor
+) -> float:
+    """A loop by hand that does what any way must, over the same loop without it."""
+    placed = Placed(codelet, MANY, 1472)
+    arrays = placed.arrays()
+    marks = [np.zeros(arrays[n].shape, bool) for n, f in codelet.fields.items() if f.kind == "output"]
+    written = [(arrays[n], np.empty_like(arrays[n])) for n, f in codelet.fields.items() if f.written]
+    plain = (MANY, *arrays.values(), *marks)
+    more = (*plain, np.zeros(MANY, np.int64), np.zeros(1, np.int64))
+
+    def fresh() -> None:
+        for name in placed.changed:
+            arrays[name][...] = placed.given[name]
+
+    def whole(_: None) -> None:
+        for array, before in written:
+            before[...] = array
+        pool.submit(counted, *more).result()
+
+    fresh()
+    hand(*plain)
+    fresh()
+    counted(*more)
+    return median(seconds(fresh, whole) / seconds(fresh, lambda _: hand(*plain)) for _ in range(ROUNDS))
+
+
+def compiled() -> dict[str, float]:
+    """The limit of s1 by codelet."""
+    counted, pool = counted_by_hand(), ThreadPoolExecutor(1)
+    return {codelet.__name__: _compiled(codelet, hand, counted[codelet], pool) for codelet, hand in loops.by_hand().items()}
+
+
+class _Own(_Counted):
+    """compute() as a function of its fields, on Python's own numbers."""
+
+    def __init__(self, codelet: type[Vertex]) -> None:
+        super().__init__()
+        self.codelet, self.name = codelet, codelet.__name__
+
+    def visit_Attribute(self, node: ast.Attribute) -> Any:
+        self.generic_visit(node)
+        if isinstance(node.value, ast.Name) and node.value.id == "self" and node.attr in self.codelet.fields:
+            field = self.codelet.fields[node.attr]
+            plain = field.depth or field.kind == "input"
+            name = f"f_{node.attr}"
+            return ast.Name(name, node.ctx) if plain else ast.Subscript(ast.Name(name, ast.Load()), ast.Constant(0), node.ctx)
+        if node.attr == "shape" and isinstance(node.value, ast.Name):
+            return ast.parse(f"(len({node.value.id}), len({node.value.id}[0]))", mode="eval").body
+        return node
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        self.generic_visit(node)
+        if isinstance(node.slice, ast.Tuple):  # a matrix is a list of rows
+            row, column = node.slice.elts
+            return ast.Subscript(ast.Subscript(node.value, row, ast.Load()), column, node.ctx)
+        return node
+
+    def visit_Return(self, node: ast.Return) -> Any:
+        return _lines("return cyc")[0]
+
+    def stored(self, node: Any, target: ast.expr) -> Any:
+        """A statement, and what follows it: marks, and numbers that are brought into their type."""
+        self.generic_visit(node)
+        text, after = ast.unparse(node).partition("=")[0].rstrip(" +-*^<>/"), []
+        names = [n.id for n in ast.walk(target) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+        for name in names:
+            if name in SINGLE.get(self.name, "").split():
+                after += _lines(f"single[0] = {name}\n{name} = single[0]")
+            if name in WRAPPED.get(self.name, "").split():
+                after += _lines(f"{name} &= 4294967295")
+        outputs = [f"f_{n}" for n, f in self.codelet.fields.items() if f.kind == "output" and f.depth < 2]
+        if any(text.startswith(f"{name}[") for name in outputs):
+            after += _lines(f"m_{text} = 1")
+        return [node, *after]
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        return self.stored(node, node.targets[0])
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        return self.stored(node, node.target)
+
+
+def own_numbers(codelet: type[Vertex]) -> Callable[..., int]:
+    """compute() of one vertex: (vertex, its worker if it has any, fields, marks of Outputs), which returns what it counted."""
+    (tree,) = _lines(dedent(inspect.getsource(codelet.compute)))
+    assert isinstance(tree, ast.FunctionDef)
+    body = [part for node in tree.body for part in np.atleast_1d(np.array(_Own(codelet).visit(node), object))]
+    marks = [f"m_f_{name}" for name, f in codelet.fields.items() if f.kind == "output"]
+    worker = [arg.arg for arg in tree.args.args[1:]]
+    (made,) = _lines(f"def vertex({', '.join(['self', *worker, *(f'f_{n}' for n in codelet.fields), *marks])}): pass")
+    assert isinstance(made, ast.FunctionDef)
+    made.body = [*_lines("cyc = 80"), *body, *_lines("return cyc")]
+    numpy = SimpleNamespace(zeros=lambda n, dtype: [0.0] * n, float32=None)
+    space: dict[str, Any] = {"np": numpy, "single": np.zeros(1, np.float32).data}
+    exec(compile(ast.fix_missing_locations(ast.Module([made], [])), "<own numbers>", "exec"), space)
+    function: Callable[..., int] = space["vertex"]
+    return function
+
+
+def _views(array: np.ndarray[Any, Any], depth: int, number: bool) -> list[Any]:
+    """A field of each vertex: a number, a memoryview, or a list of those of rows."""
+    if number:
+        return list(array.tolist())
+    rows = array.reshape(len(array), -1) if depth < 2 else array
+    return [[row.data for row in part] if depth == 2 else part.data for part in rows]
+
+
+def with_own_numbers(placed: Placed) -> Callable[[], Callable[[], None]]:
+    """What makes the loop over all vertices. What it stores is compared with the plain vertex loop for some of them."""
+    codelet, function = placed.codelet, own_numbers(placed.codelet)
+    plain: Any = type(codelet.__name__, (), {**vars(codelet), "num_workers": 6, "__dict__": {}})
+    calls = [(worker,) for worker in range(6)] if codelet.context == "multi" else [()]
+
+    def made(arrays: Any = None) -> Callable[[], None]:
+        arrays, me, cycles = arrays or placed.arrays(), plain.__new__(plain), [0] * placed.count
+        columns = [_views(arrays[n], f.depth, f.kind == "input" and not f.depth) for n, f in codelet.fields.items()]
+        columns += [
+            _views(np.zeros(arrays[n].shape, np.uint8), f.depth, False) for n, f in codelet.fields.items() if f.kind == "output"
+        ]
+        given = list(zip(*columns, strict=True))
+
+        def run() -> None:
+            for number, fields in enumerate(given):
+                cycles[number] = (
+                    max([function(me, *worker, *fields) for worker in calls]) if len(calls) > 1 else function(me, *fields)
+                )
+
+        return run
+
+    mine, theirs = placed.arrays(), placed.arrays()
+    made(mine)()
+    for number in range(SEEN):
+        run_on(codelet, {name: array[number, ...] for name, array in theirs.items()})
+    for name, array in theirs.items():
+        assert np.allclose(mine[name][:SEEN], array[:SEEN], 1e-5), (codelet, name)
+    return made
+
+
+def _first(codelet: type[Vertex]) -> float:
+    """Seconds to read, parse and compile the text of compute(), and for an Engine of a codelet that does nothing."""
+
+    def text(_: None) -> None:
+        source = dedent(inspect.getsource(codelet.compute))
+        compile(ast.parse(source), "<text>", "exec")
+
+    def idle() -> Placed:
+        nothing = type(codelet.__name__, (codelet,), {"compute": lambda self, *worker: None, "cycles": lambda self, target: 1})
+        CASES[nothing] = CASES[codelet]
+        try:
+            return Placed(nothing, FEW, 13)
+        finally:
+            del CASES[nothing]
+
+    return seconds(lambda: None, text) + seconds(idle, lambda placed: placed.engine().run())
+
+
+def by_python() -> dict[str, dict[str, float]]:
+    """A round of the limits of s2 and s2b, by codelet."""
+    found: dict[str, dict[str, float]] = {"s2": {}, "s2b": {}}
+    for codelet in list(CASES):
+        placed = Placed(codelet, FEW, 13)
+        floor = seconds(bare(placed), lambda run: run())
+        found["s2"][codelet.__name__] = seconds(with_own_numbers(placed), lambda run: run()) / floor
+        found["s2b"][codelet.__name__] = found["s2"][codelet.__name__] + _first(codelet) / floor
+    return found
+
+
+def main() -> None:
+    env = {**os.environ, "IPU_TEACH_NUMBA": "0"}
+    command = [sys.executable, "-m", "bench.limits", "python"]
+    done = [subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True) for _ in range(ROUNDS)]
+    rounds = [json.loads(one.stdout) for one in done]
+    limits = {row: {name: median(found[row][name] for found in rounds) for name in rounds[0][row]} for row in ("s2", "s2b")}
+    for row, ratios in {"s1": compiled(), **limits}.items():
+        each = ", ".join(f"{name} {ratio:.2g}" for name, ratio in ratios.items())
+        print(f"{row:<5}median {median(ratios.values()):.2f}, worst {max(ratios.values()):.2f} ({each})")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["python"]:
+        print(json.dumps(by_python()))
+    else:
+        main()
