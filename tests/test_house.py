@@ -25,7 +25,7 @@ PACKAGE = ROOT / "ipu_teach"
 
 FLOORS = (
     ("tiny",),  # in the garden: it imports nothing of the house, and only lessons import it
-    ("errors", "types", "target", "progress", "interrupts"),
+    ("errors", "types", "target", "progress", "interrupts", "flags"),
     ("device", "graph", "program", "register_steps", "datasets", "archive", "schema", "places", "outcomes"),
     ("compile",),
     ("cost",),
@@ -233,7 +233,7 @@ def test_files_are_counted_in_their_rooms() -> None:
 def test_the_table_shows_budgets_and_changes() -> None:
     now, before = size.sizes([("ipu_teach/graph/a.py", "x = 1\ny = 2\n")]), size.sizes([("ipu_teach/graph/a.py", "x = 1\n")])
     assert size.table(now, None).splitlines()[-1].split() == ["all", "Python", "2"]
-    assert ["graph", "2", "3,130", "+1"] in [line.split() for line in size.table(now, before).splitlines()]
+    assert ["graph", "2", f"{size.BUDGETS['graph']:,}", "+1"] in [line.split() for line in size.table(now, before).splitlines()]
 
 
 # --- notebooks --------------------------------------------------------------------------------------------------------
@@ -388,7 +388,7 @@ def test_import_is_light() -> None:
 # Files of the package in which the smallest program calls a function, without streams and reports. The aim is 40 and 30. It
 # takes more: what is looked at before a program runs (races, regions, liveness, memory, purity) and what a batch is made of
 # (views, placement, chunks, products) are modules with one idea each, which are not put together for this count.
-MOST_FILES = {"batch": 56, "plain vertex loop": 47}
+MOST_FILES = {"batch": 57, "plain vertex loop": 48}
 ENTERED = """
 import os, sys
 import ipu_teach

@@ -31,6 +31,7 @@ from ipu_teach.errors import (
     did_you_mean,
     shown,
 )
+from ipu_teach.flags import flagged
 from ipu_teach.graph.graph import DataStream, Graph, HostAccess
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.tensor import Tensor
@@ -55,6 +56,7 @@ NOT_HERE = {
 }
 
 
+@flagged
 class Engine(WithoutSome):
     """A compiled program: `Engine(graph, program)`, `Engine(graph, [first, second])`, or `Engine(executable)`.
 

@@ -10,6 +10,7 @@ from ipu_teach.graph import text
 from ipu_teach.graph.table import VertexTable
 from ipu_teach.graph.templates import open_template
 from ipu_teach.graph.vertex import Vertex, is_template, no_compute
+from ipu_teach.progress import growing
 
 if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
@@ -63,6 +64,7 @@ def table_of(graph: Graph, compute_set: ComputeSet, codelet: type[Vertex] | str)
         if is_template(codelet):
             raise open_template(codelet)
         compute_set.tables[codelet] = VertexTable(graph, compute_set, codelet)
+        growing("build", "vertices", graph, "num_vertices")
     return compute_set.tables[codelet]
 
 

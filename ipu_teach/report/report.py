@@ -30,6 +30,7 @@ from ipu_teach.errors import (
     did_you_mean,
     shown,
 )
+from ipu_teach.flags import flagged
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.report import debug, insights, operations, query, why
 from ipu_teach.report.host_trace import HostTrace
@@ -157,6 +158,7 @@ class StepRun(Costed):
         return busy
 
 
+@flagged
 @dataclass(frozen=True, eq=False, repr=False)
 class Report:
     """An immutable snapshot of a run. Every figure of cycles, bytes or time in it is modelled.
