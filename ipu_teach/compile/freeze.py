@@ -261,9 +261,7 @@ class FrozenGraph:
         return Intervals(first, (low + begin) * size, (high + (begin + lengths[run])) * size)
 
     def tables(self) -> Iterator[tuple[FrozenComputeSet, FrozenTable]]:
-        for compute_set in self.compute_sets:
-            for table in compute_set.tables:
-                yield compute_set, table
+        return ((compute_set, table) for compute_set in self.compute_sets for table in compute_set.tables)
 
     def variable_at(self, byte: int) -> Variable:
         """The variable that holds a byte address."""
