@@ -127,15 +127,11 @@ class Grouper:
         if key not in self._traces:
             self._traces[key] = _traces(table, row, shapes, count)
         traces, estimator = self._traces[key], self.graph.estimators.get(table.codelet)
-        group = Group(table, rows, shapes, traces[0], estimator=estimator)
-        if table.codelet.context == "multi":
-            group = replace(group, trace=merged(traces), workers=tuple(enumerate(traces)))
-        if not group.trace.stopped:
-            return group
-        found = self._scalar(table.codelet, shapes, count)
-        if isinstance(found, ScalarCode):
-            return replace(group, scalar=found)
-        return replace(group, no_scalar=found)
+        multi = table.codelet.context == "multi"
+        trace = merged(traces) if multi else traces[0]
+        found = self._scalar(table.codelet, shapes, count) if trace.stopped else ""
+        scalar, why = (found, "") if isinstance(found, ScalarCode) else (None, found)
+        return Group(table, rows, shapes, trace, tuple(enumerate(traces)) if multi else (), estimator, scalar, why)
 
     def _scalar(self, codelet: type[Vertex], shapes: dict[str, FieldShape], num_workers: int) -> ScalarCode | str:
         """The scalar loop for vertices of these shapes, or why there is none."""

@@ -106,11 +106,8 @@ _TWINS = {_twin(name): name for name in _OPTIONS}
 
 def effective(given: object, below: Options | None = None) -> Options:
     """Every option with its value, under Poplar's names: defaults, then the environment, then `below`, then `given`."""
-    result: dict[str, Value] = {name: option.default for name, option in _OPTIONS.items()}
-    result.update(from_environment())
-    result.update(below or {})
-    result.update(parsed(given))
-    return MappingProxyType(result)
+    defaults = {name: option.default for name, option in _OPTIONS.items()}
+    return MappingProxyType({**defaults, **from_environment(), **(below or {}), **parsed(given)})
 
 
 def parsed(given: object, where: str = "") -> dict[str, Value]:
