@@ -176,7 +176,14 @@ def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
     if _apart(graph, reads, writes):
         return
     owner, row, start, stop = _sorted(graph.intervals, writes)
-    _check_constants(graph, compute_set, writes, (owner, row, start, stop))
+    constant = _constant_in(graph, start, stop)
+    if constant is not None:
+        name, hit = constant
+        table, field = writes[owner[hit]]
+        raise GraphConnectionError(f"""The field {field!r} of {table.codelet.__name__} writes to the constant {name!r}.
+            where: {vertex_name(table, int(row[hit]), field)} of compute set {compute_set.name!r}
+            line:  {in_words(table.line(int(row[hit])))}
+            next:  connect a variable, made with graph.add_variable.""")
     furthest = np.maximum.accumulate(stop)
     second = np.flatnonzero(start[1:] < furthest[:-1]) + 1
     if second.size:
@@ -185,13 +192,11 @@ def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
         first, other = (writes[owner[a]], int(row[a])), (writes[owner[b]], int(row[b]))
         raise _race(graph, compute_set, int(start[b]), first, other, "write")
     r_owner, r_row, r_start, r_stop = _sorted(graph.intervals, reads)
-    low = np.searchsorted(stop, r_start, "right")
-    high = np.searchsorted(start, r_stop, "left")
-    met = np.flatnonzero(high > low)
-    if met.size:
-        r, w = int(met[0]), int(low[met[0]])
+    met = meet(start, stop, r_start, r_stop)
+    if met is not None:
+        r, w, byte = met
         writer, reader = (writes[owner[w]], int(row[w])), (reads[r_owner[r]], int(r_row[r]))
-        raise _race(graph, compute_set, int(max(r_start[r], start[w])), writer, reader, "read")
+        raise _race(graph, compute_set, byte, writer, reader, "read")
 
 
 def _apart(graph: FrozenGraph, reads: Owners, writes: Owners) -> bool:
@@ -209,11 +214,27 @@ def _apart(graph: FrozenGraph, reads: Owners, writes: Owners) -> bool:
     return not any(meet(start, stop, low, high) for low, high in others)
 
 
-def meet(start: Array, stop: Array, low: Array, high: Array) -> bool:
-    """True if some [low, high) has a byte in common with one of the disjoint, ascending [start, stop)."""
+def meet(start: Array, stop: Array, low: Array, high: Array) -> tuple[int, int, int] | None:
+    """Whether some [low, high) has a byte in common with one of the disjoint, ascending [start, stop).
+
+    If so, of the first that has: its number, that of the other, and the byte.
+    """
     if not len(start) or not len(low) or high.max() <= start[0] or stop[-1] <= low.min():
-        return False  # as fields in different variables are
-    return bool(np.any(np.searchsorted(start, high) > np.searchsorted(stop, low, "right")))
+        return None  # as fields in different variables do
+    others = np.searchsorted(stop, low, "right")
+    met = np.flatnonzero(np.searchsorted(start, high) > others)
+    if not met.size:
+        return None
+    one, other = int(met[0]), int(others[met[0]])
+    return one, other, int(max(low[one], start[other]))
+
+
+def _constant_in(graph: FrozenGraph, start: Array, stop: Array) -> tuple[str, int] | None:
+    """The name of the first constant that has a byte in some [start, stop), and the number of the first of these."""
+    for variable in graph.variables:
+        if variable.constant and np.any(hit := (start < variable.stop) & (stop > variable.start)):
+            return variable.name, int(hit.argmax())
+    return None
 
 
 Touch = tuple[tuple[FrozenTable, str], int]
@@ -256,22 +277,6 @@ def _check_aliases(graph: FrozenGraph, compute_set: FrozenComputeSet, table: Fro
                 next:  give it a tensor in which every element appears once.""")
 
 
-def _check_constants(
-    graph: FrozenGraph, compute_set: FrozenComputeSet, writes: Owners, found: tuple[Array, Array, Array, Array]
-) -> None:
-    owner, row, start, stop = found
-    for variable in graph.variables:
-        if variable.constant:
-            hit = np.flatnonzero((start < variable.stop) & (stop > variable.start))
-            if hit.size:
-                table, field = writes[owner[hit[0]]]
-                raise GraphConnectionError(f"""The field {field!r} of {table.codelet.__name__} writes to the constant
-                    {variable.name!r}.
-                    where: {vertex_name(table, int(row[hit[0]]), field)} of compute set {compute_set.name!r}
-                    line:  {in_words(table.line(int(row[hit[0]])))}
-                    next:  connect a variable, made with graph.add_variable.""")
-
-
 def check_program(graph: FrozenGraph, program: Program) -> None:
     """Every Copy in a program: no overlap of its sides, no element written twice, no constant written."""
     if isinstance(program, Copy):
@@ -290,19 +295,15 @@ def _check_copy(graph: FrozenGraph, copy: Copy) -> None:
             line:  {in_words(copy.line)}
             next:  copy to a view in which every element appears once.""")
     d_start, d_stop = destination.byte_extent()
-    for variable in graph.variables:
-        if variable.constant and np.any((d_start < variable.stop) & (d_stop > variable.start)):
-            raise ControlProgramError(f"""Copy writes to the constant {variable.name!r}.
-                where: {copy!r}
-                line:  {in_words(copy.line)}
-                next:  copy to a variable, made with graph.add_variable.""")
-    if isinstance(copy.source, Tensor):
-        s_start, s_stop = copy.source.byte_extent()
-        low = np.searchsorted(d_stop, s_start, "right")
-        met = np.flatnonzero(np.searchsorted(d_start, s_stop, "left") > low)
-        if met.size:
-            byte = int(max(s_start[met[0]], d_start[low[met[0]]]))
-            raise ControlProgramError(f"""The two sides of a Copy overlap: both hold {graph.element(byte)}.
-                where: {copy!r}
-                line:  {in_words(copy.line)}
-                next:  copy through another variable.""")
+    constant = _constant_in(graph, d_start, d_stop)
+    if constant is not None:
+        raise ControlProgramError(f"""Copy writes to the constant {constant[0]!r}.
+            where: {copy!r}
+            line:  {in_words(copy.line)}
+            next:  copy to a variable, made with graph.add_variable.""")
+    met = meet(d_start, d_stop, *copy.source.byte_extent()) if isinstance(copy.source, Tensor) else None
+    if met is not None:
+        raise ControlProgramError(f"""The two sides of a Copy overlap: both hold {graph.element(met[2])}.
+            where: {copy!r}
+            line:  {in_words(copy.line)}
+            next:  copy through another variable.""")

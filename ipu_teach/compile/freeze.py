@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ipu_teach.graph import ComputeSet, Graph, Tensor
+from ipu_teach.graph import Graph, Tensor
 from ipu_teach.graph.codelets import Estimator
 from ipu_teach.graph.layouts import Layout, ListLayout
 from ipu_teach.graph.source import Line, line_of
@@ -77,7 +77,6 @@ class FrozenComputeSet:
     id: int
     name: str
     tables: tuple[FrozenTable, ...]
-    num_vertices: int
 
 
 def _state(table: VertexTable, name: str, field: Field) -> tuple[Array, Array, Array]:
@@ -117,7 +116,10 @@ class FrozenGraph:
         self.state_values: list[tuple[type[DType], int, Array]] = []
         self.memory_bytes = graph.memory_bytes
         state_pieces: list[Array] = []
-        self.compute_sets = tuple(self._freeze_set(cs, state_pieces) for cs in graph.compute_sets)
+        self.compute_sets = tuple(
+            FrozenComputeSet(cs.id, cs.name, tuple(self._freeze_table(t, state_pieces) for t in cs.tables.values() if len(t)))
+            for cs in graph.compute_sets
+        )
         self.layouts: tuple[Layout | ListLayout, ...] = tuple(graph.layouts)  # after those of the state are among them
         log = np.frombuffer(graph.mapping_log, np.int64).reshape(-1, 3)
         self.tile_map = paint(np.concatenate([log, *state_pieces]), self.memory_bytes)
@@ -125,10 +127,6 @@ class FrozenGraph:
         # By table and field, as every analysis asks for them again.
         self._stretches: dict[tuple[FrozenTable, str], Array] = {}
         self._touched: dict[tuple[FrozenTable, str], Intervals] = {}
-
-    def _freeze_set(self, compute_set: ComputeSet, state_pieces: list[Array]) -> FrozenComputeSet:
-        tables = tuple(self._freeze_table(t, state_pieces) for t in compute_set.tables.values() if len(t))
-        return FrozenComputeSet(compute_set.id, compute_set.name, tables, compute_set.num_vertices)
 
     def _freeze_table(self, table: VertexTable, state_pieces: list[Array]) -> FrozenTable:
         count = len(table)
@@ -263,9 +261,7 @@ class FrozenGraph:
         return Intervals(first, (low + begin) * size, (high + (begin + lengths[run])) * size)
 
     def tables(self) -> Iterator[tuple[FrozenComputeSet, FrozenTable]]:
-        for compute_set in self.compute_sets:
-            for table in compute_set.tables:
-                yield compute_set, table
+        return ((compute_set, table) for compute_set in self.compute_sets for table in compute_set.tables)
 
     def variable_at(self, byte: int) -> Variable:
         """The variable that holds a byte address."""

@@ -69,15 +69,10 @@ class Group:
     @property
     def way(self) -> str:
         """How they run: "batch" (all at once), "scalar" (a loop over elements of each) or "loop" (plain Python)."""
-        if self.at_once:
+        in_order = bool(self.apart or self.trace.prints)
+        if self.at_once or not (in_order or self.trace.stopped):
             return "batch"
-        if self.apart or self.trace.prints:
-            return "loop"
-        if not self.trace.stopped:
-            return "batch"
-        if self.scalar is not None:
-            return "scalar"
-        return "loop"
+        return "scalar" if self.scalar is not None and not in_order else "loop"
 
 
 def renumbered(numbers: Array) -> Array:
@@ -130,20 +125,13 @@ class Grouper:
         key = (table.codelet, tuple(shapes.items()))
         count = self.graph.target.num_worker_contexts
         if key not in self._traces:
-            self._traces[key] = tuple(
-                trace_codelet(table.codelet, shapes, vertex_name(table, row), count, worker)
-                for worker in workers(table.codelet, count)
-            )
+            self._traces[key] = _traces(table, row, shapes, count)
         traces, estimator = self._traces[key], self.graph.estimators.get(table.codelet)
-        group = Group(table, rows, shapes, traces[0], estimator=estimator)
-        if table.codelet.context == "multi":
-            group = replace(group, trace=merged(traces), workers=tuple(enumerate(traces)))
-        if not group.trace.stopped:
-            return group
-        found = self._scalar(table.codelet, shapes, count)
-        if isinstance(found, ScalarCode):
-            return replace(group, scalar=found)
-        return replace(group, no_scalar=found)
+        multi = table.codelet.context == "multi"
+        trace = merged(traces) if multi else traces[0]
+        found = self._scalar(table.codelet, shapes, count) if trace.stopped else ""
+        scalar, why = (found, "") if isinstance(found, ScalarCode) else (None, found)
+        return Group(table, rows, shapes, trace, tuple(enumerate(traces)) if multi else (), estimator, scalar, why)
 
     def _scalar(self, codelet: type[Vertex], shapes: dict[str, FieldShape], num_workers: int) -> ScalarCode | str:
         """The scalar loop for vertices of these shapes, or why there is none."""
@@ -153,10 +141,15 @@ class Grouper:
         return scalar_code(codelet, lists)
 
 
+def _traces(table: FrozenTable, row: int, shapes: dict[str, FieldShape], num_workers: int) -> tuple[Trace, ...]:
+    """The traces of the vertex in a row: one, or those of the workers of a MultiVertex."""
+    codelet, who = table.codelet, vertex_name(table, row)
+    return tuple(trace_codelet(codelet, shapes, who, num_workers, worker) for worker in workers(codelet, num_workers))
+
+
 def with_workers(group: Group, num_workers: int) -> Group:
     """`group` as it would be on a tile with `num_workers` workers: the vertices of a MultiVertex divide their work anew."""
     if not group.workers:
         return group
-    codelet, who = group.table.codelet, vertex_name(group.table, int(group.rows[0]))
-    traces = tuple(trace_codelet(codelet, group.shapes, who, num_workers, worker) for worker in workers(codelet, num_workers))
+    traces = _traces(group.table, int(group.rows[0]), group.shapes, num_workers)
     return replace(group, trace=merged(traces), workers=tuple(enumerate(traces)))

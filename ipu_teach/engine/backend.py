@@ -122,7 +122,11 @@ class CupyBackend(Backend):
         self.zeros, self.empty = cupy.zeros, cupy.empty
         self.clip = cupy.clip
         self.may_share_memory = cupy.may_share_memory
-        self.copyto, self.take, self.matmul, self.vecdot = self._copyto, self._take, self._matmul, self._vecdot
+        self.copyto = self._copyto
+        # It knows no mode of gathering; what is gathered is within bounds.
+        self.take = lambda array, index, axis, out, mode: cupy.take(array, index, axis, out)
+        self.matmul = lambda a, b, out: cupy.matmul(a, b, out=out)
+        self.vecdot = lambda a, b, out: cupy.matmul(a[..., None, :], b[..., None], out=out[..., None, None])
 
     def runs(self, trace: Trace) -> bool:
         return all(self._has(op, trace) for op in trace.ops)
@@ -190,15 +194,6 @@ class CupyBackend(Backend):
     def _copyto(self, to: Any, source: Any, casting: str = "same_kind", where: Any = None) -> None:
         source = source.copy() if self._overlap(source, to) else source
         self._cupy.copyto(to, source, casting, where)
-
-    def _take(self, array: Any, index: Any, axis: Any, out: Any, mode: str) -> None:
-        self._cupy.take(array, index, axis, out)  # it knows no mode; what is gathered is within bounds
-
-    def _matmul(self, a: Any, b: Any, out: Any) -> None:
-        self._cupy.matmul(a, b, out=out)
-
-    def _vecdot(self, a: Any, b: Any, out: Any) -> None:
-        self._cupy.matmul(a[..., None, :], b[..., None], out=out[..., None, None])
 
 
 def _cuts(value: Any, place: Any, trace: Trace) -> bool:

@@ -326,8 +326,6 @@ def _in_part(group: Group, name: str) -> dict[int, Array]:
 
 def _holes(bits: Array, start: Array, stop: Array) -> Array:
     """Which of the pieces hold a byte that is not set."""
-    if len(start) == 0:
-        return np.zeros(0, np.int64)
     low, high = int(start.min()), int(stop.max())
     holes = low + np.flatnonzero(~bits[low:high])
     return np.flatnonzero(np.searchsorted(holes, stop) > np.searchsorted(holes, start))

@@ -18,7 +18,7 @@ from ipu_teach.engine.backend import choose_backend, one_blas_thread
 from ipu_teach.engine.executable import Executable, checks_of, compile_graph
 from ipu_teach.engine.machine import Machine
 from ipu_teach.engine.options import Options, Value, control_bits, effective, parsed
-from ipu_teach.engine.remote import find_buffer, host_values_of
+from ipu_teach.engine.remote import find_buffer, host_values
 from ipu_teach.engine.site import How
 from ipu_teach.engine.streams import CallbackFeed, Drain, Feed, StreamCallback, drain, feed
 from ipu_teach.errors import (
@@ -41,7 +41,7 @@ from ipu_teach.report import ProgramRun, Recording, Report, StepLog, print_profi
 from ipu_teach.report.compiled import CompiledProfile
 from ipu_teach.report.host import ENGINE, TIMELINE
 from ipu_teach.report.settings import InstrumentationSettings
-from ipu_teach.types import Array, to_host_array
+from ipu_teach.types import Array
 
 MOST_THREADS = 64
 NOT_HERE = {
@@ -304,12 +304,8 @@ class Engine(WithoutSome):
     def write_tensor(self, handle: str, values: ArrayLike) -> None:
         """Write a whole tensor under the handle of `graph.create_host_write`."""
         access = self._access(handle, write=True)
-        given = to_host_array(values, access.tensor.dtype, f"write_tensor({handle!r})", TensorIOStateError)
-        if given.size != access.tensor.num_elements:
-            raise TensorIOStateError(f"""write_tensor({handle!r}) was given {counted(given.size, "value")} for
-                {counted(access.tensor.num_elements, "element")}.
-                where: {access.tensor!r}
-                next:  give one value for each element, in the order of the tensor.""")
+        advice = "give one value for each element, in the order of the tensor"
+        given = host_values(f"write_tensor({handle!r})", values, access.tensor, advice)
         self._loaded().host_write(access.tensor, given)
 
     def read_tensor(self, handle: str) -> Array:
@@ -332,7 +328,8 @@ class Engine(WithoutSome):
     def copy_to_remote_buffer(self, values: ArrayLike, handle: str, row: int = 0) -> None:
         """Write one row of the remote buffer `handle`: `num_elements` values. Raises `TensorIOStateError`."""
         buffer, number = find_buffer(self._compiled.remote_buffers, handle, row, "copy_to_remote_buffer()")
-        self._loaded().remote[buffer.handle].store([number], host_values_of(values, buffer))
+        rows, advice = self._loaded().remote[buffer.handle], "give the values of one row, and call it once for each row"
+        rows.store([number], host_values(f"copy_to_remote_buffer({handle!r})", values, buffer, advice))
 
     def copy_from_remote_buffer(self, handle: str, row: int = 0) -> Array:
         """One row of the remote buffer `handle`: a new array of shape (num_elements,), in the buffer's dtype.

@@ -86,9 +86,8 @@ class Executable:
     @classmethod
     def deserialize(cls, data: bytes | BinaryIO, codelets: Iterable[type[Vertex]] = ()) -> Executable:
         """The executable in `data`: bytes, or a binary file open for reading. As `load`."""
-        content = data if isinstance(data, (bytes, bytearray, memoryview)) else None
-        if content is None and callable(getattr(data, "read", None)):
-            content = data.read()  # type: ignore[union-attr]
+        read = getattr(data, "read", None)
+        content = read() if callable(read) else data
         if not isinstance(content, (bytes, bytearray, memoryview)):
             raise ExecutableLoadError(f"""deserialize() was given {shown(data)}.
                 next:  give the bytes that serialize() returned.""")

@@ -11,7 +11,7 @@ import numpy as np
 from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.tracer import failed, located, source_line
 from ipu_teach.engine.fp.traps import trapped
-from ipu_teach.engine.fp.vertex import Numbers, numbers_of
+from ipu_teach.engine.fp.vertex import Numbers
 from ipu_teach.engine.scalar.count import Counting
 from ipu_teach.engine.site import Site
 from ipu_teach.errors import CodeletError
@@ -31,7 +31,7 @@ def run_loop(site: Site, count: Counting | None = None, only: int | None = None)
     group, plain = site.group, site.rounding is None and site.watch is None
     before: Back = []  # of the vertices that are done
     for number in range(len(group.rows)) if only is None else (only,):
-        row, numbers = int(group.rows[number]), None if plain else numbers_of(site, number)
+        row, numbers = int(group.rows[number]), None if plain else Numbers(site, number)
         vertex = _Vertex(site, row, numbers)
         twin = None if count is None else _Vertex(site, row, numbers)
         try:
@@ -46,7 +46,7 @@ def run_loop(site: Site, count: Counting | None = None, only: int | None = None)
         except Exception as error:
             place = source_line(group.table.codelet)
             if numbers is not None and numbers.traps is not None and isinstance(error, FloatingPointError):
-                values = _untrapped(_Vertex(site, row, Numbers(number, None, None, True)))
+                values = _untrapped(_Vertex(site, row, None))
                 raise trapped(group.table, row, error, place, site.compute_set, values) from error
             raise failed(group.table.codelet, error, place, vertex_name(group.table, row)) from error
         if count is not None and twin is not None:
@@ -100,7 +100,8 @@ def _untrapped(vertex: _Vertex) -> dict[str, Any]:
     written = {name: region for name, region in vertex.regions.items() if vertex.table.fields[name].written}
     before = {n: [np.array(p) for p in r] if isinstance(r, list) else np.array(r) for n, r in written.items()}
     try:
-        vertex.run()
+        with np.errstate(all="ignore"):
+            vertex.run()
     except Exception:
         return {}
     return {name: (before[name], region) for name, region in written.items()}

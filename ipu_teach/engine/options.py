@@ -30,11 +30,15 @@ Options = Mapping[str, Value]
 
 @dataclass(frozen=True)
 class _Option:
-    """`kind`: bool, int, str, or the words one may choose from. `instead`: what to use, of an option that is not offered."""
+    """`kind`: bool, int, str, or the words one may choose from. `instead`: what to use, of an option that is not offered.
+
+    `control`: the bits of FP_CTL that it sets on every tile when it is switched on, see `fp.traps`.
+    """
 
     kind: type[bool] | type[int] | type[str] | tuple[str, ...]
     default: Value = None
     instead: str = ""
+    control: int = 0
 
 
 _REPORT = "engine.report holds the same figures."
@@ -53,14 +57,14 @@ _OPTIONS: dict[str, _Option] = {
     "debug.allowOutOfMemory": _Option(bool, False),
     "debug.checkUninitialised": _Option(bool),
     "debug.computeInstrumentationLevel": _Option(_LEVELS, "Vertex"),
-    "debug.floatPointOpException": _Option(bool, False),
+    "debug.floatPointOpException": _Option(bool, False, control=INV | DIV0 | OFLO),
     "debug.instrument": _Option(bool, True),
     "debug.instrumentCompute": _Option(bool, True),
     "debug.instrumentControlFlow": _Option(bool, True),
     "debug.instrumentExternalExchange": _Option(bool, False),
     "debug.loweredVarDumpFile": _Option(str, ""),
-    "debug.nanOverflowException": _Option(bool, False),
-    "debug.nanOverflowMode": _Option(bool, False),
+    "debug.nanOverflowException": _Option(bool, False, control=NANOO | STOP_ON_NANOO),
+    "debug.nanOverflowMode": _Option(bool, False, control=NANOO),
     "debug.outputAllSymbols": _Option(bool, False),
     "debug.retainDebugInformation": _Option(bool, True),
     "debug.runtimeVerify": _Option(bool),
@@ -72,7 +76,7 @@ _OPTIONS: dict[str, _Option] = {
     "exchange.multicastPolicy": _Option(str, "balanced"),
     "exchange.streamBufferOverlap": _Option(("any", "hostRearrangeOnly", "none"), "hostRearrangeOnly"),
     "prng.enable": _Option(bool, True),
-    "prng.enableStochasticRounding": _Option(bool, False),
+    "prng.enableStochasticRounding": _Option(bool, False, control=ESR),
     "prng.seed": _Option(int, 0),
     "profiler.blocks.bufferSize": _Option(int),
     "profiler.blocks.filter": _Option(str, ".*"),
@@ -87,17 +91,9 @@ _OPTIONS: dict[str, _Option] = {
 }  # fmt: skip
 
 
-_CONTROL = {  # bits of FP_CTL
-    "debug.floatPointOpException": INV | DIV0 | OFLO,
-    "debug.nanOverflowMode": NANOO,
-    "debug.nanOverflowException": NANOO | STOP_ON_NANOO,
-    "prng.enableStochasticRounding": ESR,
-}
-
-
 def control_bits(options: Options) -> int:
-    """The bits of FP_CTL that an engine's options ask for, see `fp.traps`."""
-    return reduce(or_, (bits for name, bits in _CONTROL.items() if options[name]), 0)
+    """The bits of FP_CTL that an engine's options ask for."""
+    return reduce(or_, (option.control for name, option in _OPTIONS.items() if options[name]), 0)
 
 
 def _twin(name: str) -> str:
@@ -110,11 +106,8 @@ _TWINS = {_twin(name): name for name in _OPTIONS}
 
 def effective(given: object, below: Options | None = None) -> Options:
     """Every option with its value, under Poplar's names: defaults, then the environment, then `below`, then `given`."""
-    result: dict[str, Value] = {name: option.default for name, option in _OPTIONS.items()}
-    result.update(from_environment())
-    result.update(below or {})
-    result.update(parsed(given))
-    return MappingProxyType(result)
+    defaults = {name: option.default for name, option in _OPTIONS.items()}
+    return MappingProxyType({**defaults, **from_environment(), **(below or {}), **parsed(given)})
 
 
 def parsed(given: object, where: str = "") -> dict[str, Value]:

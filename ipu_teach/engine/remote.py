@@ -18,6 +18,7 @@ from ipu_teach.errors import (
 )
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.remote import RemoteBuffer
+from ipu_teach.graph.tensor import Tensor
 from ipu_teach.types import Array, poison, to_host_array
 
 
@@ -85,15 +86,14 @@ class RemoteRows:
         return rows
 
 
-def host_values_of(values: Any, buffer: RemoteBuffer) -> Array:
-    """What the host writes into a row, as `num_elements` values of the buffer's dtype. Raises `TensorIOStateError`."""
-    call = f"copy_to_remote_buffer({buffer.handle!r})"
-    given = to_host_array(values, buffer.dtype, call, TensorIOStateError)
-    if given.size != buffer.num_elements:
+def host_values(call: str, values: Any, into: Tensor | RemoteBuffer, advice: str) -> Array:
+    """What the host writes into a tensor, or into a row, as so many values of its dtype. Raises `TensorIOStateError`."""
+    given = to_host_array(values, into.dtype, call, TensorIOStateError)
+    if given.size != into.num_elements:
         raise TensorIOStateError(f"""{call} was given {counted(given.size, "value")} for
-            {counted(buffer.num_elements, "element")}.
-            where: {buffer!r}
-            next:  give the values of one row, and call it once for each row.""")
+            {counted(into.num_elements, "element")}.
+            where: {into!r}
+            next:  {advice}.""")
     return given
 
 

@@ -152,11 +152,6 @@ def find_nests(starts: Array) -> list[Nest] | None:
     return found
 
 
-def single_row(count: int) -> Nest:
-    """All vertices along one axis, with no field in it."""
-    return Nest(0, (count,), np.zeros(0, np.int64), np.zeros((0, 1), np.int64))
-
-
 def _beginning(starts: Array, levels: int) -> tuple[tuple[int, ...], Array]:
     """(shape, steps) of the longest beginning of `starts` that is a nest of at most `levels` axes."""
     count = starts.shape[1]

@@ -42,30 +42,25 @@ class Operations:
 
     def compute(self, op: Op, out: Array) -> None:
         """Append what computes the result of `op` into `out`."""
-        rank = out.ndim - self.axes
+        kinds = {"ufunc": self._ufunc, "elementwise": self._elementwise, "reduce": self._reduce, "product": self._product}
         if op.kind == "local":
             self.calls.append((self.xp.copyto, (out, self.xp.operand(op.args[0]))))
-        elif op.kind == "ufunc":
-            self._ufunc(op, out, rank)
         elif op.fn is operator.pow and not self.xp.on_host:
-            self.calls.append(self.xp.ufunc(np.power, [self.operand(a, rank) for a in op.args], out, {}))
-        elif op.kind == "elementwise":
-            self._elementwise(op, out, rank)
-        elif op.kind == "reduce":
-            self._reduce(op, out)
-        elif op.kind == "product":
-            self._product(op, out)
+            self.calls.append(self.xp.ufunc(np.power, self._lined_up(op, out), out, {}))
         else:
-            self._each(op, out)
+            kinds.get(op.kind, self._each)(op, out)
 
-    def _ufunc(self, op: Op, out: Array, rank: int) -> None:
+    def _lined_up(self, op: Op, out: Array) -> list[Any]:
+        return [self.operand(a, out.ndim - self.axes) for a in op.args]
+
+    def _ufunc(self, op: Op, out: Array) -> None:
         if self.xp.on_host and not layout_independent(op.fn, out.dtype) and alone_or_backwards(self.trace, op):
             self._each(op, out)
         else:
-            self.calls.append(self.xp.ufunc(op.fn, [self.operand(a, rank) for a in op.args], out, op.kwargs))
+            self.calls.append(self.xp.ufunc(op.fn, self._lined_up(op, out), out, op.kwargs))
 
-    def _elementwise(self, op: Op, out: Array, rank: int) -> None:
-        args = [self.operand(a, rank) for a in op.args]
+    def _elementwise(self, op: Op, out: Array) -> None:
+        args = self._lined_up(op, out)
         if op.fn is np.where:
             condition = args[0] if isinstance(op.args[0], Ref) else self.xp.array(np.asarray(op.args[0], bool))
             if getattr(condition, "dtype", None) != np.bool_:

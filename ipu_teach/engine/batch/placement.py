@@ -11,7 +11,7 @@ from ipu_teach.compile.trace import Trace
 from ipu_teach.engine.batch.liveness import delicate_roots, only_numbers, soft_roots
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.site import Site
-from ipu_teach.engine.views import PREFIX, Nest, Region, find_nests, running_order, single_row
+from ipu_teach.engine.views import PREFIX, Nest, Region, find_nests, running_order
 from ipu_teach.types import Array
 
 PACK_BYTES = 64 * 1024 * 1024  # operands that vertices share are laid out once a step, up to this size
@@ -108,4 +108,5 @@ def _nested(regions: dict[int, Region], trace: Trace, count: int) -> tuple[list[
             found = find_nests(np.stack([regions[j].starts for j in [*chosen, i]]))
             if found is not None:
                 chosen, nests = [*chosen, i], found
-    return nests or [single_row(count)], {i: number for number, i in enumerate(chosen)}
+    row = Nest(0, (count,), np.zeros(0, np.int64), np.zeros((0, 1), np.int64))  # of all vertices, with no region in it
+    return nests or [row], {i: number for number, i in enumerate(chosen)}

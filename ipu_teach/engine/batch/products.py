@@ -32,19 +32,13 @@ class Products:
         """The calls for a @ b into out. `ranks`: of a vertex's own operands, 1 or 2. `joins`: both are the vertices' own."""
         if ranks == (1, 1) and self._exact:
             return [(self._xp.vecdot, (a, b, out))]
-        left, right, whole = _as_matrices(a, b, out, ranks)
+        left, right, whole = a, b, out  # as matrices: a vector is one row or one column
+        if ranks[1] == 1:
+            right, whole = b[..., None], whole[..., None]
+        if ranks[0] == 1:
+            left, whole = a[..., None, :], out[..., None, :] if ranks[1] == 2 else out[..., None, None]
         if joins and not self._exact:
             left, right, whole = join_products(self._xp, left, right, whole)
         if whole.dtype == left.dtype == right.dtype == np.float16 and self._xp.on_host:
             return self._halves.calls(left, right, whole)
         return [(self._xp.matmul, (left, right, whole))]
-
-
-def _as_matrices(a: Array, b: Array, out: Array, ranks: tuple[int, ...]) -> tuple[Array, Array, Array]:
-    """The operands and the result of a product of two values of these `ranks`; a vector is a matrix of one row or column."""
-    left, right, whole = a, b, out
-    if ranks[1] == 1:
-        right, whole = b[..., None], whole[..., None]
-    if ranks[0] == 1:
-        left, whole = a[..., None, :], out[..., None, :] if ranks[1] == 2 else out[..., None, None]
-    return left, right, whole

@@ -164,11 +164,8 @@ def trapped(
     lines = [frame.line or "" for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
     fields = [name for name in table.fields if lines and f"self.{name}" in lines[-1]]
     seen = f"; fields {', '.join(fields)}" if fields else ""
-    for name in [*(f for f in fields if f in values), *(f for f in values if f not in fields)]:
-        element = _first_lost(*values[name])
-        if element:
-            seen += f"; {name}{element}"
-            break
+    written = [*(f for f in fields if f in values), *(f for f in values if f not in fields)]
+    seen += next((f"; {name}{element}" for name in written if (element := _first_lost(*values[name]))), "")
     return FloatingPointTrapError(f"""A floating-point exception stopped the run: {error}.
         where: {line}, {vertex_name(table, row)} of compute set {compute_set!r}{seen}
         next:  look at what the vertex was given; without debug.floatPointOpException and debug.nanOverflowException, or with

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.engine.fp.stochastic import StochasticRounding, StoredHalf
-from ipu_teach.engine.fp.traps import FloatingPoint
+from ipu_teach.engine.fp.stochastic import StoredHalf
 from ipu_teach.engine.site import Site
 
 
 class Numbers:
-    """`rounding`: of vertex `number` of a group, if it rounds by chance; `traps`: what stops it; `watched`: something may."""
+    """How those of vertex `number` of a site's group behave. `traps`: what stops it, if something does."""
 
-    def __init__(self, number: int, rounding: StochasticRounding | None, traps: FloatingPoint | None, watched: bool) -> None:
+    def __init__(self, site: Site, number: int) -> None:
+        rounding, watch = site.rounding, site.watch
         self._keys = None if rounding is None or not rounding.chosen[number] else rounding.keys[number]
-        self.traps, self._watched = traps, watched
+        self.traps, self._watched = None if watch is None else watch.of(number), watch is not None
         self._stream = np.zeros(2, np.uint64)  # of the worker that runs now
         self._overflows: list[str] = []  # since the last store in a half
 
@@ -43,9 +43,3 @@ class Numbers:
         if self.traps is not None:
             return self.traps.watch(self._overflows)
         return np.errstate(all="ignore") if self._watched else nullcontext()
-
-
-def numbers_of(site: Site, number: int) -> Numbers:
-    """How those of vertex `number` of a group behave at a site."""
-    traps = None if site.watch is None else site.watch.of(number)
-    return Numbers(number, site.rounding, traps, site.watch is not None)

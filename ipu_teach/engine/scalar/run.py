@@ -21,7 +21,7 @@ import numpy as np
 
 from ipu_teach.compile.workers import race_of
 from ipu_teach.cost.codelets import UNIT, UNKNOWN
-from ipu_teach.engine.fp.vertex import numbers_of
+from ipu_teach.engine.fp.vertex import Numbers
 from ipu_teach.engine.loop import run_loop
 from ipu_teach.engine.scalar.compiled import Loop
 from ipu_teach.engine.scalar.fields import Fields
@@ -144,7 +144,7 @@ class ScalarRun:
 
     def _call(self, v: int) -> Caller:
         """What runs one vertex, made once for the first of them."""
-        numbers = None if self.plain else numbers_of(self.site, v)
+        numbers = None if self.plain else Numbers(self.site, v)
         regions = self.fields.arguments(v, numbers)
         call = self.program.caller(self.number, regions, numbers, LOOK, self.patience.longer)
         if len(self.calls) < MOST_VIEWS:
