@@ -6,7 +6,7 @@ import ast
 import builtins
 import inspect
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import replace
 from itertools import product
 from textwrap import dedent
@@ -109,19 +109,26 @@ class Calls(Arrays):
         return self._of_numbers(f, args, node)
 
     def _of_numbers(self, f: Any, args: list[Any], node: ast.Call) -> Any:
-        way: Callable[[Any, list[Num], ast.AST], Any] | None = None
-        count, kind = 1, f if isinstance(f, type) else None
-        if f is abs or isinstance(f, np.ufunc):
-            make = self._make_of(f, node)
-            if make is not None and len(args) == getattr(f, "nin", 1):
-                return self._ufunc(f, make, args, node)
-        elif kind in (int, float, bool) or (kind is not None and issubclass(kind, np.generic) and kind in NUMBERS):
-            way = self._cast
-        elif inspect.isbuiltin(f) and (f in MATH or f in WHOLE or f in OTHER_MATH):
-            way, count = self._math, len(args)
-        if way is None or len(args) != count:
+        """One of Python's functions or numpy's, of numbers; of numpy's also of whole regions."""
+        make, ufunc = self._make_of(f, args, node), f is abs or isinstance(f, np.ufunc)
+        if make is None or len(args) != (getattr(f, "nin", 1) if ufunc else len(node.args)):
             self.refuse(node, f"{ast.unparse(node.func)}()", "np.sort(…)" if f is sorted else "")
-        return way(f, [self.single(a, n) for a, n in zip(args, node.args, strict=True)], node)
+        form = f"{text_of(f)}({', '.join('{}' for _ in args)})"
+        name = "absolute" if f is abs else f.__name__
+        if ufunc and any(isinstance(a, (Arr, Vec)) for a in args):
+            return self.mapped(f, args, make if f is abs or f in ROUNDED else None, name, form, node)
+        nums = [self.single(a, node) for a in args] if ufunc else [self.single(*x) for x in zip(args, node.args, strict=True)]
+        slots, tag = self.dispatch(nums, make)
+        data, bound = any(a.data for a in nums), nums[0].bound if f in (abs, int) else None
+        if f is int and FLOATS & nums[0].alts.keys():  # of floats no bound is known
+            bound = None
+        if ufunc:
+            self.priced(name, slots, data)
+        elif not isinstance(f, type):
+            self.spend(NUMPYS.get(name, name), "float32", data=data)
+        elif f is not bool:
+            self.spend(data=data)
+        return Num(slots, form.format(*(a.py for a in nums)), tag, data, bound=bound)
 
     def _len(self, node: ast.Call) -> Num:
         array = self.value(node.args[0])
@@ -131,20 +138,7 @@ class Calls(Arrays):
             return self.constant(len(array if isinstance(array, list) else array.value))
         self.refuse(node, "len()")
 
-    def _ufunc(self, f: Any, make: Make, args: list[Any], node: ast.expr) -> Any:
-        """One of numpy's functions, or abs, of numbers or of whole regions."""
-        name = "absolute" if f is abs else f.__name__
-        form = f"{text_of(f)}({', '.join('{}' for _ in args)})"
-        if any(isinstance(a, (Arr, Vec)) for a in args):
-            exact = f is abs or f in ROUNDED
-            return self.mapped(f, args, make if exact else None, name, form, node)
-        nums = [self.single(a, node) for a in args]
-        slots, tag = self.dispatch(nums, make)
-        data = any(a.data for a in nums)
-        self.priced(name, slots, data)
-        return Num(slots, form.format(*(a.py for a in nums)), tag, data, bound=nums[0].bound if f is abs else None)
-
-    def _make_of(self, f: Any, node: ast.AST) -> Make | None:
+    def _make_of(self, f: Any, args: list[Any], node: ast.AST) -> Make | None:
         """How the compiled text works it out; None for what it does not know."""
         if f in EXACT:
             return lambda ts, xs: self._exact(f, ts[0], xs[0], node)
@@ -152,7 +146,12 @@ class Calls(Arrays):
             return self.arith(BY_OPERATOR[f], f, node, [None, None], [None, None])
         if f is np.maximum or f is np.minimum:
             return lambda ts, xs: self._extreme(f, ts, xs, node)
-        return (lambda ts, xs: self._by_loop(f, ts[0], xs[0], node)) if f in BY_LOOP else None
+        if f in BY_LOOP:
+            return lambda ts, xs: self._by_loop(f, ts[0], xs[0], node)
+        if isinstance(f, type) and f in NUMBERS and len(args) == 1:
+            to = kind_of(f(0))
+            return lambda ts, xs: (to, self.put(xs[0], ts[0], to, node))
+        return self._math(f, args, node) if f in MATH or f in WHOLE or f in OTHER_MATH else None
 
     def _exact(self, f: Any, t: str, x: str, node: ast.AST) -> tuple[str, str]:
         r = self.type_of(f, [t], node)
@@ -185,21 +184,11 @@ class Calls(Arrays):
         call = f"call_loop(loops[{2 * k}], loops[{2 * k + 1}], {f'half_bits({x})' if r == 'f2' else x})"
         return r, f"half_value({call})" if r == "f2" else call
 
-    def _cast(self, f: Any, args: list[Num], node: ast.AST) -> Num:
-        (a,) = args
-        if f is not bool:
-            self.spend(data=a.data)
-        to = kind_of(f(0))
-        slots, tag = self.dispatch([a], lambda ts, xs: (to, self.put(xs[0], ts[0], to, node)))
-        name = f.__name__ if f in (int, float, bool) else numpys(f)
-        bound = a.bound if f is int and not FLOATS & a.alts.keys() else None  # of floats none is known
-        return Num(slots, f"{name}({a.py})", tag, a.data, bound=bound)
-
-    def _math(self, f: Any, args: list[Num], node: ast.AST) -> Num:
+    def _math(self, f: Any, args: list[Any], node: ast.AST) -> Make:
         """Python's functions of numbers. Some of them give whole numbers, and of some the compiled text has no exact one."""
 
         def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
-            if len(xs) == 1 and f in WHOLE:
+            if whole:
                 r = self.type_of(f, ts, node)
                 return r, self.put(f"{WHOLE[f]}({xs[0]})" if ts[0] in FLOATS else xs[0], ts[0], r, node)
             if f in OTHER_MATH:
@@ -211,25 +200,18 @@ class Calls(Arrays):
             self.bail(f"not ({name} - {name} == 0.0)", node)  # errors, and what is infinite, are Python's to say
             return "wf", name
 
-        data, text = any(a.data for a in args), f"{'' if f is round else 'math.'}{f.__name__}"
-        if f in OTHER_MATH and not (len(args) == 1 and f in WHOLE):
-            self.by_python(node, f"{text}()")
-        slots, tag = self.dispatch(args, make)
-        self.spend(NUMPYS.get(f.__name__, f.__name__), "float32", data=data)
-        return Num(slots, f"{text}({', '.join(a.py for a in args)})", tag, data)
+        whole = len(args) == 1 and f in WHOLE
+        if f in OTHER_MATH and not whole:
+            self.by_python(node, f"{text_of(f)}()")
+        return make
 
     def _better(self, f: Any, best: Num, item: Num, node: ast.AST) -> Num:
         """The builtin max or min: `item` where it is strictly better than `best`."""
         wins = self.binary(ast.Gt if f is max else ast.Lt, item, best, node)
-        x, var, data = self.truth(wins), "." + self.new("l"), item.data or best.data
-        before, ends = dict(self.state), []
-        for value in (item, best):
-            self.state = dict(before)
-            with self.under(*((f"if {x}:", f"if {wins.py}:") if value is item else ("else:", "else:"))):
-                self.assign(var, replace(value, data=data), node)
-            ends.append(self.state)
-        self.state = self.joined(*ends)
-        found: Num = replace(self.state.pop(var))
+        var, data, loaded = "." + self.new("l"), item.data or best.data, set(self.loaded)
+        self.branch(wins, lambda: self.assign(var, item, node), lambda: self.assign(var, best, node))
+        self.loaded |= loaded
+        found: Num = self.state.pop(var)
         self.priced("where", found.alts, data)
         self.spend(data=data)  # the trace reads the one element that np.where gives it
         return found
@@ -366,7 +348,9 @@ class Calls(Arrays):
 
 def text_of(f: Any) -> str:
     """A function as CPython's text calls it."""
-    return "abs" if f is abs else f"np.{f.__name__}"
+    if f in (abs, int, float, bool, round):
+        return str(f.__name__)
+    return numpys(f) if isinstance(f, type) else f"{'math' if inspect.isbuiltin(f) else 'np'}.{f.__name__}"
 
 
 def tree_of(f: FunctionType) -> ast.FunctionDef:

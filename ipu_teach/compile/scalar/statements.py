@@ -170,6 +170,10 @@ class Statements(Expressions):
     def fork(self, test: ast.expr, yes: Callable[[], None], no: Callable[[], None]) -> None:
         a = self.num(test)
         self.spend(data=a.data)
+        self.branch(a, yes, no)
+
+    def branch(self, a: Num, yes: Callable[[], None], no: Callable[[], None]) -> None:
+        """One way or the other, by the truth of a number."""
         self.control += a.data
         if a.const is not None:  # known ahead
             (yes if a.const else no)()

@@ -48,6 +48,7 @@ class Writer:
     single: Callable[[Any, ast.expr], Num]
     operands: Callable[[list[ast.expr], Callable[[ast.expr], Any]], list[Any]]
     fork: Callable[[ast.expr, Callable[[], None], Callable[[], None]], None]
+    branch: Callable[[Num, Callable[[], None], Callable[[], None]], None]
     block: Callable[[list[ast.stmt]], None]
     over_all: Callable[[Any, ast.Call, dict[str, ast.expr]], Num]
 
