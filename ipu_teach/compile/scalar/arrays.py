@@ -407,13 +407,13 @@ class Arrays(Variables):
                 self.emit(f"{total} = {step.format(total, v.item(k))}")
             return Num({t: total}, py, data=True, bound=reach([t]))
         a = value if isinstance(value, Arr) else self._laid_out(v, False)
-        number, (n, s) = self.loop_number(ufunc, f"{letter}{letter}->{letter}"), a.dims[0]
+        (n, s) = a.dims[0]
         first, at = {"np.int64(0)": "0", "np.int64(1)": "1"}.get(begin), a.off
         if first is None:
             start, at, n = f"{a.buf}[{at}]", f"{at} + {s}", f"{n} - 1"
         else:
             start = f"np.uint16({15360 * int(first)})" if half else f"np.{dtype_of(t).name}({first})"
-        call = f"reduce_loop(loops[{2 * number}], loops[{2 * number + 1}], {a.buf}, {at}, {n}, {s}, {start})"
+        call = f"reduce_loop({self.loop_at(ufunc, f'{letter}{letter}->{letter}')}, {a.buf}, {at}, {n}, {s}, {start})"
         return Num({t: self.named(f"half_value({call})" if half else call)}, py, data=True)
 
     def product(self, a: Any, b: Any, form: str, node: ast.AST) -> Any:
@@ -438,14 +438,14 @@ class Arrays(Variables):
             self.by_python(node, py)
         else:
             one, two = (q if isinstance(q, Arr) else self._laid_out(v, False) for q, v in ((a, x), (b, y)))
-            k, n = self.loop_number(np.matmul, f"{letter}{letter}->{letter}"), self.named(x.dims[-1])
+            loop, n = self.loop_at(np.matmul, f"{letter}{letter}->{letter}"), self.named(x.dims[-1])
             m, p = ((*dims, "1", "1") if len(x.dims) > 1 else ("1", *dims, "1"))[:2]
             self.bail(f"{n} != {y.dims[0]} or {m} * {n} * {p} == 0", node)
             xs, ys = [s for _, s in one.dims], [s for _, s in two.dims]
             steps = ", ".join((*(xs if len(xs) > 1 else (n, *xs)), *(ys if len(ys) > 1 else (*ys, "1"))))
             self.empty(name, f"{m} * {p}", t)
             at = f"{one.buf}, {one.off}, {two.buf}, {two.off}, {name}"
-            self.emit(f"product_loop(loops[{2 * k}], loops[{2 * k + 1}], {at}, {m}, {n}, {p}, {steps})")
+            self.emit(f"product_loop({loop}, {at}, {m}, {n}, {p}, {steps})")
         if not dims:
             return Num({t: self.named(f"{name}[0]")}, name, data=True, bound=reach([t]))
         return Arr(name, t, tuple(zip(dims, (*dims[1:], "1"), strict=True)), "0", name, local=True)
@@ -495,12 +495,6 @@ class Arrays(Variables):
             known = value.value
             return numpys(np.dtype(known)) if isinstance(known, type) else repr(known), known
         self.refuse(node, "this argument")
-
-    def loop_number(self, ufunc: Any, types: str) -> int:
-        """The place of one of numpy's own loops among those that the codelet calls."""
-        if (ufunc, types) not in self.loops:
-            self.loops.append((ufunc, types))
-        return self.loops.index((ufunc, types))
 
     def settle(self) -> None:
         """The end of compute(): work on whole regions goes beside their loads and stores."""

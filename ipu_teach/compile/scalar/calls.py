@@ -147,7 +147,7 @@ class Calls(Arrays):
         if f is np.maximum or f is np.minimum:
             return lambda ts, xs: self._extreme(f, ts, xs, node)
         if f in BY_LOOP:
-            return lambda ts, xs: self._by_loop(f, ts[0], xs[0], node)
+            return lambda ts, xs: self._looped(f, ts[0], xs[0], node)
         if isinstance(f, type) and f in NUMBERS and len(args) == 1:
             to = kind_of(f(0))
             return lambda ts, xs: (to, self.put(xs[0], ts[0], to, node))
@@ -175,14 +175,11 @@ class Calls(Arrays):
             self.bail(f"{a} == 0 and {b} == 0 and np.signbit({a}) != np.signbit({b})", node)
         return r, f"{'np_max' if f is np.maximum else 'np_min'}({a}, {b})"
 
-    def _by_loop(self, f: Any, t: str, x: str, node: ast.AST) -> tuple[str, str]:
+    def _looped(self, f: Any, t: str, x: str, node: ast.AST) -> tuple[str, str]:
         r = self.type_of(f, [t], node)
         if r not in FLOATS or (r == "f2" and f in UNSTEADY):
             self.refuse(node, f"np.{f.__name__} of {t}")
-        letter = dtype_of(r).char
-        k, x = self.loop_number(f, f"{letter}->{letter}"), self.convert(x, t, r, node)
-        call = f"call_loop(loops[{2 * k}], loops[{2 * k + 1}], {f'half_bits({x})' if r == 'f2' else x})"
-        return r, f"half_value({call})" if r == "f2" else call
+        return r, self.by_loop(f, r, [self.convert(x, t, r, node)])
 
     def _math(self, f: Any, args: list[Any], node: ast.AST) -> Make:
         """Python's functions of numbers. Some of them give whole numbers, and of some the compiled text has no exact one."""
@@ -356,12 +353,11 @@ def text_of(f: Any) -> str:
 def tree_of(f: FunctionType) -> ast.FunctionDef:
     """The text of a function as a tree, its lines counted as in the file. Raises `Refused`."""
     try:
-        tree = ast.parse(dedent(inspect.getsource(f))).body[0]
+        tree = ast.parse("\n" * (f.__code__.co_firstlineno - 1) + dedent(inspect.getsource(f))).body[0]
     except (OSError, TypeError, SyntaxError):  # typed at a prompt, or made by exec
         raise Refused(f"the text of {f.__qualname__} is not to be had") from None
     if not isinstance(tree, ast.FunctionDef) or [ast.unparse(d) for d in tree.decorator_list] not in ([], ["staticmethod"]):
         raise Refused(f"{f.__qualname__} is no plain function")
-    ast.increment_lineno(tree, f.__code__.co_firstlineno - 1)
     return tree
 
 

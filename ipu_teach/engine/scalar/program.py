@@ -13,7 +13,7 @@ import numpy as np
 from ipu_teach.compile.scalar import ScalarCode
 from ipu_teach.engine.fp.vertex import Numbers
 from ipu_teach.engine.scalar import compiled
-from ipu_teach.engine.scalar.text import compiled_text, python_text
+from ipu_teach.engine.scalar.text import python_text
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
@@ -33,7 +33,6 @@ class Program:
         name = code.codelet.__name__
         exec(compile(python_text(code, target), f"<{name}, counted>", "exec"), space)
         self.python: Callable[..., int] = space["vertex"]
-        self._texts: dict[tuple[frozenset[str], bool], str] = {}
         self._loops: Array | None = None
         self._failed = bool(code.uncompiled) or not compiled.numba_is_here()
 
@@ -63,12 +62,6 @@ class Program:
             return slowest if min(spent) >= 0 else ~slowest
 
         return call
-
-    def text(self, unit: frozenset[str], small: bool) -> str:
-        """The compiled text for fields that lie so: see `compiled_text`."""
-        if (unit, small) not in self._texts:
-            self._texts[unit, small] = compiled_text(self.code, self.target, unit, small)
-        return self._texts[unit, small]
 
     def seconds_to_compile(self, text: str) -> float:
         """How long it takes until `text` runs, about."""
