@@ -187,7 +187,7 @@ def own_numbers(codelet: type[Vertex]) -> Callable[..., int]:
     assert isinstance(made, ast.FunctionDef)
     made.body = [*_lines("cyc = 80"), *body, *_lines("return cyc")]
     numpy = SimpleNamespace(zeros=lambda n, dtype: [0.0] * n, float32=None)
-    space: dict[str, Any] = {"np": numpy, "single": memoryview(np.zeros(1, np.float32))}
+    space: dict[str, Any] = {"np": numpy, "single": np.zeros(1, np.float32).data}
     exec(compile(ast.fix_missing_locations(ast.Module([made], [])), "<own numbers>", "exec"), space)
     function: Callable[..., int] = space["vertex"]
     return function

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ipu_teach import program
 from ipu_teach.cost.lines import Observed
 from ipu_teach.device import Device, DeviceManager, IPUModel, TargetType
-from ipu_teach.engine import Engine, Executable, StreamCallback, Sweep, compile_graph, sweep
-from ipu_teach.engine.scalar.observe import observe
+from ipu_teach.engine import Engine, Executable, StreamCallback, compile_graph
 from ipu_teach.errors import IPUTeachError, PoplarError, missing as _missing
 from ipu_teach.graph import (
     ComputeSet,
@@ -40,6 +39,7 @@ from ipu_teach.graph import (
     concat,
     same_view,
 )
+from ipu_teach.observer import observe
 from ipu_teach.register_steps import (
     FloatingPointBehaviour,
     get_hw_seeds,
@@ -48,6 +48,7 @@ from ipu_teach.register_steps import (
     set_stochastic_rounding,
 )
 from ipu_teach.report import Report, compare, counter, open_report, print_profile_summary, tracepoint
+from ipu_teach.sweeps import Sweep, sweep
 from ipu_teach.target import Target
 from ipu_teach.types import (
     BOOL,

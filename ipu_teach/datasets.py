@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ipu_teach.errors import DatasetError, shown
+from ipu_teach.flags import flagged
 from ipu_teach.places import bundled
 
 if TYPE_CHECKING:
@@ -182,6 +183,7 @@ def _scale(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
 # ----------------------------------------------------------------------------------------------- MNIST
 
 
+@flagged
 def mnist(download: bool = True, *, timeout: float = TIMEOUT) -> Dataset:
     """MNIST: 60,000 images to train on and 10,000 to test on.
 

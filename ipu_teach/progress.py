@@ -9,10 +9,15 @@ Nothing is shown in the first second, nothing in a log, and nothing in a noteboo
 looks at names the cell that it runs, and a program that stores outputs does not. Whoever works only writes down how far it
 is; a thread looks at that now and then, and ends when there has been nothing to see for a while. Of work within work the
 outermost has the line, and the innermost says what is being done. IPU_TEACH_PROGRESS=0 turns all of it off.
+
+A graph that a learner's own loop builds vertex by vertex is no block, and to note each vertex would cost as much as adding it.
+So `growing` tells the thread where to count, and nothing else is done. Nobody says when such a loop has ended: its line goes
+when no more come or the cell ends, and on a terminal before anything else is printed.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 import threading
@@ -31,6 +36,7 @@ FORMS = (  # of the line: with nothing counted, without an end in sight, and wit
     "{percentage:3.0f}%|{bar:12}| {n_fmt}/{total_fmt} {unit} [{elapsed}<{remaining}{postfix}]",
 )
 IDLE = 25  # looks without work after which the thread ends
+STILL = 3  # looks at what does not grow after which its line goes
 
 
 class Work:
@@ -56,18 +62,19 @@ class Work:
         for self.done, item in enumerate(items):
             yield item
 
+    def late(self) -> bool:
+        """Whether it has gone on for long enough to be shown."""
+        return self.screen is not None and time.perf_counter() - self._begun >= AFTER
+
     def draw(self, inner: Work) -> None:
-        """Show how it stands, if it has gone on for long enough."""
-        elapsed = time.perf_counter() - self._begun
-        if self.screen is None or elapsed < AFTER:
-            return
+        """Show how it stands."""
         done, total, words = self.look() if self.look is not None else (self.done, self.total, self.words)
         if self._bar is None:
             from tqdm import tqdm
 
             style: dict[str, Any] = {"leave": False, "dynamic_ncols": True, "delay": 1e-9}
             self._bar = tqdm(desc=self.what, unit=f"{self.unit}s", file=self.screen, **style)
-            self._bar.start_t -= elapsed
+            self._bar.start_t -= time.perf_counter() - self._begun
         bar = self._bar
         bar.n, bar.total, bar.bar_format = done, total or None, "{desc}: " + FORMS[2 if total else done > 0]
         bar.set_postfix_str(words if inner is self else inner.what, refresh=False)
@@ -80,8 +87,77 @@ class Work:
             self._bar = None
 
 
+class Growth(Work):
+    """What somebody's own loop makes more of, as `of` counts it in one of its attributes."""
+
+    def __init__(self, what: str, units: str, of: object, counts: str, screen: _Screen) -> None:
+        super().__init__(what, "", lambda: (0, 0, f"{self.done:,} {units} so far"), False)
+        self.of, self.counts, self.screen = of, counts, screen
+        self.still, self.within_a_line = 0, False
+
+    def grew(self) -> bool:
+        """Whether there are more than at the last look."""
+        before, self.done = self.done, getattr(self.of, self.counts)
+        self.still = 0 if self.done > before else self.still + 1
+        if self.still >= STILL:
+            self.stop()
+            self._begun = time.perf_counter()
+        return self.still == 0
+
+    def draw(self, inner: Work) -> None:
+        if self.within_a_line:  # which it would overwrite
+            return
+        if self._bar is None and type(self.screen) is _Screen:
+            for beside in _BESIDE:
+                beside.put_in()
+        super().draw(inner)
+
+    def give_way(self, text: str) -> None:
+        """Something is printed; only what comes after it brings the line back."""
+        self.close()
+        self.done, self.within_a_line = getattr(self.of, self.counts), not text.endswith("\n")
+
+    def stop(self) -> None:
+        """Take the line away, and look no more at what is printed."""
+        self.close()
+        for beside in _BESIDE:
+            beside.put_back()
+
+
+class _Beside:
+    """Standard output or error while a line stands on the terminal that nobody takes away: what is printed does.
+
+    There is one of each for good: print() goes on with what it found, and does not keep it alive.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.file: Any = None
+
+    def put_in(self) -> None:
+        found = getattr(sys, self.name, None)
+        if found is not None and found is not self and found.isatty():
+            self.file = found
+            setattr(sys, self.name, self)
+
+    def put_back(self) -> None:
+        if getattr(sys, self.name, None) is self:
+            setattr(sys, self.name, self.file)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.file, name)
+
+    def write(self, text: str) -> Any:
+        with _lock:
+            if _grows is not None:
+                _grows.give_way(text)
+        return self.file.write(text)
+
+
+_BESIDE = _Beside("stdout"), _Beside("stderr")
 _lock = threading.Lock()
 _under_way: list[Work] = []  # the outermost first
+_grows: Growth | None = None
 _watcher: threading.Thread | None = None
 
 
@@ -90,7 +166,6 @@ def working(
     what: str, unit: str = "step", look: Callable[[], tuple[int, int, str]] | None = None, hidden: bool = False
 ) -> Iterator[Work]:
     """What happens in the block may take long. In threads beside the main one nothing is shown."""
-    global _watcher
     work = Work(what, unit, look, hidden)
     if threading.current_thread() is not threading.main_thread():
         yield work
@@ -100,9 +175,8 @@ def working(
             work.screen = _screen()
         with _lock:
             _under_way.append(work)
-            if work.screen is not None and _watcher is None:
-                _watcher = threading.Thread(target=_look_on, name="ipu_teach progress", daemon=True)
-                _watcher.start()
+            if work.screen is not None:
+                _watch()
         yield work
     finally:
         with _lock:
@@ -111,17 +185,51 @@ def working(
             work.close()
 
 
-def _look_on() -> None:
+def growing(what: str, units: str, of: object, counts: str) -> None:
+    """A loop of somebody's own begins to make `units`, which `of` counts in its attribute `counts`."""
+    global _grows
+    hidden = _under_way[0].hidden if _under_way else threading.current_thread() is not threading.main_thread()
+    screen = None if hidden else _screen()
+    if screen is None or _grows is not None and _grows.of is of:
+        return
+    _end_growth()
+    screen.at_end(_end_growth)
+    with _lock:
+        _grows = Growth(what, units, of, counts, screen)
+        _watch()
+
+
+def _watch() -> None:
     global _watcher
+    if _watcher is None:
+        _watcher = threading.Thread(target=_look_on, name="ipu_teach progress", daemon=True)
+        _watcher.start()
+
+
+def _look_on() -> None:
+    global _watcher, _grows
     idle = 0
     while idle < IDLE:
         time.sleep(EVERY)
         with _lock:
-            idle = 0 if _under_way else idle + 1
-            if idle == IDLE:
-                _watcher = None
-            elif _under_way:
+            grows = _grows is not None and _grows.grew()
+            idle = 0 if _under_way or grows else idle + 1
+            if _under_way and _under_way[0].late():
+                if _grows is not None:
+                    _grows.stop()
                 _under_way[0].draw(_under_way[-1])
+            elif _grows is not None and grows and _grows.late():
+                _grows.draw(_grows)
+            if idle == IDLE:
+                _watcher = _grows = None
+
+
+def _end_growth() -> None:
+    global _grows
+    with _lock:
+        if _grows is not None:
+            _grows.stop()
+        _grows = None
 
 
 def _screen() -> _Screen | None:
@@ -129,10 +237,10 @@ def _screen() -> _Screen | None:
     if os.environ.get("IPU_TEACH_PROGRESS") == "0":
         return None
     if sys.stderr is not None and sys.stderr.isatty():
-        return _Screen(sys.stderr)
+        return _Screen(sys.stderr.file if isinstance(sys.stderr, _Beside) else sys.stderr)
     shell = sys.modules["IPython"].get_ipython() if "ipykernel" in sys.modules and "IPython" in sys.modules else None
     parent: dict[str, Any] = getattr(shell, "get_parent", dict)()  # the request to run this cell
-    return _Cell(sys.stderr) if parent.get("metadata", {}).get("cellId") else None
+    return _Cell(sys.stderr, shell) if parent.get("metadata", {}).get("cellId") else None
 
 
 class _Screen:
@@ -141,6 +249,9 @@ class _Screen:
     def __init__(self, file: TextIO) -> None:
         self._file = file
         self.encoding, self.fileno, self.flush = file.encoding, file.fileno, file.flush
+
+    def at_end(self, call: Callable[[], None]) -> None:
+        """Make that call when the cell ends."""
 
     def write(self, text: str) -> None:
         try:
@@ -155,10 +266,18 @@ class _Screen:
 class _Cell(_Screen):
     """The place below a notebook's cell. Made by the thread that runs the cell."""
 
-    def __init__(self, file: TextIO) -> None:
+    def __init__(self, file: TextIO, shell: Any) -> None:
         super().__init__(file)
+        self._shell = shell
         self._context: Context = copy_context()  # which tells where the cell's outputs go
         self._handle: Any = None
+
+    def at_end(self, call: Callable[[], None]) -> None:
+        def over(*_: object) -> None:
+            self._shell.events.unregister("post_run_cell", over)
+            call()
+
+        self._shell.events.register("post_run_cell", over)
 
     def _write(self, text: str) -> None:
         line = text.strip("\r\n").removesuffix("\x1b[A").strip()
@@ -177,11 +296,12 @@ class _Cell(_Screen):
 
 def _in_child() -> None:
     """A process that was forked has neither the thread nor what it looked at."""
-    global _watcher
-    _watcher = None
+    global _watcher, _grows
+    _watcher = _grows = None
     _under_way.clear()
     _lock.release()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_in_child)
+atexit.register(_end_growth)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.errors import ControlProgramError, PoplarTypeError, shown
+from ipu_teach.flags import flagged
 from ipu_teach.graph import Graph, Tensor
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.registers import (
@@ -55,15 +56,13 @@ def set_floating_point_behaviour(
     _add(graph, prog, debug_context, SetFloatingPointBehaviour, tiles, clear=ALL_BITS, on=behaviour.bits)
 
 
+@flagged
 def set_stochastic_rounding(graph: Graph, prog: Sequence, enable: bool, debug_context: str = "set_stochastic_rounding") -> None:
     """From here on what is stored in a half is rounded by chance on every tile, or no more; all else stays as it is.
 
     Modelled cycles: assumed, see `SetFloatingPointBehaviour`. Raises `ControlProgramError` and `PoplarTypeError`.
     """
     _check("set_stochastic_rounding", graph, prog)
-    if not isinstance(enable, bool):
-        raise PoplarTypeError(f"""set_stochastic_rounding() was given {shown(enable)} as enable.
-            next:  give True or False.""")
     _add(graph, prog, debug_context, SetFloatingPointBehaviour, clear=ESR, on=ESR if enable else 0)
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ipu_teach import Engine, Graph, IPUModel, Tensor
-from ipu_teach.poplibs import poputil
+from ipu_teach import FLOAT, Device, Engine, Graph, IPUModel, Tensor
+from ipu_teach.poplibs import poplin, poputil
 from ipu_teach.program import Sequence as Program
 from ipu_teach.report import Report
 from ipu_teach.types import Array, DType
@@ -39,6 +39,18 @@ def run(
     for _ in range(times):
         engine.run()
     return [engine.read_tensor(f"result {i}") for i in range(len(made))], engine.report
+
+
+def product(device: Device) -> tuple[Graph, Program]:
+    """A product of two matrices of 64 by 64, mapped linearly, as a sweep builds it for each machine."""
+    graph = Graph(device)
+    a, b = (graph.add_variable(FLOAT, (64, 64), name) for name in "ab")
+    for tensor in (a, b):
+        poputil.map_tensor_linearly(graph, tensor)
+        graph.set_initial_value(tensor, 1)
+    program = Program()
+    poplin.mat_mul(graph, a, b, program)
+    return graph, program
 
 
 def value(build: Callable[..., Built], *given: Given, **how: Any) -> Array:

@@ -20,13 +20,16 @@ ROOT = Path(__file__).resolve().parents[1]
 GROUND, JAVASCRIPT, ENGINE = "ground", "show: JavaScript", "compile and engine"
 BUDGETS = {
     "tiny": 260,
-    GROUND: 2730,
-    "graph": 3130,
+    GROUND: 2845,
+    "graph": 3140,
     ENGINE: 7200,
     "cost": 2760,
     "report": 2950,
+    "saved": 575,
     "poplibs": 6040,
-    "show": 5280,
+    "sweeps": 120,
+    "observer": 155,
+    "show": 5286,
     JAVASCRIPT: 2800,
     "lessons": 6200,
     "golden": 1160,
@@ -34,7 +37,7 @@ BUDGETS = {
 }
 # Rooms that are not within their budgets yet, and how large they may be until then: only ever made less, or in a commit of its
 # own that says why.
-STILL = {ENGINE: 8801, "report": 3009}
+STILL = {ENGINE: 7947, "report": 2953}
 QUIET = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 

@@ -24,10 +24,10 @@ from ipu_teach.types import Array
 
 
 def test_every_row_says_what_it_is_and_what_it_should_be() -> None:
-    rows = all_rows()
+    rows = [*all_rows(), *all_rows(in_browser=True), *all_rows(peers=True)]
     names = [row.id for row in rows]
     assert len(set(names)) == len(names)
-    assert {"w1a", "w3x", "w6f", "c1", "c3m", "p1", "m1", "m2", "b1", "b2", "b6", "b9", "pod", "g1"} <= set(names)
+    assert {"w1a", "w3x", "w6f", "c1", "c3m", "p1", "m1", "m2", "b1", "b2", "b6", "b9", "v1", "pod", "g1"} <= set(names)
     for row in rows:
         assert row.what and row.floor and row.goal >= 0
 

@@ -467,6 +467,9 @@ REFUSED = {
     "while self.x[0] > 0:\n   self.x[0] -= 1\n  else: self.x[0] = 3": "a loop's else does not run as a scalar loop",
     "if self.x[0] > 0: self.x = np.random.rand(2)": "np.random.rand()",
     "t = self.x if self.x[0] > 0 else np.zeros(3)\n  self.x[0] = t[0]": "a choice of arrays",
+    "if self.x[0] > 0: self.x.sort()": ".sort does not run as a scalar loop (write np.sort(…) instead)",
+    "if self.x[0] > 0: self.x[0] = np.count_nonzero(self.x)": "np.count_nonzero() does not run as a scalar loop (write (…)",
+    "if self.x[0] > 0: self.x[0] = np.average(self.x, weights=[1])": "(write (x * w).sum() / w.sum() instead)",
     "d = {}\n  d[int(self.x[0])] = 1": "a dict does not run as a scalar loop (write np.zeros(n)",
 }
 
@@ -530,7 +533,7 @@ def test_the_random_tests_take_every_way(monkeypatch: pytest.MonkeyPatch) -> Non
 
         monkeypatch.setattr(owner, name, call)
 
-    counted(ways_of, "run_loop", lambda result, group, *args: "loop" if group.way == "loop" else "referee")
+    counted(ways_of, "run_loop", lambda result, site, *args: "loop" if site.group.way == "loop" else "referee")
     counted(ScalarRun, "run", lambda result, *args: "scalar")
     counted(ways_of, "bind_across_vertices", lambda result, *args: "flat" if result is not None else "not flat")
     counted(ways_of, "bind", lambda result, group, *args: "batch")

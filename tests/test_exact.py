@@ -263,6 +263,7 @@ np.add.reduce(m); x[::-1] ** 3; np.where(np.rint(x), x, 2); np.where(np.arange(9
 np.argmax(x); np.expand_dims(x, 0) * 2; np.ravel(x[2]); m.transpose().ravel(); m.T.flatten(); m.reshape(6, 6)[5]
 np.add(x, [1] * 9); np.add(x, x, dtype=np.float32); x[..., 0]; x.min(); m.any(axis=0); m.prod(); x.argmin() * x
 np.squeeze(m[:1] @ m.T); np.inner(m, x); np.einsum("ij,j", m, x); np.sort(m, axis=0); np.median(x); np.transpose(m) @ u
+np.pad(x, 1); np.pad(m, ((0, 0), (1, 2)), mode="edge"); np.percentile(x, 30); np.quantile(m, [0.1, 0.5], axis=0)
 x.std(); x.var(ddof=1); m.max(0); m.sum(0, keepdims=True); x.clip(-1, 1); m.cumsum(axis=1); x.round(1); m.squeeze()[1]
 m.T.copy().sum(); m.T.copy("F").sum(); m.T.copy(order="K").sum(); m.flatten("F"); m.ravel("F").sum(); m.mean(axis=1)
 m.T.swapaxes(0, 1)[1]; x.argsort(); m.trace(); x.dot(x) + x; copy.copy(m.T).sum(); copy.deepcopy(x)[::2]

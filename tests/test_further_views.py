@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from ipu_teach import FLOAT, HALF, INT, Engine, Graph, IPUModel, Report, show
-from ipu_teach.engine import sweep
 from ipu_teach.program import Copy, Sequence
 from ipu_teach.report.host_trace import HostTrace
 from ipu_teach.show.machine import pipes, rate
@@ -18,6 +17,7 @@ from ipu_teach.show.numbers import _line
 from ipu_teach.show.paint import paint
 from ipu_teach.show.scene import Lanes, Trend, Zoom
 from ipu_teach.show.shapes import Boxes, Line
+from ipu_teach.sweeps import sweep
 from ipu_teach.types import QUARTER, QuarterFormat, QuarterMetadata, from_quarter
 from tests.browser import programs
 from tests.test_views import told

@@ -25,12 +25,13 @@ PACKAGE = ROOT / "ipu_teach"
 
 FLOORS = (
     ("tiny",),  # in the garden: it imports nothing of the house, and only lessons import it
-    ("errors", "types", "target", "progress", "interrupts"),
+    ("errors", "types", "target", "progress", "interrupts", "flags"),
     ("device", "graph", "program", "register_steps", "datasets", "archive", "schema", "places", "outcomes"),
     ("compile",),
     ("cost",),
-    ("report",),
+    ("report", "saved"),
     ("engine", "poplibs"),
+    ("sweeps", "observer"),
     ("show", "frontends"),
     ("lessons", "golden"),
     ("classroom",),
@@ -137,6 +138,12 @@ def test_the_page_draws_the_rooms_as_they_are() -> None:
     assert f"```text\n{rooms.table()}\n```" in (ROOT / "docs" / "inside.md").read_text(encoding="utf-8")
 
 
+def test_the_page_says_what_every_room_is_for() -> None:
+    page = (ROOT / "docs" / "inside.md").read_text(encoding="utf-8")
+    named = {name for row in re.findall(r"^\| (`.*?`) \|", page, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
+    assert named == {room for rooms in FLOORS for room in rooms} - {"tiny", "frontends", "__main__"}  # tiny: above it
+
+
 def test_circles_and_back_doors_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {
         "graph/a.py": "from ipu_teach.cost import b\nfrom ipu_teach.cost.b import _own",
@@ -152,8 +159,8 @@ def test_circles_and_back_doors_are_seen(tmp_path: Path, monkeypatch: pytest.Mon
     assert rooms.back_doors() == ["ipu_teach.graph.a, line 2: ipu_teach.cost.b._own"]
 
 
-# Functions of engine and compile that have a parameter `group`: how far vertices that run alike are handed on. The aim is 35.
-MOST_HANDED_ON = 44
+# Functions of engine and compile that have a parameter `group`: how far vertices that run alike are handed on. `Site` has one.
+MOST_HANDED_ON = 17
 
 
 def test_the_way_of_a_group_grows_no_longer() -> None:
@@ -165,7 +172,21 @@ def test_the_way_of_a_group_grows_no_longer() -> None:
     assert 10 < len(taken) <= MOST_HANDED_ON
 
 
-ROOMS = ["graph", "types", "compile", "cost", "report", "engine", "poplibs", "show", "lessons", "golden"]
+ROOMS = [
+    "graph",
+    "types",
+    "compile",
+    "cost",
+    "report",
+    "saved",
+    "engine",
+    "poplibs",
+    "sweeps",
+    "observer",
+    "show",
+    "lessons",
+    "golden",
+]
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -212,7 +233,7 @@ def test_files_are_counted_in_their_rooms() -> None:
 def test_the_table_shows_budgets_and_changes() -> None:
     now, before = size.sizes([("ipu_teach/graph/a.py", "x = 1\ny = 2\n")]), size.sizes([("ipu_teach/graph/a.py", "x = 1\n")])
     assert size.table(now, None).splitlines()[-1].split() == ["all", "Python", "2"]
-    assert ["graph", "2", "3,130", "+1"] in [line.split() for line in size.table(now, before).splitlines()]
+    assert ["graph", "2", f"{size.BUDGETS['graph']:,}", "+1"] in [line.split() for line in size.table(now, before).splitlines()]
 
 
 # --- notebooks --------------------------------------------------------------------------------------------------------
@@ -365,22 +386,17 @@ def test_import_is_light() -> None:
 # --- how much of it a program enters ----------------------------------------------------------------------------------
 
 # Files of the package in which the smallest program calls a function, without streams and reports. The aim is 40 and 30. It
-# takes more: what is looked at before a program runs (races, regions, liveness, memory, merging, purity) and what a batch is
-# made of (views, placement, chunks, products) are modules with one idea each, which are not put together for this count.
-MOST_FILES = {"batch": 71, "plain vertex loop": 60}
+# takes more: what is looked at before a program runs (races, regions, liveness, memory, purity) and what a batch is made of
+# (views, placement, chunks, products) are modules with one idea each, which are not put together for this count.
+MOST_FILES = {"batch": 64, "plain vertex loop": 53}
 ENTERED = """
 import os, sys
 import ipu_teach
-from ipu_teach import FLOAT, Engine, Graph, Input, IPUModel, Output, Vector, Vertex
+from ipu_teach import FLOAT, Engine, Graph, IPUModel
 from ipu_teach.program import Execute
 
-class DotProduct(Vertex):
-    a: Input[Vector[FLOAT]]
-    b: Input[Vector[FLOAT]]
-    out: Output[FLOAT]
-
-    def compute(self):
-        self.out = self.a @ self.b
+sys.path.insert(0, "tests")
+from codelets import DotProduct
 
 def program(vertex_loop):
     device = IPUModel("ipu2", tiles_per_ipu=13).create_device()

@@ -24,8 +24,7 @@ from ipu_teach import FLOAT, HALF, INT, InOut, Input, MultiVertex, Output, Super
 from ipu_teach.compile.scalar import scalar_code
 from ipu_teach.cost.codelets import vertex_cycles
 from ipu_teach.cost.lines import Observed, line_cycles
-from ipu_teach.engine.scalar import observe as room
-from ipu_teach.engine.scalar.observe import observed
+from ipu_teach.observer import observed, watch as room
 from ipu_teach.target import COMPILED, PRICES, make_target
 from ipu_teach.types import Array
 

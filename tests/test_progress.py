@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from subprocess import DEVNULL, PIPE, Popen
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from ipu_teach import FLOAT, INT, Engine, Graph, IPUModel, Output, Vector, Vertex, progress
+from ipu_teach import FLOAT, INT, Engine, Graph, Input, IPUModel, Output, Vector, Vertex, progress
 from ipu_teach.program import Execute, If, Program, Repeat, Sequence
 
 
@@ -32,8 +33,9 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Screen]:
     monkeypatch.setattr(progress, "AFTER", 0.1)
     monkeypatch.setattr(progress, "EVERY", 0.02)
     # Not sys.stderr itself, which pytest puts back between a fixture and its test.
-    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=shown, modules=sys.modules))
+    monkeypatch.setattr(progress, "sys", SimpleNamespace(stderr=shown, stdout=shown, modules=sys.modules))
     yield shown
+    progress._end_growth()
 
 
 def lines(screen: Screen) -> list[str]:
@@ -182,6 +184,96 @@ def test_steps_are_counted_as_they_run() -> None:
         assert [node.leaf_at(number) for number in range(len(ran))] == ran
 
 
+class Copied(Vertex):
+    x: Input[FLOAT]
+    out: Output[FLOAT]
+
+    def compute(self) -> None:
+        self.out = self.x
+
+
+class Building:
+    """A learner's own loop, one vertex at a time."""
+
+    def __init__(self) -> None:
+        self.graph = Graph(IPUModel(tiles_per_ipu=1).create_device())
+        self.x = self.graph.add_variable(FLOAT, (4,), "x")
+        self.compute_set = self.graph.add_compute_set("copies")
+
+    def until(self, done: Callable[[], bool]) -> None:
+        end = time.monotonic() + 20
+        while not done():
+            assert time.monotonic() < end
+            self.graph.add_vertex(self.compute_set, Copied, x=self.x[0], out=self.x[1])
+
+
+def test_a_loop_that_adds_vertices_says_how_many_there_are(screen: Screen) -> None:
+    b = Building()
+    b.until(lambda: screen.getvalue().count("vertices so far") > 2)
+    built = b.graph.num_vertices
+    found = [re.fullmatch(r"build: \d\d:\d\d, ([\d,]+) vertices so far", line) for line in lines(screen)]
+    counts = [int(match[1].replace(",", "")) for match in found if match is not None]
+    assert len(counts) == len(found)
+    assert counts == sorted(counts) and 0 < counts[0] < counts[-1] <= built
+    end = time.monotonic() + 20
+    while not screen.getvalue().endswith("  \r"):  # nothing more comes
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    shown = screen.getvalue()
+    time.sleep(0.1)
+    assert screen.getvalue() == shown and progress.sys.stdout is screen
+    b.until(lambda: len(screen.getvalue()) > len(shown))  # and then there come more
+
+
+def test_a_loop_that_is_quick_or_hidden_shows_nothing(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
+    for _ in range(5):
+        b = Building()
+        b.until(lambda: b.graph.num_vertices == 50)  # noqa: B023
+    begun = time.monotonic()
+    with progress.working("sweep", hidden=True):
+        Building().until(lambda: time.monotonic() > begun + 0.3)
+    monkeypatch.setenv("IPU_TEACH_PROGRESS", "0")
+    Building().until(lambda: time.monotonic() > begun + 0.6)
+    assert screen.getvalue() == ""
+
+
+def test_other_work_takes_the_place_of_the_count(screen: Screen) -> None:
+    Building().until(lambda: "vertices so far" in screen.getvalue())
+    with progress.working("compile"):
+        until(screen, "compile: ")
+        time.sleep(0.1)
+    assert "vertices so far" not in screen.getvalue().partition("compile: ")[2]
+
+
+def test_what_is_printed_takes_the_count_away_first(screen: Screen) -> None:
+    b = Building()
+    b.until(lambda: "vertices so far" in screen.getvalue())
+    out = progress.sys.stdout
+    out.write("so far so good\n")
+    before, _, rest = screen.getvalue().rpartition("so far so good\n")
+    assert before.endswith("  \r") and out.isatty()
+    b.until(lambda: "vertices so far" in screen.getvalue().rpartition("good")[2])
+    out.write("...")  # and no line begins within another
+    shown = screen.getvalue()
+    begun = time.monotonic()
+    b.until(lambda: time.monotonic() > begun + 0.2)
+    assert screen.getvalue() == shown and shown.endswith("  \r...")
+
+
+def test_the_count_ends_with_its_cell(screen: Screen, monkeypatch: pytest.MonkeyPatch) -> None:
+    ends: list[Callable[..., None]] = []
+    events = SimpleNamespace(register=lambda name, call: ends.append(call), unregister=lambda name, call: ends.remove(call))
+    monkeypatch.setattr(progress, "_screen", lambda: progress._Cell(screen, SimpleNamespace(events=events)))
+    shown: list[str] = []
+    note = lambda self, data, raw: shown.append(data["text/plain"])  # noqa: E731
+    monkeypatch.setattr("IPython.display.DisplayHandle", type("Handle", (), {"display": note, "update": note}))
+    b = Building()
+    b.until(lambda: any("vertices so far" in line for line in shown))
+    (end,) = ends
+    end("what ran")
+    assert not ends and shown[-1] == "" and progress._grows is None
+
+
 ON_A_TERMINAL = """
 import time
 from ipu_teach import progress
@@ -189,6 +281,52 @@ with progress.working("compile"):
     time.sleep(1.5)
 print("done")
 """
+BUILT_ON_A_TERMINAL = """
+import sys, time
+from ipu_teach import FLOAT, Graph, IPUModel, Output, Vertex
+class One(Vertex):
+    out: Output[FLOAT]
+    def compute(self): self.out = 1
+graph = Graph(IPUModel(tiles_per_ipu=1).create_device())
+x, cs, own = graph.add_variable(FLOAT, (), "x"), graph.add_compute_set("cs"), sys.stdout
+begun = time.monotonic()
+while sys.stdout is own or time.monotonic() < begun + 1.5:
+    graph.add_vertex(cs, One, out=x)
+print("done", 1, "\\n", end="")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals there")
+def on_a_terminal(program: str) -> bytes:
+    """What a program shows on a terminal, its output and its errors there."""
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+    job = Popen([sys.executable, "-c", program], stdin=DEVNULL, stdout=theirs, stderr=theirs, cwd=Path(__file__).parents[1])
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            part = os.read(ours, 4096)
+        except OSError:  # Linux's way to say that nothing more comes
+            part = b""
+        if not part:
+            break
+        shown += part
+    os.close(ours)
+    assert job.wait(60) == 0, shown
+    return shown
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals there")
+def test_on_a_real_terminal_the_count_of_vertices_gives_way() -> None:
+    shown = on_a_terminal(BUILT_ON_A_TERMINAL)
+    count, blanks, done = shown.rpartition(b"\r")[0].rpartition(b" \r")
+    assert b"\rbuild: 00:01, " in count and count.endswith(b" ") and done == b"done 1 ", shown
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals there")

@@ -111,7 +111,7 @@ CASES = {
     "a sum of Python's own floats": ("scalar", "a branch", "self.out = sum(float(v) for v in self.x if v > 0)"),
     "sorted": ("loop", "sorted() does not run", "self.y = sorted(self.x)"),
     "a formatted text": ("loop", "put into a text", "self.out = len(f'{self.x[0]:.2f}')"),
-    "a print of a value": ("loop", "put into a text", "print(self.x[0], file=io.StringIO())\nself.out = 1"),
+    "a print of a value": ("loop", "print() shows", "print(self.x[0], file=io.StringIO())\nself.out = 1"),
     "a dict": ("loop", "a dict does not run", "seen = {}\nfor v in self.x: seen[int(v)] = 1\nself.out = len(seen)"),
     "a match": (
         "loop", "a match does not run", "match int(self.n):\n    case 0: self.y += 1\n    case _: self.y *= 2"),

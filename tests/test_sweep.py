@@ -14,22 +14,11 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from libraries import product
 
-from ipu_teach import FLOAT, Device, Graph, sweep
+from ipu_teach import Device, Graph, sweep
 from ipu_teach.errors import InvalidOptionError
-from ipu_teach.poplibs import poplin, poputil
-from ipu_teach.program import Program, Sequence
-
-
-def product(device: Device) -> tuple[Graph, Program]:
-    graph = Graph(device)
-    a, b = (graph.add_variable(FLOAT, (64, 64), name) for name in "ab")
-    for tensor in (a, b):
-        poputil.map_tensor_linearly(graph, tensor)
-        graph.set_initial_value(tensor, 1)
-    program = Sequence()
-    poplin.mat_mul(graph, a, b, program)
-    return graph, program
+from ipu_teach.program import Program
 
 
 class Mailed(Executor):

@@ -10,6 +10,7 @@ import pytest
 from codelets import Sum
 from graphs import Space, random_copy, random_superstep, random_vector
 from hypothesis import given, settings, strategies as st
+from libraries import product
 from test_brute_force import RANDOMLY, some_device, some_space
 
 from ipu_teach import (
@@ -29,7 +30,6 @@ from ipu_teach import (
     sweep,
 )
 from ipu_teach.errors import InvalidMachineModelError, InvalidOptionError, UnknownMachineFieldError
-from ipu_teach.poplibs import poplin, poputil
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 from ipu_teach.report.summary import summary_text
 
@@ -196,17 +196,6 @@ def test_other_changes_that_are_refused() -> None:
 
 
 # --- sizes ------------------------------------------------------------------------------------------------------------
-
-
-def product(device: Device) -> tuple[Graph, Program]:
-    graph = Graph(device)
-    a, b = (graph.add_variable(FLOAT, (64, 64), name) for name in "ab")
-    for tensor in (a, b):
-        poputil.map_tensor_linearly(graph, tensor)
-        graph.set_initial_value(tensor, 1)
-    program = Sequence()
-    poplin.mat_mul(graph, a, b, program)
-    return graph, program
 
 
 def test_a_sweep_builds_for_each_size(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import warnings
 from collections.abc import Callable, Iterator
@@ -14,7 +15,23 @@ import numpy as np
 import pytest
 
 import ipu_teach
-from ipu_teach import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, Engine, Graph, IPUModel, Tensor, Vertex, observe, program
+from ipu_teach import (
+    BOOL,
+    FLOAT,
+    HALF,
+    INT,
+    UNSIGNED_INT,
+    Engine,
+    Graph,
+    IPUModel,
+    Tensor,
+    Vertex,
+    datasets,
+    lessons,
+    observe,
+    program,
+    show,
+)
 from ipu_teach.errors import (
     ControlProgramError,
     GraphObjectCreationError,
@@ -24,6 +41,7 @@ from ipu_teach.errors import (
     PoplarIndexError,
     PoplarTypeError,
     PoplibsError,
+    shown,
 )
 from ipu_teach.poplibs import poplin, popnn, popops, poprand, poputil
 from ipu_teach.program import Sequence, Sync, cycle_stamp
@@ -32,7 +50,7 @@ KIT = str(Path(ipu_teach.__file__).parent)
 TRIES = 2  # of each parameter
 # What the kit calls itself, and no learner: they take what the kit has checked.
 OWN = {"listed", "constants_in", "describe", "held_by_tile", "variable_at", "of", "reduce_rows", "take", "take_each", "like"}
-OWN |= {"tile_pieces", "serialize", "print_profile_summary"}  # the flags of the last two take anything that has a truth
+OWN |= {"tile_pieces"}
 OWN |= {"counted_loop"}  # what a body does is its own affair
 
 
@@ -103,8 +121,6 @@ def one_wrong(call: Callable[..., Any], w: World, rng: Random) -> Iterator[tuple
     sensible = w.sensible()
     for odd in parameters:
         for value in rng.sample(w.wrong(), TRIES):
-            if odd.annotation == "bool" and isinstance(value, np.ndarray):
-                continue  # an array has no truth, says numpy
             given = {
                 p.name: sensible.get(p.name, w.x) for p in parameters if p.default is p.empty and p.kind != p.VAR_POSITIONAL
             }
@@ -147,6 +163,49 @@ def test_a_wrong_kind_of_argument_is_answered_by_the_kit(where: str, tmp_path: P
             except Exception as error:
                 raise AssertionError((call, places, given)) from error
     assert tried > 60
+
+
+def shown_names() -> Iterator[tuple[str, Any]]:
+    """What the kit's public modules show, and the public methods of its classes."""
+    for module in (ipu_teach, program, popops, poplin, popnn, poprand, poputil, show, datasets, lessons):
+        for found in (getattr(module, name) for name in getattr(module, "__all__", vars(module))):
+            yield getattr(found, "__name__", ""), found
+            if isinstance(found, type):
+                yield from ((n, m) for n, m in vars(found).items() if inspect.isfunction(m) and n[0] != "_")
+
+
+def flags() -> Iterator[tuple[str, Callable[..., Any], str]]:
+    """Each public parameter that is True or False: the name of what has it, what to call, and the parameter's name."""
+    for name, found in dict(shown_names()).items():
+        if callable(found) and name != "DataStream":  # which graphs make
+            with contextlib.suppress(ValueError):  # an exception of Python's has no signature
+                yield from (
+                    (name, found, p.name) for p in inspect.signature(found).parameters.values() if p.annotation == "bool"
+                )
+
+
+@pytest.mark.parametrize("given", [np.zeros(2), "no", 1, None, [True]], ids=str)
+def test_a_flag_is_true_or_false(given: object) -> None:
+    w, tried = World(), set()
+    for name, call, flag in flags():
+        parameters = inspect.signature(call).parameters
+        least = {p.name: w.sensible().get(p.name, w.x) for p in parameters.values() if p.default is p.empty}
+        with pytest.raises((PoplarTypeError, PoplibsError)) as caught:
+            call(**least | {flag: given})
+        assert str(caught.value) == f"{name}() was given {shown(given)} as {flag}.\n  next:  give True or False."
+        tried.add((name, flag))
+    assert len(tried) >= 28
+    assert {("get_tile_mapping", "require_complete"), ("serialize", "host"), ("Engine", "exact")} <= tried
+    assert {("create_host_sliceable_tensor", "is_read"), ("bsp", "paired"), ("mnist", "download")} <= tried
+
+
+def test_a_flag_may_be_numpys() -> None:
+    w = World()
+    for given in (True, np.True_):
+        assert len(w.graph.get_tile_mapping(w.x, given)) == 4
+    assert w.graph.get_tile_mapping(w.lost, np.False_) == [[], [], [], []]
+    with pytest.raises(PoplarTypeError, match=r"^get_tile_mapping\(\) was given 'yes' as allow_external"):
+        w.graph.get_tile_mapping(w.x, False, "yes")
 
 
 @pytest.mark.parametrize(

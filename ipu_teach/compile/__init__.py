@@ -67,7 +67,7 @@ def compile_graph(
     for done, cs in enumerate(frozen.compute_sets, start=3):
         groups[cs.id] = tuple(replace(g, apart=racing.get(cs.id, "")) for t in cs.tables for g in grouper.groups(t))
         progress(done, total)
-    for group in (g for listed in groups.values() for g in listed) if check_races else ():
+    for group in (g for listed in groups.values() for g in listed if g.workers) if check_races else ():
         check_workers(group)
     outside = dict(graph.streams), dict(graph.host_accesses), dict(graph.remote_buffers)
     return Compiled(frozen, nodes, tuple(freezer.steps), groups, *outside)

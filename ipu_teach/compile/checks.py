@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from ipu_teach.compile.freeze import FrozenComputeSet, FrozenGraph, FrozenTable, numbers_in
+from ipu_teach.compile.freeze import FrozenComputeSet, FrozenGraph, FrozenTable, Intervals, numbers_in
 from ipu_teach.errors import (
     ComputeSetRaceError,
     ControlProgramError,
@@ -15,7 +17,7 @@ from ipu_teach.errors import (
     counted,
 )
 from ipu_teach.graph.layouts import Layout, ListLayout
-from ipu_teach.graph.source import Line, in_words
+from ipu_teach.graph.source import in_words
 from ipu_teach.graph.table import UNCONNECTED
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import UNMAPPED
@@ -113,20 +115,21 @@ def check_regions_fit(graph: FrozenGraph, compute_set: FrozenComputeSet, table: 
     largest = [int(_stretch_bytes(graph, table, name).max()) for name in table.fields]
     if sum(largest) <= limit:  # as if one vertex had the largest region of every field
         return
-    together = np.zeros(len(table), np.int64)
-    for name, field in table.fields.items():
-        sizes = graph.each_layout(table.layouts[name], _elements) * field.dtype.size
-        if np.any(sizes > limit):
-            row = int(np.argmax(sizes > limit))
-            what = f"The field {name!r} of {table.codelet.__name__} takes {int(sizes[row]):,} bytes"
-            where = f"{vertex_name(table, row, name)} of compute set {compute_set.name!r}"
-            raise _too_large(graph, what, where, table.line(row))
-        together += sizes
-    if np.any(together > limit):
-        row = int(np.argmax(together))
-        what = f"The fields of one {table.codelet.__name__} take {int(together[row]):,} bytes together"
-        where = f"{vertex_name(table, row)} of compute set {compute_set.name!r}"
-        raise _too_large(graph, what, where, table.line(row))
+    sizes = {name: graph.each_layout(table.layouts[name], _elements) * f.dtype.size for name, f in table.fields.items()}
+    for name, size in [*sizes.items(), ("", sum(sizes.values(), np.zeros(len(table), np.int64)))]:
+        row = int(np.argmax(size > limit))
+        if size[row] > limit:
+            who, count = table.codelet.__name__, f"{int(size[row]):,} bytes"
+            what = f"The field {name!r} of {who} takes {count}" if name else f"The fields of one {who} take {count} together"
+            error = GraphMemoryAllocationError(f"""{what}; a tile has {limit:,}.
+                where: {vertex_name(table, row, name)} of compute set {compute_set.name!r}
+                line:  {in_words(table.line(row))}
+                next:  give each vertex a smaller part of the tensor, and spread the vertices over the tiles.""")
+            held = graph.tile_map.tile != UNMAPPED
+            held_bytes = np.diff(np.append(graph.tile_map.start, graph.memory_bytes))[held]
+            tiles = np.bincount(graph.tile_map.tile[held], held_bytes, graph.target.num_tiles)
+            error.bytes_per_tile = tiles.astype(np.int64)
+            raise error
 
 
 def _stretch_bytes(graph: FrozenGraph, table: FrozenTable, name: str) -> Array:
@@ -139,23 +142,12 @@ def _elements(layout: Layout | ListLayout) -> int:
     return sum(part.size for _, part in layout.parts)
 
 
-def _too_large(graph: FrozenGraph, what: str, where: str, line: Line) -> GraphMemoryAllocationError:
-    error = GraphMemoryAllocationError(f"""{what}; a tile has {graph.target.bytes_per_tile:,}.
-        where: {where}
-        line:  {in_words(line)}
-        next:  give each vertex a smaller part of the tensor, and spread the vertices over the tiles.""")
-    held = graph.tile_map.tile != UNMAPPED
-    size = np.diff(np.append(graph.tile_map.start, graph.memory_bytes))[held]
-    error.bytes_per_tile = np.bincount(graph.tile_map.tile[held], size, graph.target.num_tiles).astype(np.int64)
-    return error
-
-
 Owners = list[tuple[FrozenTable, str]]  # fields of a compute set's tables
 
 
-def _sorted(graph: FrozenGraph, owners: Owners) -> tuple[Array, Array, Array, Array]:
-    """(owner, row, start, stop) of the vertices' byte intervals, ascending by start; those of no length left out."""
-    found = [graph.intervals(table, field) for table, field in owners]
+def _sorted(intervals: Callable[[FrozenTable, str], Intervals], owners: Owners) -> tuple[Array, Array, Array, Array]:
+    """(owner, row, start, stop) of the owners' byte intervals, ascending by start; those of no length left out."""
+    found = [intervals(*owner) for owner in owners]
     if not found:
         return (np.zeros(0, np.int64),) * 4
     owner = np.concatenate([np.full(len(i), o) for o, i in enumerate(found)])
@@ -183,9 +175,7 @@ def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
             (writes if field.written else reads).append((table, name))
     if _apart(graph, reads, writes):
         return
-    owner, row, start, stop = _sorted(graph, writes)
-    if len(start) == 0:
-        return
+    owner, row, start, stop = _sorted(graph.intervals, writes)
     _check_constants(graph, compute_set, writes, (owner, row, start, stop))
     furthest = np.maximum.accumulate(stop)
     second = np.flatnonzero(start[1:] < furthest[:-1]) + 1
@@ -194,7 +184,7 @@ def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
         a = int(np.flatnonzero(stop[:b] > start[b])[0])
         first, other = (writes[owner[a]], int(row[a])), (writes[owner[b]], int(row[b]))
         raise _race(graph, compute_set, int(start[b]), first, other, "write")
-    r_owner, r_row, r_start, r_stop = _sorted(graph, reads)
+    r_owner, r_row, r_start, r_stop = _sorted(graph.intervals, reads)
     low = np.searchsorted(stop, r_start, "right")
     high = np.searchsorted(start, r_stop, "left")
     met = np.flatnonzero(high > low)
@@ -209,19 +199,14 @@ def _apart(graph: FrozenGraph, reads: Owners, writes: Owners) -> bool:
 
     This asks whole stretches of vertices: it finds at little cost that all is well, but not who is to blame if it is not.
     """
-    written, read = ([graph.touched(*owner) for owner in side] for side in (writes, reads))
-    if not written:
-        return True
-    start, stop = np.concatenate([i.start for i in written]), np.concatenate([i.stop for i in written])
-    order = np.argsort(start, kind="stable")
-    order = order[(stop > start)[order]]
-    start, stop = start[order], stop[order]
+    _, _, start, stop = _sorted(graph.touched, writes)
     each = [_stretch_bytes(graph, t, name) * graph.stretch_lengths(t, name) for t, name in writes]
     if (stop - start).sum() != sum(int(size.sum()) for size in each) or np.any(start[1:] < stop[:-1]):
         return False
     constants = [v for v in graph.variables if v.constant]
     others = [(np.array([v.start for v in constants]), np.array([v.stop for v in constants]))]
-    return not any(meet(start, stop, low, high) for low, high in others + [(i.start, i.stop) for i in read])
+    others += [(read.start, read.stop) for read in (graph.touched(*owner) for owner in reads)]
+    return not any(meet(start, stop, low, high) for low, high in others)
 
 
 def meet(start: Array, stop: Array, low: Array, high: Array) -> bool:

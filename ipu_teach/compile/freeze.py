@@ -275,7 +275,5 @@ class FrozenGraph:
         """A byte address in words: element number and variable."""
         variable = self.variable_at(byte)
         number = (byte - variable.start) // variable.dtype.size
-        if len(variable.shape) > 1:
-            index = ", ".join(str(i) for i in np.unravel_index(number, variable.shape))
-            return f"element [{index}] of {variable.name!r}"
-        return f"element [{number}] of {variable.name!r}"
+        index = ", ".join(str(i) for i in np.unravel_index(number, variable.shape or (1,)))
+        return f"element [{index}] of {variable.name!r}"

@@ -54,7 +54,7 @@ class Group:
         stopped = self.trace.stopped
         if self.no_scalar and stopped and not self.apart and self.way == "loop":
             return f"{stopped}; {self.no_scalar.removeprefix(stopped.split(': ')[0] + ': ')}"
-        return stopped or self.apart
+        return self.trace.prints or stopped or self.apart
 
     @property
     def at_once(self) -> bool:
@@ -62,11 +62,16 @@ class Group:
         return issubclass(self.table.codelet, RegisterVertex)
 
     @property
+    def traces(self) -> list[Trace]:
+        """All traces by which they run: of their workers, or the one."""
+        return [trace for _, trace in self.workers] or [self.trace]
+
+    @property
     def way(self) -> str:
         """How they run: "batch" (all at once), "scalar" (a loop over elements of each) or "loop" (plain Python)."""
         if self.at_once:
             return "batch"
-        if self.apart:
+        if self.apart or self.trace.prints:
             return "loop"
         if not self.trace.stopped:
             return "batch"

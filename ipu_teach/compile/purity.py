@@ -63,11 +63,14 @@ class Purity:
 
     def __init__(self, compute: FunctionType, owner: type) -> None:
         self.rebinds = ""  # a name outside of it that compute() would assign
+        self.printing: set[FunctionType] = set()  # those that call print()
         self._seen: list[tuple[str, Any, Any]] = []
         waiting, known = [compute], {compute}
         while waiting:  # compute() and the functions that it calls by their names
             function = waiting.pop()
             self.rebinds = self.rebinds or next(_rebound(function.__code__, function.__code__.co_freevars), "")
+            if "print" in names_of(function.__code__) and "print" not in function.__globals__:
+                self.printing.add(function)
             for name, value in _reached(function, owner):
                 if isinstance(value, _CONTAINERS) and getattr(value, "nbytes", 0) <= LARGEST_COPY:
                     self._seen.append((name, value, value.copy()))

@@ -37,7 +37,7 @@ STATIC_SHAPE = {
     np.argmax, np.argmin, np.argsort, np.convolve, np.correlate, np.cross, np.cumprod, np.cumsum, np.diff, np.einsum,
     np.interp, np.kron, np.linalg.det, np.linalg.norm, np.max, np.mean, np.median, np.min, np.outer, np.prod, np.ptp,
     np.roll, np.searchsorted, np.sort, np.std, np.sum, np.tensordot, np.tile, np.trace, np.tril, np.triu, np.var, np.any,
-    np.all, np.inner, np.vdot, np.clip, np.round, np.nan_to_num,
+    np.all, np.inner, np.vdot, np.clip, np.round, np.nan_to_num, np.pad, np.percentile, np.quantile,
 }  # fmt: skip
 ELEMENTWISE = {np.where, np.clip}
 REDUCTIONS = {np.sum: np.add, np.prod: np.multiply, np.max: np.maximum, np.min: np.minimum,
@@ -114,6 +114,8 @@ class Trace:
     # Plain arrays among the arguments, and what was in them: the kernel reads them when it runs.
     fixed: list[tuple[Array, Array]] = field(default_factory=list)
     stopped: str = ""
+    # Set if compute() prints: every vertex is to print its own numbers, one after the other.
+    prints: str = ""
 
     def line(self) -> str:
         """Where in compute() the trace is now."""

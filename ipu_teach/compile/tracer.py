@@ -105,6 +105,7 @@ def _rebuilt(compute: FunctionType, trace: Trace) -> FunctionType:
     traced: dict[str, Any] = {"max": _pick(trace, np.greater), "min": _pick(trace, np.less)}
     traced["isinstance"] = lambda value, kinds: isinstance(sample_of(value), kinds)  # as they would answer for one vertex
     traced["type"] = lambda value, *rest: type(sample_of(value), *rest)
+    traced["print"] = lambda *values, **how: None  # the vertices print when they run
     globals_ = {**traced, **globals_}
     cells = tuple(CellType(in_place_of(held[name])) if name in held else CellType() for name in compute.__code__.co_freevars)
     rebuilt = FunctionType(compute.__code__, globals_, compute.__name__, compute.__defaults__, cells or None)
@@ -147,9 +148,13 @@ def trace_codelet(
         trace.stopped = f"{codelet.__name__}.compute is no plain function"
         return trace
     before, purity = TraceStopped.raised, Purity(compute, codelet)
+    if purity.printing:
+        trace.prints = f"{place(codelet, compute.__code__.co_firstlineno)}: print() shows each vertex's own numbers"
     try:
         if purity.rebinds:
             raise TraceStopped(f"{purity.rebinds} is assigned, a variable that all vertices share")
+        if purity.printing - {compute}:
+            raise TraceStopped("a function that is called prints")
         with np.errstate(all="ignore"):
             result = _rebuilt(compute, trace)(vertex, *worker)
             trace.returned = result is None or (operand(result) if isinstance(result, Traced) else bool(result))

@@ -32,7 +32,7 @@ def merged(traces: tuple[Trace, ...]) -> Trace:
 
 def check_workers(group: Group) -> None:
     """Raise `ComputeSetRaceError` if two workers of a vertex of `group` meet in an element that one of them writes."""
-    if not group.workers or group.trace.stopped:
+    if group.trace.stopped:
         return
     touched = [(number, *_touched(trace)) for number, trace in group.workers]
     for root, (name, part) in group.trace.regions.items():

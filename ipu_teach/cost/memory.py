@@ -251,7 +251,7 @@ def _always(compiled: Compiled, exchanges: list[tuple[Traffic, ...]], target: Ta
         for traffic in exchange:
             moving += exchange_code_bytes(traffic, target)
             copying |= np.array((traffic.pieces == 1, traffic.pieces > 1))
-        transfer = with_host(step)
+        transfer = None if isinstance(step, ExecuteStep) else with_host(step)
         if transfer is not None:
             headers += landing(graph, transfer[0]).packets * target.host_packet_header_bytes
         tables = graph.compute_sets[step.compute_set].tables if isinstance(step, ExecuteStep) else ()

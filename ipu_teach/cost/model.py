@@ -31,7 +31,7 @@ from ipu_teach.cost.codelets import UNKNOWN, column_of, depends_on_data, vertex_
 from ipu_teach.cost.exchange import Traffic, copy_traffic, reads, total_of, writes
 from ipu_teach.cost.host import host_cycles, host_links, host_traffic, with_host
 from ipu_teach.cost.memory import MemoryLedger, check, ledger
-from ipu_teach.cost.merge import several
+from ipu_teach.cost.merge import merged, several
 from ipu_teach.cost.schedule import busiest_worker
 from ipu_teach.errors import InvalidMachineModelError, MissingPerfEstimateError
 from ipu_teach.graph import DataStream
@@ -161,6 +161,12 @@ class CostModel:
             return self
         return self.at(replace(self.target, codelet_prices=str(prices)))
 
+    @classmethod
+    def of(cls, compiled: Compiled, merge_copies: object = True) -> CostModel:
+        """The costs of a program that was just compiled; its copies are merged, unless `merge_copies` is false."""
+        copies = any(isinstance(step, CopyStep) for step in compiled.steps)
+        return cls(merged(compiled) if merge_copies and copies else compiled)
+
     @cached_property
     def memory(self) -> MemoryLedger:
         """The byte ledger. A step that was measured in a run is one of the program's own, which is there already."""
@@ -174,9 +180,9 @@ class CostModel:
     def check_estimates(self) -> None:
         """Raise `MissingPerfEstimateError` for a codelet whose operations cannot be counted and that has no estimate."""
         for compute_set in self.compiled.graph.compute_sets:
-            for group in self.compiled.groups[compute_set.id]:
+            for group in (group for group in self.compiled.groups[compute_set.id] if group.trace.stopped):
                 known = group.estimator is not None or hasattr(group.table.codelet, "cycles") or depends_on_data(group)
-                if group.trace.stopped and not known:
+                if not known:
                     missing = np.flatnonzero(group.table.estimates[group.rows] < 0)
                     if missing.size:
                         name, row = group.table.codelet.__name__, int(group.rows[missing[0]])

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
+from functools import cached_property
 from typing import Any, TextIO
 
 import numpy as np
@@ -15,10 +16,10 @@ from ipu_teach.compile.programs import CopyStep, Node
 from ipu_teach.device import Device
 from ipu_teach.engine.backend import choose_backend, one_blas_thread
 from ipu_teach.engine.executable import Executable, checks_of, compile_graph
-from ipu_teach.engine.fp.traps import control_bits
-from ipu_teach.engine.machine import How, Machine
-from ipu_teach.engine.options import Options, Value, effective, parsed
+from ipu_teach.engine.machine import Machine
+from ipu_teach.engine.options import Options, Value, control_bits, effective, parsed
 from ipu_teach.engine.remote import find_buffer, host_values_of
+from ipu_teach.engine.site import How
 from ipu_teach.engine.streams import CallbackFeed, Drain, Feed, StreamCallback, drain, feed
 from ipu_teach.errors import (
     ControlProgramError,
@@ -30,12 +31,13 @@ from ipu_teach.errors import (
     did_you_mean,
     shown,
 )
+from ipu_teach.flags import flagged
 from ipu_teach.graph.graph import DataStream, Graph, HostAccess
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.program import Program
 from ipu_teach.progress import Work, working
-from ipu_teach.report import Profile, ProgramRun, Recording, Report, StepLog, print_profile_summary, tracepoint
+from ipu_teach.report import ProgramRun, Recording, Report, StepLog, print_profile_summary, tracepoint
 from ipu_teach.report.compiled import CompiledProfile
 from ipu_teach.report.host import ENGINE, TIMELINE
 from ipu_teach.report.settings import InstrumentationSettings
@@ -54,6 +56,7 @@ NOT_HERE = {
 }
 
 
+@flagged
 class Engine(WithoutSome):
     """A compiled program: `Engine(graph, program)`, `Engine(graph, [first, second])`, or `Engine(executable)`.
 
@@ -110,10 +113,8 @@ class Engine(WithoutSome):
         checks = checks_of(self._executable.checks, self._options)
         numbers = control_bits(self._options), int(self._options["prng.seed"] or 0)
         self._how = How(bool(exact), vertex_loop, shuffle, int(threads), checks["uninitialised"], checks["races"], *numbers)
-        compiled = self._executable.cost
-        self._compiled, self._cost = self._executable.compiled, compiled.priced(self._options["codelet_prices"])
+        self._compiled, self._cost = self._executable.compiled, self._executable.cost.priced(self._options["codelet_prices"])
         self._target = self._executable.target
-        self._profile: Profile = self._executable.profile if self._cost is compiled else CompiledProfile(self._cost)
         self._feeds: dict[str, Feed] = {}
         self._drains: dict[str, Drain] = {}
         self._machine: Machine | None = None
@@ -331,7 +332,7 @@ class Engine(WithoutSome):
     def copy_to_remote_buffer(self, values: ArrayLike, handle: str, row: int = 0) -> None:
         """Write one row of the remote buffer `handle`: `num_elements` values. Raises `TensorIOStateError`."""
         buffer, number = find_buffer(self._compiled.remote_buffers, handle, row, "copy_to_remote_buffer()")
-        self._loaded().remote.rows[buffer.handle].store([number], host_values_of(values, buffer))
+        self._loaded().remote[buffer.handle].store([number], host_values_of(values, buffer))
 
     def copy_from_remote_buffer(self, handle: str, row: int = 0) -> Array:
         """One row of the remote buffer `handle`: a new array of shape (num_elements,), in the buffer's dtype.
@@ -339,7 +340,7 @@ class Engine(WithoutSome):
         Raises `TensorIOStateError`, and `UninitialisedReadError` for a row that nothing has written.
         """
         buffer, number = find_buffer(self._compiled.remote_buffers, handle, row, "copy_from_remote_buffer()")
-        found: Array = self._loaded().remote.rows[buffer.handle].load([number], "The host")[0]
+        found: Array = self._loaded().remote[buffer.handle].load([number], "The host")[0]
         return found
 
     def set_print_tensor_stream(self, stream: TextIO | None) -> None:
@@ -362,6 +363,10 @@ class Engine(WithoutSome):
         if self._machine is not None:
             self._machine.record(self._values)
         return self._values
+
+    @cached_property
+    def _profile(self) -> CompiledProfile:
+        return self._executable.profile if self._cost is self._executable.cost else CompiledProfile(self._cost)
 
     @property
     def report(self) -> Report:

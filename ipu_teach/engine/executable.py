@@ -12,16 +12,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import BinaryIO
 
 from ipu_teach import compile as compiler
 from ipu_teach.archive import read_whole, write_whole
 from ipu_teach.compile import Progress
 from ipu_teach.cost import CostModel
-from ipu_teach.cost.merge import merged
 from ipu_teach.engine.options import Options, Value, effective, parsed
-from ipu_teach.engine.rebuild import rebuild
-from ipu_teach.engine.written import EXECUTABLE, written
 from ipu_teach.errors import (
     ControlProgramError,
     ExecutableLoadError,
@@ -37,6 +35,7 @@ from ipu_teach.progress import working
 from ipu_teach.report import CompiledProfile, Report, StepLog, tracepoint
 from ipu_teach.report.host import ENGINE
 from ipu_teach.report.settings import InstrumentationSettings
+from ipu_teach.saved import EXECUTABLE, rebuild, written
 from ipu_teach.target import Target
 
 CHECKS = ("races", "uninitialised", "estimates")
@@ -50,10 +49,14 @@ class Executable:
     ) -> None:
         self._given, self.compiled = given, cost.compiled  # before copies were merged, and after
         self.cost = cost
-        self.profile = CompiledProfile(cost)
         self.checks = dict(checks)
         self.given_options = dict(options)
         self.out_of_memory: GraphMemoryAllocationError | None = None
+
+    @cached_property
+    def profile(self) -> CompiledProfile:
+        """What reports say of the compiled program, worked out as they ask."""
+        return CompiledProfile(self.cost)
 
     @property
     def target(self) -> Target:
@@ -89,7 +92,7 @@ class Executable:
         if not isinstance(content, (bytes, bytearray, memoryview)):
             raise ExecutableLoadError(f"""deserialize() was given {shown(data)}.
                 next:  give the bytes that serialize() returned.""")
-        graph, programs, checks, options = rebuild(bytes(content), codelets)
+        graph, programs, checks, options = rebuild(bytes(content), codelets, parsed)
         try:
             return compile_graph(graph, programs, options, strict=checks)
         except (GraphMemoryAllocationError, InvalidOptionError, NotOfferedError):
@@ -155,7 +158,7 @@ def compile_graph(
             raise ControlProgramError("""The programs are nested too deeply to compile.
                 next:  put programs side by side in one Sequence.""") from None
         work.words = "memory and cycles"
-        cost = CostModel(merged(compiled) if chosen["mergeCopies"] else compiled).priced(chosen["codelet_prices"])
+        cost = CostModel.of(compiled, chosen["mergeCopies"]).priced(chosen["codelet_prices"])
         executable = Executable(compiled, cost, checks, given)
         try:
             cost.check_memory()

@@ -11,15 +11,9 @@ from collections.abc import Iterable
 
 from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.compile.groups import Group
-from ipu_teach.compile.trace import Trace
 from ipu_teach.engine.batch.kernels import Call
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.views import regions_of
-
-
-def traces_of(group: Group) -> list[Trace]:
-    """All traces by which a group runs: of its workers, or the one."""
-    return [trace for _, trace in group.workers] or [group.trace]
 
 
 def visit(memory: Memory, groups: Iterable[Group], graph: FrozenGraph, calls: list[Call]) -> list[Call]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from ipu_teach.compile.checks import vertex_name
-from ipu_teach.compile.freeze import FrozenTable
-from ipu_teach.compile.groups import Group
 from ipu_teach.compile.tracer import failed, located, source_line
 from ipu_teach.engine.fp.traps import trapped
 from ipu_teach.engine.fp.vertex import Numbers, numbers_of
@@ -23,17 +22,18 @@ from ipu_teach.types import Array
 Back = list[tuple[Array, Any, Array]]  # (memory, where in it, what is to be written there)
 
 
-def run_loop(group: Group, site: Site, count: Counting | None = None, only: int | None = None) -> None:
-    """Run `compute()` of every vertex of `group`. Raises `CodeletError` that names line, vertex and tile.
+def run_loop(site: Site, count: Counting | None = None, only: int | None = None) -> None:
+    """Run `compute()` of every vertex of a group. Raises `CodeletError` that names line, vertex and tile.
 
     Where `site` says so it rounds stochastically what is stored in halves, and raises `FloatingPointTrapError` or stores NaN.
     `count`: what the vertices' scalar loop counts, on copies of its own. `only`: the one to run, by its number in the group.
     """
+    group, plain = site.group, site.rounding is None and site.watch is None
     before: Back = []  # of the vertices that are done
     for number in range(len(group.rows)) if only is None else (only,):
-        row, numbers = int(group.rows[number]), numbers_of(site, number)
-        vertex = _Vertex(group, site, row, numbers)
-        twin = None if count is None else _Vertex(group, site, row, numbers)
+        row, numbers = int(group.rows[number]), None if plain else numbers_of(site, number)
+        vertex = _Vertex(site, row, numbers)
+        twin = None if count is None else _Vertex(site, row, numbers)
         try:
             answer = site.interrupts.within(vertex.run)
             if site.returned is not None:
@@ -45,8 +45,8 @@ def run_loop(group: Group, site: Site, count: Counting | None = None, only: int 
             raise located(error, source_line(group.table.codelet), vertex_name(group.table, row)) from None
         except Exception as error:
             place = source_line(group.table.codelet)
-            if numbers.traps is not None and isinstance(error, FloatingPointError):
-                values = _untrapped(_Vertex(group, site, row, Numbers(number, None, None, True)))
+            if numbers is not None and numbers.traps is not None and isinstance(error, FloatingPointError):
+                values = _untrapped(_Vertex(site, row, Numbers(number, None, None, True)))
                 raise trapped(group.table, row, error, place, site.compute_set, values) from error
             raise failed(group.table.codelet, error, place, vertex_name(group.table, row)) from error
         if count is not None and twin is not None:
@@ -63,9 +63,9 @@ def _write(back: Iterable[tuple[Array, Any, Array]]) -> None:
 class _Vertex:
     """One vertex on local copies of its regions. `back`: what to write where, when it is done."""
 
-    def __init__(self, group: Group, site: Site, row: int, numbers: Numbers) -> None:
-        self.table: FrozenTable = group.table
-        self.workers: list[tuple[int, ...]] = [(worker,) for worker, _ in group.workers] or [()]
+    def __init__(self, site: Site, row: int, numbers: Numbers | None) -> None:
+        self.table = site.group.table
+        self.workers: list[tuple[int, ...]] = [(worker,) for worker, _ in site.group.workers] or [()]
         self.numbers = numbers
         self.regions: dict[str, Any] = {}
         self.places: dict[str, list[Any]] = {}  # of the parts of each field
@@ -79,7 +79,7 @@ class _Vertex:
                 where: Any = slice(start, start + part.size) if part.contiguous else start + part.positions.reshape(-1)
                 array = flat[where].copy().reshape(() if declared.depth == 0 else part.shape)
                 array.flags.writeable = declared.written
-                array = numbers.stored(array)
+                array = array if numbers is None else numbers.stored(array)
                 if declared.written:
                     self.back.append((flat, where, array))
                 self.places.setdefault(name, []).append(where)
@@ -90,7 +90,7 @@ class _Vertex:
         """Call compute(), for each worker of a MultiVertex. Returns its answer."""
         vertex, results = self.table.codelet.bind(self.regions, len(self.workers)), []
         for worker in self.workers:
-            with self.numbers.begin(*worker or (0,)):
+            with nullcontext() if self.numbers is None else self.numbers.begin(*worker or (0,)):
                 results.append(vertex.compute(*worker))
         return all(result is None or bool(result) for result in results)
 

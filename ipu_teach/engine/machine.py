@@ -6,11 +6,11 @@ import sys
 from array import array
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from itertools import groupby
-from typing import Any, TextIO
+from typing import TextIO
 
 import numpy as np
 
@@ -21,12 +21,12 @@ from ipu_teach.cost.codelets import depends_on_data
 from ipu_teach.engine.backend import Backend
 from ipu_teach.engine.batch.kernels import Call, run_all
 from ipu_teach.engine.definedness import Definedness
-from ipu_teach.engine.fp.stochastic import StochasticRounding, stochastic_rounding
-from ipu_teach.engine.fp.traps import Watch
+from ipu_teach.engine.fp.stochastic import draw, stochastic_rounding
+from ipu_teach.engine.fp.traps import watch_of
 from ipu_teach.engine.host_fallback import visit
 from ipu_teach.engine.memory import Memory
-from ipu_teach.engine.remote import StreamingMemory
-from ipu_teach.engine.site import Site
+from ipu_teach.engine.remote import remote_rows
+from ipu_teach.engine.site import How, Site
 from ipu_teach.engine.streams import Drain, Feed, noted
 from ipu_teach.engine.walk import Action, build, single
 from ipu_teach.engine.ways import REFEREE, WAYS, bind_across
@@ -38,23 +38,6 @@ from ipu_teach.program import PrintTensorFmt
 from ipu_teach.progress import Work
 from ipu_teach.report.recording import HOST, Recording
 from ipu_teach.types import Array, from_quarter, poison
-
-
-@dataclass(frozen=True)
-class How:
-    """How an engine runs what it loads: see `Engine`. `reads` and `races`: these are checked.
-
-    `behaviour`: bits of FP_CTL that all tiles start with, see `fp.traps`; `seed`: of their workers' generators.
-    """
-
-    exact: bool
-    vertex_loop: bool
-    shuffle: int | None
-    threads: int
-    reads: bool
-    races: bool
-    behaviour: int
-    seed: int
 
 
 class Machine:
@@ -72,19 +55,21 @@ class Machine:
         self._measured_steps: list[p.MeasuredStep] = []
         self._latest: dict[int, tuple[int, list[Array]]] = {}  # by step: the number of its last execution, and its cycles
         self.memory = Memory(compiled.graph, backend)
-        self.remote = StreamingMemory(compiled.remote_buffers, self.memory, how.reads)
+        buffers = compiled.remote_buffers
+        self.remote = remote_rows(buffers, self.memory, how.reads) if buffers else {}
         self.steps_run: array[int] = array("i")  # the number of every step of the run that is going on, in order
         self.print_to: TextIO | None = None
         self._feeds, self._drains = feeds, drains
         # A joined product would depend on how many threads share it.
         self.how = how if how.exact else replace(how, threads=1)
         target = compiled.graph.target
-        self._registers = Registers(target.num_tiles, target.num_worker_contexts, how.behaviour, how.seed)
         self._changing = any(group.at_once for groups in compiled.groups.values() for group in groups)
-        self._behaviour = self._registers.behaviour.tobytes()  # by which steps are bound
+        self._registers: Registers | None = None  # where nothing makes them other than zero
+        if how.behaviour or self._changing:
+            self._registers = Registers(target.num_tiles, target.num_worker_contexts, how.behaviour, how.seed)
         self.interrupts = Interrupts()
         self._pool = ThreadPoolExecutor(self.how.threads) if self.how.threads > 1 else None
-        # By step and group: the cycles of each vertex in the last execution, and the order of the vertices.
+        # By step and group: the cycles of each vertex in the last execution, and the rows of the vertices.
         self._cycles: dict[int, dict[int, tuple[Array, Array]]] = {}
         self._defined = Definedness(compiled, self.memory.poison) if how.reads else None
         # Where scalar loops mark what they store; without checks nobody looks.
@@ -174,7 +159,7 @@ class Machine:
         if key not in self._measured:
             step = self.compiled.steps[number]
             assert isinstance(step, p.ExecuteStep)
-            copies = {group: array[np.argsort(order)].astype(np.int32) for group, (array, order) in cycles.items()}
+            copies = {group: array[np.argsort(rows)].astype(np.int32) for group, (array, rows) in cycles.items()}
             self._measured[key] = len(self.compiled.steps) + len(self._measured_steps)
             self._measured_steps.append(p.MeasuredStep(step.compute_set, step.out, step.copies, copies))
         self._latest[number] = self._measured[key], [array.copy() for array in now]
@@ -236,7 +221,7 @@ class Machine:
             case p.MergedStep():
                 return partial(run_all, [(self._bind_copy(copy), ()) for copy in step.copies])
             case p.RemoteCopyStep():
-                return self.remote.bind(step)
+                return self.remote[step.buffer.handle].bind(step)
             case p.PrintStep():
                 return lambda: self._print(step)
             case p.StampStep():
@@ -251,16 +236,17 @@ class Machine:
 
     def _bind_execute(self, number: int, step: p.ExecuteStep) -> Action:
         """Run a compute set. Where the program changes how numbers behave, it is bound anew for each behaviour it meets."""
-        first, measured = self._bound(step)
-        self._cycles[number] = measured
-        if not self._changing:
+        first, self._cycles[number] = self._bound(step)
+        registers = self._registers
+        if registers is None or not self._changing:
             return first
-        bound = {self._behaviour: (first, measured)}
+        bound = {registers.behaviour.tobytes(): (first, self._cycles[number])}
 
         def execute() -> None:
-            if self._behaviour not in bound:
-                bound[self._behaviour] = self._bound(step)
-            action, self._cycles[number] = bound[self._behaviour]
+            behaviour = registers.behaviour.tobytes()
+            if behaviour not in bound:
+                bound[behaviour] = self._bound(step)
+            action, self._cycles[number] = bound[behaviour]
             action()
 
         return execute
@@ -268,71 +254,58 @@ class Machine:
     def _bound(self, step: p.ExecuteStep) -> tuple[Action, dict[int, tuple[Array, Array]]]:
         """(what runs a compute set as numbers behave now, the cycles of its vertices that depend on data)."""
         name, out = self.compiled.graph.compute_sets[step.compute_set].name, step.out
-        memory, xp = self.memory, self.memory.backend
-        measured: dict[int, tuple[Array, Array]] = {}
+        memory, xp, looped = self.memory, self.memory.backend, self.how.vertex_loop
+        sites = [self._site(self._shuffled(group), name) for group in self.compiled.groups[step.compute_set]]
+        loops = [site for site in sites if not site.group.at_once and (site.group.way != "batch" or looped)]
+        at_once = any(site.group.at_once for site in sites)
+        # A loop may be endless. One that is alone in its step goes first, and can be stopped: it puts back what it did.
+        alone = loops[0].group if len(loops) == 1 and xp.on_host and not at_once else None
+        first: list[Call] = []
         calls: list[Call] = []
         fallback: list[Call] = calls if xp.on_host else []  # what cannot run on a GPU
-        visitors: list[Group] = []
-        answers: list[Any] = []
-        shuffled = enumerate(map(self._shuffled, self.compiled.groups[step.compute_set]))
-        members = [(number, group, order, self._site(group, name)) for number, (group, order) in shuffled]
-        loops = [g for _, g, *_ in members if not g.at_once and (g.way != "batch" or self.how.vertex_loop)]
-        # A loop may be endless. One that is alone in its step goes first, and can be stopped: it puts back what it did.
-        alone = len(loops) == 1 and xp.on_host and not any(group.at_once for _, group, *_ in members)
-        for _, found in groupby(members, key=lambda member: member[1].table):
+        bound: list[Site] = []
+        for _, found in groupby(sites, key=lambda site: site.group.table):
             alike = list(found)
-            across = None
-            if not self.how.vertex_loop and out is None:
-                across = bind_across([group for _, group, _, _ in alike], [site for _, _, _, site in alike])
+            across = bind_across(alike) if not looped and out is None else None
             if across is not None:
                 calls.extend(across)
                 continue
-            for number, group, order, site in alike:
-                way = next(way for way in (REFEREE if self.how.vertex_loop else WAYS) if way.takes(group))
-                stays = way.stays(group, site)
-                ready = xp.array if stays else memory.host.backend.array
-                returned = None if out is None or group.at_once else ready(np.ones(len(group.rows), bool))
-                if returned is not None:
-                    answers.append(returned)
-                cycles = np.zeros(len(group.rows), np.int64) if depends_on_data(group) else None
-                if cycles is not None:
-                    measured[number] = cycles, order
-                if not stays:
-                    visitors.append(group)
-                site = replace(site, memory=memory if stays else memory.host, returned=returned, cycles=cycles)
-                if alone and group is loops[0]:
-                    calls[:0] = way.bind(group, replace(site, interrupts=self.interrupts))
-                    continue
-                (calls if stays else fallback).extend(way.bind(group, site))
+            for site in alike:
+                way = next(way for way in (REFEREE if looped else WAYS) if way.takes(site))
+                stays = way.stays(site)
+                site = replace(site, memory=memory if stays else memory.host)
+                if out is not None and not site.group.at_once:
+                    site = replace(site, returned=site.memory.backend.array(np.ones(len(site.group.rows), bool)))
+                if site.group is alone:
+                    first = way.bind(replace(site, interrupts=self.interrupts))
+                else:
+                    (calls if stays else fallback).extend(way.bind(site))
+                bound.append(site)
+        calls = [*first, *calls]
         if not xp.on_host:
+            visitors = [site.group for site in bound if site.memory is not memory]
             calls = [*visit(memory, visitors, self.compiled.graph, fallback), *calls]
-        roundings = [site.rounding for *_, site in members if site.rounding is not None]
+        roundings = [site.rounding for site in sites if site.rounding is not None]
         if roundings:
-            calls = [(self._draw, (roundings,)), *calls]
-        if any(group.at_once for _, group, *_ in members):
-            calls = [*calls, (self._behave, ())]
+            calls = [(draw, (self._registers, roundings)), *calls]
         if out is not None:
+            answers = [site.returned for site in bound if site.returned is not None]
             calls = [*calls, (lambda: self.memory.write(out, xp.all_of(answers)), ())]
+        measured = {number: (site.cycles, site.group.rows) for number, site in enumerate(sites) if site.cycles is not None}
         return partial(run_all, [*calls, *((self._bind_copy(copy), ()) for copy in step.copies)]), measured
 
     def _site(self, group: Group, compute_set: str) -> Site:
         """Where `group` is bound, as numbers behave now."""
-        graph, watch = self.compiled.graph, Watch(group, self._registers)
-        rounding = stochastic_rounding(group, self._registers, any(kind.looks_at_stores for kind in watch.kinds))
+        registers, watch, rounding = self._registers, None, None
+        if registers is not None:
+            watch = watch_of(group, registers)
+            overflows = watch is not None and any(kind.looks_at_stores for kind in watch.kinds)
+            rounding = stochastic_rounding(group, registers, overflows)
+        cycles = np.zeros(len(group.rows), np.int64) if group.trace.stopped and depends_on_data(group) else None
         return Site(
-            self.memory, graph, self._cost.target, compute_set, self._registers, watch, rounding, self.how.exact,
-            self.how.threads, self._pool, self._marks, self.how.races, Interrupts(),
+            group, self.memory, self.compiled.graph, self._cost.target, compute_set, self.how, registers, watch, rounding,
+            self._pool, self._marks, Interrupts(), cycles=cycles,
         )  # fmt: skip
-
-    def _behave(self) -> None:
-        """Note how numbers behave now."""
-        self._behaviour = self._registers.behaviour.tobytes()
-
-    def _draw(self, roundings: list[StochasticRounding]) -> None:
-        """Let every worker draw the word from which this run of a compute set rounds by chance."""
-        words = self._registers.draw()
-        for rounding in roundings:
-            rounding.begin(words)
 
     @property
     def looped(self) -> dict[type[Vertex], str]:
@@ -342,18 +315,16 @@ class Machine:
         groups = (group for found in self.compiled.groups.values() for group in found)
         return {group.table.codelet: "Engine(vertex_loop=True) asks for it" for group in groups if not group.at_once}
 
-    def _shuffled(self, group: Group) -> tuple[Group, Array]:
+    def _shuffled(self, group: Group) -> Group:
         """The same group with its vertices, and the workers of a MultiVertex, in another order, if that was asked for.
 
-        No result may depend on it. Also that order: which of the group's vertices comes first, second, and so on.
+        No result may depend on it.
         """
-        order: Array = np.arange(len(group.rows))
         if self.how.shuffle is None:
-            return group, order
+            return group
         source = np.random.default_rng(self.how.shuffle)
-        order = source.permutation(order)
-        workers = tuple(group.workers[i] for i in source.permutation(len(group.workers)))
-        return replace(group, rows=group.rows[order], workers=workers), order
+        rows = source.permutation(group.rows)
+        return replace(group, rows=rows, workers=tuple(group.workers[i] for i in source.permutation(len(group.workers))))
 
     def _bind_copy(self, step: p.CopyStep) -> Action:
         memory, source, destination = self.memory, step.source, step.destination
@@ -402,18 +373,12 @@ class Machine:
 
 def format_tensor(values: Array, fmt: PrintTensorFmt) -> str:
     """An array as PrintTensor writes it: seven decimals, nested brackets, the middle of a long one left out."""
-    if values.ndim == 0:
-        return f"{values[()]:.{fmt.digits}f}" if values.dtype.kind == "f" else str(values[()])
-
-    def number(value: Any) -> str:
-        return f"{value:.{fmt.digits}f}"
-
     text = np.array2string(
         values,
         max_line_width=fmt.max_line_width,
         threshold=fmt.summarise_threshold,
         edgeitems=fmt.edge_items,
         separator=fmt.separator,
-        formatter={"float_kind": number},
+        formatter={"float_kind": f"{{:.{fmt.digits}f}}".format},
     )
     return text.replace("[", fmt.open_bracket).replace("]", fmt.close_bracket)

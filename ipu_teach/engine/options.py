@@ -13,10 +13,13 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from types import MappingProxyType
 from typing import Any
 
 from ipu_teach.errors import InvalidOptionError, NotOfferedError, did_you_mean, shown
+from ipu_teach.graph.registers import DIV0, ESR, INV, NANOO, OFLO, STOP_ON_NANOO
 from ipu_teach.report.table import expression
 from ipu_teach.target import PRICES
 
@@ -82,6 +85,19 @@ _OPTIONS: dict[str, _Option] = {
     "target.hostSyncTimeout": _Option(int, 300),
     "target.saveArchive": _Option(str, ""),
 }  # fmt: skip
+
+
+_CONTROL = {  # bits of FP_CTL
+    "debug.floatPointOpException": INV | DIV0 | OFLO,
+    "debug.nanOverflowMode": NANOO,
+    "debug.nanOverflowException": NANOO | STOP_ON_NANOO,
+    "prng.enableStochasticRounding": ESR,
+}
+
+
+def control_bits(options: Options) -> int:
+    """The bits of FP_CTL that an engine's options ask for, see `fp.traps`."""
+    return reduce(or_, (bits for name, bits in _CONTROL.items() if options[name]), 0)
 
 
 def _twin(name: str) -> str:

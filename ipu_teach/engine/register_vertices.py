@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ipu_teach.compile.groups import Group
 from ipu_teach.engine.site import Site
 from ipu_teach.engine.views import Region
 from ipu_teach.graph.registers import RegisterVertex
@@ -17,8 +16,9 @@ class OnRegisters:
     Where `site` rounds by chance, compute() fills HALF fields with singles.
     """
 
-    def __init__(self, group: Group, site: Site) -> None:
-        table = group.table
+    def __init__(self, site: Site) -> None:
+        group, table = site.group, site.group.table
+        assert site.registers is not None
         self._codelet, self._tiles = table.codelet, table.tiles[group.rows]
         self._memory, self._registers, self._rounding = site.memory, site.registers, site.rounding
         self._fields = []

@@ -21,12 +21,23 @@ from ipu_teach.graph.remote import RemoteBuffer
 from ipu_teach.types import Array, poison, to_host_array
 
 
+def remote_rows(buffers: Mapping[str, RemoteBuffer], memory: Memory, strict: bool) -> dict[str, RemoteRows]:
+    """The rows of all buffers, by handle. Raises `GraphMemoryAllocationError` if this computer cannot hold them."""
+    try:
+        return {handle: RemoteRows(buffer, memory, strict) for handle, buffer in buffers.items()}
+    except MemoryError:
+        total = sum(b.repeats * b.num_elements * b.dtype.size for b in buffers.values())
+        raise GraphMemoryAllocationError(f"""The remote buffers take {total:,} bytes, which this computer does not have.
+            where: {", ".join(map(repr, buffers.values()))}
+            next:  give them fewer rows, or shorter ones.""") from None
+
+
 class RemoteRows:
     """The rows of one buffer. A row that nothing has written reads as unwritten memory does, or is an error if `strict`."""
 
     def __init__(self, buffer: RemoteBuffer, memory: Memory, strict: bool) -> None:
         self.buffer = buffer
-        self._strict = strict
+        self._memory, self._strict = memory, strict
         # Zeros take no memory until they are touched; what counts as written stands beside them.
         self._values = memory.host.backend.zeros((buffer.repeats, buffer.num_elements), buffer.dtype.numpy)
         self._written = memory.host.backend.zeros((buffer.repeats,), bool)
@@ -49,52 +60,29 @@ class RemoteRows:
         self._values[rows] = values.reshape(len(rows), self.buffer.num_elements)
         self._written[rows] = True
 
-
-class StreamingMemory:
-    """All remote buffers of a loaded machine, by their handles: `rows`.
-
-    Raises `GraphMemoryAllocationError` if this computer cannot hold them.
-    """
-
-    def __init__(self, buffers: Mapping[str, RemoteBuffer], memory: Memory, strict: bool) -> None:
-        self._memory = memory
-        try:
-            self.rows = {handle: RemoteRows(buffer, memory, strict) for handle, buffer in buffers.items()}
-        except MemoryError:
-            total = sum(b.repeats * b.num_elements * b.dtype.size for b in buffers.values())
-            raise GraphMemoryAllocationError(f"""The remote buffers take {total:,} bytes, which this computer does not have.
-                where: {", ".join(map(repr, buffers.values()))}
-                next:  give them fewer rows, or shorter ones.""") from None
-
     def bind(self, step: RemoteCopyStep) -> Callable[[], None]:
         """The function that runs a copy: row numbers are read from the device each time."""
-        memory, rows, tensor = self._memory, self.rows[step.buffer.handle], step.tensor
-        chosen = self._chooser(step)
+        memory, tensor = self._memory, step.tensor
         if step.store:
-            return lambda: rows.store(chosen(), memory.read(tensor))
+            return lambda: self.store(self._chosen(step), memory.read(tensor))
         who = f"Copy to {tensor.graph.describe(tensor)}"
-        return lambda: memory.write(tensor, rows.load(chosen(), who))
+        return lambda: memory.write(tensor, self.load(self._chosen(step), who))
 
-    def _chooser(self, step: RemoteCopyStep) -> Callable[[], Array]:
-        buffer, offset = step.buffer, step.offset
+    def _chosen(self, step: RemoteCopyStep) -> Any:
+        """The numbers of the rows that a copy moves, as they are now."""
+        buffer, offset = self.buffer, step.offset
         if offset is None:
-            first = self._memory.host.backend.zeros((1,), int)
-            return lambda: first
-        memory, place = self._memory, offset.reshape((offset.num_elements,))
-
-        def chosen() -> Array:
-            rows = memory.read(place)
-            wrong = (rows < 0) | (rows >= buffer.repeats)
-            if wrong.any():
-                number, way, most = wrong.tolist().index(True), "to" if step.store else "from", buffer.repeats - 1
-                advice = f"numbers from 0 to {most:,}." if most else "0, or make the buffer with more rows: repeats=…"
-                raise ApplicationRuntimeError(f"""Copy {way} the remote buffer {buffer.handle!r} was given row
-                    {int(rows[number]):,}; the buffer has {counted(buffer.repeats, "row")}.
-                    where: element [{number}] of its offset {offset.graph.describe(offset)}
-                    next:  give row {advice}""")
-            return rows
-
-        return chosen
+            return [0]
+        rows = self._memory.read(offset).reshape(-1)
+        wrong = (rows < 0) | (rows >= buffer.repeats)
+        if wrong.any():
+            number, way, most = wrong.tolist().index(True), "to" if step.store else "from", buffer.repeats - 1
+            advice = f"numbers from 0 to {most:,}." if most else "0, or make the buffer with more rows: repeats=…"
+            raise ApplicationRuntimeError(f"""Copy {way} the remote buffer {buffer.handle!r} was given row
+                {int(rows[number]):,}; the buffer has {counted(buffer.repeats, "row")}.
+                where: element [{number}] of its offset {offset.graph.describe(offset)}
+                next:  give row {advice}""")
+        return rows
 
 
 def host_values_of(values: Any, buffer: RemoteBuffer) -> Array:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ipu_teach.errors import IPUTeachError, StreamConnectionError, TensorCreationError, counted, shown
 from ipu_teach.graph import DataStream, Tensor
-from ipu_teach.report.host import TIMELINE
+from ipu_teach.report.host import TIMELINE, tracepoint
 from ipu_teach.report.host_trace import COPY, STREAMS, TO_DEVICE, TO_HOST
 from ipu_teach.types import Array, to_host_array
 
@@ -67,12 +67,12 @@ class CallbackFeed:
         if self._ready:
             array = self._ready.popleft()
         else:
-            array = self._buffer()
+            array = _buffer(self.stream)
             _guarded(self.stream, f"{name}.fetch()", callback.fetch, array)
         array.flags.writeable = False  # the transfer is on its way
         _guarded(self.stream, f"{name}.complete()", callback.complete)
         while len(self._ready) < self.stream.buffering_depth:
-            ahead = self._buffer()
+            ahead = _buffer(self.stream)
             result = _guarded(self.stream, f"{name}.prefetch()", callback.prefetch, ahead)
             if not isinstance(result, StreamCallback.Result):
                 raise StreamConnectionError(f"""{name}.prefetch() returned {shown(result)}.
@@ -88,8 +88,9 @@ class CallbackFeed:
         self._ready.clear()
         _guarded(self.stream, f"{type(self.callback).__name__}.invalidate_prefetched()", self.callback.invalidate_prefetched)
 
-    def _buffer(self) -> Array:
-        return np.zeros(self.stream.num_elements, self.stream.dtype.numpy)
+
+def _buffer(stream: DataStream) -> Array:
+    return np.zeros(stream.num_elements, stream.dtype.numpy)
 
 
 def feed(stream: DataStream, source: Any, wrap: bool = True) -> Feed:
@@ -102,9 +103,7 @@ def feed(stream: DataStream, source: Any, wrap: bool = True) -> Feed:
     if isinstance(source, (str, bytes, dict, set, Tensor, DataStream, type)) or source is None:
         raise StreamConnectionError(f"""The stream {stream.handle!r} goes to the device and was connected to {shown(source)}.
             next:  connect an array, an iterator of arrays, or a function that returns one.""")
-    iterator = isinstance(source, Iterator) or (
-        isinstance(source, Iterable) and not isinstance(source, (np.ndarray, list, tuple))
-    )
+    iterator = isinstance(source, Iterable) and not isinstance(source, (np.ndarray, list, tuple))
     if not wrap and (isinstance(source, StreamCallback) or callable(source) or iterator):
         raise _no_place(stream, source)
     if isinstance(source, StreamCallback):
@@ -198,9 +197,9 @@ def _to_callback(stream: DataStream, callback: StreamCallback) -> Drain:
 
 def _guarded(stream: DataStream, what: str, function: Callable[..., Any], *args: Any) -> Any:
     """Call the user's code. What it raises becomes a `StreamConnectionError`; the kit's own errors and ^C pass."""
-    start = time.perf_counter_ns()
     try:
-        return function(*args)
+        with tracepoint(f"{stream.handle}: {what}", STREAMS):
+            return function(*args)
     except IPUTeachError:
         raise
     except Exception as error:
@@ -209,8 +208,6 @@ def _guarded(stream: DataStream, what: str, function: Callable[..., Any], *args:
             where=f"stream {stream.handle!r}",
             next_step="the error above this one shows the line.",
         ) from error
-    finally:
-        TIMELINE.add(STREAMS, f"{stream.handle}: {what}", start)
 
 
 def _from_function(stream: DataStream, function: Callable[..., Any]) -> Feed:
@@ -220,7 +217,7 @@ def _from_function(stream: DataStream, function: Callable[..., Any]) -> Feed:
         return lambda: _sized(stream, _guarded(stream, "The connected function", function), what)
 
     def filled() -> Array:
-        array = np.zeros(stream.num_elements, stream.dtype.numpy)
+        array = _buffer(stream)
         _guarded(stream, "The connected function", function, array)
         return array
 

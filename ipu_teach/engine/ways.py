@@ -1,6 +1,6 @@
 """How vertices run: the ways, and what they are bound with. Of those in `WAYS` the first that takes a group runs it.
 
-A way is an object with `bind(group, site)`, which returns prebound calls; to run the vertices is to make those calls. What an
+A way is an object with `bind(site)`, which returns prebound calls; to run the vertices is to make those calls. What an
 array call does not know how to do (floating-point traps, going on as another way) is done around it, see `Batch`.
 """
 
@@ -13,14 +13,12 @@ from typing import Protocol
 
 import numpy as np
 
-from ipu_teach.compile.groups import Group
 from ipu_teach.compile.scalar import scalar_code
 from ipu_teach.engine.batch.across_vertices import bind_across_vertices
 from ipu_teach.engine.batch.kernels import Call
 from ipu_teach.engine.batch.plan import bind
 from ipu_teach.engine.batch.threads import shares, together
 from ipu_teach.engine.fp.traps import Guarded
-from ipu_teach.engine.host_fallback import traces_of
 from ipu_teach.engine.loop import run_loop
 from ipu_teach.engine.register_vertices import OnRegisters
 from ipu_teach.engine.scalar.count import Counting
@@ -34,28 +32,28 @@ from ipu_teach.engine.views import Region
 class Way(Protocol):
     """One way to run the vertices of a group."""
 
-    def takes(self, group: Group) -> bool:
-        """True if it can run `group`."""
+    def takes(self, site: Site) -> bool:
+        """True if it can run the group of a site."""
 
-    def stays(self, group: Group, site: Site) -> bool:
+    def stays(self, site: Site) -> bool:
         """True if it can do so in the machine's own memory, wherever that is; else it needs the host's."""
         return False
 
-    def bind(self, group: Group, site: Site) -> list[Call]:
-        """The calls that run `compute()` for every vertex of `group`."""
+    def bind(self, site: Site) -> list[Call]:
+        """The calls that run `compute()` for every vertex of the group."""
 
 
 class AtOnce(Way):
     """One call of `compute()` for all vertices: codelets that are written so."""
 
-    def takes(self, group: Group) -> bool:
-        return group.at_once
+    def takes(self, site: Site) -> bool:
+        return site.group.at_once
 
-    def stays(self, group: Group, site: Site) -> bool:
+    def stays(self, site: Site) -> bool:
         return True
 
-    def bind(self, group: Group, site: Site) -> list[Call]:
-        return [(OnRegisters(group, site).run, ())]
+    def bind(self, site: Site) -> list[Call]:
+        return [(OnRegisters(site).run, ())]
 
 
 class Batch(Way):
@@ -65,42 +63,43 @@ class Batch(Way):
     elements go on as compiled loops once that pays.
     """
 
-    def takes(self, group: Group) -> bool:
-        return group.way == "batch"
+    def takes(self, site: Site) -> bool:
+        return site.group.way == "batch"
 
-    def stays(self, group: Group, site: Site) -> bool:
-        xp = site.memory.backend
-        return (xp.on_host or (site.rounding is None and not site.watched)) and all(map(xp.runs, traces_of(group)))
+    def stays(self, site: Site) -> bool:
+        xp, plain = site.memory.backend, site.rounding is None and site.watch is None
+        return (xp.on_host or plain) and all(map(xp.runs, site.group.traces))
 
-    def bind(self, group: Group, site: Site) -> list[Call]:
-        plain = site.rounding is None and not site.watched and site.memory.backend.on_host
-        parts = [bind(part, site) for part in (shares(group, site.threads) if plain and site.returned is None else [group])]
+    def bind(self, site: Site) -> list[Call]:
+        plain = site.rounding is None and site.watch is None and site.memory.backend.on_host
+        shared = plain and site.pool is not None and site.returned is None
+        parts = [bind(part) for part in (shares(site) if shared else [site])]
         calls = [(together, (site.pool, parts))] if len(parts) > 1 else parts[0]
-        if site.watched:
-            return [(Guarded([group], [site], calls, Loop().bind(group, site)).run, ())]
-        if plain and loops_over_elements(group):
-            return [(Tiers(calls, partial(_compiled_loop, group, site)).run, ())]
+        if site.watch is not None:
+            return [(Guarded([site], calls, Loop().bind(site)).run, ())]
+        if plain and loops_over_elements(site.group):
+            return [(Tiers(calls, partial(_compiled_loop, site)).run, ())]
         return calls
 
 
-def _compiled_loop(group: Group, site: Site) -> ScalarRun | None:
+def _compiled_loop(site: Site) -> ScalarRun | None:
     """The scalar loop of vertices that run as a batch; None if it cannot be compiled."""
-    code = scalar_code(group.table.codelet)
+    group, code = site.group, scalar_code(site.group.table.codelet)
     if isinstance(code, str) or not program_of(code, site.target).compiles:
         return None
     # From one end of memory to the other: no vertex sees another, and none of these raises.
     widest = max((Region(group, site.graph, name) for name in group.shapes), key=lambda r: np.ptp(r.starts) * r.bytes)
-    return ScalarRun(replace(group, scalar=code, rows=group.rows[np.argsort(widest.starts)]), site)
+    return ScalarRun(replace(site, group=replace(group, scalar=code, rows=group.rows[np.argsort(widest.starts)])))
 
 
 class Scalar(Way):
     """Loops over elements, made from the text of `compute()`."""
 
-    def takes(self, group: Group) -> bool:
-        return group.way == "scalar"
+    def takes(self, site: Site) -> bool:
+        return site.group.way == "scalar"
 
-    def bind(self, group: Group, site: Site) -> list[Call]:
-        return [(ScalarRun(group, site).run, ())]
+    def bind(self, site: Site) -> list[Call]:
+        return [(ScalarRun(site).run, ())]
 
 
 class Loop(Way):
@@ -109,27 +108,27 @@ class Loop(Way):
     What a scalar loop would count is counted beside it, on copies: cycles, what is stored, and what workers touch.
     """
 
-    def takes(self, group: Group) -> bool:
+    def takes(self, site: Site) -> bool:
         return True
 
-    def bind(self, group: Group, site: Site) -> list[Call]:
-        counted = group.scalar is not None and group.trace.stopped
-        return [(run_loop, (group, site, Counting(group, site) if counted else None))]
+    def bind(self, site: Site) -> list[Call]:
+        counted = site.group.scalar is not None and site.group.trace.stopped
+        return [(run_loop, (site, Counting(site) if counted else None))]
 
 
 WAYS: tuple[Way, ...] = (AtOnce(), Batch(), Scalar(), Loop())
 REFEREE: tuple[Way, ...] = (AtOnce(), Loop())  # with vertex_loop=True
 
 
-def bind_across(groups: Sequence[Group], sites: Sequence[Site]) -> list[Call] | None:
+def bind_across(sites: Sequence[Site]) -> list[Call] | None:
     """The calls that run all groups of one table as one long region, where it is elementwise: such vertices have no ends."""
-    watched = any(site.watched for site in sites)
-    if any(group.at_once for group in groups) or any(site.rounding is not None for site in sites):
+    watched = any(site.watch is not None for site in sites)
+    if any(site.group.at_once or site.rounding is not None for site in sites):
         return None
     if watched and not sites[0].memory.backend.on_host:
         return None
-    calls = bind_across_vertices(groups, sites[0])
+    calls = bind_across_vertices(sites)
     if calls is None or not watched:
         return calls
-    loops = [call for group, site in zip(groups, sites, strict=True) for call in Loop().bind(group, site)]
-    return [(Guarded(groups, sites, calls, loops).run, ())]
+    loops = [call for site in sites for call in Loop().bind(site)]
+    return [(Guarded(sites, calls, loops).run, ())]

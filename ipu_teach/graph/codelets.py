@@ -10,6 +10,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from types import ModuleType
@@ -52,12 +53,12 @@ def codelet(cls: Codelet) -> Codelet:
     return cls
 
 
+@dataclass(eq=False)
 class Codelets:
     """The vertex classes of one graph by name, and the estimators registered for them."""
 
-    def __init__(self) -> None:
-        self.named: dict[str, type[Vertex]] = {}
-        self.estimators: dict[type[Vertex], Estimator] = {}
+    named: dict[str, type[Vertex]] = field(default_factory=dict)
+    estimators: dict[type[Vertex], Estimator] = field(default_factory=dict)
 
     def add(self, *sources: object) -> None:
         """Add vertex classes, or all that a module or a Python file defines. Nothing is added if anything is wrong."""

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from ipu_teach.errors import GraphObjectCreationError, shown
 from ipu_teach.graph import text
 from ipu_teach.graph.table import VertexTable
-from ipu_teach.graph.templates import refuse_template
-from ipu_teach.graph.vertex import Vertex, no_compute
+from ipu_teach.graph.templates import open_template
+from ipu_teach.graph.vertex import Vertex, is_template, no_compute
+from ipu_teach.progress import growing
 
 if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
@@ -59,9 +60,11 @@ def table_of(graph: Graph, compute_set: ComputeSet, codelet: type[Vertex] | str)
             next:  write a class that derives from Vertex, and pass the class.""")
     if codelet.compute is Vertex.compute:
         raise no_compute(codelet)
-    refuse_template(codelet)
     if codelet not in compute_set.tables:
+        if is_template(codelet):
+            raise open_template(codelet)
         compute_set.tables[codelet] = VertexTable(graph, compute_set, codelet)
+        growing("build", "vertices", graph, "num_vertices")
     return compute_set.tables[codelet]
 
 

@@ -22,6 +22,7 @@ from ipu_teach.errors import (
     WithoutSome,
     shown,
 )
+from ipu_teach.flags import flagged
 from ipu_teach.graph import dot, not_here, text
 from ipu_teach.graph.clone import TensorCloneMethod, make_clone
 from ipu_teach.graph.codelets import Codelets, Estimator, get_perf_estimate
@@ -56,6 +57,7 @@ __all__ = ["ComputeSet", "DataStream", "Function", "Graph", "HostAccess", "Place
 Placement = int | Array | Sequence[Sequence[tuple[int, int]]]
 
 
+@flagged
 class Graph(WithoutSome):
     """What a learner builds: variables, compute sets, vertices and streams, for one target.
 

@@ -15,6 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ipu_teach.flags import flagged
 from ipu_teach.graph.vertex import WORKERS, Input, Output, SupervisorVertex, Vector
 from ipu_teach.target import Target
 from ipu_teach.types import UNSIGNED_INT, Array, generator
@@ -25,6 +26,7 @@ STOP_ON_NANOO = 1 << 31
 SEED_WORDS = 4  # of one worker
 
 
+@flagged
 @dataclass(frozen=True)
 class FloatingPointBehaviour:
     """What floating-point arithmetic does where it cannot give a number. Poplar's fields and its defaults: all on.

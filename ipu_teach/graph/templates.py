@@ -35,12 +35,11 @@ def instance(codelet: type[Vertex], dtypes: tuple[Any, ...]) -> type[Vertex]:
     return codelet._instances[given]
 
 
-def refuse_template(codelet: type[Vertex]) -> None:
-    """Raise `VertexDefinitionError` for a template that was not given its dtypes."""
+def open_template(codelet: type[Vertex]) -> VertexDefinitionError:
+    """The error for a template that was not given its dtypes."""
     wanted = placeholders(codelet)
-    if wanted:
-        raise VertexDefinitionError(f"""{codelet.__name__} is a template: {", ".join(p.__name__ for p in wanted)} is open.
-            next:  give the dtype, as in {codelet.__name__}[{", ".join(["FLOAT"] * len(wanted))}].""")
+    return VertexDefinitionError(f"""{codelet.__name__} is a template: {", ".join(p.__name__ for p in wanted)} is open.
+        next:  give the dtype, as in {codelet.__name__}[{", ".join(["FLOAT"] * len(wanted))}].""")
 
 
 def type_name(dtype: type[DType]) -> str:

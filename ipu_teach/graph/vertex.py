@@ -295,9 +295,10 @@ def regions_of(cls: type[Vertex], values: Mapping[str, Any]) -> dict[str, Any]:
     """Host arrays for the fields of one vertex, from what `Vertex.call` is given."""
     if cls.compute is Vertex.compute:
         raise no_compute(cls)
-    from ipu_teach.graph.templates import refuse_template
+    if is_template(cls):
+        from ipu_teach.graph.templates import open_template
 
-    refuse_template(cls)
+        raise open_template(cls)
     for name in values:
         if name not in cls.fields:
             raise unknown_field(cls, name)
@@ -324,6 +325,11 @@ def unknown_field(cls: type[Vertex], name: object) -> UnknownFieldError:
 def no_compute(cls: type[Vertex]) -> VertexDefinitionError:
     """The error for a vertex class that does nothing."""
     return VertexDefinitionError(f"{cls.__name__} has no compute().", next_step="define `def compute(self):` in the class.")
+
+
+def is_template(cls: type[Vertex]) -> bool:
+    """True if a field waits for its dtype."""
+    return any(isinstance(field.dtype, TypeVar) for field in cls.fields.values())
 
 
 def _listed(cls: type[Vertex]) -> str:

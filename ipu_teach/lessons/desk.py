@@ -14,6 +14,7 @@ from ipu_teach.lessons.exercise import REFUSALS, Exercise, Later, Question, find
 from ipu_teach.lessons.gaps import Reference, names_needed, reference
 from ipu_teach.lessons.judging import Kind, is_blank
 from ipu_teach.lessons.panel import Panel
+from ipu_teach.lessons.printed import first_lines
 from ipu_teach.lessons.shared import Shared, code_of, parsed
 from ipu_teach.lessons.state import MOST_COUNTED, Record, learned, whole
 
@@ -60,7 +61,8 @@ def check(name: str, *answers: Any) -> Verdict:
     """
     exercise = find_exercise(name, "check")
     given_out = name in _handed_out and bool(answers) and answers[0] is _handed_out[name]
-    verdict = judged(exercise, answers, given_out)
+    with first_lines():
+        verdict = judged(exercise, answers, given_out)
     if verdict and not given_out:
         _passed[name], _shared[name] = answers[0], verdict.shared
     if verdict.kind is not Kind.NOT_ATTEMPTED and not given_out:

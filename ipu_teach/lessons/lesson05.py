@@ -28,7 +28,7 @@ from ipu_teach.lessons.judging import (
     returned,
 )
 from ipu_teach.lessons.panel import Bars, number
-from ipu_teach.lessons.programs import SYNC, TILES, WORKERS, graph_of, loaded, program_of, tiles_of
+from ipu_teach.lessons.programs import SYNC, TILES, WORKERS, graph_of, program_of, ran_on, tiles_of
 from ipu_teach.poplibs import poplin, poputil
 from ipu_teach.program import Program, Sequence
 
@@ -71,16 +71,10 @@ def _multiplied(answer: Callable[..., Any], rows: int, cols: int, tried: str, *m
     matrix, vector = graph.add_variable(FLOAT, (rows, cols), "matrix"), graph.add_variable(FLOAT, (cols,), "vector")
     result = graph.add_variable(FLOAT, (rows,), "result")
     poputil.map_tensor_linearly(graph, vector)
-    for name, tensor in (("check matrix", matrix), ("check vector", vector)):
-        graph.create_host_write(name, tensor)
-    graph.create_host_read("check result", result)
-    engine = loaded(graph, program_of(answer, tried, graph, matrix, vector, result, *more), tried)
-    with answering(tried):
-        engine.write_tensor("check matrix", values)
-        engine.write_tensor("check vector", numbers)
-        engine.run()
+    program = program_of(answer, tried, graph, matrix, vector, result, *more)
+    came, report = ran_on(graph, program, tried, [(matrix, values), (vector, numbers)], result)
     foreign = FLOAT.size * (cols - np.bincount(tiles_of(graph, vector), minlength=TILES))
-    return _Run(values, numbers, engine.read_tensor("check result"), engine.report, foreign)
+    return _Run(values, numbers, came, report, foreign)
 
 
 def _refuse_wrong(run: _Run, tried: str, mistakes: Iterable[Mistake]) -> None:
@@ -385,9 +379,8 @@ def _product(answer: Callable[..., Any], m: int, k: int, n: int, tried: str) -> 
     left, right = 2 * draw.integers(1024, 2048, (m, k)) + 1, draw.integers(-7, 8, (k, n))
     graph, prog = graph_of(), Sequence()
     a, b = graph.add_variable(FLOAT, (m, k), "a"), graph.add_variable(FLOAT, (k, n), "b")
-    for name, tensor in (("check a", a), ("check b", b)):
+    for tensor in (a, b):
         poputil.map_tensor_linearly(graph, tensor)
-        graph.create_host_write(name, tensor)
     with answering(tried):
         c = answer(graph, a, b, prog)
     if c is ...:
@@ -398,13 +391,7 @@ def _product(answer: Callable[..., Any], m: int, k: int, n: int, tried: str) -> 
     if c.shape != (m, n):
         advice = "where pieces are put together, concat(…, 1) sets them side by side."
         raise NotYet(tried, f"a tensor of shape {c.shape}", f"({m}, {n})", next_step=advice)
-    graph.create_host_read("check c", c)
-    engine = loaded(graph, prog, tried)
-    with answering(tried):
-        engine.write_tensor("check a", left)
-        engine.write_tensor("check b", right)
-        engine.run()
-    return left, right, engine.read_tensor("check c"), engine.report
+    return left, right, *ran_on(graph, prog, tried, [(a, left), (b, right)], c)
 
 
 @cache

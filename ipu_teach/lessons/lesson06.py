@@ -32,7 +32,7 @@ from ipu_teach.lessons.judging import (
     returned,
 )
 from ipu_teach.lessons.panel import Bars, number
-from ipu_teach.lessons.programs import SYNC, TILES, graph_of, loaded, program_of
+from ipu_teach.lessons.programs import SYNC, TILES, graph_of, loaded, program_of, ran_on
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.report.host_trace import COPY, ENGINE, STREAMS, TO_DEVICE, TO_HOST, HostEvent, HostTrace
 from ipu_teach.types import Array
@@ -338,22 +338,15 @@ def _added_up(answer: Callable[..., Any], rows: Array, tried: str) -> tuple[Arra
     graph.set_tile_mapping(total, 0)
     for sensor in range(len(rows)):
         graph.set_tile_mapping(readings[sensor], sensor)
-    graph.create_host_write("check readings", readings)
-    graph.create_host_read("check total", total)
     program = program_of(answer, tried, graph, readings, total)
     try:
-        engine = loaded(graph, program, tried)
+        return ran_on(graph, program, tried, [(readings, rows)], total)
     except Broken as broken:
         if not isinstance(error := broken.error, GraphMemoryAllocationError):
             raise
         said = [cause.text for cause in error.why().causes[:2]] if error.report is not None else [error.tried]
         advice = f"how many of the {len(rows)} rows does tile 0 need at once, to add them up one after another?"
         raise NotYet(tried, f"still too much. {said[0]}", "a program that fits", " ".join(said[1:]), advice) from None
-    with answering(tried):
-        engine.write_tensor("check readings", rows)
-        engine.run()
-    came: Array = engine.read_tensor("check total")
-    return came, engine.report
 
 
 def _sum_mistake(rows: Array, came: Array) -> tuple[str, str]:
@@ -673,20 +666,13 @@ def _places(answer: Callable[..., Any]) -> Passed:
             vertex = graph.add_vertex(compute_set, Total, x=readings[:, channel], out=sums[channel])
             for part in (sums[channel], vertex):
                 graph.set_tile_mapping(part, channel * TILES // channels)
-        with answering(tried):
-            graph.create_host_write("check readings", readings)
-        graph.create_host_read("check sums", sums)
-        engine = loaded(graph, Execute(compute_set), tried)
         values = draw.permutation(moments * channels).reshape(moments, channels).astype(np.float32)
-        with answering(tried):
-            engine.write_tensor("check readings", values)
-            engine.run()
-        if not np.array_equal(engine.read_tensor("check sums"), values.sum(axis=0)):
+        came, report = ran_on(graph, Execute(compute_set), tried, [(readings, values)], sums)
+        if not np.array_equal(came, values.sum(axis=0)):
             why = "some elements stand in it more than once, so that one reading is written over another."
             raise NotYet(
                 tried, "other sums", "one element for each reading", why, "make a variable of moments x channels elements."
             )
-    report = engine.report
     bars = Bars(round(1.05 * sums_in_place_cycles(MOMENTS, CHANNELS)), float(report.total_cycles), "modelled cycles")
     bound = least_cycles(report, 1, touched=FLOAT_BYTES * MOMENTS * CHANNELS)
     if bars.yours > bars.budget:

@@ -75,6 +75,7 @@ class _Watch:
                 print(
                     "The check waits for one call that Python cannot stop by itself. Interrupt the kernel (the square in the"
                     " toolbar), and if that does not help, restart it.",
+                    file=sys.stderr,
                     flush=True,
                 )
 

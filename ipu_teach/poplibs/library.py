@@ -3,8 +3,9 @@
     @library
     def transpose(graph: Graph, x: Matrix, prog: Program, debug_context: str = OWN) -> Tensor: ...
 
-The signature says what is checked before the body runs, in this order: the graph, the Sequence, the name; that each Tensor is
-one of the graph's and has as many dimensions as it says (`Row`, `Matrix`, …); and that it lies on tiles (but for `Loose`).
+The signature says what is checked before the body runs, in this order: the graph, the Sequence, the name, the flags; that each
+Tensor is one of the graph's and has as many dimensions as it says (`Row`, `Matrix`, …); and that it lies on tiles (but for
+`Loose`).
 Within the call `calling()` is the function's name, so no check and no error has to be told it. A call of another library
 function has its own name, and gives this one back when it ends. All of a call's arguments are checked before the graph is
 changed: a caught error leaves it as it was.
@@ -21,6 +22,7 @@ from typing import Annotated, Any, Concatenate, NamedTuple, ParamSpec, TypeVar, 
 import numpy as np
 
 from ipu_teach.errors import InvalidTileMappingError, PoplibsError, shown
+from ipu_teach.flags import FLAG, WORDS
 from ipu_teach.graph import Graph, Shape, Tensor
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.mapping import pieces_by_tile
@@ -137,13 +139,14 @@ def _misfit(name: str, signature: inspect.Signature, args: Any, kwargs: Any) -> 
         raise TypeError(f"{name}() {error}") from None
 
 
-def _wants(hints: dict[str, Any]) -> tuple[bool, dict[str, Wants]]:
-    """Whether a signature has a Sequence to append to, and what it wants of which tensor."""
+def _wants(hints: dict[str, Any]) -> tuple[bool, list[str], dict[str, Wants]]:
+    """Whether a signature has a Sequence to append to, its flags, and what it wants of which tensor."""
     of_tensors = {n: next(iter(getattr(h, "__metadata__", ())), None) if h is not Tensor else Wants() for n, h in hints.items()}
-    return hints.get("prog") is Program, {n: w for n, w in of_tensors.items() if isinstance(w, Wants) and n != "return"}
+    flags = [n for n, h in hints.items() if h is bool and n != "return"]
+    return hints.get("prog") is Program, flags, {n: w for n, w in of_tensors.items() if isinstance(w, Wants) and n != "return"}
 
 
-def _check(given: dict[str, Any], appends: bool, tensors: dict[str, Wants]) -> None:
+def _check(given: dict[str, Any], appends: bool, flags: list[str], tensors: dict[str, Wants]) -> None:
     """Raise `PoplibsError` unless the arguments are what the signature wants."""
     graph: Any = given.get("graph", getattr(given.get("self"), "_graph", given))
     if graph is given:  # the function knows no graph
@@ -152,6 +155,9 @@ def _check(given: dict[str, Any], appends: bool, tensors: dict[str, Wants]) -> N
     if appends:
         check_prog(given["prog"])
         check_name(given.get("debug_context", ""))
+    for name in flags:
+        if not isinstance(given[name], FLAG):
+            raise as_given(given[name], name, WORDS)
     for name, wants in tensors.items():
         check_tensor(graph, name, given[name], wants.ranks)
     for name, wants in tensors.items():

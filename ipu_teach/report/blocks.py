@@ -7,6 +7,7 @@ buffer fills, as that of a chip's profiler does.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -15,6 +16,7 @@ import numpy as np
 from ipu_teach.cost.phases import Phase
 from ipu_teach.errors import PoplarIndexError, counted, shown
 from ipu_teach.graph.layouts import is_whole
+from ipu_teach.report.host_trace import nested
 from ipu_teach.report.profile import ProgramNode
 from ipu_teach.report.table import Table, finds
 from ipu_teach.report.walk import Place, Span, Walk
@@ -73,20 +75,13 @@ def blocks(report: Report, tile: object, block_filter: object, program_filter: o
     timeline = _Timeline(report, int(which))
     spans = Walk(report, keep=wanted).spans
     spans = [span for span in spans if span.last != timeline.cut]  # the others came to no end among the steps in order
-    around, depth = list[int](), list[int]()
-    inner: list[list[int]] = [[] for _ in spans]
-    for number, span in enumerate(spans):
-        while around and spans[around[-1]].last <= span.first:
-            around.pop()
+    rows, inner = list[BlockRun](), defaultdict[Span, list[BlockRun]](list)
+    for span, around in reversed(list(nested(spans, lambda s: (0, s.first, s.last)))):  # an inner one before those around it
+        program = ProgramNode(BLOCK, span.place.node.name)
+        rows.append(BlockRun(program, *timeline.of(span), len(around), int(which), tuple(reversed(inner[span]))))
         if around:
-            inner[around[-1]].append(number)
-        depth.append(len(around))
-        around.append(number)
-    rows: dict[int, BlockRun] = {}
-    for number, span in reversed(list(enumerate(spans))):  # those inside come after those around them
-        program, inside = ProgramNode(BLOCK, span.place.node.name), tuple(rows[i] for i in inner[number])
-        rows[number] = BlockRun(program, *timeline.of(span), depth[number], int(which), inside)
-    return Table(rows[number] for number in range(len(spans)))
+            inner[around[-1]].append(rows[-1])
+    return Table(reversed(rows))
 
 
 class _Timeline:

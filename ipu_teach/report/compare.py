@@ -7,7 +7,7 @@ codelets. The largest effects come first. What is only on one side counts as 0 o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from html import escape
 from typing import Any, ClassVar
@@ -68,9 +68,7 @@ class Comparison:
         return None
 
     def __str__(self) -> str:
-        if not self.changes:
-            return "The two reports are the same."
-        lines = [self.sentence()]
+        lines = [repr(self)]
         for aspect in ASPECTS:
             rows = self.of(aspect)
             if rows:
@@ -120,7 +118,7 @@ def compare(before: Report, after: Report) -> Comparison:
     return Comparison(before, after, Table(changes))
 
 
-def _by_name(aspect: str, a: dict[str, float], b: dict[str, float], notes: dict[str, str] | None = None) -> list[Change]:
+def _by_name(aspect: str, a: Mapping[str, float], b: Mapping[str, float], notes: dict[str, str] | None = None) -> list[Change]:
     whole = max(sum(a.values()), sum(b.values())) or 1
     return [
         Change(aspect, name, a.get(name, 0), b.get(name, 0), abs(b.get(name, 0) - a.get(name, 0)) / whole,
@@ -130,7 +128,7 @@ def _by_name(aspect: str, a: dict[str, float], b: dict[str, float], notes: dict[
     ]  # fmt: skip
 
 
-def _measured(of: Callable[[Report], dict[str, float]]) -> Callable[[str, Report, Report], list[Change]]:
+def _measured(of: Callable[[Report], Mapping[str, float]]) -> Callable[[str, Report, Report], list[Change]]:
     return lambda aspect, a, b: _by_name(aspect, of(a), of(b))
 
 
@@ -178,15 +176,13 @@ def _variables(aspect: str, before: Report, after: Report) -> list[Change]:
     notes = {}
     for name in rows[0].keys() & rows[1].keys():
         a, b = rows[0][name], rows[1][name]
-        said = [f"{what} {x} before, {y} after" for what, x, y in (
-            ("dtype", a.dtype, b.dtype), ("shape", a.shape, b.shape), ("tiles", a.tiles, b.tiles),
-            ("always live", a.always_live, b.always_live),
-        ) if x != y]  # fmt: skip
+        pairs = [(what, getattr(a, what), getattr(b, what)) for what in ("dtype", "shape", "tiles", "always_live")]
+        said = [f"{what.replace('_', ' ')} {x} before, {y} after" for what, x, y in pairs if x != y]
         if not said and before.target.num_tiles == after.target.num_tiles and places[0][name] != places[1][name]:
             said = ["on other tiles, or in other parts"]
         if said:
             notes[name] = "; ".join(said)
-    return _by_name(aspect, dict(sizes[0]), dict(sizes[1]), notes)
+    return _by_name(aspect, sizes[0], sizes[1], notes)
 
 
 def _places(report: Report) -> dict[str, bytes]:
@@ -212,8 +208,8 @@ _MAKERS: dict[str, Callable[[str, Report, Report], list[Change]]] = {
     "compute": _steps(lambda report, number: report.step_cost(number).compute_duration),
     "exchange": _steps(lambda report, number: report.step_cost(number).exchange_duration),
     "bytes": _steps(lambda report, number: sum(t.total for t in report.step_cost(number).exchange)),
-    "memory": _measured(lambda report: {name: float(size) for name, size in report.memory.by_category().items()}),
+    "memory": _measured(lambda report: report.memory.by_category()),
     "variables": _variables,
-    "vertices": _measured(lambda report: {name: float(n) for name, n in report.vertex_counts().items()}),
+    "vertices": _measured(lambda report: report.vertex_counts()),
     "program": _measured(_nodes),
 }

@@ -55,26 +55,16 @@ class CompiledProfile(Profile):
 
     @cached_property
     def codelets(self) -> tuple[facts.CodeletFacts, ...]:
-        slowest: dict[type[Vertex], tuple[str, str]] = {}
-        groups = [g for found in self._compiled.groups.values() for g in found]
-        for group in groups:
-            codelet = group.table.codelet
-            if codelet not in slowest or WAYS.index(group.way) > WAYS.index(slowest[codelet][0]):
-                slowest[codelet] = group.way, group.unbatched
-        for codelet, reason in self._looped.items():
-            slowest[codelet] = WAYS[-1], "; ".join(filter(None, (slowest[codelet][1], reason)))
-        return tuple(
-            facts.CodeletFacts(
-                c.__name__,
-                c.context,
-                tuple((name, declared.declaration()) for name, declared in c.fields.items()),
-                slowest.get(c, (WAYS[0], ""))[1],
-                slowest.get(c, (WAYS[0], ""))[0],
-                sources(c),
-                codelet_ground(g for g in groups if g.table.codelet is c),
-            )
-            for c in self._classes
-        )
+        found = []
+        for c in self._classes:
+            groups = [g for listed in self._compiled.groups.values() for g in listed if g.table.codelet is c]
+            slowest = max(groups, key=lambda g: WAYS.index(g.way), default=None)
+            way, reason = (slowest.way, slowest.unbatched) if slowest else (WAYS[0], "")
+            if c in self._looped:
+                way, reason = WAYS[-1], "; ".join(filter(None, (reason, self._looped[c])))
+            declared = tuple((name, field.declaration()) for name, field in c.fields.items())
+            found.append(facts.CodeletFacts(c.__name__, c.context, declared, reason, way, sources(c), codelet_ground(groups)))
+        return tuple(found)
 
     @cached_property
     def compute_sets(self) -> tuple[facts.ComputeSetFacts, ...]:

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from ipu_teach.errors import InvalidOptionError, shown
-from ipu_teach.report.host_trace import ENGINE, STREAMS, USER, HostTrace, Value
+from ipu_teach.report.host_trace import ENGINE, STREAMS, USER, HostTrace, Noted, Value
 
 __all__ = ["ENGINE", "STREAMS", "TIMELINE", "USER", "Counter", "Timeline", "counter", "tracepoint"]
 
@@ -34,16 +35,14 @@ class Timeline:
 
     def __init__(self, most: int = MOST_EVENTS) -> None:
         self._most = most
-        self._events: dict[str, deque[tuple[str, str, int, int, int, int, str]]] = {}
+        self._events = defaultdict[str, deque[Noted]](partial(deque, maxlen=most))
         self._dropped = 0
         self._values: deque[tuple[str, str, int, float, str]] = deque(maxlen=most)
 
     def add(self, channel: str, label: str, start: int, size: int = 0, way: str = "") -> None:
         """Something that began at `start` (time.perf_counter_ns) is over now."""
         end = max(start + 1, time.perf_counter_ns())
-        kept = self._events.get(channel)
-        if kept is None:
-            kept = self._events.setdefault(channel, deque(maxlen=self._most))
+        kept = self._events[channel]
         self._dropped += len(kept) == self._most
         kept.append((channel, label, start, end, threading.get_ident(), size, way))
 

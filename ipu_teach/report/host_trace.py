@@ -19,6 +19,7 @@ LONGEST = 1e12  # seconds, of any time in a file
 MOST_WRITTEN = 20_000  # events of each channel
 
 T = TypeVar("T")
+Noted = tuple[str, str, int, int, int, int, str]  # a `Raw`, as it is noted in a hurry
 ANY = real(-1e308, 1e308)
 Seconds = Annotated[float, real(0, LONGEST)]
 
@@ -101,7 +102,7 @@ class HostTrace:
 
     def __init__(
         self,
-        raw: Sequence[tuple[str, str, int, int, int, int, str]] = (),  # of `Raw`s, as they are noted in a hurry
+        raw: Sequence[Noted] = (),
         values: Iterable[Value] = (),
         dropped: int = 0,
         since: int = 0,

@@ -45,8 +45,7 @@ def page(report: Report) -> str:
 def _table(name: str, table: Sequence[Any]) -> str:
     """A section with the first rows of one of `Report.tables`, or the largest."""
     most, columns, caption = TABLES[name]
-    rows = table.largest(most, MOST_ROWS) if most and isinstance(table, Table) else table[:MOST_ROWS]
-    return _section(f"{name}: {len(table):,}", _rows(rows, columns.split(), f"{caption}; modelled", most) + _more(len(table)))
+    return _section(f"{name}: {len(table):,}", _rows(table, columns.split(), f"{caption}; modelled", most))
 
 
 def _sentence(report: Report) -> str:
@@ -101,7 +100,7 @@ def table_page(table: Table[Any]) -> str:
     if not table:
         return '<div class="ipu-view"><p>A table without rows.</p></div>'
     modelled = "; cycles are modelled" if any("cycles" in name for name in table.columns) else ""
-    return f'<div class="ipu-view">{_whole(table, counted(len(table), "row") + modelled)}</div>'
+    return f'<div class="ipu-view">{_rows(table, table.columns, counted(len(table), "row") + modelled)}</div>'
 
 
 def host_page(host: HostTrace) -> str:
@@ -112,27 +111,24 @@ def host_page(host: HostTrace) -> str:
         "Counters": host.values,
         "Events": host.events,
     }
-    found = (_section(f"{name}: {len(rows):,}", _whole(rows, "Measured, in seconds")) for name, rows in tables.items() if rows)
+    found = (
+        _section(f"{name}: {len(rows):,}", _rows(rows, rows.columns, "Measured, in seconds"))
+        for name, rows in tables.items()
+        if rows
+    )
     return f'<div class="ipu-view report"><p>{_text(host.sentence())}</p>{"".join(found)}</div>'
 
 
-def _whole(table: Table[Any], caption: str) -> str:
-    """The first rows of a table with all its columns."""
-    return _rows(table[:MOST_ROWS], table.columns, caption) + _more(len(table))
-
-
-def _rows(rows: Iterable[Any], columns: Sequence[str], caption: str, most: str = "") -> str:
-    """Rows with what they have as data. Column `most` has a bar in each row."""
-    heads = [_heading(name) for name in columns]
+def _rows(table: Sequence[Any], columns: Sequence[str], caption: str, most: str = "") -> str:
+    """The first rows of a table with what they have as data; or those with the most in column `most`, which gets bars."""
+    rows = table.largest(most, MOST_ROWS) if most and isinstance(table, Table) else table[:MOST_ROWS]
     found = [{name: getattr(row, name) for name in columns} for row in rows]
     longest = max((row[most] for row in found), default=0) if most else 0
     cells = ([_bar(value, longest, _cell(value)) if name == most else _cell(value) for name, value in row.items()]
              for row in found)  # fmt: skip
-    return tabled(heads, cells, caption)
-
-
-def _heading(column: str) -> str:
-    return column.replace("_", " ")
+    left = len(table) - MOST_ROWS
+    more = f"<p>{left:,} more are in the report's data.</p>" if left > 0 else ""
+    return tabled((name.replace("_", " ") for name in columns), cells, caption) + more
 
 
 def _cell(value: object) -> str:
@@ -176,10 +172,6 @@ def tabled(heads: Iterable[str], rows: Iterable[Iterable[Any]], caption: str) ->
         cells = "".join(f"<td>{cell if isinstance(cell, _Markup) else _text(cell)}</td>" for cell in rest)
         lines.append(f'<tr><th scope="row">{_text(first)}</th>{cells}</tr>')
     return f"<table><caption>{_text(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
-
-
-def _more(count: int) -> str:
-    return f"<p>{count - MOST_ROWS:,} more are in the report's data.</p>" if count > MOST_ROWS else ""
 
 
 def _text(value: object) -> str:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 FULLEST = 5
 # From which share of the run, or of the memory, a rule speaks.
 NEARLY_FULL, UNEVEN, WAITING, MOVING, SYNCING, STREAMING, GATHERING = 0.9, 1.5, 0.1, 0.3, 0.4, 0.5, 0.05
+SIDE_BY_SIDE = "let what a vertex or a Copy takes lie side by side on its tile: rows, not columns, or a copy transposed once."
 MAPPING, SUPERSTEPS = "lesson 02, Variables, mapping, programs", "lesson 01, Bulk synchronous parallel"
 
 
@@ -47,6 +48,11 @@ def insights(report: Report) -> Table[Insight]:
     return Table(found)
 
 
+def _advised(needed: bool, advice: str, lesson: str) -> tuple[str, str]:
+    """The advice and its lesson, where there is need of them."""
+    return (advice, lesson) if needed else ("", "")
+
+
 def _fit(report: Report) -> Iterator[Insight]:
     held, limit = report.memory.held_per_tile, report.target.bytes_per_tile
     tile = int(np.argmax(held))
@@ -65,10 +71,9 @@ def _fit(report: Report) -> Iterator[Insight]:
             else "let fewer vertices and copies do the work: each takes code, pointers and buffers.", MAPPING,
         )  # fmt: skip
         return
-    near = most > NEARLY_FULL * limit
-    advice = "there is little room left on this tile; move some of it to emptier ones." if near else ""
     text = f"It fits: the fullest tile, {tile}, holds {share}."
-    yield Insight("fit", f"tile {tile}", most, "bytes", text, advice, MAPPING if near else "")
+    advice = "there is little room left on this tile; move some of it to emptier ones."
+    yield Insight("fit", f"tile {tile}", most, "bytes", text, *_advised(most > NEARLY_FULL * limit, advice, MAPPING))
 
 
 def _fullest(report: Report) -> Iterator[Insight]:
@@ -76,10 +81,8 @@ def _fullest(report: Report) -> Iterator[Insight]:
     for tile in np.argsort(-held, kind="stable")[:FULLEST].tolist():
         name, size = next(iter(report.memory.at_fullest(tile).items()), ("", 0))
         largest = f"its largest variable is {name!r}, {size:,} bytes" if size else "no variable lies on it"
-        yield Insight(
-            "full tile", f"tile {tile}", int(held[tile]), "bytes",
-            f"Tile {tile} holds {int(held[tile]):,} of {limit:,} bytes; {largest}.",
-        )  # fmt: skip
+        text = f"Tile {tile} holds {int(held[tile]):,} of {limit:,} bytes; {largest}."
+        yield Insight("full tile", f"tile {tile}", int(held[tile]), "bytes", text)
 
 
 def _skew(report: Report) -> Iterator[Insight]:
@@ -87,21 +90,16 @@ def _skew(report: Report) -> Iterator[Insight]:
     mean = float(held.mean())
     skew = float(held.max()) / mean if mean else 1.0
     uneven = skew > UNEVEN and mean < report.target.bytes_per_tile  # else no mapping fits
-    yield Insight(
-        "skew", "memory", skew, "times the mean",
-        f"The fullest tile holds {skew:.2f} times what an average tile holds.",
-        "map the variables evenly, with poputil.map_tensor_linearly say." if uneven else "", MAPPING if uneven else "",
-    )  # fmt: skip
+    text = f"The fullest tile holds {skew:.2f} times what an average tile holds."
+    advice = "map the variables evenly, with poputil.map_tensor_linearly say."
+    yield Insight("skew", "memory", skew, "times the mean", text, *_advised(uneven, advice, MAPPING))
 
 
 def _always_live(report: Report) -> Iterator[Insight]:
-    for variable in report.variables.always_live().largest("bytes", 1):
-        whole = int(report.memory.always_live_bytes_per_tile.sum())
-        yield Insight(
-            "always live", variable.name, variable.bytes, "bytes",
-            f"The largest variable that is always live is {variable.name!r}: {variable.bytes:,} of {whole:,} bytes that never "
-            "come free.",
-        )  # fmt: skip
+    for row in report.variables.always_live().largest("bytes", 1):
+        part = f"{row.bytes:,} of {int(report.memory.always_live_bytes_per_tile.sum()):,} bytes that never come free"
+        text = f"The largest variable that is always live is {row.name!r}: {part}."
+        yield Insight("always live", row.name, row.bytes, "bytes", text)
 
 
 def _balance(report: Report) -> Iterator[Insight]:
@@ -113,13 +111,10 @@ def _balance(report: Report) -> Iterator[Insight]:
     lost = _lost(worst, report.target.num_ipus)
     share = lost / report.total_cycles
     text = f"The tiles wait longest for each other in {worst.name!r}: its balance is {100 * worst.balance:.0f} %"
-    yield Insight(
-        "balance", worst.name, worst.balance, "of 1",
-        f"{text}, and the waiting is {100 * share:.1f} % of the run." if lost
-        else "Every compute set keeps all tiles busy for as long.",
-        "give each tile as much work: spread its vertices evenly." if share > WAITING else "",
-        SUPERSTEPS if share > WAITING else "",
-    )  # fmt: skip
+    text += f", and the waiting is {100 * share:.1f} % of the run."
+    advice = _advised(share > WAITING, "give each tile as much work: spread its vertices evenly.", SUPERSTEPS)
+    even = "Every compute set keeps all tiles busy for as long."
+    yield Insight("balance", worst.name, worst.balance, "of 1", text if lost else even, *advice)
 
 
 def _lost(ran: ComputeSetProfile, ipus: int) -> float:
@@ -136,13 +131,9 @@ def _rearrangement(report: Report) -> Iterator[Insight]:
     whole = sum(row.executions * row.bytes_received for row in ran)
     moved = worst.executions * worst.bytes_received
     share = report.proportions["exchange"]
-    yield Insight(
-        "rearrangement", worst.name, moved, "bytes",
-        f"Most bytes move in {worst.name or worst.kind!r}: {moved:,} of {whole:,} that cross between tiles.",
-        f"exchange takes {100 * share:.0f} % of the run; put what is read together on the tile that reads it."
-        if share > MOVING else "",
-        MAPPING if share > MOVING else "",
-    )  # fmt: skip
+    text = f"Most bytes move in {worst.name or worst.kind!r}: {moved:,} of {whole:,} that cross between tiles."
+    advice = f"exchange takes {100 * share:.0f} % of the run; put what is read together on the tile that reads it."
+    yield Insight("rearrangement", worst.name, moved, "bytes", text, *_advised(share > MOVING, advice, MAPPING))
 
 
 def _pieces(report: Report) -> Iterator[Insight]:
@@ -152,13 +143,9 @@ def _pieces(report: Report) -> Iterator[Insight]:
              for cycles, _ in [traffic.copy_cycles(report.target)]]  # fmt: skip
     for most, tile, cost, traffic in sorted(found, key=lambda entry: -entry[0])[:FULLEST]:
         if most > GATHERING * cost.cycles and traffic.pieces[tile] > 1:
-            yield Insight(
-                "pieces", cost.name, most, "cycles",
-                f"In {cost.name!r} tile {tile} takes {most:,} of the step's {cost.cycles:,.0f} cycles to move "
-                f"{int(traffic.pieces[tile]):,} pieces, {int(traffic.stayed[tile]):,} bytes, within its memory.",
-                "let what a vertex or a Copy takes lie side by side on its tile: rows, not columns, or a copy transposed once.",
-                MAPPING,
-            )  # fmt: skip
+            takes = f"In {cost.name!r} tile {tile} takes {most:,} of the step's {cost.cycles:,.0f} cycles to move"
+            text = f"{takes} {int(traffic.pieces[tile]):,} pieces, {int(traffic.stayed[tile]):,} bytes, within its memory."
+            yield Insight("pieces", cost.name, most, "cycles", text, SIDE_BY_SIDE, MAPPING)
 
 
 def _shares(report: Report) -> Iterator[Insight]:
@@ -177,17 +164,12 @@ def _ipus(report: Report) -> Iterator[Insight]:
     """The IPU that the others wait for longest."""
     for row in report.ipus.largest("held_cycles", 1) if report.target.num_ipus > 1 else ():
         share = row.held_cycles / (sum(r.busy_cycles + r.waiting_cycles for r in report.ipus) or 1)
-        waiting = (
-            f"IPU {row.ipu} holds up the others: they wait for it {100 * share:.1f} % of the time of all IPUs, longest while "
-            f"it is in {row.held_by!r}."
-        )
+        waiting = f"IPU {row.ipu} holds up the others: they wait for it {100 * share:.1f} % of the time of all IPUs, longest"
+        waiting += f" while it is in {row.held_by!r}."
         busy = ", ".join(f"IPU {r.ipu} {100 * r.busy:.0f} %" for r in report.ipus.largest("busy_cycles", FULLEST))
-        yield Insight(
-            "IPUs", f"IPU {row.ipu}", row.held_cycles, "cycles",
-            f"{waiting if row.held_cycles else 'No IPU waits for another.'} At work are {busy} of the run.",
-            "give each IPU as much to do between two transfers of all, or let them meet less often." if share > WAITING else "",
-            SUPERSTEPS if share > WAITING else "",
-        )  # fmt: skip
+        text = f"{waiting if row.held_cycles else 'No IPU waits for another.'} At work are {busy} of the run."
+        advice = "give each IPU as much to do between two transfers of all, or let them meet less often."
+        yield Insight("IPUs", f"IPU {row.ipu}", row.held_cycles, "cycles", text, *_advised(share > WAITING, advice, SUPERSTEPS))
 
 
 def _unknown(report: Report) -> Iterator[Insight]:

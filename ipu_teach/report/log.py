@@ -52,7 +52,6 @@ class StepLog:
 
     def __init__(self, most: int = MOST_STEPS) -> None:
         self.most = most
-        self.unrecorded = 0
         self.forget()
 
     def forget(self) -> None:

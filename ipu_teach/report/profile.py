@@ -128,9 +128,8 @@ class ProgramNode:
         waiting = [self]
         while waiting:
             node = waiting.pop()
-            names = (snake(node.kind), LIBPVA.get(node.kind, ""))
-            found = [getattr(visitor, f"visit_{name}", None) for name in names if name]
-            visit = next(filter(None, found), getattr(visitor, "visit", None))
+            names = (f"visit_{snake(node.kind)}", f"visit_{LIBPVA.get(node.kind)}", "visit")
+            visit = next((getattr(visitor, name) for name in names if hasattr(visitor, name)), None)
             if visit is None or visit(node) is not False:
                 waiting += reversed(node.children)
 
@@ -161,22 +160,21 @@ class Profile(ABC):
     @cached_property
     def own_steps(self) -> frozenset[int]:
         """The steps that the programs name. Others are executions of them that were measured, where cycles depend on data."""
-        return frozenset(leaf.step for program in self.programs for leaf in program.leaves())
+        return frozenset(self._leaves)
 
     @cached_property
-    def _leaves(self) -> tuple[dict[int, ProgramNode], dict[int, ProgramNode]]:
-        """(by step, by compute set) the first leaf of the programs."""
-        by_step: dict[int, ProgramNode] = {}
-        by_set: dict[int, ProgramNode] = {}
+    def _leaves(self) -> dict[int, ProgramNode]:
+        """By step the first leaf of the programs that is it, in their order."""
+        found: dict[int, ProgramNode] = {}
         for leaf in (leaf for program in self.programs for leaf in program.leaves()):
-            by_step.setdefault(leaf.step, leaf)
-            by_set.setdefault(self.steps[leaf.step].compute_set, leaf)
-        return by_step, by_set
+            found.setdefault(leaf.step, leaf)
+        return found
 
     def leaf(self, step: int) -> ProgramNode:
         """The first leaf of the programs that is step `step`, or of which `step` is a measured execution."""
-        by_step, by_set = self._leaves
-        found = by_step.get(step) or by_set.get(self.steps[step].compute_set)
+        which = self.steps[step].compute_set
+        alike = (leaf for number, leaf in self._leaves.items() if self.steps[number].compute_set == which)
+        found = self._leaves.get(step) or next(alike, None)
         return found or ProgramNode(self.cost(step).kind, self.cost(step).name, step)
 
     def parts(self, step: int) -> tuple[VertexFacts, ...]:

@@ -237,15 +237,11 @@ class Lazily(Sequence[T]):
             return Table(self._make(i) for i in range(*index.indices(self._length)))
         if not is_whole(index) or not -self._length <= index < self._length:
             raise PoplarIndexError(f"""There is no {self._one} {shown(index)}.
-                next:  there {_are(self._length, self._one)}, from 0.""")
+                next:  there {"is" if self._length == 1 else "are"} {self!r}, from 0.""")
         return self._make(int(index) % self._length)
 
     def __repr__(self) -> str:
         return counted(self._length, self._one)
-
-
-def _are(number: int, one: str) -> str:
-    return f"{'is' if number == 1 else 'are'} {counted(number, one)}"
 
 
 @dataclass(frozen=True)

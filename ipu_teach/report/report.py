@@ -26,9 +26,11 @@ from ipu_teach.errors import (
     PoplarIndexError,
     ProfilingDisabledError,
     ReportLoadError,
+    counted,
     did_you_mean,
     shown,
 )
+from ipu_teach.flags import flagged
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.report import debug, insights, operations, query, why
 from ipu_teach.report.host_trace import HostTrace
@@ -156,6 +158,7 @@ class StepRun(Costed):
         return busy
 
 
+@flagged
 @dataclass(frozen=True, eq=False, repr=False)
 class Report:
     """An immutable snapshot of a run. Every figure of cycles, bytes or time in it is modelled.
@@ -254,8 +257,8 @@ class Report:
     def executions(self) -> Array:
         """int64[compiled steps]: how often each ran."""
         if self.unrecorded_steps and not self.num_steps:
-            raise ProfilingDisabledError(f"""The execution was not recorded: {self.unrecorded_steps:,}
-                step{"s" if self.unrecorded_steps > 1 else ""} ran while profiling was disabled.
+            raise ProfilingDisabledError(f"""The execution was not recorded: {counted(self.unrecorded_steps, "step")} ran
+                while profiling was disabled.
                 next:  engine.enable_execution_profiling(), or the option debug.instrument, and run again.""")
         counts = self._ran.counts
         return np.pad(counts, (0, len(self.profile.steps) - len(counts)))
@@ -280,16 +283,13 @@ class Report:
         found: dict[int, ComputeSetProfile] = {}
         for number, executions in enumerate(self.executions.tolist()):
             which = self.profile.steps[number].compute_set
-            if which >= 0:
-                facts = self.profile.compute_sets[which]
-                before = found.get(which)
-                if before is not None and not executions:
-                    continue
+            before = found.get(which)
+            if which >= 0 and (before is None or executions):
                 # Where cycles depend on data there is a step for each way it ran; the last one stands for all.
-                flops = [p.flops for p in facts.parts]
+                flops = [part.flops for part in self.profile.parts(number)]
                 found[which] = ComputeSetProfile(
-                    facts.name,
-                    executions + (before.executions if before is not None else 0),
+                    self.profile.compute_sets[which].name,
+                    executions + (before.executions if before else 0),
                     self.profile.vertices(number),
                     self.profile.cost(number),
                     -1 if min(flops, default=0) < 0 else sum(flops),
@@ -521,10 +521,7 @@ class Report:
         return dict(sorted(totals.items(), key=lambda item: (-item[1], item[0])))
 
     def _sum(self, parts: Iterable[Array]) -> Array:
-        total = np.zeros(self.target.num_tiles, np.int64)
-        for part in parts:
-            total += part
-        return total
+        return sum(parts, np.zeros(self.target.num_tiles, np.int64))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """To another process a report travels as it does into a file."""

@@ -9,6 +9,7 @@ from typing import TextIO
 import numpy as np
 
 from ipu_teach.errors import InvalidOptionError, did_you_mean, shown
+from ipu_teach.flags import flagged
 from ipu_teach.report.query import IpuRow
 from ipu_teach.report.report import Report
 from ipu_teach.report.table import Table, plain
@@ -18,6 +19,7 @@ KIB = 1024
 WAYS = {"batch": "", "scalar": "  (ran as loops over elements)", "loop": "  (ran vertex by vertex)"}
 
 
+@flagged
 def print_profile_summary(
     report: Report,
     sections: Sequence[str] | None = None,

@@ -1,4 +1,4 @@
-"""A run in the form of Chrome's trace events, which Perfetto (ui.perfetto.dev) and chrome://tracing open, and as CSV.
+"""A run in the form of Chrome's trace events, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
 
 One row shows the steps, one their phases, of several IPUs two for each, and below them each chosen tile has a row for when
 it computes and when it exchanges, and one for its blocks. Times are modelled; a trace's microseconds are those of the modelled
@@ -46,11 +46,9 @@ def chrome_trace(
     for tile in marked:
         row = tile_row + report.target.num_tiles + tile
         events.append(_name("thread_name", DEVICE, row, f"blocks of tile {tile}"))
-        ran = report.execution.blocks(tile)[: most_events // 2 // len(marked)]
-        events += [
-            _span(b.name or b.type, b.type, row, b.cycles_from, b.cycles, microseconds, {"type": b.type, "cycles": b.cycles})
-            for b in ran
-        ]
+        for b in report.execution.blocks(tile)[: most_events // 2 // len(marked)]:
+            details = {"type": b.type, "cycles": b.cycles}
+            events.append(_span(b.name or b.type, b.type, row, b.cycles_from, b.cycles, microseconds, details))
     shown_steps = 0
     for step in report.steps_between():
         found = list(_events(report, step, chosen, microseconds))
@@ -126,5 +124,4 @@ def _host(host: HostTrace) -> Iterator[_Event]:
     for name, values in host.series().items():
         title = f"{name} [{values[0].unit}]" if values[0].unit else name
         for value in values:
-            place: _Event = {"ph": "C", "name": title, "pid": HOST, "tid": 0, "ts": value.time * 1e6}
-            yield {**place, "args": {"value": value.value}}
+            yield {"ph": "C", "name": title, "pid": HOST, "tid": 0, "ts": value.time * 1e6, "args": {"value": value.value}}

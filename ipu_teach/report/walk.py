@@ -150,12 +150,10 @@ class Walk:
             self._add(child, times * place.node.count if place.node.kind == "Repeat" else times)
 
     def _sum(self, place: Place) -> float:
-        if place.node.step >= 0 and self._varies:
-            return place.cycles
-        if place.node.step >= 0:
-            place.cycles = place.runs * self.report.step_cost(place.node.step).cycles if place.runs else 0.0
-        else:
+        if place.node.step < 0:
             place.cycles = sum(self._sum(child) for child in place.children)
+        elif place.runs and not self._varies:
+            place.cycles = place.runs * self.report.step_cost(place.node.step).cycles
         return place.cycles
 
 
@@ -195,8 +193,7 @@ def _place(node: ProgramNode, depth: int, own: dict[int, int], role: str = "") -
 
 
 def _own_steps(profile: Profile) -> dict[int, int]:
-    """For each step of a compute set that ran with cycles of its own, which no program names: a step that one does name."""
-    of = {profile.steps[step].compute_set: step for step in sorted(profile.own_steps, reverse=True)}
+    """For each step of a compute set that ran with cycles of its own, which no program names: the first step of that set."""
     sets = [step.compute_set for step in profile.steps]
-    varied = {which for number, which in enumerate(sets) if which >= 0 and which in of and number not in profile.own_steps}
-    return {number: of[which] for number, which in enumerate(sets) if which in varied}
+    varied = {sets[number] for number in set(range(len(sets))) - profile.own_steps} - {-1}
+    return {number: sets.index(which) for number, which in enumerate(sets) if which in varied}

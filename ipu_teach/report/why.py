@@ -221,11 +221,8 @@ def _computed(report: Report, number: int, phase: Phase, tile: int) -> Iterator[
 def _moved(report: Report, number: int, phase: Phase, tile: int) -> Iterator[Cause]:
     """What the figures show of why a tile exchanges longest."""
     traffic, target = report.step_cost(number).exchange[phase.exchange], report.target
-    into, out, way = (
-        int(traffic.received[tile]),
-        int(traffic.sent[tile]),
-        int(arrival_cycles(target)[tile]) * (traffic.received[tile] > 0),
-    )
+    into, out = int(traffic.received[tile]), int(traffic.sent[tile])
+    way = int(arrival_cycles(target)[tile]) if into else 0
     receiving, sending, issuing = (int(b[tile]) for b in traffic.bounds(target))
     parts = f"{counted(int(traffic.sources[tile]), 'sender')} and {counted(int(traffic.sends[tile]), 'piece')} to send"
     found, sizes = report.transfers(number)[phase.exchange], np.zeros(target.num_tiles, np.int64)

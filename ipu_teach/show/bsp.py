@@ -17,6 +17,7 @@ from ipu_teach.cost.exchange import Traffic
 from ipu_teach.cost.phases import COMPUTE, HOST, Phase
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import InvalidOptionError, counted
+from ipu_teach.flags import flagged
 from ipu_teach.report import Recording, Report, Why
 from ipu_teach.show import palette
 from ipu_teach.show.content import report_of, with_content
@@ -47,6 +48,7 @@ NO_TIME = """show.bsp() was given a run that takes no modelled time.
     next:  run a program that copies or computes."""
 
 
+@flagged
 def bsp(run: Report | Recording, other: Report | None = None, *, paired: bool = False, why: Why | None = None) -> View:
     """The run in a report as an animation of its supersteps; with `other`, two runs above each other on one axis of time.
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ipu_teach.errors import InvalidOptionError, shown
+from ipu_teach.flags import flagged
 from ipu_teach.types import Array
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def picture(figure: Figure, alt: str) -> Picture:
     return Picture(buffer.getvalue(), alt)
 
 
+@flagged
 def images(pictures: Array, alt: str, titles: Sequence[Any] | None = None, *, diverging: bool = False) -> Picture:
     """A row or two of grey images, or (`diverging`) of signed values: red below zero, blue above, white at zero.
 

@@ -11,11 +11,11 @@ from ipu_teach.compile.freeze import FrozenGraph, FrozenTable
 from ipu_teach.cost.lines import Observed
 from ipu_teach.engine.backend import Backend
 from ipu_teach.engine.memory import Memory
-from ipu_teach.engine.scalar.observe import observed
 from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.graph.table import VertexRef
 from ipu_teach.graph.tensor import Layout
 from ipu_teach.graph.vertex import VectorList, run_on
+from ipu_teach.observer import observed
 from ipu_teach.report import Recording
 from ipu_teach.report.recording import HOST
 from ipu_teach.show.facts import model_of, vertices

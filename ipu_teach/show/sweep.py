@@ -11,13 +11,13 @@ from numbers import Real
 
 import numpy as np
 
-from ipu_teach.engine.sweep import Sweep
 from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.report import Report
 from ipu_teach.show import palette
 from ipu_teach.show.facts import checked
 from ipu_teach.show.scene import Scene, Still, Trend, label, number
 from ipu_teach.show.view import View
+from ipu_teach.sweeps import Sweep
 from ipu_teach.types import Array
 
 # By what `Report.proportions` calls it.
@@ -34,7 +34,7 @@ Run = tuple[str, str, Report | float | None]  # its value on the axis, its name,
 
 
 def sweep(found: Sweep | Mapping[object, Report | float], *, parameter: str = "", unit: str = "modelled cycles") -> View:
-    """What `engine.sweep` found, or reports by the value that tells them apart: `show.sweep({16: a, 32: b})`.
+    """What `sweep` found, or reports by the value that tells them apart: `show.sweep({16: a, 32: b})`.
 
     `parameter` says what these values are ("rows a tile"). Runs stand in the order given, or where all values are numbers, in
     theirs. In place of reports there may be numbers, which are of `unit`. Up to 64 runs are shown. Raises `InvalidOptionError`

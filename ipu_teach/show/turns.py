@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, overload
 
 from ipu_teach.cost.lines import Observed, Turn, told
-from ipu_teach.engine.scalar.observe import observe
 from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.graph.table import VertexRef
 from ipu_teach.graph.vertex import Vertex, unknown_field
+from ipu_teach.observer import observe
 from ipu_teach.report import Recording, Report
 from ipu_teach.show.code import Row, rows_scene, tree
 from ipu_teach.show.facts import linked

@@ -15,6 +15,7 @@ from importlib import resources
 from pathlib import Path
 
 from ipu_teach.errors import InvalidOptionError, did_you_mean, shown
+from ipu_teach.flags import flagged
 from ipu_teach.show.scene import WIDTH, Scene
 from ipu_teach.show.svg import svg
 
@@ -32,6 +33,7 @@ def fitting(scene_of: Callable[[int], Scene], most: int, least: int = 16) -> Vie
         most //= 2
 
 
+@flagged
 class View:
     """A picture of a program or a run. A notebook shows it as the last value of a cell; `repr` says it in a sentence.
 

@@ -17,7 +17,7 @@ from answers import Names
 
 import ipu_teach
 from ipu_teach import FLOAT, Graph
-from ipu_teach.lessons import check, judging, share, watching
+from ipu_teach.lessons import check, judging, printed, share, watching
 from ipu_teach.lessons.judging import Kind
 from ipu_teach.lessons.state import learned
 from ipu_teach.program import Copy, Execute, Repeat, RepeatWhileTrue, Sequence
@@ -289,7 +289,7 @@ def test_a_call_that_cannot_be_stopped_is_said(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(judging, "LIMIT", 0.1)
     monkeypatch.setattr(watching, "AGAIN", (0.05, 0.05))
     assert "it was stopped" in repr(check("01.1", lambda *_: time.sleep(1)))
-    assert capsys.readouterr().out.count("Interrupt the kernel") == 1
+    assert capsys.readouterr().err.count("Interrupt the kernel") == 1
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends this process what an interruption by hand sends")
@@ -374,3 +374,30 @@ def test_an_engine_that_was_patched_judges_nothing() -> None:
         return Sequence()
 
     assert "nothing was done at all" in repr(check("02.4", patches))
+
+
+def loud(work: list[int], bytes_in: list[int], bytes_out: list[int], sync: int) -> int:
+    for line in range(5):
+        print("line", line)
+    return right(work, bytes_in, bytes_out, sync)
+
+
+def test_an_answer_that_prints_is_heard_at_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert check("01.1", loud).kind is Kind.PASSED
+    *first, last = capsys.readouterr().out.splitlines()
+    assert first == [f"line {line}" for line in range(5)] * (printed.MOST_LINES // 5)
+    count = int(last.split()[2].replace(",", ""))
+    assert last == f"… and {count:,} more lines that your answer printed while it was checked" and count % 5 == 0
+
+
+def test_a_line_without_end_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    with printed.first_lines():
+        print("x" * 10**6, end="")
+        print("y\nz")
+    assert (
+        capsys.readouterr().out
+        == "x" * printed.MOST_CHARACTERS + "\n… and 2 more lines that your answer printed while it was checked\n"
+    )
+    with printed.first_lines():
+        print("few")
+    assert capsys.readouterr().out == "few\n"

@@ -19,7 +19,7 @@ from ipu_teach.compile.purity import enclosed
 from ipu_teach.compile.scalar.arithmetic import BINARY
 from ipu_teach.compile.scalar.arrays import SOLVERS, Arrays
 from ipu_teach.compile.scalar.kinds import FLOATS, INTS, SAMPLES, SLOT, ZERO, dtype_of, held_dtype, kind_of, numpys
-from ipu_teach.compile.scalar.values import Arr, Const, Inner, Num, Refused, Scope, Vec
+from ipu_teach.compile.scalar.values import INSTEAD, Arr, Const, Inner, Num, Refused, Scope, Vec
 from ipu_teach.compile.scalar.writer import Make
 from ipu_teach.compile.trace import ELEMENTWISE, REDUCTIONS, ROUNDED, STATIC_SHAPE
 from ipu_teach.graph.vertex import Vertex
@@ -98,7 +98,7 @@ class Calls(Arrays):
             except (ValueError, TypeError):
                 self.refuse(node, "float() of a text")
         if given and f not in BY_NUMPY:
-            self.refuse(node, f"a named argument of {ast.unparse(node.func)}()")
+            self.refuse(node, f"a named argument of {ast.unparse(node.func)}()", INSTEAD.get(getattr(f, "__name__", ""), ""))
         args = own + self.operands(node.args, self.value)
         if f in REDUCTIONS and len(args) == 1 and not given:
             return self.reduced(f, args[0], node)
@@ -112,7 +112,7 @@ class Calls(Arrays):
         """One of Python's functions or numpy's, of numbers; of numpy's also of whole regions."""
         make, ufunc = self._make_of(f, args, node), f is abs or isinstance(f, np.ufunc)
         if make is None or len(args) != (getattr(f, "nin", 1) if ufunc else len(node.args)):
-            self.refuse(node, f"{ast.unparse(node.func)}()", "np.sort(…)" if f is sorted else "")
+            self.refuse(node, f"{ast.unparse(node.func)}()", INSTEAD.get(getattr(f, "__name__", ""), ""))
         form = f"{text_of(f)}({', '.join('{}' for _ in args)})"
         name = "absolute" if f is abs else f.__name__
         if ufunc and any(isinstance(a, (Arr, Vec)) for a in args):

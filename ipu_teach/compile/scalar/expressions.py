@@ -16,7 +16,7 @@ from ipu_teach.compile.scalar.arithmetic import BINARY, UNARY
 from ipu_teach.compile.scalar.arrays import nested
 from ipu_teach.compile.scalar.calls import Calls
 from ipu_teach.compile.scalar.kinds import CODES, HELD, INTS, SLOT, is_number
-from ipu_teach.compile.scalar.values import Arr, Const, Inner, Num, Unreached, Vec, in_words
+from ipu_teach.compile.scalar.values import INSTEAD, Arr, Const, Inner, Num, Unreached, Vec, in_words
 from ipu_teach.compile.scalar.writer import Price
 from ipu_teach.compile.trace import METHODS
 
@@ -101,7 +101,7 @@ class Expressions(Calls):
                 return replace(owner, dims=owner.dims[::-1], py=f"{owner.py}.T", mark=mark)
         if isinstance(owner, (Arr, Vec)) and (node.attr in METHODS or node.attr in ("copy", "astype")):
             return Const((getattr(np, node.attr), owner))
-        self.refuse(node, f".{node.attr}")
+        self.refuse(node, f".{node.attr}", INSTEAD.get(node.attr, ""))
 
     def _is_me(self, node: ast.expr) -> bool:
         return isinstance(node, ast.Name) and node.id == self.scope.me

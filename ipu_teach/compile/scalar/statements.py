@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -47,10 +48,21 @@ class Statements(Expressions):
         pass
 
     def s_Expr(self, node: ast.Expr) -> None:
-        if not _is_text(node):
+        if not _is_text(node) and not self._prints(node.value):
             value = self.value(node.value)
             if isinstance(value, Num):
                 self.emit(None, value.py)
+
+    def _prints(self, node: ast.expr) -> bool:
+        """True for print(), which the plain loop does, and which costs nothing: a tile has no screen."""
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or self.value(node.func) != Const(print):
+            return False
+        for part in ast.walk(node):
+            called = part.func if isinstance(part, ast.Call) else None
+            own = isinstance(called, ast.Name) and not hasattr(builtins, called.id)
+            if own or isinstance(part, ast.NamedExpr) or (isinstance(called, ast.Attribute) and self._is_me(called.value)):
+                self.refuse(node, "print() of what a function of your own gives", "print(…) of a variable")
+        return True
 
     def s_Assert(self, node: ast.Assert) -> None:
         a = self.num(node.test)

@@ -166,6 +166,14 @@ class Inner:
     scope: Scope = field(compare=False)
 
 
+# What to write in place of functions and methods that beginners reach for.
+INSTEAD = {
+    "sorted": "np.sort(…)", "sort": "np.sort(…)", "flip": "x[::-1]", "count_nonzero": "(…).sum()", "fill": "x[:] = …",
+    "item": "x[k]", "tolist": "a loop over the elements", "histogram": "a loop that counts into np.zeros(n)",
+    "repeat": "a loop over the elements", "average": "(x * w).sum() / w.sum()", "vectorize": "a loop over the elements",
+}  # fmt: skip
+
+
 def in_words(node: ast.AST) -> tuple[str, str]:
     """A piece of the text as a reason names it, and what to write instead, if there is something."""
     counted = "np.zeros(n), with the keys as indices,"

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.compile.groups import Group
 from ipu_teach.compile.trace import Op, Ref, Trace, layout_independent
 from ipu_teach.engine.batch import plan
 from ipu_teach.engine.batch.chunk import Chunk
@@ -26,8 +25,9 @@ from ipu_teach.engine.views import LEAST_RUN, Nest, Region
 from ipu_teach.types import Array
 
 
-def bind_across_vertices(groups: Sequence[Group], site: Site) -> list[Call] | None:
+def bind_across_vertices(sites: Sequence[Site]) -> list[Call] | None:
     """The calls that run all vertices of the groups of one table, or None if their regions do not lie so."""
+    groups, site = [site.group for site in sites], sites[0]
     first = groups[0].trace
     runs = site.memory.backend.runs
     if any(g.way != "batch" or g.workers or not _elementwise(g.trace) or not runs(g.trace) for g in groups):
@@ -51,7 +51,7 @@ def bind_across_vertices(groups: Sequence[Group], site: Site) -> list[Call] | No
         return None
     begins = np.concatenate(([0], breaks))
     lengths = np.add.reduceat(sizes, begins)
-    pieces = _Pieces(groups[0], site, {i: found[0][i] for i in [*long, *shared]})
+    pieces = _Pieces(site, {i: found[0][i] for i in [*long, *shared]})
     for begin, length in zip(columns[:, begins].T, lengths.tolist(), strict=True):
         pieces.bind(np.concatenate((begin, [starts[i][0] for i in shared])), [1] * len(long) + [0] * len(shared), length)
     return pieces.calls
@@ -60,12 +60,12 @@ def bind_across_vertices(groups: Sequence[Group], site: Site) -> list[Call] | No
 class _Pieces:
     """Long regions, in pieces that a core's cache holds: each runs as a single vertex that is so long."""
 
-    def __init__(self, group: Group, site: Site, regions: dict[int, Region]) -> None:
-        self._group, self._site, self._regions = group, site, regions
+    def __init__(self, site: Site, regions: dict[int, Region]) -> None:
+        self._site, self._regions = site, regions
         self._plans: dict[int, plan.Plan] = {}
         self._pool: dict[Any, list[Array]] = defaultdict(list)
         self.calls: list[Call] = []
-        trace = group.trace
+        trace = site.group.trace
         samples = [np.asarray(trace.samples[i]) for i in regions]
         touched, length = sum(s.itemsize for s in samples), max(s.size for s in samples)
         budget = site.memory.backend.chunk_bytes or plan.CHUNK_BYTES
@@ -80,10 +80,10 @@ class _Pieces:
 
     def _plan(self, length: int) -> plan.Plan:
         if length not in self._plans:
-            trace = _resized(self._group.trace, length)
+            trace = _resized(self._site.group.trace, length)
             column = {i: number for number, i in enumerate(self._regions)}
             placement = Placement(trace, self._site.memory, self._regions, [], column, list(self._regions))
-            made = plan.Plan(replace(self._group, trace=trace), self._site, placement)
+            made = plan.Plan(replace(self._site, group=replace(self._site.group, trace=trace)), placement)
             made.calls, made.buffers.pool = self.calls, self._pool
             self._plans[length] = made
         return self._plans[length]

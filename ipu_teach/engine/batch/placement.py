@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ipu_teach.compile.groups import Group
 from ipu_teach.compile.trace import Trace
 from ipu_teach.engine.batch.liveness import delicate_roots, only_numbers, soft_roots
 from ipu_teach.engine.memory import Memory
@@ -65,9 +64,9 @@ class Placement:
         return view
 
 
-def placed(group: Group, site: Site) -> Placement:
+def placed(site: Site) -> Placement:
     """The placement of a group."""
-    trace = group.trace
+    group, trace = site.group, site.group.trace
     regions = {i: Region(group, site.graph, name, part) for i, (name, part) in trace.regions.items()}
     running = running_order(list(regions.values()))
     if running is not None:
@@ -75,7 +74,7 @@ def placed(group: Group, site: Site) -> Placement:
             region.put_in_order(running)
     nests, column = _nested(regions, trace, len(group.rows))
     found = Placement(trace, site.memory, regions, nests, column, [], running=running, side_by_side=only_numbers(trace))
-    delicate, soft = delicate_roots(trace, site.exact), soft_roots(trace, site.exact)
+    delicate, soft = delicate_roots(trace, site.how.exact), soft_roots(trace, site.how.exact)
     for i, number in column.items():
         region = regions[i]
         steps = np.concatenate([nest.steps[number][np.array(nest.shape) > 1] for nest in nests])

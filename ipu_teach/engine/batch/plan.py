@@ -17,7 +17,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from ipu_teach.compile.groups import Group
 from ipu_teach.engine.batch.buffers import Buffers
 from ipu_teach.engine.batch.chunk import Chunk
 from ipu_teach.engine.batch.kernels import Call
@@ -33,36 +32,35 @@ CHUNK_BYTES = 768 * 1024  # temporaries of one chunk: stay inside a core's secon
 LANES = 4096  # vertices that a chunk of single numbers has at least: below, a call costs more than its work
 
 
-def bind(group: Group, site: Site) -> list[Call]:
-    """The calls that run `compute()` for every vertex of `group`."""
+def bind(site: Site) -> list[Call]:
+    """The calls that run `compute()` for every vertex of a group."""
+    group, xp = site.group, site.memory.backend
     if not group.workers:
-        return _bound(group, site)
-    xp = site.memory.backend
+        return _bound(site)
     answers, calls = xp.zeros((len(group.workers), len(group.rows)), bool), []
     for number, (worker, trace) in enumerate(group.workers):
         wanted = None if site.returned is None else answers[number]
-        calls += _bound(replace(group, trace=trace), replace(site, returned=wanted), worker)
+        calls += _bound(replace(site, group=replace(group, trace=trace), returned=wanted), worker)
     return calls if site.returned is None else [*calls, xp.reduction(np.logical_and, answers, 0, site.returned)]
 
 
-def _bound(group: Group, site: Site, worker: int = 0) -> list[Call]:
-    placement = placed(group, site)
-    rounding = None if site.rounding is None else RoundedStores(site.rounding, group.trace, worker, placement.running)
-    return Plan(group, site, placement, rounding).bind()
+def _bound(site: Site, worker: int = 0) -> list[Call]:
+    placement = placed(site)
+    rounding = None if site.rounding is None else RoundedStores(site.rounding, site.group.trace, worker, placement.running)
+    return Plan(site, placement, rounding).bind()
 
 
 class Plan:
     """How the vertices of a group run as one batch: what all chunks of them have in common."""
 
-    def __init__(self, group: Group, site: Site, placement: Placement, rounding: RoundedStores | None = None) -> None:
+    def __init__(self, site: Site, placement: Placement, rounding: RoundedStores | None = None) -> None:
+        group = site.group
         self.table, self.trace, self.returned, self.rounding = group.table, group.trace, site.returned, rounding
         self.rows = group.rows if placement.running is None else group.rows[placement.running]
-        self.memory, self.xp, self.exact, self.placement = site.memory, site.memory.backend, site.exact, placement
+        self.memory, self.xp, self.exact, self.placement = site.memory, site.memory.backend, site.how.exact, placement
         self.last, self.stores = last_uses(self.trace)
-        self.products, self.buffers = (
-            Products(self.xp, self.exact),
-            Buffers(self.xp, self.trace, self.last, placement.side_by_side),
-        )
+        self.products = Products(self.xp, self.exact)
+        self.buffers = Buffers(self.xp, self.trace, self.last, placement.side_by_side)
         self.calls: list[Call] = []
 
     def bind(self) -> list[Call]:

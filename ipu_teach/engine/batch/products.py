@@ -7,6 +7,7 @@ by BLAS.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,10 @@ class Products:
 
     def __init__(self, xp: Any, exact: bool) -> None:
         self._xp, self._exact = xp, exact
-        self._halves = HalfProducts(exact)
+
+    @cached_property
+    def _halves(self) -> HalfProducts:
+        return HalfProducts(self._exact)
 
     def calls(self, a: Array, b: Array, out: Array, ranks: tuple[int, ...], joins: bool) -> list[Call]:
         """The calls for a @ b into out. `ranks`: of a vertex's own operands, 1 or 2. `joins`: both are the vertices' own."""

@@ -11,17 +11,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from ipu_teach.compile.groups import Group
 from ipu_teach.engine.batch.kernels import Call, run_all
+from ipu_teach.engine.site import Site
 
 LEAST_SHARE = 256  # vertices: fewer are not worth a thread
 
 
-def shares(group: Group, threads: int) -> list[Group]:
-    """A group cut into one part for each thread, or left whole if it is small."""
-    if threads < 2 or len(group.rows) < threads * LEAST_SHARE:
-        return [group]
-    return [replace(group, rows=rows) for rows in np.array_split(group.rows, threads)]
+def shares(site: Site) -> list[Site]:
+    """A site cut into one for each thread, or left whole if its group is small."""
+    group, threads = site.group, site.how.threads
+    if len(group.rows) < threads * LEAST_SHARE:
+        return [site]
+    return [replace(site, group=replace(group, rows=rows)) for rows in np.array_split(group.rows, threads)]
 
 
 def together(pool: ThreadPoolExecutor, lists: list[list[Call]]) -> None:

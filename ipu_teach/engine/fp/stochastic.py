@@ -19,7 +19,6 @@ import numpy as np
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.trace import Op, Ref, Trace
 from ipu_teach.engine.batch.kernels import Call
-from ipu_teach.engine.host_fallback import traces_of
 from ipu_teach.graph.registers import ESR, Registers
 from ipu_teach.types import HALF, Array, generator, to_half
 from ipu_teach.types.regions import OnePtrArray
@@ -56,6 +55,13 @@ class StochasticRounding:
         if self.watched and np.any(np.isinf(halves) & np.isfinite(values)):
             raise FloatingPointError("overflow encountered in a store of halves")
         return halves
+
+
+def draw(registers: Registers, roundings: list[StochasticRounding]) -> None:
+    """Let every worker draw the word from which this run of a compute set rounds by chance."""
+    words = registers.draw()
+    for rounding in roundings:
+        rounding.begin(words)
 
 
 class RoundedStores:
@@ -153,7 +159,7 @@ def stochastic_rounding(group: Group, registers: Registers, watched: bool) -> St
         return None
     if not np.any(registers.behaviour[group.table.tiles[group.rows]] & np.uint32(ESR)):
         return None
-    may = any(trace.stopped or any(narrows(trace, op) for op in trace.ops) for trace in traces_of(group))
+    may = any(trace.stopped or any(narrows(trace, op) for op in trace.ops) for trace in group.traces)
     return StochasticRounding(group, registers, watched) if may else None
 
 

@@ -34,27 +34,13 @@ from ipu_teach.engine.batch.half_products import sum_products
 from ipu_teach.engine.batch.kernels import Call, apply, run_all
 from ipu_teach.engine.host_fallback import spans
 from ipu_teach.errors import FloatingPointTrapError
-from ipu_teach.graph.registers import DIV0, ESR, INV, NANOO, OFLO, STOP_ON_NANOO, Registers
+from ipu_teach.graph.registers import DIV0, INV, NANOO, OFLO, STOP_ON_NANOO, Registers
 from ipu_teach.types import FLOAT, HALF, Array
 
 if TYPE_CHECKING:
     from ipu_teach.engine.site import Site
 
 MOST_ALARMS = 3  # batches in a row in which something was reported: from then on vertices run one by one
-
-
-def control_bits(options: Mapping[str, object]) -> int:
-    """The bits of FP_CTL that an engine's options ask for."""
-    chosen = {
-        "debug.floatPointOpException": INV | DIV0 | OFLO,
-        "debug.nanOverflowMode": NANOO,
-        "debug.nanOverflowException": NANOO | STOP_ON_NANOO,
-        "prng.enableStochasticRounding": ESR,
-    }
-    bits = 0
-    for name, part in chosen.items():
-        bits |= part if options[name] else 0
-    return bits
 
 
 @dataclass(frozen=True)
@@ -88,16 +74,23 @@ class FloatingPoint:
 
 
 class Watch:
-    """What stops each vertex of a group, by its tile."""
+    """What stops each vertex of a group, by the bits of FP_CTL on its tile."""
 
-    def __init__(self, group: Group, registers: Registers) -> None:
-        self._codes = registers.behaviour[group.table.tiles[group.rows]]
-        points = {FloatingPoint.of(code) for code in np.unique(self._codes).tolist()} if computes(group) else set()
-        self.kinds = {point for point in points if point is not None}
+    def __init__(self, codes: Array) -> None:
+        self._codes = codes
+        self.kinds = {point for code in np.unique(codes).tolist() if (point := FloatingPoint.of(code)) is not None}
 
     def of(self, number: int) -> FloatingPoint | None:
         """What stops vertex `number` of the group."""
         return FloatingPoint.of(int(self._codes[number]))
+
+
+def watch_of(group: Group, registers: Registers) -> Watch | None:
+    """What stops vertices of `group`, as numbers behave now; None if nothing does, or if they do not compute with floats."""
+    if group.at_once or not any(field.dtype in (FLOAT, HALF) for field in group.table.fields.values()):
+        return None
+    watch = Watch(registers.behaviour[group.table.tiles[group.rows]])
+    return watch if watch.kinds else None
 
 
 class Guarded:
@@ -106,8 +99,8 @@ class Guarded:
     The loop says which vertex it was, stores NaN where it must, or finds that it was nothing.
     """
 
-    def __init__(self, groups: Sequence[Group], sites: Sequence[Site], calls: list[Call], loops: list[Call]) -> None:
-        memory, graph, kinds = sites[0].memory, sites[0].graph, {kind for site in sites for kind in site.watch.kinds}
+    def __init__(self, sites: Sequence[Site], calls: list[Call], loops: list[Call]) -> None:
+        memory, kinds = sites[0].memory, {kind for site in sites if site.watch is not None for kind in site.watch.kinds}
         self._raising = {
             "invalid": "raise" if any(k.inv for k in kinds) else "ignore",
             "divide": "raise" if any(k.div0 for k in kinds) else "ignore",
@@ -115,8 +108,8 @@ class Guarded:
         }
         self._calls = [part for call in calls for part in (call, *_looked_at(call))]
         self._loops, self._alarms = loops, 0
-        written = np.array([span for group in groups for span in spans(group, graph, written=True)], np.int64).reshape(-1, 2)
-        start, stop = joined(*written.T)
+        written = [span for site in sites for span in spans(site.group, site.graph, written=True)]
+        start, stop = joined(*np.array(written, np.int64).reshape(-1, 2).T)
         self._places: list[Array] = [memory.bytes[a:b] for a, b in zip(start.tolist(), stop.tolist(), strict=True)]
         self._kept = [place.copy() for place in self._places]
 
@@ -158,12 +151,6 @@ def _looked_at(call: Call) -> list[Call]:
     if isinstance(function, partial) and isinstance(function.func, np.ufunc) and function.func not in ROUNDED:
         return [(alarm, (function.keywords["out"],))]
     return []
-
-
-def computes(group: Group) -> bool:
-    """True if vertices of `group` have floating-point fields, and compute with them."""
-    floats = any(field.dtype in (FLOAT, HALF) for field in group.table.fields.values())
-    return floats and not group.at_once
 
 
 def trapped(

@@ -47,4 +47,5 @@ class Numbers:
 
 def numbers_of(site: Site, number: int) -> Numbers:
     """How those of vertex `number` of a group behave at a site."""
-    return Numbers(number, site.rounding, site.watch.of(number) if site.watched else None, site.watched)
+    traps = None if site.watch is None else site.watch.of(number)
+    return Numbers(number, site.rounding, traps, site.watch is not None)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.compile.groups import Group
 from ipu_teach.compile.scalar import ScalarCode
 from ipu_teach.compile.workers import race_of
 from ipu_teach.cost.codelets import UNIT, UNKNOWN
@@ -20,14 +19,15 @@ from ipu_teach.engine.site import Site
 class Counting:
     """The scalar loop of a group, run beside the plain one."""
 
-    def __init__(self, group: Group, site: Site) -> None:
+    def __init__(self, site: Site) -> None:
+        group = site.group
         assert group.scalar is not None
-        self.group, self.code, self.races = group, group.scalar, site.races
+        self.group, self.code, self.races = group, group.scalar, site.how.races
         self.program = program_of(group.scalar, site.target)
         self.cycles = np.zeros(len(group.rows), np.int64) if site.cycles is None else site.cycles
         self.defined = {name: elements(site.defined, self.code.fields[name].dtype.size) for name in self.code.marked}
 
-    def vertex(self, number: int, regions: Mapping[str, Any], places: Mapping[str, Any], numbers: Numbers) -> None:
+    def vertex(self, number: int, regions: Mapping[str, Any], places: Mapping[str, Any], numbers: Numbers | None) -> None:
         """Count vertex `number` on `regions`, which changes. `places`: where their parts lie."""
         code, workers = self.code, max(1, len(self.group.workers))
         marks, reads = beside(code, regions, workers)

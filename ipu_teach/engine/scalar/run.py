@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.compile.groups import Group
 from ipu_teach.compile.workers import race_of
 from ipu_teach.cost.codelets import UNIT, UNKNOWN
 from ipu_teach.engine.fp.vertex import numbers_of
@@ -64,10 +63,11 @@ def _pool(process: int) -> ThreadPoolExecutor:
 class ScalarRun:
     """The vertices of a group, ready to run at a site. What traps or rounds by chance is run by CPython's text alone."""
 
-    def __init__(self, group: Group, site: Site) -> None:
+    def __init__(self, site: Site) -> None:
+        group = site.group
         assert group.scalar is not None
-        self.group, self.site, self.races = group, site, site.races and group.scalar.multi
-        self.program, self.plain = program_of(group.scalar, site.target), site.rounding is None and not site.watched
+        self.group, self.site, self.races = group, site, site.how.races and group.scalar.multi
+        self.program, self.plain = program_of(group.scalar, site.target), site.rounding is None and site.watch is None
         self.fields = Fields(group, group.scalar, site.graph, site.memory, site.defined)
         self.count = len(group.rows)
         self.cycles = np.zeros(self.count, np.int64) if site.cycles is None else site.cycles
@@ -158,7 +158,7 @@ class ScalarRun:
         self.fields.store(self.stored, v)
         self.stored = v + 1
         self.cycles[v] = UNKNOWN
-        run_loop(self.group, self.site, only=v)
+        run_loop(self.site, only=v)
 
     # By compiled code
 

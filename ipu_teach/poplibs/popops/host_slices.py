@@ -30,7 +30,7 @@ def create_host_sliceable_tensor(
     `is_read`: rows are read from the host, and come in whole packets to a tile (`Target.host_packet_bytes`); rows that are
     written are dealt out as evenly as 64-bit words allow. Each row lies as the others do. Raises `PoplibsError`.
     """
-    sizes, is_read = check_shape(shape), bool(is_read)
+    sizes = check_shape(shape)
     if len(sizes) != 2:
         raise refused(f"was given the shape {sizes}.", next_step="give (rows, length of a row).")
     tensor = graph.add_variable(as_dtype(dtype, f"{calling()}()"), sizes, f"{debug_context}/tensor")
@@ -46,7 +46,7 @@ def create_host_transferable_tensor(
     graph: Graph, dtype: type[DType], shape: Sequence[int], is_read: bool, debug_context: str = "host_transferable"
 ) -> Tensor:
     """A variable of `shape` for a copy from or to the host as a whole. Otherwise as `create_host_sliceable_tensor`."""
-    sizes, is_read = check_shape(shape), bool(is_read)
+    sizes = check_shape(shape)
     tensor = graph.add_variable(as_dtype(dtype, f"{calling()}()"), sizes, debug_context)
     _map(graph, tensor.reshape((prod(sizes),)), is_read)
     return tensor

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ipu_teach.errors import counted, shown
+from ipu_teach.flags import flagged
 from ipu_teach.graph import ComputeSet, Graph, Shape, Tensor, concat
 from ipu_teach.poplibs.library import (
     OWN,
@@ -52,6 +53,7 @@ _SCALED = ("ADD", "SQUARE_ADD")
 Operation = SimpleNamespace(**{name: name for name in REDUCTIONS})  # Poplar's `popops::Operation::ADD` is the word "ADD" here
 
 
+@flagged
 @dataclass(frozen=True)
 class ReduceParams:
     """What a reduction does: `operation`, one of `REDUCTIONS`; for ADD and SQUARE_ADD also a factor and an addition.

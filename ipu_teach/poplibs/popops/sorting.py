@@ -17,6 +17,7 @@ import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.errors import shown
+from ipu_teach.flags import flagged
 from ipu_teach.graph import Graph, Input, Output, SupervisorVertex, Tensor, Vector, Vertex, template
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.poplibs.library import OWN, as_given, check_same, library, refused
@@ -43,6 +44,7 @@ class SortOrder(Enum):
     DESCENDING = "DESCENDING"
 
 
+@flagged
 @dataclass(frozen=True)
 class TopKParams:
     """What `top_k` gives: the `k` largest, or smallest, elements, and their order."""

@@ -7,7 +7,7 @@ should lie in, and the graph is compiled again after that, with every check.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from math import prod
 from typing import Any
 
@@ -17,9 +17,6 @@ from ipu_teach import program as p, schema as s
 from ipu_teach.archive import MOST_NODES
 from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.cost.exchange import covered
-from ipu_teach.engine import written as w
-from ipu_teach.engine.options import parsed
-from ipu_teach.engine.saved_codelets import resolve
 from ipu_teach.errors import ExecutableLoadError, shown
 from ipu_teach.graph import Graph, ReplicatedStreamMode, Tensor, Vertex
 from ipu_teach.graph.compute_set import ComputeSet, table_of
@@ -27,17 +24,23 @@ from ipu_teach.graph.layouts import MOST_DIMENSIONS, Layout, ListLayout
 from ipu_teach.graph.mapping import Tiles
 from ipu_teach.graph.table import MOST_CYCLES, VertexTable
 from ipu_teach.graph.variables import ALIGNMENT, MOST_BYTES
+from ipu_teach.saved import writer as w
+from ipu_teach.saved.codelets import resolve
 from ipu_teach.types import UNSIGNED_INT, Array, DType
 
 MOST_PIECES = 2**28  # elements of a view that are looked at one by one
 
+Parsed = Callable[[object], dict[str, Any]]
 Read = tuple[Graph, list[p.Program], dict[str, bool], dict[str, Any]]
 
 
-def rebuild(data: bytes, codelets: Iterable[type[Vertex]]) -> Read:
-    """(graph, programs, checks, options) of a saved executable. Raises `ExecutableLoadError`."""
+def rebuild(data: bytes, codelets: Iterable[type[Vertex]], parsed: Parsed) -> Read:
+    """(graph, programs, checks, options) of a saved executable. Raises `ExecutableLoadError`.
+
+    `parsed` checks the options: what they mean is for others to say.
+    """
     listed = _listed(codelets)
-    return s.load(data, w.EXECUTABLE, lambda header: _Reader(header, listed).read())
+    return s.load(data, w.EXECUTABLE, lambda header: _Reader(header, listed).read(parsed))
 
 
 def _listed(codelets: Iterable[type[Vertex]]) -> list[type[Vertex]]:
@@ -58,7 +61,7 @@ class _Reader:
         )
         self._calls: dict[tuple[str, tuple[int, ...]], p.Program] = {}
 
-    def read(self) -> Read:
+    def read(self, parsed: Parsed) -> Read:
         header, known = self.header, self.known
         checks = s.keyed(dict, races=s.FLAG, uninitialised=s.FLAG, estimates=s.FLAG).read(header["checks"])
         options = parsed(header["options"].value)

@@ -1,4 +1,4 @@
-"""A compiled program written down: what `archive` stores, from what `Compiled` holds. `rebuild` reads it back.
+"""A compiled program written down: what `archive` stores, from what `Compiled` holds. `reader` reads it back.
 
 Views become numbers in two tables: layouts (how elements lie) and tensors (a dtype, an offset and a layout). A program's
 tree becomes a list of nodes in which equal ones appear once, children first. Each kind of step and of program is said once,
@@ -17,11 +17,11 @@ from ipu_teach import program as p, schema as s
 from ipu_teach.archive import MOST_NODES, Format
 from ipu_teach.compile import Compiled, programs as c
 from ipu_teach.compile.freeze import FrozenGraph, FrozenTable
-from ipu_teach.engine.saved_codelets import DTYPES, described
 from ipu_teach.errors import ExecutableLoadError, NotOfferedError, did_you_mean
 from ipu_teach.graph import DataStream, RemoteBuffer, Tensor
 from ipu_teach.graph.layouts import MOST_DIMENSIONS, Layout
 from ipu_teach.graph.variables import ALIGNMENT, MOST_BYTES
+from ipu_teach.saved.codelets import DTYPES, described
 from ipu_teach.types import UNSIGNED_INT, Array, DType, dtype_named
 
 EXECUTABLE = Format("executable", 2, "Executable.save", ExecutableLoadError, ExecutableLoadError)
@@ -156,7 +156,7 @@ def _switch(_: str, *below: p.Program, predicate: Tensor, cases: tuple[int, ...]
 
 
 CASES = s.numbers(s.whole(-(2**63), 2**63))
-COMPOSITES = {  # calls, which need a function, are made by `rebuild`
+COMPOSITES = {  # calls, which need a function, are made by `reader`
     "Sequence": _of(None, lambda name, *below: p.Sequence(*below, name=name)),
     "Repeat": _of(1, lambda _, body, count: p.Repeat(count, body), count=s.whole(most=2**63)),
     "RepeatWhileTrue": _of(2, lambda _, a, body, predicate: p.RepeatWhileTrue(a, predicate, body), predicate=TENSOR),

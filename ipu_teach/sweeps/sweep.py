@@ -24,6 +24,7 @@ from ipu_teach.device import Device, IPUModel
 from ipu_teach.engine.engine import Engine
 from ipu_teach.engine.executable import Executable
 from ipu_teach.errors import GraphMemoryAllocationError, InvalidOptionError, counted, shown
+from ipu_teach.flags import flagged
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.outcomes import check_travels, outcomes
 from ipu_teach.report import Report
@@ -97,6 +98,7 @@ class Sweep:
         return tabled(COLUMNS, self.rows(), words) + "".join(f"<p>{escape(line)}</p>" for line in self._missing())
 
 
+@flagged
 def sweep(
     build: Callable[[Device], Any],
     num_tiles: Iterable[int],

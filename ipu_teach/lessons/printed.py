@@ -1,0 +1,45 @@
+"""The first lines of what an answer prints while it is checked: a check calls it often, and its verdict stands below them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from typing import TextIO, cast
+
+MOST_LINES = 20
+MOST_CHARACTERS = 4000  # which is more than so many lines, unless they are long
+
+
+class _First:
+    """A text stream that hands on the first lines, and counts the rest. What it cannot do itself the stream below it does."""
+
+    def __init__(self, below: TextIO) -> None:
+        self.below = below
+        self.lines = self.characters = self.left_out = 0
+
+    def write(self, text: str) -> int:
+        for line in text.splitlines(keepends=True):
+            if self.lines < MOST_LINES and self.characters < MOST_CHARACTERS:
+                self.below.write(line[: MOST_CHARACTERS - self.characters])
+                self.characters += len(line)
+                self.lines += line.endswith("\n")
+            else:
+                self.left_out += line.endswith("\n")
+        return len(text)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.below, name)
+
+
+@contextmanager
+def first_lines() -> Iterator[None]:
+    """Let the first lines through that are printed here; then say how many more there were."""
+    first = _First(sys.stdout)
+    try:
+        with redirect_stdout(cast(TextIO, first)):
+            yield
+    finally:
+        if first.left_out:
+            start = "" if first.characters < MOST_CHARACTERS else "\n"
+            sys.stdout.write(f"{start}… and {first.left_out:,} more lines that your answer printed while it was checked\n")
