@@ -114,8 +114,7 @@ class Arithmetic(Writer):
                 elif const[1] < 0:
                     known[1] = const[1]
             r = self.type_of(fn, known, node)
-            if "u8" in ts and len(set(ts) - {"wi", "wb"}) > 1:
-                self.refuse(node, "UNSIGNED_LONGLONG beside another type")
+            self.refuse_if("u8" in ts and len(set(ts) - {"wi", "wb"}) > 1, node, "UNSIGNED_LONGLONG beside another type")
             if op in COMPARE:
                 return r, self._compared(op, ts, xs, node)
             a, b = (self.convert(x, t, r, node) for t, x in zip(ts, xs, strict=True))
@@ -161,8 +160,7 @@ class Arithmetic(Writer):
 
     def _integers(self, op: str, r: str, ab: tuple[str, str], ts: list[str], xs: list[str], node: ast.AST) -> str:
         (a, b), bits = ab, 8 * int(r[1])
-        if r == "u8" and op in ("//", "%", "**", "<<", ">>"):
-            self.refuse(node, f"{op} of UNSIGNED_LONGLONG")
+        self.refuse_if(r == "u8" and op in ("//", "%", "**", "<<", ">>"), node, f"{op} of UNSIGNED_LONGLONG")
         if op in ("//", "%"):
             return _by_power(op, a, b) or self.wrapped(f"({_DIVISION[op]}({a}, {b}) if {b} != 0 else 0)", r)
         if op in ("<<", ">>"):

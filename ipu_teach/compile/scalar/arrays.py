@@ -44,8 +44,7 @@ class Arrays(Variables):
         return Arr(f"f_{name}", t, dims, off, f"f_{name}", mark, readable, written, sized=sized, rows=rows, free=free)
 
     def length(self, array: Arr, axis: int, node: ast.AST) -> Num:
-        if not array.sized:
-            self.refuse(node, "the length of a ONE_PTR field")
+        self.refuse_if(not array.sized, node, "the length of a ONE_PTR field")
         py = f"len({array.py})" if axis == 0 else f"{array.py}.shape[{axis}]"
         n = array.dims[axis][0]
         return self.constant(int(n)) if n.isdigit() else Num({"wi": n}, py, bound=LENGTH)
@@ -70,8 +69,7 @@ class Arrays(Variables):
     def _index(self, key: Num, n: str, node: ast.AST) -> str:
         """An index counted from the front, and known to be within the length."""
         key = self.present(key)
-        if not set(key.alts) <= INTS:
-            self.refuse(node, "an index that is no whole number", "int(…) around it")
+        self.refuse_if(not set(key.alts) <= INTS, node, "an index that is no whole number", "int(…) around it")
         if key.affine is not None and self._checked_ahead(*key.affine, n, node):
             return key.only[1]
         if key.const is not None:
@@ -211,8 +209,7 @@ class Arrays(Variables):
         for k, one in enumerate((part.lower, part.upper, part.step)):
             if one is not None:
                 a = next(known)
-                if not set(a.alts) <= INTS - {"u8"}:
-                    self.refuse(node, "this slice")
+                self.refuse_if(not set(a.alts) <= INTS - {"u8"}, node, "this slice")
                 found[k], texts[k] = self.whole(a), a.py
         first, last, step = found
         if step == "1":
@@ -260,8 +257,7 @@ class Arrays(Variables):
             (t,) = self.boxes[a.box]
             a = replace(a, buf=f"{a.buf}_{SLOT[t]}", type=t, box="")
         if isinstance(a, Num):
-            if len(a.alts) > 1:
-                self.refuse(node, "a number of several types among arrays")
+            self.refuse_if(len(a.alts) > 1, node, "a number of several types among arrays")
             t, x = (self.fixed(a) if a.const is None else a).only
             return Vec((), t, lambda k: x, a.py)
         if not isinstance(a, Arr) or not a.readable or a.rows or a.box or not 1 <= len(a.dims) <= 2:
@@ -321,8 +317,7 @@ class Arrays(Variables):
         t = make(types, types)[0] if make else self.type_of(f, types, node)
         del self.nb[at:]
         self.count = count
-        if t not in SAMPLES:
-            self.refuse(node, py)
+        self.refuse_if(t not in SAMPLES, node, py)
         if make is None:
             self.by_python(node, py)
         fused = name in ("add", "subtract") and any(v.scaled and v.type == t for v in parts)
@@ -348,8 +343,7 @@ class Arrays(Variables):
             return a
         t, a = other.type, self.present(a)
         found = {self.type_of(fn, [t, x] if after else [x, t], node) for x in a.alts}
-        if len(found) > 1 or found == {"b1"}:
-            self.refuse(node, "a number of several types among arrays")
+        self.refuse_if(len(found) > 1 or found == {"b1"}, node, "a number of several types among arrays")
         (r,) = found
         slots, _ = self.dispatch([a], lambda ts, xs: (r, self.convert(xs[0], ts[0], r, node)))
         return Num(slots, a.py, data=a.data)
@@ -363,8 +357,7 @@ class Arrays(Variables):
             slots, _ = self.dispatch([value], lambda ts, xs: (t, self.put(xs[0], ts[0], t, node)))
             value = Num(slots, value.py, data=value.data)
         v, t, whole = self.as_vec(value, node), to.type, self._spans(to)
-        if len(v.dims) > len(to.dims):
-            self.refuse(node, "a matrix stored in a vector")
+        self.refuse_if(len(v.dims) > len(to.dims), node, "a matrix stored in a vector")
         self._fits(v, whole, v.py, node)
         if t not in FLOATS and v.type != t and v.dims:
             self.by_python(node, "an array stored as whole numbers of another type")
@@ -419,8 +412,7 @@ class Arrays(Variables):
     def product(self, a: Any, b: Any, form: str, node: ast.AST) -> Any:
         """a @ b of vectors and matrices, by numpy's own loop."""
         x, y = self.as_vec(a, node, OF_PRODUCT), self.as_vec(b, node, OF_PRODUCT)
-        if not x.dims or not y.dims:
-            self.refuse(node, "@ of a number")
+        self.refuse_if(not x.dims or not y.dims, node, "@ of a number")
         t, py = self.type_of(operator.mul, [x.type, y.type], node), form.format(x.py, y.py)
         dims, name = (*x.dims[:-1], *y.dims[1:]), self.new("a")
         self.emit(None, f"{name} = {py}")

@@ -155,14 +155,12 @@ class Calls(Arrays):
 
     def _exact(self, f: Any, t: str, x: str, node: ast.AST) -> tuple[str, str]:
         r = self.type_of(f, [t], node)
-        if r not in SAMPLES or (r in INTS and EXACT[f] == "np.sqrt"):
-            self.refuse(node, f"{text_of(f)} of {t}")
+        self.refuse_if(r not in SAMPLES or (r in INTS and EXACT[f] == "np.sqrt"), node, f"{text_of(f)} of {t}")
         x, g = self.convert(x, t, r, node), EXACT[f]
         if g == "square":
             return r, self.wrapped(f"({x} * {x})", r)
         if r in INTS:
-            if g == "np.rint":
-                self.refuse(node, f"{text_of(f)} of whole numbers")
+            self.refuse_if(g == "np.rint", node, f"{text_of(f)} of whole numbers")
             g = "" if g.startswith("np.") else g
             if r in ("wi", "u8", "i8"):
                 return r, x if r[0] == "u" and g == "abs" else f"{g}({x})"
@@ -249,8 +247,7 @@ class Calls(Arrays):
             t = np.dtype(known.value).str[1:]
         except (AttributeError, TypeError):
             t = ""
-        if t not in SAMPLES:
-            self.refuse(node, "this type of an array")
+        self.refuse_if(t not in SAMPLES, node, "this type of an array")
         return str(t)
 
     def _array_of(self, numbers: ast.List | ast.Tuple, kind: ast.expr | None, node: ast.AST) -> Arr:

@@ -66,8 +66,7 @@ class Expressions(Calls):
         while node.id not in scope.local and scope.outer is not None:
             scope = scope.outer
         if node.id not in scope.local:
-            if node.id not in scope.names:
-                self.refuse(node, f"{node.id} is not known")
+            self.refuse_if(node.id not in scope.names, node, f"{node.id} is not known")
             if node.id != scope.me:
                 self.seen[scope.function, node.id] = scope.names[node.id]
             return self.known_ahead(scope.names[node.id])
@@ -170,8 +169,7 @@ class Expressions(Calls):
         if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn)):
             return self._is(node) if isinstance(node.ops[0], (ast.Is, ast.IsNot)) else self._in(node)
         for op in node.ops:
-            if type(op) not in BINARY:
-                self.refuse(node, "`in` or `is` in a chain")
+            self.refuse_if(type(op) not in BINARY, node, "`in` or `is` in a chain")
         if len(node.ops) == 1:
             return self._operator(type(node.ops[0]), node.left, node.comparators[0], node)
         held = [self.fixed(self.num(node.left))]
@@ -202,8 +200,7 @@ class Expressions(Calls):
         """`a in (1, 2, 3)`: compared with one after the other, until one is equal."""
         (over,), wanted = node.comparators, isinstance(node.ops[0], ast.In)
         values = ast.literal_eval(over) if isinstance(over, (ast.Tuple, ast.List)) and _is_constant(over) else ()
-        if not values or not all(map(is_number, values)) or None in values:
-            self.refuse(node, "`in`", "any(v == a for v in …)")
+        self.refuse_if(not values or not all(map(is_number, values)) or None in values, node, "`in`", "any(v == a for v in …)")
         a = self.fixed(self.num(node.left))
 
         def part(value: Any) -> Callable[[], Num]:
@@ -293,8 +290,7 @@ class Expressions(Calls):
         """`[a] * n`, or a list of such lists."""
         fill = self.fixed(self.num(node.left.elts[0]))  # type: ignore[attr-defined]
         sizes = [self.present(n) for n in self.nums([node.right] if rows is None else [rows, node.right])]
-        if any(not set(n.alts) <= INTS - {"u8"} for n in sizes):
-            self.refuse(node, "this size of a list")
+        self.refuse_if(any(not set(n.alts) <= INTS - {"u8"} for n in sizes), node, "this size of a list")
         py = f"[{fill.py}] * {sizes[-1].py}"
         self.boxes.setdefault(made_at(node), set()).update(fill.alts)
         return self.listed(sizes, py if rows is None else f"[{py} for _ in range({sizes[0].py})]", node, fill)

@@ -118,8 +118,7 @@ class Statements(Expressions):
     def _change(self, array: Arr, node: ast.AugAssign) -> None:
         """A whole region += value."""
         value = self.vector(type(node.op), array, self.value(node.value), node)
-        if not np.can_cast(value.type, array.type, "same_kind"):
-            self.refuse(node, f"{value.type} stored in {array.type}")
+        self.refuse_if(not np.can_cast(value.type, array.type, "same_kind"), node, f"{value.type} stored in {array.type}")
         self.fill(array, value, node)
 
     def store(self, target: ast.expr, value: Any, node: ast.AST) -> None:
@@ -413,8 +412,7 @@ class Statements(Expressions):
 
     def v_ListComp(self, node: ast.ListComp) -> Arr:
         (part,), elt, own = node.generators[:1], node.elt, self.new("g_")
-        if len(node.generators) > 1 or part.ifs:
-            self.refuse(node, "a list that grows", "np.zeros(n), and a counter,")
+        self.refuse_if(len(node.generators) > 1 or part.ifs, node, "a list that grows", "np.zeros(n), and a counter,")
         whole = isinstance(elt, ast.BinOp) and isinstance(elt.op, ast.Mult) and isinstance(elt.left, ast.List)
         if whole and isinstance(part.iter, ast.Call) and ast.unparse(part.iter.func) == "range" and len(part.iter.args) == 1:
             return self.filled(elt, part.iter.args[0])  # type: ignore[arg-type]
@@ -544,8 +542,7 @@ class Statements(Expressions):
         args = [self.present(a) for a in self.nums(node.args)]
         names = []
         for a in args:
-            if not set(a.alts) <= INTS - {"u8"} | BOOLS:
-                self.refuse(node, "range() of what is no whole number")
+            self.refuse_if(not set(a.alts) <= INTS - {"u8"} | BOOLS, node, "range() of what is no whole number")
             text = self.whole(a)
             # A length stays as it is, so that an index below it is known to be within.
             names.append(text if text.lstrip("-").isdigit() or text.startswith("f_") else self.named(text))
@@ -572,8 +569,7 @@ class Statements(Expressions):
             array = self.list_of([self.single(x, node) for x in array], node)
         if not isinstance(array, Arr):
             self.refuse(node, "a loop over what is no array")
-        if not array.sized:
-            self.refuse(node, "a loop over a ONE_PTR field")
+        self.refuse_if(not array.sized, node, "a loop over a ONE_PTR field")
         if isinstance(node, ast.Name):
             array = self.fixed(array)
         (n, s), size = array.dims[0], f"len({array.py})"

@@ -143,6 +143,10 @@ class Writer:
     def refuse(self, node: ast.AST, why: str, instead: str = "") -> NoReturn:
         raise Refused(why, getattr(node, "lineno", 0) or self.line, instead)
 
+    def refuse_if(self, condition: Any, node: ast.AST, why: str, instead: str = "") -> None:
+        if condition:
+            self.refuse(node, why, instead)
+
     def type_of(self, f: Any, operands: Sequence[Any], node: ast.AST) -> str:
         """The type of `f` of some operands: see `gives`."""
         try:
