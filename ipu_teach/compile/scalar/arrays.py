@@ -148,8 +148,7 @@ class Arrays(Variables):
 
     def write(self, array: Arr, keys: list[Num], value: Any, node: ast.AST) -> None:
         """Store an element."""
-        if not isinstance(value, Num):
-            self.refuse(node, "what is stored is no single number")
+        self.refuse_if(not isinstance(value, Num), node, "what is stored is no single number")
         if not array.writable:
             self.refuse(node, f"the Input {array.buf[2:]} is assigned" if not array.box else "a table is assigned", "an InOut")
         at, t = f"np.uintp({self.place(array, keys, node)})", array.type
@@ -361,13 +360,12 @@ class Arrays(Variables):
         self._fits(v, whole, v.py, node)
         if t not in FLOATS and v.type != t and v.dims:
             self.by_python(node, "an array stored as whole numbers of another type")
-        item = v.item
         if to.buf in v.bufs:  # numpy takes all of the right side first
             laid = self._laid_out(v, False)
-            item = lambda k: f"{laid.buf}[{k}]"  # noqa: E731
+            v = replace(v, item=lambda k: f"{laid.buf}[{k}]")
         k = self.new("i")
         with self.under(f"for {k} in range({whole.n}):"):
-            x, place = self.put(item(k), v.type, t, node), f"np.uintp({self._nth(to, k)})"
+            x, place = self.put(v.item(k), v.type, t, node), f"np.uintp({self._nth(to, k)})"
             self.emit(f"{to.buf}[{place}] = {self._stored(to, x)}")
             if to.mark:
                 self.emit(f"m_{to.buf}[{place}] {self._marks(t)}")

@@ -64,11 +64,8 @@ class Calls(Arrays):
         function = self.value(node.func)
         if isinstance(function, Inner):
             return self._inline(function, node)
-        if not isinstance(function, Const):
-            self.refuse(node, f"{ast.unparse(node.func)}()")
-        f, given = function.value, {str(k.arg): k.value for k in node.keywords}
-        if any(isinstance(a, ast.Starred) for a in node.args) or "None" in given:
-            self.refuse(node, "a call with *")
+        f, given = function.value if isinstance(function, Const) else None, {str(k.arg): k.value for k in node.keywords}
+        self.refuse_if(any(isinstance(a, ast.Starred) for a in node.args) or "None" in given, node, "a call with *")
         own: list[Any] = []
         if isinstance(f, tuple):  # a method of an array
             own, f = [f[1]], f[0]
@@ -131,12 +128,12 @@ class Calls(Arrays):
         return Num(slots, form.format(*(a.py for a in nums)), tag, data, bound=bound)
 
     def _len(self, node: ast.Call) -> Num:
-        array = self.value(node.args[0])
-        if isinstance(array, Arr):
-            return self.length(array, 0, node)
-        if isinstance(array, list) or (isinstance(array, Const) and isinstance(array.value, (list, tuple, str, np.ndarray))):
-            return self.constant(len(array if isinstance(array, list) else array.value))
-        self.refuse(node, "len()")
+        value = self.value(node.args[0])
+        if isinstance(value, Arr):
+            return self.length(value, 0, node)
+        known = value.value if isinstance(value, Const) else value
+        self.refuse_if(not isinstance(known, (list, tuple, str, np.ndarray)), node, "len()")
+        return self.constant(len(known))
 
     def _make_of(self, f: Any, args: list[Any], node: ast.AST) -> Make | None:
         """How the compiled text works it out; None for what it does not know."""
@@ -222,8 +219,7 @@ class Calls(Arrays):
             full = self.single(self.value(rest.pop(0)), node)
             default = dtype_of(next(iter(full.alts)))
         kind = given.pop("dtype", rest.pop(0) if rest else None)
-        if given or rest:
-            self.refuse(node, f"this np.{f.__name__}()")
+        self.refuse_if(given or rest, node, f"this np.{f.__name__}()")
         sizes = [self.single(n, node) for n in (first if isinstance(first, list) else [first])]
         t = self._type_of(kind, Const(default), node)
         if not 1 <= len(sizes) <= 2 or any(not set(n.alts) <= INTS - {"u8"} for n in sizes):
@@ -254,8 +250,7 @@ class Calls(Arrays):
         """np.array([a, b, c]) of numbers that are worked out."""
         found = [self.fixed(a) for a in self.nums(numbers.elts)]
         types = {np.array([SAMPLES[t] for t in one]).dtype for one in product(*(a.alts for a in found))}
-        if kind is None and len(types) != 1:
-            self.refuse(node, "an array of several types", "np.array([…], np.float32)")
+        self.refuse_if(kind is None and len(types) != 1, node, "an array of several types", "np.array([…], np.float32)")
         t, name = self._type_of(kind, Const(next(iter(types))), node), self.new("a")
         self.empty(name, str(len(found)), t)
         array = Arr(name, t, ((str(len(found)), "1"),), "0", name, local=True)
@@ -281,9 +276,7 @@ class Calls(Arrays):
         given, prefix = self._arguments(f, node), self.new("h") + "_"
         if isinstance(f, Inner):
             tree, outer = f.tree, f.scope
-            local = frozenset(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)) | set(
-                given
-            )
+            local = frozenset(stored_names(tree) | set(given))
             scope = Scope(tree, outer.me if outer.me not in local else "", outer.names, local, prefix, outer.file, outer)
         else:
             if f not in self.trees:
@@ -345,6 +338,11 @@ def text_of(f: Any) -> str:
     if f in (abs, int, float, bool, round):
         return str(f.__name__)
     return numpys(f) if isinstance(f, type) else f"{'math' if inspect.isbuiltin(f) else 'np'}.{f.__name__}"
+
+
+def stored_names(tree: ast.AST) -> set[str]:
+    """The names that are assigned somewhere in a piece of the text."""
+    return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
 
 
 def tree_of(f: FunctionType) -> ast.FunctionDef:

@@ -114,8 +114,7 @@ class Expressions(Calls):
             region = self.region(node.attr, declared)
             return region if declared.depth else self.load(region, [], node)
         found = self.seen[self.codelet, node.attr] = inspect.getattr_static(self.codelet, node.attr, None)
-        if found is None or isinstance(found, (property, classmethod)):
-            self.refuse(node, f"self.{node.attr}")
+        self.refuse_if(found is None or isinstance(found, (property, classmethod)), node, f"self.{node.attr}")
         return self.known_ahead(found.__func__ if isinstance(found, staticmethod) else found)
 
     def v_Subscript(self, node: ast.Subscript) -> Any:
@@ -128,8 +127,7 @@ class Expressions(Calls):
             return self.load(owner, [key], node)
         if isinstance(owner, Vec):
             owner = self._laid_out(owner)
-        if not isinstance(owner, Arr):
-            self.refuse(node, "an index into what is no array")
+        self.refuse_if(not isinstance(owner, Arr), node, "an index into what is no array")
         keys = self.keys(owner, node.slice)
         return self.view(owner, node.slice, node) if keys is None else self.load(owner, keys, node)
 
@@ -186,8 +184,7 @@ class Expressions(Calls):
     def _is(self, node: ast.Compare) -> Num:
         """`is None`, `is not None`."""
         a, other, wanted = self.value(node.left), node.comparators[0], isinstance(node.ops[0], ast.Is)
-        if not isinstance(other, ast.Constant) or other.value is not None:
-            self.refuse(node, "`is`", "==")
+        self.refuse_if(not isinstance(other, ast.Constant) or other.value is not None, node, "`is`", "==")
         if not isinstance(a, Num):
             return self.constant(not wanted)
         self.spend(data=a.data)

@@ -34,18 +34,13 @@ class Program:
         exec(compile(python_text(code, target), f"<{name}, counted>", "exec"), space)
         self.python: Callable[..., int] = space["vertex"]
         self._loops: Array | None = None
-        self._failed = bool(code.uncompiled) or not compiled.numba_is_here()
-
-    @property
-    def compiles(self) -> bool:
-        """True if its loop can be compiled, as far as is known."""
-        return not self._failed
+        self.compiles = not code.uncompiled and compiled.numba_is_here()  # as far as is known
 
     def addresses(self) -> Array:
         """Where numpy's own loops lie that it calls. Where one is not as it should be, it cannot be compiled."""
         if self._loops is None:
             self._loops = compiled.addresses(self.code.loops)
-            self._failed = self._failed or self._loops is None
+            self.compiles = self.compiles and self._loops is not None
         return np.zeros(1, np.int64) if self._loops is None else self._loops
 
     def caller(self, workers: int, regions: list[Any], numbers: Numbers | None, most: int, longer: Any = int) -> Caller:
@@ -72,8 +67,8 @@ class Program:
     def compiled(self, text: str, arguments: Callable[[], Sequence[Any]]) -> compiled.Loop | None:
         """The loop of `text`; None if it cannot be compiled here. `arguments()`: such that nothing is run with them."""
         self.addresses()
-        found = None if self._failed else compiled.loop_of(text, arguments)
-        self._failed = found is None
+        found = compiled.loop_of(text, arguments) if self.compiles else None
+        self.compiles = found is not None
         return found
 
 
