@@ -277,14 +277,16 @@ class WithoutValue:
     __slots__ = ()
     __array_ufunc__ = None  # numpy's numbers leave it to the methods below
 
-    def _same(self, other: Any) -> bool:
-        """True if it names the same memory as another of its class."""
-        raise NotImplementedError
+    if TYPE_CHECKING:  # what such a class has
 
-    @staticmethod
-    def _line() -> str:
-        """The learner's line."""
-        raise NotImplementedError
+        def _same(self, other: Any) -> bool:
+            """True if it names the same memory as another of its class."""
+
+        @staticmethod
+        def _line() -> str:
+            """The learner's line."""
+
+        def __hash__(self) -> int: ...
 
     def _refuse(self, what: str, advice: str, like: str = "a number") -> NoReturn:
         raise DeviceValueError(f"""A tensor was used as if it were {like}, in {what}. It is a name for memory on the device,
@@ -302,9 +304,6 @@ class WithoutValue:
         if isinstance(other, WithoutValue):
             return not self._same(other)
         return True if other is None else self._refuse(f"tensor != {shown(other)}", _compared_by("neq"))
-
-    def __hash__(self) -> int:
-        raise NotImplementedError
 
 
 _READ = "to see its value: graph.create_host_read(handle, tensor), then engine.read_tensor(handle) after a run."

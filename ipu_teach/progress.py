@@ -186,10 +186,10 @@ def working(
 
 
 def growing(what: str, units: str, of: object, counts: str) -> None:
-    """A loop of somebody's own begins to make `units`, which `of` counts in its attribute `counts`."""
+    """A loop of somebody's own begins to make `units`, which `of` counts in its attribute `counts`. Not in other threads."""
     global _grows
-    hidden = _under_way[0].hidden if _under_way else threading.current_thread() is not threading.main_thread()
-    screen = None if hidden else _screen()
+    seen = threading.current_thread() is threading.main_thread() and not (_under_way and _under_way[0].hidden)
+    screen = _screen() if seen else None
     if screen is None or _grows is not None and _grows.of is of:
         return
     _end_growth()

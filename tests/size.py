@@ -23,7 +23,7 @@ BUDGETS = {
     GROUND: 2845,
     "graph": 3140,
     ENGINE: 7200,
-    "cost": 2760,
+    "cost": 2725,
     "report": 2950,
     "saved": 575,
     "poplibs": 6040,
@@ -37,7 +37,7 @@ BUDGETS = {
 }
 # Rooms that are not within their budgets yet, and how large they may be until then: only ever made less, or in a commit of its
 # own that says why.
-STILL = {ENGINE: 7899, "report": 2953}
+STILL = {ENGINE: 7899}
 QUIET = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 

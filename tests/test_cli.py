@@ -116,6 +116,16 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], dict[str, s
     return calls
 
 
+@pytest.mark.skipif(os.name == "nt", reason="there the server is a child")
+def test_the_server_takes_the_place_of_the_command() -> None:
+    """Whoever ends the process, or presses Ctrl-C, ends the server."""
+    became = "[sys.executable, '-c', 'import os; print(os.getpid(), os.environ)'], {'LESSON': 'one'}"
+    program = f"import os, sys; from ipu_teach import cli; print(os.getpid(), flush=True); cli._become({became}); print('left')"
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    before, after = said.splitlines()
+    assert after.startswith(f"{before} environ(") and "'LESSON': 'one'" in after and "PATH" not in after
+
+
 def test_lab_opens_a_copy_and_never_overwrites_it(shelf: Shelf, opened: list[Any], tmp_path: Path) -> None:
     lesson = shelf("00_first", "1 + 1", solved=False)
     copy = tmp_path / "work" / "00_first.ipynb"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import os
 import subprocess
@@ -34,6 +35,8 @@ from ipu_teach import (
     compile_graph,
 )
 from ipu_teach.errors import ControlProgramError, ExecutableLoadError, InvalidOptionError, NotOfferedError
+from ipu_teach.graph.vertex import template
+from ipu_teach.poplibs import popnn, popops
 from ipu_teach.program import (
     Abort,
     AbortOnCondition,
@@ -204,6 +207,45 @@ def test_a_saved_executable_gives_the_same_in_another_process(tmp_path: Path) ->
     ]
     assert said[0].startswith("[5.0, 5.0, 5.0, 5.0] ") and said[1] == said[0]
     assert sorted(os.listdir(tmp_path)) == ["adder.ipu", "program.py"]
+
+
+def test_codelets_of_templates_are_made_again_in_another_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They exist only once a call has made them, with plain values and functions of numpy: who loads a file has made none."""
+    text = """if True:
+        from ipu_teach import FLOAT, Input, Output, Vector, Vertex
+
+        class Fold(Vertex):
+            x: Input[Vector[FLOAT]]
+            out: Output[FLOAT]
+
+            def compute(self):
+                self.out = self.by.reduce(self.x) * self.times
+    """
+    (tmp_path / "folding.py").write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    fold = template(importlib.import_module("folding").Fold, "Fold<maximum>", {}, by=np.maximum, times=2.5)
+    graph = Graph(IPUModel(tiles_per_ipu=2).create_device())
+    x = graph.add_constant(FLOAT, (4,), [1, 2, 3, 4])
+    graph.set_tile_mapping(x, 1)
+    prog, folded = Sequence(), graph.add_variable(FLOAT, (), "folded")
+    step = graph.add_compute_set("fold")
+    for part in (folded, graph.add_vertex(step, fold, x=x, out=folded)):
+        graph.set_tile_mapping(part, 0)
+    prog.add(Execute(step))
+    graph.create_host_read("folded", folded)
+    graph.create_host_read("y", popops.sqrt(graph, popnn.relu(graph, popops.mul(graph, x, 4.0, prog), prog), prog))
+    compile_graph(graph, prog).save(tmp_path / "roots.ipu")
+    code = f"""if True:
+        import folding
+        from ipu_teach import Engine, Executable, IPUModel
+        from ipu_teach.poplibs.popnn import nonlinearity
+        from ipu_teach.poplibs.popops import codelets
+        engine = Engine(Executable.load({str(tmp_path / "roots.ipu")!r}))
+        engine.load_and_run(IPUModel(tiles_per_ipu=2).create_device())
+        print(engine.read_tensor("y").tolist(), engine.read_tensor("folded"))
+    """
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+    assert said == f"{np.sqrt(4 * np.arange(1, 5, dtype=np.float32)).tolist()} 10.0\n"
 
 
 def everything() -> tuple[Graph, list[Program]]:
@@ -599,6 +641,17 @@ def test_a_graph_that_does_not_compile() -> None:
         "The executable holds a program that does not compile: The variable 'x' is on no tile.\n"
         "  next:  save it again, from a graph that compiles."
     )
+
+
+def test_a_file_whose_program_does_not_fit_is_named(tmp_path: Path) -> None:
+    header, arrays = parts(compile_graph(*adder()).serialize())
+    header["target"]["fields"]["control_code_bytes_per_step"] = 2**40
+    file = tmp_path / "huge.ipu"
+    file.write_bytes(whole(header, arrays))
+    with pytest.raises(ExecutableLoadError) as caught:
+        Executable.load(file)
+    assert str(caught.value).startswith("The executable holds a program that does not compile: Out of memory: ")
+    assert f"\n  where: {file}, the fullest is tile 0: " in str(caught.value)
 
 
 HOSTILE = [-1, 0, 1, 2, 10**6, 2**31, 2**40, 2**63, 2**70, None, True, "x", "FLOAT", [], {}, [1], [[]], 1.5, [2**40] * 2]

@@ -69,7 +69,8 @@ def test_non_linearities_equal_numpy(kind: popnn.NonLinearityType, shape: tuple[
             popnn.non_linearity_in_place(graph, kind.name.lower(), t, prog)
             return t
 
-        assert value(in_place, (x, dtype), tiles=tiles).tobytes() == got.tobytes()
+        (same,), report = run(in_place, (x, dtype), tiles=tiles)
+        assert same.tobytes() == got.tobytes() and report.total_cycles > 0 and not report.unknown_codelets
 
 
 @pytest.mark.parametrize("kind", ["RELU", "SIGMOID", "HARD_SIGMOID", "TANH", "SWISH"])
@@ -173,7 +174,8 @@ def losses(dtype: type[DType], **options: Any) -> Callable[..., list[Tensor]]:
 def test_sum_squared_loss_and_its_slope(dtype: type[DType], shape: tuple[int, int]) -> None:
     x, expected = spread(shape, 1, dtype), spread(shape, 2, dtype)
     build = losses(dtype, loss_type="SUM_SQUARED_LOSS", deltas_scale=8)
-    (loss, deltas), _ = run(build, (x, dtype), (expected, dtype))
+    (loss, deltas), report = run(build, (x, dtype), (expected, dtype))
+    assert all(ran.cycles > 0 for ran in report.compute_sets) and not report.unknown_codelets
     wide = x.astype(np.float64) - expected
     np.testing.assert_allclose(loss, 0.5 * (wide**2).sum(axis=1), rtol=1e-6)
     np.testing.assert_allclose(deltas, 8 * wide, rtol=1e-6 if dtype is FLOAT else 2.0**-10)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from libraries import value
 from test_poplibs import NUMERIC, RANDOMLY, SHAPES, VIEWS, Bench, as_view, same_bits, sample
 
 from ipu_teach import (
@@ -415,6 +416,21 @@ MAPS: dict[str, tuple[expr.Expr, Callable[..., Array]]] = {
 
 def rounded(fn: Any, x: Array) -> Array:
     return fn(x) if x.dtype == np.float32 else fn(x.astype(np.float64)).astype(np.float16)
+
+
+WITH_OPERATORS: list[Callable[[Any, Any], Any]] = [
+    lambda a, b: 9 - a, lambda a, b: 3 * b, lambda a, b: a % b, lambda a, b: a | b, lambda a, b: a ^ b, lambda a, b: a & ~b,
+    lambda a, b: a << b % 4, lambda a, b: a >> 1, lambda a, b: a <= b, lambda a, b: a > b,
+]  # fmt: skip
+
+
+def test_operators_mean_what_they_mean_everywhere() -> None:
+    a, b = np.array([0, 7, 12, 90, 5], np.int32), np.array([3, 7, 5, 64, 6], np.int32)
+    for of in WITH_OPERATORS:
+        found = value(lambda g, p, x, y, of=of: popops.map(g, of(expr._1, expr._2), [x, y], p), (a, INT), (b, INT))
+        np.testing.assert_array_equal(found, of(a, b))
+    found = value(lambda g, p, x: popops.map(g, expr._1**3 / 2, [x], p), (a, FLOAT))
+    np.testing.assert_array_equal(found, a.astype(np.float64) ** 3 / 2)
 
 
 @pytest.mark.parametrize("text", sorted(MAPS))

@@ -38,6 +38,15 @@ def near(numbers: Array, mean: float, deviation: float) -> None:
     assert abs(wide.std() / deviation - 1) < 4 / sqrt(2 * len(wide))
 
 
+@pytest.mark.parametrize(
+    "build",
+    [call("uniform", 0, 9, dtype=INT), call("normal", 0, 1), call("truncated_normal", 0, 1, 2), call("log_uniform", 1, 9)],
+)
+def test_more_numbers_take_longer_to_draw(build: Build) -> None:
+    few, many = (run(build, ((1, 2), UNSIGNED_INT), (np.zeros(count), FLOAT), tiles=1)[1] for count in (50, 5000))
+    assert 0 < few.total_cycles < many.total_cycles and not few.unknown_codelets
+
+
 @pytest.mark.parametrize("dtype", [FLOAT, HALF])
 def test_uniform_numbers(dtype: type[DType]) -> None:
     got = drawn(call("uniform", -2, 3, dtype=dtype))

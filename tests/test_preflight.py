@@ -219,6 +219,12 @@ def test_every_question_is_answered_in_words(
     assert capsys.readouterr().out.splitlines()[-1] == "This machine is ready."
 
 
+def test_a_machine_is_asked_what_a_lesson_needs(machine: Machine) -> None:
+    questions = dict(machine.questions())
+    assert len(questions) == 6 and list(questions)[-1] == "Does a lesson run, and show a picture?"
+    assert questions["Is a port free?"]() == str(machine.port)
+
+
 def test_a_hub_is_no_machine_of_ones_own(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("JUPYTERHUB_SERVICE_URL", "http://127.0.0.1:1/user/ada/")
     assert cli.main(["doctor", "--workshop"]) == 2

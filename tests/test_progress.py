@@ -100,6 +100,24 @@ def test_a_line_that_cannot_be_drawn_stops_nothing(screen: Screen, monkeypatch: 
         time.sleep(0.3)
 
 
+def test_the_line_below_a_cell_is_one_output_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    display = pytest.importorskip("IPython.display")
+    shown: list[tuple[str, str]] = []
+
+    class Handle:
+        def display(self, data: dict[str, str], raw: bool) -> None:
+            shown.append(("display", data["text/plain"]))
+
+        def update(self, data: dict[str, str], raw: bool) -> None:
+            shown.append(("update", data["text/plain"]))
+
+    monkeypatch.setattr(display, "DisplayHandle", Handle)
+    cell = progress._Cell(Screen())
+    for text in ("\r", "\rload: 1 of 2", "\rload: 2 of 2\x1b[A", "\r"):
+        cell.write(text)
+    assert shown == [("display", "load: 1 of 2"), ("update", "load: 2 of 2"), ("update", "")]
+
+
 def test_an_error_takes_the_line_away(screen: Screen) -> None:
     with pytest.raises(KeyError), progress.working("load"):
         until(screen, "load: ")
@@ -232,8 +250,11 @@ def test_a_loop_that_is_quick_or_hidden_shows_nothing(screen: Screen, monkeypatc
     begun = time.monotonic()
     with progress.working("sweep", hidden=True):
         Building().until(lambda: time.monotonic() > begun + 0.3)
+    job = threading.Thread(target=lambda: Building().until(lambda: time.monotonic() > begun + 0.5))
+    job.start()
+    job.join()
     monkeypatch.setenv("IPU_TEACH_PROGRESS", "0")
-    Building().until(lambda: time.monotonic() > begun + 0.6)
+    Building().until(lambda: time.monotonic() > begun + 0.7)
     assert screen.getvalue() == ""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import io
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -321,6 +322,11 @@ def test_a_codelet_of_unknown_cost_is_said_to_have_no_estimate() -> None:
     assert f"  {'Untraced':<28}    (3 instances):{'no estimate':>13}  (ran vertex by vertex)" in lines
     total = printed(engine, "Execution").splitlines()[1]
     assert total.endswith(" microseconds, modelled; without Untraced, of no estimate)")
+    engine.run(0, "again")
+    page = re.sub(r"<[^>]+>", "", report._repr_html_()), re.sub(r"<[^>]+>", "", engine.report._repr_html_())
+    for shown in page:
+        assert "modelled; without Untraced, of no estimate)" in shown and "(ran vertex by vertex)" in shown
+    assert "Runs (modelled)" not in page[0] and "again (program 0):" in page[1].partition("Runs (modelled)")[2]
     assert [line for line in lines if line.startswith(f"  {'Work':<28}    (1 instances):")]
 
 

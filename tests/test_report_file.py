@@ -25,7 +25,13 @@ from test_report import small_engine
 from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, print_profile_summary, show
 from ipu_teach.compile.programs import Node
 from ipu_teach.cost.exchange import Traffic
-from ipu_teach.errors import GraphMemoryAllocationError, InvalidMachineModelError, InvalidOptionError, ReportLoadError
+from ipu_teach.errors import (
+    GraphMemoryAllocationError,
+    InvalidMachineModelError,
+    InvalidOptionError,
+    NotOfferedError,
+    ReportLoadError,
+)
 from ipu_teach.poplibs import poputil
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.report.log import StepLog
@@ -372,6 +378,11 @@ def test_random_lies_are_refused_or_harmless(seed: int) -> None:
         ),
         (("costs", 1, "codelets"), {"Gone": 3}, "The report is damaged: [{'kind': "),
         (("variables", 0), [], "The report is damaged: "),
+        (
+            ("notes", "ways", 0),
+            "bath",
+            "The report is damaged: 'bath' is not how a codelet runs.\n  where: header.notes.ways[0]",
+        ),
     ],
 )
 def test_headers_that_lie(way: tuple[Any, ...], value: Any, text: str) -> None:
@@ -442,3 +453,18 @@ def test_a_sample_can_be_looked_at() -> None:
     assert str(caught.value) == (
         "There is no sample report 'product'.\n  next:  did you mean 'products'? There are 'products', 'spread', 'too_large'."
     )
+
+
+@pytest.mark.parametrize(
+    ("most", "says"),
+    [
+        ("MOST_CELLS", "of 4 compiled steps, 2 tiles and 6 variables is"),
+        ("MOST_NODES", "of a program of more than 0 parts is"),
+        ("MOST_MESSAGES", "with an exchange of 1 messages is"),
+    ],
+)
+def test_what_is_too_large_to_save(most: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(f"ipu_teach.report.written.{most}", 0)
+    with pytest.raises(NotOfferedError) as caught:
+        small().serialize()
+    assert str(caught.value).startswith(f"Saving a report {says} not offered by this kit.\n  next:  ")

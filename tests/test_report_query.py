@@ -77,6 +77,7 @@ def test_variables_and_where_they_are_live(report: Report) -> None:
 
 def test_compilation_by_libpvas_names(report: Report) -> None:
     compilation = report.compilation
+    assert compilation.compute_sets == report.compute_sets and len(compilation.compute_sets)
     assert compilation.target.num_tiles == len(compilation.tiles) == 4
     graph = compilation.graph
     assert (graph.num_vertices, graph.num_edges, graph.num_vars, graph.num_compute_sets) == (3, 6, 4, 3)

@@ -30,7 +30,7 @@ from ipu_teach import (
     concat,
 )
 from ipu_teach.poplibs import popops, poputil
-from ipu_teach.program import Copy, Execute, Repeat, Sequence
+from ipu_teach.program import Call, Copy, Execute, Repeat, Sequence
 
 
 class Scale(Vertex):
@@ -164,6 +164,11 @@ def test_help_reads_well() -> None:
         assert "0x" not in page and " at 0" not in page
         public = [name for name, value in vars(kind).items() if callable(value) and not name.startswith("_")]
         assert [name for name in public if not (getattr(kind, name).__doc__ or "").strip()] == []
+
+
+def test_a_function_and_its_call() -> None:
+    function = new_graph().add_function(Sequence(), "update")
+    assert (repr(function), repr(Call(function))) == ("Function('update')", "Call(update)")
 
 
 # --- names in scopes ---------------------------------------------------------------------------------------------------

@@ -83,6 +83,30 @@ def test_most_of_them_run_as_scalar_loops() -> None:
     assert ways.count("scalar") == 46 and ways.count("batch") == 7
 
 
+class Sure(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[FLOAT]
+
+    def compute(self) -> None:
+        total: float = 0.0
+        for value in self.x:
+            assert value >= 0
+            total += value if value < 4 else 4.0
+        self.out = total
+
+
+def test_what_is_asserted_holds_in_a_scalar_loop() -> None:
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    given = {"x": x, "out": np.zeros(3)}
+    (fast, found), (slow, expected) = (Built(Sure, given).ran(vertex_loop=loop) for loop in (False, True))
+    assert found["out"].tolist() == expected["out"].tolist() == np.minimum(x, 4).sum(axis=1).tolist()
+    assert fast.report.ways() == {"Sure": "scalar"} and fast.report.total_cycles == slow.report.total_cycles
+    x[1, 2] = -1
+    for loop in (False, True):
+        with pytest.raises(CodeletError, match="AssertionError"):
+            Built(Sure, given).ran(vertex_loop=loop)
+
+
 RAGGED = (3, 1, 5, 2)
 
 

@@ -140,12 +140,14 @@ def test_a_function_of_a_notebook_is_no_function_elsewhere(monkeypatch: pytest.M
 
 def test_a_sweep_on_a_dask_cluster_is_the_same() -> None:
     distributed = pytest.importorskip("distributed", reason="dask.distributed is missing: pip install distributed")
-    where = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    # A scheduler, a worker and a client as of any cluster, and no processes, which take seconds to begin.
+    where = {"processes": False, "n_workers": 1, "threads_per_worker": 2, "dashboard_address": None}
     with distributed.LocalCluster(**where) as cluster, distributed.Client(cluster) as client:
         with pytest.raises(InvalidOptionError, match=r"which is no executor.\n  next:  .*client.get_executor\(\)"):
             sweep(product, [1], executor=client)
         built = lambda device: particular(device)  # noqa: E731  # Dask sends functions as they are
         found = sweep(built, [4, 2, 1], progress=False, executor=client.get_executor())
     here = sweep(particular, [4, 1], progress=False)
+    assert found.failed.keys() == {2} and isinstance(found.failed[2], ValueError), found.failed
+    assert found.num_tiles == (4, 1)
     assert [r.digest() for r in found.reports] == [r.digest() for r in here.reports]
-    assert found.num_tiles == (4, 1) and isinstance(found.failed[2], ValueError)

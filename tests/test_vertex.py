@@ -644,3 +644,16 @@ def test_mypy_accepts_a_learners_file_and_sees_its_slips(tmp_path: Path) -> None
         "operator]",
         "attr-defined]",
     ]
+
+
+def test_a_base_that_does_nothing_cannot_be_left_to_compute() -> None:
+    class Idle(Vertex):
+        x: InOut[FLOAT]
+
+    class Leaves(Idle):
+        def compute(self) -> None:
+            super().compute()
+
+    with pytest.raises(VertexDefinitionError) as caught:
+        Leaves.call(x=1.0)
+    assert str(caught.value) == "Leaves has no compute().\n  next:  define `def compute(self):` in the class."

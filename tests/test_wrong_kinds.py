@@ -49,7 +49,7 @@ from ipu_teach.program import Sequence, Sync, cycle_stamp
 KIT = str(Path(ipu_teach.__file__).parent)
 TRIES = 2  # of each parameter
 # What the kit calls itself, and no learner: they take what the kit has checked.
-OWN = {"listed", "constants_in", "describe", "held_by_tile", "variable_at", "of", "reduce_rows", "take", "take_each", "like"}
+OWN = {"listed", "constants_in", "describe", "held_by_tile", "of", "reduce_rows", "take", "take_each", "like"}
 OWN |= {"tile_pieces"}
 OWN |= {"counted_loop"}  # what a body does is its own affair
 

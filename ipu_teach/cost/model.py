@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -46,6 +47,7 @@ HOST_LINKS = Codec(
     lambda v, _: v[0] if len(v) == 1 else list(v),
     lambda part: numbers().read(part) if isinstance(part.value, list) else (part.whole(0, MOST),),
 )
+UNSYNCED = (UndefStep, AbortStep, StampStep)  # steps before which no tile waits for another
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,8 +240,11 @@ class CostModel:
         place[order] = np.arange(len(order))  # the order numbers all vertices from 0 on
         return cycles[place], tiles[place], alone[place], order[place]
 
-    def _execute(self, step: ExecuteStep, exchange: tuple[Traffic, ...]) -> StepCost:
+    def _executed(self, step: Step) -> tuple[Array, Array, tuple[str, ...]]:
+        """(compute cycles by tile, active cycles by tile, codelets without an estimate) of the vertices of a step."""
         target = self.target
+        if not isinstance(step, ExecuteStep):
+            return np.zeros(target.num_tiles, np.int64), np.zeros(target.num_tiles, np.int64), ()
         compute_set = self.compiled.graph.compute_sets[step.compute_set]
         measured = step.cycles if isinstance(step, MeasuredStep) else {}
         cycles, tiles, alone, _ = self.vertex_cycles(compute_set, measured)
@@ -249,34 +254,8 @@ class CostModel:
         supervised = total_of(tiles[alone], known[alone], target.num_tiles)
         unknown = {g.table.codelet.__name__ for i, g in enumerate(self.compiled.groups[compute_set.id])
                    if g.trace.stopped and UNKNOWN in vertex_cycles(g, target, measured.get(i))}  # fmt: skip
-        return self._cost(
-            step,
-            "Execute",
-            compute_set.name,
-            exchange,
-            compute=busiest * target.num_worker_contexts + supervised,
-            active=total_of(tiles, known, target.num_tiles),
-            unknown=tuple(sorted(unknown)),
-        )
-
-    def _cost_of(self, step: Step, exchange: tuple[Traffic, ...]) -> StepCost:
-        match step:
-            case ExecuteStep():
-                return self._execute(step, exchange)
-            case CopyStep() | MergedStep():
-                return self._copy(step, exchange)
-            case RemoteCopyStep():
-                return self._cost(step, "RemoteCopy", step.buffer.handle, exchange)
-            case PrintStep():
-                return self._cost(step, "PrintTensor", step.title, exchange)
-            case SyncStep():
-                return self._cost(step, "Sync", step.sync_type.value, exchange)
-            case UndefStep():
-                return self._cost(step, "WriteUndef", step.tensor.graph.describe(step.tensor), exchange, sync=0)
-            case AbortStep():
-                return self._cost(step, "Abort", step.message, exchange, sync=0)
-            case StampStep():
-                return self._cost(step, "CycleStamp", step.tensor.graph.describe(step.tensor), exchange, sync=0)
+        compute, active = busiest * target.num_worker_contexts + supervised, total_of(tiles, known, target.num_tiles)
+        return compute, active, tuple(sorted(unknown))
 
     def _sync(self, external: bool) -> int:
         """Cycles of one sync: of one IPU, or of all."""
@@ -296,12 +275,6 @@ class CostModel:
             return step.sync_type is not SyncType.INTERNAL
         return self.target.num_ipus > 1 and (with_host(step) is not None or any(t.links.any() for t in exchange))
 
-    def _copy(self, step: CopyStep | MergedStep, exchange: tuple[Traffic, ...]) -> StepCost:
-        for side in (step.source, step.destination) if isinstance(step, CopyStep) else ():
-            if isinstance(side, DataStream):
-                return self._cost(step, "StreamCopy", side.handle, exchange)
-        return self._cost(step, "Copy", _name(step), exchange)
-
     def exchange(self, number: int) -> tuple[Traffic, ...]:
         """What step `number` moves between tiles, found once for all rates."""
         step = self.compiled.steps[number]
@@ -310,44 +283,17 @@ class CostModel:
             self._exchanges[key] = exchange_of(self.compiled.graph, step)
         return self._exchanges[key]
 
-    def _cost(
-        self,
-        step: Step,
-        kind: str,
-        name: str,
-        exchange: tuple[Traffic, ...],
-        compute: Array | None = None,
-        active: Array | None = None,
-        unknown: tuple[str, ...] = (),
-        sync: int | None = None,
-    ) -> StepCost:
+    def _cost_of(self, step: Step, exchange: tuple[Traffic, ...]) -> StepCost:
         target, transfer = self.target, with_host(step)
         host = (0,) if transfer is None else host_links(self.compiled.graph, transfer[0])
+        compute, active, unknown = self._executed(step)
+        for busy, worked in (t.copy_cycles(target) for t in exchange):  # within tiles
+            compute, active = compute + busy, active + worked
         none = np.zeros(target.num_tiles, np.int64)
-        per_tile = [t.tile_cycles(target) for t in exchange]
-        copies = [t.copy_cycles(target) for t in exchange]  # within tiles
-        links = [t.link_cycles(target) for t in exchange]
-        return StepCost(
-            kind,
-            name,
-            self._sync(self.external(step, exchange)) if sync is None else sync,
-            exchange,
-            np.sum(per_tile, axis=0) if per_tile else none,
-            sum(t.duration(target) for t in exchange),
-            sum(links),
-            sum((busy for busy, _ in copies), none if compute is None else compute),
-            sum((worked for _, worked in copies), none if active is None else active),
-            host_cycles(host, target),
-            host,
-            unknown,
-        )
+        found = StepCost(*_titled(self.compiled.graph, step), 0, exchange, none, 0, 0, compute, active, 0, host, unknown)
+        return found.at(target, 0 if isinstance(step, UNSYNCED) else self._sync(self.external(step, exchange)))
 
     # What a report asks of the compiled program
-
-    @property
-    def num_steps(self) -> int:
-        """Steps of the compiled programs, each counted once however often it runs."""
-        return len(self.compiled.steps)
 
     def compute_set(self, number: int) -> FrozenComputeSet | None:
         """The compute set that step `number` executes, if it does."""
@@ -356,16 +302,12 @@ class CostModel:
 
     def codelet_cycles(self, number: int) -> dict[str, int]:
         """Cycles of one execution of step `number`, summed by codelet; unknown ones count nothing."""
-        totals: dict[str, int] = {}
-        compute_set = self.compute_set(number)
-        step = self.compiled.steps[number]
+        totals, step = Counter[str](), self.compiled.steps[number]
         measured = step.cycles if isinstance(step, MeasuredStep) else {}
-        for place, group in enumerate(self.compiled.groups[compute_set.id] if compute_set is not None else ()):
-            name = group.table.codelet.__name__
-            totals[name] = totals.get(name, 0) + int(
-                np.maximum(vertex_cycles(group, self.target, measured.get(place)), 0).sum()
-            )
-        return totals
+        for place, group in enumerate(self.compiled.groups[step.compute_set] if isinstance(step, ExecuteStep) else ()):
+            cycles = vertex_cycles(group, self.target, measured.get(place))
+            totals[group.table.codelet.__name__] += int(np.maximum(cycles, 0).sum())
+        return dict(totals)
 
 
 def exchange_of(graph: FrozenGraph, step: Step) -> tuple[Traffic, ...]:
@@ -380,7 +322,24 @@ def exchange_of(graph: FrozenGraph, step: Step) -> tuple[Traffic, ...]:
     return (copy_traffic(graph, copies),) if copies else ()
 
 
-def _name(step: CopyStep | MergedStep) -> str:
-    copies = moves(step)
-    source, destination = (side.graph.describe(side) for side in copies[0])
-    return several(len(copies), f"{source} to {destination}")
+def _titled(graph: FrozenGraph, step: Step) -> tuple[str, str]:
+    """The kind of a step, and what it is called."""
+    match step:
+        case ExecuteStep():
+            return "Execute", graph.compute_sets[step.compute_set].name
+        case CopyStep(source=DataStream() as stream) | CopyStep(destination=DataStream() as stream):
+            return "StreamCopy", stream.handle
+        case CopyStep() | MergedStep():
+            copies = moves(step)
+            source, destination = (side.graph.describe(side) for side in copies[0])
+            return "Copy", several(len(copies), f"{source} to {destination}")
+        case RemoteCopyStep():
+            return "RemoteCopy", step.buffer.handle
+        case PrintStep():
+            return "PrintTensor", step.title
+        case SyncStep():
+            return "Sync", step.sync_type.value
+        case AbortStep():
+            return "Abort", step.message
+        case UndefStep() | StampStep():
+            return "WriteUndef" if isinstance(step, UndefStep) else "CycleStamp", step.tensor.graph.describe(step.tensor)

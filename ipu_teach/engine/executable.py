@@ -95,7 +95,7 @@ class Executable:
         graph, programs, checks, options = rebuild(bytes(content), codelets, parsed)
         try:
             return compile_graph(graph, programs, options, strict=checks)
-        except (GraphMemoryAllocationError, InvalidOptionError, NotOfferedError):
+        except (InvalidOptionError, NotOfferedError):
             raise
         except Exception as error:  # a file that was made by hand may hold any graph
             tried = error.tried if isinstance(error, IPUTeachError) else f"{type(error).__name__}: {shown(str(error))}"

@@ -578,10 +578,6 @@ class Graph(WithoutSome):
         offset = int(positions.flat[0]) if positions.size else 0
         return Tensor.of(self._top, dtype, offset, self._layouts.listed(positions - offset))
 
-    def variable_at(self, byte: int) -> Variable:
-        """The variable that holds a byte address."""
-        return self._variables.at(byte)
-
     def variable_map(self) -> TileMap:
         """Which variable holds which byte, in the form of a tile map with variables' numbers for tiles."""
         return self._variables.map()

@@ -6,21 +6,20 @@ numbers alone; queries as libpva has them, the profile summary in Poplar's words
 """
 
 from ipu_teach.report.blocks import BlockRun
-from ipu_teach.report.compare import Change, Comparison, compare
+from ipu_teach.report.compare import Comparison, compare
 from ipu_teach.report.compiled import CompiledProfile
-from ipu_teach.report.host import Counter, counter, tracepoint
+from ipu_teach.report.host import counter, tracepoint
 from ipu_teach.report.host_trace import HostEvent, HostTrace
 from ipu_teach.report.log import ProgramRun, StepLog
 from ipu_teach.report.profile import Profile
 from ipu_teach.report.recording import Recording
 from ipu_teach.report.report import ComputeSetProfile, Report, StepRun, open_report
 from ipu_teach.report.summary import print_profile_summary
-from ipu_teach.report.table import Table
 from ipu_teach.report.trace_file import chrome_trace
-from ipu_teach.report.why import Cause, Why
+from ipu_teach.report.why import Why
 
 __all__ = [
-    "BlockRun", "Cause", "Change", "Comparison", "CompiledProfile", "ComputeSetProfile", "Counter", "HostEvent", "HostTrace",
-    "Profile", "ProgramRun", "Recording", "Report", "StepLog", "StepRun", "Table", "Why", "chrome_trace", "compare", "counter",
-    "open_report", "print_profile_summary", "tracepoint",
+    "BlockRun", "Comparison", "CompiledProfile", "ComputeSetProfile", "HostEvent", "HostTrace", "Profile", "ProgramRun",
+    "Recording", "Report", "StepLog", "StepRun", "Why", "chrome_trace", "compare", "counter", "open_report",
+    "print_profile_summary", "tracepoint",
 ]  # fmt: skip

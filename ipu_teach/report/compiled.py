@@ -21,15 +21,14 @@ from ipu_teach.cost.flops import vertex_flops
 from ipu_teach.cost.grounds import codelet_ground
 from ipu_teach.cost.host import with_host
 from ipu_teach.cost.memory import MemoryLedger
+from ipu_teach.cost.model import UNSYNCED
 from ipu_teach.cost.transfers import Transfers, transfers
 from ipu_teach.graph.source import in_words
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.report import profile as facts
-from ipu_teach.report.profile import Profile
+from ipu_teach.report.profile import WAYS, Profile
 from ipu_teach.target import Target
 from ipu_teach.types import Array
-
-WAYS = ("batch", "scalar", "loop")  # how a codelet runs, the slowest last; of several ways a report names that
 
 
 class CompiledProfile(Profile):
@@ -85,16 +84,12 @@ class CompiledProfile(Profile):
         return tuple(self._facts(number, step) for number, step in enumerate(self._compiled.steps))
 
     def _facts(self, number: int, step: p.Step) -> facts.StepFacts:
-        transfer = with_host(step)
-        return facts.StepFacts(
-            step.compute_set if isinstance(step, p.ExecuteStep) else -1,
-            self._sync(number, step),
-            None if transfer is None else transfer[1],
-            in_words(*list(dict.fromkeys(copy.line for copy in p.copies(step)))[:3]),
-        )
+        which, transfer = step.compute_set if isinstance(step, p.ExecuteStep) else -1, with_host(step)
+        lines = list(dict.fromkeys(copy.line for copy in p.copies(step)))[:3]
+        return facts.StepFacts(which, self._sync(number, step), transfer[1] if transfer else None, in_words(*lines))
 
     def _sync(self, number: int, step: p.Step) -> int:
-        if isinstance(step, (p.UndefStep, p.AbortStep, p.StampStep)):
+        if isinstance(step, UNSYNCED):
             return facts.NO_SYNC
         return facts.EXTERNAL if self.model.external(step, self.model.exchange(number)) else facts.INTERNAL
 

@@ -145,11 +145,11 @@ class HostTrace:
                 found.setdefault(event.name, []).append(event)
             elif is_wait(event) and around and is_copy(around[-1]):
                 waited[around[-1].name] += event.duration
-        sums = ((name, of, sum(e.bytes for e in of), sum(e.duration for e in of)) for name, of in found.items())
-        return Table(
-            StreamUse(name.removesuffix(f": {COPY}"), of[0].direction, len(of), size, seconds, waited[name])
-            for name, of, size, seconds in sums
-        )
+        rows = []
+        for name, of in found.items():
+            size, seconds = sum(e.bytes for e in of), sum(e.duration for e in of)
+            rows.append(StreamUse(name.removesuffix(f": {COPY}"), of[0].direction, len(of), size, seconds, waited[name]))
+        return Table(rows)
 
     @property
     def starved_share(self) -> float:

@@ -22,6 +22,7 @@ from ipu_teach.schema import NOTE, TEXT, checked, index, numbers, since, whole
 from ipu_teach.target import COUNTED, GROUNDS, Target
 from ipu_teach.types import Array
 
+WAYS = ("batch", "scalar", "loop")  # how a codelet runs, the slowest last; of several ways a report names that
 LIBPVA = {"Execute": "on_tile_execute", "Copy": "do_exchange"}  # what libpva's visitors call a node of that kind
 NO_SYNC, INTERNAL, EXTERNAL = 0, 1, 2  # which tiles wait for each other before a step
 

@@ -22,7 +22,7 @@ from ipu_teach.errors import NotOfferedError, ReportLoadError, ReportNotFoundErr
 from ipu_teach.graph.layouts import MOST_DIMENSIONS
 from ipu_teach.report.host_trace import HOST, HostTrace
 from ipu_teach.report.log import Ran
-from ipu_teach.report.profile import CodeletFacts, ComputeSetFacts, Profile, ProgramNode, StepFacts, VariableFacts
+from ipu_teach.report.profile import WAYS, CodeletFacts, ComputeSetFacts, Profile, ProgramNode, StepFacts, VariableFacts
 from ipu_teach.report.query import live_runs
 from ipu_teach.report.settings import InstrumentationSettings
 
@@ -67,7 +67,7 @@ class Notes:
     steps: Annotated[tuple[str, ...], LINES]
     parts: tuple[Annotated[tuple[str, ...], LINES], ...]
     unbatched: tuple[str, ...]
-    ways: tuple[str, ...]
+    ways: tuple[Annotated[str, s.checked(s.TEXT, WAYS.__contains__, "how a codelet runs")], ...]
     sources: tuple[tuple[tuple[str, str], ...], ...]
 
 

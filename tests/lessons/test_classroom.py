@@ -165,6 +165,21 @@ def test_what_is_no_name(fresh_desk: Path, name: Any) -> None:
         progress(name=name)
 
 
+def test_running_again_says_whose_turn_it_is_on_a_terminal_alone(
+    fresh_desk: Path, tmp_path: Path, learner: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learner("ada", {BALANCE: record("solved", shared={"line": "01.1", "code": ""})})
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for screen, words in ((Terminal(), "runs again: 01.2 of ada"), (io.StringIO(), "")):
+        monkeypatch.setattr("sys.stderr", screen)
+        assert cli.main(["class", "--ladder", str(tmp_path / "homes")]) == 0
+        assert words in screen.getvalue() and bool(screen.getvalue()) == bool(words)
+
+
 def test_shared_answers_are_run_again_before_they_count(
     fresh_desk: Path, tmp_path: Path, learner: Callable[..., Path], solution: Callable[[str], tuple[Any, ...]]
 ) -> None:

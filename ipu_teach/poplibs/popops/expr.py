@@ -10,6 +10,7 @@ everywhere, and `<`, `==` and so on make expressions too. `&`, `|`, `^` and `~` 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ from ipu_teach.types import BOOL, FLOAT, INT, LONGLONG, QUARTER, UNSIGNED_LONGLO
 MOST_TENSORS = 8  # of one expression: a vertex class has a field for each
 
 
-class Expr:
+class Expr(ABC):
     """An expression. `str()` of it is what a profile shows."""
 
     __hash__ = None  # type: ignore[assignment]
@@ -35,13 +36,13 @@ class Expr:
         """What it gives where nothing that it meets has a dtype."""
         return FLOAT
 
+    @abstractmethod
     def dtype(self, inputs: Sequence[type[DType]]) -> type[DType] | None:
         """What it gives for tensors of these dtypes; None for a constant that takes any. Raises `PoplibsError`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def code(self, inputs: Sequence[type[DType]], wanted: type[DType]) -> list[str]:
         """Its steps for a machine with a stack: `_1` a tensor, `FLOAT:2` a number, `CAST:HALF`, `ADD@FLOAT`."""
-        raise NotImplementedError
 
     def __add__(self, other: ExprLike) -> Expr:
         return Add(self, other)
