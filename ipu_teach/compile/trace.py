@@ -226,11 +226,9 @@ def sample_of(value: Any) -> Any:
 
 
 def stop_unless_static(value: Any, what: str) -> None:
-    parts = value if isinstance(value, tuple) else (value,)
-    for part in parts:
-        if isinstance(part, Traced):
-            raise TraceStopped(f"{what} depends on data")
-        if isinstance(part, slice) and any(isinstance(p, Traced) for p in (part.start, part.stop, part.step)):
+    for part in value if isinstance(value, tuple) else (value,):
+        ends = (part.start, part.stop, part.step) if isinstance(part, slice) else (part,)
+        if any(isinstance(end, Traced) for end in ends):
             raise TraceStopped(f"{what} depends on data")
 
 

@@ -143,8 +143,8 @@ def trace_codelet(
         else:
             regions[name] = _region(trace, declared, shape, 0)  # type: ignore[arg-type]
     vertex = codelet.bind(regions, num_workers)
-    compute = _plain_function(codelet)
-    if compute is None:
+    compute = codelet.compute
+    if not isinstance(compute, FunctionType):
         trace.stopped = f"{codelet.__name__}.compute is no plain function"
         return trace
     before, purity = TraceStopped.raised, Purity(compute, codelet)
@@ -184,15 +184,10 @@ def _region(trace: Trace, declared: Field, shape: Shape, part: int) -> Traced:
     return traced
 
 
-def _plain_function(codelet: type[Vertex]) -> FunctionType | None:
-    compute = codelet.compute
-    return compute if isinstance(compute, FunctionType) else None
-
-
 def source_line(codelet: type[Vertex]) -> str:
     """The line of `codelet.compute` where the current exception came up."""
-    compute = _plain_function(codelet)
-    if compute is None:
+    compute = codelet.compute
+    if not isinstance(compute, FunctionType):
         return codelet.__name__
     line = compute.__code__.co_firstlineno
     step = sys.exc_info()[2]

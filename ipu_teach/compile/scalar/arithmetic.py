@@ -114,8 +114,7 @@ class Arithmetic(Writer):
                 elif const[1] < 0:
                     known[1] = const[1]
             r = self.type_of(fn, known, node)
-            if "u8" in ts and len(set(ts) - {"wi", "wb"}) > 1:
-                self.refuse(node, "UNSIGNED_LONGLONG beside another type")
+            self.refuse_if("u8" in ts and len(set(ts) - {"wi", "wb"}) > 1, node, "UNSIGNED_LONGLONG beside another type")
             if op in COMPARE:
                 return r, self._compared(op, ts, xs, node)
             a, b = (self.convert(x, t, r, node) for t, x in zip(ts, xs, strict=True))
@@ -139,16 +138,29 @@ class Arithmetic(Writer):
         if r == "wf" and op in ("/", "//", "%"):
             self.bail(f"{b} == 0.0", node)
         if op in ("//", "%"):
-            f = ("ffloordiv_" if op == "//" else "fmod_") + ("f4" if r in ("f2", "f4") else "f8")
-            return self.wrapped(f"{f}({a}, {b})", r)
+            f = np.floor_divide if op == "//" else np.remainder
+            return self.wrapped(self.by_loop(f, "f4" if r == "f2" else r, [a, b]), r)
         if op == "**" and r == "wf":
             self.bail(f"{a} < 0.0 or ({a} == 0.0 and {b} < 0.0)", node)
         return self.wrapped(f"({a} {op} {b})", r)
 
+    def loop_at(self, ufunc: Any, types: str) -> str:
+        """Where one of numpy's own loops and its data lie, among those that the codelet calls."""
+        if (ufunc, types) not in self.loops:
+            self.loops.append((ufunc, types))
+        k = 2 * self.loops.index((ufunc, types))
+        return f"loops[{k}], loops[{k + 1}]"
+
+    def by_loop(self, ufunc: Any, t: str, xs: list[str]) -> str:
+        """What numpy's own loop gives for one element, or two, of type t."""
+        letter, half = dtype_of(t).char, t == "f2"
+        given = ", ".join(f"half_bits({x})" if half else x for x in xs)
+        call = f"call_loop{len(xs)}({self.loop_at(ufunc, f'{letter * len(xs)}->{letter}')}, {given})"
+        return f"half_value({call})" if half else call
+
     def _integers(self, op: str, r: str, ab: tuple[str, str], ts: list[str], xs: list[str], node: ast.AST) -> str:
         (a, b), bits = ab, 8 * int(r[1])
-        if r == "u8" and op in ("//", "%", "**", "<<", ">>"):
-            self.refuse(node, f"{op} of UNSIGNED_LONGLONG")
+        self.refuse_if(r == "u8" and op in ("//", "%", "**", "<<", ">>"), node, f"{op} of UNSIGNED_LONGLONG")
         if op in ("//", "%"):
             return _by_power(op, a, b) or self.wrapped(f"({_DIVISION[op]}({a}, {b}) if {b} != 0 else 0)", r)
         if op in ("<<", ">>"):

@@ -44,8 +44,7 @@ class Arrays(Variables):
         return Arr(f"f_{name}", t, dims, off, f"f_{name}", mark, readable, written, sized=sized, rows=rows, free=free)
 
     def length(self, array: Arr, axis: int, node: ast.AST) -> Num:
-        if not array.sized:
-            self.refuse(node, "the length of a ONE_PTR field")
+        self.refuse_if(not array.sized, node, "the length of a ONE_PTR field")
         py = f"len({array.py})" if axis == 0 else f"{array.py}.shape[{axis}]"
         n = array.dims[axis][0]
         return self.constant(int(n)) if n.isdigit() else Num({"wi": n}, py, bound=LENGTH)
@@ -70,8 +69,7 @@ class Arrays(Variables):
     def _index(self, key: Num, n: str, node: ast.AST) -> str:
         """An index counted from the front, and known to be within the length."""
         key = self.present(key)
-        if not set(key.alts) <= INTS:
-            self.refuse(node, "an index that is no whole number", "int(…) around it")
+        self.refuse_if(not set(key.alts) <= INTS, node, "an index that is no whole number", "int(…) around it")
         if key.affine is not None and self._checked_ahead(*key.affine, n, node):
             return key.only[1]
         if key.const is not None:
@@ -150,8 +148,7 @@ class Arrays(Variables):
 
     def write(self, array: Arr, keys: list[Num], value: Any, node: ast.AST) -> None:
         """Store an element."""
-        if not isinstance(value, Num):
-            self.refuse(node, "what is stored is no single number")
+        self.refuse_if(not isinstance(value, Num), node, "what is stored is no single number")
         if not array.writable:
             self.refuse(node, f"the Input {array.buf[2:]} is assigned" if not array.box else "a table is assigned", "an InOut")
         at, t = f"np.uintp({self.place(array, keys, node)})", array.type
@@ -211,8 +208,7 @@ class Arrays(Variables):
         for k, one in enumerate((part.lower, part.upper, part.step)):
             if one is not None:
                 a = next(known)
-                if not set(a.alts) <= INTS - {"u8"}:
-                    self.refuse(node, "this slice")
+                self.refuse_if(not set(a.alts) <= INTS - {"u8"}, node, "this slice")
                 found[k], texts[k] = self.whole(a), a.py
         first, last, step = found
         if step == "1":
@@ -260,8 +256,7 @@ class Arrays(Variables):
             (t,) = self.boxes[a.box]
             a = replace(a, buf=f"{a.buf}_{SLOT[t]}", type=t, box="")
         if isinstance(a, Num):
-            if len(a.alts) > 1:
-                self.refuse(node, "a number of several types among arrays")
+            self.refuse_if(len(a.alts) > 1, node, "a number of several types among arrays")
             t, x = (self.fixed(a) if a.const is None else a).only
             return Vec((), t, lambda k: x, a.py)
         if not isinstance(a, Arr) or not a.readable or a.rows or a.box or not 1 <= len(a.dims) <= 2:
@@ -321,8 +316,7 @@ class Arrays(Variables):
         t = make(types, types)[0] if make else self.type_of(f, types, node)
         del self.nb[at:]
         self.count = count
-        if t not in SAMPLES:
-            self.refuse(node, py)
+        self.refuse_if(t not in SAMPLES, node, py)
         if make is None:
             self.by_python(node, py)
         fused = name in ("add", "subtract") and any(v.scaled and v.type == t for v in parts)
@@ -348,8 +342,7 @@ class Arrays(Variables):
             return a
         t, a = other.type, self.present(a)
         found = {self.type_of(fn, [t, x] if after else [x, t], node) for x in a.alts}
-        if len(found) > 1 or found == {"b1"}:
-            self.refuse(node, "a number of several types among arrays")
+        self.refuse_if(len(found) > 1 or found == {"b1"}, node, "a number of several types among arrays")
         (r,) = found
         slots, _ = self.dispatch([a], lambda ts, xs: (r, self.convert(xs[0], ts[0], r, node)))
         return Num(slots, a.py, data=a.data)
@@ -363,18 +356,16 @@ class Arrays(Variables):
             slots, _ = self.dispatch([value], lambda ts, xs: (t, self.put(xs[0], ts[0], t, node)))
             value = Num(slots, value.py, data=value.data)
         v, t, whole = self.as_vec(value, node), to.type, self._spans(to)
-        if len(v.dims) > len(to.dims):
-            self.refuse(node, "a matrix stored in a vector")
+        self.refuse_if(len(v.dims) > len(to.dims), node, "a matrix stored in a vector")
         self._fits(v, whole, v.py, node)
         if t not in FLOATS and v.type != t and v.dims:
             self.by_python(node, "an array stored as whole numbers of another type")
-        item = v.item
         if to.buf in v.bufs:  # numpy takes all of the right side first
             laid = self._laid_out(v, False)
-            item = lambda k: f"{laid.buf}[{k}]"  # noqa: E731
+            v = replace(v, item=lambda k: f"{laid.buf}[{k}]")
         k = self.new("i")
         with self.under(f"for {k} in range({whole.n}):"):
-            x, place = self.put(item(k), v.type, t, node), f"np.uintp({self._nth(to, k)})"
+            x, place = self.put(v.item(k), v.type, t, node), f"np.uintp({self._nth(to, k)})"
             self.emit(f"{to.buf}[{place}] = {self._stored(to, x)}")
             if to.mark:
                 self.emit(f"m_{to.buf}[{place}] {self._marks(t)}")
@@ -407,20 +398,19 @@ class Arrays(Variables):
                 self.emit(f"{total} = {step.format(total, v.item(k))}")
             return Num({t: total}, py, data=True, bound=reach([t]))
         a = value if isinstance(value, Arr) else self._laid_out(v, False)
-        number, (n, s) = self.loop_number(ufunc, f"{letter}{letter}->{letter}"), a.dims[0]
+        (n, s) = a.dims[0]
         first, at = {"np.int64(0)": "0", "np.int64(1)": "1"}.get(begin), a.off
         if first is None:
             start, at, n = f"{a.buf}[{at}]", f"{at} + {s}", f"{n} - 1"
         else:
             start = f"np.uint16({15360 * int(first)})" if half else f"np.{dtype_of(t).name}({first})"
-        call = f"reduce_loop(loops[{2 * number}], loops[{2 * number + 1}], {a.buf}, {at}, {n}, {s}, {start})"
+        call = f"reduce_loop({self.loop_at(ufunc, f'{letter}{letter}->{letter}')}, {a.buf}, {at}, {n}, {s}, {start})"
         return Num({t: self.named(f"half_value({call})" if half else call)}, py, data=True)
 
     def product(self, a: Any, b: Any, form: str, node: ast.AST) -> Any:
         """a @ b of vectors and matrices, by numpy's own loop."""
         x, y = self.as_vec(a, node, OF_PRODUCT), self.as_vec(b, node, OF_PRODUCT)
-        if not x.dims or not y.dims:
-            self.refuse(node, "@ of a number")
+        self.refuse_if(not x.dims or not y.dims, node, "@ of a number")
         t, py = self.type_of(operator.mul, [x.type, y.type], node), form.format(x.py, y.py)
         dims, name = (*x.dims[:-1], *y.dims[1:]), self.new("a")
         self.emit(None, f"{name} = {py}")
@@ -438,14 +428,14 @@ class Arrays(Variables):
             self.by_python(node, py)
         else:
             one, two = (q if isinstance(q, Arr) else self._laid_out(v, False) for q, v in ((a, x), (b, y)))
-            k, n = self.loop_number(np.matmul, f"{letter}{letter}->{letter}"), self.named(x.dims[-1])
+            loop, n = self.loop_at(np.matmul, f"{letter}{letter}->{letter}"), self.named(x.dims[-1])
             m, p = ((*dims, "1", "1") if len(x.dims) > 1 else ("1", *dims, "1"))[:2]
             self.bail(f"{n} != {y.dims[0]} or {m} * {n} * {p} == 0", node)
             xs, ys = [s for _, s in one.dims], [s for _, s in two.dims]
             steps = ", ".join((*(xs if len(xs) > 1 else (n, *xs)), *(ys if len(ys) > 1 else (*ys, "1"))))
             self.empty(name, f"{m} * {p}", t)
             at = f"{one.buf}, {one.off}, {two.buf}, {two.off}, {name}"
-            self.emit(f"product_loop(loops[{2 * k}], loops[{2 * k + 1}], {at}, {m}, {n}, {p}, {steps})")
+            self.emit(f"product_loop({loop}, {at}, {m}, {n}, {p}, {steps})")
         if not dims:
             return Num({t: self.named(f"{name}[0]")}, name, data=True, bound=reach([t]))
         return Arr(name, t, tuple(zip(dims, (*dims[1:], "1"), strict=True)), "0", name, local=True)
@@ -495,12 +485,6 @@ class Arrays(Variables):
             known = value.value
             return numpys(np.dtype(known)) if isinstance(known, type) else repr(known), known
         self.refuse(node, "this argument")
-
-    def loop_number(self, ufunc: Any, types: str) -> int:
-        """The place of one of numpy's own loops among those that the codelet calls."""
-        if (ufunc, types) not in self.loops:
-            self.loops.append((ufunc, types))
-        return self.loops.index((ufunc, types))
 
     def settle(self) -> None:
         """The end of compute(): work on whole regions goes beside their loads and stores."""

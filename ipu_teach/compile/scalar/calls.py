@@ -6,7 +6,7 @@ import ast
 import builtins
 import inspect
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from dataclasses import replace
 from itertools import product
 from textwrap import dedent
@@ -64,11 +64,8 @@ class Calls(Arrays):
         function = self.value(node.func)
         if isinstance(function, Inner):
             return self._inline(function, node)
-        if not isinstance(function, Const):
-            self.refuse(node, f"{ast.unparse(node.func)}()")
-        f, given = function.value, {str(k.arg): k.value for k in node.keywords}
-        if any(isinstance(a, ast.Starred) for a in node.args) or "None" in given:
-            self.refuse(node, "a call with *")
+        f, given = function.value if isinstance(function, Const) else None, {str(k.arg): k.value for k in node.keywords}
+        self.refuse_if(any(isinstance(a, ast.Starred) for a in node.args) or "None" in given, node, "a call with *")
         own: list[Any] = []
         if isinstance(f, tuple):  # a method of an array
             own, f = [f[1]], f[0]
@@ -109,42 +106,36 @@ class Calls(Arrays):
         return self._of_numbers(f, args, node)
 
     def _of_numbers(self, f: Any, args: list[Any], node: ast.Call) -> Any:
-        way: Callable[[Any, list[Num], ast.AST], Any] | None = None
-        count, kind = 1, f if isinstance(f, type) else None
-        if f is abs or isinstance(f, np.ufunc):
-            make = self._make_of(f, node)
-            if make is not None and len(args) == getattr(f, "nin", 1):
-                return self._ufunc(f, make, args, node)
-        elif kind in (int, float, bool) or (kind is not None and issubclass(kind, np.generic) and kind in NUMBERS):
-            way = self._cast
-        elif inspect.isbuiltin(f) and (f in MATH or f in WHOLE or f in OTHER_MATH):
-            way, count = self._math, len(args)
-        if way is None or len(args) != count:
+        """One of Python's functions or numpy's, of numbers; of numpy's also of whole regions."""
+        make, ufunc = self._make_of(f, args, node), f is abs or isinstance(f, np.ufunc)
+        if make is None or len(args) != (getattr(f, "nin", 1) if ufunc else len(node.args)):
             self.refuse(node, f"{ast.unparse(node.func)}()", INSTEAD.get(getattr(f, "__name__", ""), ""))
-        return way(f, [self.single(a, n) for a, n in zip(args, node.args, strict=True)], node)
+        form = f"{text_of(f)}({', '.join('{}' for _ in args)})"
+        name = "absolute" if f is abs else f.__name__
+        if ufunc and any(isinstance(a, (Arr, Vec)) for a in args):
+            return self.mapped(f, args, make if f is abs or f in ROUNDED else None, name, form, node)
+        nums = [self.single(a, node) for a in args] if ufunc else [self.single(*x) for x in zip(args, node.args, strict=True)]
+        slots, tag = self.dispatch(nums, make)
+        data, bound = any(a.data for a in nums), nums[0].bound if f in (abs, int) else None
+        if f is int and FLOATS & nums[0].alts.keys():  # of floats no bound is known
+            bound = None
+        if ufunc:
+            self.priced(name, slots, data)
+        elif not isinstance(f, type):
+            self.spend(NUMPYS.get(name, name), "float32", data=data)
+        elif f is not bool:
+            self.spend(data=data)
+        return Num(slots, form.format(*(a.py for a in nums)), tag, data, bound=bound)
 
     def _len(self, node: ast.Call) -> Num:
-        array = self.value(node.args[0])
-        if isinstance(array, Arr):
-            return self.length(array, 0, node)
-        if isinstance(array, list) or (isinstance(array, Const) and isinstance(array.value, (list, tuple, str, np.ndarray))):
-            return self.constant(len(array if isinstance(array, list) else array.value))
-        self.refuse(node, "len()")
+        value = self.value(node.args[0])
+        if isinstance(value, Arr):
+            return self.length(value, 0, node)
+        known = value.value if isinstance(value, Const) else value
+        self.refuse_if(not isinstance(known, (list, tuple, str, np.ndarray)), node, "len()")
+        return self.constant(len(known))
 
-    def _ufunc(self, f: Any, make: Make, args: list[Any], node: ast.expr) -> Any:
-        """One of numpy's functions, or abs, of numbers or of whole regions."""
-        name = "absolute" if f is abs else f.__name__
-        form = f"{text_of(f)}({', '.join('{}' for _ in args)})"
-        if any(isinstance(a, (Arr, Vec)) for a in args):
-            exact = f is abs or f in ROUNDED
-            return self.mapped(f, args, make if exact else None, name, form, node)
-        nums = [self.single(a, node) for a in args]
-        slots, tag = self.dispatch(nums, make)
-        data = any(a.data for a in nums)
-        self.priced(name, slots, data)
-        return Num(slots, form.format(*(a.py for a in nums)), tag, data, bound=nums[0].bound if f is abs else None)
-
-    def _make_of(self, f: Any, node: ast.AST) -> Make | None:
+    def _make_of(self, f: Any, args: list[Any], node: ast.AST) -> Make | None:
         """How the compiled text works it out; None for what it does not know."""
         if f in EXACT:
             return lambda ts, xs: self._exact(f, ts[0], xs[0], node)
@@ -152,18 +143,21 @@ class Calls(Arrays):
             return self.arith(BY_OPERATOR[f], f, node, [None, None], [None, None])
         if f is np.maximum or f is np.minimum:
             return lambda ts, xs: self._extreme(f, ts, xs, node)
-        return (lambda ts, xs: self._by_loop(f, ts[0], xs[0], node)) if f in BY_LOOP else None
+        if f in BY_LOOP:
+            return lambda ts, xs: self._looped(f, ts[0], xs[0], node)
+        if isinstance(f, type) and f in NUMBERS and len(args) == 1:
+            to = kind_of(f(0))
+            return lambda ts, xs: (to, self.put(xs[0], ts[0], to, node))
+        return self._math(f, args, node) if f in MATH or f in WHOLE or f in OTHER_MATH else None
 
     def _exact(self, f: Any, t: str, x: str, node: ast.AST) -> tuple[str, str]:
         r = self.type_of(f, [t], node)
-        if r not in SAMPLES or (r in INTS and EXACT[f] == "np.sqrt"):
-            self.refuse(node, f"{text_of(f)} of {t}")
+        self.refuse_if(r not in SAMPLES or (r in INTS and EXACT[f] == "np.sqrt"), node, f"{text_of(f)} of {t}")
         x, g = self.convert(x, t, r, node), EXACT[f]
         if g == "square":
             return r, self.wrapped(f"({x} * {x})", r)
         if r in INTS:
-            if g == "np.rint":
-                self.refuse(node, f"{text_of(f)} of whole numbers")
+            self.refuse_if(g == "np.rint", node, f"{text_of(f)} of whole numbers")
             g = "" if g.startswith("np.") else g
             if r in ("wi", "u8", "i8"):
                 return r, x if r[0] == "u" and g == "abs" else f"{g}({x})"
@@ -176,30 +170,17 @@ class Calls(Arrays):
             self.bail(f"{a} == 0 and {b} == 0 and np.signbit({a}) != np.signbit({b})", node)
         return r, f"{'np_max' if f is np.maximum else 'np_min'}({a}, {b})"
 
-    def _by_loop(self, f: Any, t: str, x: str, node: ast.AST) -> tuple[str, str]:
+    def _looped(self, f: Any, t: str, x: str, node: ast.AST) -> tuple[str, str]:
         r = self.type_of(f, [t], node)
         if r not in FLOATS or (r == "f2" and f in UNSTEADY):
             self.refuse(node, f"np.{f.__name__} of {t}")
-        letter = dtype_of(r).char
-        k, x = self.loop_number(f, f"{letter}->{letter}"), self.convert(x, t, r, node)
-        call = f"call_loop(loops[{2 * k}], loops[{2 * k + 1}], {f'half_bits({x})' if r == 'f2' else x})"
-        return r, f"half_value({call})" if r == "f2" else call
+        return r, self.by_loop(f, r, [self.convert(x, t, r, node)])
 
-    def _cast(self, f: Any, args: list[Num], node: ast.AST) -> Num:
-        (a,) = args
-        if f is not bool:
-            self.spend(data=a.data)
-        to = kind_of(f(0))
-        slots, tag = self.dispatch([a], lambda ts, xs: (to, self.put(xs[0], ts[0], to, node)))
-        name = f.__name__ if f in (int, float, bool) else numpys(f)
-        bound = a.bound if f is int and not FLOATS & a.alts.keys() else None  # of floats none is known
-        return Num(slots, f"{name}({a.py})", tag, a.data, bound=bound)
-
-    def _math(self, f: Any, args: list[Num], node: ast.AST) -> Num:
+    def _math(self, f: Any, args: list[Any], node: ast.AST) -> Make:
         """Python's functions of numbers. Some of them give whole numbers, and of some the compiled text has no exact one."""
 
         def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
-            if len(xs) == 1 and f in WHOLE:
+            if whole:
                 r = self.type_of(f, ts, node)
                 return r, self.put(f"{WHOLE[f]}({xs[0]})" if ts[0] in FLOATS else xs[0], ts[0], r, node)
             if f in OTHER_MATH:
@@ -211,25 +192,18 @@ class Calls(Arrays):
             self.bail(f"not ({name} - {name} == 0.0)", node)  # errors, and what is infinite, are Python's to say
             return "wf", name
 
-        data, text = any(a.data for a in args), f"{'' if f is round else 'math.'}{f.__name__}"
-        if f in OTHER_MATH and not (len(args) == 1 and f in WHOLE):
-            self.by_python(node, f"{text}()")
-        slots, tag = self.dispatch(args, make)
-        self.spend(NUMPYS.get(f.__name__, f.__name__), "float32", data=data)
-        return Num(slots, f"{text}({', '.join(a.py for a in args)})", tag, data)
+        whole = len(args) == 1 and f in WHOLE
+        if f in OTHER_MATH and not whole:
+            self.by_python(node, f"{text_of(f)}()")
+        return make
 
     def _better(self, f: Any, best: Num, item: Num, node: ast.AST) -> Num:
         """The builtin max or min: `item` where it is strictly better than `best`."""
         wins = self.binary(ast.Gt if f is max else ast.Lt, item, best, node)
-        x, var, data = self.truth(wins), "." + self.new("l"), item.data or best.data
-        before, ends = dict(self.state), []
-        for value in (item, best):
-            self.state = dict(before)
-            with self.under(*((f"if {x}:", f"if {wins.py}:") if value is item else ("else:", "else:"))):
-                self.assign(var, replace(value, data=data), node)
-            ends.append(self.state)
-        self.state = self.joined(*ends)
-        found: Num = replace(self.state.pop(var))
+        var, data, loaded = "." + self.new("l"), item.data or best.data, set(self.loaded)
+        self.branch(wins, lambda: self.assign(var, item, node), lambda: self.assign(var, best, node))
+        self.loaded |= loaded
+        found: Num = self.state.pop(var)
         self.priced("where", found.alts, data)
         self.spend(data=data)  # the trace reads the one element that np.where gives it
         return found
@@ -245,8 +219,7 @@ class Calls(Arrays):
             full = self.single(self.value(rest.pop(0)), node)
             default = dtype_of(next(iter(full.alts)))
         kind = given.pop("dtype", rest.pop(0) if rest else None)
-        if given or rest:
-            self.refuse(node, f"this np.{f.__name__}()")
+        self.refuse_if(given or rest, node, f"this np.{f.__name__}()")
         sizes = [self.single(n, node) for n in (first if isinstance(first, list) else [first])]
         t = self._type_of(kind, Const(default), node)
         if not 1 <= len(sizes) <= 2 or any(not set(n.alts) <= INTS - {"u8"} for n in sizes):
@@ -270,16 +243,14 @@ class Calls(Arrays):
             t = np.dtype(known.value).str[1:]
         except (AttributeError, TypeError):
             t = ""
-        if t not in SAMPLES:
-            self.refuse(node, "this type of an array")
+        self.refuse_if(t not in SAMPLES, node, "this type of an array")
         return str(t)
 
     def _array_of(self, numbers: ast.List | ast.Tuple, kind: ast.expr | None, node: ast.AST) -> Arr:
         """np.array([a, b, c]) of numbers that are worked out."""
         found = [self.fixed(a) for a in self.nums(numbers.elts)]
         types = {np.array([SAMPLES[t] for t in one]).dtype for one in product(*(a.alts for a in found))}
-        if kind is None and len(types) != 1:
-            self.refuse(node, "an array of several types", "np.array([…], np.float32)")
+        self.refuse_if(kind is None and len(types) != 1, node, "an array of several types", "np.array([…], np.float32)")
         t, name = self._type_of(kind, Const(next(iter(types))), node), self.new("a")
         self.empty(name, str(len(found)), t)
         array = Arr(name, t, ((str(len(found)), "1"),), "0", name, local=True)
@@ -305,9 +276,7 @@ class Calls(Arrays):
         given, prefix = self._arguments(f, node), self.new("h") + "_"
         if isinstance(f, Inner):
             tree, outer = f.tree, f.scope
-            local = frozenset(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)) | set(
-                given
-            )
+            local = frozenset(stored_names(tree) | set(given))
             scope = Scope(tree, outer.me if outer.me not in local else "", outer.names, local, prefix, outer.file, outer)
         else:
             if f not in self.trees:
@@ -366,18 +335,24 @@ class Calls(Arrays):
 
 def text_of(f: Any) -> str:
     """A function as CPython's text calls it."""
-    return "abs" if f is abs else f"np.{f.__name__}"
+    if f in (abs, int, float, bool, round):
+        return str(f.__name__)
+    return numpys(f) if isinstance(f, type) else f"{'math' if inspect.isbuiltin(f) else 'np'}.{f.__name__}"
+
+
+def stored_names(tree: ast.AST) -> set[str]:
+    """The names that are assigned somewhere in a piece of the text."""
+    return {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
 
 
 def tree_of(f: FunctionType) -> ast.FunctionDef:
     """The text of a function as a tree, its lines counted as in the file. Raises `Refused`."""
     try:
-        tree = ast.parse(dedent(inspect.getsource(f))).body[0]
+        tree = ast.parse("\n" * (f.__code__.co_firstlineno - 1) + dedent(inspect.getsource(f))).body[0]
     except (OSError, TypeError, SyntaxError):  # typed at a prompt, or made by exec
         raise Refused(f"the text of {f.__qualname__} is not to be had") from None
     if not isinstance(tree, ast.FunctionDef) or [ast.unparse(d) for d in tree.decorator_list] not in ([], ["staticmethod"]):
         raise Refused(f"{f.__qualname__} is no plain function")
-    ast.increment_lineno(tree, f.__code__.co_firstlineno - 1)
     return tree
 
 

@@ -66,8 +66,7 @@ class Expressions(Calls):
         while node.id not in scope.local and scope.outer is not None:
             scope = scope.outer
         if node.id not in scope.local:
-            if node.id not in scope.names:
-                self.refuse(node, f"{node.id} is not known")
+            self.refuse_if(node.id not in scope.names, node, f"{node.id} is not known")
             if node.id != scope.me:
                 self.seen[scope.function, node.id] = scope.names[node.id]
             return self.known_ahead(scope.names[node.id])
@@ -115,8 +114,7 @@ class Expressions(Calls):
             region = self.region(node.attr, declared)
             return region if declared.depth else self.load(region, [], node)
         found = self.seen[self.codelet, node.attr] = inspect.getattr_static(self.codelet, node.attr, None)
-        if found is None or isinstance(found, (property, classmethod)):
-            self.refuse(node, f"self.{node.attr}")
+        self.refuse_if(found is None or isinstance(found, (property, classmethod)), node, f"self.{node.attr}")
         return self.known_ahead(found.__func__ if isinstance(found, staticmethod) else found)
 
     def v_Subscript(self, node: ast.Subscript) -> Any:
@@ -129,8 +127,7 @@ class Expressions(Calls):
             return self.load(owner, [key], node)
         if isinstance(owner, Vec):
             owner = self._laid_out(owner)
-        if not isinstance(owner, Arr):
-            self.refuse(node, "an index into what is no array")
+        self.refuse_if(not isinstance(owner, Arr), node, "an index into what is no array")
         keys = self.keys(owner, node.slice)
         return self.view(owner, node.slice, node) if keys is None else self.load(owner, keys, node)
 
@@ -170,8 +167,7 @@ class Expressions(Calls):
         if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn)):
             return self._is(node) if isinstance(node.ops[0], (ast.Is, ast.IsNot)) else self._in(node)
         for op in node.ops:
-            if type(op) not in BINARY:
-                self.refuse(node, "`in` or `is` in a chain")
+            self.refuse_if(type(op) not in BINARY, node, "`in` or `is` in a chain")
         if len(node.ops) == 1:
             return self._operator(type(node.ops[0]), node.left, node.comparators[0], node)
         held = [self.fixed(self.num(node.left))]
@@ -188,8 +184,7 @@ class Expressions(Calls):
     def _is(self, node: ast.Compare) -> Num:
         """`is None`, `is not None`."""
         a, other, wanted = self.value(node.left), node.comparators[0], isinstance(node.ops[0], ast.Is)
-        if not isinstance(other, ast.Constant) or other.value is not None:
-            self.refuse(node, "`is`", "==")
+        self.refuse_if(not isinstance(other, ast.Constant) or other.value is not None, node, "`is`", "==")
         if not isinstance(a, Num):
             return self.constant(not wanted)
         self.spend(data=a.data)
@@ -202,8 +197,7 @@ class Expressions(Calls):
         """`a in (1, 2, 3)`: compared with one after the other, until one is equal."""
         (over,), wanted = node.comparators, isinstance(node.ops[0], ast.In)
         values = ast.literal_eval(over) if isinstance(over, (ast.Tuple, ast.List)) and _is_constant(over) else ()
-        if not values or not all(map(is_number, values)) or None in values:
-            self.refuse(node, "`in`", "any(v == a for v in …)")
+        self.refuse_if(not values or not all(map(is_number, values)) or None in values, node, "`in`", "any(v == a for v in …)")
         a = self.fixed(self.num(node.left))
 
         def part(value: Any) -> Callable[[], Num]:
@@ -293,8 +287,7 @@ class Expressions(Calls):
         """`[a] * n`, or a list of such lists."""
         fill = self.fixed(self.num(node.left.elts[0]))  # type: ignore[attr-defined]
         sizes = [self.present(n) for n in self.nums([node.right] if rows is None else [rows, node.right])]
-        if any(not set(n.alts) <= INTS - {"u8"} for n in sizes):
-            self.refuse(node, "this size of a list")
+        self.refuse_if(any(not set(n.alts) <= INTS - {"u8"} for n in sizes), node, "this size of a list")
         py = f"[{fill.py}] * {sizes[-1].py}"
         self.boxes.setdefault(made_at(node), set()).update(fill.alts)
         return self.listed(sizes, py if rows is None else f"[{py} for _ in range({sizes[0].py})]", node, fill)

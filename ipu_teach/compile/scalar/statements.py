@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ipu_teach.compile.scalar.calls import stored_names
 from ipu_teach.compile.scalar.expressions import Expressions, made_at
 from ipu_teach.compile.scalar.kinds import BOOLS, INTS, is_number
 from ipu_teach.compile.scalar.values import LENGTH, SHORT, SMALL, Arr, Const, Inner, Num, Refused, Run, State, in_words
@@ -110,16 +111,14 @@ class Statements(Expressions):
     def _aim(self, target: ast.Subscript, node: ast.AST) -> tuple[Arr, list[Num] | None]:
         """Where x[k] = value is stored: an array and the numbers of an index, or a part of one."""
         array = self.value(target.value)
-        if not isinstance(array, Arr):
-            self.refuse(node, "this assignment")
+        self.refuse_if(not isinstance(array, Arr), node, "this assignment")
         keys = self.keys(array, target.slice)
         return (self.view(array, target.slice, node), None) if keys is None else (array, keys)
 
     def _change(self, array: Arr, node: ast.AugAssign) -> None:
         """A whole region += value."""
         value = self.vector(type(node.op), array, self.value(node.value), node)
-        if not np.can_cast(value.type, array.type, "same_kind"):
-            self.refuse(node, f"{value.type} stored in {array.type}")
+        self.refuse_if(not np.can_cast(value.type, array.type, "same_kind"), node, f"{value.type} stored in {array.type}")
         self.fill(array, value, node)
 
     def store(self, target: ast.expr, value: Any, node: ast.AST) -> None:
@@ -163,9 +162,8 @@ class Statements(Expressions):
         if isinstance(value, Arr) and len(value.dims) == 1:
             self.bail(f"{value.dims[0][0]} != {count}", node)
             return [self.fixed(self.load(value, [self.constant(k)], node)) for k in range(count)]
-        if not isinstance(value, list) or len(value) != count:
-            self.refuse(node, "an assignment to several names")
-        return value
+        self.refuse_if(not isinstance(value, list) or len(value) != count, node, "an assignment to several names")
+        return list(value)
 
     def _changes(self, name: str) -> bool:
         """True if a list of that name is stored into somewhere, or may be: it is used as more than a table."""
@@ -182,6 +180,10 @@ class Statements(Expressions):
     def fork(self, test: ast.expr, yes: Callable[[], None], no: Callable[[], None]) -> None:
         a = self.num(test)
         self.spend(data=a.data)
+        self.branch(a, yes, no)
+
+    def branch(self, a: Num, yes: Callable[[], None], no: Callable[[], None]) -> None:
+        """One way or the other, by the truth of a number."""
         self.control += a.data
         if a.const is not None:  # known ahead
             (yes if a.const else no)()
@@ -298,7 +300,7 @@ class Statements(Expressions):
         if known is None:
             settled.append((before, entry))
         self.state, self.live = self.joined(*left), bool(left)
-        for name in self._assigned(node) if scope.parted else ():
+        for name in (scope.prefix + name for name in stored_names(node) if scope.parted):
             if isinstance(self.state.get(name), Num):  # how far it came depends on data
                 self.state[name] = replace(self.state[name], data=True)
         scope.parted = parted
@@ -339,11 +341,6 @@ class Statements(Expressions):
             breaks.insert(1, after)
         return after, breaks
 
-    def _assigned(self, node: ast.AST) -> set[str]:
-        """The variables that are assigned somewhere in a piece of the text."""
-        names = (n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
-        return {self.scope.prefix + name for name in names}
-
     def s_While(self, node: ast.While) -> None:
         def head(breaks: list[State]) -> bool:
             self.emit("while True:", f"while «t{self.head()}|True»:")
@@ -382,11 +379,10 @@ class Statements(Expressions):
         counter = self.new("i")
 
         def head(breaks: list[State]) -> bool:
-            target, plain = self._target(node.target), seq.bounds is not None and isinstance(node.target, ast.Name)
-            over = f"range({', '.join(seq.bounds)})" if plain and seq.bounds else f"range({seq.count})"
+            target, bounds = self._target(node.target), seq.bounds if isinstance(node.target, ast.Name) else None
             self.emit(f"«ahead {counter}»")
             self.ahead[counter] = {}
-            self.emit(f"for {counter} in {over}:")
+            self.emit(f"for {counter} in range({', '.join(bounds or [seq.count])}):")
             each, items = (counter, f"range({seq.size})") if seq.counted else (target, seq.py)
             self.emit(None, f"for {each} in «t{self.head()}|{items}»:")
             self.depth += 1
@@ -396,10 +392,10 @@ class Statements(Expressions):
             if endless or len(self.scope.loops) == 1:
                 self._may_stop(node, endless)
             keep, self.pyl = self.pyl, self.pyl if seq.counted else []
-            item = Num({"wi": counter}, target, bound=SMALL, affine=(counter, 0)) if plain else seq.item(counter)
+            item = Num({"wi": counter}, target, bound=SMALL, affine=(counter, 0)) if bounds else seq.item(counter)
             self.ranges.pop(counter, None)
-            if plain and seq.bounds is not None and seq.bounds[0].isdigit() and seq.bounds[2] == "1":
-                self.ranges[counter] = seq.bounds[:2]
+            if bounds and bounds[0].isdigit() and bounds[2] == "1":
+                self.ranges[counter] = bounds[:2]
             control, self.control = self.control, 0  # a counter of a loop is the chip's
             self.give(node.target, item, node)
             self.control, self.pyl = control, keep
@@ -409,15 +405,13 @@ class Statements(Expressions):
 
     def v_ListComp(self, node: ast.ListComp) -> Arr:
         (part,), elt, own = node.generators[:1], node.elt, self.new("g_")
-        if len(node.generators) > 1 or part.ifs:
-            self.refuse(node, "a list that grows", "np.zeros(n), and a counter,")
+        self.refuse_if(len(node.generators) > 1 or part.ifs, node, "a list that grows", "np.zeros(n), and a counter,")
         whole = isinstance(elt, ast.BinOp) and isinstance(elt.op, ast.Mult) and isinstance(elt.left, ast.List)
         if whole and isinstance(part.iter, ast.Call) and ast.unparse(part.iter.func) == "range" and len(part.iter.args) == 1:
             return self.filled(elt, part.iter.args[0])  # type: ignore[arg-type]
-        seq, rename = self._sequence(part.iter), _own_names(part.target, own)
+        seq = self._sequence(part.iter)
         array = self.listed([Num({"wi": self.named(seq.count)}, seq.size)], f"[0] * ({seq.size})", node)
-        given = {"T": rename.visit(deepcopy(part.target)), "E": rename.visit(deepcopy(elt))}
-        given |= {name: ast.Name(own + name, ast.Load()) for name in "KL"}
+        given, _ = _own_names(node, own, "KL")
         (loop,) = self.made("for K, T in I:\n    L[K] = E", given, node).body
         self.bind(own + "L", array, node)
         self.over(_numbered(seq, "0"), loop)  # type: ignore[arg-type]
@@ -429,26 +423,24 @@ class Statements(Expressions):
         put = _Put(given)
         found = ast.Module([put.visit(part) for part in ast.parse(text).body], [])
         placed(found, node)
-        self.scope.local |= {n.id for n in ast.walk(found) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        self.scope.local |= stored_names(found)
         self.scope.local |= {n.id for name, n in given.items() if name == "L" and isinstance(n, ast.Name)}
         return found
 
     def over_all(self, f: Any, node: ast.Call, named: dict[str, ast.expr]) -> Num:
         what, own = node.args[0], self.new("g_")
-        plain = not isinstance(what, (ast.GeneratorExp, ast.ListComp))
         if isinstance(what, ast.ListComp) and f in (any, all):
             self.refuse(node, f"{f.__name__}() of a list", "a generator")
-        parts = [] if plain else what.generators  # type: ignore[attr-defined]
-        if len(parts) > 1 or not named.keys() <= ({"default", "key"} if f in (max, min) else {"start"} if f is sum else set()):
+        if not isinstance(what, (ast.GeneratorExp, ast.ListComp)):
+            item = ast.Name("T", ast.Load())
+            what = ast.GeneratorExp(item, [ast.comprehension(item, what, [], 0)])
+        allowed = {"default", "key"} if f in (max, min) else {"start"} if f is sum else set()
+        if len(what.generators) > 1 or named.keys() - allowed:
             self.refuse(node, f"{f.__name__}() of this", "a loop")
-        target: ast.expr = ast.Name(own + "_T", ast.Load()) if plain else parts[0].target
-        element: ast.expr = target if plain else what.elt  # type: ignore[attr-defined]
-        rename = _own_names(target, own)
-        given: dict[str, Any] = {name: ast.Name(own + name, ast.Load()) for name in "ABFKX"}
-        given |= {"T": rename.visit(deepcopy(target)), "E": rename.visit(deepcopy(element))}
-        given |= {"I": what if plain else parts[0].iter, "S": [*node.args[1:], named.get("start", ast.Constant(0))][0]}
+        given, tests = _own_names(what, own, "ABFKX")
+        given |= {"M": node.func, "D": named.get("default", ast.Constant(0))}
+        given["S"] = [*node.args[1:], named.get("start", ast.Constant(0))][0]
         given["G"] = ast.Call(named["key"], [ast.Name(own + "X", ast.Load())], []) if "key" in named else ast.Constant(0)
-        given["D"] = named.get("default", ast.Constant(0))
         made = self.made(_LOOPS[f] if "key" not in named else _BY_KEY.format("><"[f is min]), given, node)
         loop = made.body[-1]
         assert isinstance(loop, ast.For)
@@ -458,15 +450,12 @@ class Statements(Expressions):
             made.body.insert(1, _Line(f"{own}l = [{total}]"))
             collected = _Line(f"{own}l.append({self.scope.prefix}{own}X)")
             loop.body = [*self.made("X = E", given, node).body, collected, *self.made("A = A + X", given, node).body]
-        for test in reversed([] if plain else parts[0].ifs):
-            loop.body = [ast.If(rename.visit(deepcopy(test)), loop.body, [])]
+        for test in reversed(tests):
+            loop.body = [ast.If(test, loop.body, [])]
         if "default" in named:
             made.body += self.made("if F:\n    A = D", given, node).body
         placed(made, node)
-        names_before = self.scope.names
-        self.scope.names = {**names_before, "max": max, "min": min}
         self.block(made.body)
-        self.scope.names = names_before
         found = self.num(ast.copy_location(ast.Name(own + "A", ast.Load()), node))
         if f is sum and "wf" in found.alts and COMPENSATED:
             self.summed.add(place)
@@ -505,8 +494,7 @@ class Statements(Expressions):
             start = [*node.args[1:], *(k.value for k in node.keywords if k.arg == "start")]
             if f is enumerate and node.args and len(start) == len(node.args) - 1 + len(node.keywords) <= 1:
                 first = self.num(start[0]) if start else self.constant(0)
-                if not isinstance(first.const, int):
-                    self.refuse(node, "enumerate() from a number that is no constant")
+                self.refuse_if(not isinstance(first.const, int), node, "enumerate() from a number that is no constant")
                 return _numbered(self._sequence(node.args[0]), str(first.const))
             strict = [k for k in node.keywords if k.arg == "strict" and isinstance(k.value, ast.Constant)]
             if f is zip and node.args and len(strict) == len(node.keywords):
@@ -537,25 +525,21 @@ class Statements(Expressions):
         return Run(n, lambda k: [i.item(k) for i in inner], text, size, data, counted)
 
     def _range(self, node: ast.Call) -> Run:
-        args = [self.present(a) for a in self.nums(node.args)]
-        names = []
+        args, names = [self.present(a) for a in self.nums(node.args)], []
+        py = f"range({', '.join(a.py for a in args)})"
+        args = [self.constant(0)] * (len(args) == 1) + args + [self.constant(1)] * (len(args) < 3)
         for a in args:
-            if not set(a.alts) <= INTS - {"u8"} | BOOLS:
-                self.refuse(node, "range() of what is no whole number")
+            self.refuse_if(not set(a.alts) <= INTS - {"u8"} | BOOLS, node, "range() of what is no whole number")
             text = self.whole(a)
             # A length stays as it is, so that an index below it is known to be within.
             names.append(text if text.lstrip("-").isdigit() or text.startswith("f_") else self.named(text))
-        first, end, step = ("0", names[0], "1") if len(names) == 1 else (*names, "1") if len(names) == 2 else names
+        first, end, step = names
         if not step.lstrip("-").isdigit() or step == "0":
             self.bail(f"{step} == 0", node)
-        py = f"range({', '.join(x.py for x in args)})"
-
-        ends = [a.py for a in args]
-        begin, turn = ("0", "1") if len(ends) == 1 else (ends[0], ends[2] if len(ends) > 2 else "1")
 
         def item(k: str) -> Num:
             name = self.named(f"{first} + {k} * {step}")
-            self.emit(None, f"{name} = {begin} + {k} * {turn}")
+            self.emit(None, f"{name} = {args[0].py} + {k} * {args[2].py}")
             return Num({"wi": name}, name, bound=SMALL)
 
         count = f"range_len({first}, {end}, {step})"
@@ -566,10 +550,8 @@ class Statements(Expressions):
         """The elements of an array, or its rows."""
         if isinstance(array, list):
             array = self.list_of([self.single(x, node) for x in array], node)
-        if not isinstance(array, Arr):
-            self.refuse(node, "a loop over what is no array")
-        if not array.sized:
-            self.refuse(node, "a loop over a ONE_PTR field")
+        self.refuse_if(not isinstance(array, Arr), node, "a loop over what is no array")
+        self.refuse_if(not array.sized, node, "a loop over a ONE_PTR field")
         if isinstance(node, ast.Name):
             array = self.fixed(array)
         (n, s), size = array.dims[0], f"len({array.py})"
@@ -592,8 +574,8 @@ _LOOPS = {
     sum: "A = S\nfor T in I:\n    A = A + E",
     any: "A = False\nfor T in I:\n    if E:\n        A = True\n        break",
     all: "A = True\nfor T in I:\n    if not E:\n        A = False\n        break",
-    max: "F = True\nfor T in I:\n    if F:\n        A = E\n        F = False\n    else:\n        A = max(A, E)",
-    min: "F = True\nfor T in I:\n    if F:\n        A = E\n        F = False\n    else:\n        A = min(A, E)",
+    max: "F = True\nfor T in I:\n    if F:\n        A = E\n        F = False\n    else:\n        A = M(A, E)",
+    min: "F = True\nfor T in I:\n    if F:\n        A = E\n        F = False\n    else:\n        A = M(A, E)",
 }
 _BY_KEY = """
 F = True
@@ -629,9 +611,12 @@ def _numbered(inner: Run, start: str) -> Run:
     return replace(inner, item=item, py=f"enumerate({inner.py}{'' if start == '0' else ', ' + start})", bounds=None)
 
 
-def _own_names(target: ast.expr, own: str) -> _Put:
-    """Gives the loop variables of a generator names of their own."""
-    return _Put({n.id: ast.Name(f"{own}_{n.id}", ast.Load()) for n in ast.walk(target) if isinstance(n, ast.Name)})
+def _own_names(what: ast.GeneratorExp | ast.ListComp, own: str, more: str) -> tuple[dict[str, ast.expr], list[ast.expr]]:
+    """Its variables T, elements E and what it runs over, I, and its conditions: with names of its own, and `more` of them."""
+    (part,) = what.generators
+    rename = _Put({n.id: ast.Name(f"{own}_{n.id}", ast.Load()) for n in ast.walk(part.target) if isinstance(n, ast.Name)})
+    target, element, *tests = (rename.visit(deepcopy(x)) for x in (part.target, what.elt, *part.ifs))
+    return {"T": target, "E": element, "I": part.iter, **{name: ast.Name(own + name, ast.Load()) for name in more}}, tests
 
 
 class _Line(ast.stmt):

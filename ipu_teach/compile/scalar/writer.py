@@ -48,6 +48,7 @@ class Writer:
     single: Callable[[Any, ast.expr], Num]
     operands: Callable[[list[ast.expr], Callable[[ast.expr], Any]], list[Any]]
     fork: Callable[[ast.expr, Callable[[], None], Callable[[], None]], None]
+    branch: Callable[[Num, Callable[[], None], Callable[[], None]], None]
     block: Callable[[list[ast.stmt]], None]
     over_all: Callable[[Any, ast.Call, dict[str, ast.expr]], Num]
 
@@ -141,6 +142,10 @@ class Writer:
 
     def refuse(self, node: ast.AST, why: str, instead: str = "") -> NoReturn:
         raise Refused(why, getattr(node, "lineno", 0) or self.line, instead)
+
+    def refuse_if(self, condition: Any, node: ast.AST, why: str, instead: str = "") -> None:
+        if condition:
+            self.refuse(node, why, instead)
 
     def type_of(self, f: Any, operands: Sequence[Any], node: ast.AST) -> str:
         """The type of `f` of some operands: see `gives`."""

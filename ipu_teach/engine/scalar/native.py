@@ -45,20 +45,28 @@ def _place(context, builder, kind, array, at):
     return builder.bitcast(builder.gep(data, [at]), ir.IntType(8).as_pointer())
 
 
+def _one_element(context, builder, signature, args):
+    """numpy's inner loop for one element of each operand."""
+    kind, i64, p8 = context.get_value_type(signature.return_type), ir.IntType(64), ir.IntType(8).as_pointer()
+    places = [cgutils.alloca_once(builder, kind) for _ in args[1:]]
+    for place, x in zip(places[:-1], args[2:], strict=True):
+        builder.store(x, place)
+    size = ir.Constant(i64, context.get_abi_sizeof(kind))
+    ends = [builder.bitcast(place, p8) for place in places]
+    _called(builder, args[0], args[1], ends, [size] * len(ends), [ir.Constant(i64, 1)])
+    return builder.load(places[-1])
+
+
 @intrinsic
-def call_loop(typingctx, function, data, x):
-    """numpy's inner loop for one element: the bits of np.exp(x)."""
+def call_loop1(typingctx, function, data, x):
+    """The bits of np.exp(x)."""
+    return x(types.int64, types.int64, x), _one_element
 
-    def codegen(context, builder, signature, args):
-        kind, i64, p8 = context.get_value_type(x), ir.IntType(64), ir.IntType(8).as_pointer()
-        source, result = cgutils.alloca_once(builder, kind), cgutils.alloca_once(builder, kind)
-        builder.store(args[2], source)
-        size = ir.Constant(i64, context.get_abi_sizeof(kind))
-        ends = [builder.bitcast(end, p8) for end in (source, result)]
-        _called(builder, args[0], args[1], ends, [size, size], [ir.Constant(i64, 1)])
-        return builder.load(result)
 
-    return x(types.int64, types.int64, x), codegen
+@intrinsic
+def call_loop2(typingctx, function, data, x, y):
+    """The bits of np.remainder(x, y)."""
+    return x(types.int64, types.int64, x, x), _one_element
 
 
 @intrinsic
@@ -172,38 +180,6 @@ def ipow(a, n):
         a *= a
         n >>= 1
     return r
-
-
-def _division(kind):
-    """numpy's npy_remainder, whose sign is that of b, and npy_floor_divide, for floats of a kind."""
-
-    @exact
-    def remainder(a, b):
-        m = kind(np.fmod(a, b))
-        if b == 0:
-            return m
-        if m != 0:
-            return kind(m + b) if (b < 0) != (m < 0) else m
-        return kind(np.copysign(kind(0), b))
-
-    @exact
-    def floor_divide(a, b):
-        if b == 0:
-            return kind(a / b)
-        m = kind(np.fmod(a, b))
-        d = kind(kind(a - m) / b)
-        if m != 0 and (b < 0) != (m < 0):
-            d = kind(d - kind(1))
-        if d != 0:
-            f = kind(np.floor(d))
-            return kind(f + kind(1)) if kind(d - f) > kind(0.5) else f
-        return kind(np.copysign(kind(0), kind(a / b)))
-
-    return remainder, floor_divide
-
-
-fmod_f4, ffloordiv_f4 = _division(np.float32)
-fmod_f8, ffloordiv_f8 = _division(np.float64)
 
 
 @exact

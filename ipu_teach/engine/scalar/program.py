@@ -13,7 +13,7 @@ import numpy as np
 from ipu_teach.compile.scalar import ScalarCode
 from ipu_teach.engine.fp.vertex import Numbers
 from ipu_teach.engine.scalar import compiled
-from ipu_teach.engine.scalar.text import compiled_text, python_text
+from ipu_teach.engine.scalar.text import python_text
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
@@ -33,20 +33,14 @@ class Program:
         name = code.codelet.__name__
         exec(compile(python_text(code, target), f"<{name}, counted>", "exec"), space)
         self.python: Callable[..., int] = space["vertex"]
-        self._texts: dict[tuple[frozenset[str], bool], str] = {}
         self._loops: Array | None = None
-        self._failed = bool(code.uncompiled) or not compiled.numba_is_here()
-
-    @property
-    def compiles(self) -> bool:
-        """True if its loop can be compiled, as far as is known."""
-        return not self._failed
+        self.compiles = not code.uncompiled and compiled.numba_is_here()  # as far as is known
 
     def addresses(self) -> Array:
         """Where numpy's own loops lie that it calls. Where one is not as it should be, it cannot be compiled."""
         if self._loops is None:
             self._loops = compiled.addresses(self.code.loops)
-            self._failed = self._failed or self._loops is None
+            self.compiles = self.compiles and self._loops is not None
         return np.zeros(1, np.int64) if self._loops is None else self._loops
 
     def caller(self, workers: int, regions: list[Any], numbers: Numbers | None, most: int, longer: Any = int) -> Caller:
@@ -64,12 +58,6 @@ class Program:
 
         return call
 
-    def text(self, unit: frozenset[str], small: bool) -> str:
-        """The compiled text for fields that lie so: see `compiled_text`."""
-        if (unit, small) not in self._texts:
-            self._texts[unit, small] = compiled_text(self.code, self.target, unit, small)
-        return self._texts[unit, small]
-
     def seconds_to_compile(self, text: str) -> float:
         """How long it takes until `text` runs, about."""
         if compiled.known(text):
@@ -79,8 +67,8 @@ class Program:
     def compiled(self, text: str, arguments: Callable[[], Sequence[Any]]) -> compiled.Loop | None:
         """The loop of `text`; None if it cannot be compiled here. `arguments()`: such that nothing is run with them."""
         self.addresses()
-        found = None if self._failed else compiled.loop_of(text, arguments)
-        self._failed = found is None
+        found = compiled.loop_of(text, arguments) if self.compiles else None
+        self.compiles = found is not None
         return found
 
 

@@ -26,6 +26,7 @@ from ipu_teach.engine.loop import run_loop
 from ipu_teach.engine.scalar.compiled import Loop
 from ipu_teach.engine.scalar.fields import Fields
 from ipu_teach.engine.scalar.program import Caller, program_of
+from ipu_teach.engine.scalar.text import compiled_text
 from ipu_teach.engine.site import Site
 
 MOST_VIEWS = 1 << 12  # vertices of which the views of fields are made once and kept
@@ -76,7 +77,7 @@ class ScalarRun:
         self.patience = _Patience()
         self.calls: dict[int, Caller] = {}
         unit = frozenset(name for name, place in self.fields.places.items() if place.unit)
-        self.text = self.program.text(unit, self.number <= 8)
+        self.text = compiled_text(group.scalar, site.target, unit, self.number <= 8)
         self.arguments: list[Any] = []  # of the compiled loop, but for its first two
 
     def run(self) -> None:

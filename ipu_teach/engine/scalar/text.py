@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from ipu_teach.compile.scalar import ScalarCode
 from ipu_teach.cost.codelets import TOGETHER, UNIT, VERTEX_OVERHEAD, piece_cycles, rate_text
@@ -48,6 +49,7 @@ def dims_of(code: ScalarCode) -> list[str]:
     return found
 
 
+@lru_cache(1024)
 def compiled_text(code: ScalarCode, target: Target, unit: frozenset[str], small: bool = True) -> str:
     """A module with `run(first, last, workers, starts, dims, stop, loops, cycles, returned, fields…, marks…, reads…)`.
 
