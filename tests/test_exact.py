@@ -768,8 +768,15 @@ class WhereNot(Vertex):
         self.y = np.where(self.x > 5, -3, self.x)
 
 
-def test_where_casts_a_number_that_does_not_fit(loop: bool) -> None:
-    assert run(WhereNot, loop, x=[[1, 2], [6, 7]], y=[[0, 0]] * 2).y.tolist() == [[1, 2], [253, 253]]
+def test_where_casts_a_number_that_does_not_fit_or_refuses_it_as_numpy_does(loop: bool) -> None:
+    x = np.array([1, 7], np.uint8)
+    try:
+        np.where(x > 5, -3, x)
+    except OverflowError:  # since numpy 2.5
+        with pytest.raises(CodeletError, match="-3 out of bounds for uint8"):
+            run(WhereNot, loop, x=[[1, 2], [6, 7]], y=[[0, 0]] * 2)
+    else:
+        assert run(WhereNot, loop, x=[[1, 2], [6, 7]], y=[[0, 0]] * 2).y.tolist() == [[1, 2], [253, 253]]
 
 
 class MostOfMinusOne(Vertex):

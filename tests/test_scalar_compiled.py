@@ -292,7 +292,7 @@ def test_a_run_changes_hands_when_that_pays(monkeypatch: pytest.MonkeyPatch) -> 
     used: list[int] = []
     plain = ScalarRun._by_compiled
     monkeypatch.setattr(ScalarRun, "_by_compiled", lambda self, first: (used.append(first), plain(self, first)))
-    monkeypatch.setattr("ipu_teach.engine.scalar.program.Program.seconds_to_compile", lambda self, text: 0.05)
+    monkeypatch.setattr("ipu_teach.engine.scalar.program.Program.seconds_to_compile", lambda self, text: 0.1)
     agree(Built(*values_of("Collatz", 13, 6)))
     assert used == []
     agree(Built(*values_of("Mandelbrot", 2000, 6)))

@@ -278,17 +278,17 @@ def copy_traffic(graph: FrozenGraph, copies: Sequence[tuple[Tensor, Tensor]]) ->
 
 def copy_requests(graph: FrozenGraph, copies: Sequence[tuple[Tensor, Tensor]]) -> tuple[Array, Array, Array]:
     """(tile, start, stop): the bytes of sources that each tile wants, which holds their places in the destinations."""
-    s_start, d_start, length = copied_runs(copies)
+    s_start, d_start, length, _ = copied_runs(copies)
     piece, d_begin, d_end, tile = graph.tile_map.split(d_start, d_start + length)
     begin = s_start[piece] + (d_begin - d_start[piece])
     return tile.astype(np.int64), begin, begin + (d_end - d_begin)
 
 
-def copied_runs(copies: Sequence[tuple[Tensor, Tensor]]) -> tuple[Array, Array, Array]:
-    """(start in the source, start in the destination, length) in bytes of what copies move in one piece."""
+def copied_runs(copies: Sequence[tuple[Tensor, Tensor]]) -> tuple[Array, Array, Array, Array]:
+    """(start in the source, start in the destination, length) in bytes of what copies move in one piece, and which copy does."""
     each = [[part * source.dtype.size for part in aligned_runs(source, destination)] for source, destination in copies]
     start, into, length = (np.concatenate(parts) for parts in zip(*each, strict=True))
-    return start, into, length
+    return start, into, length, np.repeat(np.arange(len(copies)), [len(parts[0]) for parts in each])
 
 
 def aligned_runs(a: Tensor, b: Tensor) -> tuple[Array, Array, Array]:

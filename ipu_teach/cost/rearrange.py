@@ -43,8 +43,11 @@ def local(tile_map: TileMap, byte: Array) -> Array:
     return place
 
 
-def copied(tile_map: TileMap, target: Target, source: Array, destination: Array, size: Array) -> Moves:
-    """What tiles move within their memory when `size[i]` bytes at `source[i]` are copied to `destination[i]`."""
+def copied(tile_map: TileMap, target: Target, source: Array, destination: Array, size: Array, copy: Array) -> Moves:
+    """What tiles move within their memory when `size[i]` bytes at `source[i]` are copied to `destination[i]`.
+
+    `copy`: the number of the copy that does so. Each arranges for itself what it brings, also where several are one step.
+    """
     run, low, high, tile = tile_map.split(destination, destination + size)
     first = source[run] + low - destination[run]
     part, begin, end, owner = tile_map.split(first, first + high - low)
@@ -52,10 +55,12 @@ def copied(tile_map: TileMap, target: Target, source: Array, destination: Array,
     here = owner == tile
     moved = _joined(tile[here], size[here], local(tile_map, begin[here]), place[here])
     pieces, total = _by_tile(moved[0], moved[1], target)
-    order = np.lexsort((place[~here], tile[~here]))
-    arrived = _joined(*(a[~here][order] for a in (tile, size, place)))
-    apart = (np.bincount(arrived[0], minlength=target.num_tiles) > IN_PLACE)[arrived[0]]
-    scattered, more = _by_tile(arrived[0][apart], arrived[1][apart], target)
+    brought = (copy[run][part] * target.num_tiles + tile)[~here]
+    order = np.lexsort((place[~here], brought))
+    brought, length = _joined(*(a[order] for a in (brought, size[~here], place[~here])))
+    _, which, count = np.unique(brought, return_inverse=True, return_counts=True)
+    apart = (count > IN_PLACE)[which.reshape(-1)]
+    scattered, more = _by_tile(brought[apart] % target.num_tiles, length[apart], target)
     return pieces + scattered, total + more
 
 
