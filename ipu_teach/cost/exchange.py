@@ -285,7 +285,7 @@ def copy_requests(graph: FrozenGraph, copies: Sequence[tuple[Tensor, Tensor]]) -
 
 
 def copied_runs(copies: Sequence[tuple[Tensor, Tensor]]) -> tuple[Array, Array, Array, Array]:
-    """(start in the source, start in the destination, length) in bytes of what copies move in one piece, and which copy does."""
+    """(start in the source, start in the destination, length) in bytes of what copies move in one piece, and which does."""
     each = [[part * source.dtype.size for part in aligned_runs(source, destination)] for source, destination in copies]
     start, into, length = (np.concatenate(parts) for parts in zip(*each, strict=True))
     return start, into, length, np.repeat(np.arange(len(copies)), [len(parts[0]) for parts in each])
