@@ -37,7 +37,7 @@ BUDGETS = {
 }
 # Rooms that are not within their budgets yet, and how large they may be until then: only ever made less, or in a commit of its
 # own that says why.
-STILL = {ENGINE: 7858}
+STILL = {ENGINE: 7863}
 QUIET = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 

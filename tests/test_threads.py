@@ -14,7 +14,8 @@ from codelets import Sum
 from graphs import same_bits
 from test_exact import DEVICE, line_of, normal
 
-from ipu_teach import INT, Engine, Graph, Input, Output, Vector, Vertex
+from ipu_teach import INT, Engine, Graph, InOut, Input, Output, Vector, Vertex
+from ipu_teach.compile.tracer import trace_codelet
 from ipu_teach.engine import ways
 from ipu_teach.engine.batch import threads
 from ipu_teach.errors import CodeletError
@@ -99,3 +100,32 @@ def test_an_interruption_waits_for_the_threads() -> None:
     with pytest.raises(KeyboardInterrupt):
         threads.together(ThreadPoolExecutor(2), [[(work, (0,))], [(work, (1,))]])
     assert sorted(done) == [0, 1]
+
+
+class Stops(Vertex):
+    x: InOut[Vector[INT]]
+
+    def compute(self):
+        if self.x[0] > 0:
+            self.x[0] = 1
+
+
+class Unrolled(Vertex):
+    x: InOut[Vector[INT]]
+
+    def compute(self):
+        for i in range(len(self.x)):
+            self.x[i] = self.x[i] * 2 + 1
+
+
+def test_engines_made_in_several_threads_do_not_meddle_with_each_other() -> None:
+    """What ends the trace of one codelet is nothing that the trace of another one, in another thread, has hidden."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(3) as pool:
+            asked = [pool.submit(trace_codelet, c, {"x": (20,)}, "vertex 0", 6) for _ in range(100) for c in (Stops, Unrolled)]
+            stopped = [found.result().stopped for found in asked]
+    finally:
+        sys.setswitchinterval(before)
+    assert all("a branch" in reason for reason in stopped[::2]) and not any(stopped[1::2])

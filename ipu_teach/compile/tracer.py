@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 import sys
+import threading
 from collections.abc import Callable
 from types import CellType, FunctionType
 from typing import Any
@@ -113,6 +114,7 @@ def _rebuilt(compute: FunctionType, trace: Trace) -> FunctionType:
     return rebuilt
 
 
+_ONE_AT_A_TIME = threading.RLock()
 Shape = tuple[int, ...]
 FieldShape = Shape | tuple[Shape, ...]
 
@@ -132,8 +134,14 @@ def trace_codelet(
     """Trace `codelet.compute` for fields of the given shapes. Where it cannot, `stopped` says line and reason.
 
     `num_workers`: of a tile; `worker`: for a MultiVertex, the id of the one to trace.
-    Raises `CodeletError`, which names `who` (the first vertex of these shapes), if the codelet itself is at fault.
+    Raises `CodeletError`, which names `who` (the first vertex of these shapes), if the codelet itself is at fault. Threads
+    wait for each other: what one of them traces must not be taken for something that another one's codelet does.
     """
+    with _ONE_AT_A_TIME:
+        return _traced(codelet, shapes, who, num_workers, worker)
+
+
+def _traced(codelet: type[Vertex], shapes: dict[str, FieldShape], who: str, num_workers: int, worker: tuple[int, ...]) -> Trace:
     trace = Trace(codelet)
     regions: dict[str, Any] = {}
     for name, declared in codelet.fields.items():
