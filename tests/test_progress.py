@@ -112,7 +112,7 @@ def test_the_line_below_a_cell_is_one_output_that_changes(monkeypatch: pytest.Mo
             shown.append(("update", data["text/plain"]))
 
     monkeypatch.setattr(display, "DisplayHandle", Handle)
-    cell = progress._Cell(Screen())
+    cell = progress._Cell(Screen(), SimpleNamespace())
     for text in ("\r", "\rload: 1 of 2", "\rload: 2 of 2\x1b[A", "\r"):
         cell.write(text)
     assert shown == [("display", "load: 1 of 2"), ("update", "load: 2 of 2"), ("update", "")]
