@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import linecache
 import math
+from collections.abc import Mapping
 from itertools import count
 from random import Random
+from typing import Any
 
 import numpy as np
 
@@ -504,13 +506,14 @@ def random_branching(
 
 def branching(source: str) -> type[Vertex]:
     """The class that a source of `random_branching` defines."""
-    file = f"<random codelet {next(_numbers)}>"
+    names = {"np": np, "math": math, "TABLE": [0.1, 2.5, -3.0], "__name__": "random_codelet"}
+    found: type[Vertex] = executed(source, f"<random codelet {next(_numbers)}>", names)["Branching"]
+    return found
+
+
+def executed(source: str, file: str, names: Mapping[str, Any]) -> dict[str, Any]:
+    """The names that a source defines, beside the kit's and those given; its text can be had as if it stood in that file."""
     linecache.cache[file] = (len(source), None, source.splitlines(True), file)
-    scope = {name: getattr(ipu_teach, name) for name in ipu_teach.__all__} | {
-        "np": np,
-        "math": math,
-        "TABLE": [0.1, 2.5, -3.0],
-        "__name__": "random_codelet",
-    }
+    scope = {name: getattr(ipu_teach, name) for name in ipu_teach.__all__} | dict(names)
     exec(compile(source, file, "exec"), scope)
-    return scope["Branching"]
+    return scope

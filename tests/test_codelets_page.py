@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import linecache
 import re
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from codelets import executed
 from graphs import same_bits
 from test_scalar import Built
-
-import ipu_teach
 
 DOCS = Path(__file__).parents[1] / "docs"
 sys.path.insert(0, str(DOCS))
@@ -29,10 +27,7 @@ EXAMPLES = [
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
 def test_an_example_runs_as_the_page_says(number: int) -> None:
     way, code = EXAMPLES[number]
-    file = f"codelets_page_{number}.py"
-    linecache.cache[file] = (len(code), None, code.splitlines(True), file)
-    scope = {name: getattr(ipu_teach, name) for name in ipu_teach.__all__} | {"np": np, "__name__": "page"}
-    exec(compile(code, file, "exec"), scope)
+    scope = executed(code, f"codelets_page_{number}.py", {"np": np, "__name__": "page"})
     codelet = scope[re.findall(r"class (\w+)", code)[0]]
     rng = np.random.default_rng(number)
     values = {}
@@ -52,9 +47,7 @@ def test_every_way_has_examples() -> None:
 
 
 def test_one_vertex_is_seen_as_the_page_says() -> None:
-    scope, code = {**vars(ipu_teach)}, next(code for _, code in EXAMPLES if "class FirstLarge" in code)
-    linecache.cache["first_large.py"] = (len(code), None, code.splitlines(True), "first_large.py")
-    exec(compile(code, "first_large.py", "exec"), scope)
+    scope = executed(next(code for _, code in EXAMPLES if "class FirstLarge" in code), "first_large.py", {})
     call, printed = re.findall(r"seen = ([^\n]*)\nprint\(seen\)\n```\n\n```\n(.*?)\n```", PAGE, re.DOTALL)[0]
     assert str(eval(call, scope)) == printed
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import linecache
 import re
 from typing import Any
 
 import numpy as np
 import pytest
+from codelets import executed
 from test_codelets_page import PAGE
 from test_scalar import Built
 
-import ipu_teach
 from ipu_teach.errors import MissingPerfEstimateError
 
 TWICE = """
@@ -24,11 +23,7 @@ def twice(v):
 
 def made(code: str, name: str) -> Any:
     """The class of that name in `code`, whose text can be looked up."""
-    file = f"printing_{abs(hash(code))}.py"
-    linecache.cache[file] = (len(code), None, code.splitlines(True), file)
-    scope = {**vars(ipu_teach), "__name__": "printing"}
-    exec(compile(code, file, "exec"), scope)
-    return scope[name]
+    return executed(code, f"printing_{abs(hash(code))}.py", {"__name__": "printing"})[name]
 
 
 def test_the_example_of_the_page(capsys: pytest.CaptureFixture[str]) -> None:

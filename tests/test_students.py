@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import linecache
 import math
 from itertools import count
 
 import numpy as np
 import pytest
+from codelets import executed
 from graphs import same_bits
 from test_exact import run
 
-import ipu_teach
 from ipu_teach import Vertex
 
 HEAD = """
@@ -146,12 +145,8 @@ def student(body: str) -> type[Vertex]:
     import io
 
     source = HEAD + "\n".join(f"        {line}" for line in body.splitlines()) + "\n"
-    file = f"student_{next(_numbers)}.py"
-    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
-    scope = {name: getattr(ipu_teach, name) for name in ipu_teach.__all__}
-    scope |= {"np": np, "math": math, "io": io, "doubled": doubled, "clamped": clamped, "SCALE": SCALE, "__name__": "student"}
-    exec(compile(source, file, "exec"), scope)
-    found: type[Vertex] = scope["Student"]
+    names = {"np": np, "math": math, "io": io, "doubled": doubled, "clamped": clamped, "SCALE": SCALE, "__name__": "student"}
+    found: type[Vertex] = executed(source, f"student_{next(_numbers)}.py", names)["Student"]
     return found
 
 

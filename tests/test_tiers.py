@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import linecache
 from itertools import count
 from random import Random
 from typing import Any
 
 import numpy as np
 import pytest
-from codelets import Sum
+from codelets import Sum, executed
 from graphs import Placed, Space, add, differences, regions, same_bits
 from hypothesis import given, settings, strategies as st
 from test_exact import DEVICE, RANDOMLY, cut, outcome, run
 
-import ipu_teach
 from ipu_teach import FLOAT, HALF, INT, Graph, InOut, Input, Output, Vector, Vertex
 from ipu_teach.compile import compile_graph
 from ipu_teach.compile.groups import Group
@@ -51,10 +49,7 @@ def made(body: str, dtype: type[DType]) -> type[Vertex]:
     """A vertex class with these fields and this compute()."""
     indented = "\n".join(f"        {line}" for line in body.splitlines())
     source = f"class Loop{next(_numbers)}(Vertex):{FIELDS.format(T=dtype.__name__)}\n    def compute(self):\n{indented}\n"
-    scope = {name: getattr(ipu_teach, name) for name in ipu_teach.__all__} | {"np": np}
-    file = f"/loops/{next(_numbers)}.py"
-    linecache.cache[file] = (len(source), None, source.splitlines(True), file)
-    exec(compile(source, file, "exec"), scope)
+    scope = executed(source, f"/loops/{next(_numbers)}.py", {"np": np})
     return next(v for k, v in scope.items() if k.startswith("Loop"))
 
 

@@ -21,8 +21,7 @@ def vertex_flops(group: Group) -> int:
     """Operations of each vertex of `group`; -1 if its codelet could not be traced, so that nobody knows."""
     if group.trace.stopped:
         return -1
-    traces = [trace for _, trace in group.workers] or [group.trace]
-    return sum(_flops(trace, op) for trace in traces for op in trace.ops if op.kind not in _PLAIN)
+    return sum(_flops(trace, op) for trace in group.traces for op in trace.ops if op.kind not in _PLAIN)
 
 
 def _flops(trace: Trace, op: Op) -> int:

@@ -124,8 +124,7 @@ def line_cycles(group: Group, row: int, target: Target) -> Lines:
     said = said_cycles(group.table.codelet, group.estimator, group.shapes, target, "") if not group.trace.stopped else None
     if group.trace.stopped or said is not None or group.table.estimates[row] >= 0:
         return Lines()
-    traces = [trace for _, trace in group.workers] or [group.trace]
-    return lines_of_traces(group.table.codelet, traces, target)
+    return lines_of_traces(group.table.codelet, group.traces, target)
 
 
 def lines_of_traces(codelet: type[Vertex], traces: list[Trace], target: Target) -> Lines:
