@@ -4,8 +4,9 @@ The loops by hand and the codelets' own texts, changed mechanically to do what a
 
 * s1: the loops by hand also count (an addition in each straight piece, a number stored for each vertex), ask in every turn of a
   `while` whether they are to end, keep aside what they overwrite, and run in a thread beside the one that waits.
-* s2: the text of compute() on Python's own numbers in memoryviews, without a machine, with the counting and the marks; single
-  precision is made by a store and a load, once a statement, and 32 bits by a mask.
+* s2: the text of compute() on Python's own numbers in memoryviews, without a machine, with the counting and the marks. What an
+  operation on numbers of memory gives is brought into their type: single precision by a store and a load, and a whole number is
+  compared with the ends of its 32 bits (or masked, where it wraps).
 * s2b: to read and parse the text of compute() and to compile as much of it, and everything that an Engine does for the same
   graph with a codelet that does nothing; and then s2.
 
@@ -34,13 +35,9 @@ from bench.loops import CASES
 from bench.measure import ROOT
 from bench.scalar import FEW, MANY, Placed, bare, seconds
 from ipu_teach.graph.vertex import Vertex, run_on
+from ipu_teach.types import FLOAT
 
-# Variables that hold single precision after a statement, and those of 32 bits that overflow.
-SINGLE = {
-    "DotLoop": "total", "Mandelbrot": "x y", "Shed": "loss total", "FirstAbove": "total", "Window": "s", "CsrProduct": "s",
-    "Newton": "better",
-}  # fmt: skip
-WRAPPED = {"XorShift": "s"}
+WRAPS = ("XorShift",)  # whose whole numbers overflow
 ROUNDS = 3
 SEEN = 5  # vertices whose results are looked at
 
@@ -131,7 +128,7 @@ class _Own(_Counted):
 
     def __init__(self, codelet: type[Vertex]) -> None:
         super().__init__()
-        self.codelet, self.name = codelet, codelet.__name__
+        self.codelet = codelet
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
         self.generic_visit(node)
@@ -154,26 +151,90 @@ class _Own(_Counted):
     def visit_Return(self, node: ast.Return) -> Any:
         return _lines("return cyc")[0]
 
-    def stored(self, node: Any, target: ast.expr) -> Any:
-        """A statement, and what follows it: marks, and numbers that are brought into their type."""
-        self.generic_visit(node)
-        text, after = ast.unparse(node).partition("=")[0].rstrip(" +-*^<>/"), []
-        names = [n.id for n in ast.walk(target) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-        for name in names:
-            if name in SINGLE.get(self.name, "").split():
-                after += _lines(f"single[0] = {name}\n{name} = single[0]")
-            if name in WRAPPED.get(self.name, "").split():
-                after += _lines(f"{name} &= 4294967295")
-        outputs = [f"f_{n}" for n, f in self.codelet.fields.items() if f.kind == "output" and f.depth < 2]
-        if any(text.startswith(f"{name}[") for name in outputs):
-            after += _lines(f"m_{text} = 1")
-        return [node, *after]
-
     def visit_Assign(self, node: ast.Assign) -> Any:
-        return self.stored(node, node.targets[0])
+        """A statement, and the mark of what it stores."""
+        self.generic_visit(node)
+        outputs = [f"f_{n}" for n, f in self.codelet.fields.items() if f.kind == "output" and f.depth < 2]
+        text = ast.unparse(node.targets[0])
+        return [node, *(_lines(f"m_{text} = 1") if any(text.startswith(f"{name}[") for name in outputs) else [])]
 
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
-        return self.stored(node, node.target)
+        read = ast.parse(ast.unparse(node.target), mode="eval").body
+        return self.visit(ast.Assign([node.target], ast.BinOp(read, node.op, node.value)))
+
+
+class _Exact(ast.NodeTransformer):
+    """Brings what an operation gives into its type, in statements ahead of the one where it stands.
+
+    `kinds`: by name, "f" for single precision and "i" for 32 bits; what has none is a constant or a counter of a loop.
+    """
+
+    def __init__(self, codelet: type[Vertex], body: list[ast.stmt]) -> None:
+        self.kinds = {f"f_{name}": "f" if f.dtype is FLOAT else "i" for name, f in codelet.fields.items()}
+        self.wraps, self.ahead, self.count = codelet.__name__ in WRAPS, list[ast.stmt](), 0
+        nodes = [node for part in body for node in ast.walk(part)]
+        given = [(n.targets[0], n.value) for n in nodes if isinstance(n, ast.Assign)]
+        given += [(n.target, n.iter) for n in nodes if isinstance(n, ast.For) and isinstance(n.iter, ast.Name)]
+        for _ in range(3):  # what is known of a name may tell of another
+            for target, value in given:
+                pairs = zip(target.elts, value.elts, strict=True) if isinstance(value, ast.Tuple) else [(target, value)]  # type: ignore[attr-defined]
+                for one, from_where in pairs:
+                    if isinstance(one, ast.Name) and (kind := self.kind(from_where)):
+                        self.kinds[one.id] = max(kind, self.kinds.get(one.id, ""), key="if".find)
+
+    def kind(self, node: ast.expr) -> str:
+        """The type of what an expression gives."""
+        parts: list[ast.expr] = []
+        match node:
+            case ast.Name():
+                return self.kinds.get(node.id, "")
+            case ast.Subscript():
+                parts = [node.value]
+            case ast.BinOp():
+                parts = [node.left, node.right]
+            case ast.UnaryOp():
+                parts = [node.operand]
+            case ast.Call(func=ast.Name(id="max" | "min" | "abs")):
+                parts = node.args
+            case ast.Call(func=ast.Attribute(attr="zeros")):
+                return "f"
+        return max(["", *map(self.kind, parts)], key=" if".find)
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        kind = self.kind(node)
+        self.generic_visit(node)
+        if not kind or not isinstance(node.op, (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.LShift)):
+            return node
+        self.count += 1
+        name, text = f"z{self.count}", ast.unparse(node)
+        self.kinds[name] = kind
+        if kind == "f":
+            self.ahead += _lines(f"single[0] = {text}\n{name} = single[0]")
+        elif self.wraps:
+            self.ahead += _lines(f"{name} = {text} & 4294967295")
+        else:
+            self.ahead += _lines(f"{name} = {text}\nif not -2147483648 <= {name} <= 2147483647: raise OverflowError")
+        return ast.Name(name, ast.Load())
+
+    def block(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        """Statements, each with what comes ahead of it; what a `while` asks is worked out in its body."""
+        found: list[ast.stmt] = []
+        for node in body:
+            for part in ("body", "orelse"):
+                if getattr(node, part, None):
+                    setattr(node, part, self.block(getattr(node, part)))
+            keep, self.ahead = self.ahead, []
+            for name, value in ast.iter_fields(node):
+                if name not in ("body", "orelse") and isinstance(value, ast.expr):
+                    setattr(node, name, self.visit(value))
+                elif name == "targets":
+                    node.targets = [self.visit(target) for target in value]  # type: ignore[attr-defined]
+            ahead, self.ahead = self.ahead, keep
+            if ahead and isinstance(node, ast.While):
+                node.body = [*ahead, ast.If(ast.UnaryOp(ast.Not(), node.test), [ast.Break()], []), *node.body]
+                node.test, ahead = ast.Constant(True), []
+            found += [*ahead, node]
+        return found
 
 
 def own_numbers(codelet: type[Vertex]) -> Callable[..., int]:
@@ -185,7 +246,7 @@ def own_numbers(codelet: type[Vertex]) -> Callable[..., int]:
     worker = [arg.arg for arg in tree.args.args[1:]]
     (made,) = _lines(f"def vertex({', '.join(['self', *worker, *(f'f_{n}' for n in codelet.fields), *marks])}): pass")
     assert isinstance(made, ast.FunctionDef)
-    made.body = [*_lines("cyc = 80"), *body, *_lines("return cyc")]
+    made.body = [*_lines("cyc = 80"), *_Exact(codelet, body).block(body), *_lines("return cyc")]
     numpy = SimpleNamespace(zeros=lambda n, dtype: [0.0] * n, float32=None)
     space: dict[str, Any] = {"np": numpy, "single": np.zeros(1, np.float32).data}
     exec(compile(ast.fix_missing_locations(ast.Module([made], [])), "<own numbers>", "exec"), space)

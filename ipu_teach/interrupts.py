@@ -11,15 +11,15 @@ A second Ctrl-C stops at once, wherever it is. Another handler of signals than P
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import signal
 import threading
 from collections.abc import Callable
-from inspect import unwrap
 from types import FrameType
 from typing import Any
 
-# Without the enum's members, which take several times as long.
-get_handler, set_handler = unwrap(signal.getsignal), unwrap(signal.signal)
+# Those below Python's own, which look up an enum's members and take several times as long.
+get_handler, set_handler = _signal.getsignal, _signal.signal
 
 
 class Interrupts:

@@ -346,14 +346,21 @@ def test_after_an_interruption_nothing_is_defined_that_was_not(turned: bool, mon
     graph.add_vertices(compute_set, Evens, 0, x=rows(x), y=rows(y))
     engine = Engine(graph, [Execute(compute_set), Copy(y, z)])
     engine.load(device)
-    plain = ScalarRun._vertex
+    plain = ScalarRun._call
 
-    def stopped_after_two(self: ScalarRun, v: int, *longer: Any) -> None:
-        plain(self, v, *longer)
-        if v == 1:
-            raise KeyboardInterrupt
+    def stopped_after_two(self: ScalarRun, v: int) -> Any:
+        call = plain(self, v)
 
-    monkeypatch.setattr(ScalarRun, "_vertex", stopped_after_two)
+        def run() -> int:
+            cycles = call()
+            if v == 1:
+                raise KeyboardInterrupt
+            return cycles
+
+        self.calls.clear()
+        return run
+
+    monkeypatch.setattr(ScalarRun, "_call", stopped_after_two)
     with pytest.raises(KeyboardInterrupt):
         engine.run(0)
     with pytest.raises(UninitialisedReadError):

@@ -40,14 +40,14 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Any:
 def at_once(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Everything is compiled. Returns the vertices that went back to CPython."""
     back: list[int] = []
-    plain = ScalarRun._vertex
+    plain = ScalarRun._by_python
 
-    def counted(self: ScalarRun, v: int, *longer: Any) -> None:
-        back.append(v)
-        plain(self, v, *longer)
+    def counted(self: ScalarRun, first: int, last: int, *wait: Any) -> int:
+        back.extend(range(first, last))
+        return plain(self, first, last, *wait)
 
     monkeypatch.setattr(scalar_run, "CHOSEN", "compiled")
-    monkeypatch.setattr(ScalarRun, "_vertex", counted)
+    monkeypatch.setattr(ScalarRun, "_by_python", counted)
     return back
 
 

@@ -160,7 +160,7 @@ def test_random_loops_equal_the_vertex_loop(rng: Random) -> None:
             patch.setattr(tiers, "LEAST_OPS", 1)
             patch.setattr(tiers, "LOOK", 0)
             patch.setattr(ScalarRun, "pays", lambda self: True)
-            patch.setattr(ScalarRun, "_by_compiled", by_python)
+            patch.setattr(ScalarRun, "_by_compiled", lambda self, first: by_python(self, first, self.count))
             patch.setattr(scalar_run, "CHOSEN", "python")  # to its end, however slow this machine is just now
         batched = outcome(space, program, shuffle=rng.choice([None, 1]), threads=rng.choice([1, 1, 3]))
         looped = outcome(space, program, vertex_loop=True)
@@ -232,7 +232,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(Program, "seconds_to_compile", lambda self, text: 1e-9)
     for name in ("_by_python", "_by_compiled"):
         plain = getattr(ScalarRun, name)
-        monkeypatch.setattr(ScalarRun, name, lambda self, first, n=name, p=plain: (found.append(n), p(self, first))[1])
+        monkeypatch.setattr(ScalarRun, name, lambda *given, n=name, p=plain: (found.append(n), p(*given))[1])
     return found
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from functools import lru_cache, partial
 from typing import Any
 
@@ -18,7 +17,6 @@ from ipu_teach.target import Target
 from ipu_teach.types import Array
 
 Caller = Callable[[], int]
-_NOTHING = nullcontext()
 FOREVER = 1 << 62  # more cycles than a loop may ever count
 # Seconds until a compiled loop runs, beside the time that it then takes (measured on two shared cores of a server).
 IMPORT, COMPILE, READ = 1.3, 0.6, 0.02
@@ -45,16 +43,21 @@ class Program:
 
     def caller(self, workers: int, regions: list[Any], numbers: Numbers | None, most: int, longer: Any = int) -> Caller:
         """What runs a vertex by CPython's text, and gives what its slowest worker counts; ~ of that for an answer of no."""
+        each = [partial(self.python, worker, workers, most, longer, *regions) for worker in range(workers)]
         if numbers is None and workers == 1:
-            return partial(self.python, 0, 1, most, longer, *regions)
+            return each[0]
 
         def call() -> int:
             spent = []
-            for worker in range(workers):
-                with _NOTHING if numbers is None else numbers.begin(worker):
-                    spent.append(self.python(worker, workers, most, longer, *regions))
-            slowest = max(max(cycles, ~cycles) for cycles in spent)
-            return slowest if min(spent) >= 0 else ~slowest
+            for worker, run in enumerate(each):
+                if numbers is None:
+                    spent.append(run())
+                else:
+                    with numbers.begin(worker):
+                        spent.append(run())
+            if min(spent) >= 0:
+                return max(spent)
+            return ~max(max(cycles, ~cycles) for cycles in spent)
 
         return call
 

@@ -98,9 +98,13 @@ class ScalarRun:
                 raise race_of(self.group, *met)
 
     def _all(self) -> None:
-        first = 0 if self.pays() else self._by_python(0)
+        begin, first = perf_counter(), 0
+        if not self.pays():
+            first = self._by_python(0, self.count, self._wait())
         if first < self.count:
             self._by_compiled(first)
+        else:
+            self.program.spent += perf_counter() - begin
 
     # By CPython
 
@@ -109,42 +113,37 @@ class ScalarRun:
         program, compiles = self.program, self.plain and self.program.compiles
         if not compiles or CHOSEN:
             return compiles and CHOSEN == "compiled"
-        wait = program.seconds_to_compile(self.text)
+        wait = self._wait()
         return wait == 0 or program.spent > PATIENCE * wait
 
-    def _by_python(self, first: int) -> int:
-        """Run vertices from `first` on. Returns with which the compiled loop had better go on."""
-        program, begin = self.program, perf_counter()
-        watched = self.plain and program.compiles and not CHOSEN
-        wait = program.seconds_to_compile(self.text) if watched else inf
-        self.patience.until, look = begin + wait, FIRST_LOOK
-        for v in range(first, self.count):
+    def _wait(self) -> float:
+        """Seconds until a compiled loop could run; without end if CPython's text shall go on anyway."""
+        return self.program.seconds_to_compile(self.text) if self.plain and self.program.compiles and not CHOSEN else inf
+
+    def _by_python(self, first: int, last: int, wait: float = inf) -> int:
+        """Run some vertices. Returns with which a loop that runs after `wait` seconds had better go on."""
+        begin, look, end, calls, counted = perf_counter(), FIRST_LOOK, first, self.calls, self.cycles.data
+        self.patience.until = begin + wait
+        for v in range(first, last):
             try:
-                self._vertex(v)
+                counted[v] = (calls[v] if v in calls else self._call(v))()
             except _Long:
                 self.fields.restore(v)
-                return v
-            if watched and (elapsed := perf_counter() - begin) > look:
-                if elapsed / (v + 1 - first) * (self.count - v - 1) > wait:
-                    return v + 1
+                break
+            except Exception:
+                self._by_referee(v)
+            end = v + 1
+            if wait < inf and (elapsed := perf_counter() - begin) > look:
+                if elapsed / (end - first) * (last - end) > wait:
+                    break
                 look = 1.5 * elapsed
-        program.spent += perf_counter() - begin
-        return self.count
-
-    def _vertex(self, v: int) -> None:
-        """Run one vertex."""
-        call = self.calls.get(v) or self._call(v)
-        try:
-            cycles = call()
-        except Exception:
-            self._by_referee(v)
-            return
-        if cycles < 0:
-            self.returned[v], cycles = False, ~cycles
-        self.cycles[v] = -(-cycles // UNIT) * self.number
+        spent = self.cycles[first:end]
+        self.returned[first:end][spent < UNKNOWN] = False  # the inverse of what it counted
+        np.copyto(spent, -(-np.maximum(spent, ~spent) // UNIT) * self.number, where=spent != UNKNOWN)
+        return end
 
     def _call(self, v: int) -> Caller:
-        """What runs one vertex, made once for the first of them."""
+        """What runs one vertex, made once for the first of them. It gives what was counted; ~ of that for an answer of no."""
         numbers = None if self.plain else Numbers(self.site, v)
         regions = self.fields.arguments(v, numbers)
         call = self.program.caller(self.number, regions, numbers, LOOK, self.patience.longer)
@@ -166,7 +165,6 @@ class ScalarRun:
         """Run the vertices from `first` on; by CPython if they cannot be compiled after all."""
         if not self.arguments:
             self._prepare()
-        self.patience.until = inf
         run = self.program.compiled(self.text, lambda: (0, 0, *self.arguments))
         self.cycles[first:] = 0  # workers look for the slowest of them
         while first < self.count:
@@ -175,8 +173,7 @@ class ScalarRun:
                 self.cycles[first:end] *= self.number
             if end < self.count:
                 self.fields.restore(end)
-                self._vertex(end)
-                end += 1
+                end = self._by_python(end, end + 1)
             first = end
 
     def _prepare(self) -> None:
