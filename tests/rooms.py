@@ -11,8 +11,8 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1] / "ipu_teach"
 ROOMS = (
-    "cli", "classroom", "lessons", "golden", "show", "sweeps", "observer", "engine", "poplibs", "saved", "report", "cost",
-    "compile", "graph", "ground",
+    "cli", "classroom", "lessons", "golden", "show", "sweeps", "observer", "engine", "poplibs", "host", "saved", "report",
+    "cost", "compile", "graph", "ground",
 )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ BUDGETS = {
     "report": 2950,
     "saved": 575,
     "poplibs": 6040,
+    "host": 345,
     "sweeps": 120,
     "observer": 155,
     "show": 5286,
@@ -37,7 +38,7 @@ BUDGETS = {
 }
 # Rooms that are not within their budgets yet, and how large they may be until then: only ever made less, or in a commit of its
 # own that says why.
-STILL = {ENGINE: 7863}
+STILL = {ENGINE: 7524}
 QUIET = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 

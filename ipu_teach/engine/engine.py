@@ -17,10 +17,8 @@ from ipu_teach.device import Device
 from ipu_teach.engine.backend import choose_backend, one_blas_thread
 from ipu_teach.engine.executable import Executable, checks_of, compile_graph
 from ipu_teach.engine.machine import Machine
-from ipu_teach.engine.options import Options, Value, control_bits, effective, parsed
 from ipu_teach.engine.remote import find_buffer, host_values
 from ipu_teach.engine.site import How
-from ipu_teach.engine.streams import CallbackFeed, Drain, Feed, StreamCallback, drain, feed
 from ipu_teach.errors import (
     ControlProgramError,
     InvalidOptionError,
@@ -35,6 +33,8 @@ from ipu_teach.flags import flagged
 from ipu_teach.graph.graph import DataStream, Graph, HostAccess
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.tensor import Tensor
+from ipu_teach.host.options import Options, Value, control_bits, effective, parsed
+from ipu_teach.host.streams import CallbackFeed, Drain, Feed, StreamCallback, drain, feed
 from ipu_teach.program import Program
 from ipu_teach.progress import Work, working
 from ipu_teach.report import ProgramRun, Recording, Report, StepLog, print_profile_summary, tracepoint
@@ -64,7 +64,7 @@ class Engine(WithoutSome):
     `load(device)`, connect the streams, and `run(i)` the program with index i. The machine's memory is initialised at load
     and kept from run to run. A device holds one program: when another engine is loaded on it, this one must be loaded again.
 
-    `options`: a dict of Poplar's engine options, see `engine.options`; and `codelet_prices`, "compiled" or "by hand": who is
+    `options`: a dict of Poplar's engine options, see `host.options`; and `codelet_prices`, "compiled" or "by hand": who is
     taken to have written the instructions of codelets of one's own (docs/model.md). `strict`: races, reads of what was never
     written, and codelets of unknown cost are errors. `strict=False` lets all three pass; `strict={"races": False}` one of them
     (`races`, `uninitialised`, `estimates`). A compute set that races then runs vertex by vertex, so that the last vertex wins.

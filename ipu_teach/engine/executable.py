@@ -19,7 +19,6 @@ from ipu_teach import compile as compiler
 from ipu_teach.archive import read_whole, write_whole
 from ipu_teach.compile import Progress
 from ipu_teach.cost import CostModel
-from ipu_teach.engine.options import Options, Value, effective, parsed
 from ipu_teach.errors import (
     ControlProgramError,
     ExecutableLoadError,
@@ -30,6 +29,7 @@ from ipu_teach.errors import (
     shown,
 )
 from ipu_teach.graph import Graph, Vertex
+from ipu_teach.host.options import Options, Value, effective, parsed
 from ipu_teach.program import Program
 from ipu_teach.progress import working
 from ipu_teach.report import CompiledProfile, Report, StepLog, tracepoint

@@ -27,12 +27,12 @@ from ipu_teach.engine.host_fallback import visit
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.remote import remote_rows
 from ipu_teach.engine.site import How, Site
-from ipu_teach.engine.streams import Drain, Feed, noted
 from ipu_teach.engine.walk import Action, build, single
 from ipu_teach.engine.ways import REFEREE, WAYS, bind_across
 from ipu_teach.errors import ApplicationRuntimeError
 from ipu_teach.graph import DataStream, Tensor, Vertex
 from ipu_teach.graph.registers import Registers
+from ipu_teach.host.streams import Drain, Feed, noted
 from ipu_teach.interrupts import Interrupts
 from ipu_teach.program import PrintTensorFmt
 from ipu_teach.progress import Work
