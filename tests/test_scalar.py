@@ -187,6 +187,15 @@ def test_what_is_refused_names_the_line(name: str) -> None:
     assert "does not run as a scalar loop" in refused
 
 
+def test_a_codelet_that_was_typed_at_a_prompt_is_told_to_stand_in_a_file() -> None:
+    scope: dict[str, Any] = {"Vertex": Vertex, "InOut": InOut, "FLOAT": FLOAT}
+    exec("class Typed(Vertex):\n    x: InOut[FLOAT]\n    def compute(self):\n        self.x = 2 if self.x else 3\n", scope)
+    refused = scalar_code(scope["Typed"])
+    assert isinstance(refused, str)
+    assert "Typed.compute, whose text is not to be had, does not run as a scalar loop" in refused
+    assert refused.endswith("(write it in a file, or in a notebook's cell instead)")
+
+
 def test_a_walk_is_remembered_until_something_that_it_saw_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     first = scalar_code(students.Strides)
     assert scalar_code(students.Strides) is first

@@ -350,9 +350,9 @@ def tree_of(f: FunctionType) -> ast.FunctionDef:
     try:
         tree = ast.parse("\n" * (f.__code__.co_firstlineno - 1) + dedent(inspect.getsource(f))).body[0]
     except (OSError, TypeError, SyntaxError):  # typed at a prompt, or made by exec
-        raise Refused(f"the text of {f.__qualname__} is not to be had") from None
+        raise Refused(f"{f.__qualname__}, whose text is not to be had,", 0, "it in a file, or in a notebook's cell") from None
     if not isinstance(tree, ast.FunctionDef) or [ast.unparse(d) for d in tree.decorator_list] not in ([], ["staticmethod"]):
-        raise Refused(f"{f.__qualname__} is no plain function")
+        raise Refused(f"{f.__qualname__}, which is no plain function,")
     return tree
 
 
