@@ -16,11 +16,12 @@ import pytest
 from fuzz import compare, files, loops, shrink, writer
 from fuzz.__main__ import one_codelet, one_cost, one_program, run, smaller, tried
 
+from ipu_teach import Engine
 from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.cost.exchange import Traffic
 from ipu_teach.engine.machine import Machine
 from ipu_teach.engine.scalar.compiled import numba_is_here
-from ipu_teach.errors import DatasetError
+from ipu_teach.errors import ComputeSetRaceError, DatasetError, UninitialisedReadError
 from ipu_teach.graph.layouts import Layout
 
 needs_numba = pytest.mark.skipif(not numba_is_here(), reason="numba is not installed")
@@ -32,6 +33,37 @@ def test_random_programs_on_every_way(chunk: int) -> None:
     for seed in range(chunk * 100, chunk * 100 + 100):
         _, wrong = one_program(seed, compiled=False)
         assert not wrong, (seed, wrong)
+
+
+TWO_MISTAKES = """
+device = IPUModel(tiles_per_ipu=2).create_device()
+graph = Graph(device)
+program = Sequence()
+feeds = {}
+t1 = graph.add_variable(INT, (3,), "t1")
+t2 = graph.add_variable(INT, (3,), "t2")
+t3 = graph.add_variable(FLOAT, (3,), "t3")
+t4 = graph.add_variable(FLOAT, (3,), "t4")
+for k, t in enumerate((t1, t2, t3, t4)): graph.set_tile_mapping(t, k % 2)
+graph.set_initial_value(t1, 99)
+graph.set_initial_value(t2, 1)
+c1 = graph.add_compute_set("c1")
+v1 = graph.add_vertex(c1, Racing, x=t1, w=t2)
+graph.set_tile_mapping(v1, 1)
+program.add(Execute(c1))
+program.add(Copy(t4, t3))
+"""
+
+
+def test_of_a_race_and_a_copy_of_what_nothing_wrote_either_may_be_told_first() -> None:
+    lines = TWO_MISTAKES.strip().splitlines()
+    assert compare.difference(lines, "batched") == ("ComputeSetRaceError", None)
+    names = compare.built(lines)
+    for merge, expected in ((False, ComputeSetRaceError), (True, UninitialisedReadError)):
+        engine = Engine(names["graph"], names["program"], strict={"estimates": False}, merge_copies=merge)
+        engine.load(names["device"])
+        with pytest.raises(expected):
+            engine.run()
 
 
 def test_random_programs_end_in_all_the_ways_they_may() -> None:

@@ -153,7 +153,10 @@ def difference(lines: list[str], *ways: str, spoiled: bool = False) -> tuple[str
             found = {way: stopped(lambda way=way: ran_by(way, names, executable)) for way in ways}
             # What copies bring together is counted once, so that of merged ones values alone are compared.
             plain = next(iter(found.values()))
-            found["merged"] = stopped(lambda: ran(names, merged, {}))._replace(received=plain.received, cycles=plain.cycles)
+            came = stopped(lambda: ran(names, merged, {}))._replace(received=plain.received, cycles=plain.cycles)
+            # What a copy brings ahead of a compute set it reads there, too: of two mistakes its own is then told first.
+            both = came.error == "UninitialisedReadError" and plain.error in ("ComputeSetRaceError", "CodeletError")
+            found["merged"] = came._replace(error=plain.error) if both else came
     first = next(iter(found.values()), right)
     for way, came in found.items():
         wrong = _difference(first if spoiled and (right.error or came.error) else right, came)
