@@ -21,7 +21,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from statistics import median
 from textwrap import dedent
@@ -178,9 +178,12 @@ class _Exact(ast.NodeTransformer):
         for _ in range(3):  # what is known of a name may tell of another
             for target, value in given:
                 pairs = zip(target.elts, value.elts, strict=True) if isinstance(value, ast.Tuple) else [(target, value)]  # type: ignore[attr-defined]
-                for one, from_where in pairs:
-                    if isinstance(one, ast.Name) and (kind := self.kind(from_where)):
-                        self.kinds[one.id] = max(kind, self.kinds.get(one.id, ""), key="if".find)
+                for one, its in pairs:
+                    if isinstance(one, ast.Name):
+                        self.kinds[one.id] = self.widest([one, its])
+
+    def widest(self, nodes: Iterable[ast.expr]) -> str:
+        return max(map(self.kind, nodes), key=("", "i", "f").index, default="")
 
     def kind(self, node: ast.expr) -> str:
         """The type of what an expression gives."""
@@ -198,7 +201,7 @@ class _Exact(ast.NodeTransformer):
                 parts = node.args
             case ast.Call(func=ast.Attribute(attr="zeros")):
                 return "f"
-        return max(["", *map(self.kind, parts)], key=" if".find)
+        return self.widest(parts)
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         kind = self.kind(node)

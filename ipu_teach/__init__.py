@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ipu_teach import program
 from ipu_teach.cost.lines import Observed
 from ipu_teach.device import Device, DeviceManager, IPUModel, TargetType
-from ipu_teach.engine import Engine, Executable, StreamCallback, compile_graph
+from ipu_teach.engine import Engine, Executable, compile_graph
 from ipu_teach.errors import IPUTeachError, PoplarError, missing as _missing
 from ipu_teach.graph import (
     ComputeSet,
@@ -39,6 +39,7 @@ from ipu_teach.graph import (
     concat,
     same_view,
 )
+from ipu_teach.host import StreamCallback
 from ipu_teach.observer import observe
 from ipu_teach.register_steps import (
     FloatingPointBehaviour,

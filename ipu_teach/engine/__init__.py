@@ -7,6 +7,5 @@ checked once a step; rounding and traps wrap a way (`fp`); remote buffers and ex
 
 from ipu_teach.engine.engine import Engine
 from ipu_teach.engine.executable import Executable, compile_graph
-from ipu_teach.host.streams import StreamCallback
 
-__all__ = ["Engine", "Executable", "StreamCallback", "compile_graph"]
+__all__ = ["Engine", "Executable", "compile_graph"]

@@ -110,15 +110,14 @@ class ScalarRun:
 
     def pays(self) -> bool:
         """True if the compiled loop need not be waited for, or was worth waiting for long ago."""
-        program, compiles = self.program, self.plain and self.program.compiles
-        if not compiles or CHOSEN:
-            return compiles and CHOSEN == "compiled"
         wait = self._wait()
-        return wait == 0 or program.spent > PATIENCE * wait
+        return wait == 0 or self.program.spent > PATIENCE * wait
 
     def _wait(self) -> float:
         """Seconds until a compiled loop could run; without end if CPython's text shall go on anyway."""
-        return self.program.seconds_to_compile(self.text) if self.plain and self.program.compiles and not CHOSEN else inf
+        if not self.plain or not self.program.compiles or CHOSEN == "python":
+            return inf
+        return 0.0 if CHOSEN else self.program.seconds_to_compile(self.text)
 
     def _by_python(self, first: int, last: int, wait: float = inf) -> int:
         """Run some vertices. Returns with which a loop that runs after `wait` seconds had better go on."""
