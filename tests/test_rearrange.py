@@ -142,6 +142,17 @@ def test_a_copy_of_columns_is_put_in_place() -> None:
     assert cost_of(space, Copy(x[2, :4].tensor, y[:4, 4].tensor)).compute_duration == 0  # a few are received one by one
 
 
+def test_a_copy_between_tensors_that_are_dealt_out_alike_is_a_piece_a_tile() -> None:
+    """Numbers 0, 3, 6, ... of both lie on tile 0, side by side in its memory."""
+    space = Space(IPUModel(tiles_per_ipu=3).create_device(), Random(0))
+    x, y = space.variable(FLOAT, (60,)), space.variable(FLOAT, (60,))
+    for i in range(60):
+        for view in (x, y):
+            space.map(view[i], i % 3)
+    (exchange,) = cost_of(space, Copy(x.tensor, y.tensor)).exchange
+    assert (exchange.pieces.tolist(), exchange.stayed.tolist()) == ([1] * 3, [80] * 3)
+
+
 def test_what_several_vertices_of_a_tile_read_is_gathered_once() -> None:
     space, x = on_tile(24, 24)
     compute_set = space.graph.add_compute_set()

@@ -18,7 +18,7 @@ import numpy as np
 
 from ipu_teach.compile.freeze import FrozenComputeSet, FrozenGraph, FrozenTable, numbers_in
 from ipu_teach.graph.layouts import Layout, ListLayout
-from ipu_teach.graph.tile_map import TileMap, expand
+from ipu_teach.graph.tile_map import TileMap, expand, order_of
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
@@ -52,12 +52,13 @@ def copied(tile_map: TileMap, target: Target, source: Array, destination: Array,
     first = source[run] + low - destination[run]
     part, begin, end, owner = tile_map.split(first, first + high - low)
     tile, place, size = tile[part], local(tile_map, low[part] + begin - first[part]), end - begin
-    here = owner == tile
+    here, away = np.flatnonzero(owner == tile), np.flatnonzero(owner != tile)
+    here = here[order_of(tile[here])]  # of one tile that takes turns with others the pieces lie side by side all the same
     moved = _joined(tile[here], size[here], local(tile_map, begin[here]), place[here])
     pieces, total = _by_tile(moved[0], moved[1], target)
-    brought = (copy[run][part] * target.num_tiles + tile)[~here]
-    order = np.lexsort((place[~here], brought))
-    brought, length = _joined(*(a[order] for a in (brought, size[~here], place[~here])))
+    brought = copy[run][part][away] * target.num_tiles + tile[away]
+    order = np.lexsort((place[away], brought))
+    brought, length = _joined(*(a[order] for a in (brought, size[away], place[away])))
     _, which, count = np.unique(brought, return_inverse=True, return_counts=True)
     apart = (count > IN_PLACE)[which.reshape(-1)]
     scattered, more = _by_tile(brought[apart] % target.num_tiles, length[apart], target)
