@@ -16,11 +16,10 @@ from ipu_teach.errors import (
     NoSizeSpecifiedError,
     counted,
 )
-from ipu_teach.graph.layouts import Layout, ListLayout
 from ipu_teach.graph.source import in_words
 from ipu_teach.graph.table import UNCONNECTED
 from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.tile_map import UNMAPPED
+from ipu_teach.graph.tile_map import UNMAPPED, meet
 from ipu_teach.program import Copy, Program
 from ipu_teach.types import Array
 
@@ -112,10 +111,10 @@ def check_vertices_mapped(compute_set: FrozenComputeSet, table: FrozenTable) -> 
 def check_regions_fit(graph: FrozenGraph, compute_set: FrozenComputeSet, table: FrozenTable) -> None:
     """What a vertex works on fits into the memory of its tile, where all of it must lie to be used."""
     limit = graph.target.bytes_per_tile
-    largest = [int(_stretch_bytes(graph, table, name).max()) for name in table.fields]
+    largest = [int(graph.region_bytes(table, name).max()) for name in table.fields]
     if sum(largest) <= limit:  # as if one vertex had the largest region of every field
         return
-    sizes = {name: graph.each_layout(table.layouts[name], _elements) * f.dtype.size for name, f in table.fields.items()}
+    sizes = {name: np.repeat(graph.region_bytes(table, name), graph.stretch_lengths(table, name)) for name in table.fields}
     for name, size in [*sizes.items(), ("", sum(sizes.values(), np.zeros(len(table), np.int64)))]:
         row = int(np.argmax(size > limit))
         if size[row] > limit:
@@ -130,16 +129,6 @@ def check_regions_fit(graph: FrozenGraph, compute_set: FrozenComputeSet, table: 
             tiles = np.bincount(graph.tile_map.tile[held], held_bytes, graph.target.num_tiles)
             error.bytes_per_tile = tiles.astype(np.int64)
             raise error
-
-
-def _stretch_bytes(graph: FrozenGraph, table: FrozenTable, name: str) -> Array:
-    """int64[stretches]: bytes of one vertex's field, which are the same for all vertices of a stretch."""
-    layouts = table.layouts[name][graph.stretches(table, name)]
-    return graph.each_layout(layouts, _elements) * table.fields[name].dtype.size
-
-
-def _elements(layout: Layout | ListLayout) -> int:
-    return sum(part.size for _, part in layout.parts)
 
 
 Owners = list[tuple[FrozenTable, str]]  # fields of a compute set's tables
@@ -205,28 +194,12 @@ def _apart(graph: FrozenGraph, reads: Owners, writes: Owners) -> bool:
     This asks whole stretches of vertices: it finds at little cost that all is well, but not who is to blame if it is not.
     """
     _, _, start, stop = _sorted(graph.touched, writes)
-    each = [_stretch_bytes(graph, t, name) * graph.stretch_lengths(t, name) for t, name in writes]
-    if (stop - start).sum() != sum(int(size.sum()) for size in each) or np.any(start[1:] < stop[:-1]):
+    if (stop - start).sum() != sum(graph.connected_bytes(*owner) for owner in writes) or np.any(start[1:] < stop[:-1]):
         return False
     constants = [v for v in graph.variables if v.constant]
     others = [(np.array([v.start for v in constants]), np.array([v.stop for v in constants]))]
     others += [(read.start, read.stop) for read in (graph.touched(*owner) for owner in reads)]
     return not any(meet(start, stop, low, high) for low, high in others)
-
-
-def meet(start: Array, stop: Array, low: Array, high: Array) -> tuple[int, int, int] | None:
-    """Whether some [low, high) has a byte in common with one of the disjoint, ascending [start, stop).
-
-    If so, of the first that has: its number, that of the other, and the byte.
-    """
-    if not len(start) or not len(low) or high.max() <= start[0] or stop[-1] <= low.min():
-        return None  # as fields in different variables do
-    others = np.searchsorted(stop, low, "right")
-    met = np.flatnonzero(np.searchsorted(start, high) > others)
-    if not met.size:
-        return None
-    one, other = int(met[0]), int(others[met[0]])
-    return one, other, int(max(low[one], start[other]))
 
 
 def _constant_in(graph: FrozenGraph, start: Array, stop: Array) -> tuple[str, int] | None:

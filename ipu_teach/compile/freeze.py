@@ -97,6 +97,10 @@ def _state(table: VertexTable, name: str, field: Field) -> tuple[Array, Array, A
     return np.array([v is None for v in rows]), lengths, np.concatenate(present or [np.zeros(0, field.dtype.numpy)])
 
 
+def _elements(layout: Layout | ListLayout) -> int:
+    return sum(part.size for _, part in layout.parts)
+
+
 def numbers_in(ids: Array) -> list[int]:
     """Each different number of `ids`, small whole ones, once, ascending."""
     if len(ids) == 0 or ids.min() == ids.max():  # mostly there is one
@@ -220,6 +224,15 @@ class FrozenGraph:
     def stretch_lengths(self, table: FrozenTable, field: str) -> Array:
         """int64[stretches]: how many vertices each has."""
         return np.diff(np.append(self.stretches(table, field), len(table)))
+
+    def region_bytes(self, table: FrozenTable, field: str) -> Array:
+        """int64[stretches]: bytes of one vertex's region, which are the same for all vertices of a stretch."""
+        numbers = table.layouts[field][self.stretches(table, field)]
+        return self.each_layout(numbers, _elements) * table.fields[field].dtype.size
+
+    def connected_bytes(self, table: FrozenTable, field: str) -> int:
+        """Bytes of the regions of all vertices; those that several have in common count for each."""
+        return int((self.region_bytes(table, field) * self.stretch_lengths(table, field)).sum())
 
     def positions(self, numbers: Array) -> Array:
         """int64 (layouts, elements): where the elements of layouts of one size lie, relative to the first."""

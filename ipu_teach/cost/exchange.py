@@ -26,7 +26,7 @@ from ipu_teach.compile.freeze import FrozenComputeSet, FrozenGraph
 from ipu_teach.cost.links import link_cycles
 from ipu_teach.cost.rearrange import copied, copy_cycles, edges, local
 from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.tile_map import TileMap, order_of
+from ipu_teach.graph.tile_map import TileMap, covered, joined, order_of, union
 from ipu_teach.schema import PerIpu, PerTile, column, since
 from ipu_teach.target import Target
 from ipu_teach.types import Array
@@ -332,15 +332,6 @@ def _heard_together(tile_map: TileMap, target: Target, tile: Array, begin: Array
     return received, total_of(owner.astype(np.int64), fast, target.num_tiles)
 
 
-def covered(start: Array, stop: Array, place: Array) -> Array:
-    """How much of [0, place) the disjoint, ascending intervals [start, stop) cover."""
-    before: Array = np.concatenate(([0], np.cumsum(stop - start)))
-    number = np.searchsorted(start, place, "right")
-    inside = np.where(number > 0, np.append(stop, 0)[number - 1] - place, 0)
-    below: Array = before[number] - np.maximum(inside, 0)
-    return below
-
-
 def crossing(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> tuple[Array, Array, Array, Array]:
     """(tile, start, stop, owner) of what tile `tile[i]` touches in [start[i], stop[i]) and another owns.
 
@@ -353,38 +344,6 @@ def crossing(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> tuple
     source, begin, end, owner = tile_map.split(start, stop)
     keep = np.flatnonzero(owner != tile[source])
     return tile[source[keep]], begin[keep], end[keep], owner[keep].astype(np.int64)
-
-
-def union(key: Array, start: Array, stop: Array) -> tuple[Array, Array, Array]:
-    """For each key the union of its intervals, as disjoint intervals."""
-    span = int(stop.max(initial=0)) + 1
-    base = key * span  # keys side by side on one axis, so that one sort and one running maximum serve all
-    low, high = joined(base + start, base + stop)
-    merged = low // span
-    return merged, low - merged * span, high - merged * span
-
-
-def joined(start: Array, stop: Array) -> tuple[Array, Array]:
-    """The union of intervals, as disjoint intervals, ascending.
-
-    Starts and ends are sorted each by themselves, which is done much sooner than sorting pairs: before the start number i
-    there is a gap if i intervals have ended by then.
-    """
-    if np.any(stop <= start):
-        some = stop > start
-        start, stop = start[some], stop[some]
-    length, start = stop - start, ascending(start)
-    stop = start + length[:1] if np.all(length == length[:1]) else ascending(stop)  # regions of one shape end as they begin
-    gap = start[1:] > stop[:-1]
-    return start[np.append(True, gap)[: len(start)]], stop[np.append(gap, True)[: len(stop)]]
-
-
-def ascending(numbers: Array) -> Array:
-    """The numbers sorted; themselves if they are.
-
-    Vertices are added in loops, so that mostly a few ascending runs are to be merged, which the stable sort does in one go.
-    """
-    return np.sort(numbers, kind="stable") if np.any(numbers[1:] < numbers[:-1]) else numbers
 
 
 def total_of(key: Array, size: Array, length: int) -> Array:

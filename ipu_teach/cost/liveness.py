@@ -30,8 +30,8 @@ from ipu_teach.compile.programs import (
     UndefStep,
     copies,
 )
-from ipu_teach.cost.exchange import covered, joined
 from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph.tile_map import covered, joined
 from ipu_teach.types import Array
 
 if TYPE_CHECKING:

@@ -17,12 +17,12 @@ from itertools import groupby
 import numpy as np
 
 from ipu_teach.compile import Compiled
-from ipu_teach.compile.checks import meet
 from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.compile.programs import CopyStep, ExecuteStep, MergedStep, Node, Step, moves
-from ipu_teach.cost.exchange import edge_requests, joined
+from ipu_teach.cost.exchange import edge_requests
 from ipu_teach.errors import counted
 from ipu_teach.graph.tensor import Tensor
+from ipu_teach.graph.tile_map import joined, meet
 from ipu_teach.types import Array
 
 Pieces = tuple[Array, Array, Array]  # of several tensors: where the pieces of each begin in the other two, starts, stops

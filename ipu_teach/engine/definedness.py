@@ -21,12 +21,11 @@ from ipu_teach.compile import Compiled, programs as p
 from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.freeze import FrozenTable, numbers_in
 from ipu_teach.compile.groups import Group
-from ipu_teach.cost.exchange import covered, joined
 from ipu_teach.engine.views import regions_of
 from ipu_teach.errors import UninitialisedReadError
 from ipu_teach.graph import DataStream, Tensor
 from ipu_teach.graph.source import NOWHERE, Line, in_words
-from ipu_teach.graph.tile_map import expand
+from ipu_teach.graph.tile_map import covered, expand, joined
 from ipu_teach.types import Array
 
 T = TypeVar("T")

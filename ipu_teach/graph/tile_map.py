@@ -1,4 +1,8 @@
-"""Which tile holds which byte: the mapping calls of a graph, in order, made into one sorted table."""
+"""Which tile holds which byte: the mapping calls of a graph, in order, made into one sorted table.
+
+And what everybody asks of intervals of bytes, of which that table consists: their union, how much of it lies below a place,
+and whether two of them meet.
+"""
 
 from __future__ import annotations
 
@@ -51,6 +55,62 @@ def expand(first: Array, count: Array) -> tuple[Array, Array]:
     source = np.repeat(np.arange(len(first)), count)
     within = np.arange(len(source)) - np.repeat(np.cumsum(count) - count, count)
     return source, first[source] + within
+
+
+def covered(start: Array, stop: Array, place: Array) -> Array:
+    """How much of [0, place) the disjoint, ascending intervals [start, stop) cover."""
+    before: Array = np.concatenate(([0], np.cumsum(stop - start)))
+    number = np.searchsorted(start, place, "right")
+    inside = np.where(number > 0, np.append(stop, 0)[number - 1] - place, 0)
+    below: Array = before[number] - np.maximum(inside, 0)
+    return below
+
+
+def union(key: Array, start: Array, stop: Array) -> tuple[Array, Array, Array]:
+    """For each key the union of its intervals, as disjoint intervals."""
+    span = int(stop.max(initial=0)) + 1
+    base = key * span  # keys side by side on one axis, so that one sort and one running maximum serve all
+    low, high = joined(base + start, base + stop)
+    merged = low // span
+    return merged, low - merged * span, high - merged * span
+
+
+def joined(start: Array, stop: Array) -> tuple[Array, Array]:
+    """The union of intervals, as disjoint intervals, ascending.
+
+    Starts and ends are sorted each by themselves, which is done much sooner than sorting pairs: before the start number i
+    there is a gap if i intervals have ended by then.
+    """
+    if np.any(stop <= start):
+        some = stop > start
+        start, stop = start[some], stop[some]
+    length, start = stop - start, ascending(start)
+    stop = start + length[:1] if np.all(length == length[:1]) else ascending(stop)  # regions of one shape end as they begin
+    gap = start[1:] > stop[:-1]
+    return start[np.append(True, gap)[: len(start)]], stop[np.append(gap, True)[: len(stop)]]
+
+
+def ascending(numbers: Array) -> Array:
+    """The numbers sorted; themselves if they are.
+
+    Vertices are added in loops, so that mostly a few ascending runs are to be merged, which the stable sort does in one go.
+    """
+    return np.sort(numbers, kind="stable") if np.any(numbers[1:] < numbers[:-1]) else numbers
+
+
+def meet(start: Array, stop: Array, low: Array, high: Array) -> tuple[int, int, int] | None:
+    """Whether some [low, high) has a byte in common with one of the disjoint, ascending [start, stop).
+
+    If so, of the first that has: its number, that of the other, and the byte.
+    """
+    if not len(start) or not len(low) or high.max() <= start[0] or stop[-1] <= low.min():
+        return None  # as fields in different variables do
+    others = np.searchsorted(stop, low, "right")
+    met = np.flatnonzero(np.searchsorted(start, high) > others)
+    if not met.size:
+        return None
+    one, other = int(met[0]), int(others[met[0]])
+    return one, other, int(max(low[one], start[other]))
 
 
 def paint(log: Array, memory_bytes: int) -> TileMap:

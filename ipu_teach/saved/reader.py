@@ -16,13 +16,13 @@ import numpy as np
 from ipu_teach import program as p, schema as s
 from ipu_teach.archive import MOST_NODES
 from ipu_teach.compile.freeze import FrozenGraph
-from ipu_teach.cost.exchange import covered
 from ipu_teach.errors import ExecutableLoadError, shown
 from ipu_teach.graph import Graph, ReplicatedStreamMode, Tensor, Vertex
 from ipu_teach.graph.compute_set import ComputeSet, table_of
 from ipu_teach.graph.layouts import MOST_DIMENSIONS, Layout, ListLayout
 from ipu_teach.graph.mapping import Tiles
 from ipu_teach.graph.table import MOST_CYCLES, VertexTable
+from ipu_teach.graph.tile_map import covered
 from ipu_teach.graph.variables import ALIGNMENT, MOST_BYTES
 from ipu_teach.saved import writer as w
 from ipu_teach.saved.codelets import resolve

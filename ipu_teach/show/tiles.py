@@ -11,9 +11,9 @@ from math import prod
 
 import numpy as np
 
-from ipu_teach.cost.exchange import union
 from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.graph import Tensor
+from ipu_teach.graph.tile_map import union
 from ipu_teach.show import palette
 from ipu_teach.show.scene import GAP, WIDTH, Bar, Cells, Drawing, Lanes, Scene, Still, label, number, quantiles
 from ipu_teach.show.view import View
