@@ -23,7 +23,7 @@ BUDGETS = {
     GROUND: 2845,
     "graph": 3160,
     ENGINE: 7530,
-    "cost": 2700,
+    "cost": 2730,
     "report": 2950,
     "saved": 575,
     "poplibs": 6040,

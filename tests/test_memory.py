@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -30,7 +30,7 @@ from ipu_teach import (
     Vertex,
     compile_graph,
 )
-from ipu_teach.cost.memory import CATEGORIES, MemoryLedger
+from ipu_teach.cost.memory import CATEGORIES, MemoryLedger, at_most
 from ipu_teach.errors import GraphMemoryAllocationError
 from ipu_teach.program import Call, Copy, Execute, If, Program, Repeat, RepeatWhileTrue, Sequence, Switch, WriteUndef
 
@@ -404,3 +404,22 @@ def test_memory_in_a_report_at_another_size() -> None:
     assert small.memory.by_region()["Overflow"] > 0 == report.memory.by_region()["Overflow"]
     stacked = report.what_if(supervisor_stack_bytes=1000)
     assert (stacked.memory.bytes_per_tile - report.memory.bytes_per_tile).tolist() == [872, 872]
+
+
+@pytest.mark.parametrize("scattered", [False, True], ids=["in one piece", "each number from another tile"])
+def test_a_small_program_passes_by_a_bound_and_has_no_ledger_until_somebody_asks(scattered: bool) -> None:
+    """1,000 numbers that a vertex of another tile changes: they are there twice, and so is the code that moves them."""
+    space = Space(IPUModel(tiles_per_ipu=3, exchange_setup_instructions=50).create_device(), Random(0))
+    x = space.variable(FLOAT, (1000,))
+    for i in range(1000):
+        space.map(x[i], i % 2 if scattered else 0)
+    compute_set = space.graph.add_compute_set()
+    add(space, compute_set, Placed(Increment, 2, {"x": [x]}))
+    cost = compile_graph(space.graph, Execute(compute_set)).cost
+    assert "memory" not in vars(cost)
+    held = int(cost.memory.held_per_tile.max())
+    assert held > 8000 + 200 * (1000 if scattered else 1)
+    assert held <= at_most(cost.compiled, cost.target) < cost.target.bytes_per_tile
+    with pytest.raises(GraphMemoryAllocationError, match=f"{held:,} of {held - 1:,} bytes"):
+        cost.at(replace(cost.target, memory_bytes_per_tile=held - 1)).check_memory()
+    cost.at(replace(cost.target, memory_bytes_per_tile=held)).check_memory()

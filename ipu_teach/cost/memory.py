@@ -12,7 +12,7 @@ interleaved memory for what asks for it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ipu_teach.compile.freeze import FrozenGraph, FrozenTable, numbers_in
-from ipu_teach.compile.programs import ExecuteStep, Step
-from ipu_teach.cost.exchange import Traffic, reads, total_of
+from ipu_teach.compile.programs import ExecuteStep, Step, copies
+from ipu_teach.cost.exchange import WORD, Traffic, reads, total_of
 from ipu_teach.cost.host import landing, with_host
 from ipu_teach.cost.liveness import Liveness, liveness
 from ipu_teach.errors import GraphMemoryAllocationError, counted
 from ipu_teach.graph.layouts import Layout, ListLayout
+from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vector_layout import VectorLayout
 from ipu_teach.graph.vertex import Field
 from ipu_teach.target import Target
@@ -332,6 +333,41 @@ def _pointer_bytes(field: Field, target: Target, layout: Layout | ListLayout) ->
         return one
     rows = layout.shape[0] if isinstance(layout, Layout) else len(layout.parts)
     return rows * (word if field.form == "list" else one) + 2 * word  # a VectorList packs distance and length into a word
+
+
+def at_most(compiled: Compiled, target: Target) -> int:
+    """Bytes that no tile holds more of. Small programs are known to fit by this, long before a ledger of theirs is there.
+
+    It is as if one tile had every variable and every vertex, and all that a step works on came to it in single elements, each
+    with a SEND and a turn to its sender, lay there twice, as it came and put together, and went out again in the same way.
+    """
+    graph, workers, path = compiled.graph, target.num_worker_contexts, target.data_path_width // 8
+    held = graph.memory_bytes + len(graph.variables) * path
+    held += workers * target.worker_stack_bytes + target.supervisor_stack_bytes
+    for _, table in graph.tables():
+        held += int(pointer_bytes(graph, table, target).sum())
+    held += (len({table.codelet for _, table in graph.tables()}) + 2) * target.vertex_code_bytes
+    for step in compiled.steps:
+        held += target.control_code_bytes_per_step + 2 * workers * 3 * target.pointer_bytes
+        for size, element in _moved(graph, step):
+            packets = -(-size // target.host_packet_bytes) + target.num_ipus
+            pieces = size // element + packets
+            issued = pieces * (1 + target.exchange_setup_instructions) + size // (WORD * target.exchange_send_words)
+            held += 2 * (issued * target.instruction_bytes + 2 * size) + packets * target.host_packet_header_bytes
+    return held
+
+
+def _moved(graph: FrozenGraph, step: Step) -> Iterator[tuple[int, int]]:
+    """(bytes, bytes of one element) of each field or tensor that a step moves."""
+    tensors = [copy.destination for copy in copies(step)]
+    transfer = None if isinstance(step, ExecuteStep) else with_host(step)
+    for tensor in tensors if transfer is None else [transfer[0]]:
+        if isinstance(tensor, Tensor):
+            yield tensor.num_elements * tensor.dtype.size, tensor.dtype.size
+    for table in graph.compute_sets[step.compute_set].tables if isinstance(step, ExecuteStep) else ():
+        for name, field in table.fields.items():
+            if field.kind != "state":
+                yield graph.connected_bytes(table, name), field.dtype.size
 
 
 def check(memory: MemoryLedger) -> None:

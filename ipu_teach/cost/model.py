@@ -31,7 +31,7 @@ from ipu_teach.compile.programs import (
 from ipu_teach.cost.codelets import UNKNOWN, column_of, depends_on_data, vertex_cycles
 from ipu_teach.cost.exchange import Traffic, copy_traffic, reads, total_of, writes
 from ipu_teach.cost.host import host_cycles, host_links, host_traffic, with_host
-from ipu_teach.cost.memory import MemoryLedger, check, ledger
+from ipu_teach.cost.memory import MemoryLedger, at_most, check, ledger
 from ipu_teach.cost.merge import merged, several
 from ipu_teach.cost.schedule import busiest_worker
 from ipu_teach.errors import InvalidMachineModelError, MissingPerfEstimateError
@@ -177,7 +177,8 @@ class CostModel:
 
     def check_memory(self) -> None:
         """Raise `GraphMemoryAllocationError` if a tile is over its memory."""
-        check(self.memory)
+        if at_most(self.compiled, self.target) > self.target.bytes_per_tile:
+            check(self.memory)
 
     def check_estimates(self) -> None:
         """Raise `MissingPerfEstimateError` for a codelet whose operations cannot be counted and that has no estimate."""

@@ -1,12 +1,13 @@
 """Laws of the model of time, on a random program and a random machine.
 
 One IPU takes the sum of its steps; cycles are whole and not negative; nothing that is done besides, and no slower rate, makes
-a step faster; and copies that are merged change no value.
+a step faster; copies that are merged change no value; and no tile holds more than the bound by which programs are let pass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -14,7 +15,8 @@ import numpy as np
 from graphs import Space, View, add, random_copy, random_superstep
 
 from ipu_teach import BOOL, FLOAT, HALF, INT, Device, Engine, IPUModel, Report, compile_graph
-from ipu_teach.cost import StepCost
+from ipu_teach.cost import CostModel, StepCost
+from ipu_teach.cost.memory import at_most
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 
 QUICK: dict[str, Any] = {
@@ -22,6 +24,11 @@ QUICK: dict[str, Any] = {
     "memcpy_bytes_per_cycle": 32, "min_ipu_sync_delay": 0, "auto_sync_delay": 0, "relative_sync_delay": "NO_DELAY",
     "global_sync_cycles": 0, "exchange_latency_cycles": 0, "exchange_cycles_per_row": 0, "exchange_setup_instructions": 0,
     "shared_bus_speedup": 4, "data_path_width": 256, "global_sync_seconds_per_hop": 0.0,
+}  # fmt: skip
+LARGE = {  # each makes one part of a tile's memory the most of it
+    "data_path_width": 10**7, "worker_stack_bytes": 10**6, "supervisor_stack_bytes": 10**6, "pointer_bytes": 10**6,
+    "vertex_code_bytes": 10**6, "instruction_bytes": 10**6, "control_code_bytes_per_step": 10**7, "host_packet_bytes": 1,
+    "host_packet_header_bytes": 10**6, "exchange_setup_instructions": 10**6, "exchange_send_words": 1,
 }  # fmt: skip
 
 
@@ -99,7 +106,9 @@ def _ran(rng: Random, space: Space, parts: list[Program]) -> Iterator[str]:
     program = Sequence(parts[0], Copy(stream, into.tensor), Repeat(rng.randint(1, 3), Sequence(*parts)))
     memories, reports = [], []
     for merge in (True, False):
-        engine = Engine(space.graph, program, merge_copies=merge, strict=False)
+        executable = compile_graph(space.graph, program, merge_copies=merge, strict=False)
+        yield from _overfull(executable.cost)
+        engine = Engine(executable)
         engine.load(space.device)
         engine.connect_stream("in", np.ones(into.tensor.num_elements, np.float32))
         engine.run()
@@ -112,6 +121,14 @@ def _ran(rng: Random, space: Space, parts: list[Program]) -> Iterator[str]:
     for before, after in zip(reports[0].steps(), _quicker(reports[0], name).steps(), strict=True):
         if after.cycles > before.cycles:
             yield f"{name} of {QUICK[name]} makes {before.name!r} slower: {before.cycles} to {after.cycles}"
+
+
+def _overfull(cost: CostModel) -> Iterator[str]:
+    for name, value in LARGE.items():
+        other = cost.at(replace(cost.target, **{name: value}))
+        held, bound = int(other.memory.held_per_tile.max()), at_most(other.compiled, other.target)
+        if bound < held:
+            yield f"{name} of {value}: {held} bytes on a tile, and {bound} at most"
 
 
 def _quicker(report: Report, name: str) -> Report:
