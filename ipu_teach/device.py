@@ -185,3 +185,9 @@ class IPUModel:
     def __repr__(self) -> str:
         t = self.target
         return f"IPUModel({t.ipu_version!r}, tiles_per_ipu={t.tiles_per_ipu}, num_ipus={t.num_ipus})"
+
+
+def target_of(given: object) -> Target | None:
+    """The target that `given` is, or is a device of; None if it is neither."""
+    target = given.target if isinstance(given, Device) else given
+    return target if isinstance(target, Target) else None

@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-from ipu_teach.compile.weak_scalars import Weak, fits, meets, weak_of
+from ipu_teach.compile.weak_scalars import Weak, fits, meets
 from ipu_teach.errors import CodeletError
 from ipu_teach.graph.source import file_name
 from ipu_teach.graph.vertex import Vertex
@@ -215,6 +215,12 @@ def operand(value: Any) -> Any:
             next:  an Output is only written. For +=, declare {declared.name}:
             {declared.declaration().replace("Output", "InOut", 1)}, or add up in a local variable.""")
     return Ref(value._id)
+
+
+def weak_of(value: Any) -> Weak:
+    """The plain numbers that `value` may be; none if it is numpy's in every vertex."""
+    found: Weak = getattr(value, "_weak", ())
+    return found
 
 
 def settled(value: Any, dtype: Any) -> Any:

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.purity import RANDOM, Purity, enclosed, names_of, stopping
-from ipu_teach.compile.trace import Trace, Traced, TraceStopped, local, operand, place, sample_of, settled, stacked
-from ipu_teach.compile.weak_scalars import weak_of
+from ipu_teach.compile.trace import Trace, Traced, TraceStopped, local, operand, place, sample_of, settled, stacked, weak_of
 from ipu_teach.errors import CodeletError
 from ipu_teach.graph.vertex import Field, VectorList, Vertex
 

@@ -15,12 +15,6 @@ import numpy as np
 Weak = tuple[bool | int | float, ...]
 
 
-def weak_of(value: Any) -> Weak:
-    """The plain numbers that `value` may be; none if it is numpy's in every vertex."""
-    found: Weak = getattr(value, "_weak", ())
-    return found
-
-
 def fits(numbers: Weak, own: Any, into: Any) -> bool:
     """True if each number becomes the same in an element of type `into`, whether it is of type `own` on the way or not."""
     try:

@@ -13,7 +13,7 @@ import ctypes
 import operator
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -21,9 +21,16 @@ import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from ipu_teach.compile.trace import Op, Ref, Trace
-from ipu_teach.engine.batch.kernels import Call
 from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.types import Array
+
+Call = tuple[Callable[..., Any], tuple[Any, ...]]  # a function, most often of the array module, and what it is called with
+
+
+def run_all(calls: list[Call]) -> None:
+    """Make the calls, one after the other."""
+    for function, args in calls:
+        function(*args)
 
 
 class Backend:

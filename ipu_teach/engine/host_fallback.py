@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.compile.groups import Group
-from ipu_teach.engine.batch.kernels import Call
+from ipu_teach.engine.backend import Call
 from ipu_teach.engine.memory import Memory
 from ipu_teach.engine.views import regions_of
 

@@ -18,8 +18,7 @@ from ipu_teach.compile import programs as p
 from ipu_teach.compile.groups import Group
 from ipu_teach.cost import CostModel
 from ipu_teach.cost.codelets import depends_on_data
-from ipu_teach.engine.backend import Backend
-from ipu_teach.engine.batch.kernels import Call, run_all
+from ipu_teach.engine.backend import Backend, Call, run_all
 from ipu_teach.engine.definedness import Definedness
 from ipu_teach.engine.fp.stochastic import draw, stochastic_rounding
 from ipu_teach.engine.fp.traps import watch_of

@@ -13,7 +13,7 @@ from time import perf_counter
 
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.tracer import is_list
-from ipu_teach.engine.batch.kernels import Call, run_all
+from ipu_teach.engine.backend import Call, run_all
 from ipu_teach.engine.batch.liveness import only_numbers
 from ipu_teach.engine.scalar.run import ScalarRun
 

@@ -14,8 +14,8 @@ from typing import Protocol
 import numpy as np
 
 from ipu_teach.compile.scalar import scalar_code
+from ipu_teach.engine.backend import Call
 from ipu_teach.engine.batch.across_vertices import bind_across_vertices
-from ipu_teach.engine.batch.kernels import Call
 from ipu_teach.engine.batch.plan import bind
 from ipu_teach.engine.batch.threads import shares, together
 from ipu_teach.engine.fp.traps import Guarded

@@ -13,11 +13,12 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ipu_teach.device import Device
+from ipu_teach.device import Device, target_of
 from ipu_teach.errors import (
     GraphConnectionError,
     GraphObjectCreationError,
     InvalidTileMappingError,
+    NotOfferedError,
     TensorCreationError,
     WithoutSome,
     shown,
@@ -30,7 +31,6 @@ from ipu_teach.graph.compute_set import ComputeSet, Function, foreign, table_of
 from ipu_teach.graph.debug import scoped
 from ipu_teach.graph.host import HostAccess, check_handle, register, scoped_handle
 from ipu_teach.graph.layouts import Layouts, Shape, dense, is_whole, refuse_to_list
-from ipu_teach.graph.machine import target_of
 from ipu_teach.graph.mapping import (
     EXTERNAL,
     MappingLog,
@@ -77,11 +77,18 @@ class Graph(WithoutSome):
     not_here = not_here.GRAPH
 
     def __init__(self, target: Target | Device, replication_factor: int = 1) -> None:
-        target = target_of(target, replication_factor)
+        found = target_of(target)
+        if not is_whole(replication_factor) or replication_factor != 1:
+            raise NotOfferedError(f"""Graph() was given the replication factor {shown(replication_factor)}; this kit has one
+                replica.
+                next:  leave it out.""")
+        if found is None:
+            raise GraphObjectCreationError(f"""Graph() was given {shown(target)}, which is no target.
+                next:  give it a target, as in Graph(IPUModel("ipu2").create_device().target).""")
         # Virtual graphs share all that is set here, so nothing of it is rebound later.
-        self.target = target
+        self.target = found
         self._top = self
-        self._tiles = Tiles(target.num_tiles)
+        self._tiles = Tiles(found.num_tiles)
         self._variables = Variables()
         self._mapping = MappingLog()
         self._layouts = Layouts(self)

@@ -47,7 +47,7 @@ from ipu_teach.errors import (
 )
 from ipu_teach.graph.vector_layout import Layout, VectorLayout
 from ipu_teach.types import QUARTER, DType, poison, to_host_array
-from ipu_teach.types.regions import Sized, stored_in, without_size
+from ipu_teach.types.regions import Sized, unsigned, without_size
 
 T = TypeVar("T")
 if TYPE_CHECKING:
@@ -271,8 +271,8 @@ class Vertex:
         """A vertex whose fields are `regions`: arrays to be read and written in place, one for each field."""
         vertex, bound = cls.__new__(cls), dict(regions)
         for name, field in cls.fields.items():
-            if field.written:
-                bound[name] = stored_in(bound[name], field.dtype.numpy)
+            if field.written and field.dtype.numpy.kind == "u":
+                bound[name] = unsigned(bound[name])
             if VectorLayout.ONE_PTR in field.layouts[:1]:
                 bound[name] = without_size(bound[name], f"{cls.__name__}.{name}")
         object.__setattr__(vertex, "_regions", bound)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ipu_teach.device import Device
+from ipu_teach.device import Device, target_of
 from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.show import palette
 from ipu_teach.show.scene import Scene, Still, Zoom
@@ -35,8 +35,8 @@ SIZES = (0, 1, 4, 16, 64)  # IPUs; 0 is a tile
 
 def machine(given: Target | Device) -> View:
     """A machine from a tile to 64 IPUs, whose pipes are as wide as their bandwidth. Raises `InvalidOptionError`."""
-    target = given.target if isinstance(given, Device) else given
-    if not isinstance(target, Target):
+    target = target_of(given)
+    if target is None:
         raise InvalidOptionError(f"""show.machine() was given {shown(given)}, which is no machine.
             next:  give a target or a device: show.machine(device).""")
     return View(_scene(target))

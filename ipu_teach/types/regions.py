@@ -57,11 +57,11 @@ class UnsignedArray(OnePtrArray):
         super().__setitem__(key, to_unsigned(value, self.dtype))
 
 
-def stored_in(region: Any, dtype: np.dtype[Any]) -> Any:
-    """A region, or a list of them, such that what is stored in it becomes what the machine has there."""
+def unsigned(region: Any) -> Any:
+    """A region of unsigned integers, or a list of them, such that what is stored in it becomes what the machine has there."""
     if isinstance(region, list):
-        return type(region)(stored_in(part, dtype) for part in region)
-    return region.view(UnsignedArray) if dtype.kind == "u" and isinstance(region, np.ndarray) else region
+        return type(region)(unsigned(part) for part in region)
+    return region.view(UnsignedArray) if isinstance(region, np.ndarray) else region
 
 
 def without_size(region: Any, name: str) -> Any:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.trace import Op, Ref, Trace, layout_independent
+from ipu_teach.engine.backend import Call
 from ipu_teach.engine.batch import plan
 from ipu_teach.engine.batch.chunk import Chunk
-from ipu_teach.engine.batch.kernels import Call
 from ipu_teach.engine.batch.liveness import last_uses, live_bytes
 from ipu_teach.engine.batch.placement import Placement
 from ipu_teach.engine.site import Site

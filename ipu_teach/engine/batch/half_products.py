@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from ipu_teach.engine.batch.kernels import Call
+from ipu_teach.engine.backend import Call
 from ipu_teach.types import Array
 
 LONG = 16  # elements from which on an innermost axis is worth its start

@@ -13,14 +13,6 @@ from ipu_teach.compile.tracer import failed
 from ipu_teach.types import Array
 from ipu_teach.types.regions import to_unsigned
 
-Call = tuple[Callable[..., Any], tuple[Any, ...]]
-
-
-def run_all(calls: list[Call]) -> None:
-    """Make the calls, one after the other."""
-    for function, args in calls:
-        function(*args)
-
 
 def check_fits(numbers: Array, dtype: Any, line: str, table: FrozenTable, rows: Array) -> None:
     """Raise what the plain vertex loop raises where a number is stored in an integer that cannot hold it.

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.trace import ELEMENTWISE, Op, Ref, Trace, layout_independent
-from ipu_teach.engine.batch.kernels import Call, apply, call_each, call_rows
+from ipu_teach.engine.backend import Call
+from ipu_teach.engine.batch.kernels import apply, call_each, call_rows
 from ipu_teach.engine.batch.liveness import alone_or_backwards, by_rows
 from ipu_teach.engine.batch.products import Products
 from ipu_teach.types import Array

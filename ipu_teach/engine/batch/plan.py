@@ -17,9 +17,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from ipu_teach.engine.backend import Call
 from ipu_teach.engine.batch.buffers import Buffers
 from ipu_teach.engine.batch.chunk import Chunk
-from ipu_teach.engine.batch.kernels import Call
 from ipu_teach.engine.batch.liveness import last_uses, live_bytes
 from ipu_teach.engine.batch.placement import Placement, placed
 from ipu_teach.engine.batch.products import Products

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from ipu_teach.engine.backend import Call
 from ipu_teach.engine.batch.half_products import HalfProducts
 from ipu_teach.engine.batch.joined_products import join_products
-from ipu_teach.engine.batch.kernels import Call
 from ipu_teach.types import Array
 
 

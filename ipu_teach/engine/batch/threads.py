@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ipu_teach.engine.batch.kernels import Call, run_all
+from ipu_teach.engine.backend import Call, run_all
 from ipu_teach.engine.site import Site
 
 LEAST_SHARE = 256  # vertices: fewer are not worth a thread

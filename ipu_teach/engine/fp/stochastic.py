@@ -18,7 +18,7 @@ import numpy as np
 
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.trace import Op, Ref, Trace
-from ipu_teach.engine.batch.kernels import Call
+from ipu_teach.engine.backend import Call
 from ipu_teach.graph.registers import ESR, Registers
 from ipu_teach.types import HALF, Array, generator, to_half
 from ipu_teach.types.regions import OnePtrArray

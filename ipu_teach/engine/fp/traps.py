@@ -29,8 +29,9 @@ from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.freeze import FrozenTable
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.trace import ROUNDED
+from ipu_teach.engine.backend import Call, run_all
 from ipu_teach.engine.batch.half_products import sum_products
-from ipu_teach.engine.batch.kernels import Call, apply, run_all
+from ipu_teach.engine.batch.kernels import apply
 from ipu_teach.engine.host_fallback import spans
 from ipu_teach.errors import FloatingPointTrapError
 from ipu_teach.graph.registers import DIV0, INV, NANOO, OFLO, STOP_ON_NANOO, Registers
