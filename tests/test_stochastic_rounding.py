@@ -315,6 +315,31 @@ def test_scalar_loops_round_as_the_plain_loop_does(codelet: type[Vertex], monkey
     assert np.mean(found["y"] != nearest["y"]) > 0.2
 
 
+class Larger(Vertex):
+    x: Input[Vector[FLOAT]]
+    y: Output[Vector[HALF]]
+
+    def compute(self):
+        for i in range(len(self.x)):
+            self.y[i] = max(self.x[i], 0)
+
+
+class LargerWithBranch(Larger):
+    def compute(self):
+        for i in range(len(self.x)):
+            if self.x[i] > 0:
+                self.y[i] = self.x[i]
+            else:
+                self.y[i] = 0
+
+
+def test_a_number_of_pythons_own_takes_no_random_bits_where_it_is_one_of_two_choices() -> None:
+    fields = {"x": np.random.default_rng(6).standard_normal((30, 11)), "y": np.zeros((30, 11))}
+    found = [run(Larger, fields), run(Larger, fields, vertex_loop=True), run(LargerWithBranch, fields, vertex_loop=True)]
+    assert len({values["y"].tobytes() for values in found}) == 1
+    assert np.any(found[0]["y"] != run(Larger, fields, options={})["y"])
+
+
 class Ratios(Vertex):
     x: Input[Vector[FLOAT]]
     y: Output[Vector[HALF]]
