@@ -27,6 +27,14 @@ class Formatted(Vertex):
         self.out = float(f"{self.x:.1f}")
 
 
+class Quoted(Vertex):
+    x: Input[FLOAT]
+    out: Output[FLOAT]
+
+    def compute(self) -> None:
+        self.out = float("2.0" in repr(self.x))
+
+
 class LookedUp(Vertex):
     x: Input[FLOAT]
     out: Output[FLOAT]
@@ -48,6 +56,7 @@ class AskedForItsType(Vertex):
     [
         (TextLength, [3, 3, 3], "a value that depends on data is put into a text"),
         (Formatted, [1, 2, 3], "a value that depends on data is put into a text"),
+        (Quoted, [0, 1, 0], "a value that depends on data is put into a text"),
         (LookedUp, [10, 20, 30], "a value that depends on data is looked up"),
         (AskedForItsType, [1, 2, 3], ""),
     ],

@@ -509,7 +509,7 @@ class Traced(NDArrayOperatorsMixin):
     __index__ = _stopping("a count or an index depends on data")
     __round__ = _stopping("round() of a value that depends on data")
     __array__ = _stopping("a value is put into a plain numpy array")
-    __format__ = __str__ = _stopping("a value that depends on data is put into a text")
+    __format__ = __repr__ = __str__ = _stopping("a value that depends on data is put into a text")
     __hash__ = _stopping("a value that depends on data is looked up")
 
     def __getattr__(self, name: str) -> Any:
@@ -518,9 +518,6 @@ class Traced(NDArrayOperatorsMixin):
         if name.startswith("__") or not hasattr(np.ndarray, name):
             raise AttributeError(f"'{type(self._sample).__name__}' object has no attribute {name!r}")
         raise TraceStopped(f"the method .{name} is not traced")
-
-    def __repr__(self) -> str:
-        return f"<one {self.dtype} value of shape {self.shape} for every vertex>"
 
 
 def _same_place(a: Any, b: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -399,5 +400,6 @@ def test_a_line_without_end_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
         == "x" * printed.MOST_CHARACTERS + "\n… and 2 more lines that your answer printed while it was checked\n"
     )
     with printed.first_lines():
-        print("few")
+        print("few", flush=True)
+        assert not sys.stdout.isatty()
     assert capsys.readouterr().out == "few\n"
