@@ -429,6 +429,21 @@ def test_a_sum_that_converts_on_the_way(loop: bool) -> None:
     np.testing.assert_array_equal(run(WideSum, loop, x=x, out=np.zeros(5)).out, expected)
 
 
+class Root(Vertex):
+    x: Input[Vector[HALF]]
+    out: Output[Vector[HALF]]
+
+    def compute(self):
+        self.out[:] = np.cbrt(self.x)
+
+
+def test_a_row_of_one_half_is_a_row(loop: bool) -> None:
+    """numpy has another path for a single element by the stride to the next, which there is none."""
+    x = np.arange(0x3800, 0x4800, dtype=np.uint16).view(np.float16)[:, None]
+    expected = [np.cbrt(row.copy()) for row in x]
+    np.testing.assert_array_equal(run(Root, loop, x=x, out=np.zeros_like(x)).out, expected)
+
+
 class Window(Vertex):
     x: Input[Vector[FLOAT]]
     m: Input[Vector[Vector[FLOAT]]]

@@ -117,10 +117,15 @@ class Operations:
         args: list[tuple[Any, Any]] = []
         for a in op.args:
             if isinstance(a, Ref):
-                # An array of no dimensions stays one: numpy has other paths for numbers.
-                index = (...,) if isinstance(self.trace.samples[a.id], np.ndarray) else ()
-                value = self.values[a.id]
-                args.append((index, np.broadcast_to(value, (*lead, *value.shape[self.axes :]))))
+                # An array of no dimensions stays one: numpy has other paths for numbers, and for a single element whose stride
+                # is not that of a row.
+                sample, value = self.trace.samples[a.id], self.values[a.id]
+                value = np.broadcast_to(value, (*lead, *value.shape[self.axes :]))
+                if isinstance(sample, np.ndarray):
+                    own = zip(sample.shape, sample.strides, value.strides[self.axes :], strict=True)
+                    strides = (*value.strides[: self.axes], *(s if n == 1 else stride for n, s, stride in own))
+                    value = self.xp.as_strided(value, value.shape, strides)
+                args.append(((...,) if isinstance(sample, np.ndarray) else (), value))
             else:
                 args.append((None, a))
         self.calls.append((call_each, (fn, args, out, self.axes)))
