@@ -295,7 +295,7 @@ def _warm(run: Work, floor: Work, runs: int) -> tuple[Work, Work]:
 ROWS = [
     Row("w1a", "matvec 10,000 x 1,000, `a @ b`", "gemv, one thread", 3.0, lambda: matvec(codelets.Dot, codelets.Sum, 1)),
     Row("w1b", "the same, loop style", "gemv, two threads", 14,
-        lambda: _warm(*matvec(codelets.DotLoop, codelets.SumLoop, 2), 80), threads=True),
+        lambda: _warm(*matvec(codelets.DotLoop, codelets.SumLoop, 2), 160), threads=True),
     Row("w2", "relu(a x + y), 8.84 million elements, uneven", "plain numpy", 0.55, elementwise),
     Row("w3", "matmul 1024, 32 x 32 blocks, exact=False", "sgemm on as many threads", 1.1, lambda: product(False)),
     Row("w3x", "the same, exact", "sgemm on as many threads", 2.6, lambda: product(True)),

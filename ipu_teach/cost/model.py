@@ -177,7 +177,8 @@ class CostModel:
 
     def check_memory(self) -> None:
         """Raise `GraphMemoryAllocationError` if a tile is over its memory."""
-        if at_most(self.compiled, self.target) > self.target.bytes_per_tile:
+        limit = self.target.bytes_per_tile
+        if self.compiled.graph.memory_bytes > limit or at_most(self.compiled, self.target) > limit:
             check(self.memory)
 
     def check_estimates(self) -> None:
