@@ -10,10 +10,11 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
-from fuzz import compare, files, loops, shrink, writer
+from fuzz import compare, files, loops, shrink, suite, writer
 from fuzz.__main__ import one_codelet, one_cost, one_program, run, smaller, tried
 
 from ipu_teach import Engine
@@ -185,13 +186,25 @@ def test_smallest_leaves_out_all_that_can_go() -> None:
 
 
 def test_the_command_says_what_it_did() -> None:
-    for what, noun in (("--graphs", "programs"), ("--codelets", "codelets"), ("--costs", "programs")):
+    for what, noun in (("--graphs", "programs"), ("--codelets", "codelets"), ("--costs", "programs"), ("--tests", "tests")):
         said = subprocess.run(
             [sys.executable, str(FUZZ), "--seed", "5", what, "3"], capture_output=True, text=True, timeout=200
         )
         assert said.returncode == 0, said.stdout + said.stderr
-        assert said.stdout.splitlines()[0] == "seed 5" and "none differs" in said.stdout
+        assert said.stdout.splitlines()[0] == "seed 5" and ("none fails" if noun == "tests" else "none differs") in said.stdout
         assert f"3 {noun} from seed 5" in said.stdout and f"{noun}, of 3" in said.stderr
+
+
+def test_a_random_test_that_fails_on_a_seed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(rng: Random) -> None:
+        print("not to be seen")
+        assert rng.random() < 0, "no draw is"
+
+    names = list(suite.random_tests())
+    assert len(names) > 20 and "test_exact.py::test_random_graphs_equal_the_vertex_loop" in names
+    monkeypatch.setattr(suite, "random_tests", lambda: {"test_a.py::test_b": fails})
+    name, text = suite.one_test(7)
+    assert name == "test_a.py::test_b" and text.startswith(name) and "AssertionError: no draw is" in text
 
 
 def test_ctrl_c_ends_it_with_what_was_done(capsys: pytest.CaptureFixture[str]) -> None:

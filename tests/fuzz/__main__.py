@@ -1,10 +1,12 @@
-"""python3 run.py fuzz [--minutes N] [--graphs N | --codelets N | --costs N | --files [--count N]] [--seed S] [--compiled]
+"""python3 run.py fuzz [--minutes N] [--graphs N | --codelets N | --costs N | --tests N | --files [--count N]] [--seed S]
+    [--compiled]
 
 Random graphs, layouts, codelets and programs run on every way of the engine and on the judge: values, what is defined, races,
 bytes and cycles. Each tenth program is spoiled, and must end with an error of the kit. With --codelets loops over elements are
 drawn anew, and run by CPython (and by numba) and in the plain vertex loop. The first that differs is made smaller, line by
 line, and printed as code; the exit status is then 1. With --costs the laws of the model of time are tried on random programs
-and machines: sums, whole cycles, nothing besides makes a step faster, and merged copies change no value. With --files damaged
+and machines: sums, whole cycles, nothing besides makes a step faster, and merged copies change no value. With --tests the
+random tests of the suite run, by turns, each on the draws of a seed of its own. With --files damaged
 and hostile files are given to all that read one, within 4 GB of memory, and now and then to a command: each is read, or refused
 by an error that names it; nothing is lost, and nothing in it is run. Ctrl-C ends it with what was done.
 """
@@ -25,7 +27,7 @@ from random import Random
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from fuzz import commands, compare, costs, files, loops, pool, shrink, writer
+from fuzz import commands, compare, costs, files, loops, pool, shrink, suite, writer
 
 EACH = 4000  # of so many files one goes to a command
 MEMORY = 4 << 30  # bytes that reading damaged files may take
@@ -136,13 +138,15 @@ def main() -> int:
     what.add_argument("--graphs", type=int, default=None, help="run so many programs")
     what.add_argument("--codelets", type=int, default=None, help="run so many loops over elements instead")
     what.add_argument("--costs", type=int, default=None, help="try the laws of the model of time on so many programs instead")
+    what.add_argument("--tests", type=int, default=None, help="run the suite's random tests on so many seeds instead")
     what.add_argument("--files", action="store_true", help="give damaged and hostile files to all that read one instead")
     parser.add_argument("--count", type=int, default=None, help="with --files: so many of each kind of file")
     parser.add_argument("--compiled", action="store_true", help="compile every loop too; the first time takes long")
     options = parser.parse_args()
     first = int(time.time()) * 1000 if options.seed is None else options.seed
     count = None if options.count is None else options.count * len(files.PARSERS)
-    most = next((n for n in (options.graphs, options.codelets, options.costs, count) if n is not None), None)
+    wanted = options.graphs, options.codelets, options.costs, options.tests, count
+    most = next((n for n in wanted if n is not None), None)
     seconds = inf if options.minutes is None and most is not None else 60 * (options.minutes or 1)
     one, noun = (one_program, "programs") if options.codelets is None else (one_codelet, "codelets")
     one = one if options.costs is None else one_cost
@@ -152,6 +156,8 @@ def main() -> int:
             limit_memory()
             kit = commands.course(Path(cache) / "kit")
             return run(lambda seed: one_file(seed, kit), "files", first, inf if most is None else most, seconds, "went wrong")
+        if options.tests is not None:
+            return run(suite.one_test, "tests", first, options.tests, seconds, "fails")
         if options.codelets is not None:
             os.environ["IPU_TEACH_CACHE"] = cache  # nobody will run these loops again
         return run(lambda seed: one(seed, options.compiled), noun, first, inf if most is None else most, seconds)
