@@ -202,9 +202,15 @@ def test_a_random_test_that_fails_on_a_seed_is_named(monkeypatch: pytest.MonkeyP
 
     names = list(suite.random_tests())
     assert len(names) > 20 and "test_exact.py::test_random_graphs_equal_the_vertex_loop" in names
-    monkeypatch.setattr(suite, "random_tests", lambda: {"test_a.py::test_b": fails})
-    name, text = suite.one_test(7)
-    assert name == "test_a.py::test_b" and text.startswith(name) and "AssertionError: no draw is" in text
+
+    def raises_nothing(rng: Random) -> None:
+        with pytest.raises(ZeroDivisionError):
+            rng.random()
+
+    for test, reason in ((fails, "AssertionError: no draw is"), (raises_nothing, "DID NOT RAISE")):
+        monkeypatch.setattr(suite, "random_tests", lambda test=test: {"test_a.py::test_b": test})
+        name, text = suite.one_test(7)
+        assert name == "test_a.py::test_b" and text.startswith(name) and reason in text
 
 
 def test_ctrl_c_ends_it_with_what_was_done(capsys: pytest.CaptureFixture[str]) -> None:

@@ -224,14 +224,10 @@ def weak_of(value: Any) -> Weak:
 
 
 def settled(value: Any, dtype: Any) -> Any:
-    """`value` where it is put into an element of type `dtype`.
-
-    Not a wider float into a half: there numpy's numbers may round by chance, and Python's do not.
-    """
+    """`value` where it is put into an element of type `dtype`."""
     if not weak_of(value) or not fits(value._weak, value.dtype, dtype):
         return value
-    narrows = value.dtype.kind == "f" and dtype == np.float16 != value.dtype
-    return value if narrows else Traced(value._trace, value._id)
+    return Traced(value._trace, value._id)
 
 
 def met(args: tuple[Any, ...]) -> tuple[Any, ...]:

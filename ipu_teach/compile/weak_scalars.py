@@ -16,9 +16,13 @@ Weak = tuple[bool | int | float, ...]
 
 
 def fits(numbers: Weak, own: Any, into: Any) -> bool:
-    """True if each number becomes the same in an element of type `into`, whether it is of type `own` on the way or not."""
+    """True if each number becomes the same in an element of type `into`, whether it is of type `own` on the way or not.
+
+    Not where a wider float goes into a half: numpy's may round by chance there, and Python's do not.
+    """
+    narrows = own.kind == "f" and into == np.float16 and own != into
     try:
-        return all(_same(_stored(number, into), _stored(own.type(number), into)) for number in numbers)
+        return not narrows and all(_same(_stored(number, into), _stored(own.type(number), into)) for number in numbers)
     except (OverflowError, ValueError):
         return False
 

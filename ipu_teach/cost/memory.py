@@ -20,13 +20,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ipu_teach.compile.freeze import FrozenGraph, FrozenTable, numbers_in
-from ipu_teach.compile.programs import ExecuteStep, Step, copies
+from ipu_teach.compile.programs import ExecuteStep, Step, moves
 from ipu_teach.cost.exchange import WORD, Traffic, reads, total_of
 from ipu_teach.cost.host import landing, with_host
 from ipu_teach.cost.liveness import Liveness, liveness
 from ipu_teach.errors import GraphMemoryAllocationError, counted
 from ipu_teach.graph.layouts import Layout, ListLayout
-from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.vector_layout import VectorLayout
 from ipu_teach.graph.vertex import Field
 from ipu_teach.target import Target
@@ -344,9 +343,9 @@ def at_most(compiled: Compiled, target: Target) -> int:
     graph, workers, path = compiled.graph, target.num_worker_contexts, target.data_path_width // 8
     held = graph.memory_bytes + len(graph.variables) * path
     held += workers * target.worker_stack_bytes + target.supervisor_stack_bytes
-    for _, table in graph.tables():
-        held += int(pointer_bytes(graph, table, target).sum())
-    held += (len({table.codelet for _, table in graph.tables()}) + 2) * target.vertex_code_bytes
+    tables = [table for _, table in graph.tables()]
+    held += sum(int(pointer_bytes(graph, table, target).sum()) for table in tables)
+    held += (len({table.codelet for table in tables}) + 2) * target.vertex_code_bytes  # two of copies
     for step in compiled.steps:
         held += target.control_code_bytes_per_step + 2 * workers * 3 * target.pointer_bytes
         for size, element in _moved(graph, step):
@@ -359,11 +358,9 @@ def at_most(compiled: Compiled, target: Target) -> int:
 
 def _moved(graph: FrozenGraph, step: Step) -> Iterator[tuple[int, int]]:
     """(bytes, bytes of one element) of each field or tensor that a step moves."""
-    tensors = [copy.destination for copy in copies(step)]
     transfer = None if isinstance(step, ExecuteStep) else with_host(step)
-    for tensor in tensors if transfer is None else [transfer[0]]:
-        if isinstance(tensor, Tensor):
-            yield tensor.num_elements * tensor.dtype.size, tensor.dtype.size
+    for tensor in [into for _, into in moves(step)] if transfer is None else [transfer[0]]:
+        yield tensor.num_elements * tensor.dtype.size, tensor.dtype.size
     for table in graph.compute_sets[step.compute_set].tables if isinstance(step, ExecuteStep) else ():
         for name, field in table.fields.items():
             if field.kind != "state":

@@ -6,9 +6,9 @@ bytes and cycles. Each tenth program is spoiled, and must end with an error of t
 drawn anew, and run by CPython (and by numba) and in the plain vertex loop. The first that differs is made smaller, line by
 line, and printed as code; the exit status is then 1. With --costs the laws of the model of time are tried on random programs
 and machines: sums, whole cycles, nothing besides makes a step faster, and merged copies change no value. With --tests the
-random tests of the suite run, by turns, each on the draws of a seed of its own. With --files damaged
-and hostile files are given to all that read one, within 4 GB of memory, and now and then to a command: each is read, or refused
-by an error that names it; nothing is lost, and nothing in it is run. Ctrl-C ends it with what was done.
+random tests of the suite run, by turns, each on the draws of a seed of its own. With --files damaged and hostile files are
+given to all that read one, within 4 GB of memory, and now and then to a command: each is read, or refused by an error that
+names it; nothing is lost, and nothing in it is run. Ctrl-C ends it with what was done.
 """
 
 from __future__ import annotations
@@ -97,7 +97,22 @@ def one_file(seed: int, kit: Path) -> tuple[str, str]:
         return files.one_file(kinds[seed % len(kinds)], seed, Path(folder))
 
 
-def run(one: One, noun: str, first: int, most: float, seconds: float, fault: str = "differs; as small as it gets") -> int:
+def one_test(seed: int, compiled: bool) -> tuple[str, str]:
+    """A random test of the suite, on what `seed` draws."""
+    return suite.one_test(seed)
+
+
+SMALLEST = "differs; as small as it gets"
+# By option: what a seed stands for, the noun for several, and what is said of one that goes wrong.
+KINDS = {
+    "graphs": (one_program, "programs", SMALLEST),
+    "codelets": (one_codelet, "codelets", SMALLEST),
+    "costs": (one_cost, "programs", SMALLEST),
+    "tests": (one_test, "tests", "fails"),
+}
+
+
+def run(one: One, noun: str, first: int, most: float, seconds: float, fault: str = SMALLEST) -> int:
     """Let `one` have a seed after the other, from `first` on; `fault` says what went wrong. Returns the exit status."""
     found: Counter[str] = Counter()
     begin, seed, told = time.monotonic(), first, 0.0
@@ -145,22 +160,20 @@ def main() -> int:
     options = parser.parse_args()
     first = int(time.time()) * 1000 if options.seed is None else options.seed
     count = None if options.count is None else options.count * len(files.PARSERS)
-    wanted = options.graphs, options.codelets, options.costs, options.tests, count
-    most = next((n for n in wanted if n is not None), None)
+    name = next((name for name in KINDS if getattr(options, name) is not None), "graphs")
+    one, noun, fault = KINDS[name]
+    most = count if getattr(options, name) is None else getattr(options, name)
     seconds = inf if options.minutes is None and most is not None else 60 * (options.minutes or 1)
-    one, noun = (one_program, "programs") if options.codelets is None else (one_codelet, "codelets")
-    one = one if options.costs is None else one_cost
+    until = inf if most is None else most
     print(f"seed {first}", flush=True)
     with tempfile.TemporaryDirectory() as cache:
         if options.files:
             limit_memory()
             kit = commands.course(Path(cache) / "kit")
-            return run(lambda seed: one_file(seed, kit), "files", first, inf if most is None else most, seconds, "went wrong")
-        if options.tests is not None:
-            return run(suite.one_test, "tests", first, options.tests, seconds, "fails")
+            return run(lambda seed: one_file(seed, kit), "files", first, until, seconds, "went wrong")
         if options.codelets is not None:
             os.environ["IPU_TEACH_CACHE"] = cache  # nobody will run these loops again
-        return run(lambda seed: one(seed, options.compiled), noun, first, inf if most is None else most, seconds)
+        return run(lambda seed: one(seed, options.compiled), noun, first, until, seconds, fault)
 
 
 if __name__ == "__main__":
