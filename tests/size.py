@@ -22,7 +22,7 @@ BUDGETS = {
     "tiny": 260,
     GROUND: 2845,
     "graph": 3160,
-    ENGINE: 7515,
+    ENGINE: 7525,
     "cost": 2730,
     "report": 2950,
     "saved": 575,

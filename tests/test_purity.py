@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
+from collections.abc import Callable, Iterator
 from random import gauss
 from types import SimpleNamespace
 
@@ -198,3 +200,36 @@ def test_what_is_only_looked_at_is_batched_and_compiling_draws_no_number() -> No
     got = run(Looks, False, x=[1, 2], out=[0, 0])
     assert got.report.ways() == {"Looks": "batch"} and got.out.tolist() == [2, 4]
     assert (random.getstate(), np.random.get_state()[1].tolist()) == before
+
+
+others: Iterator[threading.Thread] = iter(())
+
+
+def meanwhile() -> float:
+    """A helper in whose time another thread works, once for each that is waiting."""
+    for thread in others:
+        thread.start()
+        thread.join()
+        break
+    return 1.0
+
+
+class MeetsOthers(Vertex):
+    x: Input[FLOAT]
+    out: Output[FLOAT]
+
+    def compute(self):
+        self.out = self.x + meanwhile()
+
+
+@pytest.mark.parametrize("draw", [random.random, np.random.rand])
+def test_what_another_thread_draws_meanwhile_is_not_the_codelets(draw: Callable[[], float]) -> None:
+    """A codelet is no random one because of it, and the other thread's generator goes on from where it is."""
+    global others
+    start_again()
+    wanted = [draw() for _ in range(4)][-1]
+    start_again()
+    others = iter([threading.Thread(target=draw) for _ in range(3)])
+    got = run(MeetsOthers, False, x=[1, 2], out=[0, 0])
+    assert got.report.ways() == {"MeetsOthers": "batch"} and got.out.tolist() == [2, 3]
+    assert draw() == wanted and next(others, None) is None

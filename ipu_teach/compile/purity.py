@@ -23,6 +23,7 @@ LARGEST_COPY = 1 << 20  # bytes: an array of more is a table to read from, and n
 _DRAWING = (random, secrets, np.random)
 _GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
 _STORES = {dis.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF")}
+RandomState = tuple[tuple[Any, ...], tuple[Any, ...]]
 _CONTAINERS = (list, dict, set, bytearray, np.ndarray)
 
 
@@ -77,7 +78,6 @@ class Purity:
                 elif isinstance(value, FunctionType) and value not in known:
                     waiting.append(value)
                     known.add(value)
-        self._random, self._numpys = random.getstate(), np.random.get_state()
 
     def settle(self) -> str:
         """Put everything back as it was. Says what stops the trace if something had changed."""
@@ -86,12 +86,19 @@ class Purity:
             if not _same(value, before):
                 changed = changed or f"{name} is changed, and all vertices share it"
                 _restore(value, before)
-        numpys: Any = np.random.get_state()
-        if random.getstate() != self._random or not all(map(np.array_equal, numpys, list[Any](self._numpys))):
-            random.setstate(self._random)
-            np.random.set_state(self._numpys)
-            changed = changed or RANDOM.reason
         return changed
+
+
+def random_state() -> RandomState:
+    """Where Python's and numpy's own generators are, from which all threads draw."""
+    name, keys, *rest = np.random.get_state()
+    return random.getstate(), (name, np.asarray(keys).tolist(), *rest)
+
+
+def set_random_state(state: RandomState) -> None:
+    """Put both back there."""
+    random.setstate(state[0])
+    np.random.set_state(state[1])
 
 
 def names_of(code: CodeType) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ipu_teach.compile.purity import RANDOM, Purity, enclosed, names_of, stopping
+from ipu_teach.compile.purity import RANDOM, Purity, enclosed, names_of, random_state, set_random_state, stopping
 from ipu_teach.compile.trace import Trace, Traced, TraceStopped, local, operand, place, sample_of, settled, stacked, weak_of
 from ipu_teach.errors import CodeletError
 from ipu_teach.graph.vertex import Field, VectorList, Vertex
@@ -114,6 +114,8 @@ def _rebuilt(compute: FunctionType, trace: Trace) -> FunctionType:
 
 
 _ONE_AT_A_TIME = threading.RLock()
+# A random number that was drawn meanwhile may be another thread's. Only what draws one each time is taken to draw it itself.
+MOST_TRACES = 8
 Shape = tuple[int, ...]
 FieldShape = Shape | tuple[Shape, ...]
 
@@ -137,7 +139,16 @@ def trace_codelet(
     wait for each other: what one of them traces must not be taken for something that another one's codelet does.
     """
     with _ONE_AT_A_TIME:
-        return _traced(codelet, shapes, who, num_workers, worker)
+        first = before = random_state()
+        for _ in range(MOST_TRACES):
+            trace = _traced(codelet, shapes, who, num_workers, worker)
+            after = random_state()
+            if after == before:
+                return trace
+            before = after
+        set_random_state(first)
+        trace.stopped = trace.stopped or f"{place(codelet, codelet.compute.__code__.co_firstlineno)}: {RANDOM.reason}"
+        return trace
 
 
 def _traced(codelet: type[Vertex], shapes: dict[str, FieldShape], who: str, num_workers: int, worker: tuple[int, ...]) -> Trace:
