@@ -10,6 +10,8 @@ import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
+from ipu_teach.tracebacks import shortened
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
@@ -67,6 +69,12 @@ class IPUTeachError(Exception):
             said |= dict(zip(labelled[::2], labelled[1::2], strict=True))
         self.where, self.line, self.next_step = said.values()
         super().__init__("\n".join([self.tried, *(f"  {name + ':':<6} {words}" for name, words in said.items() if words)]))
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows, which calls this."""
+        from IPython import get_ipython
+
+        return shortened(self, get_ipython())
 
 
 class PoplarError(IPUTeachError):

@@ -25,7 +25,7 @@ PACKAGE = ROOT / "ipu_teach"
 
 FLOORS = (
     ("tiny",),  # in the garden: it imports nothing of the house, and only lessons import it
-    ("errors", "types", "target", "progress", "interrupts", "flags"),
+    ("errors", "types", "target", "progress", "interrupts", "flags", "tracebacks"),
     ("device", "graph", "program", "register_steps", "datasets", "archive", "schema", "places", "outcomes"),
     ("compile",),
     ("cost",),
