@@ -391,6 +391,8 @@ LISTED = "inp: Input[Vector[FLOAT]], one: Input[FLOAT], out: Output[FLOAT], vec:
                                 "value is [[1]].\n  next:  give it one number, or as many as the field has."),
         (assign("rows", 5), "Setter.compute() assigns to 'rows' what does not fit: the field is a list of 2 vectors; the "
                             "value is 5.\n  next:  give it one number, or as many as the field has."),
+        (assign("rows", 2.5), "Setter.compute() assigns to 'rows' what does not fit: the field is a list of 2 vectors; the "
+                              "value is 2.5.\n  next:  give it one number, or as many as the field has."),
     ],
 )  # fmt: skip
 def test_what_compute_may_not_do(deed: Callable[[Any], None], text: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -399,6 +401,20 @@ def test_what_compute_may_not_do(deed: Callable[[Any], None], text: str, monkeyp
         Setter.call(inp=[1], one=2, vec=4, rows=[1, 2])
     assert str(caught.value) == text
     assert isinstance(caught.value, AttributeError) == isinstance(caught.value, UndeclaredNameError)
+
+
+class Counts(Vertex):
+    x: Input[FLOAT]
+    n: Output[Vector[INT]]
+
+    def compute(self) -> None:
+        self.n = self.x
+
+
+@pytest.mark.parametrize(("x", "error"), [(np.nan, ValueError), (np.inf, OverflowError)])
+def test_what_is_no_whole_number_is_no_matter_of_shapes(x: float, error: type[Exception]) -> None:
+    with pytest.raises(error, match=r"cannot convert float (NaN|infinity) to integer$"):
+        Counts.call(x=x, n=2)
 
 
 def test_an_input_vector_is_read_only() -> None:

@@ -182,6 +182,8 @@ class _FieldAccess:
             else:
                 region[...] = value
         except (ValueError, TypeError):
+            if isinstance(value, (float, np.floating)) and not isinstance(region, list):
+                raise  # NaN is no whole number: its shape is not at fault
             raise CodeletError(f"""{self.owner}.compute() assigns to {field.name!r} what does not fit:
                 {_misfit(field, region, value)}.
                 next:  give it one number, or as many as the field has.""") from None
