@@ -14,6 +14,7 @@ import pytest
 from test_exact import line_of, run
 
 from ipu_teach import FLOAT, Input, Output, Vertex
+from ipu_teach.compile.purity import random_state, set_random_state
 
 GENERATOR = np.random.default_rng(3)
 SEEN: list[int] = []
@@ -200,6 +201,19 @@ def test_what_is_only_looked_at_is_batched_and_compiling_draws_no_number() -> No
     got = run(Looks, False, x=[1, 2], out=[0, 0])
     assert got.report.ways() == {"Looks": "batch"} and got.out.tolist() == [2, 4]
     assert (random.getstate(), np.random.get_state()[1].tolist()) == before
+
+
+def test_another_kind_of_generator_is_put_back_too() -> None:
+    before = np.random.get_bit_generator()
+    np.random.set_bit_generator(np.random.PCG64(5))
+    try:
+        state = random_state()
+        drawn = random.random(), np.random.rand()
+        assert random_state() != state
+        set_random_state(state)
+        assert random_state() == state and (random.random(), np.random.rand()) == drawn
+    finally:
+        np.random.set_bit_generator(before)
 
 
 others: Iterator[threading.Thread] = iter(())

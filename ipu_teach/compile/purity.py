@@ -7,6 +7,7 @@ list would grow once. Where that happens the trace stops, nothing of it is left 
 from __future__ import annotations
 
 import dis
+import pickle
 import random
 import secrets
 import time
@@ -23,7 +24,7 @@ LARGEST_COPY = 1 << 20  # bytes: an array of more is a table to read from, and n
 _DRAWING = (random, secrets, np.random)
 _GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
 _STORES = {dis.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF")}
-RandomState = tuple[tuple[Any, ...], tuple[Any, ...]]
+RandomState = tuple[Any, bytes]
 _CONTAINERS = (list, dict, set, bytearray, np.ndarray)
 
 
@@ -91,14 +92,13 @@ class Purity:
 
 def random_state() -> RandomState:
     """Where Python's and numpy's own generators are, from which all threads draw."""
-    name, keys, *rest = np.random.get_state()
-    return random.getstate(), (name, np.asarray(keys).tolist(), *rest)
+    return random.getstate(), pickle.dumps(np.random.get_state(legacy=False))  # arrays in it do not compare
 
 
 def set_random_state(state: RandomState) -> None:
     """Put both back there."""
     random.setstate(state[0])
-    np.random.set_state(state[1])
+    np.random.set_state(pickle.loads(state[1]))
 
 
 def names_of(code: CodeType) -> Iterator[str]:
