@@ -10,15 +10,16 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
+PACKAGE = __name__.split(".")[0] + "."  # begins the names of the kit's own modules
+
 
 def shortened(error: BaseException, shell: Any) -> list[str]:
     """The lines that IPython's `shell` shows of `error` and of what it came from."""
     formatter = shell.InteractiveTB
     whole = [(link, link.__traceback__) for link in _chain(error)]
     try:
-        if formatter.mode != "Verbose":
-            for link, traceback in whole:
-                link.__traceback__ = _without_the_kits(traceback)
+        for link, traceback in whole if formatter.mode != "Verbose" else ():
+            link.__traceback__ = _without_the_kits(traceback)
         lines: list[str] = formatter.structured_traceback(type(error), error, error.__traceback__)
     finally:
         for link, traceback in whole:
@@ -39,7 +40,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 def _without_the_kits(traceback: TracebackType | None) -> TracebackType | None:
     steps = []
     while traceback is not None:
-        if not traceback.tb_frame.f_globals.get("__name__", "").startswith("ipu_teach."):
+        if not traceback.tb_frame.f_globals.get("__name__", "").startswith(PACKAGE):
             steps.append(traceback)
         traceback = traceback.tb_next
     for step in reversed(steps):

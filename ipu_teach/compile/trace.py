@@ -155,12 +155,11 @@ class Trace:
             raise TraceStopped("an array of fixed numbers is used and then changed")
 
 
-def place(codelet: type[Vertex], line: int) -> str:
-    """A line of compute() as a person names it: the last part of the file, or the notebook's cell."""
+def place(codelet: type[Vertex], line: int = 0) -> str:
+    """A line of compute() as a person names it, its first if none is given: the last part of the file, or the cell."""
     compute = codelet.compute
-    path = compute.__code__.co_filename
-    file = file_name(path)
-    return f"{file}, line {line} ({compute.__qualname__.split('.<locals>.')[-1]})"
+    code = compute.__code__
+    return f"{file_name(code.co_filename)}, line {line or code.co_firstlineno} ({compute.__qualname__.split('.<locals>.')[-1]})"
 
 
 _AROUND = ("ipu_teach.compile.", "ipu_teach.graph.", "numpy.")

@@ -147,7 +147,7 @@ def trace_codelet(
                 return trace
             before = after
         set_random_state(first)
-        trace.stopped = trace.stopped or f"{place(codelet, codelet.compute.__code__.co_firstlineno)}: {RANDOM.reason}"
+        trace.stopped = trace.stopped or f"{place(codelet)}: {RANDOM.reason}"
         return trace
 
 
@@ -167,7 +167,7 @@ def _traced(codelet: type[Vertex], shapes: dict[str, FieldShape], who: str, num_
         return trace
     before, purity = TraceStopped.raised, Purity(compute, codelet)
     if purity.printing:
-        trace.prints = f"{place(codelet, compute.__code__.co_firstlineno)}: print() shows each vertex's own numbers"
+        trace.prints = f"{place(codelet)}: print() shows each vertex's own numbers"
     try:
         if purity.rebinds:
             raise TraceStopped(f"{purity.rebinds} is assigned, a variable that all vertices share")
@@ -188,7 +188,7 @@ def _traced(codelet: type[Vertex], shapes: dict[str, FieldShape], who: str, num_
     finally:
         changed = purity.settle()
     if changed and not trace.stopped:
-        trace.stopped = f"{place(codelet, compute.__code__.co_firstlineno)}: {changed}"
+        trace.stopped = f"{place(codelet)}: {changed}"
     return trace
 
 
@@ -207,8 +207,7 @@ def source_line(codelet: type[Vertex]) -> str:
     compute = codelet.compute
     if not isinstance(compute, FunctionType):
         return codelet.__name__
-    line = compute.__code__.co_firstlineno
-    step = sys.exc_info()[2]
+    line, step = 0, sys.exc_info()[2]
     while step is not None:
         if step.tb_frame.f_code is compute.__code__:
             line = step.tb_lineno

@@ -7,9 +7,10 @@ import sys
 from collections.abc import Iterable
 from types import CodeType, FrameType
 
+from ipu_teach.tracebacks import PACKAGE
+
 Line = tuple[str, int]
 NOWHERE: Line = ("", 0)
-PACKAGE = __name__.split(".")[0] + "."
 LAST = sys.maxsize  # stands for all rows that are still to come
 
 

@@ -124,7 +124,7 @@ def _code(codelet: type[Vertex], compute: Any, walk: _Walk) -> ScalarCode | str:
     except RecursionError:
         reason, line, instead = "this depth", walk.line, ""
     advice = f" (write {instead} instead)" if instead else ""
-    return f"{place(codelet, line or compute.__code__.co_firstlineno)}: {reason} does not run as a scalar loop{advice}"
+    return f"{place(codelet, line)}: {reason} does not run as a scalar loop{advice}"
 
 
 class _Walk(Statements):
